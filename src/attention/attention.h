@@ -1,0 +1,65 @@
+/* Attention over a batch: packed sequences x heads, cut into units of work (sequence, head) that a mechanism
+   computes one at a time, dearest first, on the pool. Padded batches and equal lengths are special cases that
+   the API turns into offsets. Nothing here allocates: ask for the sizes, give the blocks. Each sequence gets
+   the same bits alone, packed among others, and padded with a mask. SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTENTION_ATTENTION_H
+#define ATTENTION_ATTENTION_H
+
+#include "attention/mechanism.h"
+#include "base/pool.h"
+
+/* Rows of all sequences, (total rows, heads, width): row r of head h starts at data + r * row_stride + h *
+ * head_stride. */
+struct packed {
+    void *data;
+    enum dtype dtype;
+    size_t width, row_stride, head_stride;
+};
+
+struct attention_call {
+    const struct kernels *kernels;
+    struct pool *pool;
+    const struct mechanism *mechanism;
+    const void *options;
+    size_t num_sequences, num_heads, head_dim, value_dim;
+    const size_t *query_offsets,
+        *key_offsets; /* (num_sequences + 1) rising, first 0; the same array for self-attention */
+    struct packed query, key, value;
+    const uint8_t *key_mask; /* (key rows) 1 = takes part; or NULL */
+    bool causal;
+    uint64_t call_key;          /* (seed, step, layer): planes come from it */
+    const uint64_t *sample_ids; /* (num_sequences) global indices, part of each head's key; NULL: every
+                                   sequence hashes alike */
+    const float *params;        /* (num_heads, parameters of a head); or NULL */
+};
+
+/* All mechanisms, in the order in which lists show them, ended by NULL. */
+const struct mechanism *const *attention_mechanisms(void);
+const struct mechanism *attention_find(const char *name); /* NULL: unknown */
+
+/* Number of learned floats per head. */
+size_t attention_param_count(const struct mechanism *mechanism, const void *options, size_t head_dim,
+                             size_t value_dim);
+
+/* Checks offsets, widths, causal and what the mechanism refuses; the message has the numbers. */
+hashattn_status attention_check(struct host *host, const struct attention_call *call);
+
+/* Bytes of the two blocks. saved lives from forward to backward; scratch is dead in between. They depend on
+   the offsets, the widths, whether a mask is given and the number of threads. SIZE_MAX when they overflow. */
+size_t attention_saved_size(const struct attention_call *call);
+size_t attention_scratch_size(const struct attention_call *call);
+
+/* out (query rows, heads, value_dim) is written. The call has been checked. */
+void attention_forward(const struct attention_call *call, struct packed out, void *saved, void *scratch);
+
+/* Adds into dquery, dkey, dvalue (float32) and dparams (num_heads, ...; NULL where there are none), partial
+   sums of params in the order of the sequences. */
+void attention_backward(const struct attention_call *call, struct packed out, struct packed dout,
+                        struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams,
+                        void *saved, void *scratch);
+
+/* The mechanism's own loss, summed over units in order; its gradient is added into dparams (NULL: value
+ * only). 0 where it has none. */
+double attention_auxiliary(const struct attention_call *call, float *dparams, void *saved, void *scratch);
+
+#endif

@@ -1,0 +1,116 @@
+/* The interface of a mechanism: the seam that the house hangs on.
+   A mechanism is one file that exports one `const struct mechanism`. It is given one PROBLEM at a time, one
+   head of one sequence, as plain strided views, computes sequentially with the memory it asked for, and
+   neither allocates nor fails: whatever it cannot do it says in `refuse`, before anything is computed.
+   attention.c owns the batch, the heads, the threads and the memory; the mechanism never sees them.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTENTION_MECHANISM_H
+#define ATTENTION_MECHANISM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/options.h"
+#include "kernels/kernels.h"
+
+enum dtype { DTYPE_FLOAT32, DTYPE_BFLOAT16 };
+
+/* (rows, cols) elements, `stride` elements from one row to the next; columns are adjacent. A head inside an
+   (n, H d) matrix is such a view, so nothing is copied to get at it. */
+struct view {
+    void *data;
+    enum dtype dtype;
+    size_t rows, cols, stride;
+};
+
+/* The shape of one problem: what refuse and the size functions may depend on besides the options. */
+struct problem_shape {
+    size_t num_queries, num_keys; /* n_q, n_k; any may be 0 */
+    size_t head_dim, value_dim;   /* d of queries and keys, d_v of values and output; >= 1 */
+    bool causal;                  /* query i sees keys 0 .. i; needs n_q = n_k */
+    bool masked;                  /* a key mask with at least one 0 may come */
+    enum dtype dtype;
+};
+
+/* One head of one sequence. All pointers are the caller's. */
+struct problem {
+    const struct kernels *kernels;
+    struct problem_shape shape;
+    const void *options;     /* the mechanism's own option struct, filled */
+    struct view query;       /* (n_q, d) */
+    struct view key;         /* (n_k, d) */
+    struct view value;       /* (n_k, d_v) */
+    const uint8_t *key_mask; /* (n_k), 1 = the key takes part; or NULL = all. See `sees_mask`. */
+    uint64_t random_key;     /* all the chance of this head: (seed, step, layer) turned by (sample, head) */
+    const void *shared;      /* what `prepare` made for this call, the same for all heads and sequences */
+    const float *params;     /* this head's learned parameters, in the order of the rows; or NULL */
+    void *saved;             /* saved_size bytes: forward writes, backward reads */
+    void *scratch;           /* scratch_size bytes: dead when the call returns */
+};
+
+/* Where backward adds its gradients. Views as in the problem, float32; params NULL when there are none. */
+struct problem_gradients {
+    struct view query, key, value; /* += */
+    float *params;                 /* +=, laid out as problem.params */
+};
+
+/* One learned tensor of a mechanism: (rows, cols) per head; `init` is the standard deviation of its normal
+ * start. */
+struct parameter_row {
+    const char *name;
+    void (*shape)(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols);
+    float init;
+};
+
+struct mechanism {
+    const char *name;    /* as on the command line */
+    const char *summary; /* one sentence for lists and help */
+
+    const struct option_row *options; /* ended by a row with name NULL */
+    size_t options_size;              /* of the struct that the rows fill */
+
+    bool exact; /* computes what it says, without sampling */
+    bool mixes; /* tokens see each other; false: output row i depends on value row i only, needs n_q = n_k */
+    /* true: the mechanism takes key_mask and positions itself. false (the rule): attention.c gives it only
+       the kept keys, in order, without a mask, and puts the gradients back: a masked key IS an absent key, to
+       the bit. */
+    bool sees_mask;
+
+    /* NULL if it can, else a constant sentence that says why not. */
+    const char *(*refuse)(const void *options, const struct problem_shape *shape);
+
+    /* The paper's Backward-Cache without Q, K, V and the output; and the temporary memory of forward and
+     * backward. */
+    size_t (*saved_size)(const void *options, const struct problem_shape *shape);
+    size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
+
+    /* (optional) Work done once per call for all heads and sequences (YOSO's planes), from the call's random
+     * key. */
+    size_t (*shared_size)(const void *options, size_t head_dim);
+    void (*prepare)(const void *options, size_t head_dim, uint64_t call_key, void *shared);
+
+    /* out (n_q, d_v) is written. */
+    void (*forward)(const struct problem *problem, struct view out);
+    /* out as forward wrote it, dout its gradient. ADDS into the gradients. Re-uses what forward saved, draws
+     * nothing again. */
+    void (*backward)(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients);
+
+    /* (optional) learned parameters per head, ended by a row with name NULL */
+    const struct parameter_row *params;
+    /* (optional) an extra loss of the mechanism's own; gradient added into gradients->params alone. Called
+     * after forward. */
+    double (*auxiliary)(const struct problem *problem, const struct problem_gradients *gradients);
+
+    /* (optional) Streaming: a state that takes keys in pieces and answers queries, then can be added to
+       another. absorb: keys and values of `problem` enter the state (the first key has position `first`).
+       read: out for the queries of `problem` against all that was absorbed. causal problems absorb and read
+       token by token inside `read`. merge: into += from, for shards. state begins as zeros. */
+    size_t (*state_size)(const void *options, const struct problem_shape *shape);
+    void (*absorb)(const struct problem *problem, void *state, size_t first);
+    void (*read)(const struct problem *problem, const void *state, struct view out);
+    void (*merge)(const void *options, const struct problem_shape *shape, void *into, const void *from);
+};
+
+#endif

@@ -1,0 +1,18 @@
+/* clock_gettime and getrusage behind two names. SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+double clock_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+size_t clock_peak_resident(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
+}

@@ -1,0 +1,10 @@
+/* Time and memory of this process, for rates, progress and benches. SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stddef.h>
+
+double clock_seconds(void);       /* monotonic */
+size_t clock_peak_resident(void); /* largest resident set of this process so far, in bytes */
+
+#endif

@@ -1,0 +1,79 @@
+/* The default allocator and the message of a failure.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "base/host.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *allocate_aligned(void *user, size_t alignment, size_t bytes)
+{
+    (void)user;
+    if (bytes > (size_t)-1 - alignment)
+        return NULL;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void release_aligned(void *user, void *block)
+{
+    (void)user;
+    free(block);
+}
+
+void host_init(struct host *host)
+{
+    host->allocate = allocate_aligned;
+    host->release = release_aligned;
+    host->user = NULL;
+    host->message[0] = '\0';
+}
+
+hashattn_status host_fail(struct host *host, hashattn_status status, const char *format, ...)
+{
+    /* The arguments may point into the old message, so the new one is built aside. */
+    char text[sizeof host->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    memcpy(host->message, text, sizeof text);
+    return status;
+}
+
+void host_prefix(struct host *host, const char *prefix)
+{
+    char text[sizeof host->message];
+    memcpy(text, host->message, sizeof text);
+    int written = snprintf(host->message, sizeof host->message, "%s: ", prefix);
+    size_t used = written < 0 ? 0 : (size_t)written;
+    if (used < sizeof host->message)
+        snprintf(host->message + used, sizeof host->message - used, "%s", text);
+}
+
+#define ROW_NAME(name, value, code, text) [value] = #name,
+#define ROW_TEXT(name, value, code, text) [value] = text,
+#define ROW_CODE(name, value, code, text) [value] = code,
+static const char *const names[] = {HASHATTN_STATUS_LIST(ROW_NAME)};
+static const char *const texts[] = {HASHATTN_STATUS_LIST(ROW_TEXT)};
+static const int codes[] = {HASHATTN_STATUS_LIST(ROW_CODE)};
+
+static size_t row_of(hashattn_status status)
+{
+    return (size_t)status < sizeof codes / sizeof codes[0] ? (size_t)status : HASHATTN_FAILED;
+}
+
+const char *hashattn_status_name(hashattn_status status)
+{
+    return names[row_of(status)];
+}
+
+const char *hashattn_status_text(hashattn_status status)
+{
+    return texts[row_of(status)];
+}
+
+int hashattn_status_exit_code(hashattn_status status)
+{
+    return codes[row_of(status)];
+}

@@ -1,0 +1,52 @@
+/* What the library takes from the outside world, in one struct that every call which can fail or allocate
+   is given: the allocator, and the place for the sentence that explains a failure. One host per context,
+   used by the calling thread only (units of work on other threads neither fail nor allocate).
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_HOST_H
+#define BASE_HOST_H
+
+#include <stddef.h>
+
+#include "hashattn/status.h"
+
+struct host {
+    void *(*allocate)(void *user, size_t alignment, size_t bytes); /* bytes > 0; NULL when there is none */
+    void (*release)(void *user, void *block);                      /* block may be NULL */
+    void *user;
+    char message[512]; /* of the last failure; always ended by NUL */
+};
+
+/* A host on aligned_alloc and free. */
+void host_init(struct host *host);
+
+/* Writes the message and returns `status`, so that a failure is one line: return host_fail(h, HASHATTN_...,
+ * ...). */
+hashattn_status host_fail(struct host *host, hashattn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Puts "prefix: " before the message that is there: the caller knows which file it was, the callee which
+ * byte. */
+void host_prefix(struct host *host, const char *prefix);
+
+#define TRY(expression)                                                                                      \
+    do {                                                                                                     \
+        hashattn_status try_status_ = (expression);                                                          \
+        if (try_status_ != HASHATTN_OK)                                                                      \
+            return try_status_;                                                                              \
+    } while (0)
+
+/* Inside a function with a `done:` label and a variable `status`. */
+#define TRY_DONE(expression)                                                                                 \
+    do {                                                                                                     \
+        status = (expression);                                                                               \
+        if (status != HASHATTN_OK)                                                                           \
+            goto done;                                                                                       \
+    } while (0)
+
+#define FAIL_IF(condition, host, status, ...)                                                                \
+    do {                                                                                                     \
+        if (condition)                                                                                       \
+            return host_fail(host, status, __VA_ARGS__);                                                     \
+    } while (0)
+
+#endif

@@ -1,0 +1,60 @@
+/* Checked allocation and the arena. How often: a handful of blocks per call of the library, none per token.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "base/memory.h"
+
+#include <string.h>
+
+size_t size_product(size_t a, size_t b)
+{
+    size_t product;
+    return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
+
+size_t size_sum(size_t a, size_t b)
+{
+    size_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
+}
+
+hashattn_status memory_new(struct host *host, size_t count, size_t size, const char *what, void **block)
+{
+    *block = NULL;
+    size_t bytes = size_product(count, size);
+    if (bytes == 0)
+        return HASHATTN_OK;
+    if (bytes < PTRDIFF_MAX)
+        *block = host->allocate(host->user, MEMORY_ALIGNMENT, bytes);
+    FAIL_IF(*block == NULL, host, HASHATTN_NO_MEMORY, "no memory for %s: %zu x %zu bytes", what, count, size);
+    return HASHATTN_OK;
+}
+
+hashattn_status memory_new_zeroed(struct host *host, size_t count, size_t size, const char *what,
+                                  void **block)
+{
+    TRY(memory_new(host, count, size, what, block));
+    if (*block != NULL)
+        memset(*block, 0, count * size);
+    return HASHATTN_OK;
+}
+
+void memory_free(struct host *host, void *block)
+{
+    if (block != NULL)
+        host->release(host->user, block);
+}
+
+struct arena arena_on(void *block)
+{
+    return (struct arena){.block = block, .used = 0};
+}
+
+void *arena_take(struct arena *arena, size_t count, size_t size)
+{
+    size_t bytes = size_product(count, size);
+    size_t start = arena->used;
+    size_t padded = bytes > SIZE_MAX - (MEMORY_ALIGNMENT - 1)
+                        ? SIZE_MAX
+                        : (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
+    arena->used = size_sum(start, padded);
+    return arena->block == NULL ? NULL : arena->block + start;
+}

@@ -1,0 +1,37 @@
+/* Blocks of memory: checked sizes, 64-byte alignment, and an arena that cuts one caller-given block into
+   pieces. The same arena code run on a NULL block measures how large the block must be, so a size function
+   and the code that uses the memory are one function and cannot disagree. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+
+#include <stdint.h>
+
+#include "base/host.h"
+
+enum { MEMORY_ALIGNMENT = 64 }; /* a cache line, and the widest vector */
+
+/* *block = count * size bytes, not initialised; NULL when the product is 0. `what` names it in the message.
+ */
+hashattn_status memory_new(struct host *host, size_t count, size_t size, const char *what, void **block);
+/* The same, filled with zeros. */
+hashattn_status memory_new_zeroed(struct host *host, size_t count, size_t size, const char *what,
+                                  void **block);
+void memory_free(struct host *host, void *block); /* NULL is allowed */
+
+/* a * b and a + b, SIZE_MAX where they overflow; SIZE_MAX stays SIZE_MAX, and no allocation of it succeeds.
+ */
+size_t size_product(size_t a, size_t b);
+size_t size_sum(size_t a, size_t b);
+
+/* Cuts pieces off a block. With block == NULL it only counts: every piece is NULL, `used` is what was needed.
+ */
+struct arena {
+    unsigned char *block;
+    size_t used;
+};
+struct arena arena_on(void *block);
+/* The next piece: count * size bytes at a 64-byte boundary (relative to a block that is so aligned). */
+void *arena_take(struct arena *arena, size_t count, size_t size);
+
+#endif

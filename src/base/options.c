@@ -1,0 +1,122 @@
+/* Reading and writing option fields as text, with the ranges in every message.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "base/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct option_row *option_find(const struct option_row *rows, const char *name)
+{
+    for (; rows->name != NULL; rows++)
+        if (strcmp(rows->name, name) == 0)
+            return rows;
+    return NULL;
+}
+
+static void *field_of(const struct option_row *row, void *values)
+{
+    return (char *)values + row->offset;
+}
+
+void options_preset(const struct option_row *rows, void *values)
+{
+    for (; rows->name != NULL; rows++) {
+        switch (rows->type) {
+        case OPTION_INT:
+            *(int64_t *)field_of(rows, values) = (int64_t)rows->preset;
+            break;
+        case OPTION_REAL:
+            *(double *)field_of(rows, values) = rows->preset;
+            break;
+        case OPTION_CHOICE:
+        case OPTION_FLAG:
+            *(int *)field_of(rows, values) = (int)rows->preset;
+            break;
+        }
+    }
+}
+
+static hashattn_status fail_choice(struct host *host, const struct option_row *row, const char *of,
+                                   const char *text)
+{
+    char list[200] = "";
+    for (const char *const *choice = row->choices; *choice != NULL; choice++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ", *choice);
+    }
+    return host_fail(host, HASHATTN_INVALID, "%s: %s is '%.60s', allowed are %s", of, row->name, text, list);
+}
+
+hashattn_status option_set(struct host *host, const struct option_row *rows, const char *of, void *values,
+                           const char *name, const char *text)
+{
+    const struct option_row *row = option_find(rows, name);
+    FAIL_IF(row == NULL, host, HASHATTN_INVALID, "%s has no option '%.60s'", of, name);
+    void *field = field_of(row, values);
+    char *end = NULL;
+    errno = 0;
+    switch (row->type) {
+    case OPTION_INT: {
+        long long value = strtoll(text, &end, 10);
+        FAIL_IF(end == text || *end != '\0' || errno != 0, host, HASHATTN_INVALID,
+                "%s: %s is '%.60s', a whole number from %.0f to %.0f is needed", of, name, text, row->minimum,
+                row->maximum);
+        FAIL_IF((double)value < row->minimum || (double)value > row->maximum, host, HASHATTN_INVALID,
+                "%s: %s is %lld, allowed are %.0f to %.0f", of, name, value, row->minimum, row->maximum);
+        *(int64_t *)field = value;
+        break;
+    }
+    case OPTION_REAL: {
+        double value = strtod(text, &end);
+        FAIL_IF(end == text || *end != '\0' || !isfinite(value), host, HASHATTN_INVALID,
+                "%s: %s is '%.60s', a number from %g to %g is needed", of, name, text, row->minimum,
+                row->maximum);
+        FAIL_IF(value < row->minimum || value > row->maximum, host, HASHATTN_INVALID,
+                "%s: %s is %g, allowed are %g to %g", of, name, value, row->minimum, row->maximum);
+        *(double *)field = value;
+        break;
+    }
+    case OPTION_CHOICE: {
+        int index = 0;
+        while (row->choices[index] != NULL && strcmp(row->choices[index], text) != 0)
+            index++;
+        if (row->choices[index] == NULL)
+            return fail_choice(host, row, of, text);
+        *(int *)field = index;
+        break;
+    }
+    case OPTION_FLAG:
+        if (strcmp(text, "true") == 0)
+            *(int *)field = 1;
+        else if (strcmp(text, "false") == 0)
+            *(int *)field = 0;
+        else
+            return host_fail(host, HASHATTN_INVALID, "%s: %s is '%.60s', allowed are true, false", of, name,
+                             text);
+        break;
+    }
+    return HASHATTN_OK;
+}
+
+void option_text(const struct option_row *row, const void *values, char *text, size_t size)
+{
+    const void *field = (const char *)values + row->offset;
+    switch (row->type) {
+    case OPTION_INT:
+        snprintf(text, size, "%lld", (long long)*(const int64_t *)field);
+        break;
+    case OPTION_REAL:
+        snprintf(text, size, "%.17g", *(const double *)field);
+        break;
+    case OPTION_CHOICE:
+        snprintf(text, size, "%s", row->choices[*(const int *)field]);
+        break;
+    case OPTION_FLAG:
+        snprintf(text, size, "%s", *(const int *)field ? "true" : "false");
+        break;
+    }
+}

@@ -1,0 +1,145 @@
+/* Workers wait on a condition; a run is a generation number. Indices come from one atomic counter: units of
+   work are hundreds of microseconds (a head, a tile of rows), so its cost does not show.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+struct worker {
+    struct pool *pool;
+    pthread_t thread;
+    int number;
+};
+
+struct pool {
+    pthread_mutex_t lock;
+    pthread_cond_t work, idle;
+    unsigned long generation; /* counts runs */
+    int busy;                 /* workers still inside the present run */
+    bool leaving;
+    void (*run)(void *, size_t, int);
+    void *argument;
+    size_t count;
+    atomic_size_t next;
+    int threads, started;
+    pid_t owner; /* a forked child has no workers */
+    struct worker *workers;
+};
+
+static void drain(struct pool *pool, int worker)
+{
+    for (;;) {
+        size_t index = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
+        if (index >= pool->count)
+            return;
+        pool->run(pool->argument, index, worker);
+    }
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *worker = argument;
+    struct pool *pool = worker->pool;
+    unsigned long seen = 0;
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        while (!pool->leaving && pool->generation == seen)
+            pthread_cond_wait(&pool->work, &pool->lock);
+        if (pool->leaving)
+            break;
+        seen = pool->generation;
+        pthread_mutex_unlock(&pool->lock);
+        drain(pool, worker->number);
+        pthread_mutex_lock(&pool->lock);
+        if (--pool->busy == 0)
+            pthread_cond_signal(&pool->idle);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+hashattn_status pool_new(struct host *host, int threads, struct pool **out)
+{
+    *out = NULL;
+    FAIL_IF(threads < 1 || threads > 1024, host, HASHATTN_INVALID, "threads is %d, allowed are 1 to 1024",
+            threads);
+    struct pool *pool;
+    void *block;
+    TRY(memory_new_zeroed(host, 1, sizeof *pool, "thread pool", &block));
+    pool = block;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->idle, NULL);
+    pool->threads = threads;
+    pool->owner = getpid();
+    hashattn_status status =
+        memory_new_zeroed(host, (size_t)threads, sizeof *pool->workers, "threads", &block);
+    pool->workers = block;
+    for (int i = 1; status == HASHATTN_OK && i < threads; i++) {
+        pool->workers[i] = (struct worker){.pool = pool, .number = i};
+        if (pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]) != 0)
+            status = host_fail(host, HASHATTN_NO_MEMORY, "cannot start thread %d of %d", i + 1, threads);
+        else
+            pool->started++;
+    }
+    if (status != HASHATTN_OK) {
+        pool_free(host, pool);
+        return status;
+    }
+    *out = pool;
+    return HASHATTN_OK;
+}
+
+void pool_free(struct host *host, struct pool *pool)
+{
+    if (pool == NULL)
+        return;
+    if (pool->owner == getpid()) {
+        pthread_mutex_lock(&pool->lock);
+        pool->leaving = true;
+        pthread_cond_broadcast(&pool->work);
+        pthread_mutex_unlock(&pool->lock);
+        for (int i = 1; i <= pool->started; i++)
+            pthread_join(pool->workers[i].thread, NULL);
+        pthread_cond_destroy(&pool->idle);
+        pthread_cond_destroy(&pool->work);
+        pthread_mutex_destroy(&pool->lock);
+    }
+    memory_free(host, pool->workers);
+    memory_free(host, pool);
+}
+
+int pool_threads(const struct pool *pool)
+{
+    return pool->threads;
+}
+
+void pool_run(struct pool *pool, void (*run)(void *, size_t, int), void *argument, size_t count)
+{
+    if (count == 0)
+        return;
+    if (count == 1 || pool->started == 0 || pool->owner != getpid()) {
+        for (size_t i = 0; i < count; i++)
+            run(argument, i, 0);
+        return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    pool->run = run;
+    pool->argument = argument;
+    pool->count = count;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    pool->busy = pool->started;
+    pool->generation++;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+    drain(pool, 0);
+    pthread_mutex_lock(&pool->lock);
+    while (pool->busy > 0)
+        pthread_cond_wait(&pool->idle, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+}

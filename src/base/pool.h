@@ -1,0 +1,22 @@
+/* A fixed pool of POSIX threads that runs f over 0 .. count-1. Which thread runs which index is free; what an
+   index computes must not depend on it, so results never depend on the number of threads. Sleeps between
+   runs, keeps no global state, and falls back to the calling thread in a forked child.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_POOL_H
+#define BASE_POOL_H
+
+#include "base/host.h"
+
+struct pool;
+
+/* threads >= 1 counts the caller: threads - 1 are started. */
+hashattn_status pool_new(struct host *host, int threads, struct pool **pool);
+void pool_free(struct host *host, struct pool *pool); /* NULL is allowed */
+int pool_threads(const struct pool *pool);
+
+/* Calls run(argument, index, worker) once for every index < count, in parallel, indices handed out in rising
+   order; worker < pool_threads names the thread's own scratch. Returns when all are done. Not re-entrant. */
+void pool_run(struct pool *pool, void (*run)(void *argument, size_t index, int worker), void *argument,
+              size_t count);
+
+#endif

@@ -1,0 +1,184 @@
+/* The table of compute slots: every loop of the library that is worth a vector instruction, one function
+   pointer each, with its contract above it. This table is the documentation; ref.c is the truth (plain loops,
+   sums in double where a slot is TOLERANT); the SIMD body is written once and compiled per instruction set.
+   EXACT: the same bits on every instruction set, because the order of each sum is part of the contract.
+   TOLERANT: the order of each sum is free. Within one table every slot is deterministic, and what it writes
+   for one row depends on that row's inputs and the widths alone, never on how many rows stand beside it,
+   unless the slot says otherwise. A pointer followed by `ld_` has rows that many floats apart; no alignment
+   is needed unless a slot says so; outputs never overlap inputs unless a slot says "in place". No slot checks
+   arguments, allocates or fails. SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_KERNELS_H
+#define KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    HASH_LANES = 16,  /* hash functions stand side by side in groups of this many; see hash_codes */
+    KERNELS_TILE = 64 /* rows of a query block and of a key tile in the exact mechanisms */
+};
+
+/* One bucket of one hash: queries and keys that share a code, as row numbers. See bucket_pairs. */
+struct bucket_pairs {
+    const uint32_t *queries, *keys; /* (num_queries), (num_keys) */
+    size_t num_queries, num_keys;
+    const float *query, *key, *value, *dout; /* rows; unit length where query and key are concerned */
+    size_t ld_query, ld_key, ld_value, ld_dout;
+    size_t dim, value_dim;
+    const float *bias;    /* per query row, added to <dout_i, value_j>; or NULL */
+    float *dquery, *dkey; /* rows as query and key (same ld), added into */
+    float scale;          /* of every pair's weight */
+    /* false: weight = scale * score. true: the derivative of p^hash_bits by the tangent form. */
+    bool tangent;
+    unsigned hash_bits;
+};
+
+/* AdamW (Loshchilov and Hutter 2019, decoupled decay) on a block; see adamw_step. */
+struct adamw {
+    float rate, beta1, beta2, epsilon, decay;
+    float correction1, correction2; /* 1 - beta1^t (or the running product where beta1 cycles), 1 - beta2^t */
+    float gradient_scale;           /* clipping; 1 = none */
+};
+
+struct kernels {
+    const char *name; /* "ref", "avx2", "avx512" */
+
+    /* ---- hashing ------------------------------------------------------------------------------------------
+     */
+
+    /* out (n, ld_out): out[i][c] = sign[c] * x[i][permutation[c]] / max(|x_i|, 1e-12) for c < dim, 0 for dim
+       <= c < ld_out; norm[i] = |x_i|. permutation and sign may both be NULL (identity). TOLERANT in the norm.
+     */
+    void (*unit_rows)(float *out, size_t ld_out, float *norm, const float *x, size_t ld_x, size_t n,
+                      size_t dim, const uint32_t *permutation, const float *sign);
+
+    /* The way back: with u = unit row, g = du row (both in the turned order of unit_rows),
+       dx[i][permutation[c]] += sign[c] * (g[c] - u[c] <u, g>) / norm[i]; adds nothing where norm[i] < 1e-12.
+     */
+    void (*unit_rows_backward)(float *dx, size_t ld_dx, const float *du, const float *unit, size_t ld_unit,
+                               const float *norm, size_t n, size_t dim, const uint32_t *permutation,
+                               const float *sign);
+
+    /* codes (n, num_hashes), uint16_t, or uint32_t where wide: bit b of hash h of row i is
+       [sum over c = 0 .. dim-1, in that order, each step one fused multiply-add from 0, of x[i][c] * plane >
+       0]. planes: (hash_bits, groups, dim, HASH_LANES) with groups = ceil(num_hashes / HASH_LANES): hash h is
+       lane h % HASH_LANES of group h / HASH_LANES. EXACT. About 2 n dim num_hashes hash_bits operations: near
+       the product peak is expected, with nothing written but codes. */
+    void (*hash_codes)(void *codes, bool wide, const float *x, size_t ld_x, size_t n, size_t dim,
+                       const float *planes, size_t num_hashes, size_t hash_bits);
+
+    /* For each row i < n in order, for each hash h in [first, first + count):
+       tables[(h - first) * buckets + code(i, h)][0 .. dim) += values[i]. codes as above, (n, num_hashes).
+       tables (count, buckets, dim). ld_values may be 0 (one row for all). EXACT. */
+    void (*table_add)(float *tables, size_t buckets, const void *codes, bool wide, size_t num_hashes,
+                      size_t first, size_t count, const float *values, size_t ld_values, size_t n,
+                      size_t dim);
+
+    /* out[i] += sum over h in [first, first + count), in order and from out's value on, of the row of the
+     * table. EXACT. */
+    void (*table_read)(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes,
+                       bool wide, size_t num_hashes, size_t first, size_t count, size_t n, size_t dim);
+
+    /* All pairs (i, j) of one bucket. score = <dout_i, value_j> + bias_i.
+       Not tangent: w = scale * score; dquery_i += w key_j; dkey_j += w query_i.
+       Tangent: with u = |q-k|, v = |q+k| (each summed from differences, never from the dot product), angle =
+       2 atan2(u, v), p = 1 - angle / pi, s = u v / 2 (the sine) and sigma = the sign of <q, k> (v >= u: 1,
+       else -1): w = scale * score * hash_bits / (p pi s), 0 where s = 0 or p = 0; dquery_i += w (key_j -
+       sigma query_i); dkey_j += w (query_i - sigma key_j). (The caller projects on the tangent, which removes
+       the part along query_i exactly as the formula wants.) TOLERANT. About 6 dim operations a pair, and six
+       rows moved. */
+    void (*bucket_pairs)(const struct bucket_pairs *bucket);
+
+    /* ---- tiles of the exact mechanisms --------------------------------------------------------------------
+     */
+
+    /* c (rows, cols) = [add: c +] A B, A(i, k) = a[i * a_row + k * a_col], B (depth, cols) rows ld_b apart.
+       Meant for sizes up to a few hundred, operands in cache. A row of c may depend on `rows` in the order of
+       its sum only if that order is the same for every position of the row: sums run over k in order.
+       TOLERANT. */
+    void (*tile_product)(float *c, size_t ld_c, const float *a, size_t a_row, size_t a_col, const float *b,
+                         size_t ld_b, size_t rows, size_t cols, size_t depth, bool add);
+
+    /* out (cols, rows) = in (rows, cols) transposed. EXACT. */
+    void (*tile_transpose)(float *out, size_t ld_out, const float *in, size_t ld_in, size_t rows,
+                           size_t cols);
+
+    /* One step of the running softmax (Milakov and Gimelshein 2018) over a tile of raw scores s (rows, cols),
+       in place: new max M = max(row_max, scale * s); factor = exp(row_max - M), 0 where row_max is -inf; s <-
+       exp(scale * s - M); row_sum <- row_sum * factor + sum s; row_max <- M. cols >= 1, scores finite.
+       TOLERANT. */
+    void (*softmax_step)(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
+                         float *row_sum, float *factor);
+
+    /* In place s <- exp(scale * s - lse[i]): the probabilities again, for backward. TOLERANT. */
+    void (*softmax_again)(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *lse);
+
+    /* In place dp <- scale * p * (dp - delta[i]). TOLERANT. */
+    void (*softmax_gradient)(float *dp, size_t ld_dp, const float *p, size_t ld_p, size_t rows, size_t cols,
+                             float scale, const float *delta);
+
+    /* x[i][c] *= factor[i]. EXACT. */
+    void (*scale_rows)(float *x, size_t ld_x, const float *factor, size_t rows, size_t cols);
+
+    /* out[i] = <a_i, b_i>. TOLERANT. */
+    void (*row_dots)(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
+                     size_t cols);
+
+    /* Collision probabilities of a tile of dot products x (rows, cols) between rows of unit or zero length
+       (norm2_query[i], norm2_key[j] are 1 or 0): u^2 = nq + nk - 2x, v^2 = nq + nk + 2x, both floored at 0;
+       p = 1 - 2 atan2(u, v) / pi (both 0: p = 1); power <- p^hash_bits.
+       slope, if not NULL: the w of bucket_pairs' tangent form without scale and score, times power:
+       hash_bits p^(hash_bits-1) / (pi s). A pair with u^2 or v^2 under COLLISION_NEAR has lost its angle to
+       rounding: it gets power as computed and slope 0, and is counted; the caller does it again from the
+       vectors. Returns that count. x may be the same array as power (in place). TOLERANT. */
+    size_t (*collision_tile)(float *power, float *slope, const float *x, size_t ld, size_t rows, size_t cols,
+                             const float *norm2_query, const float *norm2_key, unsigned hash_bits);
+
+    /* ---- rows of the layers -------------------------------------------------------------------------------
+     */
+
+    /* y = (x - mean) / sqrt(var + epsilon) * gain + bias; mean_rstd (n, 2) is kept for backward. TOLERANT. */
+    void (*layer_norm)(float *y, float *mean_rstd, const float *x, const float *gain, const float *bias,
+                       size_t n, size_t dim, float epsilon);
+    /* dx += ...; dgain += and dbias += sums over the n rows in order. TOLERANT. */
+    void (*layer_norm_backward)(float *dx, float *dgain, float *dbias, const float *dy, const float *x,
+                                const float *mean_rstd, const float *gain, size_t n, size_t dim);
+    /* y = x Phi(x), the exact form with erf, to 4 ulp of the larger of |y| and 1e-3. May be in place.
+     * TOLERANT. */
+    void (*gelu)(float *y, const float *x, size_t n);
+    /* dx = dy * (Phi(x) + x phi(x)); dx may be dy. TOLERANT. */
+    void (*gelu_backward)(float *dx, const float *dy, const float *x, size_t n);
+    /* y += a x. EXACT (one fused multiply-add each). */
+    void (*axpy)(float *y, float a, const float *x, size_t n);
+    /* y[i][c] += bias[c]. EXACT. */
+    void (*add_bias)(float *y, const float *bias, size_t n, size_t dim);
+    /* dbias[c] += sum over i, in order, of dy[i][c]. EXACT. */
+    void (*add_bias_backward)(float *dbias, const float *dy, size_t n, size_t dim);
+    /* Depth-wise convolution along the sequence, `taps` odd, centred, zeros outside [0, n):
+       y[i][c] += sum over t of filter[t] * x[i + t - taps/2][c], t rising, fused. EXACT. Backward for x is
+       the same slot with the filter reversed. */
+    void (*convolve)(float *y, size_t ld_y, const float *x, size_t ld_x, const float *filter, size_t taps,
+                     size_t n, size_t dim);
+    /* Sum of squares in double, over blocks of 4096 in order. TOLERANT. */
+    double (*sum_squares)(const float *x, size_t n);
+    /* One AdamW step on a block of n: m, v moments; w values; g gradients (read, times gradient_scale).
+     * TOLERANT. */
+    void (*adamw_step)(float *w, float *m, float *v, const float *g, size_t n, const struct adamw *step);
+};
+
+/* See collision_tile: below it, 1 - |x| has at most about 12 good bits. */
+#define COLLISION_NEAR 2e-3f
+
+/* The table that `name` asks for ("ref avx2 avx512", or NULL or "auto": the best that runs here, capped by
+   the environment variable HASHATTN_ISA). NULL when it is unknown, not built in, or this processor or its
+   operating system cannot run it; then *why is a constant sentence. */
+const struct kernels *kernels_named(const char *name, const char **why);
+
+/* Every table that runs here, narrowest first, ended by NULL; for tests and benches. */
+const struct kernels *const *kernels_all(void);
+
+/* Names of all tables known to the source, whether they run here or not, ended by NULL. */
+const char *const *kernels_names(void);
+
+#endif

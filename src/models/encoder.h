@@ -1,0 +1,64 @@
+/* The encoder classifier: token and position embedding, pre-LN Transformer blocks on packed rows, pooling,
+   two-layer head. Architecture and start values of the Long Range Arena models of YOSO (reference: Zeng et
+   al. 2021, section 4.3 and the released configurations). No padding anywhere: a batch is offsets into rows.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef MODELS_ENCODER_H
+#define MODELS_ENCODER_H
+
+#include "attention/attention.h"
+#include "base/options.h"
+#include "base/pool.h"
+#include "nn/params.h"
+
+enum pooling { POOL_MEAN, POOL_MEAN_PADDED, POOL_FIRST };
+extern const char *const pooling_names[]; /* "mean", "mean-padded", "first", NULL */
+
+/* Everything that decides the shape of the parameters and the meaning of the forward pass: the "model" part
+ * of config.json. */
+struct encoder_config {
+    int64_t vocab_size, num_classes,
+        max_len;                     /* from the task's facts; max_len is also the divisor of mean-padded */
+    int64_t layers, dim, heads, ffn; /* dim = heads * head_dim */
+    int64_t conv_window;             /* taps of YOSO-C's depth-wise convolution, odd; 0 = none */
+    int pooling;                     /* enum pooling */
+    double dropout;
+    const struct mechanism *mechanism;
+    void *mechanism_options; /* owned by whoever made the config */
+};
+extern const struct option_row encoder_options[]; /* layers, dim, heads, ffn, conv_window, pooling, dropout */
+
+struct encoder;
+
+/* Checks the config (ranges, divisibility, what the mechanism refuses) and describes the parameters. */
+hashattn_status encoder_new(struct host *host, const struct encoder_config *config, struct encoder **encoder);
+void encoder_free(struct host *host, struct encoder *encoder);
+const struct encoder_config *encoder_config_of(const struct encoder *encoder);
+const struct params *encoder_params(const struct encoder *encoder);
+
+/* One packed batch. Token ids in [1, vocab_size); sequence s has rows offsets[s] .. offsets[s+1), at least
+ * one. */
+struct encoder_batch {
+    const struct kernels *kernels;
+    struct pool *pool;
+    size_t num_sequences;
+    const size_t *offsets;      /* (num_sequences + 1) */
+    const uint16_t *tokens;     /* (rows) */
+    const int32_t *labels;      /* (num_sequences), or NULL: no loss */
+    const uint64_t *sample_ids; /* (num_sequences): key dropout and hashing in training; NULL in evaluation */
+    uint64_t random_key;        /* (seed, step) in training, (seed, EVALUATION) else */
+    bool training;              /* dropout on, and what backward needs is kept */
+};
+
+/* Bytes of the one block that forward and backward work in. It holds every activation between the two. */
+size_t encoder_workspace_size(const struct encoder *encoder, const struct encoder_batch *batch);
+/* Bytes of what attention saved in it for backward (all layers), for the tables of memory. */
+size_t encoder_saved_size(const struct encoder *encoder, const struct encoder_batch *batch);
+
+/* logits (num_sequences, num_classes) is written. Returns the mean cross-entropy, 0 without labels. */
+double encoder_forward(const struct encoder *encoder, const struct encoder_batch *batch, const float *values,
+                       void *workspace, float *logits);
+/* After a training forward with labels: gradients (one block, as values) += d loss. */
+void encoder_backward(const struct encoder *encoder, const struct encoder_batch *batch, const float *values,
+                      void *workspace, float *gradients);
+
+#endif

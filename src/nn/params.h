@@ -1,0 +1,47 @@
+/* All parameters of a model in one block, described by rows {name, shape, offset, start}. Values, gradients
+   and both moments of the optimiser are blocks with the same description, so init, step, clip, save, load,
+   count and gradient check are one loop. SPDX-License-Identifier: Apache-2.0 */
+#ifndef NN_PARAMS_H
+#define NN_PARAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/host.h"
+
+enum { PARAM_NAME = 96, PARAM_RANK = 3 };
+
+enum param_start {
+    START_ZEROS,
+    START_ONES,
+    START_NORMAL,  /* N(0, scale^2) */
+    START_UNIFORM, /* U(-scale, scale) */
+};
+
+struct param {
+    char name[PARAM_NAME]; /* as in model.safetensors: "encoder.layer.0.attention.query.weight" */
+    size_t shape[PARAM_RANK];
+    int rank;
+    size_t offset, count; /* in floats; offsets are multiples of 16 */
+    enum param_start start;
+    float scale;
+};
+
+/* Grows while a model is described; owned by the model. */
+struct params {
+    struct param *rows;
+    size_t num_rows, capacity;
+    size_t total; /* floats of one block */
+};
+
+/* Adds a row and gives its offset. */
+hashattn_status params_add(struct host *host, struct params *params, enum param_start start, float scale,
+                           size_t *offset, int rank, const size_t *shape, const char *format, ...)
+    __attribute__((format(printf, 8, 9)));
+void params_free(struct host *host, struct params *params);
+/* Fills a block: row i from (seed, i) alone. */
+void params_start(const struct params *params, uint64_t seed, float *values);
+/* Sum of the counts (without the padding between rows). */
+size_t params_count(const struct params *params);
+
+#endif

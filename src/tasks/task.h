@@ -1,0 +1,70 @@
+/* The interface of a task: where sequences come from. A task is one file that exports one `const struct
+   task`: it reads data sets from a directory, or writes generated ones into it, and turns every example into
+   token ids and a label. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TASKS_TASK_H
+#define TASKS_TASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/host.h"
+#include "base/options.h"
+
+enum split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_TEST, SPLIT_COUNT };
+const char *split_name(enum split split); /* "train", "valid", "test" */
+
+/* What must be known to build a model and to read the next file alike: kept in config.json under "task". */
+struct task_facts {
+    size_t vocab_size, num_classes, max_len; /* max_len in tokens, of any example */
+    char **labels;                           /* (num_classes) text of each class, owned */
+};
+void task_facts_free(struct host *host, struct task_facts *facts);
+
+/* Examples of one split, in memory: example i is tokens[offsets[i] .. offsets[i+1]), 1 <= its length <=
+ * max_len. */
+struct dataset {
+    uint16_t *tokens; /* ids >= 1; 0 is padding and never occurs */
+    size_t *offsets;  /* (count + 1) */
+    int32_t *labels;  /* (count) */
+    size_t count;
+    size_t num_cut; /* examples that were cut to max_len */
+};
+void dataset_free(struct host *host, struct dataset *dataset);
+
+/* How a task's default training looks; the trainer's options start from it. */
+struct task_preset {
+    size_t steps, batch, eval_every, warmup;
+    double learning_rate;
+    size_t layers, dim, heads, ffn;
+    int64_t hash_bits;
+    const char *pooling; /* "mean", "mean-padded" or "first" */
+};
+
+struct task {
+    const char *name, *summary;
+    const struct option_row *options; /* of reading and generating, ended by name NULL */
+    size_t options_size;
+    struct task_preset preset, lra; /* lra.steps = 0: there is no such preset */
+
+    /* (optional) Writes train, valid and test files of `counts` examples into the existing directory. The
+       example at (split, index) depends on (seed, split, index) alone. */
+    hashattn_status (*generate)(struct host *host, const void *options, const char *directory,
+                                const size_t *counts, uint64_t seed);
+    /* Facts from the training file in the directory (labels in order of first appearance sorted bytewise, the
+     * vocabulary). */
+    hashattn_status (*facts)(struct host *host, const void *options, const char *directory,
+                             struct task_facts *facts);
+    /* One split. Where the directory has only a training file, validation and test are cut from it by (seed):
+       10 % each. A label that the facts do not know is BAD_FILE with the line number. */
+    hashattn_status (*load)(struct host *host, const void *options, const struct task_facts *facts,
+                            const char *directory, enum split split, uint64_t seed, struct dataset *dataset);
+    /* (optional) A file of documents to predict: labels not needed (-1 where absent). path "-" is standard
+     * input. */
+    hashattn_status (*load_file)(struct host *host, const void *options, const struct task_facts *facts,
+                                 const char *path, struct dataset *dataset);
+};
+
+const struct task *const *task_all(void); /* ended by NULL */
+const struct task *task_find(const char *name);
+
+#endif

@@ -1,0 +1,70 @@
+/* Training a model on a task: batches, steps, evaluation, checkpoints, a log, and leaving cleanly.
+   A run is a directory: config.json (task, facts, model, training: enough for eval and predict),
+   model.safetensors (best on validation), last.safetensors + optimizer.safetensors + trainer.json (where it
+   stands), log.jsonl. Resuming continues bit for bit; the same seed gives the same bits for any number of
+   threads. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "base/pool.h"
+#include "models/encoder.h"
+#include "tasks/task.h"
+
+/* The "training" part of config.json. */
+struct train_options {
+    int64_t steps, batch, warmup, eval_every, eval_examples, save_every, seed;
+    double learning_rate, beta1, beta2, epsilon, weight_decay, clip;
+    int cycle_momentum; /* OneCycleLR's own cycling of beta1, .95 .85 .95, which the lra preset needs */
+};
+extern const struct option_row train_rows[];
+
+/* Told after every step and every evaluation; returning true asks for a clean stop after saving. */
+struct train_event {
+    int64_t step, steps;
+    double loss, accuracy;             /* running means since the last evaluation, on training batches */
+    double valid_loss, valid_accuracy; /* NaN when this event is no evaluation */
+    double best_accuracy;              /* on validation so far; NaN before the first */
+    double tokens_per_second, seconds, learning_rate;
+    size_t saved_bytes; /* of attention, largest batch so far */
+};
+typedef bool train_callback(void *user, const struct train_event *event);
+
+struct train_setup {
+    const struct kernels *kernels;
+    struct pool *pool;
+    train_callback *callback; /* or NULL */
+    void *user;
+};
+
+/* Everything a run is made of, filled by the API from the options of the user. Written to config.json. */
+struct run_config {
+    const struct task *task;
+    void *task_options;
+    struct task_facts facts;
+    struct encoder_config model;
+    struct train_options training;
+    char data[4096]; /* directory of the data set */
+};
+void run_config_free(struct host *host, struct run_config *config);
+hashattn_status run_config_save(struct host *host, const char *run, const struct run_config *config);
+hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config);
+
+/* A new run in directory `run`, which must not exist. INTERRUPTED when the callback asked to stop, after
+ * saving. */
+hashattn_status train_run(struct host *host, const struct train_setup *setup, const struct run_config *config,
+                          const char *run);
+/* Goes on where last.safetensors stands. */
+hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run);
+
+struct evaluation {
+    double loss, accuracy, majority; /* majority: share of the commonest class of this split */
+    size_t examples, num_cut;
+    double seconds, tokens_per_second;
+};
+/* Evaluates parameters `values` on a data set in packed batches of `batch`. probabilities: (count,
+ * num_classes) or NULL. */
+hashattn_status evaluate(struct host *host, const struct train_setup *setup, const struct encoder *encoder,
+                         const float *values, const struct dataset *dataset, size_t batch, uint64_t seed,
+                         float *probabilities, struct evaluation *result);
+
+#endif

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Runs every test program of a build folder through ctest and closes with "N passed, N failed", one count per test function.
+set -u
+build=${1:-build}
+log=$build/Testing/log.txt
+mkdir -p "$build/Testing"
+ctest --test-dir "$build" -j "$(nproc)" --output-on-failure -V >"$log" 2>&1
+code=$?
+passed=$(grep -cE '\[ +OK +\]' "$log")
+failed=$(grep -cE '\[ +FAILED +\] [A-Za-z_0-9]+$|^ *[0-9]+/[0-9]+ Test +#.*(\*\*\*Exception|\*\*\*Timeout|\*\*\*Not Run)' "$log")
+[ $code -eq 0 ] || { grep -E '\*\*\*|\[  ERROR|\[  FAILED|Error:|^[0-9]+: .*(ERROR|error:|got|WARNING)' "$log" | head -60 >&2; [ "$failed" -gt 0 ] || failed=1; }
+grep -oE 'SKIPPED: .*' "$log" | sort | uniq -c | sed 's/^ *//' || true
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

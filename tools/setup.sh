@@ -1,0 +1,17 @@
+#!/bin/sh
+# Installs what the build and the tests need and is missing, by Debian package name, when run as root; otherwise says what to install.
+set -eu
+wanted="gcc make cmake pkg-config libdnnl-dev libgomp1 librandom123-dev libjansson-dev libutf8proc-dev libcmocka-dev clang-format"
+missing=""
+for package in $wanted; do
+    dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" != 0 ]; then
+    echo "missing packages:$missing" >&2
+    echo "install them with: sudo apt-get install$missing" >&2
+    exit 1
+fi
+echo "installing:$missing" >&2
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
