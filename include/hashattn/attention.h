@@ -1,0 +1,205 @@
+/* hashattn: attention by hashing. This header is the operator, enough for most programs: a context, a
+   mechanism with its options, forward and backward on strided float32 arrays.
+
+   Rules for the whole library:
+   - Every call that can fail returns a hashattn_status; the sentence with the numbers is
+   hashattn_context_message.
+   - A `new` or `load` gives its object through the last parameter; `free` takes NULL. An object is freed
+   before its context.
+   - The library never keeps a pointer you pass in, except where the line says so. Sizes count elements, not
+   bytes, unless they are called bytes. A context and its objects are used by one thread at a time; two
+   contexts are independent.
+   - Structs that may grow begin with struct_size; fill them with their `_default` function first.
+   - The same inputs, options and seed give the same bits for any number of threads (on one instruction set).
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef HASHATTN_ATTENTION_H
+#define HASHATTN_ATTENTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hashattn/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- context: threads, instruction set, memory, the last message
+ * -------------------------------------------------- */
+
+typedef struct hashattn_context hashattn_context;
+
+typedef struct hashattn_context_options {
+    size_t struct_size;
+    int threads; /* 1 to 1024; 0 = as many as the processors this process may use */
+    const char
+        *isa; /* "ref", "avx2", "avx512"; NULL or "auto" = the best that runs here, capped by HASHATTN_ISA */
+    /* Where memory comes from; all NULL = aligned_alloc and free. allocate returns NULL when there is none.
+     */
+    void *(*allocate)(void *user, size_t alignment, size_t bytes);
+    void (*release)(void *user, void *block);
+    void *user;
+} hashattn_context_options;
+
+HASHATTN_API void hashattn_context_options_default(hashattn_context_options *options);
+/* options: NULL = the defaults. message: room for `message_size` chars where a failure is explained (there is
+   no context yet to ask); may be NULL. INVALID: threads out of range, unknown or absent instruction set. */
+HASHATTN_API hashattn_status hashattn_context_new(const hashattn_context_options *options, char *message,
+                                                  size_t message_size, hashattn_context **context);
+HASHATTN_API void hashattn_context_free(hashattn_context *context);
+/* What went wrong in the last failing call on this context; "" before the first. Valid until the next failing
+ * call. */
+HASHATTN_API const char *hashattn_context_message(const hashattn_context *context);
+
+typedef struct hashattn_description {
+    size_t struct_size;
+    const char *version;    /* of the library, "0.1.0" */
+    const char *isa;        /* the table of kernels in use */
+    const char *projection; /* how hash codes are computed: "f32" */
+    const char *precision;  /* of products and sums: "float32" */
+    char products[64];      /* "oneDNN 2.6.3" or "own" */
+    char processor[64];     /* model name, "" if unknown */
+    int threads;
+} hashattn_description;
+
+/* description->struct_size must be set. */
+HASHATTN_API void hashattn_context_describe(const hashattn_context *context,
+                                            hashattn_description *description);
+
+/* The instruction sets known, narrowest first, ended by NULL; and whether one runs here (NULL: yes, else why
+ * not). */
+HASHATTN_API const char *const *hashattn_isa_names(void);
+HASHATTN_API const char *hashattn_isa_refusal(const char *isa);
+
+/* ---- options by name: every option of the library has a type, a default, a range and a sentence
+ * ------------------- */
+
+typedef enum hashattn_option_type {
+    HASHATTN_OPTION_INT,
+    HASHATTN_OPTION_REAL,
+    HASHATTN_OPTION_CHOICE,
+    HASHATTN_OPTION_FLAG
+} hashattn_option_type;
+
+typedef struct hashattn_option {
+    size_t struct_size;
+    const char *name;  /* "num_hashes" */
+    const char *owner; /* "attention", "task", "model" or "training" */
+    hashattn_option_type type;
+    char preset[64];            /* the default, as text */
+    double minimum, maximum;    /* INT and REAL */
+    const char *const *choices; /* CHOICE, ended by NULL; else NULL */
+    const char *help;
+} hashattn_option;
+
+/* ---- mechanisms
+ * ---------------------------------------------------------------------------------------------------- */
+
+typedef struct hashattn_mechanism_info {
+    size_t struct_size;
+    const char *name, *summary;
+    int exact;          /* 0: sampled, depends on the seed */
+    size_t num_options; /* see hashattn_mechanism_option */
+    size_t num_params;  /* learned tensors of its own */
+} hashattn_mechanism_info;
+
+HASHATTN_API size_t hashattn_mechanism_count(void);
+/* 1 and *info filled (struct_size must be set), or 0 when index is past the last. */
+HASHATTN_API int hashattn_mechanism_get(size_t index, hashattn_mechanism_info *info);
+/* The option'th option of the mechanism'th mechanism; 1, or 0 past the last. */
+HASHATTN_API int hashattn_mechanism_option(size_t mechanism, size_t option, hashattn_option *info);
+
+/* A mechanism with its options. The context must outlive it. */
+typedef struct hashattn_attention hashattn_attention;
+
+/* mechanism: "softmax", "yoso", ... INVALID with the list of names when unknown. */
+HASHATTN_API hashattn_status hashattn_attention_new(hashattn_context *context, const char *mechanism,
+                                                    hashattn_attention **attention);
+HASHATTN_API void hashattn_attention_free(hashattn_attention *attention);
+/* Sets an option from text ("num_hashes", "64"); INVALID with what is allowed. */
+HASHATTN_API hashattn_status hashattn_attention_set(hashattn_attention *attention, const char *name,
+                                                    const char *text);
+/* The present value as text. */
+HASHATTN_API hashattn_status hashattn_attention_get(const hashattn_attention *attention, const char *name,
+                                                    char *text, size_t size);
+
+/* ---- the operator
+ * --------------------------------------------------------------------------------------------------- */
+
+/* Where element (sequence s, row r of it, head h, column c) lies: data[s * sequence_stride + r * row_stride +
+   h * head_stride + c]. With offsets, sequence_stride is not used: row r of sequence s is packed row
+   offsets[s] + r. */
+typedef struct hashattn_array {
+    float *data; /* not written where the array is an input */
+    size_t sequence_stride, row_stride, head_stride;
+} hashattn_array;
+
+/* Contiguous arrays: (sequences, heads, rows, width), and packed or single (rows, heads, width). */
+HASHATTN_API hashattn_array hashattn_array_of_heads(float *data, size_t heads, size_t rows, size_t width);
+HASHATTN_API hashattn_array hashattn_array_of_rows(float *data, size_t heads, size_t rows, size_t width);
+
+typedef struct hashattn_problem {
+    size_t struct_size;
+    size_t num_sequences, num_heads;
+    size_t num_queries, num_keys; /* rows of every sequence (n_q, n_k), any may be 0; ignored with offsets */
+    size_t head_dim, value_dim;   /* d of queries and keys, d_v of values and output; at least 1 */
+    /* (num_sequences + 1) rising row numbers, first 0: sequences of different lengths one after another; NULL
+       = equal lengths. Both or neither. */
+    const size_t *query_offsets, *key_offsets;
+    /* 1 = the key takes part. (num_sequences, num_keys), or (key rows) with offsets; NULL = all take part.
+       Queries are never masked; a query that meets no key gets 0 and passes no gradient. */
+    const uint8_t *key_mask;
+    int causal; /* 1: query i sees keys 0 .. i of its sequence; REFUSED by mechanisms without such a form */
+    uint64_t seed; /* all the chance of sampled mechanisms */
+    /* (num_sequences) numbers that make sequences hash apart, as in training; NULL = every sequence hashes
+       alike, so a sequence has the same output alone and in any batch. */
+    const uint64_t *sample_ids;
+} hashattn_problem;
+
+/* 1 sequence, 1 head, everything else 0 or NULL. */
+HASHATTN_API void hashattn_problem_default(hashattn_problem *problem);
+
+/* Bytes of the two blocks that forward and backward use: `saved` carries what backward needs, `scratch` is
+   dead in between. Nothing else is allocated, and neither holds an (n_q, n_k) array. INVALID, REFUSED, or
+   NO_MEMORY when they overflow. */
+HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attention,
+                                                      const hashattn_problem *problem, size_t *saved_bytes,
+                                                      size_t *scratch_bytes);
+
+/* out (n_q, heads, d_v per sequence) = attention. Inputs that hold NaN or infinity are INVALID, with the
+   place of the first. saved, scratch: blocks of at least the sizes above, aligned to 64 bytes; both NULL: the
+   call allocates and frees its own (then there is no backward for it). */
+HASHATTN_API hashattn_status hashattn_attention_forward(
+    hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
+    const hashattn_array *key, const hashattn_array *value, const hashattn_array *out, void *saved,
+    void *scratch);
+
+/* After a forward with the same attention, problem, arrays and `saved`: dquery, dkey, dvalue are WRITTEN, the
+   gradients with respect to the raw inputs of sum(out * dout). */
+HASHATTN_API hashattn_status hashattn_attention_backward(
+    hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
+    const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,
+    const hashattn_array *dout, const hashattn_array *dquery, const hashattn_array *dkey,
+    const hashattn_array *dvalue, void *saved, void *scratch);
+
+/* ---- measuring
+ * ------------------------------------------------------------------------------------------------------ */
+
+typedef struct hashattn_peak {
+    size_t struct_size;
+    double float32_gflops;      /* all threads of the context together: register loop or the best product,
+                                   whichever is more */
+    double memory_gbytes_per_s; /* a sum of two arrays into a third, larger than the caches, bytes moved by
+                                   the program */
+} hashattn_peak;
+
+/* Measures what the machine can do now, about `seconds` per figure. peak->struct_size must be set. */
+HASHATTN_API hashattn_status hashattn_measure_peak(hashattn_context *context, double seconds,
+                                                   hashattn_peak *peak);
+/* Largest resident set of this process so far, in bytes. */
+HASHATTN_API size_t hashattn_peak_resident_bytes(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,13 @@
+/* All of hashattn. SPDX-License-Identifier: Apache-2.0 */
+#ifndef HASHATTN_HASHATTN_H
+#define HASHATTN_HASHATTN_H
+
+#include "hashattn/attention.h"
+#include "hashattn/io.h"
+#include "hashattn/model.h"
+#include "hashattn/status.h"
+#include "hashattn/train.h"
+
+#define HASHATTN_VERSION "0.1.0"
+
+#endif

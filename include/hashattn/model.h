@@ -1,0 +1,58 @@
+/* Trained models: evaluate on a data set, predict documents. SPDX-License-Identifier: Apache-2.0 */
+#ifndef HASHATTN_MODEL_H
+#define HASHATTN_MODEL_H
+
+#include "hashattn/attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A model read from a run (config.json and model.safetensors). The context must outlive it. */
+typedef struct hashattn_model hashattn_model;
+
+HASHATTN_API hashattn_status hashattn_model_load(hashattn_context *context, const char *run,
+                                                 hashattn_model **model);
+HASHATTN_API void hashattn_model_free(hashattn_model *model);
+/* Another value for an option of its mechanism, for example more hashes than in training ("num_hashes",
+ * "128"). */
+HASHATTN_API hashattn_status hashattn_model_set(hashattn_model *model, const char *name, const char *text);
+
+typedef struct hashattn_model_info {
+    size_t struct_size;
+    const char *task, *mechanism, *data; /* data: the directory it was trained on */
+    size_t num_params, num_classes, max_len;
+} hashattn_model_info;
+/* info->struct_size must be set; strings live as long as the model. */
+HASHATTN_API void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info);
+/* Text of class `index`; NULL past the last. Lives as long as the model. */
+HASHATTN_API const char *hashattn_model_label(const hashattn_model *model, size_t index);
+
+typedef struct hashattn_evaluation {
+    size_t struct_size;
+    double accuracy, loss, majority; /* majority: share of the commonest class in this split */
+    size_t examples, num_cut;
+    double seconds, tokens_per_second;
+} hashattn_evaluation;
+
+/* split: "train", "valid" or "test"; data: a directory, or NULL for the recorded one; seed: of the hashing.
+ */
+HASHATTN_API hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
+                                                     const char *split, uint64_t seed,
+                                                     hashattn_evaluation *evaluation);
+
+/* Called once per document, in order. probabilities: (num_classes), valid during the call. Non-zero stops
+ * with INTERRUPTED. */
+typedef int hashattn_prediction_callback(void *user, size_t document, size_t best_class,
+                                         const float *probabilities);
+/* Predicts every document of a file of the model's task ("-": standard input). *num_cut: documents cut to
+ * max_len; may be NULL. */
+HASHATTN_API hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *path,
+                                                         uint64_t seed,
+                                                         hashattn_prediction_callback *callback, void *user,
+                                                         size_t *num_cut);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

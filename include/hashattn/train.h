@@ -1,0 +1,74 @@
+/* Training from a program: what the tool's `data` and `train` do. A setup names a task, a mechanism and all
+   options; a run is a directory (config.json, model.safetensors, last.safetensors, optimizer.safetensors,
+   trainer.json, log.jsonl). SPDX-License-Identifier: Apache-2.0 */
+#ifndef HASHATTN_TRAIN_H
+#define HASHATTN_TRAIN_H
+
+#include "hashattn/attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hashattn_task_info {
+    size_t struct_size;
+    const char *name, *summary;
+    int generates; /* hashattn_setup_generate works */
+    int predicts;  /* hashattn_model_predict_file works */
+    int has_lra;   /* the preset "lra" exists */
+} hashattn_task_info;
+
+HASHATTN_API size_t hashattn_task_count(void);
+/* 1 and *info filled (struct_size must be set), or 0 past the last. */
+HASHATTN_API int hashattn_task_get(size_t index, hashattn_task_info *info);
+
+/* Everything that decides a run. The context must outlive it. */
+typedef struct hashattn_setup hashattn_setup;
+
+/* The task's default training with mechanism "yoso". INVALID with the list of names when the task is unknown.
+ */
+HASHATTN_API hashattn_status hashattn_setup_new(hashattn_context *context, const char *task,
+                                                hashattn_setup **setup);
+HASHATTN_API void hashattn_setup_free(hashattn_setup *setup);
+/* preset: "lra", the settings of the released LRA configurations of YOSO. Replaces model and training
+ * options. */
+HASHATTN_API hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset);
+/* Another mechanism, with its default options (hash_bits from the task's preset where it has that option). */
+HASHATTN_API hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mechanism);
+/* Any option of the task, the model, the mechanism or the training, by name. Setting `steps` without `warmup`
+   scales the warm-up in proportion. */
+HASHATTN_API hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, const char *text);
+HASHATTN_API hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name, char *text,
+                                                size_t size);
+/* The index'th option of all owners, with its present value in `preset`; 1, or 0 past the last. */
+HASHATTN_API int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_option *info);
+
+/* Generates counts[0..2] examples of train, valid and test into `directory`, which is made if absent; files
+ * there are not overwritten. */
+HASHATTN_API hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *directory,
+                                                     const size_t counts[3], uint64_t seed);
+
+/* What the callback is told after every step and every evaluation. */
+typedef struct hashattn_progress {
+    size_t struct_size;
+    int64_t step, steps;
+    double loss, accuracy;             /* running means on training batches since the last evaluation */
+    double valid_loss, valid_accuracy; /* NaN when this is no evaluation */
+    double best_accuracy;              /* on validation so far; NaN before the first */
+    double tokens_per_second, seconds, learning_rate;
+    size_t saved_bytes; /* of attention, for backward, largest batch so far */
+} hashattn_progress;
+/* Non-zero asks for a clean stop: the run is saved and the call returns INTERRUPTED. */
+typedef int hashattn_progress_callback(void *user, const hashattn_progress *progress);
+
+/* A new run in `run`, which must not exist. `data`: the directory of the data set. callback may be NULL. */
+HASHATTN_API hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const char *run,
+                                            hashattn_progress_callback *callback, void *user);
+/* Goes on where `run` stands, bit for bit as if it had never stopped. */
+HASHATTN_API hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
+                                                   hashattn_progress_callback *callback, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
