@@ -26,14 +26,14 @@ struct view {
 
 /* The shape of one problem: what refuse and the size functions may depend on besides the options. */
 struct problem_shape {
-    size_t num_queries, num_keys; /* n_q, n_k; any may be 0 */
+    size_t num_queries, num_keys; /* n_q, n_k; 0 in refuse and in the sizes only */
     size_t head_dim, value_dim;   /* d of queries and keys, d_v of values and output; >= 1 */
     bool causal;                  /* query i sees keys 0 .. i; needs n_q = n_k */
     bool masked;                  /* a key mask with at least one 0 may come */
     enum dtype dtype;
 };
 
-/* One head of one sequence. All pointers are the caller's. */
+/* One head of one sequence, with at least one query and one key. All pointers are the caller's. */
 struct problem {
     const struct kernels *kernels;
     struct problem_shape shape;
@@ -71,7 +71,7 @@ struct mechanism {
     size_t options_size;              /* of the struct that the rows fill */
 
     bool exact; /* computes what it says, without sampling */
-    bool mixes; /* tokens see each other; false: output row i depends on value row i only, needs n_q = n_k */
+    bool mixes; /* tokens see each other; false: output row i comes from value row i alone (n_q = n_k) */
     /* true: the mechanism takes key_mask and positions itself. false (the rule): attention.c gives it only
        the kept keys, in order, without a mask, and puts the gradients back: a masked key IS an absent key, to
        the bit. */
@@ -81,7 +81,7 @@ struct mechanism {
     const char *(*refuse)(const void *options, const struct problem_shape *shape);
 
     /* The paper's Backward-Cache without Q, K, V and the output; and the temporary memory of forward and
-     * backward. */
+       backward. Never less for more rows: a problem may come with fewer keys than its blocks are made for. */
     size_t (*saved_size)(const void *options, const struct problem_shape *shape);
     size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
 
@@ -99,17 +99,20 @@ struct mechanism {
 
     /* (optional) learned parameters per head, ended by a row with name NULL */
     const struct parameter_row *params;
-    /* (optional) an extra loss of the mechanism's own; gradient added into gradients->params alone. Called
-     * after forward. */
+    /* (optional) an extra loss of the mechanism's own; gradient added into gradients->params alone (NULL:
+       value only). Called after forward. */
     double (*auxiliary)(const struct problem *problem, const struct problem_gradients *gradients);
 
-    /* (optional) Streaming: a state that takes keys in pieces and answers queries, then can be added to
-       another. absorb: keys and values of `problem` enter the state (the first key has position `first`).
-       read: out for the queries of `problem` against all that was absorbed. causal problems absorb and read
-       token by token inside `read`. merge: into += from, for shards. state begins as zeros. */
+    /* (optional, all four or none) Streaming: a state that takes keys in pieces and answers queries, then can
+       be added to another. It begins as zeros; its size depends on the widths alone (rows are 0 in `shape`).
+       absorb: keys and values of `problem`, which has no queries, enter the state (the first key has position
+       `first`). read: out for the queries of `problem` (the first has position `first`), which has no keys,
+       against all that was absorbed; the state stays as it is. A causal problem has both and is only read:
+       key i enters, query i is answered, token by token. merge: into += from, for shards. There is scratch,
+       and nothing is saved. */
     size_t (*state_size)(const void *options, const struct problem_shape *shape);
     void (*absorb)(const struct problem *problem, void *state, size_t first);
-    void (*read)(const struct problem *problem, const void *state, struct view out);
+    void (*read)(const struct problem *problem, void *state, size_t first, struct view out);
     void (*merge)(const void *options, const struct problem_shape *shape, void *into, const void *from);
 };
 
