@@ -165,17 +165,29 @@ struct kernels {
     /* One AdamW step on a block of n: m, v moments; w values; g gradients (read, times gradient_scale).
      * TOLERANT. */
     void (*adamw_step)(float *w, float *m, float *v, const float *g, size_t n, const struct adamw *step);
+
+    /* ---- the machine --------------------------------------------------------------------------------------
+     */
+
+    /* rounds * FUSED_LOOP_OPERATIONS floating-point operations (two per fused multiply-add) that touch
+       registers alone: what this table's instructions can reach at best. Returns some number, so that the
+       work is not dropped. */
+    float (*fused_loop)(size_t rounds);
 };
+
+enum { FUSED_LOOP_OPERATIONS = 4096 };
 
 /* See collision_tile: below it, 1 - |x| has at most about 12 good bits. */
 #define COLLISION_NEAR 2e-3f
 
 /* The table that `name` asks for ("ref avx2 avx512", or NULL or "auto": the best that runs here, capped by
-   the environment variable HASHATTN_ISA). NULL when it is unknown, not built in, or this processor or its
-   operating system cannot run it; then *why is a constant sentence. */
+   the environment variable HASHATTN_ISA, which caps by-name requests and kernels_all too). NULL when it is
+   unknown, above the cap, or this processor or its operating system cannot run it; then *why is a constant
+   sentence. */
 const struct kernels *kernels_named(const char *name, const char **why);
 
-/* Every table that runs here, narrowest first, ended by NULL; for tests and benches. */
+/* Every table that runs here and is not above the cap, narrowest first, ended by NULL; for tests and benches.
+ */
 const struct kernels *const *kernels_all(void);
 
 /* Names of all tables known to the source, whether they run here or not, ended by NULL. */

@@ -1,0 +1,48 @@
+/* The largest rate of float32 operations that this thread is seen to reach: what every share of the peak is
+   measured against. Each candidate runs for the same time; the best one is the answer.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/product.h"
+
+#include "base/clock.h"
+
+enum { LARGEST = 256, ROUNDS = 64 };
+
+/* The square products tried, besides the loop in registers. Their operands stay in the second-level cache. */
+static const size_t sizes[] = {64, 128, LARGEST};
+
+static double loop_rate(const struct kernels *kernels, double seconds)
+{
+    volatile float sink = 0; /* volatile: to the compiler the sum is used */
+    double operations = 0, start = clock_seconds(), spent;
+    do {
+        sink = sink + kernels->fused_loop(ROUNDS);
+        operations += (double)ROUNDS * FUSED_LOOP_OPERATIONS;
+        spent = clock_seconds() - start;
+    } while (spent < seconds);
+    return operations / spent;
+}
+
+static double product_rate(const struct kernels *kernels, size_t n, double seconds)
+{
+    float a[LARGEST * LARGEST], b[LARGEST * LARGEST], c[LARGEST * LARGEST];
+    for (size_t i = 0; i < n * n; i++)
+        a[i] = b[i] = 1.0f / (float)(i + 1);
+    product(kernels, c, n, a, n, false, b, n, false, n, n, n, false); /* the first call sets things up */
+    double operations = 0, start = clock_seconds(), spent;
+    do {
+        product(kernels, c, n, a, n, false, b, n, false, n, n, n, false);
+        operations += 2.0 * (double)(n * n * n);
+        spent = clock_seconds() - start;
+    } while (spent < seconds);
+    return operations / spent;
+}
+
+double product_peak(const struct kernels *kernels, double seconds)
+{
+    double best = loop_rate(kernels, seconds);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        double rate = product_rate(kernels, sizes[i], seconds);
+        best = rate > best ? rate : best;
+    }
+    return best * 1e-9;
+}

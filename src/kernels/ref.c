@@ -1,0 +1,389 @@
+/* The table "ref": every slot as the plain loop that its contract in kernels.h describes, with no thought of
+   speed. It is the truth that the other tables are tested against, and runs on any processor. A slot that is
+   EXACT follows the order of its contract with fmaf; a TOLERANT one sums in double.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/tables.h"
+
+#include <math.h>
+
+#define PI        3.14159265358979323846
+#define SQRT_HALF 0.70710678118654752440
+#define TINY_NORM 1e-12
+
+static size_t turned(const uint32_t *permutation, size_t c)
+{
+    return permutation == NULL ? c : permutation[c];
+}
+
+static float sign_of(const float *sign, size_t c)
+{
+    return sign == NULL ? 1.0f : sign[c];
+}
+
+static size_t code_at(const void *codes, bool wide, size_t k)
+{
+    return wide ? ((const uint32_t *)codes)[k] : ((const uint16_t *)codes)[k];
+}
+
+/* ---- hashing ------------------------------------------------------------------------------------------ */
+
+static void unit_rows(float *out, size_t ld_out, float *norm, const float *x, size_t ld_x, size_t n,
+                      size_t dim, const uint32_t *permutation, const float *sign)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *row = x + i * ld_x;
+        double sum = 0;
+        for (size_t c = 0; c < dim; c++)
+            sum += (double)row[c] * (double)row[c];
+        double length = sqrt(sum), divisor = length > TINY_NORM ? length : TINY_NORM;
+        norm[i] = (float)length;
+        for (size_t c = 0; c < ld_out; c++)
+            out[i * ld_out + c] =
+                c < dim ? (float)((double)(sign_of(sign, c) * row[turned(permutation, c)]) / divisor) : 0.0f;
+    }
+}
+
+static void unit_rows_backward(float *dx, size_t ld_dx, const float *du, const float *unit, size_t ld_unit,
+                               const float *norm, size_t n, size_t dim, const uint32_t *permutation,
+                               const float *sign)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *u = unit + i * ld_unit, *g = du + i * ld_unit;
+        if ((double)norm[i] < TINY_NORM)
+            continue;
+        double dot = 0;
+        for (size_t c = 0; c < dim; c++)
+            dot += (double)u[c] * (double)g[c];
+        for (size_t c = 0; c < dim; c++)
+            dx[i * ld_dx + turned(permutation, c)] +=
+                sign_of(sign, c) * (float)(((double)g[c] - (double)u[c] * dot) / (double)norm[i]);
+    }
+}
+
+static void hash_codes(void *codes, bool wide, const float *x, size_t ld_x, size_t n, size_t dim,
+                       const float *planes, size_t num_hashes, size_t hash_bits)
+{
+    size_t groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
+    for (size_t i = 0; i < n; i++)
+        for (size_t h = 0; h < num_hashes; h++) {
+            uint32_t code = 0;
+            for (size_t b = 0; b < hash_bits; b++) {
+                const float *plane =
+                    planes + (b * groups + h / HASH_LANES) * dim * HASH_LANES + h % HASH_LANES;
+                float sum = 0;
+                for (size_t c = 0; c < dim; c++)
+                    sum = fmaf(x[i * ld_x + c], plane[c * HASH_LANES], sum);
+                code |= (uint32_t)(sum > 0) << b;
+            }
+            if (wide)
+                ((uint32_t *)codes)[i * num_hashes + h] = code;
+            else
+                ((uint16_t *)codes)[i * num_hashes + h] = (uint16_t)code;
+        }
+}
+
+static void table_add(float *tables, size_t buckets, const void *codes, bool wide, size_t num_hashes,
+                      size_t first, size_t count, const float *values, size_t ld_values, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t h = 0; h < count; h++) {
+            float *row = tables + (h * buckets + code_at(codes, wide, i * num_hashes + first + h)) * dim;
+            for (size_t c = 0; c < dim; c++)
+                row[c] += values[i * ld_values + c];
+        }
+}
+
+static void table_read(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes,
+                       bool wide, size_t num_hashes, size_t first, size_t count, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t h = 0; h < count; h++) {
+            const float *row =
+                tables + (h * buckets + code_at(codes, wide, i * num_hashes + first + h)) * dim;
+            for (size_t c = 0; c < dim; c++)
+                out[i * ld_out + c] += row[c];
+        }
+}
+
+/* hash_bits / (p pi s) from the differences, and the sign of the dot product. */
+static double tangent_weight(const float *q, const float *k, size_t dim, unsigned hash_bits, double *sigma)
+{
+    double u2 = 0, v2 = 0;
+    for (size_t c = 0; c < dim; c++) {
+        u2 += ((double)q[c] - (double)k[c]) * ((double)q[c] - (double)k[c]);
+        v2 += ((double)q[c] + (double)k[c]) * ((double)q[c] + (double)k[c]);
+    }
+    double u = sqrt(u2), v = sqrt(v2), p = 1 - 2 * atan2(u, v) / PI, s = u * v / 2;
+    *sigma = v >= u ? 1 : -1;
+    return s > 0 && p > 0 ? hash_bits / (p * PI * s) : 0;
+}
+
+static void bucket_pairs(const struct bucket_pairs *bucket)
+{
+    for (size_t i = 0; i < bucket->num_queries; i++) {
+        size_t row = bucket->queries[i];
+        const float *q = bucket->query + row * bucket->ld_query, *g = bucket->dout + row * bucket->ld_dout;
+        float *dq = bucket->dquery + row * bucket->ld_query;
+        for (size_t j = 0; j < bucket->num_keys; j++) {
+            size_t column = bucket->keys[j];
+            const float *k = bucket->key + column * bucket->ld_key;
+            const float *value = bucket->value + column * bucket->ld_value;
+            float *dk = bucket->dkey + column * bucket->ld_key;
+            double score = bucket->bias == NULL ? 0 : (double)bucket->bias[row], sigma = 0;
+            for (size_t c = 0; c < bucket->value_dim; c++)
+                score += (double)g[c] * (double)value[c];
+            double w = (double)bucket->scale * score;
+            if (bucket->tangent)
+                w *= tangent_weight(q, k, bucket->dim, bucket->hash_bits, &sigma);
+            for (size_t c = 0; c < bucket->dim; c++) {
+                dq[c] += (float)(w * ((double)k[c] - sigma * (double)q[c]));
+                dk[c] += (float)(w * ((double)q[c] - sigma * (double)k[c]));
+            }
+        }
+    }
+}
+
+/* ---- tiles of the exact mechanisms -------------------------------------------------------------------- */
+
+static void tile_product(float *c, size_t ld_c, const float *a, size_t a_row, size_t a_col, const float *b,
+                         size_t ld_b, size_t rows, size_t cols, size_t depth, bool add)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++) {
+            double sum = add ? (double)c[i * ld_c + j] : 0;
+            for (size_t k = 0; k < depth; k++)
+                sum += (double)a[i * a_row + k * a_col] * (double)b[k * ld_b + j];
+            c[i * ld_c + j] = (float)sum;
+        }
+}
+
+static void tile_transpose(float *out, size_t ld_out, const float *in, size_t ld_in, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            out[j * ld_out + i] = in[i * ld_in + j];
+}
+
+static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
+                         float *row_sum, float *factor)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = s + i * ld_s, largest = row_max[i];
+        for (size_t j = 0; j < cols; j++)
+            largest = fmaxf(largest, scale * row[j]);
+        factor[i] = (float)exp((double)row_max[i] - (double)largest);
+        double sum = 0;
+        for (size_t j = 0; j < cols; j++) {
+            row[j] = (float)exp((double)scale * (double)row[j] - (double)largest);
+            sum += (double)row[j];
+        }
+        row_sum[i] = (float)((double)row_sum[i] * (double)factor[i] + sum);
+        row_max[i] = largest;
+    }
+}
+
+static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *lse)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            s[i * ld_s + j] = (float)exp((double)scale * (double)s[i * ld_s + j] - (double)lse[i]);
+}
+
+static void softmax_gradient(float *dp, size_t ld_dp, const float *p, size_t ld_p, size_t rows, size_t cols,
+                             float scale, const float *delta)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            dp[i * ld_dp + j] = (float)((double)scale * (double)p[i * ld_p + j] *
+                                        ((double)dp[i * ld_dp + j] - (double)delta[i]));
+}
+
+static void scale_rows(float *x, size_t ld_x, const float *factor, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            x[i * ld_x + c] *= factor[i];
+}
+
+static void row_dots(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
+                     size_t cols)
+{
+    for (size_t i = 0; i < rows; i++) {
+        double sum = 0;
+        for (size_t c = 0; c < cols; c++)
+            sum += (double)a[i * ld_a + c] * (double)b[i * ld_b + c];
+        out[i] = (float)sum;
+    }
+}
+
+static size_t collision_tile(float *power, float *slope, const float *x, size_t ld, size_t rows, size_t cols,
+                             const float *norm2_query, const float *norm2_key, unsigned hash_bits)
+{
+    size_t near = 0;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++) {
+            /* In float32, so that every table counts the same pairs. */
+            float norms = norm2_query[i] + norm2_key[j], dot = x[i * ld + j];
+            float u2 = fmaxf(norms - 2 * dot, 0), v2 = fmaxf(norms + 2 * dot, 0);
+            bool is_near = u2 < COLLISION_NEAR || v2 < COLLISION_NEAR;
+            double p = 1 - 2 * atan2(sqrt((double)u2), sqrt((double)v2)) / PI;
+            power[i * ld + j] = (float)pow(p, hash_bits);
+            if (slope != NULL)
+                slope[i * ld + j] = is_near ? 0
+                                            : (float)(hash_bits * pow(p, hash_bits - 1.0) /
+                                                      (PI * sqrt((double)u2 * (double)v2) / 2));
+            near += is_near;
+        }
+    return near;
+}
+
+/* ---- rows of the layers ------------------------------------------------------------------------------- */
+
+static void layer_norm(float *y, float *mean_rstd, const float *x, const float *gain, const float *bias,
+                       size_t n, size_t dim, float epsilon)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *row = x + i * dim;
+        double mean = 0, variance = 0;
+        for (size_t c = 0; c < dim; c++)
+            mean += (double)row[c] / (double)dim;
+        for (size_t c = 0; c < dim; c++)
+            variance += ((double)row[c] - mean) * ((double)row[c] - mean) / (double)dim;
+        double rstd = 1 / sqrt(variance + (double)epsilon);
+        mean_rstd[2 * i] = (float)mean;
+        mean_rstd[2 * i + 1] = (float)rstd;
+        for (size_t c = 0; c < dim; c++)
+            y[i * dim + c] = (float)(((double)row[c] - mean) * rstd * (double)gain[c] + (double)bias[c]);
+    }
+}
+
+static void layer_norm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x,
+                                const float *mean_rstd, const float *gain, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *row = x + i * dim, *d = dy + i * dim;
+        double mean = (double)mean_rstd[2 * i], rstd = (double)mean_rstd[2 * i + 1];
+        double sum = 0, sum_hat = 0; /* of g = dy * gain, and of g times the normalised x */
+        for (size_t c = 0; c < dim; c++) {
+            double hat = ((double)row[c] - mean) * rstd, g = (double)d[c] * (double)gain[c];
+            sum += g;
+            sum_hat += g * hat;
+            dgain[c] += (float)((double)d[c] * hat);
+            dbias[c] += d[c];
+        }
+        for (size_t c = 0; c < dim; c++) {
+            double hat = ((double)row[c] - mean) * rstd, g = (double)d[c] * (double)gain[c];
+            dx[i * dim + c] += (float)(rstd * (g - sum / (double)dim - hat * (sum_hat / (double)dim)));
+        }
+    }
+}
+
+static void gelu(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = (float)((double)x[i] * 0.5 * erfc(-(double)x[i] * SQRT_HALF));
+}
+
+static void gelu_backward(float *dx, const float *dy, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        double t = (double)x[i], phi = exp(-0.5 * t * t) * SQRT_HALF / sqrt(PI);
+        dx[i] = (float)((double)dy[i] * (0.5 * erfc(-t * SQRT_HALF) + t * phi));
+    }
+}
+
+static void axpy(float *y, float a, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = fmaf(a, x[i], y[i]);
+}
+
+static void add_bias(float *y, const float *bias, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < dim; c++)
+            y[i * dim + c] += bias[c];
+}
+
+static void add_bias_backward(float *dbias, const float *dy, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < dim; c++)
+            dbias[c] += dy[i * dim + c];
+}
+
+static void convolve(float *y, size_t ld_y, const float *x, size_t ld_x, const float *filter, size_t taps,
+                     size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t t = 0; t < taps; t++) {
+            if (i + t < taps / 2 || i + t - taps / 2 >= n)
+                continue;
+            const float *row = x + (i + t - taps / 2) * ld_x;
+            for (size_t c = 0; c < dim; c++)
+                y[i * ld_y + c] = fmaf(filter[t], row[c], y[i * ld_y + c]);
+        }
+}
+
+static double sum_squares(const float *x, size_t n)
+{
+    double total = 0;
+    for (size_t first = 0; first < n; first += 4096) {
+        double sum = 0;
+        for (size_t i = first; i < n && i < first + 4096; i++)
+            sum += (double)x[i] * (double)x[i];
+        total += sum;
+    }
+    return total;
+}
+
+static void adamw_step(float *w, float *m, float *v, const float *g, size_t n, const struct adamw *step)
+{
+    double beta1 = (double)step->beta1, beta2 = (double)step->beta2, rate = (double)step->rate;
+    for (size_t i = 0; i < n; i++) {
+        double gradient = (double)g[i] * (double)step->gradient_scale;
+        m[i] = (float)(beta1 * (double)m[i] + (1 - beta1) * gradient);
+        v[i] = (float)(beta2 * (double)v[i] + (1 - beta2) * gradient * gradient);
+        double first = (double)m[i] / (double)step->correction1;
+        double second = (double)v[i] / (double)step->correction2;
+        w[i] = (float)((double)w[i] * (1 - rate * (double)step->decay) -
+                       rate * first / (sqrt(second) + (double)step->epsilon));
+    }
+}
+
+static float fused_loop(size_t rounds)
+{
+    float sum = 0;
+    for (size_t i = 0; i < rounds * FUSED_LOOP_OPERATIONS / 2; i++)
+        sum = fmaf(sum, 0.5f, 1.0f);
+    return sum;
+}
+
+const struct kernels kernels_ref = {
+    .name = "ref",
+    .unit_rows = unit_rows,
+    .unit_rows_backward = unit_rows_backward,
+    .hash_codes = hash_codes,
+    .table_add = table_add,
+    .table_read = table_read,
+    .bucket_pairs = bucket_pairs,
+    .tile_product = tile_product,
+    .tile_transpose = tile_transpose,
+    .softmax_step = softmax_step,
+    .softmax_again = softmax_again,
+    .softmax_gradient = softmax_gradient,
+    .scale_rows = scale_rows,
+    .row_dots = row_dots,
+    .collision_tile = collision_tile,
+    .layer_norm = layer_norm,
+    .layer_norm_backward = layer_norm_backward,
+    .gelu = gelu,
+    .gelu_backward = gelu_backward,
+    .axpy = axpy,
+    .add_bias = add_bias,
+    .add_bias_backward = add_bias_backward,
+    .convolve = convolve,
+    .sum_squares = sum_squares,
+    .adamw_step = adamw_step,
+    .fused_loop = fused_loop,
+};

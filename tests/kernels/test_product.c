@@ -1,0 +1,77 @@
+/* product() against double precision: every transposition, odd sizes, leading dimensions, adding, and nothing
+   but C's own columns touched. SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/product.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <float.h>
+
+#include "base/random.h"
+#include "support/check.h"
+
+static const size_t shapes[][3] = {
+    {0, 5, 5},    {5, 0, 5},    {5, 5, 0},     {1, 1, 1},     {3, 17, 5},   {64, 64, 64},
+    {65, 63, 66}, {128, 96, 7}, {7, 130, 129}, {130, 1, 300}, {1, 200, 64}, {200, 192, 192},
+};
+
+static void check_shape(const struct kernels *kernels, size_t m, size_t n, size_t k, int bits)
+{
+    bool transpose_a = bits & 1, transpose_b = bits & 2, add = bits & 4;
+    size_t ld_a = (transpose_a ? m : k) + 3, ld_b = (transpose_b ? k : n) + 1, ld_c = n + 2;
+    size_t size_a = (transpose_a ? k : m) * ld_a, size_b = (transpose_b ? n : k) * ld_b, size_c = m * ld_c;
+    float *a = calloc(size_a + 1, sizeof *a), *b = calloc(size_b + 1, sizeof *b);
+    float *c = calloc(size_c + 1, sizeof *c), *before = calloc(size_c + 1, sizeof *before);
+    random_normals(1, 0, a, size_a);
+    random_normals(2, 0, b, size_b);
+    random_normals(3, 0, c, size_c);
+    memcpy(before, c, size_c * sizeof *c);
+    product(kernels, c, ld_c, a, ld_a, transpose_a, b, ld_b, transpose_b, m, n, k, add);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < ld_c; j++) {
+            if (j >= n) {
+                check_same_bits(&c[i * ld_c + j], &before[i * ld_c + j], sizeof *c, "beside C");
+                continue;
+            }
+            double sum = add ? (double)before[i * ld_c + j] : 0, size = fabs(sum);
+            for (size_t l = 0; l < k; l++) {
+                double term = (double)(transpose_a ? a[l * ld_a + i] : a[i * ld_a + l]) *
+                              (double)(transpose_b ? b[j * ld_b + l] : b[l * ld_b + j]);
+                sum += term;
+                size += fabs(term);
+            }
+            /* One rounding per term and one for C, whatever the order. */
+            check_near((double)c[i * ld_c + j], sum, (double)(k + 1) * (double)FLT_EPSILON * size, "product");
+        }
+    free(a);
+    free(b);
+    free(c);
+    free(before);
+}
+
+static void product_is_the_sum_of_products(void **state)
+{
+    (void)state;
+    for (const struct kernels *const *all = kernels_all(); *all != NULL; all++)
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+            for (int bits = 0; bits < 8; bits++)
+                check_shape(*all, shapes[s][0], shapes[s][1], shapes[s][2], bits);
+}
+
+static void the_library_has_a_name(void **state)
+{
+    (void)state;
+    char text[64];
+    product_library(text, sizeof text);
+    assert_true(strlen(text) >= 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(product_is_the_sum_of_products),
+        cmocka_unit_test(the_library_has_a_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
