@@ -1,0 +1,47 @@
+#!/bin/sh
+# A file includes only its own floor and the floors below it (the table of CONTRIBUTING.md), and files of attention/, tasks/
+# and cli/ never include a sibling beyond the interface header of their folder.
+awk '
+BEGIN {
+    allowed["base"] = "base hashattn/status.h"
+    allowed["kernels"] = "kernels base"
+    allowed["parts"] = "parts base kernels"
+    allowed["attention"] = "attention base kernels parts"
+    allowed["io"] = "io base"
+    allowed["nn"] = "nn base kernels attention"
+    allowed["tasks"] = "tasks base io"
+    allowed["models"] = "models base io kernels attention nn"
+    allowed["train"] = "train base io kernels attention nn models tasks"
+    allowed["api"] = "api base kernels parts attention io nn models tasks train hashattn"
+    allowed["cli"] = "cli hashattn"
+    allowed["examples"] = "hashattn"
+    # What a file may take from its own folder where siblings do not know each other; a unit may always include its own header.
+    seam["attention"] = "attention/attention.h attention/mechanism.h attention/mechanisms.h attention/stream.h attention/keep.h"
+    seam["tasks"] = "tasks/task.h"
+    seam["cli"] = "cli/command.h cli/options.h cli/progress.h cli/json_out.h"
+}
+function within(list, word,    parts, i, n) {
+    n = split(list, parts, " ")
+    for (i = 1; i <= n; i++)
+        if (parts[i] == word) return 1
+    return 0
+}
+/^[ \t]*#[ \t]*include[ \t]*"/ {
+    split($0, quoted, "\"")
+    target = quoted[2]
+    floor = FILENAME
+    sub(/^src\//, "", floor); sub(/\/.*/, "", floor)
+    top = target; sub(/\/.*/, "", top)
+    if (target !~ /\//) { print FILENAME ": include \"" target "\" is not rooted at src/ or include/"; bad = 1; next }
+    if (!within(allowed[floor], top) && !within(allowed[floor], target)) {
+        print FILENAME ": " floor " may not include " target; bad = 1
+    }
+    if (top == floor && floor in seam && FILENAME ~ /\.c$/) {
+        own = FILENAME; sub(/^src\//, "", own); sub(/\.c$/, ".h", own)
+        if (target != own && !within(seam[floor], target)) {
+            print FILENAME ": sibling " target " included; what two of them need moves one floor down"; bad = 1
+        }
+    }
+}
+END { exit bad }
+' $(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' 'examples/*.[ch]')

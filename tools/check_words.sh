@@ -1,0 +1,18 @@
+#!/bin/sh
+# Words that live in one place only: instruction sets in kernels/, each library behind its one file, no printing and no exit in
+# the library.
+bad=0
+only() { # pattern, where it is allowed, what it is
+    found=$(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' 'include/*.h' | grep -vE "$2" | xargs grep -nE "$1" /dev/null)
+    [ -z "$found" ] || { echo "$3 outside its place:"; echo "$found" | head -n 10; bad=1; }
+}
+only 'immintrin|__AVX|_mm(256|512)?_|__m(256|512)|cpuid|xgetbv' '^src/kernels/' 'instruction sets'
+only 'dnnl' '^src/kernels/product\.[ch]$' 'oneDNN'
+only 'omp_|<omp\.h>' '^src/kernels/product\.c$' 'OpenMP'
+only '<jansson\.h>|json_t\b' '^(src/io/json|cli/json_out)\.[ch]$' 'jansson'
+only 'utf8proc' '^src/io/utf8\.c$' 'utf8proc'
+only 'Random123' '^src/base/random\.[ch]$' 'Random123'
+only 'pthread_' '^src/base/pool\.c$' 'threads'
+only '\b(printf|puts|putchar|perror|exit|abort) *\(' '^cli/' 'printing or leaving'
+only '\b(malloc|calloc|realloc|free|aligned_alloc) *\(' '^(src/base/host\.c|src/io/json\.c|cli/.*)$' 'allocation past the host'
+exit $bad
