@@ -15,11 +15,13 @@
 hashattn_status file_read(struct host *host, const char *path, size_t limit, char **bytes, size_t *size);
 
 /* A writer of PATH.tmp, which file_commit flushes, fsyncs, renames to PATH and fsyncs the directory of.
-   Errors stick: write on, and commit reports the first. path "-" writes standard output, plainly. */
+   Errors stick: write on, and commit reports the first. path "-" writes standard output, and a path that is a
+   device or a pipe is written as it is: neither can be replaced. */
 struct file_writer {
-    void *stream; /* FILE * */
+    void *stream; /* FILE *; NULL after commit and abandon */
     char path[4096];
-    int error; /* errno of the first failure */
+    bool plain; /* no temporary file */
+    int error;  /* errno of the first failure */
 };
 hashattn_status file_open_writer(struct host *host, const char *path, struct file_writer *writer);
 void file_write(struct file_writer *writer, const void *bytes, size_t size);
@@ -28,7 +30,8 @@ hashattn_status file_commit(struct host *host, struct file_writer *writer);
 /* Drops what was written; PATH stays as it was. Harmless after commit. */
 void file_abandon(struct file_writer *writer);
 
-/* Appends one line to a log that may be cut at any byte by a crash (readers skip a broken last line). */
+/* Appends one line to a log that may be cut at any byte by a crash (readers skip a broken line). What a crash
+   cut stays a line of its own; a write that fails half way is taken back. */
 hashattn_status file_append_line(struct host *host, const char *path, const char *line);
 
 bool file_exists(const char *path);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PREFIX_KEPT = 240 }; /* bytes of a prefix, half a message */
+
 static void *allocate_aligned(void *user, size_t alignment, size_t bytes)
 {
     (void)user;
@@ -45,7 +47,10 @@ void host_prefix(struct host *host, const char *prefix)
 {
     char text[sizeof host->message];
     memcpy(text, host->message, sizeof text);
-    int written = snprintf(host->message, sizeof host->message, "%s: ", prefix);
+    /* Of a long path the end says more, and the reason after it must still fit. */
+    size_t length = strlen(prefix), kept = length > PREFIX_KEPT ? PREFIX_KEPT : length;
+    int written = snprintf(host->message, sizeof host->message, "%s%s: ", kept < length ? "..." : "",
+                           prefix + (length - kept));
     size_t used = written < 0 ? 0 : (size_t)written;
     if (used < sizeof host->message)
         snprintf(host->message + used, sizeof host->message - used, "%s", text);
