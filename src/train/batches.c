@@ -1,0 +1,115 @@
+/* Places to examples to packed rows. Per step a copy of the batch's tokens (tens of kilobytes); per epoch one
+   permutation (a few nanoseconds per example). SPDX-License-Identifier: Apache-2.0 */
+#include "train/batches.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+
+size_t batches_max_tokens(const struct dataset *dataset, size_t batch)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        size_t length = dataset->offsets[i + 1] - dataset->offsets[i];
+        longest = length > longest ? length : longest;
+    }
+    return size_product(longest, batch);
+}
+
+hashattn_status packed_examples_new(struct host *host, const struct dataset *dataset, size_t batch,
+                                    struct packed_examples *packed)
+{
+    hashattn_status status;
+    void *block;
+    memset(packed, 0, sizeof *packed);
+    TRY_DONE(
+        memory_new_zeroed(host, size_sum(batch, 1), sizeof *packed->offsets, "offsets of a batch", &block));
+    packed->offsets = block;
+    TRY_DONE(memory_new(host, batches_max_tokens(dataset, batch), sizeof *packed->tokens, "tokens of a batch",
+                        &block));
+    packed->tokens = block;
+    TRY_DONE(memory_new(host, batch, sizeof *packed->labels, "labels of a batch", &block));
+    packed->labels = block;
+    TRY_DONE(memory_new(host, batch, sizeof *packed->sample_ids, "ids of a batch", &block));
+    packed->sample_ids = block;
+done:
+    if (status != HASHATTN_OK)
+        packed_examples_free(host, packed);
+    return status;
+}
+
+void packed_examples_free(struct host *host, struct packed_examples *packed)
+{
+    memory_free(host, packed->sample_ids);
+    memory_free(host, packed->labels);
+    memory_free(host, packed->tokens);
+    memory_free(host, packed->offsets);
+    memset(packed, 0, sizeof *packed);
+}
+
+static void append(struct packed_examples *packed, const struct dataset *dataset, size_t example, uint64_t id)
+{
+    size_t from = dataset->offsets[example], length = dataset->offsets[example + 1] - from;
+    size_t at = packed->offsets[packed->count];
+    memcpy(packed->tokens + at, dataset->tokens + from, length * sizeof *packed->tokens);
+    packed->labels[packed->count] = dataset->labels[example];
+    packed->sample_ids[packed->count] = id;
+    packed->offsets[++packed->count] = at + length;
+}
+
+void packed_examples_range(struct packed_examples *packed, const struct dataset *dataset, size_t first,
+                           size_t count)
+{
+    packed->count = 0;
+    for (size_t i = first; i < first + count; i++)
+        append(packed, dataset, i, i);
+}
+
+hashattn_status batches_new(struct host *host, const struct dataset *dataset, size_t batch, uint64_t seed,
+                            struct batches *batches)
+{
+    memset(batches, 0, sizeof *batches);
+    FAIL_IF(dataset->count == 0, host, HASHATTN_BAD_FILE, "the training set has no example");
+    FAIL_IF(dataset->count > UINT32_MAX, host, HASHATTN_REFUSED,
+            "the training set has %zu examples, at most %u can be ordered", dataset->count, UINT32_MAX);
+    void *block;
+    TRY(packed_examples_new(host, dataset, batch, &batches->packed));
+    hashattn_status status =
+        memory_new(host, dataset->count, sizeof *batches->order, "order of an epoch", &block);
+    if (status != HASHATTN_OK) {
+        batches_free(host, batches);
+        return status;
+    }
+    batches->order = block;
+    batches->dataset = dataset;
+    batches->batch = batch;
+    batches->key = random_key(seed, RANDOM_SHUFFLE, 0);
+    batches->epoch = UINT64_MAX;
+    return HASHATTN_OK;
+}
+
+void batches_free(struct host *host, struct batches *batches)
+{
+    memory_free(host, batches->order);
+    packed_examples_free(host, &batches->packed);
+    memset(batches, 0, sizeof *batches);
+}
+
+const struct packed_examples *batches_get(struct batches *batches, uint64_t step)
+{
+    const struct dataset *dataset = batches->dataset;
+    batches->packed.count = 0;
+    for (size_t i = 0; i < batches->batch; i++) {
+        uint64_t place = step * batches->batch + i, epoch = place / dataset->count;
+        if (epoch != batches->epoch) {
+            random_permutation(random_key(batches->key, RANDOM_SHUFFLE, epoch), batches->order,
+                               dataset->count);
+            batches->epoch = epoch;
+        }
+        append(&batches->packed, dataset, batches->order[place % dataset->count], place);
+    }
+    assert(batches->packed.count == batches->batch);
+    return &batches->packed;
+}

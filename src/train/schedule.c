@@ -1,0 +1,41 @@
+/* Two straight lines over step numbers. The corner stands at warmup - 1, not at warmup, because PyTorch puts
+   the end of the first phase at pct_start * steps - 1; with no warm-up the corner is step -1, so that step 0
+   is already one notch below the peak. SPDX-License-Identifier: Apache-2.0 */
+#include "train/schedule.h"
+
+#include <assert.h>
+
+#define START_DIVISOR 25.0
+#define END_DIVISOR   1e4 /* of the start value, not of the peak */
+#define BETA1_HIGH    0.95
+#define BETA1_LOW     0.85
+
+struct schedule_point schedule_at(const struct schedule *schedule, int64_t step)
+{
+    assert(schedule->steps >= 1 && schedule->warmup >= 0 && schedule->warmup <= schedule->steps);
+    assert(step >= 0 && step < schedule->steps);
+    double corner = (double)schedule->warmup - 1, last = (double)schedule->steps - 1, at = (double)step;
+    double low = schedule->peak / START_DIVISOR;
+    struct schedule_point point = {.beta1 = schedule->beta1};
+    bool rising = at <= corner;
+    double part; /* of the way along its line; a line of one point (warmup 1) is at its end */
+    if (rising)
+        part = corner > 0 ? at / corner : 1;
+    else
+        part = (at - corner) / (last - corner);
+    if (rising)
+        point.rate = low + (schedule->peak - low) * part;
+    else
+        point.rate = schedule->peak + (low / END_DIVISOR - schedule->peak) * part;
+    if (schedule->cycle_beta1)
+        point.beta1 = rising ? BETA1_HIGH + (BETA1_LOW - BETA1_HIGH) * part
+                             : BETA1_LOW + (BETA1_HIGH - BETA1_LOW) * part;
+    return point;
+}
+
+int64_t schedule_scaled_warmup(int64_t preset_steps, int64_t preset_warmup, int64_t steps)
+{
+    double share = (double)preset_warmup / (double)preset_steps;
+    int64_t warmup = (int64_t)(share * (double)steps + 0.5);
+    return warmup > steps ? steps : warmup;
+}
