@@ -9,11 +9,12 @@
 #include "base/pool.h"
 
 /* Rows of all sequences, (total rows, heads, width): row r of head h starts at data + r * row_stride + h *
- * head_stride. */
+   head_stride. Where sequence_stride is not 0 the sequences do not follow one another: row r of sequence s,
+   counted in the sequence, starts at data + s * sequence_stride + r * row_stride + h * head_stride. */
 struct packed {
     void *data;
     enum dtype dtype;
-    size_t width, row_stride, head_stride;
+    size_t width, row_stride, head_stride, sequence_stride;
 };
 
 struct attention_call {
