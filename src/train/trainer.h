@@ -17,15 +17,23 @@ struct train_options {
     int cycle_momentum; /* OneCycleLR's own cycling of beta1, .95 .85 .95, which the lra preset needs */
 };
 extern const struct option_row train_rows[];
+/* What a task's preset asks for; lra: with the cycling beta1 and without clipping, as those runs were made.
+ */
+void train_options_preset(const struct task_preset *preset, bool lra, struct train_options *options);
+/* Another number of steps; the warm-up keeps its share. */
+void train_options_steps(struct train_options *options, int64_t steps);
 
-/* Told after every step and every evaluation; returning true asks for a clean stop after saving. */
+/* Told after every step, after every batch of an evaluation (the same event again, so that a stop need not
+   wait) and after every evaluation; returning true asks for a clean stop after saving. evaluate() on its own
+   tells examples done and examples in all as step and steps. */
 struct train_event {
     int64_t step, steps;
     double loss, accuracy;             /* running means since the last evaluation, on training batches */
     double valid_loss, valid_accuracy; /* NaN when this event is no evaluation */
     double best_accuracy;              /* on validation so far; NaN before the first */
     double tokens_per_second, seconds, learning_rate;
-    size_t saved_bytes; /* of attention, largest batch so far */
+    size_t saved_bytes;  /* encoder_saved_size of the largest batch since this process began */
+    const char *warning; /* the state could not be saved now and will be tried again: why; else NULL */
 };
 typedef bool train_callback(void *user, const struct train_event *event);
 
@@ -62,7 +70,8 @@ struct evaluation {
     double seconds, tokens_per_second;
 };
 /* Evaluates parameters `values` on a data set in packed batches of `batch`. probabilities: (count,
- * num_classes) or NULL. */
+   num_classes) or NULL. Labels below 0 are not counted; loss and accuracy are NaN where none is. INTERRUPTED
+   when the callback asked to stop. */
 hashattn_status evaluate(struct host *host, const struct train_setup *setup, const struct encoder *encoder,
                          const float *values, const struct dataset *dataset, size_t batch, uint64_t seed,
                          float *probabilities, struct evaluation *result);

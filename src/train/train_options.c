@@ -1,0 +1,56 @@
+/* The rows of the training options and what a preset sets in them. SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <stddef.h>
+
+#include "train/schedule.h"
+#include "train/trainer.h"
+
+#define FIELD(name) offsetof(struct train_options, name)
+
+/* Whole numbers travel through JSON and doubles: 2^53 is the end of both. */
+#define MOST 9007199254740992.0
+
+const struct option_row train_rows[] = {
+    {"steps", OPTION_INT, FIELD(steps), 1000, 1, 1e9, NULL, "steps of the optimiser"},
+    {"batch", OPTION_INT, FIELD(batch), 32, 1, 65536, NULL, "sequences in a step"},
+    {"warmup", OPTION_INT, FIELD(warmup), 100, 0, 1e9, NULL,
+     "steps in which the learning rate rises; at most steps"},
+    {"eval_every", OPTION_INT, FIELD(eval_every), 200, 1, 1e9, NULL, "steps between two evaluations"},
+    {"eval_examples", OPTION_INT, FIELD(eval_examples), 0, 0, 1e9, NULL,
+     "validation sequences in an evaluation, from the first on; 0 means all"},
+    {"save_every", OPTION_INT, FIELD(save_every), 200, 1, 1e9, NULL, "steps between two saved states"},
+    {"seed", OPTION_INT, FIELD(seed), 1, 0, MOST, NULL,
+     "decides start values, order of examples, dropout and hashing"},
+    {"learning_rate", OPTION_REAL, FIELD(learning_rate), 1e-3, 0, 10, NULL, "the peak of the schedule"},
+    {"beta1", OPTION_REAL, FIELD(beta1), 0.9, 0, 0.9999, NULL, "AdamW's average of gradients"},
+    {"beta2", OPTION_REAL, FIELD(beta2), 0.999, 0, 0.999999, NULL, "AdamW's average of squared gradients"},
+    {"epsilon", OPTION_REAL, FIELD(epsilon), 1e-6, 1e-12, 1, NULL,
+     "AdamW's guard against division by nothing"},
+    {"weight_decay", OPTION_REAL, FIELD(weight_decay), 0, 0, 10, NULL, "AdamW's decoupled decay"},
+    {"clip", OPTION_REAL, FIELD(clip), 1, 0, 1e6, NULL,
+     "largest norm of a step's gradient; 0 means no limit"},
+    {"cycle_momentum", OPTION_FLAG, FIELD(cycle_momentum), 0, 0, 1, NULL,
+     "let beta1 run .95 to .85 to .95 against the learning rate"},
+    {.name = NULL},
+};
+
+void train_options_preset(const struct task_preset *preset, bool lra, struct train_options *options)
+{
+    assert(preset->steps > 0);
+    options_preset(train_rows, options);
+    options->steps = (int64_t)preset->steps;
+    options->batch = (int64_t)preset->batch;
+    options->warmup = (int64_t)preset->warmup;
+    options->eval_every = options->save_every = (int64_t)preset->eval_every;
+    options->learning_rate = preset->learning_rate;
+    if (lra) { /* The released trainer: no clipping, and OneCycleLR left to move beta1. */
+        options->clip = 0;
+        options->cycle_momentum = 1;
+    }
+}
+
+void train_options_steps(struct train_options *options, int64_t steps)
+{
+    options->warmup = schedule_scaled_warmup(options->steps, options->warmup, steps);
+    options->steps = steps;
+}
