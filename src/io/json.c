@@ -1,0 +1,364 @@
+/* The one file behind jansson. A `struct json` is a json_t. Costs what jansson costs: some 100 bytes a value;
+   used for configurations, headers and lines of a log, never per token.
+   jansson takes its memory from malloc, not from the host: what it cannot get is NO_MEMORY here too.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "io/json.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "io/utf8.h"
+
+static const json_t *inside(const struct json *value)
+{
+    return (const json_t *)(const void *)value;
+}
+
+static json_t *inside_mutable(struct json *value)
+{
+    return (json_t *)(void *)value;
+}
+
+static struct json *outside(const json_t *value)
+{
+    return (struct json *)(uintptr_t)value;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+/* The parser and the destructor recurse: the depth is bounded before either runs. Brackets inside strings do
+   not count; text that is broken in another way is left to the parser. */
+static hashattn_status check_depth(struct host *host, const char *text, size_t size)
+{
+    size_t depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && (c == '{' || c == '[')) {
+            depth++;
+            FAIL_IF(depth > JSON_MAX_DEPTH, host, HASHATTN_BAD_FILE,
+                    "byte %zu: nested deeper than the %d levels that are read", i, JSON_MAX_DEPTH);
+        } else if (!quoted && (c == '}' || c == ']') && depth > 0)
+            depth--;
+    }
+    return HASHATTN_OK;
+}
+
+/* jansson calls some failed allocations a syntax error. No block of its parser is larger than twice the text:
+   where one of that size cannot be had now, it was the memory. */
+static bool memory_is_out(size_t size)
+{
+    json_malloc_t allocate;
+    json_free_t release;
+    json_get_alloc_funcs(&allocate, &release);
+    void *probe = allocate(2 * size + 64);
+    release(probe);
+    return probe == NULL;
+}
+
+hashattn_status json_parse(struct host *host, const char *text, size_t size, struct json **root)
+{
+    *root = NULL;
+    TRY(check_depth(host, text, size));
+    json_error_t error = {.position = 0};
+    json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    FAIL_IF(value == NULL && (json_error_code(&error) == json_error_out_of_memory || memory_is_out(size)),
+            host, HASHATTN_NO_MEMORY, "no memory for the values of %zu bytes of JSON", size);
+    FAIL_IF(value == NULL, host, HASHATTN_BAD_FILE, "byte %d of %zu: %s", error.position, size, error.text);
+    *root = outside(value);
+    return HASHATTN_OK;
+}
+
+hashattn_status json_read_file(struct host *host, const char *path, struct json **root)
+{
+    char *text;
+    size_t size;
+    *root = NULL;
+    TRY(file_read(host, path, JSON_MAX_BYTES, &text, &size));
+    hashattn_status status = json_parse(host, text, size, root);
+    memory_free(host, text);
+    if (status != HASHATTN_OK)
+        host_prefix(host, path);
+    return status;
+}
+
+void json_free(struct json *root)
+{
+    json_decref(inside_mutable(root));
+}
+
+/* The number that a part of a path spells; SIZE_MAX (no such element) where it is none. */
+static size_t element_number(const char *part, size_t length)
+{
+    size_t number = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (part[i] < '0' || part[i] > '9' || length > 18)
+            return SIZE_MAX;
+        number = number * 10 + (size_t)(part[i] - '0');
+    }
+    return length == 0 ? SIZE_MAX : number;
+}
+
+const struct json *json_find(const struct json *root, const char *path)
+{
+    const json_t *value = inside(root);
+    while (value != NULL && *path != '\0') {
+        size_t length = strcspn(path, ".");
+        if (json_is_array(value))
+            value = json_array_get(value, element_number(path, length));
+        else
+            value = json_object_getn(value, path, length);
+        path += length + (path[length] == '.');
+    }
+    return outside(value);
+}
+
+static const char *kind(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "a whole number";
+    case JSON_REAL:
+        return "a real number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "true or false";
+    default:
+        return "null";
+    }
+}
+
+static hashattn_status fail_kind(struct host *host, const struct json *root, const char *path,
+                                 const char *wanted)
+{
+    const json_t *value = inside(json_find(root, path));
+    const char *named = *path == '\0' ? "the whole" : path;
+    if (value == NULL)
+        return host_fail(host, HASHATTN_BAD_FILE, "'%.200s' is missing, %s is needed", named, wanted);
+    return host_fail(host, HASHATTN_BAD_FILE, "'%.200s' is %s, %s is needed", named, kind(value), wanted);
+}
+
+hashattn_status json_get_string(struct host *host, const struct json *root, const char *path,
+                                const char **text)
+{
+    *text = json_string_value(inside(json_find(root, path)));
+    return *text != NULL ? HASHATTN_OK : fail_kind(host, root, path, "a string");
+}
+
+hashattn_status json_get_int(struct host *host, const struct json *root, const char *path, int64_t minimum,
+                             int64_t maximum, int64_t *value)
+{
+    const json_t *found = inside(json_find(root, path));
+    *value = 0;
+    if (!json_is_integer(found))
+        return fail_kind(host, root, path, "a whole number");
+    int64_t number = json_integer_value(found);
+    FAIL_IF(number < minimum || number > maximum, host, HASHATTN_BAD_FILE,
+            "'%.200s' is %" PRId64 ", allowed are %" PRId64 " to %" PRId64, path, number, minimum, maximum);
+    *value = number;
+    return HASHATTN_OK;
+}
+
+hashattn_status json_get_real(struct host *host, const struct json *root, const char *path, double *value)
+{
+    const json_t *found = inside(json_find(root, path));
+    *value = json_is_null(found) ? NAN : json_number_value(found);
+    return json_is_number(found) || json_is_null(found) ? HASHATTN_OK
+                                                        : fail_kind(host, root, path, "a number");
+}
+
+hashattn_status json_get_bool(struct host *host, const struct json *root, const char *path, bool *value)
+{
+    const json_t *found = inside(json_find(root, path));
+    *value = json_is_true(found);
+    return json_is_boolean(found) ? HASHATTN_OK : fail_kind(host, root, path, "true or false");
+}
+
+hashattn_status json_get_object(struct host *host, const struct json *root, const char *path,
+                                const struct json **object)
+{
+    *object = json_find(root, path);
+    return json_is_object(inside(*object)) ? HASHATTN_OK : fail_kind(host, root, path, "an object");
+}
+
+hashattn_status json_get_array(struct host *host, const struct json *root, const char *path,
+                               const struct json **array)
+{
+    *array = json_find(root, path);
+    return json_is_array(inside(*array)) ? HASHATTN_OK : fail_kind(host, root, path, "an array");
+}
+
+hashattn_status json_get_text(struct host *host, const struct json *root, const char *path,
+                              char number[JSON_MAX_NUMBER], const char **text)
+{
+    const json_t *found = inside(json_find(root, path));
+    *text = number;
+    number[0] = '\0';
+    if (json_is_string(found))
+        *text = json_string_value(found);
+    else if (json_is_integer(found))
+        snprintf(number, JSON_MAX_NUMBER, "%" PRId64, (int64_t)json_integer_value(found));
+    else if (json_is_real(found))
+        snprintf(number, JSON_MAX_NUMBER, "%.17g", json_real_value(found));
+    else if (json_is_boolean(found))
+        *text = json_is_true(found) ? "true" : "false";
+    else
+        return fail_kind(host, root, path, "a string, a number, true or false");
+    return HASHATTN_OK;
+}
+
+bool json_is_text(const struct json *value)
+{
+    return json_is_string(inside(value));
+}
+
+size_t json_count(const struct json *value)
+{
+    return json_is_array(inside(value)) ? json_array_size(inside(value)) : json_object_size(inside(value));
+}
+
+const struct json *json_element(const struct json *array, size_t index)
+{
+    return outside(json_array_get(inside(array), index));
+}
+
+static struct json_member member_at(const struct json *object, void *position)
+{
+    return (struct json_member){.key = json_object_iter_key(position),
+                                .value = outside(json_object_iter_value(position)),
+                                .object = object,
+                                .position = position};
+}
+
+struct json_member json_first(const struct json *object)
+{
+    return member_at(object, json_object_iter((json_t *)(uintptr_t)object));
+}
+
+struct json_member json_next(struct json_member member)
+{
+    return member_at(member.object,
+                     json_object_iter_next((json_t *)(uintptr_t)member.object, member.position));
+}
+
+/* ---- building ------------------------------------------------------------------------------------------ */
+
+static hashattn_status fail_memory(struct host *host, const char *key)
+{
+    return host_fail(host, HASHATTN_NO_MEMORY, "no memory for the JSON value '%.60s'",
+                     key != NULL ? key : "[]");
+}
+
+/* Takes over a value that is NULL when there was no memory for it. */
+static hashattn_status put(struct host *host, struct json *parent, const char *key, json_t *value)
+{
+    if (value == NULL)
+        return fail_memory(host, key);
+    if (key == NULL)
+        return json_array_append_new(inside_mutable(parent), value) == 0 ? HASHATTN_OK
+                                                                         : fail_memory(host, key);
+    hashattn_status status = utf8_check(host, key, strlen(key));
+    if (status != HASHATTN_OK) {
+        json_decref(value);
+        host_prefix(host, "a JSON key");
+        return HASHATTN_INVALID;
+    }
+    return json_object_set_new(inside_mutable(parent), key, value) == 0 ? HASHATTN_OK
+                                                                        : fail_memory(host, key);
+}
+
+static hashattn_status give(struct host *host, json_t *value, struct json **out)
+{
+    *out = outside(value);
+    return value != NULL ? HASHATTN_OK : fail_memory(host, "{}");
+}
+
+hashattn_status json_new_object(struct host *host, struct json **object)
+{
+    return give(host, json_object(), object);
+}
+
+hashattn_status json_new_array(struct host *host, struct json **array)
+{
+    return give(host, json_array(), array);
+}
+
+hashattn_status json_put_string(struct host *host, struct json *parent, const char *key, const char *text)
+{
+    if (utf8_check(host, text, strlen(text)) != HASHATTN_OK) {
+        host_prefix(host, key != NULL ? key : "a JSON string");
+        return HASHATTN_INVALID;
+    }
+    return put(host, parent, key, json_string(text));
+}
+
+hashattn_status json_put_int(struct host *host, struct json *parent, const char *key, int64_t value)
+{
+    return put(host, parent, key, json_integer(value));
+}
+
+hashattn_status json_put_real(struct host *host, struct json *parent, const char *key, double value)
+{
+    return put(host, parent, key, isfinite(value) ? json_real(value) : json_null());
+}
+
+hashattn_status json_put_bool(struct host *host, struct json *parent, const char *key, bool value)
+{
+    return put(host, parent, key, json_boolean(value));
+}
+
+hashattn_status json_put(struct host *host, struct json *parent, const char *key, struct json *value)
+{
+    return put(host, parent, key, inside_mutable(value));
+}
+
+hashattn_status json_to_text(struct host *host, const struct json *value, int style, char **text,
+                             size_t *size)
+{
+    size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(17) | (style & JSON_PAGE ? JSON_INDENT(2) : 0) |
+                   (style & JSON_SORTED ? JSON_SORT_KEYS : 0);
+    *text = NULL;
+    *size = json_dumpb(inside(value), NULL, 0, flags);
+    if (*size == 0) /* no value has an empty text */
+        return fail_memory(host, "text");
+    void *block;
+    TRY(memory_new(host, *size + 1, 1, "JSON text", &block));
+    if (json_dumpb(inside(value), block, *size, flags) != *size) {
+        memory_free(host, block);
+        return fail_memory(host, "text");
+    }
+    *text = block;
+    (*text)[*size] = '\0';
+    return HASHATTN_OK;
+}
+
+hashattn_status json_write_file(struct host *host, const char *path, const struct json *value)
+{
+    char *text;
+    size_t size;
+    struct file_writer writer;
+    TRY(json_to_text(host, value, JSON_PAGE, &text, &size));
+    hashattn_status status = file_open_writer(host, path, &writer);
+    if (status == HASHATTN_OK) {
+        file_write(&writer, text, size);
+        file_write(&writer, "\n", 1);
+        status = file_commit(host, &writer);
+    }
+    memory_free(host, text);
+    return status;
+}

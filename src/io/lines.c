@@ -1,0 +1,54 @@
+/* One memchr per line and per field. SPDX-License-Identifier: Apache-2.0 */
+#include "io/lines.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct lines lines_open(const char *bytes, size_t size)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    size_t skipped = size >= 3 && memcmp(bytes, mark, 3) == 0 ? 3 : 0;
+    return (struct lines){.at = bytes + skipped, .end = bytes + size, .number = 0};
+}
+
+bool lines_next(struct lines *lines, struct piece *line)
+{
+    if (lines->at == lines->end)
+        return false;
+    size_t left = (size_t)(lines->end - lines->at);
+    const char *feed = memchr(lines->at, '\n', left);
+    line->bytes = lines->at;
+    line->size = feed == NULL ? left : (size_t)(feed - lines->at);
+    lines->at += line->size + (feed != NULL);
+    lines->number++;
+    if (feed != NULL && line->size > 0 && feed[-1] == '\r')
+        line->size--;
+    return true;
+}
+
+void lines_prefix(struct host *host, const struct lines *lines)
+{
+    char text[40];
+    snprintf(text, sizeof text, "line %zu", lines->number);
+    host_prefix(host, text);
+}
+
+size_t lines_split(struct piece line, struct piece *fields, size_t capacity)
+{
+    size_t count = 0;
+    while (count < capacity) {
+        const char *tab = count + 1 < capacity && line.size > 0 ? memchr(line.bytes, '\t', line.size) : NULL;
+        size_t size = tab == NULL ? line.size : (size_t)(tab - line.bytes);
+        fields[count++] = (struct piece){.bytes = line.bytes, .size = size};
+        if (tab == NULL)
+            break;
+        line.bytes = tab + 1;
+        line.size -= size + 1;
+    }
+    return count;
+}
+
+bool piece_is(struct piece piece, const char *word)
+{
+    return strlen(word) == piece.size && memcmp(piece.bytes, word, piece.size) == 0;
+}

@@ -1,0 +1,47 @@
+/* NumPy's .npy files: one array of numbers with its type and shape. Read: format versions 1 to 3, C order,
+   little endian, rank 0 to 4, the types below; everything else is refused by its name. Written: version 1.0.
+   Source: the format's own description, NEP 1 and numpy.lib.format. SPDX-License-Identifier: Apache-2.0 */
+#ifndef IO_NPY_H
+#define IO_NPY_H
+
+#include <stdint.h>
+
+#include "base/host.h"
+
+enum { NPY_RANK = 4 };
+
+enum npy_type {
+    NPY_FLOAT32,
+    NPY_BOOL, /* one byte; numpy writes 0 and 1, a file may hold anything */
+    NPY_UINT8,
+    NPY_UINT16,
+    NPY_INT32,
+    NPY_INT64,
+};
+const char *npy_type_name(enum npy_type type); /* "float32" */
+size_t npy_type_size(enum npy_type type);
+
+struct npy {
+    enum npy_type type;
+    int rank;
+    size_t shape[NPY_RANK];
+    size_t count; /* product of the shape; 1 for rank 0 */
+    void *data;   /* (shape) in C order, at a 64-byte boundary; NULL when count is 0 */
+};
+
+/* Type, shape and count of a whole file in memory, and where its data begin; array->data stays NULL. Whatever
+   does not fit, the length of the data included, is BAD_FILE. */
+hashattn_status npy_parse(struct host *host, const char *bytes, size_t size, struct npy *array, size_t *data);
+/* Reads a file of at most `limit` bytes ("-": standard input). */
+hashattn_status npy_read(struct host *host, const char *path, size_t limit, struct npy *array);
+void npy_free(struct host *host, struct npy *array);
+
+/* Replaces a file in one step. data: (shape) in C order; array->count is not looked at. */
+hashattn_status npy_write(struct host *host, const char *path, const struct npy *array);
+
+/* BAD_FILE naming the first NaN or infinity by its place, "element [1, 3] is nan". Only for float32. */
+hashattn_status npy_check_finite(struct host *host, const struct npy *array);
+/* "(2, 3) float32" for messages. */
+void npy_describe(const struct npy *array, char *text, size_t size);
+
+#endif

@@ -1,0 +1,39 @@
+/* The one file behind utf8proc. One pass; runs of ASCII take eight bytes at a time.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "io/utf8.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <utf8proc.h>
+
+size_t utf8_first_error(const char *bytes, size_t size)
+{
+    size_t at = 0;
+    while (at < size) {
+        uint64_t eight;
+        while (size - at >= sizeof eight) {
+            memcpy(&eight, bytes + at, sizeof eight);
+            if ((eight & 0x8080808080808080u) != 0)
+                break;
+            at += sizeof eight;
+        }
+        if (at == size)
+            break;
+        size_t left = size - at < 4 ? size - at : 4;
+        utf8proc_int32_t point;
+        utf8proc_ssize_t used =
+            utf8proc_iterate((const utf8proc_uint8_t *)bytes + at, (utf8proc_ssize_t)left, &point);
+        if (used <= 0)
+            return at;
+        at += (size_t)used;
+    }
+    return size;
+}
+
+hashattn_status utf8_check(struct host *host, const char *bytes, size_t size)
+{
+    size_t at = utf8_first_error(bytes, size);
+    FAIL_IF(at < size, host, HASHATTN_BAD_FILE, "not UTF-8 at byte %zu of %zu (0x%02x)", at, size,
+            (unsigned)(unsigned char)bytes[at]);
+    return HASHATTN_OK;
+}

@@ -1,0 +1,397 @@
+/* Parsing with limits, key paths in messages, exact numbers, and memory that runs out.
+   Bugs tried and caught: duplicate keys accepted, depth counted inside strings, depth off by one, %.15g,
+   range check exclusive, an escaped quote ending a string in the depth scan, integers refused as reals,
+   elements found by a number with letters behind it, a value leaked when putting it fails, sorted and
+   insertion order swapped. SPDX-License-Identifier: Apache-2.0 */
+#include "io/json.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "support/check.h"
+
+static struct json *parse(struct host *host, const char *text)
+{
+    struct json *root;
+    check_status(host, json_parse(host, text, strlen(text), &root), HASHATTN_OK, NULL);
+    return root;
+}
+
+static void check_refused(const char *text, const char *part)
+{
+    struct host host;
+    host_init(&host);
+    struct json *root;
+    check_status(&host, json_parse(&host, text, strlen(text), &root), HASHATTN_BAD_FILE, part);
+    assert_null(root);
+}
+
+static void values_are_found_by_path(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct json *root =
+        parse(&host, "{\"a\": {\"b\": [1, 2.5, \"x\", true, null, {\"c\": -7}]}, \"e\": \"\"}");
+    int64_t whole;
+    double real;
+    bool flag;
+    const char *text;
+    const struct json *found;
+    check_status(&host, json_get_int(&host, root, "a.b.0", 1, 1, &whole), HASHATTN_OK, NULL);
+    assert_int_equal(whole, 1);
+    check_status(&host, json_get_real(&host, root, "a.b.0", &real), HASHATTN_OK, NULL);
+    assert_true(real == 1);
+    check_status(&host, json_get_real(&host, root, "a.b.1", &real), HASHATTN_OK, NULL);
+    assert_true(real == 2.5);
+    check_status(&host, json_get_real(&host, root, "a.b.4", &real), HASHATTN_OK, NULL);
+    assert_true(isnan(real));
+    check_status(&host, json_get_string(&host, root, "a.b.2", &text), HASHATTN_OK, NULL);
+    assert_string_equal(text, "x");
+    check_status(&host, json_get_string(&host, root, "e", &text), HASHATTN_OK, NULL);
+    assert_string_equal(text, "");
+    check_status(&host, json_get_bool(&host, root, "a.b.3", &flag), HASHATTN_OK, NULL);
+    assert_true(flag);
+    check_status(&host, json_get_int(&host, root, "a.b.5.c", -10, 10, &whole), HASHATTN_OK, NULL);
+    assert_int_equal(whole, -7);
+    check_status(&host, json_get_array(&host, root, "a.b", &found), HASHATTN_OK, NULL);
+    assert_int_equal(json_count(found), 6);
+    assert_true(json_is_text(json_element(found, 2)));
+    assert_false(json_is_text(json_element(found, 1)));
+    assert_null(json_element(found, 6));
+    check_status(&host, json_get_object(&host, root, "", &found), HASHATTN_OK, NULL);
+    assert_ptr_equal(found, root);
+    assert_int_equal(json_count(found), 2);
+    assert_null(json_find(root, "a.b.1x"));
+    assert_null(json_find(root, "a.b."
+                                "99999999999999999999"));
+    assert_null(json_find(root, "a.x.b"));
+    assert_null(json_find(root, "e.x"));
+    json_free(root);
+    json_free(NULL);
+}
+
+static void what_does_not_fit_is_named_with_its_path(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct json *root = parse(&host, "{\"training\": {\"steps\": 12, \"rate\": \"x\"}}");
+    int64_t whole;
+    double real;
+    bool flag;
+    const char *text;
+    const struct json *found;
+    check_status(&host, json_get_int(&host, root, "training.steps", 1, 11, &whole), HASHATTN_BAD_FILE,
+                 "'training.steps' is 12, allowed are 1 to 11");
+    check_status(&host, json_get_int(&host, root, "training.steps", 13, 20, &whole), HASHATTN_BAD_FILE,
+                 "allowed are 13 to 20");
+    check_status(&host, json_get_int(&host, root, "training.step", 1, 11, &whole), HASHATTN_BAD_FILE,
+                 "'training.step' is missing, a whole number is needed");
+    check_status(&host, json_get_int(&host, root, "training.rate", 1, 11, &whole), HASHATTN_BAD_FILE,
+                 "'training.rate' is a string, a whole number is needed");
+    check_status(&host, json_get_real(&host, root, "training.rate", &real), HASHATTN_BAD_FILE, "a string");
+    check_status(&host, json_get_bool(&host, root, "training.steps", &flag), HASHATTN_BAD_FILE,
+                 "a whole number, true or false is needed");
+    check_status(&host, json_get_string(&host, root, "training", &text), HASHATTN_BAD_FILE,
+                 "an object, a string is needed");
+    check_status(&host, json_get_object(&host, root, "training.steps", &found), HASHATTN_BAD_FILE,
+                 "an object is needed");
+    check_status(&host, json_get_array(&host, root, "", &found), HASHATTN_BAD_FILE, "an array is needed");
+    json_free(root);
+}
+
+static void hostile_text_is_refused(void **state)
+{
+    (void)state;
+    check_refused("", "byte 0 of 0");
+    check_refused("{\"a\": 1, \"a\": 2}", "duplicate");
+    check_refused("{\"a\": 1} x", "byte 10 of 10");
+    check_refused("{\"a\": 9223372036854775808}", "big integer");
+    check_refused("{\"a\": 1e999}", "overflow");
+    check_refused("{\"a\": NaN}", "byte");
+    check_refused("{\"a\": \"\\u0000\"}", "byte");
+    check_refused("{\"a\": \"\xff\"}", "0xff");
+    check_refused("{\"a\": \"\xed\xa0\x80\"}", "byte");
+    check_refused("{\"a\"", "byte");
+    struct host host;
+    host_init(&host);
+    struct json *root;
+    check_status(&host, json_parse(&host, "{}\0 ", 4, &root), HASHATTN_BAD_FILE, "byte");
+}
+
+static void depth_is_bounded(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    char text[200];
+    for (int depth = JSON_MAX_DEPTH - 1; depth <= JSON_MAX_DEPTH + 1; depth++) {
+        memset(text, '[', (size_t)depth);
+        memset(text + depth, ']', (size_t)depth);
+        text[2 * depth] = '\0';
+        if (depth <= JSON_MAX_DEPTH)
+            json_free(parse(&host, text));
+        else
+            check_refused(text, "byte 32: nested deeper than the 32 levels");
+    }
+    /* Brackets inside strings are text, also behind an escaped quote. */
+    memset(text, '[', sizeof text);
+    memcpy(text, "\"\\\"", 3);
+    strcpy(text + 150, "\"");
+    json_free(parse(&host, text));
+    /* What is closed does not count. */
+    strcpy(text, "[");
+    for (int i = 0; i < 50; i++)
+        strcat(text, i == 0 ? "[]" : ",[]");
+    strcat(text, "]");
+    json_free(parse(&host, text));
+    /* Half a megabyte of brackets is refused without recursion. */
+    size_t size = 1 << 19;
+    char *many = malloc(size + 1);
+    memset(many, '[', size);
+    many[size] = '\0';
+    check_refused(many, "nested deeper");
+    free(many);
+}
+
+static void numbers_come_back_to_the_bit(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    static const double reals[] = {0.1,      1.0 / 3, 1e300, 5e-324, -0.0,       1.7976931348623157e308,
+                                   1e22 + 7, 3.0,     1e-5,  0x1p63, 1 + 0x1p-52};
+    static const int64_t wholes[] = {0, -1, INT64_MAX, INT64_MIN, 9007199254740993};
+    struct json *root;
+    check_status(&host, json_new_array(&host, &root), HASHATTN_OK, NULL);
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
+        check_status(&host, json_put_real(&host, root, NULL, reals[i]), HASHATTN_OK, NULL);
+    for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
+        check_status(&host, json_put_int(&host, root, NULL, wholes[i]), HASHATTN_OK, NULL);
+    check_status(&host, json_put_real(&host, root, NULL, NAN), HASHATTN_OK, NULL);
+    check_status(&host, json_put_real(&host, root, NULL, -INFINITY), HASHATTN_OK, NULL);
+    char *text;
+    size_t size;
+    check_status(&host, json_to_text(&host, root, JSON_LINE, &text, &size), HASHATTN_OK, NULL);
+    assert_int_equal(strlen(text), size);
+    assert_null(strchr(text, '\n'));
+    json_free(root);
+    root = parse(&host, text);
+    memory_free(&host, text);
+    size_t at = 0;
+    char path[20];
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+        double value;
+        snprintf(path, sizeof path, "%zu", at++);
+        check_status(&host, json_get_real(&host, root, path, &value), HASHATTN_OK, NULL);
+        check_same_bits(&value, &reals[i], sizeof value, path);
+    }
+    for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++) {
+        int64_t value;
+        snprintf(path, sizeof path, "%zu", at++);
+        check_status(&host, json_get_int(&host, root, path, INT64_MIN, INT64_MAX, &value), HASHATTN_OK, NULL);
+        assert_true(value == wholes[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        double value;
+        snprintf(path, sizeof path, "%zu", at++);
+        check_status(&host, json_get_real(&host, root, path, &value), HASHATTN_OK, NULL);
+        assert_true(isnan(value));
+    }
+    json_free(root);
+}
+
+static void scalars_are_text_for_options(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct json *root = parse(&host, "[\"word\", -5, 0.1, true, false, null]");
+    static const char *const want[] = {"word", "-5", "0.10000000000000001", "true", "false"};
+    char path[] = "0", number[JSON_MAX_NUMBER];
+    const char *text;
+    for (int i = 0; i < 5; i++, path[0]++) {
+        check_status(&host, json_get_text(&host, root, path, number, &text), HASHATTN_OK, NULL);
+        assert_string_equal(text, want[i]);
+    }
+    check_status(&host, json_get_text(&host, root, path, number, &text), HASHATTN_BAD_FILE, "'5' is null");
+    json_free(root);
+}
+
+static struct json *build(struct host *host)
+{
+    struct json *root = NULL, *inner = NULL, *array = NULL;
+    hashattn_status status;
+    TRY_DONE(json_new_object(host, &root));
+    TRY_DONE(json_put_string(host, root, "z", "q\"\xc3\xa9\n"));
+    TRY_DONE(json_put_int(host, root, "b", 3));
+    TRY_DONE(json_put_bool(host, root, "a", true));
+    TRY_DONE(json_new_object(host, &inner));
+    TRY_DONE(json_put_real(host, inner, "x", 0.5));
+    status = json_put(host, root, "in", inner);
+    inner = NULL;
+    TRY_DONE(status);
+    TRY_DONE(json_new_array(host, &array));
+    TRY_DONE(json_put_bool(host, array, NULL, false));
+    status = json_put(host, root, "list", array);
+    array = NULL;
+    TRY_DONE(status);
+    TRY_DONE(json_put_int(host, root, "b", 4));
+    return root;
+done:
+    check_status(host, status, HASHATTN_NO_MEMORY, "no memory");
+    json_free(array);
+    json_free(inner);
+    json_free(root);
+    return NULL;
+}
+
+static void trees_are_built_and_written(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct json *root = build(&host);
+    static const char *const want[] = {
+        [JSON_LINE] = "{\"z\": \"q\\\"\xc3\xa9\\n\", \"b\": 4, \"a\": true, \"in\": {\"x\": 0.5}, "
+                      "\"list\": [false]}",
+        [JSON_SORTED] = "{\"a\": true, \"b\": 4, \"in\": {\"x\": 0.5}, \"list\": [false], "
+                        "\"z\": \"q\\\"\xc3\xa9\\n\"}",
+        [JSON_PAGE] = "{\n  \"z\": \"q\\\"\xc3\xa9\\n\",\n  \"b\": 4,\n  \"a\": true,\n  \"in\": {\n"
+                      "    \"x\": 0.5\n  },\n  \"list\": [\n    false\n  ]\n}"};
+    for (int style = JSON_LINE; style <= JSON_SORTED; style++) {
+        char *text;
+        size_t size;
+        check_status(&host, json_to_text(&host, root, style, &text, &size), HASHATTN_OK, NULL);
+        assert_string_equal(text, want[style]);
+        memory_free(&host, text);
+    }
+    const char *names[] = {"z", "b", "a", "in", "list"};
+    int at = 0;
+    for (struct json_member m = json_first(root); m.key != NULL; m = json_next(m), at++) {
+        assert_string_equal(m.key, names[at]);
+        assert_ptr_equal(m.value, json_find(root, m.key));
+    }
+    assert_int_equal(at, 5);
+    check_status(&host, json_put_string(&host, root, "bad", "a\xff"), HASHATTN_INVALID, "byte 1");
+    check_status(&host, json_put_int(&host, root, "\xff", 1), HASHATTN_INVALID, "byte 0");
+    assert_null(json_find(root, "bad"));
+    json_free(root);
+}
+
+static void files_are_written_and_read(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    char directory[] = "/tmp/test_json.XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/config.json", directory);
+    struct json *root = build(&host), *back;
+    check_status(&host, json_write_file(&host, path, root), HASHATTN_OK, NULL);
+    json_free(root);
+    check_status(&host, json_read_file(&host, path, &back), HASHATTN_OK, NULL);
+    assert_int_equal(json_count(back), 5);
+    json_free(back);
+    struct file_writer writer;
+    check_status(&host, file_open_writer(&host, path, &writer), HASHATTN_OK, NULL);
+    file_print(&writer, "{\"a\": ]");
+    check_status(&host, file_commit(&host, &writer), HASHATTN_OK, NULL);
+    check_status(&host, json_read_file(&host, path, &back), HASHATTN_BAD_FILE, path);
+    check_status(&host, HASHATTN_BAD_FILE, HASHATTN_BAD_FILE, "byte 7 of 7");
+    remove(path);
+    check_status(&host, json_read_file(&host, path, &back), HASHATTN_BAD_FILE, "No such file");
+    rmdir(directory);
+}
+
+/* jansson's memory, failing from the n-th block on. */
+static long blocks_left, blocks_out;
+
+static void *counted_malloc(size_t size)
+{
+    if (blocks_left == 0)
+        return NULL;
+    if (blocks_left > 0)
+        blocks_left--;
+    void *block = malloc(size);
+    blocks_out += block != NULL;
+    return block;
+}
+
+static void counted_free(void *block)
+{
+    blocks_out -= block != NULL;
+    free(block);
+}
+
+static void memory_that_runs_out_is_survived(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    json_set_alloc_funcs(counted_malloc, counted_free);
+    static const char text[] = "{\"a\": {\"b\": [1, 2.5, \"a string\", true, null]}, \"c\": \"\\u00e9\"}";
+    struct json *root = NULL;
+    long n = 0;
+    for (;; n++) {
+        blocks_left = n;
+        hashattn_status status = json_parse(&host, text, sizeof text - 1, &root);
+        if (status == HASHATTN_OK)
+            break;
+        check_status(&host, status, HASHATTN_NO_MEMORY, "no memory");
+        assert_int_equal(blocks_out, 0);
+    }
+    assert_true(n > 10);
+    json_free(root);
+    assert_int_equal(blocks_out, 0);
+    for (n = 0;; n++) {
+        blocks_left = n;
+        root = build(&host);
+        if (root != NULL)
+            break;
+        assert_int_equal(blocks_out, 0);
+    }
+    assert_true(n > 10);
+    long tree = blocks_out;
+    for (n = 0;; n++) {
+        blocks_left = n;
+        char *dumped;
+        size_t size;
+        hashattn_status status = json_to_text(&host, root, JSON_PAGE | JSON_SORTED, &dumped, &size);
+        assert_int_equal(blocks_out, tree);
+        if (status == HASHATTN_OK) {
+            memory_free(&host, dumped);
+            break;
+        }
+        check_status(&host, status, HASHATTN_NO_MEMORY, "no memory");
+        assert_null(dumped);
+    }
+    assert_true(n > 2);
+    blocks_left = -1;
+    json_free(root);
+    assert_int_equal(blocks_out, 0);
+    json_set_alloc_funcs(malloc, free);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_found_by_path),
+        cmocka_unit_test(what_does_not_fit_is_named_with_its_path),
+        cmocka_unit_test(hostile_text_is_refused),
+        cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(numbers_come_back_to_the_bit),
+        cmocka_unit_test(scalars_are_text_for_options),
+        cmocka_unit_test(trees_are_built_and_written),
+        cmocka_unit_test(files_are_written_and_read),
+        cmocka_unit_test(memory_that_runs_out_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
