@@ -14,11 +14,17 @@ setup:
 	@tools/setup.sh
 
 demo: all
-	@tools/demo.sh $(BUILD)
+	@python3 tools/demo.py $(BUILD)
 
 test: all
 	@tools/check.sh
 	@tools/run_tests.sh $(BUILD)
+
+# Everything that is slow: both pairs of sanitizers, and every instruction set that runs here.
+check: test
+	@tools/sanitize.sh isa
+	@tools/sanitize.sh address,undefined
+	@tools/sanitize.sh thread
 
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
@@ -30,5 +36,6 @@ help:
 	@echo 'make          build into build/, the tool is build/hashattn'
 	@echo 'make demo     train yoso and softmax side by side and print the table (five minutes)'
 	@echo 'make test     structure checks and every test (ten minutes)'
+	@echo 'make check    make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
 	@echo 'make format   lay out the source with clang-format'
 	@echo 'make clean    remove build/'

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Builds everything with the given sanitizers and runs every test under them; also each instruction set forced on the plain build.
+# Usage: tools/sanitize.sh address,undefined | thread | isa
+set -eu
+kind=$1
+case $kind in
+isa)
+    for isa in ref avx2 avx512; do
+        build/hashattn info --isa "$isa" --json >/dev/null 2>&1 || { echo "SKIPPED: $isa does not run here"; continue; }
+        printf '%s: ' "$isa"
+        HASHATTN_ISA=$isa tools/run_tests.sh build
+    done
+    ;;
+*)
+    build=build-$(echo "$kind" | tr ',' '-')
+    cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DHASHATTN_SANITIZE="$kind" >/dev/null
+    cmake --build "$build" -j "$(nproc)" -- --no-print-directory
+    printf '%s: ' "$kind"
+    ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+        TSAN_OPTIONS=halt_on_error=1 HASHATTN_SANITIZED=$kind tools/run_tests.sh "$build"
+    ;;
+esac
