@@ -1,5 +1,6 @@
 /* Places to examples to packed rows. Per step a copy of the batch's tokens (tens of kilobytes); per epoch one
-   permutation (a few nanoseconds per example). SPDX-License-Identifier: Apache-2.0 */
+   permutation (a few nanoseconds per example).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/batches.h"
 
 #include <assert.h>

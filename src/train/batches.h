@@ -3,7 +3,8 @@
    walk, so an epoch's end may fall inside a batch, every example is used once per epoch and none is dropped.
    Everything follows from the number of the step: resuming needs no state. The place in the walk is also the
    global id of a sample, which keys its dropout and hashing: an example meets new ones in every epoch.
-   Sequences lie one after another, without padding. SPDX-License-Identifier: Apache-2.0 */
+   Sequences lie one after another, without padding.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_BATCHES_H
 #define TRAIN_BATCHES_H
 

@@ -1,5 +1,6 @@
 /* Chunks on the pool; all arithmetic is in the slots sum_squares and adamw_step. Once per training step, over
-   a few hundred thousand floats: well under a thousandth of the step. SPDX-License-Identifier: Apache-2.0 */
+   a few hundred thousand floats: well under a thousandth of the step.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/optim.h"
 
 #include <math.h>

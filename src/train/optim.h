@@ -3,7 +3,8 @@
    t is 1 - beta1^t with the beta1 of that very step, even where a schedule cycles it; decay multiplies by
    1 - rate * decay and touches every parameter. Work is cut into chunks of OPTIM_CHUNK floats whatever the
    number of threads, and the norm is the sum of the chunks' sums in order, so bits never depend on the
-   threads. SPDX-License-Identifier: Apache-2.0 */
+   threads.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_OPTIM_H
 #define TRAIN_OPTIM_H
 

@@ -1,6 +1,7 @@
 /* Two straight lines over step numbers. The corner stands at warmup - 1, not at warmup, because PyTorch puts
    the end of the first phase at pct_start * steps - 1; with no warm-up the corner is step -1, so that step 0
-   is already one notch below the peak. SPDX-License-Identifier: Apache-2.0 */
+   is already one notch below the peak.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/schedule.h"
 
 #include <assert.h>

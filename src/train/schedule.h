@@ -2,7 +2,8 @@
    trained: the learning rate rises in a straight line from peak/25 to the peak, then falls in a straight line
    to peak/25/10,000; where asked for, Adam's beta1 runs the other way, .95 down to .85 and up again. Values
    are those of PyTorch's OneCycleLR(anneal_strategy="linear", pct_start=warmup/steps). A step's values depend
-   on its number alone, so resuming needs no state. SPDX-License-Identifier: Apache-2.0 */
+   on its number alone, so resuming needs no state.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_SCHEDULE_H
 #define TRAIN_SCHEDULE_H
 

@@ -1,4 +1,5 @@
-/* The rows of the training options and what a preset sets in them. SPDX-License-Identifier: Apache-2.0 */
+/* The rows of the training options and what a preset sets in them.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stddef.h>
 

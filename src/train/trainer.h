@@ -2,7 +2,8 @@
    A run is a directory: config.json (task, facts, model, training: enough for eval and predict),
    model.safetensors (best on validation), last.safetensors + optimizer.safetensors + trainer.json (where it
    stands), log.jsonl. Resuming continues bit for bit; the same seed gives the same bits for any number of
-   threads. SPDX-License-Identifier: Apache-2.0 */
+   threads.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 

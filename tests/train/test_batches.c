@@ -1,8 +1,8 @@
 /* The walk through the training set: every example once per epoch, another order in each, everything a
    function of the step, and rows packed without a gap.
    Bugs planted and caught: the epoch's key without the epoch; place % count replaced by i; ids that restart
-   in each step; an offset one too far; the epoch cached across a jump back. SPDX-License-Identifier:
-   Apache-2.0 */
+   in each step; an offset one too far; the epoch cached across a jump back.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/batches.h"
 
 #include <string.h>

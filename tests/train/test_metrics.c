@@ -1,7 +1,7 @@
 /* Cross-entropy, accuracy, probabilities and majority against values worked out by hand.
    Bugs planted and caught: the largest logit not put back into the loss; an unlabelled example counted;
-   probabilities not divided by their sum; the majority divided by all examples. SPDX-License-Identifier:
-   Apache-2.0 */
+   probabilities not divided by their sum; the majority divided by all examples.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/metrics.h"
 
 #include <math.h>

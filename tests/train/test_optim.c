@@ -1,8 +1,8 @@
 /* AdamW and clipping against the formulas written out in double, and the same bits for any number of threads.
    Bugs planted and caught: the correction with the first step's beta1; beta2 in the first correction; decay
    through the gradient (L2) instead of decoupled; epsilon added before the root; clipping that also enlarges;
-   the last partial chunk left out of the norm; a chunk stepped from the wrong place. SPDX-License-Identifier:
-   Apache-2.0 */
+   the last partial chunk left out of the norm; a chunk stepped from the wrong place.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/optim.h"
 
 #include <math.h>

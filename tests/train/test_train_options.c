@@ -1,7 +1,8 @@
 /* The training options: every default is legal and comes back from its own text, presets set what they say,
    and ranges are refused with the numbers.
    Bugs planted and caught: a row that points at its neighbour's field; the lra preset without cycling; steps
-   changed before the warm-up is scaled. SPDX-License-Identifier: Apache-2.0 */
+   changed before the warm-up is scaled.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 
