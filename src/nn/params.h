@@ -9,7 +9,7 @@
 
 #include "base/host.h"
 
-enum { PARAM_NAME = 96, PARAM_RANK = 3 };
+enum { PARAM_NAME = 96, PARAM_RANK = 4 };
 
 enum param_start {
     START_ZEROS,
@@ -31,15 +31,26 @@ struct param {
 struct params {
     struct param *rows;
     size_t num_rows, capacity;
-    size_t total; /* floats of one block */
+    size_t total; /* floats of one block, a multiple of 16 */
 };
 
-/* Adds a row and gives its offset. */
+/* A stretch of a block: floats[0] is the block's float number `first`. Layers write gradients into a slice,
+   so that a partial sum needs room for the parameters of a few layers only; a whole block is {block, 0}. */
+struct slice {
+    float *floats;
+    size_t first;
+};
+static inline float *slice_at(struct slice slice, size_t offset)
+{
+    return slice.floats + (offset - slice.first);
+}
+
+/* Adds a row and gives its offset. A name or a block too long to be described is INVALID. */
 hashattn_status params_add(struct host *host, struct params *params, enum param_start start, float scale,
                            size_t *offset, int rank, const size_t *shape, const char *format, ...)
     __attribute__((format(printf, 8, 9)));
 void params_free(struct host *host, struct params *params);
-/* Fills a block: row i from (seed, i) alone. */
+/* Fills a block: row i from (seed, i) alone, zeros between rows. */
 void params_start(const struct params *params, uint64_t seed, float *values);
 /* Sum of the counts (without the padding between rows). */
 size_t params_count(const struct params *params);

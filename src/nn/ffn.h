@@ -1,0 +1,25 @@
+/* The feed-forward part of a block: Linear(dim -> wide), GELU, dropout, Linear(wide -> dim), on a tile of
+   rows. Keeps the wide rows before GELU and after dropout. SPDX-License-Identifier: Apache-2.0 */
+#ifndef NN_FFN_H
+#define NN_FFN_H
+
+#include "nn/dense.h"
+#include "nn/dropout.h"
+
+struct ffn {
+    struct dense first, second; /* "NAME.intermediate.dense", "NAME.output.dense" */
+};
+hashattn_status ffn_describe(struct host *host, struct params *params, const char *name, size_t dim,
+                             size_t wide, struct ffn *ffn);
+
+/* y (n, dim) of x (n, dim), rows [first, first + n) of the batch. before and after (n, wide): the rows before
+   GELU and after dropout, for backward; they may be the same array where there is none. */
+void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
+                 const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
+                 const float *x, size_t first, size_t n);
+/* dx (n, dim) is written; dwide (n, wide) is scratch; gradients += the layer's. */
+void ffn_backward(const struct ffn *ffn, const struct rows *rows, const float *values, struct slice gradients,
+                  const struct dropout *dropout, uint64_t key, float *dx, float *dwide, const float *dy,
+                  const float *before, const float *after, const float *x, size_t first, size_t n);
+
+#endif

@@ -1,0 +1,26 @@
+/* Layer normalisation (Ba et al. 2016) over the columns of each row, epsilon 1e-5, learned gain and bias that
+   start at 1 and 0. SPDX-License-Identifier: Apache-2.0 */
+#ifndef NN_NORM_H
+#define NN_NORM_H
+
+#include "kernels/kernels.h"
+#include "nn/params.h"
+
+#define NORM_EPSILON 1e-5f
+
+struct norm {
+    size_t dim, gain, bias;
+};
+hashattn_status norm_describe(struct host *host, struct params *params, const char *name, size_t dim,
+                              struct norm *norm);
+
+/* y (n, dim) of x; statistics (n, 2) is what backward needs beside x. Cheap enough that callers compute y
+   again in backward instead of keeping it. */
+void norm_forward(const struct norm *norm, const struct kernels *kernels, const float *values, float *y,
+                  float *statistics, const float *x, size_t n);
+/* dx += ...; gradients += those of gain and bias. */
+void norm_backward(const struct norm *norm, const struct kernels *kernels, const float *values,
+                   struct slice gradients, float *dx, const float *dy, const float *x,
+                   const float *statistics, size_t n);
+
+#endif

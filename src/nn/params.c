@@ -1,0 +1,101 @@
+/* The description of a block of parameters and its start values. Rows begin at multiples of 16 floats, a
+   cache line, so no two tensors share one. SPDX-License-Identifier: Apache-2.0 */
+#include "nn/params.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+
+enum { ROW_ALIGNMENT = 16 };
+
+static hashattn_status grow(struct host *host, struct params *params)
+{
+    if (params->num_rows < params->capacity)
+        return HASHATTN_OK;
+    size_t capacity = params->capacity == 0 ? 32 : 2 * params->capacity;
+    void *block;
+    TRY(memory_new(host, capacity, sizeof *params->rows, "description of parameters", &block));
+    if (params->num_rows > 0)
+        memcpy(block, params->rows, params->num_rows * sizeof *params->rows);
+    memory_free(host, params->rows);
+    params->rows = block;
+    params->capacity = capacity;
+    return HASHATTN_OK;
+}
+
+hashattn_status params_add(struct host *host, struct params *params, enum param_start start, float scale,
+                           size_t *offset, int rank, const size_t *shape, const char *format, ...)
+{
+    assert(rank >= 1 && rank <= PARAM_RANK);
+    TRY(grow(host, params));
+    struct param row = {.rank = rank, .offset = params->total, .count = 1, .start = start, .scale = scale};
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(row.name, sizeof row.name, format, arguments);
+    va_end(arguments);
+    FAIL_IF(length < 0 || length >= PARAM_NAME, host, HASHATTN_INVALID,
+            "the parameter name '%s...' has %d characters, allowed are %d", row.name, length, PARAM_NAME - 1);
+    for (int i = 0; i < rank; i++) {
+        row.shape[i] = shape[i];
+        row.count = size_product(row.count, shape[i]);
+    }
+    /* Four blocks (values, gradients, two moments) must stay countable in bytes. */
+    size_t total = size_sum(params->total, size_sum(row.count, ROW_ALIGNMENT - 1));
+    FAIL_IF(total > SIZE_MAX / (8 * sizeof(float)), host, HASHATTN_INVALID,
+            "'%s' would make the model larger than this machine can address", row.name);
+    params->rows[params->num_rows++] = row;
+    params->total = total / ROW_ALIGNMENT * ROW_ALIGNMENT;
+    *offset = row.offset;
+    return HASHATTN_OK;
+}
+
+void params_free(struct host *host, struct params *params)
+{
+    memory_free(host, params->rows);
+    memset(params, 0, sizeof *params);
+}
+
+static void start_uniform(uint64_t key, float scale, float *values, size_t n)
+{
+    struct random random = random_open(key);
+    for (size_t i = 0; i < n; i++)
+        values[i] = (2 * random_unit(&random) - 1) * scale;
+}
+
+void params_start(const struct params *params, uint64_t seed, float *values)
+{
+    memset(values, 0, params->total * sizeof *values);
+    for (size_t i = 0; i < params->num_rows; i++) {
+        const struct param *row = &params->rows[i];
+        float *out = values + row->offset;
+        uint64_t key = random_key(seed, RANDOM_INIT, i);
+        switch (row->start) {
+        case START_ZEROS:
+            break;
+        case START_ONES:
+            for (size_t k = 0; k < row->count; k++)
+                out[k] = 1;
+            break;
+        case START_NORMAL:
+            random_normals(key, 0, out, row->count);
+            for (size_t k = 0; k < row->count; k++)
+                out[k] *= row->scale;
+            break;
+        case START_UNIFORM:
+            start_uniform(key, row->scale, out, row->count);
+            break;
+        }
+    }
+}
+
+size_t params_count(const struct params *params)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < params->num_rows; i++)
+        count += params->rows[i].count;
+    return count;
+}

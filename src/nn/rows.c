@@ -1,0 +1,85 @@
+/* Spans by bisection, chunks, and the ordered sum of partial gradients. SPDX-License-Identifier: Apache-2.0
+ */
+#include "nn/rows.h"
+
+#include <assert.h>
+
+struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,
+                    const size_t *offsets, const uint64_t *sample_ids)
+{
+    size_t count = offsets[num_sequences], tiles = (count + ROW_TILE - 1) / ROW_TILE;
+    return (struct rows){kernels, pool, num_sequences, offsets, sample_ids, count, tiles, tiles * ROW_TILE};
+}
+
+static struct span span_at(const struct rows *rows, size_t sequence, size_t row, size_t end)
+{
+    struct span span = {.sequence = sequence, .row = row, .end = end};
+    if (row >= end)
+        return span; /* count 0: the walk is over */
+    while (rows->offsets[span.sequence + 1] <= row)
+        span.sequence++;
+    size_t stop = rows->offsets[span.sequence + 1];
+    span.position = row - rows->offsets[span.sequence];
+    span.count = (stop < end ? stop : end) - row;
+    return span;
+}
+
+struct span rows_span(const struct rows *rows, size_t first, size_t n)
+{
+    size_t end = first + n < rows->count ? first + n : rows->count;
+    /* The last sequence that begins at or before `first`. */
+    size_t low = 0, high = rows->num_sequences;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (rows->offsets[middle] <= first)
+            low = middle;
+        else
+            high = middle;
+    }
+    return span_at(rows, low, first, end);
+}
+
+struct span rows_next(const struct rows *rows, struct span span)
+{
+    return span_at(rows, span.sequence, span.row + span.count, span.end);
+}
+
+size_t rows_chunks(size_t tiles, size_t width)
+{
+    enum { LEAST = 8, MOST = 32, BUDGET = 1 << 24 }; /* 64 MiB of floats */
+    size_t chunks = width == 0 ? MOST : BUDGET / width;
+    chunks = chunks < LEAST ? LEAST : chunks > MOST ? MOST : chunks;
+    return chunks < tiles ? chunks : tiles;
+}
+
+void rows_chunk(size_t tiles, size_t chunks, size_t chunk, size_t *first, size_t *end)
+{
+    assert(chunk < chunks);
+    *first = chunk * tiles / chunks;
+    *end = (chunk + 1) * tiles / chunks;
+}
+
+enum { REDUCE_FLOATS = 4096 };
+
+struct reduction {
+    const struct kernels *kernels;
+    float *into;
+    const float *partials;
+    size_t chunks, width;
+};
+
+static void reduce(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct reduction *r = argument;
+    size_t first = index * REDUCE_FLOATS, left = r->width - first;
+    for (size_t chunk = 0; chunk < r->chunks; chunk++)
+        r->kernels->axpy(r->into + first, 1.0f, r->partials + chunk * r->width + first,
+                         left < REDUCE_FLOATS ? left : REDUCE_FLOATS);
+}
+
+void rows_reduce(const struct rows *rows, float *into, const float *partials, size_t chunks, size_t width)
+{
+    struct reduction r = {rows->kernels, into, partials, chunks, width};
+    pool_run(rows->pool, reduce, &r, (width + REDUCE_FLOATS - 1) / REDUCE_FLOATS);
+}

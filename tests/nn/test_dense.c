@@ -1,0 +1,121 @@
+/* The dense layer against double precision, gradients against central differences of the double form. A sum
+   of k products of factors up to a and b is off by at most (k + 1) EPSILON k a b. Bugs tried and caught: W
+   used untransposed (in = out); bias gradient skipped; dx overwritten where it should be added; gradient of W
+   overwriting instead of adding; in and out swapped in the shape. SPDX-License-Identifier: Apache-2.0 */
+#include "nn/dense.h"
+
+#include <stdlib.h>
+
+#include "oracle/oracle_layers.h"
+#include "support/check.h"
+#include "support/layers.h"
+
+struct dense_case {
+    struct layer_test test;
+    struct dense dense;
+    size_t n;
+    double *x, *y;
+    float *g;
+};
+
+static double weighed(void *user)
+{
+    struct dense_case *c = user;
+    const double *exact = c->test.exact;
+    oracle_dense(c->y, c->x, exact + c->dense.weight, exact + c->dense.bias, c->n, c->dense.in, c->dense.out);
+    return inner(c->g, c->y, c->n * c->dense.out);
+}
+
+static double sum_bound(size_t k, double a, double b)
+{
+    return ((double)k + 2) * EPSILON * ((double)k * a * b + 1);
+}
+
+static void check_case(size_t n, size_t in, size_t out)
+{
+    struct dense_case c = {.n = n};
+    struct layer_test *test = &c.test;
+    layer_test_open(test, 1);
+    check_status(&test->host, dense_describe(&test->host, &test->params, "layer", in, out, &c.dense),
+                 HASHATTN_OK, NULL);
+    layer_test_start(test, n + in);
+    assert_int_equal(param_named(&test->params, "layer.weight")->shape[0], out);
+    assert_int_equal(param_named(&test->params, "layer.weight")->shape[1], in);
+    assert_int_equal(param_named(&test->params, "layer.bias")->count, out);
+    float *x = new_normals(1, n * in, 1), *y = guard_floats(n * out), *dx = guard_floats(n * in);
+    float *dy = new_normals(2, n * out, 1), *dx0 = new_normals(3, n * in, 1);
+    c.g = dy;
+    c.x = new_doubles(x, n * in);
+    c.y = new_doubles(dy, n * out);
+    double w = largest(test->values, test->params.total), ax = largest(x, n * in), ag = largest(dy, n * out);
+
+    dense_forward(&c.dense, test->kernels, test->values, y, x, n);
+    weighed(&c);
+    check_near_all(y, c.y, n * out, sum_bound(in, ax, w), "y");
+
+    dense_backward(&c.dense, test->kernels, test->values, whole_gradient(test), dx, false, dy, x, n);
+    check_derivatives(dx, c.x, n * in, weighed, &c, sum_bound(out, ag, w), "dx");
+    check_derivatives(test->gradients + c.dense.weight, test->exact + c.dense.weight, in * out, weighed, &c,
+                      sum_bound(n, ag, ax), "dweight");
+    check_derivatives(test->gradients + c.dense.bias, test->exact + c.dense.bias, out, weighed, &c,
+                      sum_bound(n, ag, 1), "dbias");
+
+    /* Everything is added a second time: gradients double, dx comes on top of what was there. */
+    double *twice = new_doubles(test->gradients, test->params.total), *sum = new_doubles(dx, n * in);
+    for (size_t i = 0; i < test->params.total; i++)
+        twice[i] *= 2;
+    for (size_t i = 0; i < n * in; i++) {
+        sum[i] += (double)dx0[i];
+        dx[i] = dx0[i];
+    }
+    dense_backward(&c.dense, test->kernels, test->values, whole_gradient(test), dx, true, dy, x, n);
+    check_near_all(dx, sum, n * in, 2 * sum_bound(out, ag, w) + 4 * EPSILON * largest(dx, n * in),
+                   "added dx");
+    check_near_all(test->gradients, twice, test->params.total,
+                   2 * sum_bound(n, ag, ax) + 4 * EPSILON * largest(test->gradients, test->params.total),
+                   "added gradients");
+    float *again = new_zeros(test->params.total);
+    dense_backward(&c.dense, test->kernels, test->values, (struct slice){again, 0}, NULL, false, dy, x, n);
+    for (size_t i = 0; i < test->params.total; i++)
+        twice[i] /= 2;
+    check_near_all(again, twice, test->params.total, sum_bound(n, ag, ax), "gradients without dx");
+
+    guard_free(y, n * out);
+    guard_free(dx, n * in);
+    free(x), free(dy), free(dx0), free(c.x), free(c.y), free(twice), free(sum), free(again);
+    layer_test_close(test);
+}
+
+static void dense_agrees_with_double(void **state)
+{
+    (void)state;
+    check_case(5, 8, 8);
+    check_case(1, 1, 1);
+    check_case(3, 17, 5);
+    check_case(33, 7, 19);
+    check_case(0, 3, 4);
+}
+
+static void starts_like_a_linear_layer(void **state)
+{
+    (void)state;
+    struct layer_test test;
+    struct dense dense;
+    layer_test_open(&test, 1);
+    check_status(&test.host, dense_describe(&test.host, &test.params, "a.b", 64, 128, &dense), HASHATTN_OK,
+                 NULL);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(test.params.rows[i].start, START_UNIFORM);
+        check_near((double)test.params.rows[i].scale, 0.125, 0, "scale");
+    }
+    layer_test_close(&test);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense_agrees_with_double),
+        cmocka_unit_test(starts_like_a_linear_layer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
