@@ -98,6 +98,8 @@ hashattn_status file_read(struct host *host, const char *path, size_t limit, cha
     if (file < 0)
         return fail_path(host, HASHATTN_BAD_FILE, path, "open", errno);
     hashattn_status status = read_all(host, path, file, limit, bytes, size);
+    if (status == HASHATTN_NO_MEMORY)
+        host_prefix(host, path);
     if (status != HASHATTN_OK) {
         memory_free(host, *bytes);
         *bytes = NULL;

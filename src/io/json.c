@@ -222,9 +222,9 @@ hashattn_status json_get_text(struct host *host, const struct json *root, const 
     return HASHATTN_OK;
 }
 
-bool json_is_text(const struct json *value)
+const char *json_text(const struct json *value)
 {
-    return json_is_string(inside(value));
+    return json_string_value(inside(value));
 }
 
 size_t json_count(const struct json *value)
@@ -235,6 +235,11 @@ size_t json_count(const struct json *value)
 const struct json *json_element(const struct json *array, size_t index)
 {
     return outside(json_array_get(inside(array), index));
+}
+
+const struct json *json_at(const struct json *object, const char *key)
+{
+    return outside(json_object_get(inside(object), key));
 }
 
 static struct json_member member_at(const struct json *object, void *position)

@@ -47,9 +47,11 @@ hashattn_status json_get_array(struct host *host, const struct json *root, const
 hashattn_status json_get_text(struct host *host, const struct json *root, const char *path,
                               char number[JSON_MAX_NUMBER], const char **text);
 
-bool json_is_text(const struct json *value); /* a string, and not NULL */
-size_t json_count(const struct json *value); /* members of an object, elements of an array, else 0 */
-const struct json *json_element(const struct json *array, size_t index); /* NULL behind the end */
+const char *json_text(const struct json *value); /* of a string; NULL for anything else */
+size_t json_count(const struct json *value);     /* members of an object, elements of an array, else 0 */
+/* The element at an index, the member of exactly this name (dots and all); NULL where there is none. */
+const struct json *json_element(const struct json *array, size_t index);
+const struct json *json_at(const struct json *object, const char *key);
 
 /* The members of an object in the order of the text:
    for (struct json_member m = json_first(object); m.key != NULL; m = json_next(m)) */

@@ -468,7 +468,7 @@ static void failing_allocations_are_survived(void **state)
             assert_true(n >= 3);
             return;
         }
-        check_status(&failing.host, status, HASHATTN_NO_MEMORY, "bytes");
+        check_status(&failing.host, status, HASHATTN_NO_MEMORY, "/dev/zero: no memory");
     }
 }
 

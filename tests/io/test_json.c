@@ -62,8 +62,9 @@ static void values_are_found_by_path(void **state)
     assert_int_equal(whole, -7);
     check_status(&host, json_get_array(&host, root, "a.b", &found), HASHATTN_OK, NULL);
     assert_int_equal(json_count(found), 6);
-    assert_true(json_is_text(json_element(found, 2)));
-    assert_false(json_is_text(json_element(found, 1)));
+    assert_string_equal(json_text(json_element(found, 2)), "x");
+    assert_null(json_text(json_element(found, 1)));
+    assert_null(json_text(NULL));
     assert_null(json_element(found, 6));
     check_status(&host, json_get_object(&host, root, "", &found), HASHATTN_OK, NULL);
     assert_ptr_equal(found, root);
@@ -75,6 +76,12 @@ static void values_are_found_by_path(void **state)
     assert_null(json_find(root, "e.x"));
     json_free(root);
     json_free(NULL);
+    root = parse(&host, "{\"a\": {\"b\": 1}, \"a.b\": 2}");
+    assert_ptr_equal(json_at(root, "a.b"), json_next(json_first(root)).value);
+    assert_ptr_not_equal(json_at(root, "a.b"), json_find(root, "a.b"));
+    assert_null(json_at(root, "b"));
+    assert_null(json_at(NULL, "b"));
+    json_free(root);
 }
 
 static void what_does_not_fit_is_named_with_its_path(void **state)
