@@ -90,7 +90,7 @@ static void trimming_drops_what_will_be_done_again(void **state)
     assert_non_null(file);
     fputs(
         "{\"step\": 0, \"isa\": \"ref\"}\n{\"step\": 5, \"loss\": 1}\n{\"step\": 6}\nno json\n{\"loss\": 1}\n"
-        "{\"step\": 4}\n{\"step\": 5, \"lo\n{\"step\": 3}",
+        "{\"step\": 4}\n{\"step\": 5, \"lo\n{\"step\": 3} ",
         file);
     fclose(file);
     check_status(&fixture.host, run_log_trim(&fixture.host, fixture.run, 5), HASHATTN_OK, NULL);
