@@ -1,0 +1,237 @@
+/* Saving and loading in the order that the header promises. A save costs three fsyncs and writes three floats
+   per parameter, every save_every steps. SPDX-License-Identifier: Apache-2.0 */
+#include "train/checkpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "io/json.h"
+#include "train/weights.h"
+
+#define STATE_FORMAT  "hashattn trainer"
+#define STATE_VERSION 1
+
+enum { PATH_SIZE = 4096, NUM_FILES = 2 };
+
+static const char state_name[] = "trainer.json";
+static const char *const file_names[NUM_FILES] = {"last.safetensors", "optimizer.safetensors"};
+static const char *const next_names[NUM_FILES] = {"last.safetensors.next", "optimizer.safetensors.next"};
+
+struct fingerprint fingerprint_of(const struct dataset *dataset)
+{
+    /* FNV-1a, a word at a time: it must notice a change, not resist an enemy. */
+    const uint64_t prime = 1099511628211u;
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < dataset->count; i++) {
+        hash = (hash ^ (dataset->offsets[i + 1] - dataset->offsets[i])) * prime;
+        hash = (hash ^ (uint32_t)dataset->labels[i]) * prime;
+        for (size_t at = dataset->offsets[i]; at < dataset->offsets[i + 1]; at++)
+            hash = (hash ^ dataset->tokens[at]) * prime;
+    }
+    return (struct fingerprint){dataset->count, dataset->count > 0 ? dataset->offsets[dataset->count] : 0,
+                                hash};
+}
+
+/* ---- trainer.json ---------------------------------------------------------------------------------------
+ */
+
+static hashattn_status put_fingerprint(struct host *host, struct json *root, const char *key,
+                                       const struct fingerprint *fingerprint)
+{
+    struct json *object;
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)fingerprint->hash);
+    TRY(json_new_object(host, &object));
+    TRY(json_put(host, root, key, object));
+    TRY(json_put_int(host, object, "examples", (int64_t)fingerprint->examples));
+    TRY(json_put_int(host, object, "tokens", (int64_t)fingerprint->tokens));
+    return json_put_string(host, object, "hash", hash);
+}
+
+static hashattn_status put_state(struct host *host, struct json *root, const struct train_state *state)
+{
+    struct json *running;
+    TRY(json_put_string(host, root, "format", STATE_FORMAT));
+    TRY(json_put_int(host, root, "version", STATE_VERSION));
+    TRY(json_put_int(host, root, "step", state->step));
+    TRY(json_put_int(host, root, "evaluated", state->evaluated));
+    TRY(json_put_int(host, root, "best_step", state->best_step));
+    TRY(json_put_real(host, root, "best_accuracy", state->best_accuracy));
+    TRY(json_put_real(host, root, "best_loss", state->best_loss));
+    TRY(json_new_object(host, &running));
+    TRY(json_put(host, root, "running", running));
+    TRY(json_put_real(host, running, "loss", state->running.loss));
+    TRY(json_put_int(host, running, "correct", (int64_t)state->running.correct));
+    TRY(json_put_int(host, running, "count", (int64_t)state->running.count));
+    TRY(json_put_int(host, running, "tokens", (int64_t)state->running_tokens));
+    TRY(json_put_real(host, running, "seconds", state->running_seconds));
+    TRY(json_put_real(host, root, "seconds", state->seconds));
+    TRY(put_fingerprint(host, root, "train", &state->train));
+    TRY(put_fingerprint(host, root, "valid", &state->valid));
+    TRY(json_put_string(host, root, "kernels", state->kernels));
+    return json_put_string(host, root, "product", state->product);
+}
+
+static hashattn_status save_json(struct host *host, const char *run, const struct train_state *state)
+{
+    char path[PATH_SIZE];
+    struct json *root;
+    TRY(file_join(host, run, state_name, path, sizeof path));
+    TRY(json_new_object(host, &root));
+    hashattn_status status = put_state(host, root, state);
+    if (status == HASHATTN_OK)
+        status = json_write_file(host, path, root);
+    json_free(root);
+    return status;
+}
+
+static hashattn_status get_count(struct host *host, const struct json *root, const char *path,
+                                 uint64_t *count)
+{
+    int64_t value;
+    TRY(json_get_int(host, root, path, 0, INT64_MAX, &value));
+    *count = (uint64_t)value;
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_fingerprint(struct host *host, const struct json *root, const char *where,
+                                       struct fingerprint *fingerprint)
+{
+    const struct json *object;
+    const char *text;
+    char *end;
+    TRY(json_get_object(host, root, where, &object));
+    TRY(get_count(host, object, "examples", &fingerprint->examples));
+    TRY(get_count(host, object, "tokens", &fingerprint->tokens));
+    TRY(json_get_string(host, object, "hash", &text));
+    fingerprint->hash = strtoull(text, &end, 16);
+    FAIL_IF(strlen(text) != 16 || *end != '\0', host, HASHATTN_BAD_FILE,
+            "%s.hash is '%.40s', sixteen hexadecimal digits are needed", where, text);
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_word(struct host *host, const struct json *root, const char *key,
+                                char word[CHECKPOINT_NAME])
+{
+    const char *text;
+    TRY(json_get_string(host, root, key, &text));
+    FAIL_IF(strlen(text) >= CHECKPOINT_NAME, host, HASHATTN_BAD_FILE, "%s is %zu bytes long, at most %d fit",
+            key, strlen(text), CHECKPOINT_NAME - 1);
+    memcpy(word, text, strlen(text) + 1);
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_state(struct host *host, const struct json *root, struct train_state *state)
+{
+    const char *format;
+    int64_t version;
+    uint64_t correct, count;
+    TRY(json_get_string(host, root, "format", &format));
+    FAIL_IF(strcmp(format, STATE_FORMAT) != 0, host, HASHATTN_BAD_FILE, "format is '%.60s', '%s' is read",
+            format, STATE_FORMAT);
+    TRY(json_get_int(host, root, "version", STATE_VERSION, STATE_VERSION, &version));
+    TRY(json_get_int(host, root, "step", 0, INT64_MAX, &state->step));
+    TRY(json_get_int(host, root, "evaluated", -1, state->step, &state->evaluated));
+    TRY(json_get_int(host, root, "best_step", -1, state->step, &state->best_step));
+    TRY(json_get_real(host, root, "best_accuracy", &state->best_accuracy));
+    TRY(json_get_real(host, root, "best_loss", &state->best_loss));
+    TRY(json_get_real(host, root, "running.loss", &state->running.loss));
+    TRY(get_count(host, root, "running.correct", &correct));
+    TRY(get_count(host, root, "running.count", &count));
+    state->running.correct = (size_t)correct;
+    state->running.count = (size_t)count;
+    TRY(get_count(host, root, "running.tokens", &state->running_tokens));
+    TRY(json_get_real(host, root, "running.seconds", &state->running_seconds));
+    TRY(json_get_real(host, root, "seconds", &state->seconds));
+    TRY(get_fingerprint(host, root, "train", &state->train));
+    TRY(get_fingerprint(host, root, "valid", &state->valid));
+    TRY(get_word(host, root, "kernels", state->kernels));
+    return get_word(host, root, "product", state->product);
+}
+
+static hashattn_status load_json(struct host *host, const char *run, struct train_state *state)
+{
+    char path[PATH_SIZE];
+    struct json *root;
+    memset(state, 0, sizeof *state);
+    TRY(file_join(host, run, state_name, path, sizeof path));
+    TRY(json_read_file(host, path, &root));
+    hashattn_status status = get_state(host, root, state);
+    json_free(root);
+    if (status == HASHATTN_BAD_FILE)
+        host_prefix(host, path);
+    return status;
+}
+
+/* ---- the three together ---------------------------------------------------------------------------------
+ */
+
+/* Gives file number i, written as .next, its place. No flush is needed: a name that a power cut takes back is
+   found again as .next. */
+static hashattn_status take_place(struct host *host, const char *run, int i)
+{
+    char from[PATH_SIZE], to[PATH_SIZE];
+    TRY(file_join(host, run, next_names[i], from, sizeof from));
+    TRY(file_join(host, run, file_names[i], to, sizeof to));
+    FAIL_IF(rename(from, to) != 0, host, HASHATTN_NO_DISK, "%.300s: cannot rename: %s", from,
+            strerror(errno));
+    return HASHATTN_OK;
+}
+
+/* Finishes a save that was stopped behind its trainer.json; otherwise a next save would write over the only
+   copy of a file. */
+static hashattn_status settle(struct host *host, const char *run)
+{
+    char path[PATH_SIZE];
+    for (int i = 0; i < NUM_FILES; i++) {
+        struct train_state state;
+        int64_t step;
+        TRY(file_join(host, run, next_names[i], path, sizeof path));
+        if (!file_exists(path))
+            continue;
+        TRY(load_json(host, run, &state));
+        if (weights_step(host, path, &step) == HASHATTN_OK && step == state.step)
+            TRY(take_place(host, run, i));
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status checkpoint_save(struct host *host, const char *run, const struct params *params,
+                                const struct train_blocks *blocks, const struct train_state *state)
+{
+    char path[PATH_SIZE];
+    const struct weight_block values = {"", blocks->values},
+                              moments[] = {{"m.", blocks->m}, {"v.", blocks->v}};
+    TRY(file_join(host, run, state_name, path, sizeof path));
+    if (file_exists(path))
+        TRY(settle(host, run));
+    TRY(file_join(host, run, next_names[0], path, sizeof path));
+    TRY(weights_save(host, path, params, &values, 1, state->step));
+    TRY(file_join(host, run, next_names[1], path, sizeof path));
+    TRY(weights_save(host, path, params, moments, 2, state->step));
+    TRY(save_json(host, run, state));
+    for (int i = 0; i < NUM_FILES; i++)
+        TRY(take_place(host, run, i));
+    return HASHATTN_OK;
+}
+
+hashattn_status checkpoint_load(struct host *host, const char *run, const struct params *params,
+                                const struct train_blocks *blocks, struct train_state *state)
+{
+    const struct weight_block values = {"", blocks->values},
+                              moments[] = {{"m.", blocks->m}, {"v.", blocks->v}};
+    TRY(load_json(host, run, state));
+    TRY(settle(host, run));
+    for (int i = 0; i < NUM_FILES; i++) {
+        char path[PATH_SIZE];
+        int64_t step;
+        TRY(file_join(host, run, file_names[i], path, sizeof path));
+        TRY(weights_load(host, path, params, i == 0 ? &values : moments, i == 0 ? 1 : 2, &step));
+        FAIL_IF(step != state->step, host, HASHATTN_BAD_FILE, "%.300s is of step %lld, %s of step %lld", path,
+                (long long)step, state_name, (long long)state->step);
+    }
+    return HASHATTN_OK;
+}

@@ -1,0 +1,443 @@
+/* Saved states: every bit comes back, and whatever happens during a save, a whole state is found: killed at
+   random moments, cut between any two of its steps, and with a disk that takes no more.
+   Bugs planted and caught: trainer.json written before optimizer.safetensors.next; no settling before a save
+   (the only copy of a file is written over after two accidents); steps not compared; the names of m and v
+   exchanged on reading; a real number printed with six digits.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "train/checkpoint.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "support/check.h"
+
+static const char *const files[] = {"last.safetensors",      "optimizer.safetensors",      "trainer.json",
+                                    "last.safetensors.next", "optimizer.safetensors.next", NULL};
+
+struct fixture {
+    struct host host;
+    struct params params;
+    struct train_blocks blocks;
+    float *memory;
+    char run[64];
+};
+
+static void fixture_init(struct fixture *fixture, size_t width)
+{
+    host_init(&fixture->host);
+    memset(&fixture->params, 0, sizeof fixture->params);
+    const size_t shapes[2][2] = {{width, 3}, {5, 0}};
+    size_t offset;
+    for (int i = 0; i < 2; i++)
+        check_status(&fixture->host,
+                     params_add(&fixture->host, &fixture->params, START_ZEROS, 0, &offset, 2 - i, shapes[i],
+                                "tensor.%d", i),
+                     HASHATTN_OK, NULL);
+    size_t total = fixture->params.total;
+    fixture->memory = calloc(3 * total, sizeof(float));
+    assert_non_null(fixture->memory);
+    fixture->blocks =
+        (struct train_blocks){fixture->memory, fixture->memory + total, fixture->memory + 2 * total};
+    strcpy(fixture->run, "/tmp/hashattn_run_XXXXXX");
+    assert_non_null(mkdtemp(fixture->run));
+}
+
+static void remove_run(const char *run)
+{
+    static const char *const endings[] = {"", ".tmp"};
+    for (size_t i = 0; files[i] != NULL; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            char path[128];
+            snprintf(path, sizeof path, "%s/%s%s", run, files[i], endings[k]);
+            unlink(path);
+        }
+    }
+    assert_int_equal(rmdir(run), 0);
+}
+
+static void fixture_free(struct fixture *fixture)
+{
+    remove_run(fixture->run);
+    free(fixture->memory);
+    params_free(&fixture->host, &fixture->params);
+}
+
+/* The state of step s has s in every value, s + 1/4 in m, s + 1/2 in v. */
+static struct train_state state_of_step(struct fixture *fixture, int64_t step)
+{
+    for (size_t i = 0; i < fixture->params.total; i++) {
+        fixture->blocks.values[i] = (float)step;
+        fixture->blocks.m[i] = (float)step + 0.25f;
+        fixture->blocks.v[i] = (float)step + 0.5f;
+    }
+    struct train_state state = {
+        .step = step, .evaluated = -1, .best_step = -1, .best_accuracy = NAN, .best_loss = NAN};
+    strcpy(state.kernels, "ref");
+    strcpy(state.product, "own");
+    return state;
+}
+
+static hashattn_status save_step(struct fixture *fixture, const char *run, int64_t step)
+{
+    struct train_state state = state_of_step(fixture, step);
+    return checkpoint_save(&fixture->host, run, &fixture->params, &fixture->blocks, &state);
+}
+
+/* Loads, checks that it is whole, gives its step. */
+static int64_t load_step(struct fixture *fixture, const char *run)
+{
+    struct train_state state;
+    memset(fixture->memory, 0xff, 3 * fixture->params.total * sizeof(float));
+    check_status(&fixture->host,
+                 checkpoint_load(&fixture->host, run, &fixture->params, &fixture->blocks, &state),
+                 HASHATTN_OK, NULL);
+    for (size_t i = 0; i < fixture->params.num_rows; i++) {
+        const struct param *row = &fixture->params.rows[i];
+        for (size_t at = row->offset; at < row->offset + row->count; at++) {
+            assert_true(fixture->blocks.values[at] == (float)state.step);
+            assert_true(fixture->blocks.m[at] == (float)state.step + 0.25f);
+            assert_true(fixture->blocks.v[at] == (float)state.step + 0.5f);
+        }
+    }
+    return state.step;
+}
+
+static void every_bit_comes_back(void **unused)
+{
+    (void)unused;
+    struct fixture fixture;
+    fixture_init(&fixture, 7);
+    size_t total = fixture.params.total;
+    struct train_state state = {.step = 1234567890123,
+                                .evaluated = 1234567890000,
+                                .best_step = 99,
+                                .best_accuracy = 1.0 / 3,
+                                .best_loss = 0x1.fffffffffffffp-3,
+                                .running = {.loss = 1e22 / 7, .correct = 5, .count = 1u << 31},
+                                .running_tokens = 1ull << 40,
+                                .running_seconds = 0.1,
+                                .seconds = 1e6 / 3,
+                                .train = {7, 8, 0xffffffffffffffffu},
+                                .valid = {9, 10, 0x0123456789abcdefu}};
+    strcpy(state.kernels, "avx512");
+    strcpy(state.product, "oneDNN 2.6.3");
+    random_normals(1, 0, fixture.memory, 3 * total);
+    float *copy = calloc(3 * total, sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, fixture.memory, 3 * total * sizeof *copy);
+    check_status(&fixture.host,
+                 checkpoint_save(&fixture.host, fixture.run, &fixture.params, &fixture.blocks, &state),
+                 HASHATTN_OK, NULL);
+    memset(fixture.memory, 0, 3 * total * sizeof *copy);
+    struct train_state loaded;
+    check_status(&fixture.host,
+                 checkpoint_load(&fixture.host, fixture.run, &fixture.params, &fixture.blocks, &loaded),
+                 HASHATTN_OK, NULL);
+    for (size_t block = 0; block < 3; block++)
+        for (size_t i = 0; i < fixture.params.num_rows; i++) {
+            const struct param *row = &fixture.params.rows[i];
+            size_t at = block * total + row->offset;
+            check_same_bits(fixture.memory + at, copy + at, row->count * sizeof(float), "block");
+        }
+    assert_int_equal(loaded.step, state.step);
+    assert_int_equal(loaded.evaluated, state.evaluated);
+    assert_int_equal(loaded.best_step, state.best_step);
+    assert_true(loaded.best_accuracy == state.best_accuracy && loaded.best_loss == state.best_loss);
+    assert_true(loaded.running.loss == state.running.loss && loaded.running.correct == state.running.correct);
+    assert_true(loaded.running.count == state.running.count && loaded.running_tokens == state.running_tokens);
+    assert_true(loaded.running_seconds == state.running_seconds && loaded.seconds == state.seconds);
+    check_same_bits(&loaded.train, &state.train, sizeof state.train, "fingerprint");
+    check_same_bits(&loaded.valid, &state.valid, sizeof state.valid, "fingerprint");
+    assert_string_equal(loaded.kernels, "avx512");
+    assert_string_equal(loaded.product, "oneDNN 2.6.3");
+    state = state_of_step(&fixture, 3); /* nothing evaluated yet: NaN goes through null */
+    check_status(&fixture.host,
+                 checkpoint_save(&fixture.host, fixture.run, &fixture.params, &fixture.blocks, &state),
+                 HASHATTN_OK, NULL);
+    check_status(&fixture.host,
+                 checkpoint_load(&fixture.host, fixture.run, &fixture.params, &fixture.blocks, &loaded),
+                 HASHATTN_OK, NULL);
+    assert_true(isnan(loaded.best_accuracy) && isnan(loaded.best_loss) && loaded.best_step == -1);
+    free(copy);
+    fixture_free(&fixture);
+}
+
+static void copy_file(const char *from_run, const char *from, const char *to_run, const char *to)
+{
+    char path[128], bytes[1 << 16];
+    snprintf(path, sizeof path, "%s/%s", from_run, from);
+    FILE *in = fopen(path, "r");
+    snprintf(path, sizeof path, "%s/%s", to_run, to);
+    FILE *out = fopen(path, "w");
+    assert_true(in != NULL && out != NULL);
+    size_t size = fread(bytes, 1, sizeof bytes, in);
+    assert_true(size > 0 && size < sizeof bytes);
+    assert_int_equal(fwrite(bytes, 1, size, out), size);
+    fclose(in);
+    fclose(out);
+}
+
+/* What a save of step 2 over step 1 leaves after each of its renames, and after a second accident upon it. */
+static void every_cut_between_files_is_survived(void **unused)
+{
+    (void)unused;
+    struct fixture fixture;
+    fixture_init(&fixture, 7);
+    char second[64] = "/tmp/hashattn_run_XXXXXX";
+    assert_non_null(mkdtemp(second));
+    check_status(&fixture.host, save_step(&fixture, second, 2), HASHATTN_OK, NULL);
+    static const struct {
+        bool last_next, optimizer_next, json, last, optimizer;
+        int64_t step;
+    } cuts[] = {{true, false, false, false, false, 1},
+                {true, true, false, false, false, 1},
+                {true, true, true, false, false, 2},
+                {false, true, true, true, false, 2},
+                {false, false, true, true, true, 2}};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        for (int accident = 0; accident < 3; accident++) {
+            char run[64] = "/tmp/hashattn_run_XXXXXX";
+            assert_non_null(mkdtemp(run));
+            check_status(&fixture.host, save_step(&fixture, run, 1), HASHATTN_OK, NULL);
+            if (cuts[i].last_next)
+                copy_file(second, files[0], run, files[3]);
+            if (cuts[i].optimizer_next)
+                copy_file(second, files[1], run, files[4]);
+            if (cuts[i].json)
+                copy_file(second, files[2], run, files[2]);
+            if (cuts[i].last)
+                copy_file(second, files[0], run, files[0]);
+            if (cuts[i].optimizer)
+                copy_file(second, files[1], run, files[1]);
+            /* The second accident: a save of step 3 that ends after its first or second file. */
+            if (accident > 0) {
+                char path[128];
+                snprintf(path, sizeof path, "%s/%s.tmp", run, accident == 1 ? files[4] : files[2]);
+                assert_int_equal(mkdir(path, 0700), 0);
+                check_status(&fixture.host, save_step(&fixture, run, 3), HASHATTN_NO_DISK, run);
+                assert_int_equal(rmdir(path), 0);
+            }
+            assert_int_equal(load_step(&fixture, run), cuts[i].step);
+            check_status(&fixture.host, save_step(&fixture, run, 4), HASHATTN_OK, NULL);
+            assert_int_equal(load_step(&fixture, run), 4);
+            remove_run(run);
+        }
+    }
+    remove_run(second);
+    fixture_free(&fixture);
+}
+
+static void kills_at_random_moments_leave_a_whole_state(void **unused)
+{
+    (void)unused;
+    enum { KILLS = 50 };
+    struct fixture fixture;
+    fixture_init(&fixture, 20000); /* 240 KB a block: a save takes some milliseconds */
+    int64_t *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(done != MAP_FAILED);
+    check_status(&fixture.host, save_step(&fixture, fixture.run, 0), HASHATTN_OK, NULL);
+    struct random random = random_open(1);
+    for (int i = 0; i < KILLS; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            for (int64_t step = *done + 1;; step++) {
+                if (save_step(&fixture, fixture.run, step) != HASHATTN_OK)
+                    _exit(1);
+                *(volatile int64_t *)done = step;
+            }
+        }
+        struct timespec wait = {0, (long)random_below(&random, 20000000)};
+        nanosleep(&wait, NULL);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        int64_t complete = *done, found = load_step(&fixture, fixture.run);
+        if (found != complete && found != complete + 1)
+            fail_msg("killed after step %lld was saved, found step %lld", (long long)complete,
+                     (long long)found);
+        *done = found;
+    }
+    munmap(done, sizeof *done);
+    fixture_free(&fixture);
+}
+
+static void a_full_disk_keeps_the_old_state(void **unused)
+{
+    (void)unused;
+    struct fixture fixture;
+    fixture_init(&fixture, 700); /* 8.4 KB of values, 16.8 KB of moments */
+    check_status(&fixture.host, save_step(&fixture, fixture.run, 1), HASHATTN_OK, NULL);
+    struct rlimit before, limited;
+    getrlimit(RLIMIT_FSIZE, &before);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    int failures = 0;
+    for (rlim_t limit = 0; limit < 20000; limit += 500) {
+        limited = before;
+        limited.rlim_cur = limit;
+        setrlimit(RLIMIT_FSIZE, &limited);
+        hashattn_status status = save_step(&fixture, fixture.run, 2);
+        setrlimit(RLIMIT_FSIZE, &before);
+        failures += status != HASHATTN_OK;
+        if (status != HASHATTN_OK)
+            check_status(&fixture.host, status, HASHATTN_NO_DISK, fixture.run);
+        assert_int_equal(load_step(&fixture, fixture.run), status == HASHATTN_OK ? 2 : 1);
+        if (status == HASHATTN_OK)
+            check_status(&fixture.host, save_step(&fixture, fixture.run, 1), HASHATTN_OK, NULL);
+    }
+    signal(SIGXFSZ, handler);
+    assert_true(failures > 20 && failures < 40);
+    fixture_free(&fixture);
+}
+
+static void failing_allocations_keep_the_old_state(void **unused)
+{
+    (void)unused;
+    struct fixture fixture;
+    fixture_init(&fixture, 7);
+    check_status(&fixture.host, save_step(&fixture, fixture.run, 1), HASHATTN_OK, NULL);
+    const struct host plain = fixture.host;
+    hashattn_status status = HASHATTN_NO_MEMORY;
+    for (long n = 0; status != HASHATTN_OK; n++) {
+        struct failing_host failing;
+        failing_host_init(&failing, n);
+        struct train_state state = state_of_step(&fixture, 2);
+        status = checkpoint_save(&failing.host, fixture.run, &fixture.params, &fixture.blocks, &state);
+        assert_int_equal(failing.outstanding, 0);
+        if (status != HASHATTN_OK)
+            check_status(&failing.host, status, HASHATTN_NO_MEMORY, "no memory");
+        fixture.host = plain;
+        /* A failure behind trainer.json does not exist: nothing is allocated there. */
+        assert_int_equal(load_step(&fixture, fixture.run), status == HASHATTN_OK ? 2 : 1);
+        assert_true(n < 1000);
+    }
+    fixture_free(&fixture);
+}
+
+static void files_of_different_steps_are_refused(void **unused)
+{
+    (void)unused;
+    struct fixture fixture;
+    fixture_init(&fixture, 7);
+    char second[64] = "/tmp/hashattn_run_XXXXXX";
+    assert_non_null(mkdtemp(second));
+    check_status(&fixture.host, save_step(&fixture, second, 2), HASHATTN_OK, NULL);
+    for (size_t i = 0; i < 3; i++) {
+        check_status(&fixture.host, save_step(&fixture, fixture.run, 1), HASHATTN_OK, NULL);
+        copy_file(second, files[i], fixture.run, files[i]);
+        struct train_state state;
+        check_status(&fixture.host,
+                     checkpoint_load(&fixture.host, fixture.run, &fixture.params, &fixture.blocks, &state),
+                     HASHATTN_BAD_FILE,
+                     i < 2 ? "is of step 2, trainer.json of step 1" : "is of step 1, trainer.json of step 2");
+        copy_file(second, files[2], fixture.run, files[2]);
+        copy_file(second, files[1], fixture.run, files[1]);
+        copy_file(second, files[0], fixture.run, files[0]);
+    }
+    remove_run(second);
+    fixture_free(&fixture);
+}
+
+/* A hand-made trainer.json, one member of which is replaced. */
+static void hostile_states_are_refused(void **unused)
+{
+    (void)unused;
+    static const char good[] =
+        "{\"format\": \"hashattn trainer\", \"version\": 1, \"step\": 5, \"evaluated\": 4, \"best_step\": 4, "
+        "\"best_accuracy\": 0.5, \"best_loss\": 1.5, \"running\": {\"loss\": 2.5, \"correct\": 1, \"count\": "
+        "2, "
+        "\"tokens\": 9, \"seconds\": 1.0}, \"seconds\": 2.0, \"train\": {\"examples\": 1, \"tokens\": 2, "
+        "\"hash\": \"0123456789abcdef\"}, \"valid\": {\"examples\": 3, \"tokens\": 4, "
+        "\"hash\": \"0123456789abcdef\"}, \"kernels\": \"ref\", \"product\": \"own\"}";
+    static const struct {
+        const char *from, *to, *part;
+    } cases[] = {
+        {"", "", "last.safetensors"}, /* as it is: the next file is missed */
+        {"hashattn trainer", "something", "format is 'something'"},
+        {"\"version\": 1", "\"version\": 2", "version"},
+        {"\"step\": 5", "\"step\": -1", "step"},
+        {"\"step\": 5", "\"step\": \"5\"", "step"},
+        {"\"step\": 5", "\"step\": 5.5", "step"},
+        {"\"step\": 5", "\"step\": 1e400", ""},
+        {"\"step\": 5, ", "", "step"},
+        {"\"evaluated\": 4", "\"evaluated\": 6", "evaluated"},
+        {"\"best_step\": 4", "\"best_step\": -2", "best_step"},
+        {"\"best_loss\": 1.5", "\"best_loss\": []", "best_loss"},
+        {"\"correct\": 1", "\"correct\": -1", "correct"},
+        {"\"running\": {", "\"walking\": {", "running"},
+        {"0123456789abcdef", "0123456789abcdeg", "hash"},
+        {"0123456789abcdef", "0123", "hash"},
+        {"\"ref\"", "\"0123456789012345678901234567890123456789012345678901234567890123456789\"", "kernels"},
+        {"}}", "}", ""},
+    };
+    struct fixture fixture;
+    fixture_init(&fixture, 7);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[128], text[1024];
+        const char *at = strstr(good, cases[i].from);
+        if (at == NULL)
+            at = good;
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, cases[i].to,
+                 at + strlen(cases[i].from));
+        snprintf(path, sizeof path, "%s/%s", fixture.run, files[2]);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(text, file);
+        fclose(file);
+        struct train_state state;
+        check_status(&fixture.host,
+                     checkpoint_load(&fixture.host, fixture.run, &fixture.params, &fixture.blocks, &state),
+                     HASHATTN_BAD_FILE, cases[i].part);
+    }
+    fixture_free(&fixture);
+}
+
+static void a_fingerprint_notices_every_change(void **unused)
+{
+    (void)unused;
+    uint16_t tokens[6] = {1, 2, 3, 4, 5, 6};
+    size_t offsets[3] = {0, 2, 6};
+    int32_t labels[2] = {0, 1};
+    const struct dataset dataset = {.tokens = tokens, .offsets = offsets, .labels = labels, .count = 2};
+    struct fingerprint first = fingerprint_of(&dataset);
+    assert_int_equal(first.examples, 2);
+    assert_int_equal(first.tokens, 6);
+    tokens[5] = 7;
+    assert_true(fingerprint_of(&dataset).hash != first.hash);
+    tokens[5] = 6;
+    offsets[1] = 3;
+    assert_true(fingerprint_of(&dataset).hash != first.hash);
+    offsets[1] = 2;
+    labels[1] = -1;
+    assert_true(fingerprint_of(&dataset).hash != first.hash);
+    labels[1] = 1;
+    assert_true(fingerprint_of(&dataset).hash == first.hash);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_bit_comes_back),
+        cmocka_unit_test(every_cut_between_files_is_survived),
+        cmocka_unit_test(kills_at_random_moments_leave_a_whole_state),
+        cmocka_unit_test(a_full_disk_keeps_the_old_state),
+        cmocka_unit_test(failing_allocations_keep_the_old_state),
+        cmocka_unit_test(files_of_different_steps_are_refused),
+        cmocka_unit_test(hostile_states_are_refused),
+        cmocka_unit_test(a_fingerprint_notices_every_change),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
