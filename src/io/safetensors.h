@@ -1,0 +1,80 @@
+/* safetensors: named arrays and a few words about them, in one file. An 8-byte length, a JSON header, then
+   the arrays without a hole. A file is judged by the rules of its inventors before anything in it is used.
+   Source: the README of huggingface/safetensors, "Format". SPDX-License-Identifier: Apache-2.0 */
+#ifndef IO_SAFETENSORS_H
+#define IO_SAFETENSORS_H
+
+#include <stdint.h>
+
+#include "base/host.h"
+
+enum {
+    TENSOR_RANK = 8,                    /* of what we read; the format has no limit */
+    SAFETENSORS_MAX_HEADER = 100000000, /* bytes; the format's own limit */
+};
+
+/* X(name as in the header, bytes of an element) */
+#define TENSOR_TYPE_LIST(X)                                                                                  \
+    X(BOOL, 1)                                                                                               \
+    X(U8, 1)                                                                                                 \
+    X(I8, 1)                                                                                                 \
+    X(F8_E5M2, 1)                                                                                            \
+    X(F8_E4M3, 1)                                                                                            \
+    X(U16, 2)                                                                                                \
+    X(I16, 2)                                                                                                \
+    X(F16, 2)                                                                                                \
+    X(BF16, 2)                                                                                               \
+    X(U32, 4)                                                                                                \
+    X(I32, 4)                                                                                                \
+    X(F32, 4)                                                                                                \
+    X(U64, 8)                                                                                                \
+    X(I64, 8)                                                                                                \
+    X(F64, 8)
+
+enum tensor_type {
+#define TENSOR_TYPE_ENUM(name, bytes) TENSOR_##name,
+    TENSOR_TYPE_LIST(TENSOR_TYPE_ENUM)
+#undef TENSOR_TYPE_ENUM
+};
+const char *tensor_type_name(enum tensor_type type); /* "F32" */
+size_t tensor_type_size(enum tensor_type type);
+
+struct tensor {
+    const char *name;
+    enum tensor_type type;
+    int rank; /* 0: one element */
+    size_t shape[TENSOR_RANK];
+    const void *data; /* (shape) in C order, little endian; of a file that was read perhaps not aligned */
+    size_t bytes;     /* of data; the writer does not look at it */
+};
+
+struct tensor_word {
+    const char *key, *text;
+};
+
+struct safetensors {
+    struct tensor *tensors; /* (count) in the order of the file */
+    size_t count;
+    struct json *header;
+    char *bytes; /* the file, where safetensors_read read it */
+};
+
+/* Judges a whole file in memory, which must outlive `file`. */
+hashattn_status safetensors_parse(struct host *host, const char *bytes, size_t size,
+                                  struct safetensors *file);
+/* Reads a file of at most `limit` bytes. Names and data live as long as `file`. */
+hashattn_status safetensors_read(struct host *host, const char *path, size_t limit, struct safetensors *file);
+void safetensors_free(struct host *host, struct safetensors *file);
+
+const struct tensor *safetensors_find(const struct safetensors *file, const char *name); /* NULL: none */
+/* A word of __metadata__; NULL where there is none. */
+const char *safetensors_word(const struct safetensors *file, const char *key);
+/* Copies one F32 tensor of exactly this shape out, or says what it found instead. */
+hashattn_status safetensors_copy(struct host *host, const struct safetensors *file, const char *name,
+                                 int rank, const size_t *shape, float *out);
+
+/* Replaces a file in one step. The wider types come first, so that all data are aligned. */
+hashattn_status safetensors_write(struct host *host, const char *path, const struct tensor *tensors,
+                                  size_t count, const struct tensor_word *words, size_t num_words);
+
+#endif
