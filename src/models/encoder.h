@@ -9,9 +9,7 @@
 #include "base/options.h"
 #include "base/pool.h"
 #include "nn/params.h"
-
-enum pooling { POOL_MEAN, POOL_MEAN_PADDED, POOL_FIRST };
-extern const char *const pooling_names[]; /* "mean", "mean-padded", "first", NULL */
+#include "nn/pooling.h"
 
 /* Everything that decides the shape of the parameters and the meaning of the forward pass: the "model" part
  * of config.json. */
@@ -44,7 +42,8 @@ struct encoder_batch {
     const size_t *offsets;      /* (num_sequences + 1) */
     const uint16_t *tokens;     /* (rows) */
     const int32_t *labels;      /* (num_sequences), or NULL: no loss */
-    const uint64_t *sample_ids; /* (num_sequences): key dropout and hashing in training; NULL in evaluation */
+    const uint64_t *sample_ids; /* (num_sequences): key dropout and hashing in training; may be NULL in
+                                   evaluation */
     uint64_t random_key;        /* (seed, step) in training, (seed, EVALUATION) else */
     bool training;              /* dropout on, and what backward needs is kept */
 };
@@ -54,7 +53,9 @@ size_t encoder_workspace_size(const struct encoder *encoder, const struct encode
 /* Bytes of what attention saved in it for backward (all layers), for the tables of memory. */
 size_t encoder_saved_size(const struct encoder *encoder, const struct encoder_batch *batch);
 
-/* logits (num_sequences, num_classes) is written. Returns the mean cross-entropy, 0 without labels. */
+/* logits (num_sequences, num_classes) is written. Returns the mean cross-entropy, 0 without labels; in
+   training, where the mechanism has a loss of its own (over a sequence and a head each), plus the sum of that
+   over layers and heads, mean over sequences. */
 double encoder_forward(const struct encoder *encoder, const struct encoder_batch *batch, const float *values,
                        void *workspace, float *logits);
 /* After a training forward with labels: gradients (one block, as values) += d loss. */
