@@ -17,7 +17,7 @@ BEGIN {
     allowed["examples"] = "hashattn"
     # What a file may take from its own folder where siblings do not know each other; a unit may always include its own header.
     seam["attention"] = "attention/attention.h attention/mechanism.h attention/mechanisms.h attention/stream.h attention/keep.h"
-    seam["tasks"] = "tasks/task.h"
+    seam["tasks"] = "tasks/task.h tasks/dataset.h"
     seam["cli"] = "cli/command.h cli/options.h cli/progress.h cli/json_out.h"
 }
 function within(list, word,    parts, i, n) {

@@ -18,6 +18,9 @@ struct task_facts {
     size_t vocab_size, num_classes, max_len; /* max_len in tokens, of any example */
     char **labels;                           /* (num_classes) text of each class, owned */
 };
+/* Copies `labels`. On failure *facts is empty. */
+hashattn_status task_facts_new(struct host *host, size_t vocab_size, size_t max_len,
+                               const char *const *labels, size_t num_classes, struct task_facts *facts);
 void task_facts_free(struct host *host, struct task_facts *facts);
 
 /* Examples of one split, in memory: example i is tokens[offsets[i] .. offsets[i+1]), 1 <= its length <=
@@ -46,20 +49,23 @@ struct task {
     size_t options_size;
     struct task_preset preset, lra; /* lra.steps = 0: there is no such preset */
 
-    /* (optional) Writes train, valid and test files of `counts` examples into the existing directory. The
-       example at (split, index) depends on (seed, split, index) alone. */
+    /* (optional) Writes train, valid and test files of `counts` examples into the existing directory (none
+       where the count is 0); a file that is there already is INVALID. The example at (split, index) depends
+       on (seed, split, index) alone. */
     hashattn_status (*generate)(struct host *host, const void *options, const char *directory,
                                 const size_t *counts, uint64_t seed);
-    /* Facts from the training file in the directory (labels in order of first appearance sorted bytewise, the
-     * vocabulary). */
+    /* Facts from the training file in the directory: labels sorted bytewise, vocabulary, largest length. On
+     * failure *facts is empty. */
     hashattn_status (*facts)(struct host *host, const void *options, const char *directory,
                              struct task_facts *facts);
-    /* One split. Where the directory has only a training file, validation and test are cut from it by (seed):
-       10 % each. A label that the facts do not know is BAD_FILE with the line number. */
+    /* One split, in the order of its file. Where the directory has no validation file, 10 % of the training
+       file are cut out by (seed) instead; where it has neither validation nor test, another 10 % are the
+       test. A label that the facts do not know is BAD_FILE with the line number. On failure *dataset is
+       empty. */
     hashattn_status (*load)(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset);
-    /* (optional) A file of documents to predict: labels not needed (-1 where absent). path "-" is standard
-     * input. */
+    /* (optional) A file of documents to predict: labels not needed (-1 where absent or not in the facts).
+       path "-" is standard input. */
     hashattn_status (*load_file)(struct host *host, const void *options, const struct task_facts *facts,
                                  const char *path, struct dataset *dataset);
 };

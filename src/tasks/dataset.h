@@ -1,0 +1,62 @@
+/* What the files of this folder build with: growing data sets, finding and cutting splits, writing generated
+   ones. Tasks include this and task.h, never each other. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TASKS_DATASET_H
+#define TASKS_DATASET_H
+
+#include "base/file.h"
+#include "io/lines.h"
+#include "tasks/task.h"
+
+/* A data set that grows example by example. Starts as zeros. */
+struct dataset_builder {
+    struct dataset dataset;          /* its num_cut is counted when a split is complete */
+    bool *cut;                       /* (capacity): this example was cut */
+    size_t token_capacity, capacity; /* of tokens, and of examples */
+};
+/* Room for one more example of up to `length` tokens, to be written at *tokens. */
+hashattn_status dataset_room(struct host *host, struct dataset_builder *builder, size_t length,
+                             uint16_t **tokens);
+/* The first `length` tokens of that room become the next example. */
+void dataset_push(struct dataset_builder *builder, size_t length, int32_t label, bool cut);
+/* Moves a successfully read data set out of the builder, or drops what a failing reader left. */
+hashattn_status dataset_finish(struct host *host, struct dataset_builder *builder, hashattn_status status,
+                               struct dataset *dataset);
+
+/* How the files of a task are called: stem of each split ("basic_val") and the endings that are tried, ended
+ * by NULL (".jsonl"). */
+struct split_files {
+    const char *stems[SPLIT_COUNT];
+    const char *const *endings;
+};
+/* The path of the one file of this split, "" when there is none; two of different endings are BAD_FILE. */
+hashattn_status split_find(struct host *host, const struct split_files *files, const char *directory,
+                           enum split split, char *path, size_t size);
+/* The training file, which must be there. */
+hashattn_status split_find_train(struct host *host, const struct split_files *files, const char *directory,
+                                 char *path, size_t size);
+
+/* Calls visit for every line of a file (path "-": standard input) until one fails; its message is then headed
+   by the path and the line's number, of which the first is 1. */
+typedef hashattn_status line_visitor(struct host *host, void *context, struct piece line, size_t number);
+hashattn_status file_each_line(struct host *host, const char *path, line_visitor *visit, void *context);
+/* A piece of a file for a message: at most 40 bytes, what would not print replaced. Returns text. */
+enum { SHOWN_SIZE = 48 };
+const char *piece_shown(struct piece piece, char text[SHOWN_SIZE]);
+
+/* Appends the examples of one file. */
+typedef hashattn_status split_reader(struct host *host, const void *context, const char *path,
+                                     struct dataset_builder *builder);
+/* The `load` of every task: finds the file of the split, or cuts the split out of the training file. */
+hashattn_status split_load(struct host *host, const struct split_files *files, const char *directory,
+                           enum split split, uint64_t seed, split_reader *read, const void *context,
+                           struct dataset *dataset);
+
+/* Writes example (split, index) of a generated data set. */
+typedef hashattn_status split_writer(struct host *host, void *context, enum split split, size_t index,
+                                     struct file_writer *writer);
+/* The `generate` of every task: `header` and then counts[split] examples into each split's file with the
+   first ending, test first and train last. */
+hashattn_status split_write(struct host *host, const struct split_files *files, const char *directory,
+                            const size_t *counts, const char *header, split_writer *write, void *context);
+
+#endif

@@ -1,0 +1,56 @@
+/* The table of tasks, and what every task's facts share. SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/task.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+extern const struct task task_listops, task_text, task_needle;
+
+static const struct task *const tasks[] = {&task_needle, &task_listops, &task_text, NULL};
+
+const struct task *const *task_all(void)
+{
+    return tasks;
+}
+
+const struct task *task_find(const char *name)
+{
+    for (const struct task *const *task = tasks; *task != NULL; task++)
+        if (strcmp((*task)->name, name) == 0)
+            return *task;
+    return NULL;
+}
+
+const char *split_name(enum split split)
+{
+    static const char *const names[SPLIT_COUNT] = {"train", "valid", "test"};
+    return names[split];
+}
+
+hashattn_status task_facts_new(struct host *host, size_t vocab_size, size_t max_len,
+                               const char *const *labels, size_t num_classes, struct task_facts *facts)
+{
+    *facts = (struct task_facts){.vocab_size = vocab_size, .num_classes = num_classes, .max_len = max_len};
+    void *block;
+    hashattn_status status = memory_new_zeroed(host, num_classes, sizeof(char *), "labels", &block);
+    facts->labels = block;
+    for (size_t i = 0; i < num_classes && status == HASHATTN_OK; i++) {
+        size_t bytes = strlen(labels[i]) + 1;
+        status = memory_new(host, bytes, 1, "a label", &block);
+        facts->labels[i] = block;
+        if (status == HASHATTN_OK)
+            memcpy(block, labels[i], bytes);
+    }
+    if (status != HASHATTN_OK)
+        task_facts_free(host, facts);
+    return status;
+}
+
+void task_facts_free(struct host *host, struct task_facts *facts)
+{
+    for (size_t i = 0; facts->labels != NULL && i < facts->num_classes; i++)
+        memory_free(host, facts->labels[i]);
+    memory_free(host, facts->labels);
+    *facts = (struct task_facts){0};
+}

@@ -1,0 +1,260 @@
+/* Growing data sets, the choice of files, and the cut of validation and test out of the training file.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/dataset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "support/folder.h"
+
+static const char *const endings[] = {".jsonl", ".tsv", NULL};
+static const struct split_files files = {{"train", "valid", "test"}, endings};
+
+/* A toy format: a digit is an example of that many tokens, the place in the file, cut where it is 9. */
+static hashattn_status read_toy(struct host *host, const void *context, const char *path,
+                                struct dataset_builder *builder)
+{
+    char *bytes;
+    size_t size;
+    TRY(file_read(host, path, 1 << 20, &bytes, &size));
+    hashattn_status status = HASHATTN_OK;
+    for (size_t i = 0; i < size && status == HASHATTN_OK; i++) {
+        uint16_t *tokens;
+        size_t length = (size_t)(bytes[i] - '0');
+        if (length > 9)
+            status = host_fail(host, HASHATTN_BAD_FILE, "byte %zu of %s", i, (const char *)context);
+        else
+            status = dataset_room(host, builder, length, &tokens);
+        if (status != HASHATTN_OK)
+            break;
+        for (size_t k = 0; k < length; k++)
+            tokens[k] = (uint16_t)(i + 1);
+        dataset_push(builder, length, (int32_t)i, length == 9);
+    }
+    memory_free(host, bytes);
+    return status;
+}
+
+static hashattn_status load(struct folder *folder, enum split split, uint64_t seed, struct dataset *dataset)
+{
+    return split_load(&folder->host, &files, folder->path, split, seed, read_toy, "toy", dataset);
+}
+
+/* Examples of the toy format know their place in the file: `seen` counts each. */
+static size_t count_places(struct folder *folder, enum split split, uint64_t seed, const char *text,
+                           int *seen)
+{
+    struct dataset data;
+    check_status(&folder->host, load(folder, split, seed, &data), HASHATTN_OK, NULL);
+    size_t cut = 0;
+    for (size_t i = 0; i < data.count; i++) {
+        size_t length = data.offsets[i + 1] - data.offsets[i];
+        int place = data.labels[i];
+        assert_int_equal(length, text[place] - '0');
+        for (size_t k = 0; k < length; k++)
+            assert_int_equal(data.tokens[data.offsets[i] + k], place + 1);
+        assert_true(i == 0 || data.labels[i] > data.labels[i - 1]);
+        cut += length == 9;
+        seen[place]++;
+    }
+    assert_int_equal(data.num_cut, cut);
+    size_t count = data.count;
+    dataset_free(&folder->host, &data);
+    return count;
+}
+
+static void growing_keeps_what_is_there(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct dataset_builder builder = {0};
+    struct dataset data;
+    size_t end = 0;
+    for (size_t i = 0; i < 1000; i++) {
+        uint16_t *tokens;
+        size_t length = 1 + i * 7 % 130;
+        /* More room may be asked for than is used. */
+        check_status(&host, dataset_room(&host, &builder, length + 50, &tokens), HASHATTN_OK, NULL);
+        for (size_t k = 0; k < length; k++)
+            tokens[k] = (uint16_t)(i + k + 1);
+        dataset_push(&builder, length, (int32_t)i - 1, i % 3 == 0);
+    }
+    check_status(&host, dataset_finish(&host, &builder, HASHATTN_OK, &data), HASHATTN_OK, NULL);
+    assert_int_equal(data.count, 1000);
+    assert_int_equal(data.num_cut, 334);
+    for (size_t i = 0; i < 1000; i++) {
+        size_t length = 1 + i * 7 % 130;
+        assert_int_equal(data.offsets[i], end);
+        end += length;
+        assert_int_equal(data.offsets[i + 1], end);
+        assert_int_equal(data.labels[i], (int32_t)i - 1);
+        for (size_t k = 0; k < length; k++)
+            assert_int_equal(data.tokens[data.offsets[i] + k], i + k + 1);
+    }
+    dataset_free(&host, &data);
+    assert_null(data.tokens);
+    dataset_free(&host, &data); /* twice is harmless */
+}
+
+static void a_missing_split_is_cut_out_of_training(void **state)
+{
+    struct folder *folder = *state;
+    char text[101] = {0};
+    for (int i = 0; i < 100; i++)
+        text[i] = (char)('1' + i % 9);
+    folder_put_text(folder, "train.tsv", text);
+    int seen[100] = {0}, valid[100] = {0}, other[100] = {0};
+    assert_int_equal(count_places(folder, SPLIT_TRAIN, 5, text, seen), 80);
+    assert_int_equal(count_places(folder, SPLIT_VALID, 5, text, valid), 10);
+    assert_int_equal(count_places(folder, SPLIT_TEST, 5, text, seen), 10);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(seen[i] + valid[i], 1);
+    assert_int_equal(count_places(folder, SPLIT_VALID, 6, text, other), 10);
+    assert_memory_not_equal(valid, other, sizeof valid); /* another seed, another split */
+
+    /* With a test file, only validation is cut, and it is the same tenth. */
+    folder_put_text(folder, "test.jsonl", "123");
+    memset(seen, 0, sizeof seen);
+    assert_int_equal(count_places(folder, SPLIT_TRAIN, 5, text, seen), 90);
+    assert_int_equal(count_places(folder, SPLIT_VALID, 5, text, seen), 10);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(seen[i], valid[i] ? 1 : seen[i]);
+    memset(seen, 0, sizeof seen);
+    assert_int_equal(count_places(folder, SPLIT_TEST, 5, "123", seen), 3);
+
+    /* With validation, training is whole, and no test is invented. */
+    folder_remove(folder, "test.jsonl");
+    folder_put_text(folder, "valid.jsonl", "12345");
+    memset(seen, 0, sizeof seen);
+    assert_int_equal(count_places(folder, SPLIT_TRAIN, 5, text, seen), 100);
+    assert_int_equal(count_places(folder, SPLIT_VALID, 5, "12345", seen), 5);
+    struct dataset data;
+    check_status(&folder->host, load(folder, SPLIT_TEST, 5, &data), HASHATTN_BAD_FILE,
+                 "has no test.jsonl or test.tsv");
+    assert_null(data.tokens);
+}
+
+static void small_files_are_cut_or_refused(void **state)
+{
+    struct folder *folder = *state;
+    int seen[30] = {0};
+    struct dataset data;
+    folder_put_text(folder, "train.tsv", "123");
+    assert_int_equal(count_places(folder, SPLIT_TRAIN, 1, "123", seen), 1);
+    assert_int_equal(count_places(folder, SPLIT_VALID, 1, "123", seen), 1);
+    assert_int_equal(count_places(folder, SPLIT_TEST, 1, "123", seen), 1);
+    assert_true(seen[0] == 1 && seen[1] == 1 && seen[2] == 1);
+    folder_put_text(folder, "train.tsv", "12");
+    check_status(&folder->host, load(folder, SPLIT_TRAIN, 1, &data), HASHATTN_BAD_FILE,
+                 "2 examples, too few to cut validation and test");
+    folder_put_text(folder, "test.tsv", "1");
+    assert_int_equal(count_places(folder, SPLIT_TRAIN, 1, "12", seen), 1);
+    folder_put_text(folder, "train.tsv", "1");
+    check_status(&folder->host, load(folder, SPLIT_VALID, 1, &data), HASHATTN_BAD_FILE,
+                 "1 examples, too few to cut validation out");
+    folder_put_text(folder, "train.tsv", "");
+    check_status(&folder->host, load(folder, SPLIT_TRAIN, 1, &data), HASHATTN_BAD_FILE,
+                 "train.tsv has no examples");
+    folder_put_text(folder, "train.tsv", "12x");
+    check_status(&folder->host, load(folder, SPLIT_TRAIN, 1, &data), HASHATTN_BAD_FILE, "byte 2 of toy");
+    assert_null(data.tokens);
+}
+
+static void the_choice_of_files_is_unambiguous(void **state)
+{
+    struct folder *folder = *state;
+    struct dataset data;
+    check_status(&folder->host, load(folder, SPLIT_VALID, 1, &data), HASHATTN_BAD_FILE,
+                 "has no train.jsonl or train.tsv");
+    folder_put_text(folder, "train.tsv", "123");
+    folder_put_text(folder, "train.jsonl", "123");
+    check_status(&folder->host, load(folder, SPLIT_TRAIN, 1, &data), HASHATTN_BAD_FILE,
+                 "both train.jsonl and train.tsv");
+    folder_remove(folder, "train.tsv");
+    folder_put_text(folder, "valid.tsv", "1");
+    folder_put_text(folder, "valid.jsonl", "1");
+    check_status(&folder->host, load(folder, SPLIT_TRAIN, 1, &data), HASHATTN_BAD_FILE,
+                 "both valid.jsonl and valid.tsv");
+}
+
+static hashattn_status write_toy(struct host *host, void *context, enum split split, size_t index,
+                                 struct file_writer *writer)
+{
+    (void)context;
+    FAIL_IF(index == 7, host, HASHATTN_INVALID, "the seventh is refused");
+    file_print(writer, "%s %zu\n", split_name(split), index);
+    return HASHATTN_OK;
+}
+
+static void writing_overwrites_nothing(void **state)
+{
+    struct folder *folder = *state;
+    size_t counts[SPLIT_COUNT] = {2, 0, 1}, size;
+    check_status(&folder->host,
+                 split_write(&folder->host, &files, folder->path, counts, "head\n", write_toy, NULL),
+                 HASHATTN_OK, NULL);
+    char *train = folder_get(folder, "train.jsonl", &size), *test = folder_get(folder, "test.jsonl", &size);
+    assert_string_equal(train, "head\ntrain 0\ntrain 1\n");
+    assert_string_equal(test, "head\ntest 0\n");
+    free(train), free(test);
+
+    counts[SPLIT_TEST] = 0;
+    counts[SPLIT_VALID] = 1;
+    check_status(&folder->host, split_write(&folder->host, &files, folder->path, counts, "", write_toy, NULL),
+                 HASHATTN_INVALID, "train.jsonl exists already");
+    folder_remove(folder, "train.jsonl");
+    counts[SPLIT_TRAIN] = 9;
+    check_status(&folder->host, split_write(&folder->host, &files, folder->path, counts, "", write_toy, NULL),
+                 HASHATTN_INVALID, "the seventh is refused");
+    char path[100];
+    snprintf(path, sizeof path, "%s/valid.jsonl", folder->path); /* complete, written before */
+    assert_true(file_exists(path));
+    snprintf(path, sizeof path, "%s/train.jsonl", folder->path);
+    assert_false(file_exists(path));
+    snprintf(path, sizeof path, "%s/train.jsonl.tmp", folder->path);
+    assert_false(file_exists(path));
+    counts[SPLIT_VALID] = 0;
+    check_status(&folder->host, split_write(&folder->host, &files, "/proc", counts, "", write_toy, NULL),
+                 HASHATTN_NO_DISK, "/proc/train.jsonl");
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    struct folder *folder = *state;
+    char text[301] = {0};
+    memset(text, '5', 300);
+    folder_put_text(folder, "train.tsv", text);
+    for (long n = 0;; n++) {
+        struct failing_host failing;
+        struct dataset data;
+        failing_host_init(&failing, n);
+        hashattn_status status =
+            split_load(&failing.host, &files, folder->path, SPLIT_TRAIN, 1, read_toy, "toy", &data);
+        if (status == HASHATTN_OK) {
+            assert_int_equal(data.count, 240);
+            dataset_free(&failing.host, &data);
+            assert_int_equal(failing.outstanding, 0);
+            assert_true(n >= 10);
+            break;
+        }
+        assert_int_equal(status, HASHATTN_NO_MEMORY);
+        assert_null(data.tokens);
+        assert_int_equal(failing.outstanding, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(growing_keeps_what_is_there),
+        cmocka_unit_test_setup_teardown(a_missing_split_is_cut_out_of_training, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(small_files_are_cut_or_refused, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(the_choice_of_files_is_unambiguous, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(writing_overwrites_nothing, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived, folder_enter, folder_leave),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
