@@ -1,0 +1,311 @@
+/* YOSO: attention by Bernoulli sampling through hash collisions (Zeng et al. 2021, You Only Sample (Almost)
+   Once), for one head.
+     Q, K to unit length; m = num_hashes codes of tau = hash_bits sign bits each; c_ij = number of hashes in
+     which query i and key j have the same code; X_i = sum_j (c_ij / m) V_j; Y = X normalised.
+     E[c_ij / m] = (1 - angle_ij / pi)^tau: the exact partner is yoso-e.
+   The sum is never taken over pairs: V rows are added into a table row per code and read by the queries'
+   codes. Backward, for G the gradient of X and the same codes:
+     dV_j = sum_i (c_ij / m) G_i                       (the same tables, from queries to keys)
+     dQ_i = sum_j (c_ij / m) <G_i, V_j> w_ij K_j       (pairs within buckets), dK alike, then through the
+   unit length. w = tau / 2 (lower, Eq. 4 of the paper) or tau / (p pi) times the unit tangent (true: Eq. 3
+   without bias; docs/MATH.md).
+   Random: the planes (once per call) and the turn of each head. Saved: codes, and one float per query.
+   Cost: 2 (n_q + n_k) d m tau operations to hash, 2 (n_q + n_k) d_v m table words, and in backward the same
+   tables again and 6 d operations per colliding pair. SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "attention/mechanism.h"
+#include "base/memory.h"
+#include "parts/codes.h"
+#include "parts/hash_tables.h"
+#include "parts/normalize.h"
+#include "parts/planes.h"
+#include "parts/yoso_options.h"
+
+static const float *floats(struct view view)
+{
+    return view.data;
+}
+
+/* Rows of work space start at cache lines. */
+static size_t padded(size_t width)
+{
+    return (width + 15) / 16 * 16;
+}
+
+static struct hashing hashing_of(const struct yoso_options *options)
+{
+    return (struct hashing){.num_hashes = (size_t)options->num_hashes,
+                            .hash_bits = (size_t)options->hash_bits};
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+struct saved {
+    void *query_codes, *key_codes;
+    float *kept; /* (n_q) what the normalisation keeps */
+};
+
+static size_t lay_out_saved(struct saved *saved, const struct yoso_options *options,
+                            const struct problem_shape *shape, void *block)
+{
+    struct arena arena = arena_on(block);
+    struct hashing hashing = hashing_of(options);
+    saved->query_codes = arena_take(&arena, codes_size(&hashing, shape->num_queries), 1);
+    saved->key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
+    saved->kept = arena_take(&arena, options->normalize == YOSO_NORMALIZE_NONE ? 0 : shape->num_queries,
+                             sizeof *saved->kept);
+    return arena.used;
+}
+
+struct scratch {
+    size_t ld, ld_value; /* of unit rows and of value rows */
+    struct turn turn;
+    struct buckets buckets;
+    struct tables tables;
+    float *value; /* (n_k, ld_value) */
+    union {
+        struct {
+            float *unit, *norm; /* (CODES_ROWS, ld), (CODES_ROWS) */
+            float *x;           /* (n_q, ld_value) */
+        } forward;
+        struct {
+            float *query, *key, *dquery, *dkey; /* (n, ld) unit rows and their gradients */
+            float *query_norm, *key_norm;
+            float *dx, *bias; /* (n_q, ld_value), (n_q) */
+            float *dvalue;    /* (n_k, ld_value); it is done before dkey begins, and shares its place */
+        } backward;
+    };
+};
+
+static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options *options,
+                              const struct problem_shape *shape, bool backward, void *block)
+{
+    struct arena arena = arena_on(block);
+    struct hashing hashing = hashing_of(options);
+    size_t n_q = shape->num_queries, n_k = shape->num_keys, float_size = sizeof(float);
+    size_t ld = scratch->ld = padded(shape->head_dim),
+           ld_value = scratch->ld_value = padded(shape->value_dim);
+    scratch->turn.permutation = arena_take(&arena, shape->head_dim, sizeof *scratch->turn.permutation);
+    scratch->turn.sign = arena_take(&arena, shape->head_dim, float_size);
+    buckets_lay_out(&scratch->buckets, &arena, n_q, n_k);
+    tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim);
+    scratch->value = arena_take(&arena, n_k, size_product(ld_value, float_size));
+    if (!backward) {
+        scratch->forward.unit = arena_take(&arena, CODES_ROWS, size_product(ld, float_size));
+        scratch->forward.norm = arena_take(&arena, CODES_ROWS, float_size);
+        scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
+        return arena.used;
+    }
+    scratch->backward.query = arena_take(&arena, n_q, size_product(ld, float_size));
+    scratch->backward.dquery = arena_take(&arena, n_q, size_product(ld, float_size));
+    scratch->backward.query_norm = arena_take(&arena, n_q, float_size);
+    scratch->backward.dx = arena_take(&arena, n_q, size_product(ld_value, float_size));
+    scratch->backward.bias = arena_take(&arena, n_q, float_size);
+    scratch->backward.key = arena_take(&arena, n_k, size_product(ld, float_size));
+    scratch->backward.dkey = arena_take(&arena, n_k, size_product(ld > ld_value ? ld : ld_value, float_size));
+    scratch->backward.dvalue = scratch->backward.dkey;
+    scratch->backward.key_norm = arena_take(&arena, n_k, float_size);
+    return arena.used;
+}
+
+static size_t saved_size(const void *options, const struct problem_shape *shape)
+{
+    struct saved saved;
+    return lay_out_saved(&saved, options, shape, NULL);
+}
+
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
+{
+    struct scratch scratch;
+    size_t forward = lay_out_scratch(&scratch, options, shape, false, NULL);
+    size_t backward = lay_out_scratch(&scratch, options, shape, true, NULL);
+    return forward > backward ? forward : backward;
+}
+
+static const char *refuse(const void *of, const struct problem_shape *shape)
+{
+    const struct yoso_options *options = of;
+    const size_t most_bytes = (size_t)1 << 40;
+    if (shape->causal)
+        return "yoso has no causal form yet";
+    if (shape->dtype != DTYPE_FLOAT32)
+        return "yoso takes float32 alone so far";
+    if (options->gradient == YOSO_GRADIENT_TRUE && options->hash_bits < 2)
+        return "gradient true needs hash_bits of at least 2: with 1 its second moment has no bound";
+    if (shape->num_queries > UINT32_MAX / 2 || shape->num_keys > UINT32_MAX / 2)
+        return "yoso numbers rows with 32 bits: at most 2147483647 queries and keys";
+    if (saved_size(options, shape) > most_bytes || scratch_size(options, shape) > most_bytes ||
+        planes_size(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits,
+                    shape->head_dim) > most_bytes)
+        return "yoso would need more than 1099511627776 bytes for one head";
+    return NULL;
+}
+
+/* ---- planes: once per call ----------------------------------------------------------------------------- */
+
+static size_t shared_size(const void *of, size_t head_dim)
+{
+    const struct yoso_options *options = of;
+    return planes_size(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits, head_dim);
+}
+
+static void prepare(const void *of, size_t head_dim, uint64_t call_key, void *shared)
+{
+    const struct yoso_options *options = of;
+    planes_draw(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits, head_dim, call_key,
+                shared);
+}
+
+/* ---- one head ------------------------------------------------------------------------------------------ */
+
+/* Rows of V next to each other, each times `factor`. */
+static void take_values(const struct problem *problem, const struct scratch *scratch, float factor)
+{
+    size_t dim = problem->shape.value_dim;
+    for (size_t j = 0; j < problem->shape.num_keys; j++) {
+        float *row = scratch->value + j * scratch->ld_value;
+        memcpy(row, floats(problem->value) + j * problem->value.stride, dim * sizeof *row);
+        problem->kernels->scale_rows(row, scratch->ld_value, &factor, 1, dim);
+    }
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    const struct yoso_options *options = problem->options;
+    const struct kernels *kernels = problem->kernels;
+    size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys;
+    size_t head_dim = problem->shape.head_dim, value_dim = problem->shape.value_dim;
+    struct hashing hashing = hashing_of(options);
+    struct saved saved;
+    struct scratch scratch;
+    lay_out_saved(&saved, options, &problem->shape, problem->saved);
+    lay_out_scratch(&scratch, options, &problem->shape, false, problem->scratch);
+    float *unit = scratch.forward.unit, *norm = scratch.forward.norm, *x = scratch.forward.x;
+
+    turn_draw(&scratch.turn, problem->random_key, head_dim);
+    codes_hash(kernels, saved.query_codes, &hashing, floats(problem->query), problem->query.stride, n_q,
+               head_dim, &scratch.turn, problem->shared, unit, scratch.ld, norm);
+    codes_hash(kernels, saved.key_codes, &hashing, floats(problem->key), problem->key.stride, n_k, head_dim,
+               &scratch.turn, problem->shared, unit, scratch.ld, norm);
+    struct codes queries = codes_at(&hashing, saved.query_codes, n_q);
+    struct codes keys = codes_at(&hashing, saved.key_codes, n_k);
+
+    float per_hash = 1 / (float)hashing.num_hashes;
+    take_values(problem, &scratch, per_hash);
+    memset(x, 0, n_q * scratch.ld_value * sizeof *x);
+    tables_carry(kernels, &scratch.tables, &scratch.buckets, &queries, &keys, KEYS_TO_QUERIES, scratch.value,
+                 scratch.ld_value, x, scratch.ld_value, value_dim);
+    if (options->normalize == YOSO_NORMALIZE_SUM) {
+        memset(saved.kept, 0, n_q * sizeof *saved.kept);
+        tables_carry(kernels, &scratch.tables, &scratch.buckets, &queries, &keys, KEYS_TO_QUERIES, &per_hash,
+                     0, saved.kept, 1, 1);
+    }
+    normalize_rows(kernels, options->normalize, out.data, out.stride, x, scratch.ld_value, saved.kept, n_q,
+                   value_dim);
+}
+
+static void add_dvalue(const struct problem *problem, struct scratch *scratch, const struct codes *queries,
+                       const struct codes *keys, struct view dvalue)
+{
+    size_t n_k = problem->shape.num_keys, dim = problem->shape.value_dim, ld = scratch->ld_value;
+    float *carried = scratch->backward.dvalue;
+    memset(carried, 0, n_k * ld * sizeof *carried);
+    tables_carry(problem->kernels, &scratch->tables, &scratch->buckets, queries, keys, QUERIES_TO_KEYS,
+                 scratch->backward.dx, ld, carried, ld, dim);
+    for (size_t j = 0; j < n_k; j++)
+        problem->kernels->axpy((float *)dvalue.data + j * dvalue.stride, 1 / (float)queries->num_hashes,
+                               carried + j * ld, dim);
+}
+
+/* Gradients of the unit rows, from all pairs that meet, hash by hash. */
+static void add_pairs(const struct problem *problem, struct scratch *scratch, const struct codes *queries,
+                      const struct codes *keys)
+{
+    const struct yoso_options *options = problem->options;
+    size_t hash_bits = (size_t)options->hash_bits;
+    bool tangent = options->gradient == YOSO_GRADIENT_TRUE;
+    struct bucket_pairs pairs = {
+        .query = scratch->backward.query,
+        .key = scratch->backward.key,
+        .value = scratch->value,
+        .dout = scratch->backward.dx,
+        .ld_query = scratch->ld,
+        .ld_key = scratch->ld,
+        .ld_value = scratch->ld_value,
+        .ld_dout = scratch->ld_value,
+        .dim = problem->shape.head_dim,
+        .value_dim = problem->shape.value_dim,
+        .bias = options->normalize == YOSO_NORMALIZE_SUM ? scratch->backward.bias : NULL,
+        .dquery = scratch->backward.dquery,
+        .dkey = scratch->backward.dkey,
+        .scale = (tangent ? 1.0f : 0.5f * (float)hash_bits) / (float)options->num_hashes,
+        .tangent = tangent,
+        .hash_bits = (unsigned)hash_bits,
+    };
+    for (size_t hash = 0; hash < queries->num_hashes; hash++) {
+        buckets_sort(&scratch->buckets, queries, keys, hash, hash_bits);
+        for (struct bucket bucket = {0}; buckets_next(&scratch->buckets, &bucket);) {
+            pairs.queries = scratch->buckets.queries.rows + bucket.first_query;
+            pairs.keys = scratch->buckets.keys.rows + bucket.first_key;
+            pairs.num_queries = bucket.num_queries;
+            pairs.num_keys = bucket.num_keys;
+            problem->kernels->bucket_pairs(&pairs);
+        }
+    }
+}
+
+static void backward(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients)
+{
+    const struct yoso_options *options = problem->options;
+    const struct kernels *kernels = problem->kernels;
+    size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys;
+    size_t head_dim = problem->shape.head_dim;
+    struct hashing hashing = hashing_of(options);
+    struct saved saved;
+    struct scratch scratch;
+    lay_out_saved(&saved, options, &problem->shape, problem->saved);
+    lay_out_scratch(&scratch, options, &problem->shape, true, problem->scratch);
+    struct codes queries = codes_at(&hashing, saved.query_codes, n_q);
+    struct codes keys = codes_at(&hashing, saved.key_codes, n_k);
+    const struct turn *turn = &scratch.turn;
+    float *query = scratch.backward.query, *key = scratch.backward.key;
+    float *dquery = scratch.backward.dquery, *dkey = scratch.backward.dkey;
+    float *query_norm = scratch.backward.query_norm, *key_norm = scratch.backward.key_norm;
+
+    normalize_rows_backward(kernels, options->normalize, scratch.backward.dx, scratch.ld_value,
+                            scratch.backward.bias, floats(out), out.stride, floats(dout), dout.stride,
+                            saved.kept, n_q, problem->shape.value_dim);
+    add_dvalue(problem, &scratch, &queries, &keys, gradients->value);
+
+    turn_draw(turn, problem->random_key, head_dim);
+    unit_take(kernels, query, scratch.ld, query_norm, floats(problem->query), problem->query.stride, n_q,
+              head_dim, turn);
+    unit_take(kernels, key, scratch.ld, key_norm, floats(problem->key), problem->key.stride, n_k, head_dim,
+              turn);
+    take_values(problem, &scratch, 1);
+    memset(dquery, 0, n_q * scratch.ld * sizeof *dquery);
+    memset(dkey, 0, n_k * scratch.ld * sizeof *dkey);
+    add_pairs(problem, &scratch, &queries, &keys);
+    kernels->unit_rows_backward(gradients->query.data, gradients->query.stride, dquery, query, scratch.ld,
+                                query_norm, n_q, head_dim, turn->permutation, turn->sign);
+    kernels->unit_rows_backward(gradients->key.data, gradients->key.stride, dkey, key, scratch.ld, key_norm,
+                                n_k, head_dim, turn->permutation, turn->sign);
+}
+
+const struct mechanism mechanism_yoso = {
+    .name = "yoso",
+    .summary = "attention by hash collisions, linear in the length (Zeng et al. 2021)",
+    .options = yoso_sampled_rows,
+    .options_size = sizeof(struct yoso_options),
+    .exact = false,
+    .mixes = true,
+    .refuse = refuse,
+    .saved_size = saved_size,
+    .scratch_size = scratch_size,
+    .shared_size = shared_size,
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,30 @@
+/* Hash codes of one head: for each row of Q or K and each hash, the signs of hash_bits projections as one
+   integer. Kept as (n, num_hashes), uint16_t up to 16 bits and uint32_t above, from forward to backward.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_CODES_H
+#define PARTS_CODES_H
+
+#include "parts/unit.h"
+
+struct hashing {
+    size_t num_hashes, hash_bits;
+};
+
+/* The codes of one side, queries or keys. */
+struct codes {
+    const void *data; /* (n, num_hashes) */
+    bool wide;        /* uint32_t */
+    size_t num_hashes, n;
+};
+
+enum { CODES_ROWS = 128 }; /* rows hashed at a time: their unit rows stay in the first cache */
+
+size_t codes_size(const struct hashing *hashing, size_t n); /* bytes; SIZE_MAX when they overflow */
+struct codes codes_at(const struct hashing *hashing, const void *data, size_t n);
+
+/* Hashes the rows of x into data. unit (CODES_ROWS, ld) and norm (CODES_ROWS) are work space. */
+void codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
+                size_t ld_x, size_t n, size_t dim, const struct turn *turn, const float *planes, float *unit,
+                size_t ld, float *norm);
+
+#endif

@@ -1,0 +1,32 @@
+/* Carrying rows through hash tables: out_i = sum over hashes h and rows j with code_h(j) = code_h(i) of
+   value_j. With keys as the source this is YOSO's forward, with queries as the source it is dV.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_HASH_TABLES_H
+#define PARTS_HASH_TABLES_H
+
+#include "base/memory.h"
+#include "parts/buckets.h"
+
+struct tables {
+    struct hashing hashing;
+    size_t buckets;  /* rows of the table of one hash */
+    bool renumber;   /* codes are renumbered hash by hash, because there are far fewer rows than codes */
+    size_t capacity; /* floats */
+    float *table;
+    uint32_t *query_codes, *key_codes; /* renumbered, of one hash */
+};
+
+/* Takes the memory for tables of rows of `dim` floats out of the arena; never less for more rows. */
+void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
+                    size_t num_queries, size_t num_keys, size_t dim);
+
+enum tables_direction { KEYS_TO_QUERIES, QUERIES_TO_KEYS };
+
+/* Adds into out (rows of the receiving side, ld_out), over hashes in rising order, and within a hash the rows
+   of the giving side in rising order: the bits depend on nothing else. dim as laid out or less; ld_values may
+   be 0 (one row for all). `buckets` is work space. */
+void tables_carry(const struct kernels *kernels, const struct tables *tables, struct buckets *buckets,
+                  const struct codes *queries, const struct codes *keys, enum tables_direction direction,
+                  const float *values, size_t ld_values, float *out, size_t ld_out, size_t dim);
+
+#endif

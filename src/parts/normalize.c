@@ -1,0 +1,61 @@
+/* Three kinds of output row, a few operations per element. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/normalize.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SHORTEST 1e-12f
+
+static float length_of(float square, const float *row, size_t dim)
+{
+    if (square > 1e-30f && square < 1e30f)
+        return sqrtf(square);
+    /* The sum of squares may have left the range of floats where the length has not. */
+    double sum = 0;
+    for (size_t c = 0; c < dim; c++)
+        sum += (double)row[c] * (double)row[c];
+    return (float)sqrt(sum);
+}
+
+static float inverse_or_zero(float x, float least)
+{
+    return x > least ? 1 / x : 0;
+}
+
+void normalize_rows(const struct kernels *kernels, int kind, float *out, size_t ld_out, float *x, size_t ld_x,
+                    float *kept, size_t n, size_t dim)
+{
+    if (kind == YOSO_NORMALIZE_L2)
+        kernels->row_dots(kept, x, ld_x, x, ld_x, n, dim);
+    for (size_t i = 0; i < n; i++) {
+        float factor = 1, *row = x + i * ld_x;
+        if (kind == YOSO_NORMALIZE_L2) {
+            kept[i] = length_of(kept[i], row, dim);
+            factor = 1 / fmaxf(kept[i], SHORTEST);
+        } else if (kind == YOSO_NORMALIZE_SUM) {
+            factor = inverse_or_zero(kept[i], 0);
+        }
+        kernels->scale_rows(row, ld_x, &factor, 1, dim);
+        memcpy(out + i * ld_out, row, dim * sizeof *out);
+    }
+}
+
+void normalize_rows_backward(const struct kernels *kernels, int kind, float *dx, size_t ld_dx, float *bias,
+                             const float *out, size_t ld_out, const float *dout, size_t ld_dout,
+                             const float *kept, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++) {
+        float *row = dx + i * ld_dx, dot = 0, factor = 1;
+        const float *y = out + i * ld_out, *g = dout + i * ld_dout;
+        memcpy(row, g, dim * sizeof *row);
+        if (kind == YOSO_NORMALIZE_NONE)
+            continue;
+        kernels->row_dots(&dot, y, ld_out, g, ld_dout, 1, dim);
+        factor = inverse_or_zero(kept[i], kind == YOSO_NORMALIZE_L2 ? SHORTEST : 0);
+        if (kind == YOSO_NORMALIZE_L2)
+            kernels->axpy(row, -dot, y, dim);
+        else
+            bias[i] = -dot * factor;
+        kernels->scale_rows(row, ld_dx, &factor, 1, dim);
+    }
+}

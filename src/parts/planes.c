@@ -1,0 +1,151 @@
+/* Gaussian planes are rows of independent normals. Orthogonal planes are hash_bits * ceil(m / d) independent
+   blocks of at most d orthonormal rows, uniform among such frames (Haar on the Stiefel manifold): bit b of
+   every hash comes from blocks of its own. So the bits of one hash are independent and the collision
+   probability is exactly (1 - angle/pi)^hash_bits, while different hashes share orthogonal blocks and repel,
+   which lowers the variance of their mean. (Putting the bits of one hash into one block, as is often done,
+   makes them dependent and biases the probability by up to 64 %.)
+
+   A frame is made from normals x_i in d - i dimensions, i = 0, 1, ...: row i is H_0 H_1 .. H_{i-1} applied
+   to (0, x_i / |x_i|), where the reflection H_j acts on coordinates j .. d-1 and maps the line of the j-th
+   axis to that of x_j. Each row is thus uniform in the complement of those before it (Stewart 1980, The
+   efficient generation of random orthogonal matrices). For r rows about 2 r (r d - r^2 / 3) operations, in
+   double, and r d - r^2 / 2 normals; the frame of a block of 64 x 64 takes about 0.25 ms, of 32 x 64 0.1 ms.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/planes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "kernels/kernels.h"
+#include "parts/yoso_options.h"
+
+/* Work for one frame of r rows: the rows stand side by side in lanes, so that the inner loops run over lanes
+   and no sum is re-ordered. */
+struct frame {
+    size_t rows, dim, lanes; /* lanes: rows, rounded up to HASH_LANES */
+    double *row;             /* (dim, lanes): row i in lane i */
+    double *axis;            /* (rows, dim): the vectors of the reflections, |axis_j|^2 = 2 */
+    double *dot;             /* (lanes) */
+    float *normal;           /* (dim) */
+};
+
+struct planes {
+    size_t groups, blocks, block_rows;
+    float *values;
+    struct frame frame;
+};
+
+static size_t lay_out(struct planes *planes, int kind, size_t num_hashes, size_t hash_bits, size_t dim,
+                      void *block)
+{
+    struct arena arena = arena_on(block);
+    planes->groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
+    planes->blocks = (num_hashes + dim - 1) / dim;
+    planes->block_rows = num_hashes < dim ? num_hashes : dim;
+    planes->values = arena_take(&arena, size_product(hash_bits * planes->groups * HASH_LANES, dim),
+                                sizeof *planes->values);
+    if (kind == YOSO_PLANES_ORTHOGONAL) {
+        struct frame *frame = &planes->frame;
+        frame->dim = dim;
+        frame->lanes = (planes->block_rows + HASH_LANES - 1) / HASH_LANES * HASH_LANES;
+        frame->row = arena_take(&arena, size_product(dim, frame->lanes), sizeof *frame->row);
+        frame->axis = arena_take(&arena, size_product(dim, planes->block_rows), sizeof *frame->axis);
+        frame->dot = arena_take(&arena, frame->lanes, sizeof *frame->dot);
+        frame->normal = arena_take(&arena, dim, sizeof *frame->normal);
+    }
+    return arena.used;
+}
+
+size_t planes_size(int kind, size_t num_hashes, size_t hash_bits, size_t dim)
+{
+    struct planes planes;
+    return lay_out(&planes, kind, num_hashes, hash_bits, dim, NULL);
+}
+
+/* Row i as x_i / |x_i| at coordinates i .. dim-1, and the axis of H_i: x/|x| + sign(x_0) e_0, scaled. */
+static void start_row(struct frame *frame, size_t i)
+{
+    size_t n = frame->dim - i;
+    double sum = 0, *axis = frame->axis + i * frame->dim + i;
+    for (size_t c = 0; c < n; c++)
+        sum += (double)frame->normal[c] * (double)frame->normal[c];
+    for (size_t c = 0; c < n; c++)
+        axis[c] = sum > 0 ? (double)frame->normal[c] / sqrt(sum) : c == 0;
+    for (size_t c = 0; c < frame->dim; c++)
+        frame->row[c * frame->lanes + i] = c < i ? 0 : axis[c - i];
+    /* |x + s e_0|^2 = 2 (1 + |x_0|) for a unit x: scaled to 2, H = I - axis axis^T. */
+    double scale = 1 / sqrt(1 + fabs(axis[0]));
+    axis[0] += axis[0] < 0 ? -1 : 1;
+    for (size_t c = 0; c < n; c++)
+        axis[c] *= scale;
+}
+
+/* H_j on every row after j. */
+static void reflect(struct frame *frame, size_t j)
+{
+    const double *axis = frame->axis + j * frame->dim;
+    for (size_t first = (j + 1) / HASH_LANES * HASH_LANES; first < frame->lanes; first += HASH_LANES) {
+        double *dot = frame->dot + first;
+        memset(dot, 0, HASH_LANES * sizeof *dot);
+        for (size_t c = j; c < frame->dim; c++)
+            for (size_t lane = 0; lane < HASH_LANES; lane++)
+                dot[lane] += axis[c] * frame->row[c * frame->lanes + first + lane];
+        for (size_t lane = first; lane <= j; lane++)
+            frame->dot[lane] = 0;
+        for (size_t c = j; c < frame->dim; c++)
+            for (size_t lane = 0; lane < HASH_LANES; lane++)
+                frame->row[c * frame->lanes + first + lane] -= dot[lane] * axis[c];
+    }
+}
+
+static void draw_frame(struct frame *frame, uint64_t key)
+{
+    memset(frame->row, 0, frame->dim * frame->lanes * sizeof *frame->row);
+    for (size_t i = 0; i < frame->rows; i++) {
+        random_normals(random_key(key, RANDOM_PLANES, i), 0, frame->normal, frame->dim - i);
+        start_row(frame, i);
+    }
+    for (size_t j = frame->rows; j-- > 0;)
+        reflect(frame, j);
+}
+
+static float *plane_of(const struct planes *planes, size_t dim, size_t bit, size_t hash)
+{
+    return planes->values + (bit * planes->groups + hash / HASH_LANES) * dim * HASH_LANES + hash % HASH_LANES;
+}
+
+static void draw_orthogonal(struct planes *planes, size_t num_hashes, size_t dim, size_t bit, uint64_t key)
+{
+    struct frame *frame = &planes->frame;
+    for (size_t block = 0; block < planes->blocks; block++) {
+        size_t left = num_hashes - block * dim;
+        frame->rows = left < dim ? left : dim;
+        draw_frame(frame, random_key(key, RANDOM_PLANES, block));
+        for (size_t i = 0; i < frame->rows; i++) {
+            float *plane = plane_of(planes, dim, bit, block * dim + i);
+            for (size_t c = 0; c < dim; c++)
+                plane[c * HASH_LANES] = (float)frame->row[c * frame->lanes + i];
+        }
+    }
+}
+
+void planes_draw(int kind, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t key, void *block)
+{
+    struct planes planes;
+    lay_out(&planes, kind, num_hashes, hash_bits, dim, block);
+    size_t bit_floats = planes.groups * HASH_LANES * dim;
+    for (size_t bit = 0; bit < hash_bits; bit++) {
+        uint64_t bit_key = random_key(key, RANDOM_PLANES, bit);
+        if (kind == YOSO_PLANES_ORTHOGONAL) {
+            memset(planes.values + bit * bit_floats, 0, bit_floats * sizeof *planes.values);
+            draw_orthogonal(&planes, num_hashes, dim, bit, bit_key);
+            continue;
+        }
+        random_normals(bit_key, 0, planes.values + bit * bit_floats, bit_floats);
+        for (size_t hash = num_hashes; hash < planes.groups * HASH_LANES; hash++)
+            for (size_t c = 0; c < dim; c++)
+                plane_of(&planes, dim, bit, hash)[c * HASH_LANES] = 0;
+    }
+}

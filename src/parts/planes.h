@@ -1,0 +1,18 @@
+/* Random hyperplanes for sign hashing, in the layout that slot hash_codes reads. Drawn once per call and
+   shared by all heads; each head turns its vectors by random signs and a permutation (parts/unit.h) so that
+   heads do not hash alike. SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_PLANES_H
+#define PARTS_PLANES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of the block that planes_draw fills, work space included; SIZE_MAX when they overflow. */
+size_t planes_size(int kind, size_t num_hashes, size_t hash_bits, size_t dim);
+
+/* The block begins with the planes, (hash_bits, groups, dim, HASH_LANES), unused lanes 0. `kind` is an enum
+   yoso_planes. Bit b of hash h depends on (key, b, h) and the kind alone for gaussian planes, and on all
+   hashes of the same bit and block for orthogonal ones. */
+void planes_draw(int kind, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t key, void *block);
+
+#endif

@@ -1,0 +1,45 @@
+/* The rows behind yoso_options.h. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/yoso_options.h"
+
+static const char *const planes_names[] = {"gaussian", "orthogonal", NULL};
+static const char *const normalize_names[] = {"l2", "sum", "none", NULL};
+static const char *const gradient_names[] = {"lower", "true", NULL};
+
+#define FIELD(name) #name, .offset = offsetof(struct yoso_options, name)
+#define HASH_BITS                                                                                            \
+    {                                                                                                        \
+        .name = FIELD(hash_bits), .type = OPTION_INT, .preset = 9, .minimum = 1, .maximum = 24,              \
+        .help = "bits of one hash: vectors at angle a meet with probability (1 - a/pi)^hash_bits"            \
+    }
+#define NORMALIZE                                                                                            \
+    {                                                                                                        \
+        .name = FIELD(normalize), .type = OPTION_CHOICE, .preset = YOSO_NORMALIZE_L2,                        \
+        .choices = normalize_names,                                                                          \
+        .help = "what is done to output rows: l2 unit length, sum weights add up to one, none"               \
+    }
+#define GRADIENT                                                                                             \
+    {                                                                                                        \
+        .name = FIELD(gradient), .type = OPTION_CHOICE, .preset = YOSO_GRADIENT_LOWER,                       \
+        .choices = gradient_names,                                                                           \
+        .help = "how queries and keys learn: lower the paper's bound, true the derivative itself"            \
+    }
+
+const struct option_row yoso_sampled_rows[] = {
+    {.name = FIELD(num_hashes),
+     .type = OPTION_INT,
+     .preset = 32,
+     .minimum = 1,
+     .maximum = 4096,
+     .help = "hash functions per head: the variance of the output falls as 1 / num_hashes"},
+    HASH_BITS,
+    {.name = FIELD(planes),
+     .type = OPTION_CHOICE,
+     .preset = YOSO_PLANES_ORTHOGONAL,
+     .choices = planes_names,
+     .help = "how hyperplanes are drawn: independently, or orthogonal between hashes (less variance)"},
+    NORMALIZE,
+    GRADIENT,
+    {.name = NULL},
+};
+
+const struct option_row yoso_exact_rows[] = {HASH_BITS, NORMALIZE, GRADIENT, {.name = NULL}};

@@ -1,0 +1,23 @@
+/* The options of YOSO attention, shared by the sampled form (yoso) and its exact expectation (yoso-e): one
+   struct, and for each form the rows that apply to it. Symbols of docs/MATH.md in brackets.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_YOSO_OPTIONS_H
+#define PARTS_YOSO_OPTIONS_H
+
+#include <stdint.h>
+
+#include "base/options.h"
+
+enum yoso_planes { YOSO_PLANES_GAUSSIAN, YOSO_PLANES_ORTHOGONAL };
+enum yoso_normalize { YOSO_NORMALIZE_L2, YOSO_NORMALIZE_SUM, YOSO_NORMALIZE_NONE };
+enum yoso_gradient { YOSO_GRADIENT_LOWER, YOSO_GRADIENT_TRUE };
+
+struct yoso_options {
+    int64_t num_hashes; /* m; the exact form has none */
+    int64_t hash_bits;  /* tau */
+    int planes, normalize, gradient;
+};
+
+extern const struct option_row yoso_sampled_rows[], yoso_exact_rows[]; /* ended by a row with name NULL */
+
+#endif

@@ -1,0 +1,439 @@
+/* yoso given its codes: equal to the brute force over hashes and pairs, forward and backward, on every
+   instruction set, with the edges of a hashed world; and the exact symmetries of the mechanism.
+   The means over codes are in test_yoso_mean.c.
+   Bugs tried and caught: codes of keys and queries swapped, 1/m left out in dV, tau for tau / 2, the bias of
+   `sum` left out, gradients written instead of added, the turn not undone, the last hash dropped, dvalue not
+   cleared, scratch of forward read in backward, >= for > in the sign of a projection.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "support/check.h"
+#include "support/yoso_case.h"
+
+#define PI  3.14159265358979323846
+#define EPS 0x1p-24
+
+static const struct kernels *best(void)
+{
+    return kernels_named(NULL, &(const char *){0});
+}
+
+/* Sums of |terms| behind every element of X and of the gradients: what rounding is a multiple of. `slope` is
+   the largest weight of a pair, `amplify` what rounding of dX and of the scores is multiplied by. */
+struct sizes {
+    double *y, *dq, *dk, *dv;
+};
+
+static double length(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t c = 0; c < n; c++)
+        sum += x[c] * x[c];
+    return sqrt(sum);
+}
+
+static struct sizes sizes_of(const struct yoso_case *c)
+{
+    const struct oracle_yoso *o = &c->oracle;
+    size_t n_q = o->n_q, n_k = o->n_k, d = o->d, d_v = o->d_v;
+    struct sizes s = {calloc(n_q * d_v, 8), calloc(n_q * d, 8), calloc(n_k * d, 8), calloc(n_k * d_v, 8)};
+    for (size_t i = 0; i < n_q; i++) {
+        double *x_size = s.y + i * d_v, sum = 0;
+        for (size_t j = 0; j < n_k; j++) {
+            sum += oracle_weight(o, i, j);
+            for (size_t e = 0; e < d_v; e++)
+                x_size[e] += oracle_weight(o, i, j) * fabs(o->v[j * d_v + e]);
+        }
+        if (sum == 0)
+            continue; /* meets nothing: everything is exactly 0 */
+        double x_length = length(c->x + i * d_v, d_v), g_length = length(c->dy + i * d_v, d_v);
+        double divisor = o->normalize == ORACLE_L2 ? x_length : o->normalize == ORACLE_SUM ? sum : 1;
+        double cancelled = length(x_size, d_v) / x_length; /* how much smaller X is than its terms */
+        double dx_size = g_length / divisor * (o->normalize == ORACLE_NONE ? 1 : 3 * cancelled);
+        for (size_t e = 0; e < d_v; e++)
+            x_size[e] = (x_size[e] + cancelled * fabs(c->x[i * d_v + e])) / divisor;
+        for (size_t j = 0; j < n_k; j++) {
+            double weight = oracle_weight(o, i, j), v_length = length(o->v + j * d_v, d_v), slope;
+            double p = oracle_collision(o->q + i * d, o->k + j * d, d), tau = o->hash_bits;
+            /* true: the tangent is bounded; its angle to a few eps costs about 1 / sine of relative error */
+            slope = c->options.gradient == YOSO_GRADIENT_LOWER
+                        ? tau / 2
+                        : tau / PI / fmax(p, 1e-3) * (2 + 1 / fmax(sin(PI * (1 - p)), 1e-6));
+            double size = weight * slope * dx_size * (v_length + (o->normalize == ORACLE_SUM));
+            for (size_t e = 0; e < d_v; e++)
+                s.dv[j * d_v + e] += weight * dx_size;
+            for (size_t e = 0; e < d; e++) {
+                s.dq[i * d + e] += size / fmax(length(o->q + i * d, d), 1e-12);
+                s.dk[j * d + e] += size / fmax(length(o->k + j * d, d), 1e-12);
+            }
+        }
+    }
+    return s;
+}
+
+static double worst_ratio;
+
+static void check_view(struct view got, const double *want, const double *size, double factor,
+                       const char *what, const struct yoso_case *c)
+{
+    for (size_t i = 0; i < got.rows; i++)
+        for (size_t e = 0; e < got.cols; e++) {
+            double is = (double)case_row(got, i)[e], should = want[i * got.cols + e];
+            double allowed = factor * EPS * size[i * got.cols + e];
+            worst_ratio = fmax(worst_ratio, fabs(is - should) / (allowed + 1e-300));
+            if (!(fabs(is - should) <= allowed))
+                fail_msg(
+                    "%s %s[%zu, %zu] (tau %d, normalize %d, gradient %d): got %.9g, want %.9g, allowed %.3g",
+                    c->problem.kernels->name, what, i, e, (int)c->options.hash_bits, c->options.normalize,
+                    c->options.gradient, is, should, allowed);
+        }
+}
+
+/* The factor counts additions in a row of sums: rows, hashes and columns. */
+static void check_case(struct yoso_case *c)
+{
+    const struct oracle_yoso *o = &c->oracle;
+    case_forward(c);
+    case_clear_gradients(c);
+    case_backward(c);
+    case_ask_oracle(c, true);
+    struct sizes s = sizes_of(c);
+    double terms = (double)(o->n_q + o->n_k + o->num_hashes + o->d_v + o->d) + 20;
+    check_view(c->out, c->y, s.y, terms, "y", c);
+    check_view(c->gradients.value, c->dv, s.dv, terms, "dv", c);
+    check_view(c->gradients.query, c->dq, s.dq, 2 * terms, "dq", c);
+    check_view(c->gradients.key, c->dk, s.dk, 2 * terms, "dk", c);
+    free(s.y), free(s.dq), free(s.dk), free(s.dv);
+}
+
+struct size {
+    size_t n_q, n_k, d, d_v;
+    int64_t num_hashes, hash_bits;
+};
+
+static void each_form(const struct size *size, void (*change)(struct yoso_case *))
+{
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
+        for (int form = 0; form < 12; form++) {
+            struct yoso_options options = yoso_preset();
+            options.num_hashes = size->num_hashes;
+            options.hash_bits = size->hash_bits;
+            options.normalize = form / 4;
+            options.gradient = form / 2 % 2;
+            options.planes = form % 2;
+            if (options.gradient == YOSO_GRADIENT_TRUE && options.hash_bits == 1)
+                continue;
+            struct yoso_case *c = case_new(&mechanism_yoso, *kernels, &options, size->n_q, size->n_k, size->d,
+                                           size->d_v, 5 * size->n_q + size->d);
+            if (change != NULL)
+                change(c);
+            check_case(c);
+            case_free(c);
+        }
+}
+
+static void equals_brute_force(void **state)
+{
+    (void)state;
+    static const struct size sizes[] = {
+        {1, 1, 1, 1, 1, 1},     {5, 9, 1, 2, 7, 2},     {9, 5, 3, 1, 16, 3},
+        {40, 33, 8, 16, 17, 2}, {33, 70, 64, 64, 5, 5}, {150, 20, 17, 5, 4, 6},
+        {12, 9, 4, 20, 3, 16},  {9, 12, 5, 3, 33, 17},  {20, 20, 6, 7, 2, 24},
+    };
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        each_form(&sizes[s], NULL);
+}
+
+/* Equal, parallel, opposite, zero and tiny vectors among ordinary ones. */
+static void plant_edges(struct yoso_case *c)
+{
+    for (size_t e = 0; e < c->problem.shape.head_dim; e++) {
+        float *q[6], *k[6];
+        for (size_t i = 0; i < 6; i++) {
+            q[i] = case_row(c->problem.query, i) + e;
+            k[i] = case_row(c->problem.key, i) + e;
+        }
+        *k[0] = *q[0];
+        *k[1] = 4 * *q[1];
+        *k[2] = -*q[2];
+        *k[3] = *q[3] = 0;
+        *q[4] = 0;
+        *k[5] *= 1e-20f;
+    }
+}
+
+static void edges_equal_brute_force(void **state)
+{
+    (void)state;
+    static const struct size sizes[] = {{6, 6, 4, 3, 20, 2}, {30, 20, 16, 16, 8, 4}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        each_form(&sizes[s], plant_edges);
+}
+
+static void all_one(struct yoso_case *c)
+{
+    for (size_t i = 1; i < c->problem.query.rows; i++)
+        memcpy(case_row(c->problem.query, i), case_row(c->problem.query, 0), c->problem.query.cols * 4);
+    for (size_t i = 0; i < c->problem.key.rows; i++)
+        memcpy(case_row(c->problem.key, i), case_row(c->problem.query, 0), c->problem.key.cols * 4);
+}
+
+/* Every bucket of every hash is full: the long lists of backward. */
+static void one_bucket_equals_brute_force(void **state)
+{
+    (void)state;
+    static const struct size sizes[] = {{130, 150, 8, 8, 3, 3}, {3, 200, 4, 2, 2, 9}, {200, 1, 4, 2, 2, 9}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        each_form(&sizes[s], all_one);
+}
+
+/* ---- exact statements -----------------------------------------------------------------------------------
+ */
+
+static struct yoso_case *ordinary(int normalize, size_t n_q, size_t n_k, uint64_t seed)
+{
+    struct yoso_options options = yoso_preset();
+    options.normalize = normalize;
+    options.hash_bits = 4;
+    options.num_hashes = 18;
+    return case_new(&mechanism_yoso, best(), &options, n_q, n_k, 8, 6, seed);
+}
+
+static void equal_vectors_always_meet(void **state)
+{
+    (void)state;
+    struct yoso_case *c = ordinary(YOSO_NORMALIZE_NONE, 5, 1, 2);
+    all_one(c);
+    case_forward(c);
+    for (size_t i = 0; i < 5; i++) /* 18 times v / 18 */
+        for (size_t e = 0; e < 6; e++)
+            check_near((double)case_row(c->out, i)[e], (double)case_row(c->problem.value, 0)[e], 1e-5, "v");
+    case_free(c);
+}
+
+static void opposite_vectors_never_meet(void **state)
+{
+    (void)state;
+    for (int normalize = 0; normalize < 3; normalize++) {
+        struct yoso_case *c = ordinary(normalize, 4, 4, 2);
+        all_one(c);
+        for (size_t i = 0; i < 4; i++)
+            for (size_t e = 0; e < 8; e++)
+                case_row(c->problem.query, i)[e] *= -1;
+        case_forward(c);
+        case_backward(c);
+        for (size_t i = 0; i < 4; i++)
+            for (size_t e = 0; e < 6; e++)
+                assert_true(case_row(c->out, i)[e] == 0 && case_row(c->gradients.value, i)[e] == 0 &&
+                            case_row(c->gradients.query, i)[e] == 0 && case_row(c->gradients.key, i)[e] == 0);
+        case_free(c);
+    }
+}
+
+static void zero_vectors_have_code_0_and_no_gradient(void **state)
+{
+    (void)state;
+    struct yoso_case *c = ordinary(YOSO_NORMALIZE_NONE, 3, 2, 4);
+    for (size_t e = 0; e < 8; e++) {
+        case_row(c->problem.query, 1)[e] = e == 0 ? -0.0f : 0;
+        case_row(c->problem.key, 0)[e] = 1e-13f * case_row(c->problem.key, 0)[e];
+    }
+    case_forward(c);
+    case_backward(c);
+    case_to_oracle(c, true);
+    for (size_t h = 0; h < 18; h++) {
+        assert_int_equal(c->query_codes[18 + h], 0);
+        assert_int_equal(c->key_codes[h], 0);
+    }
+    for (size_t e = 0; e < 8; e++)
+        assert_true(case_row(c->gradients.query, 1)[e] == 0 && case_row(c->gradients.key, 0)[e] == 0);
+    case_free(c);
+}
+
+static void codes_ignore_powers_of_two(void **state)
+{
+    (void)state;
+    struct yoso_case *c = ordinary(YOSO_NORMALIZE_L2, 40, 1, 6);
+    size_t bytes = 40 * 18 * sizeof(uint16_t);
+    case_forward(c);
+    void *before = malloc(bytes);
+    memcpy(before, c->problem.saved, bytes);
+    for (size_t i = 0; i < 40; i++)
+        for (size_t e = 0; e < 8; e++)
+            case_row(c->problem.query, i)[e] = ldexpf(case_row(c->problem.query, i)[e], (int)i - 20);
+    case_forward(c);
+    check_same_bits(c->problem.saved, before, bytes, "codes");
+    free(before);
+    case_free(c);
+}
+
+static void output_is_linear_in_values(void **state)
+{
+    (void)state;
+    struct yoso_case *c = ordinary(YOSO_NORMALIZE_NONE, 30, 30, 8);
+    double first[30 * 6], second[30 * 6], sum[30 * 6];
+    float kept[30][6], other[30][6];
+    case_forward(c);
+    case_read(first, c->out);
+    for (size_t j = 0; j < 30; j++) {
+        memcpy(kept[j], case_row(c->problem.value, j), sizeof kept[j]);
+        random_normals(100 + j, 0, other[j], 6);
+        memcpy(case_row(c->problem.value, j), other[j], sizeof other[j]);
+    }
+    case_forward(c);
+    case_read(second, c->out);
+    for (size_t j = 0; j < 30; j++)
+        for (size_t e = 0; e < 6; e++)
+            case_row(c->problem.value, j)[e] = 2 * kept[j][e] - 3 * other[j][e];
+    case_forward(c);
+    case_read(sum, c->out);
+    for (size_t i = 0; i < 30 * 6; i++) /* 48 roundings of terms up to 5 in all */
+        check_near(sum[i], 2 * first[i] - 3 * second[i], 48 * EPS * 5 * 30, "linear");
+    case_free(c);
+}
+
+static void swap_rows(struct view view, size_t a, size_t b)
+{
+    for (size_t e = 0; e < view.cols; e++) {
+        float kept = case_row(view, a)[e];
+        case_row(view, a)[e] = case_row(view, b)[e];
+        case_row(view, b)[e] = kept;
+    }
+}
+
+static void order_of_keys_does_not_matter(void **state)
+{
+    (void)state;
+    for (int normalize = 0; normalize < 3; normalize++) {
+        struct yoso_case *c = ordinary(normalize, 30, 40, 9);
+        double y[30 * 6], dq[30 * 8], dk[40 * 8], again[40 * 8];
+        case_forward(c);
+        case_backward(c);
+        case_read(y, c->out), case_read(dq, c->gradients.query), case_read(dk, c->gradients.key);
+        for (size_t j = 0; j < 20; j++) {
+            swap_rows(c->problem.key, j, 39 - j);
+            swap_rows(c->problem.value, j, 39 - j);
+        }
+        case_clear_gradients(c);
+        case_forward(c);
+        case_backward(c);
+        case_read(again, c->out);
+        for (size_t i = 0; i < 30 * 6; i++)
+            check_near(again[i], y[i], 1e-4, "y");
+        case_read(again, c->gradients.query);
+        for (size_t i = 0; i < 30 * 8; i++)
+            check_near(again[i], dq[i], 1e-3 * (1 + fabs(dq[i])), "dq");
+        case_read(again, c->gradients.key);
+        for (size_t j = 0; j < 40; j++)
+            for (size_t e = 0; e < 8; e++)
+                check_near(again[(39 - j) * 8 + e], dk[j * 8 + e], 1e-3 * (1 + fabs(dk[j * 8 + e])), "dk");
+        case_free(c);
+    }
+}
+
+static void gradients_are_added_and_repeat(void **state)
+{
+    (void)state;
+    struct yoso_case *c = ordinary(YOSO_NORMALIZE_L2, 30, 40, 10);
+    case_forward(c);
+    case_backward(c);
+    struct view views[3] = {c->gradients.query, c->gradients.key, c->gradients.value};
+    double once[3][40 * 8], twice[40 * 8];
+    for (int v = 0; v < 3; v++)
+        case_read(once[v], views[v]);
+    case_backward(c);
+    for (int v = 0; v < 3; v++) {
+        case_read(twice, views[v]);
+        for (size_t i = 0; i < views[v].rows * views[v].cols; i++) /* x + x is exact */
+            check_near(twice[i], 2 * once[v][i], 0, "gradient twice");
+    }
+    case_free(c);
+}
+
+/* Heads and calls hash differently; the same keys hash alike. */
+static void chance_is_addressed_by_keys(void **state)
+{
+    (void)state;
+    struct yoso_case *c = ordinary(YOSO_NORMALIZE_NONE, 60, 60, 11);
+    size_t bytes = 60 * 18 * sizeof(uint16_t);
+    uint16_t *first = malloc(bytes), *other = malloc(bytes);
+    case_forward(c);
+    memcpy(first, c->problem.saved, bytes);
+    uint64_t head = c->problem.random_key;
+    for (int what = 0; what < 3; what++) {
+        if (what == 0)
+            c->problem.random_key++; /* another head, the same planes */
+        else if (what == 1)
+            case_prepare(c, 12345); /* another call */
+        else
+            case_prepare(c, 11);
+        case_forward(c);
+        memcpy(other, c->problem.saved, bytes);
+        size_t same = 0;
+        for (size_t i = 0; i < 60 * 18; i++)
+            same += first[i] == other[i];
+        if (what < 2)
+            assert_true(same < 60 * 18 / 5); /* 1 / 16 expected */
+        else
+            assert_int_equal(same, 60 * 18);
+    }
+    assert_true(c->problem.random_key == head);
+    free(first), free(other);
+    case_free(c);
+}
+
+static void says_what_it_refuses(void **state)
+{
+    (void)state;
+    struct yoso_options options = yoso_preset();
+    const struct problem_shape good = {
+        .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64};
+    struct problem_shape shape = good;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_true(mechanism_yoso.saved_size(&options, &shape) < 1 << 20);
+    shape.causal = true;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "causal"));
+    shape = good;
+    shape.dtype = DTYPE_BFLOAT16;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "float32"));
+    shape = good;
+    shape.num_keys = (size_t)1 << 33;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "32 bits"));
+    shape = good;
+    shape.value_dim = (size_t)1 << 50;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "bytes"));
+    shape = good;
+    shape.head_dim = (size_t)1 << 60;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "bytes"));
+    shape = good;
+    options.hash_bits = 24;
+    options.num_hashes = 4096;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
+    options.hash_bits = 1;
+    options.gradient = YOSO_GRADIENT_TRUE;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "hash_bits"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_brute_force),
+        cmocka_unit_test(edges_equal_brute_force),
+        cmocka_unit_test(one_bucket_equals_brute_force),
+        cmocka_unit_test(equal_vectors_always_meet),
+        cmocka_unit_test(opposite_vectors_never_meet),
+        cmocka_unit_test(zero_vectors_have_code_0_and_no_gradient),
+        cmocka_unit_test(codes_ignore_powers_of_two),
+        cmocka_unit_test(output_is_linear_in_values),
+        cmocka_unit_test(order_of_keys_does_not_matter),
+        cmocka_unit_test(gradients_are_added_and_repeat),
+        cmocka_unit_test(chance_is_addressed_by_keys),
+        cmocka_unit_test(says_what_it_refuses),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    print_message("largest error over its bound: %.2f\n", worst_ratio);
+    return failed;
+}

@@ -1,0 +1,196 @@
+/* Planes: frames are orthonormal and uniform, bits and blocks independent, and the collision law of both
+   kinds is (1 - angle / pi)^hash_bits, by chi-square over angles.
+   Bugs tried and caught: rows of one hash taken from one block (bias 10 to 64 %), the reflections applied in
+   the wrong order, a row reflected by its own axis, the sign of the axis fixed (all planes in one half
+   space), the same key for two bits, > replaced by >= for zero vectors (test_yoso.c).
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/planes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "kernels/kernels.h"
+#include "parts/yoso_options.h"
+#include "support/check.h"
+
+#define PI 3.14159265358979323846
+
+struct shape {
+    size_t num_hashes, hash_bits, dim;
+};
+
+static float *draw(int kind, const struct shape *shape, uint64_t key)
+{
+    size_t bytes = planes_size(kind, shape->num_hashes, shape->hash_bits, shape->dim);
+    float *block = aligned_alloc(64, bytes);
+    assert_non_null(block);
+    memset(block, 0xA5, bytes);
+    planes_draw(kind, shape->num_hashes, shape->hash_bits, shape->dim, key, block);
+    return block;
+}
+
+static double plane_at(const float *planes, const struct shape *shape, size_t bit, size_t hash, size_t c)
+{
+    size_t groups = (shape->num_hashes + HASH_LANES - 1) / HASH_LANES;
+    return (
+        double)planes[((bit * groups + hash / HASH_LANES) * shape->dim + c) * HASH_LANES + hash % HASH_LANES];
+}
+
+static double dot_of(const float *planes, const struct shape *shape, size_t bit, size_t a, size_t b)
+{
+    double sum = 0;
+    for (size_t c = 0; c < shape->dim; c++)
+        sum += plane_at(planes, shape, bit, a, c) * plane_at(planes, shape, bit, b, c);
+    return sum;
+}
+
+static const struct shape shapes[] = {{32, 9, 64}, {1, 1, 1},   {7, 3, 1},
+                                      {20, 2, 3},  {33, 2, 17}, {50, 1, 48}};
+
+static void blocks_are_orthonormal(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        const struct shape *shape = &shapes[s];
+        float *planes = draw(YOSO_PLANES_ORTHOGONAL, shape, 5);
+        for (size_t bit = 0; bit < shape->hash_bits; bit++)
+            for (size_t a = 0; a < shape->num_hashes; a++)
+                for (size_t b = 0; b <= a; b++)
+                    if (a / shape->dim == b / shape->dim) /* the same block; floats: 2 roundings a term */
+                        check_near(dot_of(planes, shape, bit, a, b), a == b, 2e-7, "product of planes");
+        free(planes);
+    }
+}
+
+static void unused_lanes_are_zero(void **state)
+{
+    (void)state;
+    static const struct shape shape = {5, 2, 3};
+    for (int kind = 0; kind < 2; kind++) {
+        float *planes = draw(kind, &shape, 5);
+        for (size_t bit = 0; bit < 2; bit++)
+            for (size_t lane = 0; lane < HASH_LANES; lane++)
+                for (size_t c = 0; c < 3; c++)
+                    assert_true((plane_at(planes, &shape, bit, lane, c) == 0) == (lane >= 5));
+        free(planes);
+    }
+}
+
+/* A row of a uniform frame has moments E[x_c] = 0, E[x_c^2] = 1/d, E[x_c^4] = 3 / (d (d + 2)), for every row
+   of the frame; rows of different bits and blocks are independent: E[<a, b>^2] = 1/d. */
+static void frames_are_uniform(void **state)
+{
+    (void)state;
+    enum { DRAWS = 4000, D = 4, M = 6 };
+    static const struct shape shape = {M, 2, D};
+    double first[M][D] = {{0}}, second[M][D] = {{0}}, fourth[M][D] = {{0}}, across_bits = 0,
+           across_blocks = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        float *planes = draw(YOSO_PLANES_ORTHOGONAL, &shape, (uint64_t)i);
+        double bits = 0;
+        for (size_t c = 0; c < D; c++)
+            bits += plane_at(planes, &shape, 0, 2, c) * plane_at(planes, &shape, 1, 2, c);
+        across_bits += bits * bits / DRAWS;
+        across_blocks += pow(dot_of(planes, &shape, 1, 1, 5), 2) / DRAWS;
+        for (size_t h = 0; h < M; h++)
+            for (size_t c = 0; c < D; c++) {
+                double x = plane_at(planes, &shape, 1, h, c);
+                first[h][c] += x / DRAWS;
+                second[h][c] += x * x / DRAWS;
+                fourth[h][c] += pow(x, 4) / DRAWS;
+            }
+        free(planes);
+    }
+    /* d = 4: var x = 1/4, var x^2 = 1/8 - 1/16 = 1/16, E x^8 = 7/128 so var x^4 = 0.0391 */
+    const double five = 5 / sqrt(DRAWS);
+    for (size_t h = 0; h < M; h++)
+        for (size_t c = 0; c < D; c++) {
+            check_near(first[h][c], 0, five * 0.5, "mean of a coordinate");
+            check_near(second[h][c], 0.25, five * 0.25, "second moment");
+            check_near(fourth[h][c], 0.125, five * 0.2, "fourth moment");
+        }
+    check_near(across_bits, 0.25, five * 0.25, "planes of two bits");
+    check_near(across_blocks, 0.25, five * 0.25, "planes of two blocks");
+}
+
+/* Mean and variance of the share of hashes in which two vectors at this angle meet, over draws. */
+static void measure(int kind, const struct shape *shape, double angle, int draws, uint64_t seed, double *mean,
+                    double *variance)
+{
+    const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
+    float pair[2 * 16] = {0};
+    uint16_t codes[2 * 64];
+    double sum = 0, squares = 0;
+    assert_true(shape->num_hashes <= 64 && shape->dim <= 16);
+    for (int i = 0; i < draws; i++) {
+        float *planes = draw(kind, shape, random_key(seed, RANDOM_BENCH, (uint64_t)i));
+        pair[0] = 1;
+        pair[shape->dim] = (float)cos(angle);
+        pair[shape->dim + 1] = (float)sin(angle);
+        kernels->hash_codes(codes, false, pair, shape->dim, 2, shape->dim, planes, shape->num_hashes,
+                            shape->hash_bits);
+        double meet = 0;
+        for (size_t h = 0; h < shape->num_hashes; h++)
+            meet += codes[h] == codes[shape->num_hashes + h];
+        sum += meet / (double)shape->num_hashes;
+        squares += pow(meet / (double)shape->num_hashes, 2);
+        free(planes);
+    }
+    *mean = sum / draws;
+    *variance = squares / draws - *mean * *mean;
+}
+
+static void collision_law(void **state)
+{
+    (void)state;
+    enum { DRAWS = 1500, ANGLES = 12 };
+    static const struct shape tried[] = {{16, 4, 8}, {16, 2, 3}, {8, 6, 16}, {10, 3, 2}};
+    for (int kind = 0; kind < 2; kind++)
+        for (size_t s = 0; s < sizeof tried / sizeof *tried; s++) {
+            double chi = 0;
+            for (int a = 1; a <= ANGLES; a++) {
+                double angle = PI * a / (ANGLES + 4), mean, variance; /* to 0.75 pi: enough meet there */
+                uint64_t seed = 1000 * s + 100 * (uint64_t)kind + (uint64_t)a;
+                measure(kind, &tried[s], angle, DRAWS, seed, &mean, &variance);
+                double want = pow(1 - angle / PI, (double)tried[s].hash_bits);
+                /* The variance of the formula (independent hashes) is a floor where few or none met. */
+                double least = want * (1 - want) / (double)tried[s].num_hashes;
+                chi += pow(mean - want, 2) / (fmax(variance, least * 0.5) / DRAWS);
+            }
+            /* 12 degrees of freedom: above 50 with probability 1e-6 */
+            if (chi > 50)
+                fail_msg("kind %d, m %zu tau %zu d %zu: chi-square %.1f of 12 angles", kind,
+                         tried[s].num_hashes, tried[s].hash_bits, tried[s].dim, chi);
+        }
+}
+
+/* What orthogonal planes are for: hashes repel, so their mean varies less. */
+static void orthogonal_planes_vary_less(void **state)
+{
+    (void)state;
+    static const struct shape shape = {16, 2, 16};
+    double mean, gaussian, orthogonal;
+    measure(YOSO_PLANES_GAUSSIAN, &shape, PI / 6, 4000, 1, &mean, &gaussian);
+    measure(YOSO_PLANES_ORTHOGONAL, &shape, PI / 6, 4000, 2, &mean, &orthogonal);
+    check_near(gaussian, mean * (1 - mean) / 16, 0.1 * gaussian, "variance of independent hashes");
+    assert_true(orthogonal < 0.92 * gaussian);
+}
+
+static void sizes_do_not_wrap(void **state)
+{
+    (void)state;
+    assert_true(planes_size(YOSO_PLANES_ORTHOGONAL, 4096, 24, SIZE_MAX / 8) == SIZE_MAX);
+    assert_true(planes_size(YOSO_PLANES_GAUSSIAN, 32, 9, 64) == 32 * 9 * 64 * sizeof(float));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_are_orthonormal),      cmocka_unit_test(unused_lanes_are_zero),
+        cmocka_unit_test(frames_are_uniform),          cmocka_unit_test(collision_law),
+        cmocka_unit_test(orthogonal_planes_vary_less), cmocka_unit_test(sizes_do_not_wrap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+/* Building and running one head. SPDX-License-Identifier: Apache-2.0 */
+#include "support/yoso_case.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "support/check.h"
+
+enum { GAP = 3 };
+static const float marker = -12345.5f;
+
+struct yoso_options yoso_preset(void)
+{
+    struct yoso_options options;
+    options_preset(yoso_sampled_rows, &options);
+    return options;
+}
+
+static void *block_of(size_t bytes)
+{
+    void *block = aligned_alloc(64, (bytes + 64) / 64 * 64);
+    assert_non_null(block);
+    memset(block, 0xA5, bytes);
+    return block;
+}
+
+float *case_row(struct view view, size_t row)
+{
+    return (float *)view.data + row * view.stride;
+}
+
+static struct view view_of(size_t rows, size_t cols, uint64_t key)
+{
+    struct view view = {.dtype = DTYPE_FLOAT32, .rows = rows, .cols = cols, .stride = cols + GAP};
+    size_t count = rows * view.stride;
+    float *data = view.data = block_of(count * sizeof *data);
+    for (size_t i = 0; i < count; i++)
+        data[i] = marker;
+    for (size_t i = 0; key != 0 && i < rows; i++)
+        random_normals(random_key(key, RANDOM_DATA, i), 0, data + i * view.stride, cols);
+    for (size_t i = 0; key == 0 && i < rows; i++)
+        memset(data + i * view.stride, 0, cols * sizeof *data);
+    return view;
+}
+
+static void check_gaps(struct view view)
+{
+    for (size_t i = 0; i < view.rows; i++)
+        for (size_t c = view.cols; c < view.stride; c++)
+            if (case_row(view, i)[c] != marker)
+                fail_msg("gap after row %zu was written", i);
+}
+
+static double *doubles(size_t rows, size_t cols)
+{
+    return block_of(rows * cols * sizeof(double));
+}
+
+struct yoso_case *case_new(const struct mechanism *mechanism, const struct kernels *kernels,
+                           const struct yoso_options *options, size_t n_q, size_t n_k, size_t d, size_t d_v,
+                           uint64_t seed)
+{
+    struct yoso_case *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    c->mechanism = mechanism;
+    c->options = *options;
+    c->problem = (struct problem){
+        .kernels = kernels,
+        .shape = {.num_queries = n_q, .num_keys = n_k, .head_dim = d, .value_dim = d_v},
+        .options = &c->options,
+        .query = view_of(n_q, d, random_key(seed, RANDOM_DATA, 1)),
+        .key = view_of(n_k, d, random_key(seed, RANDOM_DATA, 2)),
+        .value = view_of(n_k, d_v, random_key(seed, RANDOM_DATA, 3)),
+        .random_key = random_key(seed, RANDOM_HEAD, 0),
+    };
+    assert_null(mechanism->refuse(options, &c->problem.shape));
+    c->out = view_of(n_q, d_v, 0);
+    c->dout = view_of(n_q, d_v, random_key(seed, RANDOM_DATA, 4));
+    c->gradients = (struct problem_gradients){
+        .query = view_of(n_q, d, 0), .key = view_of(n_k, d, 0), .value = view_of(n_k, d_v, 0)};
+    c->problem.saved = block_of(mechanism->saved_size(options, &c->problem.shape));
+    c->problem.scratch = block_of(mechanism->scratch_size(options, &c->problem.shape));
+    if (mechanism->shared_size != NULL)
+        c->shared = block_of(mechanism->shared_size(options, d));
+    c->problem.shared = c->shared;
+    case_prepare(c, seed);
+    size_t m = (size_t)options->num_hashes;
+    c->query_codes = block_of(n_q * m * sizeof *c->query_codes);
+    c->key_codes = block_of(n_k * m * sizeof *c->key_codes);
+    c->oracle = (struct oracle_yoso){.n_q = n_q,
+                                     .n_k = n_k,
+                                     .d = d,
+                                     .d_v = d_v,
+                                     .hash_bits = (unsigned)options->hash_bits,
+                                     .normalize = (enum oracle_normalize)options->normalize,
+                                     .q = doubles(n_q, d),
+                                     .k = doubles(n_k, d),
+                                     .v = doubles(n_k, d_v),
+                                     .query_codes = c->query_codes,
+                                     .key_codes = c->key_codes};
+    c->x = doubles(n_q, d_v);
+    c->y = doubles(n_q, d_v);
+    c->dy = doubles(n_q, d_v);
+    c->dq = doubles(n_q, d);
+    c->dk = doubles(n_k, d);
+    c->dv = doubles(n_k, d_v);
+    return c;
+}
+
+void case_free(struct yoso_case *c)
+{
+    struct view views[] = {c->problem.query, c->problem.key,     c->problem.value, c->out,
+                           c->dout,          c->gradients.query, c->gradients.key, c->gradients.value};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        check_gaps(views[i]);
+        free(views[i].data);
+    }
+    void *blocks[] = {c->problem.saved,
+                      c->problem.scratch,
+                      c->shared,
+                      c->query_codes,
+                      c->key_codes,
+                      (void *)c->oracle.q,
+                      (void *)c->oracle.k,
+                      (void *)c->oracle.v,
+                      c->x,
+                      c->y,
+                      c->dy,
+                      c->dq,
+                      c->dk,
+                      c->dv,
+                      c};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        free(blocks[i]);
+}
+
+void case_prepare(struct yoso_case *c, uint64_t seed)
+{
+    c->problem.random_key = random_key(seed, RANDOM_HEAD, 0);
+    if (c->mechanism->prepare != NULL)
+        c->mechanism->prepare(&c->options, c->problem.shape.head_dim, random_key(seed, RANDOM_LAYER, 0),
+                              c->shared);
+}
+
+void case_forward(struct yoso_case *c)
+{
+    c->mechanism->forward(&c->problem, c->out);
+}
+
+void case_backward(struct yoso_case *c)
+{
+    memset(c->problem.scratch, 0x5A, c->mechanism->scratch_size(&c->options, &c->problem.shape));
+    c->mechanism->backward(&c->problem, c->out, c->dout, &c->gradients);
+}
+
+void case_clear_gradients(struct yoso_case *c)
+{
+    struct view views[] = {c->gradients.query, c->gradients.key, c->gradients.value};
+    for (size_t v = 0; v < 3; v++)
+        for (size_t i = 0; i < views[v].rows; i++)
+            memset(case_row(views[v], i), 0, views[v].cols * sizeof(float));
+}
+
+void case_read(double *to, struct view from)
+{
+    for (size_t i = 0; i < from.rows; i++)
+        for (size_t c = 0; c < from.cols; c++)
+            to[i * from.cols + c] = (double)case_row(from, i)[c];
+}
+
+static void read_codes(uint32_t *to, const void *codes, bool wide, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = wide ? ((const uint32_t *)codes)[i] : ((const uint16_t *)codes)[i];
+}
+
+void case_to_oracle(struct yoso_case *c, bool sampled)
+{
+    case_read((double *)c->oracle.q, c->problem.query);
+    case_read((double *)c->oracle.k, c->problem.key);
+    case_read((double *)c->oracle.v, c->problem.value);
+    case_read(c->dy, c->dout);
+    c->oracle.num_hashes = sampled ? (size_t)c->options.num_hashes : 0;
+    if (sampled) { /* saved begins with the codes of queries, then of keys, each at a cache line */
+        bool wide = c->options.hash_bits > 16;
+        size_t m = c->oracle.num_hashes, query_bytes = c->oracle.n_q * m * (wide ? 4 : 2);
+        read_codes(c->query_codes, c->problem.saved, wide, c->oracle.n_q * m);
+        read_codes(c->key_codes, (char *)c->problem.saved + (query_bytes + 63) / 64 * 64, wide,
+                   c->oracle.n_k * m);
+    }
+}
+
+void case_ask_oracle(struct yoso_case *c, bool sampled)
+{
+    case_to_oracle(c, sampled);
+    oracle_yoso_forward(&c->oracle, c->x, c->y);
+    oracle_yoso_backward(&c->oracle, c->options.gradient == YOSO_GRADIENT_LOWER, c->dy, c->dq, c->dk, c->dv);
+}
