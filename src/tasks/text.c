@@ -57,8 +57,9 @@ static hashattn_status read_label(struct host *host, const struct json *root, st
 {
     int64_t number;
     bool flag;
-    if (json_is_text(json_find(root, "label"))) {
-        TRY(json_get_string(host, root, "label", &document->label.bytes));
+    document->label.bytes = json_text(json_find(root, "label"));
+    if (document->label.bytes != NULL) {
+        /* as it stands */
     } else if (json_get_int(host, root, "label", INT64_MIN, INT64_MAX, &number) == HASHATTN_OK) {
         snprintf(document->number, sizeof document->number, "%" PRId64, number);
         document->label.bytes = document->number;
