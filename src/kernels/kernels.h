@@ -175,7 +175,7 @@ struct kernels {
     float (*fused_loop)(size_t rounds);
 };
 
-enum { FUSED_LOOP_OPERATIONS = 4096 };
+enum { FUSED_LOOP_OPERATIONS = 3840 };
 
 /* See collision_tile: below it, 1 - |x| has at most about 12 good bits. */
 #define COLLISION_NEAR 2e-3f

@@ -5,5 +5,7 @@
 #include "kernels/kernels.h"
 
 extern const struct kernels kernels_ref;
+extern const struct kernels kernels_avx2;
+extern const struct kernels kernels_avx512;
 
 #endif

@@ -1,0 +1,95 @@
+/* What the bodies share: reading and writing up to a vector, and the functions exp, the normal tail and the
+   angle of two unit vectors, as polynomials. All were fitted by us to the smallest greatest relative error
+   (Remez exchange by Lawson's weights, in double); the errors said are of the polynomials in exact
+   arithmetic, in units of 2^-24, and rounding adds about one. Needs a vec_*.h before it.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_SIMD_MATH_H
+#define KERNELS_SIMD_MATH_H
+
+#include <stdbool.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The vector at p of which `left` floats exist, the missing lanes 0; and back. */
+INLINE vf v_get(const float *p, size_t left)
+{
+    return left >= VLEN ? v_load(p) : v_load_part(p, left, v_zero());
+}
+
+INLINE void v_put(float *p, vf a, size_t left)
+{
+    if (left >= VLEN)
+        v_store(p, a);
+    else
+        v_store_part(p, a, left);
+}
+
+/* sum of coefficient[k] x^k, k < count, by Horner's rule. */
+INLINE vf v_polynomial(vf x, const float *coefficient, int count)
+{
+    vf sum = v_set(coefficient[count - 1]);
+#pragma GCC unroll 16
+    for (int k = count - 2; k >= 0; k--)
+        sum = v_fma(sum, x, v_set(coefficient[k]));
+    return sum;
+}
+
+/* exp(x + low) for x <= 88 and |low| tiny; 0 below the smallest normal number or about it. Cody and Waite:
+   x = n ln 2 + r with ln 2 in two pieces, the first so short that n times it is exact; exp r = 1 + r + r^2
+   P(r), 0.05. */
+INLINE vf v_exp_with(vf x, vf low)
+{
+    static const float tail[] = {0.49999994f, 0.166665196f, 0.0416684002f, 0.00836885069f, 0.00138143206f};
+    x = v_max(v_set(-105.0f), x); /* this order keeps a NaN */
+    vf n = v_round(v_mul(x, v_set(1.44269504f)));
+    vf r = v_fnma(n, v_set(0.693359375f), x);
+    r = v_add(v_fnma(n, v_set(-2.12194440e-4f), r), low);
+    vf p = v_fma(v_polynomial(r, tail, 5), r, v_set(1.0f));
+    return v_scale(v_fma(p, r, v_set(1.0f)), n);
+}
+
+INLINE vf v_exp(vf x)
+{
+    return v_exp_with(x, v_zero());
+}
+
+/* The normal distribution at -t for 0 <= t: *density = exp(-t^2 / 2), and the result is Phi(-t) = density *
+   N(z), z = (1 - t / 3) / (1 + t / 3) or nearly so, 0.2. z is small, and so are its rounding and the terms,
+   where t is around 3 and the tolerance narrowest; t^2 is taken in two pieces, for exp magnifies its
+   rounding. */
+INLINE vf v_normal_tail(vf t, vf *density)
+{
+    static const float mills[] = {0.120479859f,   0.205162495f,    0.123554103f,    0.0473224521f,
+                                  0.00690759253f, -0.00274331239f, -0.00106397504f, 0.000305644906f,
+                                  0.00012559288f, -5.04482523e-05f};
+    vf one = v_set(1.0f), third = v_set(0.33f);
+    t = v_min(v_set(14.5f), t); /* exp is 0 there */
+    vf square = v_mul(t, t);
+    vf rounding = v_mul(v_fnma(t, t, square), v_set(0.5f));
+    vf z = v_div(v_fnma(t, third, one), v_fma(t, third, one));
+    *density = v_exp_with(v_mul(square, v_set(-0.5f)), rounding);
+    return v_mul(*density, v_polynomial(z, mills, 10));
+}
+
+/* The angle 2 asin(sqrt(w) / 2) of two unit vectors whose squared distance is w, 0 <= w <= 2; 0.04. */
+INLINE vf v_angle(vf w)
+{
+    static const float series[] = {
+        1.0f,          0.041666504f,   0.00468956166f, 0.000687559368f, 0.000142627119f, -9.79548895e-6f,
+        2.7973041e-5f, -8.8390143e-6f, 1.95914959e-6f};
+    return v_mul(v_sqrt(w), v_polynomial(w, series, 9));
+}
+
+/* x^n by repeated squaring. */
+INLINE vf v_power(vf x, unsigned n)
+{
+    vf power = v_set(1.0f);
+    for (; n > 0; n /= 2) {
+        if (n & 1)
+            power = v_mul(power, x);
+        x = v_mul(x, x);
+    }
+    return power;
+}
+
+#endif

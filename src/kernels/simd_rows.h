@@ -1,0 +1,201 @@
+/* Rows of the layers and the optimiser: short loops, mostly as fast as memory. Two sums are kept where one
+   chain of additions would be slower than the loads. SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_SIMD_ROWS_H
+#define KERNELS_SIMD_ROWS_H
+
+#include <math.h>
+
+#include "kernels/kernels.h"
+#include "kernels/simd_math.h"
+
+static void layer_norm(float *y, float *mean_rstd, const float *x, const float *gain, const float *bias,
+                       size_t n, size_t dim, float epsilon)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *row = x + i * dim;
+        vf sum = v_zero(), squares = v_zero();
+        for (size_t c = 0; c < dim; c += VLEN)
+            sum = v_add(sum, v_get(row + c, dim - c));
+        float mean = v_sum(sum) / (float)dim;
+        vf means = v_set(mean);
+        for (size_t c = 0; c < dim; c += VLEN) {
+            size_t left = dim - c < VLEN ? dim - c : VLEN;
+            vf centred = v_keep(v_sub(v_get(row + c, left), means), left);
+            squares = v_fma(centred, centred, squares);
+        }
+        float rstd = 1 / sqrtf(v_sum(squares) / (float)dim + epsilon);
+        vf rstds = v_set(rstd);
+        for (size_t c = 0; c < dim; c += VLEN) {
+            vf hat = v_mul(v_sub(v_get(row + c, dim - c), means), rstds);
+            v_put(y + i * dim + c, v_fma(hat, v_get(gain + c, dim - c), v_get(bias + c, dim - c)), dim - c);
+        }
+        mean_rstd[2 * i] = mean;
+        mean_rstd[2 * i + 1] = rstd;
+    }
+}
+
+static void layer_norm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x,
+                                const float *mean_rstd, const float *gain, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *row = x + i * dim, *d = dy + i * dim;
+        float *to = dx + i * dim;
+        vf mean = v_set(mean_rstd[2 * i]), rstd = v_set(mean_rstd[2 * i + 1]);
+        vf sum = v_zero(), sum_hat = v_zero(); /* of g = dy * gain, and of g times the normalised x */
+        for (size_t c = 0; c < dim; c += VLEN) {
+            size_t left = dim - c;
+            vf hat = v_mul(v_sub(v_get(row + c, left), mean), rstd), each = v_get(d + c, left);
+            vf g = v_mul(each, v_get(gain + c, left)); /* 0 in missing lanes */
+            sum = v_add(sum, g);
+            sum_hat = v_fma(g, hat, sum_hat);
+            v_put(dgain + c, v_fma(each, hat, v_get(dgain + c, left)), left);
+            v_put(dbias + c, v_add(each, v_get(dbias + c, left)), left);
+        }
+        vf mean_g = v_set(v_sum(sum) / (float)dim), mean_hat = v_set(v_sum(sum_hat) / (float)dim);
+        for (size_t c = 0; c < dim; c += VLEN) {
+            size_t left = dim - c;
+            vf hat = v_mul(v_sub(v_get(row + c, left), mean), rstd);
+            vf g = v_mul(v_get(d + c, left), v_get(gain + c, left));
+            vf part = v_fnma(hat, mean_hat, v_sub(g, mean_g));
+            v_put(to + c, v_fma(rstd, part, v_get(to + c, left)), left);
+        }
+    }
+}
+
+/* x Phi(x) = max(x, 0) - |x| Phi(-|x|): no cancellation on either side. */
+static void gelu(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += VLEN) {
+        vf each = v_get(x + i, n - i), size = v_abs(each), density;
+        vf tail = v_normal_tail(size, &density);
+        /* The bound keeps infinity times 0 away; beyond it the tail is 0. */
+        vf bump = v_mul(v_min(v_set(100.0f), size), tail);
+        v_put(y + i, v_sub(v_max(v_zero(), each), bump), n - i);
+    }
+}
+
+static void gelu_backward(float *dx, const float *dy, const float *x, size_t n)
+{
+    vf zero = v_zero(), per_root = v_set(0.398942280f); /* 1 / sqrt(2 pi) */
+    for (size_t i = 0; i < n; i += VLEN) {
+        vf each = v_get(x + i, n - i), density;
+        vf tail = v_normal_tail(v_abs(each), &density);
+        vf phi = v_select(v_less(each, zero), tail, v_sub(v_set(1.0f), tail));
+        vf bounded = v_max(v_set(-100.0f), v_min(v_set(100.0f), each));
+        vf slope = v_fma(v_mul(bounded, per_root), density, phi);
+        v_put(dx + i, v_mul(v_get(dy + i, n - i), slope), n - i);
+    }
+}
+
+static void axpy(float *y, float a, const float *x, size_t n)
+{
+    vf factor = v_set(a);
+    for (size_t i = 0; i < n; i += VLEN)
+        v_put(y + i, v_fma(factor, v_get(x + i, n - i), v_get(y + i, n - i)), n - i);
+}
+
+static void add_bias(float *y, const float *bias, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < dim; c += VLEN) {
+            float *to = y + i * dim + c;
+            v_put(to, v_add(v_get(to, dim - c), v_get(bias + c, dim - c)), dim - c);
+        }
+}
+
+static void add_bias_backward(float *dbias, const float *dy, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < dim; c += VLEN) {
+            vf each = v_get(dy + i * dim + c, dim - c);
+            v_put(dbias + c, v_add(v_get(dbias + c, dim - c), each), dim - c);
+        }
+}
+
+/* One row of y and CONVOLVE_VECTORS vectors of columns at a time, in registers over all taps. */
+enum { CONVOLVE_VECTORS = 4 };
+
+INLINE void convolve_part(const size_t vectors, const size_t left, float *y, const float *x, size_t ld_x,
+                          const float *filter, size_t taps)
+{
+    vf sum[CONVOLVE_VECTORS];
+#pragma GCC unroll 4
+    for (size_t v = 0; v < vectors; v++)
+        sum[v] = v_get(y + v * VLEN, left);
+    for (size_t t = 0; t < taps; t++) {
+        vf each = v_set(filter[t]);
+#pragma GCC unroll 4
+        for (size_t v = 0; v < vectors; v++)
+            sum[v] = v_fma(each, v_get(x + t * ld_x + v * VLEN, left), sum[v]);
+    }
+#pragma GCC unroll 4
+    for (size_t v = 0; v < vectors; v++)
+        v_put(y + v * VLEN, sum[v], left);
+}
+
+static void convolve(float *y, size_t ld_y, const float *x, size_t ld_x, const float *filter, size_t taps,
+                     size_t n, size_t dim)
+{
+    size_t half = taps / 2;
+    for (size_t i = 0; i < n; i++) {
+        /* The taps that meet a row: from first on, `some` of them. */
+        size_t first = i < half ? half - i : 0, row = i + first - half;
+        size_t some = taps - first < n - row ? taps - first : n - row, c = 0;
+        const float *from = x + row * ld_x;
+        float *to = y + i * ld_y;
+        for (; c + CONVOLVE_VECTORS * VLEN <= dim; c += CONVOLVE_VECTORS * VLEN)
+            convolve_part(CONVOLVE_VECTORS, VLEN, to + c, from + c, ld_x, filter + first, some);
+        for (; c < dim; c += VLEN)
+            convolve_part(1, dim - c, to + c, from + c, ld_x, filter + first, some);
+    }
+}
+
+static double sum_squares(const float *x, size_t n)
+{
+    double total = 0;
+    for (size_t first = 0; first < n; first += 4096) {
+        size_t end = n - first < 4096 ? n : first + 4096;
+        vd sum = d_zero();
+        for (size_t i = first; i < end; i += VLEN)
+            sum = d_add_squares(sum, v_get(x + i, end - i));
+        total += d_sum(sum);
+    }
+    return total;
+}
+
+static void adamw_step(float *w, float *m, float *v, const float *g, size_t n, const struct adamw *step)
+{
+    vf beta1 = v_set(step->beta1), beta2 = v_set(step->beta2), scale = v_set(step->gradient_scale);
+    vf other1 = v_set(1 - step->beta1), other2 = v_set(1 - step->beta2), epsilon = v_set(step->epsilon);
+    vf rate = v_set(step->rate / step->correction1), keep = v_set(1 - step->rate * step->decay);
+    vf per_correction2 = v_set(1 / step->correction2);
+    for (size_t i = 0; i < n; i += VLEN) {
+        size_t left = n - i;
+        vf gradient = v_mul(v_get(g + i, left), scale);
+        vf first = v_fma(beta1, v_get(m + i, left), v_mul(other1, gradient));
+        vf second = v_fma(beta2, v_get(v + i, left), v_mul(other2, v_mul(gradient, gradient)));
+        vf size = v_add(v_sqrt(v_mul(second, per_correction2)), epsilon);
+        vf moved = v_fnma(rate, v_div(first, size), v_mul(keep, v_get(w + i, left)));
+        v_put(m + i, first, left);
+        v_put(v + i, second, left);
+        v_put(w + i, moved, left);
+    }
+}
+
+/* Twelve chains: two pipes times a latency of 4 or 5. */
+static float fused_loop(size_t rounds)
+{
+    enum { CHAINS = 12, STEPS = FUSED_LOOP_OPERATIONS / (2 * VLEN * CHAINS) };
+    vf sum[CHAINS], half = v_set(0.5f), one = v_set(1.0f), total = v_zero();
+    for (int c = 0; c < CHAINS; c++)
+        sum[c] = v_set((float)c);
+    for (size_t r = 0; r < rounds * STEPS; r++)
+#pragma GCC unroll 12
+        for (int c = 0; c < CHAINS; c++)
+            sum[c] = v_fma(sum[c], half, one);
+    for (int c = 0; c < CHAINS; c++)
+        total = v_add(total, sum[c]);
+    return v_sum(total);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* Tables of sums. A row of values stays in registers while it is added to `count` tables (or a row of out
+   while `count` rows are added to it), so what moves is the rows of the tables alone.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_SIMD_TABLE_H
+#define KERNELS_SIMD_TABLE_H
+
+#include "kernels/kernels.h"
+#include "kernels/simd_math.h"
+
+enum { TABLE_FLOATS = 64, TABLE_VECTORS = TABLE_FLOATS / VLEN };
+
+INLINE size_t code_at(const void *codes, const bool wide, size_t k)
+{
+    return wide ? ((const uint32_t *)codes)[k] : ((const uint16_t *)codes)[k];
+}
+
+/* Columns [c, c + VLEN * vectors) of one token; `left` of the last vector exist. */
+INLINE void table_add_part(const size_t vectors, const size_t left, float *tables, size_t buckets,
+                           const void *codes, const bool wide, size_t at, size_t count, const float *value,
+                           size_t dim)
+{
+    vf each[TABLE_VECTORS];
+#pragma GCC unroll 8
+    for (size_t v = 0; v < vectors; v++)
+        each[v] = v_get(value + v * VLEN, left);
+    for (size_t h = 0; h < count; h++) {
+        float *row = tables + (h * buckets + code_at(codes, wide, at + h)) * dim;
+#pragma GCC unroll 8
+        for (size_t v = 0; v < vectors; v++)
+            v_put(row + v * VLEN, v_add(v_get(row + v * VLEN, left), each[v]), left);
+    }
+}
+
+INLINE void table_add_all(float *tables, size_t buckets, const void *codes, const bool wide,
+                          size_t num_hashes, size_t first, size_t count, const float *values,
+                          size_t ld_values, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *value = values + i * ld_values;
+        size_t at = i * num_hashes + first, c = 0;
+        for (; c + TABLE_FLOATS <= dim; c += TABLE_FLOATS)
+            table_add_part(TABLE_VECTORS, VLEN, tables + c, buckets, codes, wide, at, count, value + c, dim);
+        for (; c + VLEN <= dim; c += VLEN)
+            table_add_part(1, VLEN, tables + c, buckets, codes, wide, at, count, value + c, dim);
+        if (c < dim)
+            table_add_part(1, dim - c, tables + c, buckets, codes, wide, at, count, value + c, dim);
+    }
+}
+
+static void table_add(float *tables, size_t buckets, const void *codes, bool wide, size_t num_hashes,
+                      size_t first, size_t count, const float *values, size_t ld_values, size_t n, size_t dim)
+{
+    if (wide)
+        table_add_all(tables, buckets, codes, true, num_hashes, first, count, values, ld_values, n, dim);
+    else
+        table_add_all(tables, buckets, codes, false, num_hashes, first, count, values, ld_values, n, dim);
+}
+
+INLINE void table_read_part(const size_t vectors, const size_t left, float *out, const float *tables,
+                            size_t buckets, const void *codes, const bool wide, size_t at, size_t count,
+                            size_t dim)
+{
+    vf sum[TABLE_VECTORS];
+#pragma GCC unroll 8
+    for (size_t v = 0; v < vectors; v++)
+        sum[v] = v_get(out + v * VLEN, left);
+    for (size_t h = 0; h < count; h++) {
+        const float *row = tables + (h * buckets + code_at(codes, wide, at + h)) * dim;
+#pragma GCC unroll 8
+        for (size_t v = 0; v < vectors; v++)
+            sum[v] = v_add(sum[v], v_get(row + v * VLEN, left));
+    }
+#pragma GCC unroll 8
+    for (size_t v = 0; v < vectors; v++)
+        v_put(out + v * VLEN, sum[v], left);
+}
+
+INLINE void table_read_all(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes,
+                           const bool wide, size_t num_hashes, size_t first, size_t count, size_t n,
+                           size_t dim)
+{
+    for (size_t i = 0; i < n; i++) {
+        float *row = out + i * ld_out;
+        size_t at = i * num_hashes + first, c = 0;
+        for (; c + TABLE_FLOATS <= dim; c += TABLE_FLOATS)
+            table_read_part(TABLE_VECTORS, VLEN, row + c, tables + c, buckets, codes, wide, at, count, dim);
+        for (; c + VLEN <= dim; c += VLEN)
+            table_read_part(1, VLEN, row + c, tables + c, buckets, codes, wide, at, count, dim);
+        if (c < dim)
+            table_read_part(1, dim - c, row + c, tables + c, buckets, codes, wide, at, count, dim);
+    }
+}
+
+static void table_read(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes,
+                       bool wide, size_t num_hashes, size_t first, size_t count, size_t n, size_t dim)
+{
+    if (wide)
+        table_read_all(out, ld_out, tables, buckets, codes, true, num_hashes, first, count, n, dim);
+    else
+        table_read_all(out, ld_out, tables, buckets, codes, false, num_hashes, first, count, n, dim);
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* Dense work on tiles. The product keeps BLOCK_ROWS x BLOCK_VECTORS sums in registers while k runs over the
+   whole depth: per step BLOCK_VECTORS loads of B and BLOCK_ROWS broadcasts of A feed their product of fused
+   multiply-adds, so loads take less than half the time of the arithmetic. Every sum is one chain over k from
+   C (or 0) on, whatever block its row falls in: a row has the same bits wherever it stands.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_SIMD_TILE_H
+#define KERNELS_SIMD_TILE_H
+
+#include "kernels/kernels.h"
+#include "kernels/simd_math.h"
+
+/* `rows` x `vectors` of C; `left` columns exist in the last vector (VLEN: all). */
+INLINE void product_block(const size_t rows, const size_t vectors, const size_t left, float *c, size_t ld_c,
+                          const float *a, size_t a_row, size_t a_col, const float *b, size_t ld_b,
+                          size_t depth, bool add)
+{
+    vf sum[BLOCK_ROWS][BLOCK_VECTORS], right[BLOCK_VECTORS];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < rows; i++)
+#pragma GCC unroll 8
+        for (size_t v = 0; v < vectors; v++)
+            sum[i][v] = add ? v_get(c + i * ld_c + v * VLEN, left) : v_zero();
+    for (size_t k = 0; k < depth; k++, a += a_col, b += ld_b) {
+#pragma GCC unroll 8
+        for (size_t v = 0; v < vectors; v++)
+            right[v] = v_get(b + v * VLEN, left);
+#pragma GCC unroll 8
+        for (size_t i = 0; i < rows; i++) {
+            vf each = v_set(a[i * a_row]);
+#pragma GCC unroll 8
+            for (size_t v = 0; v < vectors; v++)
+                sum[i][v] = v_fma(each, right[v], sum[i][v]);
+        }
+    }
+#pragma GCC unroll 8
+    for (size_t i = 0; i < rows; i++)
+#pragma GCC unroll 8
+        for (size_t v = 0; v < vectors; v++)
+            v_put(c + i * ld_c + v * VLEN, sum[i][v], left);
+}
+
+/* All rows of `vectors` vectors of columns. */
+INLINE void product_columns(const size_t vectors, const size_t left, float *c, size_t ld_c, const float *a,
+                            size_t a_row, size_t a_col, const float *b, size_t ld_b, size_t rows,
+                            size_t depth, bool add)
+{
+    size_t i = 0;
+    for (; i + BLOCK_ROWS <= rows; i += BLOCK_ROWS)
+        product_block(BLOCK_ROWS, vectors, left, c + i * ld_c, ld_c, a + i * a_row, a_row, a_col, b, ld_b,
+                      depth, add);
+    for (; i + 4 <= rows; i += 4)
+        product_block(4, vectors, left, c + i * ld_c, ld_c, a + i * a_row, a_row, a_col, b, ld_b, depth, add);
+    for (; i + 2 <= rows; i += 2)
+        product_block(2, vectors, left, c + i * ld_c, ld_c, a + i * a_row, a_row, a_col, b, ld_b, depth, add);
+    for (; i < rows; i++)
+        product_block(1, vectors, left, c + i * ld_c, ld_c, a + i * a_row, a_row, a_col, b, ld_b, depth, add);
+}
+
+static void tile_product(float *c, size_t ld_c, const float *a, size_t a_row, size_t a_col, const float *b,
+                         size_t ld_b, size_t rows, size_t cols, size_t depth, bool add)
+{
+    size_t j = 0;
+    for (; j + BLOCK_VECTORS * VLEN <= cols; j += BLOCK_VECTORS * VLEN)
+        product_columns(BLOCK_VECTORS, VLEN, c + j, ld_c, a, a_row, a_col, b + j, ld_b, rows, depth, add);
+    if (BLOCK_VECTORS > 2 && j + 2 * VLEN <= cols) {
+        product_columns(2, VLEN, c + j, ld_c, a, a_row, a_col, b + j, ld_b, rows, depth, add);
+        j += 2 * VLEN;
+    }
+    if (j + VLEN <= cols) {
+        product_columns(1, VLEN, c + j, ld_c, a, a_row, a_col, b + j, ld_b, rows, depth, add);
+        j += VLEN;
+    }
+    if (j < cols)
+        product_columns(1, cols - j, c + j, ld_c, a, a_row, a_col, b + j, ld_b, rows, depth, add);
+}
+
+static void tile_transpose(float *out, size_t ld_out, const float *in, size_t ld_in, size_t rows, size_t cols)
+{
+    vf block[VLEN];
+    for (size_t i = 0; i < rows; i += VLEN)
+        for (size_t j = 0; j < cols; j += VLEN) {
+            size_t high = rows - i < VLEN ? rows - i : VLEN, wide = cols - j < VLEN ? cols - j : VLEN;
+            if (high == VLEN && wide == VLEN) {
+#pragma GCC unroll 16
+                for (size_t r = 0; r < VLEN; r++)
+                    block[r] = v_load(in + (i + r) * ld_in + j);
+                v_transpose(block);
+#pragma GCC unroll 16
+                for (size_t r = 0; r < VLEN; r++)
+                    v_store(out + (j + r) * ld_out + i, block[r]);
+                continue;
+            }
+            for (size_t r = 0; r < high; r++)
+                for (size_t s = 0; s < wide; s++)
+                    out[(j + s) * ld_out + i + r] = in[(i + r) * ld_in + j + s];
+        }
+}
+
+static void scale_rows(float *x, size_t ld_x, const float *factor, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = x + i * ld_x;
+        vf each = v_set(factor[i]);
+        for (size_t c = 0; c < cols; c += VLEN)
+            v_put(row + c, v_mul(v_get(row + c, cols - c), each), cols - c);
+    }
+}
+
+static void row_dots(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
+                     size_t cols)
+{
+    for (size_t i = 0; i < rows; i += 4) {
+        size_t last = rows - 1, row[4] = {i, i + 1, i + 2, i + 3};
+        vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+        float sums[4];
+        /* Rows beyond the last are the last again, and are not written. */
+        for (size_t r = 0; r < 4; r++)
+            row[r] = row[r] < last ? row[r] : last;
+        for (size_t c = 0; c < cols; c += VLEN)
+#pragma GCC unroll 4
+            for (size_t r = 0; r < 4; r++)
+                sum[r] = v_fma(v_get(a + row[r] * ld_a + c, cols - c), v_get(b + row[r] * ld_b + c, cols - c),
+                               sum[r]);
+        v_sum4(sums, sum[0], sum[1], sum[2], sum[3]);
+        for (size_t r = 0; r < 4 && i + r < rows; r++)
+            out[i + r] = sums[r];
+    }
+}
+
+#endif

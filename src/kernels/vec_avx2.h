@@ -1,0 +1,222 @@
+/* The vector words for AVX2 with fused multiply-add: eight floats. vec_avx512.h has the same words; what a
+   word means is said there. SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_VEC_AVX2_H
+#define KERNELS_VEC_AVX2_H
+
+#if !defined(__AVX2__) || !defined(__FMA__)
+#error "vec_avx2.h needs -mavx2 -mfma"
+#endif
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <immintrin.h>
+
+enum {
+    VLEN = 8,
+    BLOCK_ROWS = 6, /* 12 sums, 2 loads and a broadcast: 15 of the 16 registers */
+    BLOCK_VECTORS = 2
+};
+
+typedef __m256 vf;
+typedef __m256 vm;
+
+/* All ones in the first n lanes. */
+static inline __m256i v_first(size_t n)
+{
+    static const int32_t ones_then_zeros[2 * VLEN] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(const void *)(ones_then_zeros + VLEN - n));
+}
+
+static inline vf v_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+static inline void v_store(float *p, vf a)
+{
+    _mm256_storeu_ps(p, a);
+}
+
+static inline vf v_load_part(const float *p, size_t n, vf rest)
+{
+    __m256i first = v_first(n);
+    return _mm256_blendv_ps(rest, _mm256_maskload_ps(p, first), _mm256_castsi256_ps(first));
+}
+
+static inline void v_store_part(float *p, vf a, size_t n)
+{
+    _mm256_maskstore_ps(p, v_first(n), a);
+}
+
+static inline vf v_keep(vf a, size_t n)
+{
+    return _mm256_and_ps(_mm256_castsi256_ps(v_first(n)), a);
+}
+
+static inline vf v_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+
+static inline vf v_set(float a)
+{
+    return _mm256_set1_ps(a);
+}
+
+static inline vf v_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+static inline vf v_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+static inline vf v_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+static inline vf v_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+static inline vf v_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+static inline vf v_fnma(vf a, vf b, vf c)
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+
+static inline vf v_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+static inline vf v_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
+
+static inline vf v_sqrt(vf a)
+{
+    return _mm256_sqrt_ps(a);
+}
+
+static inline vf v_abs(vf a)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+
+static inline vf v_round(vf a)
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* The factor 2^n is made from its exponent; a negative one is taken for 0, which gives the factor 0. */
+static inline vf v_scale(vf a, vf n)
+{
+    __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    exponent = _mm256_max_epi32(exponent, _mm256_setzero_si256());
+    return _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
+}
+
+static inline vm v_less(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+
+static inline vf v_select(vm condition, vf yes, vf no)
+{
+    return _mm256_blendv_ps(no, yes, condition);
+}
+
+static inline vm v_either(vm a, vm b)
+{
+    return _mm256_or_ps(a, b);
+}
+
+static inline size_t v_count(vm a, size_t n)
+{
+    return (size_t)__builtin_popcount((unsigned)_mm256_movemask_ps(a) & ((1u << n) - 1));
+}
+
+static inline float v_sum(vf a)
+{
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+
+static inline float v_largest(vf a)
+{
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+}
+
+static inline void v_sum4(float *out, vf a, vf b, vf c, vf d)
+{
+    vf ab = v_add(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    vf cd = v_add(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    vf all = v_add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
+}
+
+static inline vf v_gather(const float *p, const uint32_t *index)
+{
+    return _mm256_i32gather_ps(p, _mm256_loadu_si256((const __m256i *)(const void *)index), 4);
+}
+
+static inline void v_code_bit(uint32_t *codes, vf a, uint32_t bit)
+{
+    __m256i *place = (__m256i *)(void *)codes;
+    __m256i positive = _mm256_castps_si256(_mm256_cmp_ps(a, v_zero(), _CMP_GT_OQ));
+    __m256i added = _mm256_and_si256(positive, _mm256_set1_epi32((int)bit));
+    _mm256_storeu_si256(place, _mm256_or_si256(_mm256_loadu_si256(place), added));
+}
+
+typedef __m256d vd;
+
+static inline vd d_zero(void)
+{
+    return _mm256_setzero_pd();
+}
+
+static inline vd d_add_squares(vd sum, vf a)
+{
+    __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+    __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    return _mm256_fmadd_pd(high, high, _mm256_fmadd_pd(low, low, sum));
+}
+
+static inline double d_sum(vd a)
+{
+    __m128d half = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
+}
+
+static inline void v_transpose(vf r[VLEN])
+{
+    vf t[VLEN];
+    for (int i = 0; i < VLEN; i += 4) {
+        vf a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
+        vf c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i] = _mm256_shuffle_ps(a, c, 0x44);
+        t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+        t[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+        t[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
+    }
+}
+
+#endif

@@ -1,0 +1,229 @@
+/* The vector words for AVX-512 (F, BW, DQ, VL): sixteen floats. The bodies simd_*.h are written in these
+   words and know nothing else; vec_avx2.h has the same words. SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_VEC_AVX512_H
+#define KERNELS_VEC_AVX512_H
+
+#if !defined(__AVX512F__) || !defined(__AVX512BW__) || !defined(__AVX512DQ__) || !defined(__AVX512VL__)
+#error "vec_avx512.h needs -mavx512f -mavx512bw -mavx512dq -mavx512vl"
+#endif
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <immintrin.h>
+
+enum {
+    VLEN = 16,        /* floats in a vector */
+    BLOCK_ROWS = 6,   /* of a register-blocked product: ROWS * VECTORS sums, VECTORS loads and a broadcast */
+    BLOCK_VECTORS = 4 /* fill 29 of the 32 registers, and 24 sums hide the latency of 4 twice over */
+};
+
+typedef __m512 vf;
+typedef __mmask16 vm;
+
+static inline __mmask16 v_first(size_t n)
+{
+    return (__mmask16)((1u << n) - 1);
+}
+
+static inline vf v_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+static inline void v_store(float *p, vf a)
+{
+    _mm512_storeu_ps(p, a);
+}
+
+/* The first n <= VLEN lanes from memory and the others from `rest`; nothing beyond n is touched. */
+static inline vf v_load_part(const float *p, size_t n, vf rest)
+{
+    return _mm512_mask_loadu_ps(rest, v_first(n), p);
+}
+
+static inline void v_store_part(float *p, vf a, size_t n)
+{
+    _mm512_mask_storeu_ps(p, v_first(n), a);
+}
+
+/* The lanes from n <= VLEN on set to 0. */
+static inline vf v_keep(vf a, size_t n)
+{
+    return _mm512_maskz_mov_ps(v_first(n), a);
+}
+
+static inline vf v_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+
+static inline vf v_set(float a)
+{
+    return _mm512_set1_ps(a);
+}
+
+static inline vf v_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+static inline vf v_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+static inline vf v_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+static inline vf v_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+/* a b + c and c - a b, rounded once. */
+static inline vf v_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+static inline vf v_fnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+/* Of a NaN and a number both give b. */
+static inline vf v_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+static inline vf v_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+static inline vf v_sqrt(vf a)
+{
+    return _mm512_sqrt_ps(a);
+}
+
+static inline vf v_abs(vf a)
+{
+    return _mm512_abs_ps(a);
+}
+
+/* To the nearest whole number, ties to even. */
+static inline vf v_round(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* a 2^n for whole n <= 127; 0 where that is too small. */
+static inline vf v_scale(vf a, vf n)
+{
+    return _mm512_scalef_ps(a, n);
+}
+
+static inline vm v_less(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+
+static inline vf v_select(vm condition, vf yes, vf no)
+{
+    return _mm512_mask_blend_ps(condition, no, yes);
+}
+
+static inline vm v_either(vm a, vm b)
+{
+    return _kor_mask16(a, b);
+}
+
+/* How many of the first n lanes are set. */
+static inline size_t v_count(vm a, size_t n)
+{
+    return (size_t)__builtin_popcount((unsigned)a & ((1u << n) - 1));
+}
+
+static inline float v_sum(vf a)
+{
+    return _mm512_reduce_add_ps(a);
+}
+
+static inline float v_largest(vf a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+
+/* out[0..4) = the sums of the lanes of a, b, c, d: a third of the shuffles that four v_sum need. */
+static inline void v_sum4(float *out, vf a, vf b, vf c, vf d)
+{
+    vf ab = v_add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    vf cd = v_add(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    vf all = v_add(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+}
+
+/* lanes p[index[0]], p[index[1]], ... */
+static inline vf v_gather(const float *p, const uint32_t *index)
+{
+    return _mm512_i32gather_ps(_mm512_loadu_si512(index), p, 4);
+}
+
+/* codes[lane] |= bit where a > 0 */
+static inline void v_code_bit(uint32_t *codes, vf a, uint32_t bit)
+{
+    __m512i old = _mm512_loadu_si512(codes);
+    __mmask16 positive = _mm512_cmp_ps_mask(a, v_zero(), _CMP_GT_OQ);
+    _mm512_storeu_si512(codes, _mm512_mask_or_epi32(old, positive, old, _mm512_set1_epi32((int)bit)));
+}
+
+/* Sums of squares in double. */
+typedef __m512d vd;
+
+static inline vd d_zero(void)
+{
+    return _mm512_setzero_pd();
+}
+
+static inline vd d_add_squares(vd sum, vf a)
+{
+    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+    __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    return _mm512_fmadd_pd(high, high, _mm512_fmadd_pd(low, low, sum));
+}
+
+static inline double d_sum(vd a)
+{
+    return _mm512_reduce_add_pd(a);
+}
+
+/* Turns a block of VLEN x VLEN: four rounds of exchanges, pairs of rows 1, 2, 4 and 8 apart. */
+static inline void v_transpose(vf r[VLEN])
+{
+    vf t[VLEN];
+    for (int i = 0; i < VLEN; i += 4) {
+        vf a = _mm512_unpacklo_ps(r[i], r[i + 1]), b = _mm512_unpackhi_ps(r[i], r[i + 1]);
+        vf c = _mm512_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i] = _mm512_shuffle_ps(a, c, 0x44);
+        t[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+        t[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
+        t[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        vf a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88),
+           b = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88);
+        vf c = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd),
+           d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+        r[i] = _mm512_shuffle_f32x4(a, b, 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(a, b, 0xdd);
+        r[i + 4] = _mm512_shuffle_f32x4(c, d, 0x88);
+        r[i + 12] = _mm512_shuffle_f32x4(c, d, 0xdd);
+    }
+}
+
+#endif

@@ -1,0 +1,211 @@
+/* bucket_pairs on every table, both forms, against double precision.
+   Bugs planted and caught: the last key of four repeated into dquery; a block of queries beginning at the
+   first again; bias forgotten; bias taken by position in the bucket; scale squared; sigma of the wrong pair
+   (steps exchanged); u and v exchanged; the factor 2 of the sine; p taken where pi p is wanted; weight of a
+   coinciding pair not 0. SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/slots.h"
+
+#define PI 3.14159265358979323846
+
+enum { ROWS = 80, LONGEST = WIDEST + 3 };
+
+struct fixture {
+    float *query, *key, *value, *dout, *bias, *dquery, *dkey;
+    uint32_t queries[ROWS], keys[ROWS];
+    struct bucket_pairs bucket;
+};
+
+static void unit(float *row, size_t dim)
+{
+    double sum = 0;
+    for (size_t c = 0; c < dim; c++)
+        sum += (double)row[c] * (double)row[c];
+    for (size_t c = 0; c < dim; c++)
+        row[c] = (float)((double)row[c] / sqrt(sum));
+}
+
+static void set_up(struct fixture *f, size_t a, size_t b, size_t dim, size_t value_dim, bool tangent)
+{
+    size_t ld = dim + 1, ld_value = value_dim + 2, ld_dout = value_dim + 3;
+    f->query = normals(1, ROWS * ld);
+    f->key = normals(2, ROWS * ld);
+    f->value = normals(3, ROWS * ld_value);
+    f->dout = normals(4, ROWS * ld_dout);
+    f->bias = normals(5, ROWS);
+    f->dquery = normals(6, ROWS * ld);
+    f->dkey = normals(7, ROWS * ld);
+    random_permutation(8, f->queries, ROWS);
+    random_permutation(9, f->keys, ROWS);
+    for (size_t i = 0; i < ROWS; i++) {
+        /* Every fourth key is close to a query or to its opposite, at distances from 2 to 1e-6. */
+        float *q = f->query + i * ld, *k = f->key + i * ld;
+        unit(q, dim);
+        float near = i % 4 == 0 ? powf(10, -(float)(i % 7)) : 1.0f;
+        for (size_t c = 0; c < dim; c++)
+            k[c] =
+                near * k[c] + (near < 1 ? (i % 8 == 0 ? 1.0f : -1.0f) * f->query[f->queries[0] * ld + c] : 0);
+        unit(k, dim);
+    }
+    f->bucket = (struct bucket_pairs){.queries = f->queries,
+                                      .keys = f->keys,
+                                      .num_queries = a,
+                                      .num_keys = b,
+                                      .query = f->query,
+                                      .key = f->key,
+                                      .value = f->value,
+                                      .dout = f->dout,
+                                      .ld_query = ld,
+                                      .ld_key = ld,
+                                      .ld_value = ld_value,
+                                      .ld_dout = ld_dout,
+                                      .dim = dim,
+                                      .value_dim = value_dim,
+                                      .bias = f->bias,
+                                      .dquery = f->dquery,
+                                      .dkey = f->dkey,
+                                      .scale = 0.37f,
+                                      .tangent = tangent,
+                                      .hash_bits = 9};
+}
+
+static void tear_down(struct fixture *f)
+{
+    const struct bucket_pairs *b = &f->bucket;
+    guard_free(f->query, ROWS * b->ld_query);
+    guard_free(f->key, ROWS * b->ld_key);
+    guard_free(f->value, ROWS * b->ld_value);
+    guard_free(f->dout, ROWS * b->ld_dout);
+    guard_free(f->bias, ROWS);
+    guard_free(f->dquery, ROWS * b->ld_query);
+    guard_free(f->dkey, ROWS * b->ld_key);
+}
+
+/* The weight of one pair, and an upper bound of the rounding in it. */
+static double weight_of(const struct fixture *f, size_t q, size_t k, double *sigma, double *error)
+{
+    const struct bucket_pairs *b = &f->bucket;
+    double score = b->bias == NULL ? 0 : (double)b->bias[q], size = fabs(score), u2 = 0, v2 = 0;
+    for (size_t c = 0; c < b->value_dim; c++) {
+        double term = (double)b->dout[q * b->ld_dout + c] * (double)b->value[k * b->ld_value + c];
+        score += term;
+        size += fabs(term);
+    }
+    *sigma = 0;
+    *error = ((double)b->value_dim + 3) * ROUNDING * size * (double)b->scale;
+    if (!b->tangent)
+        return score * (double)b->scale;
+    for (size_t c = 0; c < b->dim; c++) {
+        double x = (double)b->query[q * b->ld_query + c], y = (double)b->key[k * b->ld_key + c];
+        u2 += (x - y) * (x - y);
+        v2 += (x + y) * (x + y);
+    }
+    double p = 1 - 2 * atan2(sqrt(u2), sqrt(v2)) / PI, s = sqrt(u2 * v2) / 2;
+    double steep = s > 0 && p > 0 ? (double)b->hash_bits / (p * PI * s) : 0;
+    *sigma = v2 >= u2 ? 1 : -1;
+    /* The squares of the differences, their sums, and about ten operations of the angle and its weight. */
+    *error = *error * steep +
+             ((double)b->value_dim + (double)b->dim + 20) * ROUNDING * size * steep * (double)b->scale;
+    return score * (double)b->scale * steep;
+}
+
+static void check_pairs(const struct kernels *kernels, size_t a, size_t b, size_t dim, size_t value_dim,
+                        bool tangent, bool bias)
+{
+    static double want_q[ROWS * LONGEST], want_k[ROWS * LONGEST], room_q[ROWS * LONGEST],
+        room_k[ROWS * LONGEST];
+    struct fixture f;
+    set_up(&f, a, b, dim, value_dim, tangent);
+    size_t ld = f.bucket.ld_query;
+    if (!bias)
+        f.bucket.bias = NULL;
+    for (size_t i = 0; i < ROWS * ld; i++) {
+        want_q[i] = (double)f.dquery[i];
+        want_k[i] = (double)f.dkey[i];
+        room_q[i] = room_k[i] = 0;
+    }
+    for (size_t i = 0; i < a; i++)
+        for (size_t j = 0; j < b; j++) {
+            size_t q = f.queries[i] * ld, k = f.keys[j] * ld;
+            double sigma, error, w = weight_of(&f, f.queries[i], f.keys[j], &sigma, &error);
+            for (size_t c = 0; c < dim; c++) {
+                double x = (double)f.query[q + c], y = (double)f.key[k + c];
+                want_q[q + c] += w * (y - sigma * x);
+                want_k[k + c] += w * (x - sigma * y);
+                /* The weight's own error, and one rounding of each running sum and difference. */
+                room_q[q + c] += (error + 3 * ROUNDING * fabs(w)) * fabs(y - sigma * x) + ROUNDING * 8;
+                room_k[k + c] += (error + 3 * ROUNDING * fabs(w)) * fabs(x - sigma * y) + ROUNDING * 8;
+            }
+        }
+    float *dquery = copy_of(f.dquery, ROWS * ld), *dkey = copy_of(f.dkey, ROWS * ld);
+    kernels->bucket_pairs(&f.bucket);
+    char text[128];
+    of(text, tangent ? "tangent bucket_pairs" : "bucket_pairs", kernels, a * 1000 + b, dim);
+    for (size_t i = 0; i < ROWS * ld; i++) {
+        check_near((double)f.dquery[i], want_q[i], room_q[i] * (1 + fabs(want_q[i])), text);
+        check_near((double)f.dkey[i], want_k[i], room_k[i] * (1 + fabs(want_k[i])), text);
+    }
+    /* Each query alone gets the same bits, and so does each key. */
+    float *whole_q = copy_of(f.dquery, ROWS * ld), *whole_k = copy_of(f.dkey, ROWS * ld);
+    memcpy(f.dquery, dquery, ROWS * ld * sizeof(float));
+    struct bucket_pairs all = f.bucket;
+    f.bucket.num_queries = 1;
+    for (size_t i = 0; i < a; i++, f.bucket.queries++)
+        kernels->bucket_pairs(&f.bucket);
+    check_same_bits(f.dquery, whole_q, ROWS * ld * sizeof(float), text);
+    memcpy(f.dkey, dkey, ROWS * ld * sizeof(float));
+    f.bucket = all;
+    f.bucket.num_keys = 1;
+    for (size_t j = 0; j < b; j++, f.bucket.keys++)
+        kernels->bucket_pairs(&f.bucket);
+    check_same_bits(f.dkey, whole_k, ROWS * ld * sizeof(float), text);
+    guard_free(dquery, ROWS * ld);
+    guard_free(dkey, ROWS * ld);
+    guard_free(whole_q, ROWS * ld);
+    guard_free(whole_k, ROWS * ld);
+    tear_down(&f);
+}
+
+static void pairs_add_up(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 2, 3, 4, 5, 8, 17, 35, 70};
+    FOR_EACH_TABLE(kernels)
+    for (int tangent = 0; tangent < 2; tangent++) {
+        for (size_t a = 0; a < 10; a++)
+            for (size_t b = 0; b < 10; b++)
+                check_pairs(kernels, sizes[a], sizes[b], 9, 5, tangent, (a + b) % 2 == 0);
+        for (size_t w = 1; w < NUM_WIDTHS; w++)
+            check_pairs(kernels, 7, 6, widths[w], widths[NUM_WIDTHS - 1 - w], tangent, true);
+    }
+}
+
+static void coinciding_and_opposite_pairs_weigh_nothing(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(kernels)
+    {
+        struct fixture f;
+        set_up(&f, 1, 2, 20, 7, true);
+        const size_t ld = f.bucket.ld_query;
+        for (size_t c = 0; c < 20; c++) {
+            f.key[f.keys[0] * ld + c] = f.query[f.queries[0] * ld + c];
+            f.key[f.keys[1] * ld + c] = -f.query[f.queries[0] * ld + c];
+        }
+        float *dquery = copy_of(f.dquery, ROWS * ld), *dkey = copy_of(f.dkey, ROWS * ld);
+        kernels->bucket_pairs(&f.bucket);
+        check_same_bits(f.dquery, dquery, ROWS * ld * sizeof(float), "dquery");
+        check_same_bits(f.dkey, dkey, ROWS * ld * sizeof(float), "dkey");
+        guard_free(dquery, ROWS * ld);
+        guard_free(dkey, ROWS * ld);
+        tear_down(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_add_up),
+        cmocka_unit_test(coinciding_and_opposite_pairs_weigh_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

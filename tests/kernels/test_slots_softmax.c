@@ -1,0 +1,162 @@
+/* The running softmax on every table: tile after tile against a softmax in double over the whole row, exp
+   over its whole range, and the backward pieces. Bugs planted and caught: the missing lanes of a tail counted
+   in the sum; zeros of a tail taken for scores in the maximum; the factor forgotten on row_sum; row_max of
+   the row beside; n ln 2 in one piece (large scores); scale forgotten in softmax_gradient; exp not 0 for
+   row_max -inf. SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/slots.h"
+
+/* exp(scale s - shift) in float32: the exponent is rounded once (and once more in its pieces), which exp
+   turns into a relative error of its own size; 2 roundings of the polynomial and 2 at the end. Below the
+   smallest normal number anything is allowed. */
+static double exp_error(double exponent, double largest)
+{
+    if (exponent == -INFINITY)
+        return 0;
+    return (2 * fabs(exponent) + fabs(largest) + 4) * ROUNDING * exp(exponent) + (double)FLT_MIN;
+}
+
+static void check_steps(const struct kernels *kernels, size_t rows, size_t cols, float scale, float offset)
+{
+    enum { TILES = 3 };
+    char text[128];
+    size_t ld = cols + 1, size = rows * ld - 1;
+    float *raw[TILES], *max = guard_floats(rows), *sum = guard_floats(rows), *factor = guard_floats(rows);
+    for (size_t i = 0; i < rows; i++) {
+        max[i] = -INFINITY;
+        sum[i] = 0;
+    }
+    of(text, "softmax_step", kernels, rows, cols);
+    double want_max[64], want_sum[64], room[64];
+    for (size_t i = 0; i < rows; i++) {
+        want_max[i] = -INFINITY;
+        want_sum[i] = room[i] = 0;
+    }
+    for (int t = 0; t < TILES; t++) {
+        raw[t] = normals((uint64_t)t + cols, size);
+        for (size_t i = 0; i < size; i++)
+            raw[t][i] = raw[t][i] * 5 + offset; /* all far below 0: a zero would be the maximum */
+        float *s = copy_of(raw[t], size), *alone = copy_of(raw[t], size);
+        float *max_alone = copy_of(max, rows), *sum_alone = copy_of(sum, rows),
+              *factor_alone = guard_floats(rows);
+        kernels->softmax_step(s, ld, rows, cols, scale, max, sum, factor);
+        for (size_t i = 0; i < rows; i++) {
+            double before = want_max[i], total = 0, error = 0;
+            for (size_t j = 0; j < cols; j++)
+                want_max[i] = fmax(want_max[i], (double)(scale * raw[t][i * ld + j]));
+            check_near((double)max[i], want_max[i], 0, text);
+            check_near((double)factor[i], exp(before - want_max[i]),
+                       exp_error(before - want_max[i], want_max[i]), text);
+            for (size_t j = 0; j < cols; j++) {
+                double exponent = (double)scale * (double)raw[t][i * ld + j] - want_max[i];
+                check_near((double)s[i * ld + j], exp(exponent), exp_error(exponent, 0), text);
+                total += exp(exponent);
+                error += exp_error(exponent, 0);
+            }
+            double change = exp(before - want_max[i]);
+            room[i] = room[i] * change + error + exp_error(before - want_max[i], 0) * want_sum[i];
+            want_sum[i] = want_sum[i] * change + total;
+            room[i] += ((double)cols + 2) * ROUNDING * want_sum[i];
+            check_near((double)sum[i], want_sum[i], room[i], text);
+            kernels->softmax_step(alone + i * ld, ld, 1, cols, scale, max_alone + i, sum_alone + i,
+                                  factor_alone + i);
+        }
+        check_same_bits(alone, s, size * sizeof *s, "the rows one by one");
+        check_same_bits(sum_alone, sum, rows * sizeof *sum, "their sums");
+        check_same_bits(factor_alone, factor, rows * sizeof *sum, "their factors");
+        guard_free(s, size);
+        guard_free(alone, size);
+        guard_free(max_alone, rows);
+        guard_free(sum_alone, rows);
+        guard_free(factor_alone, rows);
+    }
+    for (int t = 0; t < TILES; t++)
+        guard_free(raw[t], size);
+    guard_free(max, rows);
+    guard_free(sum, rows);
+    guard_free(factor, rows);
+}
+
+static void steps_make_a_softmax(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++) {
+        check_steps(kernels, 1 + w % 5, widths[w], 0.125f, -300.0f);
+        check_steps(kernels, 1 + 3 * w, widths[w], 1.0f, 40.0f);
+    }
+}
+
+static void check_again(const struct kernels *kernels, size_t rows, size_t cols)
+{
+    char text[128];
+    size_t ld = cols + 1, size = rows * ld - 1;
+    float *s = normals(1, size), *p = normals(2, size), *lse = normals(3, rows);
+    for (size_t i = 0; i < size; i++)
+        s[i] *= 10;
+    for (size_t i = 0; i < rows; i++)
+        lse[i] += 5;
+    float *raw = copy_of(s, size), *dp = copy_of(p, size);
+    kernels->softmax_again(s, ld, rows, cols, 0.7f, lse);
+    kernels->softmax_gradient(dp, ld, s, ld, rows, cols, 0.7f, lse);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++) {
+            size_t at = i * ld + j;
+            double exponent = (double)0.7f * (double)raw[at] - (double)lse[i];
+            check_near((double)s[at], exp(exponent), exp_error(exponent, 0),
+                       of(text, "softmax_again", kernels, rows, cols));
+            double want = (double)0.7f * (double)s[at] * ((double)p[at] - (double)lse[i]);
+            check_near((double)dp[at], want, 4 * ROUNDING * fabs(want) + 1e-44,
+                       of(text, "softmax_gradient", kernels, rows, cols));
+        }
+    guard_free(s, size);
+    guard_free(p, size);
+    guard_free(raw, size);
+    guard_free(dp, size);
+    guard_free(lse, rows);
+}
+
+static void backward_pieces_agree(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++)
+        check_again(kernels, 1 + w % 4, widths[w]);
+}
+
+/* exp itself, through softmax_again with scale 1 and shift 0: within 2 ulp over its whole range. */
+static void exp_is_within_two_ulp(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    static float x[N], y[N];
+    for (int i = 0; i < N; i++)
+        x[i] = y[i] = -87.0f + 175.0f * (float)i / N;
+    const float zero = 0;
+    FOR_EACH_TABLE(kernels)
+    {
+        memcpy(y, x, sizeof y);
+        kernels->softmax_again(y, N, 1, N, 1.0f, &zero);
+        for (int i = 0; i < N; i++) {
+            double want = exp((double)x[i]);
+            double ulp = (double)(nextafterf((float)want, INFINITY) - (float)want);
+            check_near((double)y[i], want, 2 * ulp, kernels->name);
+        }
+        float far[3] = {-200.0f, -1e30f, -110.0f};
+        kernels->softmax_again(far, 3, 1, 3, 1.0f, &zero);
+        for (int i = 0; i < 3; i++)
+            check_near((double)far[i], 0, 0, kernels->name);
+        float nan[1] = {NAN};
+        kernels->softmax_again(nan, 1, 1, 1, 1.0f, &zero);
+        assert_true(isnan(nan[0]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_make_a_softmax),
+        cmocka_unit_test(backward_pieces_agree),
+        cmocka_unit_test(exp_is_within_two_ulp),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
