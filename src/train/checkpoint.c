@@ -3,13 +3,14 @@
 #include "train/checkpoint.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "io/json.h"
-#include "train/weights.h"
+#include "models/model_io.h"
 
 #define STATE_FORMAT  "hashattn trainer"
 #define STATE_VERSION 1
@@ -152,6 +153,16 @@ static hashattn_status get_state(struct host *host, const struct json *root, str
     return get_word(host, root, "product", state->product);
 }
 
+hashattn_status train_state_parse(struct host *host, const char *text, size_t size, struct train_state *state)
+{
+    struct json *root;
+    memset(state, 0, sizeof *state);
+    TRY(json_parse(host, text, size, &root));
+    hashattn_status status = get_state(host, root, state);
+    json_free(root);
+    return status;
+}
+
 static hashattn_status load_json(struct host *host, const char *run, struct train_state *state)
 {
     char path[PATH_SIZE];
@@ -168,6 +179,24 @@ static hashattn_status load_json(struct host *host, const char *run, struct trai
 
 /* ---- the three together ---------------------------------------------------------------------------------
  */
+
+/* The word "step" of a file. */
+static hashattn_status step_of(struct host *host, const char *path, int64_t *step)
+{
+    struct safetensors file;
+    TRY(safetensors_read(host, path, SIZE_MAX, &file));
+    const char *text = safetensors_word(&file, "step");
+    char *end = NULL;
+    errno = 0;
+    *step = text != NULL ? strtoll(text, &end, 10) : -1;
+    bool good = text != NULL && end != text && *end == '\0' && errno == 0 && *step >= 0;
+    if (!good)
+        host_fail(host, HASHATTN_BAD_FILE,
+                  "%.300s: the word 'step' of its metadata is %s%.40s, a number is needed", path,
+                  text == NULL ? "missing" : "", text == NULL ? "" : text);
+    safetensors_free(host, &file);
+    return good ? HASHATTN_OK : HASHATTN_BAD_FILE;
+}
 
 /* Gives file number i, written as .next, its place. No flush is needed: a name that a power cut takes back is
    found again as .next. */
@@ -193,25 +222,37 @@ static hashattn_status settle(struct host *host, const char *run)
         if (!file_exists(path))
             continue;
         TRY(load_json(host, run, &state));
-        if (weights_step(host, path, &step) == HASHATTN_OK && step == state.step)
+        if (step_of(host, path, &step) == HASHATTN_OK && step == state.step)
             TRY(take_place(host, run, i));
     }
     return HASHATTN_OK;
 }
 
+/* File number i holds one block, or both moments. */
+enum { MOST_BLOCKS = 2 };
+static size_t blocks_of(int i, const struct train_blocks *blocks, struct model_block file_blocks[MOST_BLOCKS])
+{
+    file_blocks[0] =
+        i == 0 ? (struct model_block){"", blocks->values} : (struct model_block){"m.", blocks->m};
+    file_blocks[1] = (struct model_block){"v.", blocks->v};
+    return i == 0 ? 1 : 2;
+}
+
 hashattn_status checkpoint_save(struct host *host, const char *run, const struct params *params,
                                 const struct train_blocks *blocks, const struct train_state *state)
 {
-    char path[PATH_SIZE];
-    const struct weight_block values = {"", blocks->values},
-                              moments[] = {{"m.", blocks->m}, {"v.", blocks->v}};
+    char path[PATH_SIZE], text[32];
     TRY(file_join(host, run, state_name, path, sizeof path));
     if (file_exists(path))
         TRY(settle(host, run));
-    TRY(file_join(host, run, next_names[0], path, sizeof path));
-    TRY(weights_save(host, path, params, &values, 1, state->step));
-    TRY(file_join(host, run, next_names[1], path, sizeof path));
-    TRY(weights_save(host, path, params, moments, 2, state->step));
+    snprintf(text, sizeof text, "%lld", (long long)state->step);
+    const struct tensor_word words[] = {{"format", "pt"}, {"step", text}};
+    for (int i = 0; i < NUM_FILES; i++) {
+        struct model_block file_blocks[MOST_BLOCKS];
+        size_t count = blocks_of(i, blocks, file_blocks);
+        TRY(file_join(host, run, next_names[i], path, sizeof path));
+        TRY(model_save(host, path, params, file_blocks, count, words, 2));
+    }
     TRY(save_json(host, run, state));
     for (int i = 0; i < NUM_FILES; i++)
         TRY(take_place(host, run, i));
@@ -221,17 +262,18 @@ hashattn_status checkpoint_save(struct host *host, const char *run, const struct
 hashattn_status checkpoint_load(struct host *host, const char *run, const struct params *params,
                                 const struct train_blocks *blocks, struct train_state *state)
 {
-    const struct weight_block values = {"", blocks->values},
-                              moments[] = {{"m.", blocks->m}, {"v.", blocks->v}};
     TRY(load_json(host, run, state));
     TRY(settle(host, run));
     for (int i = 0; i < NUM_FILES; i++) {
+        struct model_block file_blocks[MOST_BLOCKS];
+        size_t count = blocks_of(i, blocks, file_blocks);
         char path[PATH_SIZE];
         int64_t step;
         TRY(file_join(host, run, file_names[i], path, sizeof path));
-        TRY(weights_load(host, path, params, i == 0 ? &values : moments, i == 0 ? 1 : 2, &step));
+        TRY(step_of(host, path, &step));
         FAIL_IF(step != state->step, host, HASHATTN_BAD_FILE, "%.300s is of step %lld, %s of step %lld", path,
                 (long long)step, state_name, (long long)state->step);
+        TRY(model_load(host, path, params, file_blocks, count));
     }
     return HASHATTN_OK;
 }

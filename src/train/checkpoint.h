@@ -39,6 +39,10 @@ struct train_blocks {
     float *values, *m, *v;
 };
 
+/* The text of a trainer.json. */
+hashattn_status train_state_parse(struct host *host, const char *text, size_t size,
+                                  struct train_state *state);
+
 hashattn_status checkpoint_save(struct host *host, const char *run, const struct params *params,
                                 const struct train_blocks *blocks, const struct train_state *state);
 /* BAD_FILE with the names and steps where there is no whole state. */
