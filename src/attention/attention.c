@@ -1,0 +1,468 @@
+/* The driver of all mechanisms: checks a call, lays out its two blocks, cuts it into units of work
+   (sequence, head), and runs them dearest first on the pool, so that the last unit to end is a small one.
+   Each unit computes what it would compute alone: its saved memory lies at a place of its own, its chance has
+   a key of its own, its gradient of learned parameters goes to a slice of its own, and slices are added in
+   the order of the sequences. So bits depend neither on threads nor on the batch. Cost beyond the mechanism:
+   a pass over the mask, a sort of the sequences. SPDX-License-Identifier: Apache-2.0 */
+#include "attention/attention.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "attention/kept.h"
+#include "base/memory.h"
+#include "base/random.h"
+
+/* ---- shapes -------------------------------------------------------------------------------------------- */
+
+static const uint8_t *mask_of(const struct attention_call *call, size_t sequence)
+{
+    return call->key_mask == NULL ? NULL : call->key_mask + call->key_offsets[sequence];
+}
+
+/* Of one sequence with all its keys: what its memory is laid out for. */
+static struct problem_shape shape_of(const struct attention_call *call, size_t sequence)
+{
+    const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
+    return (struct problem_shape){
+        .num_queries = query[1] - query[0],
+        .num_keys = key[1] - key[0],
+        .head_dim = call->head_dim,
+        .value_dim = call->value_dim,
+        .causal = call->causal,
+        .masked = call->mechanism->sees_mask && call->key_mask != NULL,
+        .dtype = DTYPE_FLOAT32,
+    };
+}
+
+static size_t param_count(const struct attention_call *call)
+{
+    return attention_param_count(call->mechanism, call->options, call->head_dim, call->value_dim);
+}
+
+/* ---- the plan ------------------------------------------------------------------------------------------ */
+
+/* Where everything lies in the caller's two blocks. Made by one function, which with NULL for both blocks
+ * only measures them. */
+struct plan {
+    /* saved */
+    void *shared;         /* what `prepare` made */
+    unsigned char *saved; /* the whole block, for start[] */
+    /* scratch */
+    size_t *order;          /* (sequences) dearest first */
+    size_t *start;          /* (sequences + 1) where the saved memory of a sequence's heads begins */
+    double *losses;         /* (sequences, heads) */
+    float *slices;          /* (sequences, heads, parameters) */
+    unsigned char *workers; /* (threads, worker_bytes) */
+    size_t worker_bytes;
+    size_t saved_bytes, scratch_bytes;
+};
+
+static size_t padded(size_t bytes)
+{
+    struct arena arena = arena_on(NULL);
+    arena_take(&arena, bytes, 1);
+    return arena.used;
+}
+
+/* One worker's scratch for one unit: the kept rows where there is a mask that the mechanism does not see,
+ * then the mechanism's own. */
+struct worker_memory {
+    float *key, *value, *dkey, *dvalue;
+    void *mechanism;
+    size_t bytes;
+};
+
+static struct worker_memory worker_memory(const struct attention_call *call,
+                                          const struct problem_shape *shape, void *block)
+{
+    struct worker_memory memory = {0};
+    struct arena arena = arena_on(block);
+    if (call->key_mask != NULL && !call->mechanism->sees_mask) {
+        size_t keys = size_product(shape->num_keys, shape->head_dim);
+        size_t values = size_product(shape->num_keys, shape->value_dim);
+        memory.key = arena_take(&arena, keys, sizeof(float));
+        memory.value = arena_take(&arena, values, sizeof(float));
+        memory.dkey = arena_take(&arena, keys, sizeof(float));
+        memory.dvalue = arena_take(&arena, values, sizeof(float));
+    }
+    memory.mechanism = arena_take(&arena, call->mechanism->scratch_size(call->options, shape), 1);
+    memory.bytes = arena.used;
+    return memory;
+}
+
+static struct plan plan_of(const struct attention_call *call, void *saved, void *scratch)
+{
+    const struct mechanism *mechanism = call->mechanism;
+    struct plan plan = {.saved = saved};
+    struct arena keep = arena_on(saved), work = arena_on(scratch);
+    if (mechanism->shared_size != NULL)
+        plan.shared = arena_take(&keep, mechanism->shared_size(call->options, call->head_dim), 1);
+    size_t units = size_product(call->num_sequences, call->num_heads);
+    plan.order = arena_take(&work, call->num_sequences, sizeof *plan.order);
+    plan.start = arena_take(&work, size_sum(call->num_sequences, 1), sizeof *plan.start);
+    if (mechanism->auxiliary != NULL)
+        plan.losses = arena_take(&work, units, sizeof *plan.losses);
+    plan.slices = arena_take(&work, size_product(units, param_count(call)), sizeof *plan.slices);
+    for (size_t s = 0; s < call->num_sequences; s++) {
+        struct problem_shape shape = shape_of(call, s);
+        if (plan.start != NULL)
+            plan.start[s] = keep.used;
+        arena_take(&keep, call->num_heads, padded(mechanism->saved_size(call->options, &shape)));
+        size_t bytes = worker_memory(call, &shape, NULL).bytes;
+        if (bytes > plan.worker_bytes)
+            plan.worker_bytes = bytes;
+    }
+    if (plan.start != NULL)
+        plan.start[call->num_sequences] = keep.used;
+    plan.workers = arena_take(&work, (size_t)pool_threads(call->pool), plan.worker_bytes);
+    plan.saved_bytes = keep.used;
+    plan.scratch_bytes = work.used;
+    return plan;
+}
+
+size_t attention_saved_size(const struct attention_call *call)
+{
+    return plan_of(call, NULL, NULL).saved_bytes;
+}
+
+size_t attention_scratch_size(const struct attention_call *call)
+{
+    return plan_of(call, NULL, NULL).scratch_bytes;
+}
+
+/* ---- the check ----------------------------------------------------------------------------------------- */
+
+static hashattn_status check_rows(struct host *host, const char *what, const struct packed *rows,
+                                  size_t width, size_t count)
+{
+    FAIL_IF(rows->dtype != DTYPE_FLOAT32, host, HASHATTN_REFUSED,
+            "%s is bfloat16; attention takes float32 only", what);
+    FAIL_IF(rows->width != width, host, HASHATTN_INVALID, "%s has width %zu, the call says %zu", what,
+            rows->width, width);
+    FAIL_IF(count > 1 && rows->row_stride < width, host, HASHATTN_INVALID,
+            "%s has rows of width %zu only %zu apart", what, width, rows->row_stride);
+    return HASHATTN_OK;
+}
+
+static hashattn_status check_offsets(struct host *host, const char *what, const size_t *offsets, size_t count)
+{
+    FAIL_IF(offsets[0] != 0, host, HASHATTN_INVALID, "%s offsets begin with %zu, not with 0", what,
+            offsets[0]);
+    for (size_t s = 0; s < count; s++)
+        FAIL_IF(offsets[s + 1] < offsets[s], host, HASHATTN_INVALID,
+                "%s offsets fall from %zu to %zu at sequence %zu", what, offsets[s], offsets[s + 1], s);
+    return HASHATTN_OK;
+}
+
+static hashattn_status check_sequence(struct host *host, const struct attention_call *call, size_t sequence)
+{
+    const struct mechanism *mechanism = call->mechanism;
+    struct problem_shape shape = shape_of(call, sequence);
+    FAIL_IF(call->causal && shape.num_queries != shape.num_keys, host, HASHATTN_INVALID,
+            "sequence %zu has %zu queries and %zu keys; causal attention needs as many of both", sequence,
+            shape.num_queries, shape.num_keys);
+    if (!mechanism->sees_mask)
+        shape.num_keys = kept_count(mask_of(call, sequence), shape.num_keys).count;
+    const char *why = mechanism->refuse(call->options, &shape);
+    FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s: %s (sequence %zu: %zu queries, %zu keys, head_dim %zu)",
+            mechanism->name, why, sequence, shape.num_queries, shape.num_keys, shape.head_dim);
+    return HASHATTN_OK;
+}
+
+hashattn_status attention_check(struct host *host, const struct attention_call *call)
+{
+    const struct mechanism *mechanism = call->mechanism;
+    assert(call->kernels != NULL && call->pool != NULL && mechanism != NULL);
+    FAIL_IF(call->num_heads < 1 || call->head_dim < 1 || call->value_dim < 1, host, HASHATTN_INVALID,
+            "num_heads is %zu, head_dim %zu, value_dim %zu; each must be at least 1", call->num_heads,
+            call->head_dim, call->value_dim);
+    TRY(check_offsets(host, "query", call->query_offsets, call->num_sequences));
+    TRY(check_offsets(host, "key", call->key_offsets, call->num_sequences));
+    size_t queries = call->query_offsets[call->num_sequences], keys = call->key_offsets[call->num_sequences];
+    TRY(check_rows(host, "query", &call->query, call->head_dim, queries));
+    TRY(check_rows(host, "key", &call->key, call->head_dim, keys));
+    TRY(check_rows(host, "value", &call->value, call->value_dim, keys));
+    FAIL_IF(call->causal && call->key_mask != NULL && !mechanism->sees_mask, host, HASHATTN_REFUSED,
+            "%s: takes a key mask or the causal form, not both", mechanism->name);
+    size_t parameters = param_count(call);
+    FAIL_IF(parameters > 0 && call->params == NULL, host, HASHATTN_INVALID,
+            "%s has %zu learned parameters a head and was given none", mechanism->name, parameters);
+    for (size_t s = 0; s < call->num_sequences; s++)
+        TRY(check_sequence(host, call, s));
+    size_t saved = attention_saved_size(call), scratch = attention_scratch_size(call);
+    FAIL_IF(saved >= PTRDIFF_MAX || scratch >= PTRDIFF_MAX, host, HASHATTN_NO_MEMORY,
+            "%s on %zu queries, %zu keys, %zu heads needs more bytes than can be counted (%zu saved, %zu "
+            "scratch)",
+            mechanism->name, queries, keys, call->num_heads, saved, scratch);
+    return HASHATTN_OK;
+}
+
+/* ---- the order of work --------------------------------------------------------------------------------- */
+
+/* Of one head, in no unit: only the order matters. */
+static size_t cost_of(const struct attention_call *call, size_t sequence)
+{
+    struct problem_shape shape = shape_of(call, sequence);
+    bool quadratic = call->mechanism->exact && call->mechanism->mixes;
+    return quadratic ? size_product(shape.num_queries, shape.num_keys)
+                     : size_sum(shape.num_queries, shape.num_keys);
+}
+
+/* a comes before b. */
+static bool dearer(const struct attention_call *call, size_t a, size_t b)
+{
+    size_t cost_a = cost_of(call, a), cost_b = cost_of(call, b);
+    return cost_a != cost_b ? cost_a > cost_b : a < b;
+}
+
+/* Restores the heap below `root`, whose top is the cheapest of order[0 .. count). */
+static void sift(const struct attention_call *call, size_t *order, size_t root, size_t count)
+{
+    for (size_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && dearer(call, order[child], order[child + 1]))
+            child++;
+        if (!dearer(call, order[root], order[child]))
+            return;
+        size_t cheaper = order[child];
+        order[child] = order[root];
+        order[root] = cheaper;
+    }
+}
+
+/* Heap sort: in place, n log n, and qsort may allocate. */
+static void sort_dearest_first(const struct attention_call *call, size_t *order)
+{
+    size_t count = call->num_sequences;
+    for (size_t i = 0; i < count; i++)
+        order[i] = i;
+    for (size_t i = count / 2; i-- > 0;)
+        sift(call, order, i, count);
+    for (size_t i = count; i-- > 1;) {
+        size_t cheapest = order[0];
+        order[0] = order[i];
+        order[i] = cheapest;
+        sift(call, order, 0, i);
+    }
+}
+
+/* ---- units of work ------------------------------------------------------------------------------------- */
+
+enum pass { FORWARD, BACKWARD, AUXILIARY };
+
+struct run {
+    const struct attention_call *call;
+    struct plan plan;
+    enum pass pass;
+    size_t param_count;
+    struct packed out, dout, dquery, dkey, dvalue;
+    float *dparams; /* NULL: no gradient of parameters is wanted */
+};
+
+struct unit {
+    size_t sequence, head;
+    bool empty; /* no query meets a key: the output is 0 and nothing has a gradient */
+    struct problem problem;
+    struct view out, dout;
+    struct problem_gradients gradients;
+    struct view whole_dkey, whole_dvalue; /* where gathered gradients go back to, with all rows ... */
+    const uint8_t *gathered;              /* ... by this mask; NULL: nothing was gathered */
+};
+
+static struct view head_rows(const struct packed *rows, const size_t *offsets, size_t sequence, size_t head)
+{
+    assert(rows->dtype == DTYPE_FLOAT32);
+    size_t count = offsets[sequence + 1] - offsets[sequence];
+    size_t first =
+        rows->sequence_stride != 0 ? sequence * rows->sequence_stride : offsets[sequence] * rows->row_stride;
+    return (struct view){
+        .data = count == 0 ? NULL : (float *)rows->data + first + head * rows->head_stride,
+        .dtype = DTYPE_FLOAT32,
+        .rows = count,
+        .cols = rows->width,
+        .stride = rows->row_stride,
+    };
+}
+
+/* A sequence's chance follows its global index where it has one; where it has none (evaluation), every
+ * sequence hashes alike. */
+static uint64_t unit_key(const struct attention_call *call, size_t sequence, size_t head)
+{
+    uint64_t key = call->call_key;
+    if (call->sample_ids != NULL)
+        key = random_key(key, RANDOM_SAMPLE, call->sample_ids[sequence]);
+    return random_key(key, RANDOM_HEAD, head);
+}
+
+/* Leaves only the kept keys, for a mechanism that does not see the mask. */
+static void keep_keys(const struct run *run, struct unit *unit, const uint8_t *mask, struct kept kept,
+                      const struct worker_memory *memory)
+{
+    struct problem *problem = &unit->problem;
+    struct problem_gradients *gradients = &unit->gradients;
+    problem->shape.num_keys = kept.count;
+    if (kept.prefix) {
+        problem->key.rows = problem->value.rows = kept.count;
+        gradients->key.rows = gradients->value.rows = kept.count;
+        return;
+    }
+    unit->gathered = mask;
+    problem->key = kept_gather(problem->key, mask, kept, memory->key);
+    problem->value = kept_gather(problem->value, mask, kept, memory->value);
+    if (run->pass == BACKWARD) {
+        unit->whole_dkey = gradients->key;
+        unit->whole_dvalue = gradients->value;
+        gradients->key = kept_gather(gradients->key, mask, kept, memory->dkey);
+        gradients->value = kept_gather(gradients->value, mask, kept, memory->dvalue);
+    }
+}
+
+static struct unit open_unit(const struct run *run, size_t index, int worker)
+{
+    const struct attention_call *call = run->call;
+    size_t sequence = run->plan.order[index / call->num_heads], head = index % call->num_heads;
+    const size_t *start = run->plan.start + sequence;
+    struct problem_shape shape = shape_of(call, sequence);
+    struct worker_memory memory = worker_memory(
+        call, &shape,
+        run->plan.workers == NULL ? NULL : run->plan.workers + (size_t)worker * run->plan.worker_bytes);
+    struct unit unit = {.sequence = sequence, .head = head};
+    unit.problem = (struct problem){
+        .kernels = call->kernels,
+        .shape = shape,
+        .options = call->options,
+        .query = head_rows(&call->query, call->query_offsets, sequence, head),
+        .key = head_rows(&call->key, call->key_offsets, sequence, head),
+        .value = head_rows(&call->value, call->key_offsets, sequence, head),
+        .random_key = unit_key(call, sequence, head),
+        .shared = run->plan.shared,
+        .params = run->param_count == 0 ? NULL : call->params + head * run->param_count,
+        .saved = start[1] == start[0]
+                     ? NULL
+                     : run->plan.saved + start[0] + head * ((start[1] - start[0]) / call->num_heads),
+        .scratch = memory.mechanism,
+    };
+    if (run->pass != AUXILIARY)
+        unit.out = head_rows(&run->out, call->query_offsets, sequence, head);
+    if (run->pass == BACKWARD) {
+        unit.dout = head_rows(&run->dout, call->query_offsets, sequence, head);
+        unit.gradients.query = head_rows(&run->dquery, call->query_offsets, sequence, head);
+        unit.gradients.key = head_rows(&run->dkey, call->key_offsets, sequence, head);
+        unit.gradients.value = head_rows(&run->dvalue, call->key_offsets, sequence, head);
+    }
+    if (run->dparams != NULL) {
+        unit.gradients.params = run->plan.slices + (sequence * call->num_heads + head) * run->param_count;
+        memset(unit.gradients.params, 0, run->param_count * sizeof(float));
+    }
+    const uint8_t *mask = mask_of(call, sequence);
+    struct kept kept = kept_count(mask, shape.num_keys);
+    unit.empty = shape.num_queries == 0 || kept.count == 0;
+    if (call->mechanism->sees_mask)
+        unit.problem.key_mask = mask;
+    else if (!unit.empty)
+        keep_keys(run, &unit, mask, kept, &memory);
+    return unit;
+}
+
+static void forward_unit(void *argument, size_t index, int worker)
+{
+    const struct run *run = argument;
+    struct unit unit = open_unit(run, index, worker);
+    if (!unit.empty) {
+        run->call->mechanism->forward(&unit.problem, unit.out);
+        return;
+    }
+    for (size_t i = 0; i < unit.out.rows; i++)
+        memset((float *)unit.out.data + i * unit.out.stride, 0, unit.out.cols * sizeof(float));
+}
+
+static void backward_unit(void *argument, size_t index, int worker)
+{
+    const struct run *run = argument;
+    struct unit unit = open_unit(run, index, worker);
+    if (unit.empty)
+        return;
+    run->call->mechanism->backward(&unit.problem, unit.out, unit.dout, &unit.gradients);
+    if (unit.gathered != NULL) {
+        kept_put_back(unit.gradients.key, unit.gathered, unit.whole_dkey);
+        kept_put_back(unit.gradients.value, unit.gathered, unit.whole_dvalue);
+    }
+}
+
+static void auxiliary_unit(void *argument, size_t index, int worker)
+{
+    const struct run *run = argument;
+    struct unit unit = open_unit(run, index, worker);
+    run->plan.losses[unit.sequence * run->call->num_heads + unit.head] =
+        unit.empty ? 0 : run->call->mechanism->auxiliary(&unit.problem, &unit.gradients);
+}
+
+/* dparams of one head += the slices of its sequences, in order. */
+static void add_slices(void *argument, size_t head, int worker)
+{
+    (void)worker;
+    const struct run *run = argument;
+    const struct attention_call *call = run->call;
+    for (size_t s = 0; s < call->num_sequences; s++)
+        call->kernels->axpy(run->dparams + head * run->param_count, 1,
+                            run->plan.slices + (s * call->num_heads + head) * run->param_count,
+                            run->param_count);
+}
+
+static void run_units(struct run *run, void (*unit)(void *, size_t, int))
+{
+    const struct attention_call *call = run->call;
+    sort_dearest_first(call, run->plan.order);
+    pool_run(call->pool, unit, run, call->num_sequences * call->num_heads);
+    if (run->dparams != NULL)
+        pool_run(call->pool, add_slices, run, call->num_heads);
+}
+
+void attention_forward(const struct attention_call *call, struct packed out, void *saved, void *scratch)
+{
+    struct run run = {.call = call,
+                      .plan = plan_of(call, saved, scratch),
+                      .pass = FORWARD,
+                      .param_count = param_count(call),
+                      .out = out};
+    assert(out.width == call->value_dim);
+    if (call->mechanism->prepare != NULL)
+        call->mechanism->prepare(call->options, call->head_dim, call->call_key, run.plan.shared);
+    run_units(&run, forward_unit);
+}
+
+void attention_backward(const struct attention_call *call, struct packed out, struct packed dout,
+                        struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams,
+                        void *saved, void *scratch)
+{
+    struct run run = {.call = call,
+                      .plan = plan_of(call, saved, scratch),
+                      .pass = BACKWARD,
+                      .param_count = param_count(call),
+                      .out = out,
+                      .dout = dout,
+                      .dquery = dquery,
+                      .dkey = dkey,
+                      .dvalue = dvalue};
+    assert(dout.width == call->value_dim && dvalue.width == call->value_dim);
+    assert(dquery.width == call->head_dim && dkey.width == call->head_dim);
+    assert(dparams != NULL || run.param_count == 0);
+    run.dparams = run.param_count == 0 ? NULL : dparams;
+    run_units(&run, backward_unit);
+}
+
+double attention_auxiliary(const struct attention_call *call, float *dparams, void *saved, void *scratch)
+{
+    if (call->mechanism->auxiliary == NULL)
+        return 0;
+    struct run run = {.call = call,
+                      .plan = plan_of(call, saved, scratch),
+                      .pass = AUXILIARY,
+                      .param_count = param_count(call)};
+    run.dparams = run.param_count == 0 ? NULL : dparams;
+    run_units(&run, auxiliary_unit);
+    double loss = 0;
+    for (size_t i = 0; i < call->num_sequences * call->num_heads; i++)
+        loss += run.plan.losses[i];
+    return loss;
+}

@@ -1,0 +1,45 @@
+/* The table of mechanisms. Adding one is its file and one row here; the row's name is the C name, the
+   mechanism's own `name` is what people write. SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "attention/attention.h"
+#include "base/memory.h"
+
+#define MECHANISMS(X)                                                                                        \
+    X(softmax)                                                                                               \
+    X(none)                                                                                                  \
+    X(yoso)                                                                                                  \
+    X(yoso_e)
+
+#define DECLARE(name) extern const struct mechanism mechanism_##name;
+MECHANISMS(DECLARE)
+
+#define ROW(name) &mechanism_##name,
+static const struct mechanism *const mechanisms[] = {MECHANISMS(ROW) NULL};
+
+const struct mechanism *const *attention_mechanisms(void)
+{
+    return mechanisms;
+}
+
+const struct mechanism *attention_find(const char *name)
+{
+    for (const struct mechanism *const *mechanism = mechanisms; *mechanism != NULL; mechanism++)
+        if (strcmp((*mechanism)->name, name) == 0)
+            return *mechanism;
+    return NULL;
+}
+
+size_t attention_param_count(const struct mechanism *mechanism, const void *options, size_t head_dim,
+                             size_t value_dim)
+{
+    size_t count = 0;
+    if (mechanism->params == NULL)
+        return 0;
+    for (const struct parameter_row *row = mechanism->params; row->name != NULL; row++) {
+        size_t rows, cols;
+        row->shape(options, head_dim, value_dim, &rows, &cols);
+        count = size_sum(count, size_product(rows, cols));
+    }
+    return count;
+}

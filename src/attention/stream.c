@@ -1,0 +1,204 @@
+/* The loop over chunks. A state block is what `prepare` made for the call, then the mechanism's own state, so
+   it can be kept and taken up again. Cost: the mechanism's, and a copy of a chunk's kept rows where its mask
+   has holes. SPDX-License-Identifier: Apache-2.0 */
+#include "attention/stream.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "attention/kept.h"
+#include "base/memory.h"
+
+static struct problem_shape shape_of(const struct stream *stream, size_t queries, size_t keys)
+{
+    return (struct problem_shape){
+        .num_queries = queries,
+        .num_keys = keys,
+        .head_dim = stream->head_dim,
+        .value_dim = stream->value_dim,
+        .causal = stream->causal,
+        .masked = stream->mechanism->sees_mask,
+        .dtype = DTYPE_FLOAT32,
+    };
+}
+
+struct state_memory {
+    void *shared, *state;
+    size_t state_bytes, bytes;
+};
+
+static struct state_memory state_memory(const struct stream *stream, const void *block)
+{
+    const struct mechanism *mechanism = stream->mechanism;
+    struct problem_shape shape = shape_of(stream, 0, 0);
+    struct arena arena = arena_on((void *)block);
+    struct state_memory memory = {.state_bytes = mechanism->state_size(stream->options, &shape)};
+    if (mechanism->shared_size != NULL)
+        memory.shared = arena_take(&arena, mechanism->shared_size(stream->options, stream->head_dim), 1);
+    memory.state = arena_take(&arena, memory.state_bytes, 1);
+    memory.bytes = arena.used;
+    return memory;
+}
+
+struct chunk_memory {
+    float *key, *value; /* the kept rows, for a mechanism that does not see the mask */
+    void *mechanism;
+    size_t bytes;
+};
+
+static struct chunk_memory chunk_memory(const struct stream *stream, void *block)
+{
+    struct chunk_memory memory = {0};
+    struct arena arena = arena_on(block);
+    struct problem_shape shape = shape_of(stream, stream->chunk_rows, stream->chunk_rows);
+    if (!stream->mechanism->sees_mask) {
+        memory.key = arena_take(&arena, size_product(stream->chunk_rows, stream->head_dim), sizeof(float));
+        memory.value = arena_take(&arena, size_product(stream->chunk_rows, stream->value_dim), sizeof(float));
+    }
+    memory.mechanism = arena_take(&arena, stream->mechanism->scratch_size(stream->options, &shape), 1);
+    memory.bytes = arena.used;
+    return memory;
+}
+
+size_t stream_state_size(const struct stream *stream)
+{
+    return state_memory(stream, NULL).bytes;
+}
+
+size_t stream_scratch_size(const struct stream *stream)
+{
+    return chunk_memory(stream, NULL).bytes;
+}
+
+hashattn_status stream_check(struct host *host, const struct stream *stream)
+{
+    const struct mechanism *mechanism = stream->mechanism;
+    FAIL_IF(mechanism->state_size == NULL, host, HASHATTN_REFUSED,
+            "%s has no state of constant size, so it cannot read a sequence in chunks", mechanism->name);
+    FAIL_IF(stream->head_dim < 1 || stream->value_dim < 1 || stream->chunk_rows < 1, host, HASHATTN_INVALID,
+            "head_dim is %zu, value_dim %zu, chunk_rows %zu; each must be at least 1", stream->head_dim,
+            stream->value_dim, stream->chunk_rows);
+    struct problem_shape shape = shape_of(stream, stream->chunk_rows, stream->chunk_rows);
+    const char *why = mechanism->refuse(stream->options, &shape);
+    FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s: %s (in chunks of %zu rows, head_dim %zu)",
+            mechanism->name, why, stream->chunk_rows, stream->head_dim);
+    size_t state = stream_state_size(stream), scratch = stream_scratch_size(stream);
+    FAIL_IF(state >= PTRDIFF_MAX || scratch >= PTRDIFF_MAX, host, HASHATTN_NO_MEMORY,
+            "%s in chunks of %zu rows needs more bytes than can be counted (state %zu, scratch %zu)",
+            mechanism->name, stream->chunk_rows, state, scratch);
+    return HASHATTN_OK;
+}
+
+void stream_open(const struct stream *stream, void *state)
+{
+    struct state_memory memory = state_memory(stream, state);
+    if (stream->mechanism->prepare != NULL)
+        stream->mechanism->prepare(stream->options, stream->head_dim, stream->call_key, memory.shared);
+    memset(memory.state, 0, memory.state_bytes);
+}
+
+static hashattn_status check_view(struct host *host, const char *what, size_t position,
+                                  const struct view *view, size_t rows, size_t cols)
+{
+    FAIL_IF(view->dtype != DTYPE_FLOAT32, host, HASHATTN_REFUSED,
+            "%s of the chunk at %zu is bfloat16; attention takes float32 only", what, position);
+    FAIL_IF(view->rows != rows || view->cols != cols, host, HASHATTN_INVALID,
+            "%s of the chunk at %zu is %zu x %zu, %zu x %zu is needed", what, position, view->rows,
+            view->cols, rows, cols);
+    return HASHATTN_OK;
+}
+
+enum side { KEYS = 1, QUERIES = 2 };
+
+static hashattn_status check_chunk(struct host *host, const struct stream *stream, int sides, size_t position,
+                                   const struct stream_chunk *chunk)
+{
+    size_t rows = sides & KEYS ? chunk->key.rows : chunk->query.rows;
+    FAIL_IF(rows > stream->chunk_rows, host, HASHATTN_INVALID,
+            "the chunk at %zu has %zu rows, at most %zu were announced", position, rows, stream->chunk_rows);
+    if (sides & KEYS) {
+        TRY(check_view(host, "key", position, &chunk->key, rows, stream->head_dim));
+        TRY(check_view(host, "value", position, &chunk->value, rows, stream->value_dim));
+    }
+    if (sides & QUERIES) {
+        TRY(check_view(host, "query", position, &chunk->query, rows, stream->head_dim));
+        TRY(check_view(host, "out", position, &chunk->out, rows, stream->value_dim));
+    }
+    FAIL_IF(sides == (KEYS | QUERIES) && chunk->key_mask != NULL && !stream->mechanism->sees_mask, host,
+            HASHATTN_REFUSED, "%s: takes a key mask or the causal form, not both", stream->mechanism->name);
+    return HASHATTN_OK;
+}
+
+/* The chunk as a problem of the wanted sides, with kept keys only where the mechanism does not see masks. */
+static struct problem problem_of(const struct stream *stream, int sides, const struct stream_chunk *chunk,
+                                 const struct state_memory *state, const struct chunk_memory *memory)
+{
+    struct problem problem = {
+        .kernels = stream->kernels,
+        .options = stream->options,
+        .random_key = stream->random_key,
+        .shared = state->shared,
+        .params = stream->params,
+        .scratch = memory->mechanism,
+    };
+    if (sides & QUERIES)
+        problem.query = chunk->query;
+    if (sides & KEYS) {
+        problem.key = chunk->key;
+        problem.value = chunk->value;
+        if (stream->mechanism->sees_mask) {
+            problem.key_mask = chunk->key_mask;
+        } else {
+            struct kept kept = kept_count(chunk->key_mask, chunk->key.rows);
+            if (!kept.prefix) {
+                problem.key = kept_gather(chunk->key, chunk->key_mask, kept, memory->key);
+                problem.value = kept_gather(chunk->value, chunk->key_mask, kept, memory->value);
+            }
+            problem.key.rows = problem.value.rows = kept.count;
+        }
+    }
+    problem.shape = shape_of(stream, problem.query.rows, problem.key.rows);
+    return problem;
+}
+
+static hashattn_status each_chunk(struct host *host, const struct stream *stream, int sides, size_t first,
+                                  stream_source source, void *user, void *state, void *scratch)
+{
+    struct state_memory held = state_memory(stream, state);
+    struct chunk_memory memory = chunk_memory(stream, scratch);
+    for (size_t position = first;;) {
+        struct stream_chunk chunk = {.key_mask = NULL};
+        TRY(source(user, host, position, &chunk));
+        TRY(check_chunk(host, stream, sides, position, &chunk));
+        size_t rows = sides & KEYS ? chunk.key.rows : chunk.query.rows;
+        if (rows == 0)
+            return HASHATTN_OK;
+        struct problem problem = problem_of(stream, sides, &chunk, &held, &memory);
+        if (sides & QUERIES)
+            stream->mechanism->read(&problem, held.state, position, chunk.out);
+        else if (problem.shape.num_keys > 0)
+            stream->mechanism->absorb(&problem, held.state, position);
+        position += rows;
+    }
+}
+
+hashattn_status stream_absorb(struct host *host, const struct stream *stream, size_t first,
+                              stream_source source, void *user, void *state, void *scratch)
+{
+    assert(!stream->causal);
+    return each_chunk(host, stream, KEYS, first, source, user, state, scratch);
+}
+
+hashattn_status stream_read(struct host *host, const struct stream *stream, size_t first,
+                            stream_source source, void *user, void *state, void *scratch)
+{
+    return each_chunk(host, stream, stream->causal ? KEYS | QUERIES : QUERIES, first, source, user, state,
+                      scratch);
+}
+
+void stream_merge(const struct stream *stream, void *into, const void *from)
+{
+    struct problem_shape shape = shape_of(stream, 0, 0);
+    stream->mechanism->merge(stream->options, &shape, state_memory(stream, into).state,
+                             state_memory(stream, from).state);
+}

@@ -1,0 +1,375 @@
+/* What holds of every mechanism, by the table and for the two test mechanisms: layouts, threads, packing,
+   padding, masks, empty input, allocation. A new mechanism is taken up by its row. Bugs tried and caught:
+   gradients of gathered keys not put back, or gathered from the keys; gathered values laid over the keys; the
+   mask taken from the start of the batch; the number of kept keys not told, or the views not shortened; a
+   unit without keys left without zeros; sequence_stride times the row; workers sharing one scratch; slices
+   and losses at each other's place. SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/attention.h"
+#include "support/attention_case.h"
+#include "support/check.h"
+#include "support/linear_mechanism.h"
+
+struct subject {
+    const struct mechanism *mechanism;
+    void *options;
+};
+
+enum { MOST_SUBJECTS = 32 };
+
+/* The test mechanisms and every row of the table, with their default options. Ended by NULL. */
+static void subjects_of(struct subject *subjects)
+{
+    size_t count = 0;
+    subjects[count++].mechanism = &linear_mechanism;
+    subjects[count++].mechanism = &blind_mechanism;
+    for (const struct mechanism *const *row = attention_mechanisms(); *row != NULL; row++) {
+        assert_true(count < MOST_SUBJECTS - 1);
+        subjects[count++].mechanism = *row;
+    }
+    for (size_t i = 0; i < count; i++) {
+        subjects[i].options = calloc(1, subjects[i].mechanism->options_size + 1);
+        assert_non_null(subjects[i].options);
+        options_preset(subjects[i].mechanism->options, subjects[i].options);
+    }
+    subjects[count].mechanism = NULL;
+}
+
+static void subjects_free(struct subject *subjects)
+{
+    for (; subjects->mechanism != NULL; subjects++)
+        free(subjects->options);
+}
+
+/* Lengths that cross a tile and leave odd rests; d and d_v differ. */
+static struct attention_case case_of(const struct subject *subject)
+{
+    struct attention_case problem = {
+        .mechanism = subject->mechanism,
+        .options = subject->options,
+        .num_sequences = 5,
+        .num_heads = 2,
+        .head_dim = 5,
+        .value_dim = 7,
+        .queries = {33, 0, 70, 1, 70},
+        .keys = {20, 3, 67, 0, 130},
+        .call_key = 123,
+        .start = 0.125f,
+    };
+    if (!subject->mechanism->mixes)
+        memcpy(problem.keys, problem.queries, sizeof problem.keys);
+    return problem;
+}
+
+static void layouts_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    struct subject subjects[MOST_SUBJECTS];
+    subjects_of(subjects);
+    for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
+        struct attention_case problem = case_of(subject);
+        attention_case_fill(&problem, 1, true);
+        problem.key_mask[1] = problem.key_mask[30] = 0;
+        struct attention_result packed = attention_case_run(&problem);
+        for (problem.layout = LAYOUT_INSIDE; problem.layout <= LAYOUT_APART; problem.layout++) {
+            struct attention_result other = attention_case_run(&problem);
+            attention_case_same_bits(&packed, &other, &problem, subject->mechanism->name);
+            attention_result_free(&other);
+        }
+        attention_result_free(&packed);
+        attention_case_free(&problem);
+    }
+    subjects_free(subjects);
+}
+
+static void threads_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    struct subject subjects[MOST_SUBJECTS];
+    subjects_of(subjects);
+    for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
+        struct attention_case problem = case_of(subject);
+        attention_case_fill(&problem, 1, true);
+        problem.key_mask[1] = problem.key_mask[30] = 0;
+        struct attention_result one = attention_case_run(&problem);
+        static const int threads[] = {2, 5, 5};
+        for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+            problem.threads = threads[i];
+            struct attention_result many = attention_case_run(&problem);
+            attention_case_same_bits(&one, &many, &problem, subject->mechanism->name);
+            attention_result_free(&many);
+        }
+        attention_result_free(&one);
+        attention_case_free(&problem);
+    }
+    subjects_free(subjects);
+}
+
+/* The rows of one sequence in two results, `count` rows of `width` per head each. */
+static void same_rows(const float *a, size_t first_a, const float *b, size_t first_b, size_t count,
+                      size_t row, const char *what)
+{
+    check_same_bits(a + first_a * row, b + first_b * row, count * row * sizeof(float), what);
+}
+
+/* Sequence `s` of a (lengths of problem) is sequence `t` of b (lengths of other), for the real rows of
+ * problem. */
+static void same_sequence(const struct attention_case *problem, const struct attention_result *a, size_t s,
+                          const struct attention_case *other, const struct attention_result *b, size_t t)
+{
+    const char *what = problem->mechanism->name;
+    size_t query_a = attention_case_rows(problem->queries, s),
+           query_b = attention_case_rows(other->queries, t);
+    size_t key_a = attention_case_rows(problem->keys, s), key_b = attention_case_rows(other->keys, t);
+    size_t d = problem->num_heads * problem->head_dim, d_v = problem->num_heads * problem->value_dim;
+    same_rows(a->out, query_a, b->out, query_b, problem->queries[s], d_v, what);
+    same_rows(a->dquery, query_a, b->dquery, query_b, problem->queries[s], d, what);
+    same_rows(a->dkey, key_a, b->dkey, key_b, problem->keys[s], d, what);
+    same_rows(a->dvalue, key_a, b->dvalue, key_b, problem->keys[s], d_v, what);
+}
+
+static void check_packed_alone_and_padded(const struct subject *subject, bool causal)
+{
+    static const uint64_t ids[] = {3, 1, 4, 15, 9};
+    struct attention_case problem = case_of(subject), alone, padded;
+    problem.causal = causal;
+    problem.sample_ids = ids;
+    if (causal)
+        memcpy(problem.keys, problem.queries, sizeof problem.keys);
+    attention_case_fill(&problem, 2, false);
+    struct attention_result packed = attention_case_run(&problem);
+
+    /* Padded: every sequence as long as the longest; what lies in the padding is noise, and no gradient comes
+     * from there. */
+    padded = problem;
+    for (size_t s = 0; s < problem.num_sequences; s++) {
+        padded.queries[s] = 70;
+        padded.keys[s] = causal || !subject->mechanism->mixes ? 70 : 130;
+    }
+    attention_case_fill(&padded, 3, true);
+    memset(padded.dout, 0, 5 * 70 * problem.num_heads * problem.value_dim * sizeof *padded.dout);
+    memset(padded.key_mask, 0, attention_case_rows(padded.keys, 5));
+    for (size_t s = 0; s < problem.num_sequences; s++) {
+        attention_case_take_sequence(&padded, s, &problem, s);
+        memset(padded.key_mask + attention_case_rows(padded.keys, s), 1, problem.keys[s]);
+    }
+    struct attention_result in_padding = attention_case_run(&padded);
+
+    for (size_t s = 0; s < problem.num_sequences; s++) {
+        same_sequence(&problem, &packed, s, &padded, &in_padding, s);
+        alone = problem;
+        alone.num_sequences = 1;
+        alone.queries[0] = problem.queries[s];
+        alone.keys[0] = problem.keys[s];
+        alone.sample_ids = ids + s;
+        attention_case_fill(&alone, 4, false);
+        attention_case_take_sequence(&alone, 0, &problem, s);
+        struct attention_result by_itself = attention_case_run(&alone);
+        same_sequence(&problem, &packed, s, &alone, &by_itself, 0);
+        attention_result_free(&by_itself);
+        attention_case_free(&alone);
+    }
+    attention_result_free(&packed);
+    attention_result_free(&in_padding);
+    attention_case_free(&problem);
+    attention_case_free(&padded);
+}
+
+static bool does_causal(const struct subject *subject)
+{
+    struct problem_shape shape = {.head_dim = 5, .value_dim = 7, .causal = true};
+    return subject->mechanism->sees_mask && subject->mechanism->refuse(subject->options, &shape) == NULL;
+}
+
+static void packed_alone_and_padded_are_the_same_bits(void **state)
+{
+    (void)state;
+    struct subject subjects[MOST_SUBJECTS];
+    subjects_of(subjects);
+    for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
+        check_packed_alone_and_padded(subject, false);
+        if (does_causal(subject))
+            check_packed_alone_and_padded(subject, true);
+    }
+    subjects_free(subjects);
+}
+
+/* Masks with holes, everything masked, and nothing masked. */
+static void a_masked_key_is_an_absent_key(void **state)
+{
+    (void)state;
+    struct subject subjects[MOST_SUBJECTS];
+    subjects_of(subjects);
+    for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
+        if (!subject->mechanism->mixes)
+            continue;
+        struct attention_case masked = case_of(subject), absent = masked;
+        attention_case_fill(&masked, 6, true);
+        size_t row = 0, d = masked.num_heads * masked.head_dim, d_v = masked.num_heads * masked.value_dim;
+        for (size_t s = 0; s < masked.num_sequences; s++)
+            for (size_t j = 0; j < masked.keys[s]; j++, row++)
+                masked.key_mask[row] = s == 0 ? 0 : s == 1 ? 1 : j % 3 != 1;
+        size_t rows = row;
+        for (size_t s = row = 0; s < masked.num_sequences; s++) {
+            absent.keys[s] = 0;
+            for (size_t j = 0; j < masked.keys[s]; j++, row++)
+                absent.keys[s] += masked.key_mask[row];
+        }
+        attention_case_fill(&absent, 6, false);
+        size_t kept = 0;
+        for (row = 0; row < rows; row++)
+            if (masked.key_mask[row]) {
+                attention_case_take_rows(absent.key, kept, masked.key, row, 1, d);
+                attention_case_take_rows(absent.value, kept++, masked.value, row, 1, d_v);
+            }
+        struct attention_result with_mask = attention_case_run(&masked),
+                                without = attention_case_run(&absent);
+        const char *what = subject->mechanism->name;
+        same_rows(with_mask.out, 0, without.out, 0, with_mask.query_rows, d_v, what);
+        same_rows(with_mask.dquery, 0, without.dquery, 0, with_mask.query_rows, d, what);
+        check_same_bits(&with_mask.auxiliary, &without.auxiliary, sizeof(double), what);
+        for (row = kept = 0; row < rows; row++) {
+            if (masked.key_mask[row]) {
+                same_rows(with_mask.dkey, row, without.dkey, kept, 1, d, what);
+                same_rows(with_mask.dvalue, row, without.dvalue, kept++, 1, d_v, what);
+                continue;
+            }
+            for (size_t c = 0; c < d; c++)
+                assert_true(with_mask.dkey[row * d + c] == masked.start);
+            for (size_t c = 0; c < d_v; c++)
+                assert_true(with_mask.dvalue[row * d_v + c] == masked.start);
+        }
+        attention_result_free(&with_mask);
+        attention_result_free(&without);
+        attention_case_free(&masked);
+        attention_case_free(&absent);
+    }
+    subjects_free(subjects);
+}
+
+static void a_query_that_meets_no_key_gives_zero_and_no_gradient(void **state)
+{
+    (void)state;
+    struct subject subjects[MOST_SUBJECTS];
+    subjects_of(subjects);
+    for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
+        struct attention_case problem = case_of(subject);
+        attention_case_fill(&problem, 7, true);
+        memset(problem.key_mask, 0, attention_case_rows(problem.keys, problem.num_sequences));
+        struct attention_result result = attention_case_run(&problem);
+        size_t heads = problem.num_heads;
+        for (size_t i = 0; i < result.query_rows * heads * problem.value_dim; i++)
+            assert_true(result.out[i] == 0);
+        for (size_t i = 0; i < result.query_rows * heads * problem.head_dim; i++)
+            assert_true(result.dquery[i] == problem.start);
+        for (size_t i = 0; i < result.key_rows * heads * problem.head_dim; i++)
+            assert_true(result.dkey[i] == problem.start);
+        for (size_t i = 0; i < result.key_rows * heads * problem.value_dim; i++)
+            assert_true(result.dvalue[i] == problem.start);
+        for (size_t i = 0; i < result.param_count * heads; i++)
+            assert_true(result.dparams[i] == problem.start && result.auxiliary_dparams[i] == 0);
+        assert_true(result.auxiliary == 0);
+        attention_result_free(&result);
+        attention_case_free(&problem);
+    }
+    subjects_free(subjects);
+}
+
+static void a_batch_of_nothing_is_nothing(void **state)
+{
+    (void)state;
+    struct subject subjects[MOST_SUBJECTS];
+    subjects_of(subjects);
+    for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
+        struct attention_case problem = case_of(subject);
+        memset(problem.queries, 0, sizeof problem.queries);
+        memset(problem.keys, 0, sizeof problem.keys);
+        for (size_t sequences = 0; sequences < 3; sequences++) {
+            problem.num_sequences = sequences;
+            attention_case_fill(&problem, 7, false);
+            struct attention_result result = attention_case_run(&problem);
+            assert_true(result.auxiliary == 0);
+            for (size_t i = 0; i < result.param_count * problem.num_heads; i++)
+                assert_true(result.dparams[i] == problem.start);
+            attention_result_free(&result);
+            attention_case_free(&problem);
+        }
+    }
+    subjects_free(subjects);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* Every malloc of this program is counted; the sanitizers bring their own. */
+extern void *__libc_malloc(size_t bytes);
+static size_t mallocs;
+
+void *malloc(size_t bytes)
+{
+    mallocs++;
+    return __libc_malloc(bytes);
+}
+
+static void computing_allocates_nothing(void **state)
+{
+    (void)state;
+    struct subject subjects[MOST_SUBJECTS];
+    subjects_of(subjects);
+    struct host host;
+    struct pool *pool;
+    host_init(&host);
+    check_status(&host, pool_new(&host, 1, &pool), HASHATTN_OK, NULL);
+    for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
+        struct attention_case problem = case_of(subject);
+        attention_case_fill(&problem, 1, true);
+        problem.key_mask[1] = 0;
+        size_t offsets[2 * (CASE_SEQUENCES + 1)];
+        struct attention_call call = attention_case_call(&problem, pool, offsets);
+        struct attention_result room = attention_case_run(&problem);
+        size_t saved_floats = room.saved_bytes / 4, scratch_floats = room.scratch_bytes / 4;
+        float *saved = guard_floats(saved_floats), *scratch = guard_floats(scratch_floats);
+        struct packed out = call.query, dquery = call.query, dkey = call.key, dvalue = call.value;
+        out.width = problem.value_dim;
+        out.head_stride = problem.value_dim;
+        out.row_stride = problem.num_heads * problem.value_dim;
+        out.data = room.out;
+        dquery.data = room.dquery;
+        dkey.data = room.dkey;
+        dvalue.data = room.dvalue;
+        free(malloc(1));
+        size_t before = mallocs;
+        assert_true(before > 0);
+        attention_forward(&call, out, saved, scratch);
+        attention_auxiliary(&call, room.auxiliary_dparams, saved, scratch);
+        attention_backward(&call, out, out, dquery, dkey, dvalue, room.dparams, saved, scratch);
+        assert_int_equal(mallocs, before);
+        guard_free(saved, saved_floats);
+        guard_free(scratch, scratch_floats);
+        attention_result_free(&room);
+        attention_case_free(&problem);
+    }
+    pool_free(&host, pool);
+    subjects_free(subjects);
+}
+#else
+static void computing_allocates_nothing(void **state)
+{
+    (void)state;
+    print_message("SKIPPED: counting allocations (under a sanitizer)\n");
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layouts_do_not_change_a_bit),
+        cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(packed_alone_and_padded_are_the_same_bits),
+        cmocka_unit_test(a_masked_key_is_an_absent_key),
+        cmocka_unit_test(a_query_that_meets_no_key_gives_zero_and_no_gradient),
+        cmocka_unit_test(a_batch_of_nothing_is_nothing),
+        cmocka_unit_test(computing_allocates_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

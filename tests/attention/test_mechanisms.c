@@ -1,0 +1,108 @@
+/* The table: every row keeps the contract of mechanism.h, so that what is made from rows (help, command line,
+   config, files of parameters) can trust them. Bugs tried and caught: two rows of one name; a mechanism that
+   neither mixes nor sees masks; a size that shrinks as rows grow; parameters counted without the last row.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/attention.h"
+#include "support/check.h"
+#include "support/linear_mechanism.h"
+
+static void check_option(const struct mechanism *mechanism, const struct option_row *row, void *options)
+{
+    char text[64];
+    struct host host;
+    host_init(&host);
+    assert_true(option_find(mechanism->options, row->name) == row);
+    for (const char *c = row->name; *c != '\0'; c++)
+        assert_true(islower((unsigned char)*c) || isdigit((unsigned char)*c) || *c == '_');
+    assert_true(strlen(row->help) > 0 && row->help[strlen(row->help) - 1] != '.');
+    size_t size = row->type == OPTION_INT    ? sizeof(int64_t)
+                  : row->type == OPTION_REAL ? sizeof(double)
+                                             : sizeof(int);
+    assert_true(row->offset + size <= mechanism->options_size);
+    if (row->type == OPTION_INT || row->type == OPTION_REAL)
+        assert_true(row->minimum <= row->preset && row->preset <= row->maximum);
+    /* The preset is a text that is taken back. */
+    option_text(row, options, text, sizeof text);
+    check_status(&host, option_set(&host, mechanism->options, mechanism->name, options, row->name, text),
+                 HASHATTN_OK, NULL);
+}
+
+static void check_sizes(const struct mechanism *mechanism, const void *options)
+{
+    static const size_t rows[] = {0, 1, 2, 63, 64, 65, 256, 257, 1000, 4096, 4097, 65536};
+    size_t saved = 0, scratch = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct problem_shape shape = {
+            .num_queries = rows[i], .num_keys = rows[i], .head_dim = 64, .value_dim = 64};
+        const char *why = mechanism->refuse(options, &shape);
+        if (why != NULL)
+            fail_msg("%s refuses its presets at %zu rows: %s", mechanism->name, rows[i], why);
+        assert_true(mechanism->saved_size(options, &shape) >= saved);
+        assert_true(mechanism->scratch_size(options, &shape) >= scratch);
+        saved = mechanism->saved_size(options, &shape);
+        scratch = mechanism->scratch_size(options, &shape);
+        /* A row of keys less. */
+        if (mechanism->mixes && rows[i] > 0) {
+            shape.num_keys--;
+            assert_true(mechanism->saved_size(options, &shape) <= saved);
+            assert_true(mechanism->scratch_size(options, &shape) <= scratch);
+        }
+    }
+}
+
+static void check_mechanism(const struct mechanism *mechanism)
+{
+    assert_true(strlen(mechanism->name) > 0 && strlen(mechanism->summary) > 0);
+    assert_true(mechanism->summary[strlen(mechanism->summary) - 1] != '.');
+    assert_true(mechanism->mixes || mechanism->sees_mask);
+    assert_true((mechanism->shared_size == NULL) == (mechanism->prepare == NULL));
+    bool streams = mechanism->state_size != NULL;
+    assert_true(streams == (mechanism->absorb != NULL) && streams == (mechanism->read != NULL) &&
+                streams == (mechanism->merge != NULL));
+    assert_non_null(mechanism->forward);
+    assert_non_null(mechanism->backward);
+    void *options = calloc(1, mechanism->options_size + 1);
+    assert_non_null(options);
+    options_preset(mechanism->options, options);
+    for (const struct option_row *row = mechanism->options; row->name != NULL; row++)
+        check_option(mechanism, row, options);
+    check_sizes(mechanism, options);
+    free(options);
+}
+
+static void every_row_keeps_the_contract(void **state)
+{
+    (void)state;
+    check_mechanism(&linear_mechanism);
+    check_mechanism(&blind_mechanism);
+    for (const struct mechanism *const *row = attention_mechanisms(); *row != NULL; row++) {
+        check_mechanism(*row);
+        assert_true(attention_find((*row)->name) == *row);
+    }
+    assert_null(attention_find("nothing of this name"));
+    assert_string_equal(attention_find("softmax")->name, "softmax");
+    assert_string_equal(attention_find("none")->name, "none");
+}
+
+static void parameters_are_counted(void **state)
+{
+    (void)state;
+    struct linear_options options = {.features = 3};
+    assert_int_equal(attention_param_count(&linear_mechanism, &options, 5, 7), 3 * 5 + 7);
+    assert_int_equal(attention_param_count(attention_find("softmax"), NULL, 5, 7), 0);
+    options.features = INT64_MAX;
+    assert_true(attention_param_count(&linear_mechanism, &options, 5, 7) == SIZE_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_keeps_the_contract),
+        cmocka_unit_test(parameters_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

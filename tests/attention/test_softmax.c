@@ -1,0 +1,242 @@
+/* Exact attention against its definition in double precision, on every instruction set; and what must hold of
+   it by itself. Bugs tried and caught: scale 1/d; the result not rescaled when the maximum grows, or only
+   when the first row's does; not divided by the sum; lse without its logarithm, or always of the first group;
+   the last tile taken as full; the keys or values of the second group taken from the first; delta left out,
+   or always of the first block; dS without the scale; dK of the last block only; dQ of the last tile only; P
+   not transposed in dV; gradients written instead of added. SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/attention.h"
+#include "base/random.h"
+#include "oracle/oracle_softmax.h"
+#include "support/attention_case.h"
+#include "support/check.h"
+
+/* The oracle's gradients are those of its own forward. */
+static void the_oracle_is_its_own_derivative(void **state)
+{
+    (void)state;
+    struct oracle_softmax o = oracle_softmax_new(3, 4, 2, 3);
+    double *inputs[] = {o.query, o.key, o.value}, *gradients[] = {o.dquery, o.dkey, o.dvalue};
+    size_t counts[] = {6, 8, 12};
+    float x[12];
+    for (size_t a = 0; a < 4; a++) {
+        double *array = a < 3 ? inputs[a] : o.dout;
+        size_t count = a < 3 ? counts[a] : 9;
+        random_normals(1, 100 * a, x, count);
+        for (size_t i = 0; i < count; i++)
+            array[i] = (double)x[i];
+    }
+    for (size_t a = 0; a < 3; a++)
+        for (size_t i = 0; i < counts[a]; i++) {
+            /* Error of the central difference: step^2 / 6 times a third derivative of some tens. */
+            double before = inputs[a][i], step = 1e-4, want;
+            inputs[a][i] = before + step;
+            want = oracle_softmax_run(&o);
+            inputs[a][i] = before - step;
+            want = (want - oracle_softmax_run(&o)) / (2 * step);
+            inputs[a][i] = before;
+            oracle_softmax_run(&o);
+            check_near(gradients[a][i], want, 1e-7, "gradient of the oracle");
+        }
+    oracle_softmax_free(&o);
+}
+
+/* ---- against the oracle -------------------------------------------------------------------------------- */
+
+static struct attention_case one_head(size_t queries, size_t keys, size_t head_dim, size_t value_dim)
+{
+    return (struct attention_case){.mechanism = attention_find("softmax"),
+                                   .num_sequences = 1,
+                                   .num_heads = 1,
+                                   .head_dim = head_dim,
+                                   .value_dim = value_dim,
+                                   .queries = {queries},
+                                   .keys = {keys}};
+}
+
+static void to_double(double *to, const float *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = (double)from[i];
+}
+
+static struct oracle_softmax oracle_of(const struct attention_case *problem)
+{
+    size_t n_q = problem->queries[0], n_k = problem->keys[0], d = problem->head_dim, d_v = problem->value_dim;
+    struct oracle_softmax o = oracle_softmax_new(n_q, n_k, d, d_v);
+    to_double(o.query, problem->query, n_q * d);
+    to_double(o.key, problem->key, n_k * d);
+    to_double(o.value, problem->value, n_k * d_v);
+    to_double(o.dout, problem->dout, n_q * d_v);
+    oracle_softmax_run(&o);
+    return o;
+}
+
+static void check_array(const float *got, const double *want, const double *bound, size_t count, double start,
+                        const char *what)
+{
+    for (size_t i = 0; i < count; i++)
+        check_near((double)got[i], start + want[i],
+                   bound[i] + 2 * FLT_EPSILON * (fabs(start) + fabs(want[i])), what);
+}
+
+static void check_against_oracle(struct attention_case *problem)
+{
+    struct oracle_softmax o = oracle_of(problem);
+    problem->start = 0.25f;
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        problem->kernels = *kernels;
+        struct attention_result result = attention_case_run(problem);
+        check_array(result.out, o.out, o.out_bound, o.n_q * o.d_v, 0, "out");
+        check_array(result.dquery, o.dquery, o.dquery_bound, o.n_q * o.d, 0.25, "dquery");
+        check_array(result.dkey, o.dkey, o.dkey_bound, o.n_k * o.d, 0.25, "dkey");
+        check_array(result.dvalue, o.dvalue, o.dvalue_bound, o.n_k * o.d_v, 0.25, "dvalue");
+        attention_result_free(&result);
+    }
+    oracle_softmax_free(&o);
+}
+
+static void every_shape_is_the_definition(void **state)
+{
+    (void)state;
+    /* One row, tiles less one and more one, beyond a group of queries (512) and of keys (256). */
+    static const size_t shapes[][4] = {
+        {1, 1, 1, 1},     {1, 7, 3, 2},    {7, 1, 2, 5},    {63, 65, 16, 8},  {64, 64, 64, 64},
+        {65, 129, 5, 17}, {513, 66, 4, 3}, {70, 321, 8, 4}, {33, 200, 80, 1},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct attention_case problem = one_head(shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]);
+        attention_case_fill(&problem, i, false);
+        check_against_oracle(&problem);
+        attention_case_free(&problem);
+    }
+}
+
+static void large_scores_neither_overflow_nor_lose_the_sum(void **state)
+{
+    (void)state;
+    /* Scores some 80 apart, and some 10,000; rising along the keys, so that every tile brings a new maximum,
+     * and falling. */
+    static const float sizes[] = {40, 10000};
+    for (size_t i = 0; i < 2; i++)
+        for (int falling = 0; falling < 2; falling++) {
+            struct attention_case problem = one_head(70, 200, 4, 3);
+            attention_case_fill(&problem, 11, false);
+            for (size_t j = 0; j < 200; j++)
+                problem.key[4 * (falling ? 199 - j : j)] = sizes[i] * ((float)j / 100 - 1);
+            for (size_t q = 0; q < 70; q++)
+                problem.query[4 * q] = q % 2 == 0 ? 2 : -2;
+            check_against_oracle(&problem);
+            struct attention_result result = attention_case_run(&problem);
+            for (size_t c = 0; c < 70 * 3; c++)
+                assert_true(isfinite(result.out[c]));
+            for (size_t c = 0; c < 200 * 4; c++)
+                assert_true(isfinite(result.dkey[c]));
+            attention_result_free(&result);
+            attention_case_free(&problem);
+        }
+}
+
+/* ---- properties ---------------------------------------------------------------------------------------- */
+
+static void values_of_one_give_one(void **state)
+{
+    (void)state;
+    struct attention_case problem = one_head(100, 300, 16, 2);
+    attention_case_fill(&problem, 12, false);
+    for (size_t i = 0; i < 600; i++)
+        problem.value[i] = 1;
+    struct oracle_softmax o = oracle_of(&problem);
+    struct attention_result result = attention_case_run(&problem);
+    for (size_t i = 0; i < 200; i++)
+        check_near((double)result.out[i], 1, o.out_bound[i], "a mean of ones");
+    oracle_softmax_free(&o);
+    attention_result_free(&result);
+    attention_case_free(&problem);
+}
+
+static void the_order_of_keys_changes_rounding_only(void **state)
+{
+    (void)state;
+    struct attention_case problem = one_head(40, 150, 8, 3), turned = problem;
+    attention_case_fill(&problem, 13, false);
+    attention_case_fill(&turned, 13, false);
+    uint32_t order[150];
+    random_permutation(14, order, 150);
+    for (size_t j = 0; j < 150; j++) {
+        memcpy(turned.key + j * 8, problem.key + order[j] * 8, 8 * sizeof(float));
+        memcpy(turned.value + j * 3, problem.value + order[j] * 3, 3 * sizeof(float));
+    }
+    struct oracle_softmax o = oracle_of(&problem);
+    struct attention_result a = attention_case_run(&problem), b = attention_case_run(&turned);
+    for (size_t i = 0; i < 40 * 3; i++)
+        check_near((double)b.out[i], (double)a.out[i], 2 * o.out_bound[i], "out");
+    for (size_t i = 0; i < 40 * 8; i++)
+        check_near((double)b.dquery[i], (double)a.dquery[i], 2 * o.dquery_bound[i], "dquery");
+    for (size_t j = 0; j < 150; j++)
+        for (size_t c = 0; c < 8; c++)
+            check_near((double)b.dkey[j * 8 + c], (double)a.dkey[order[j] * 8 + c],
+                       2 * o.dkey_bound[order[j] * 8 + c], "dkey");
+    oracle_softmax_free(&o);
+    attention_result_free(&a);
+    attention_result_free(&b);
+    attention_case_free(&problem);
+    attention_case_free(&turned);
+}
+
+static void the_output_is_linear_in_the_values(void **state)
+{
+    (void)state;
+    struct attention_case problem = one_head(40, 150, 8, 3), other = problem, sum = problem;
+    attention_case_fill(&problem, 15, false);
+    attention_case_fill(&other, 15, false);
+    attention_case_fill(&sum, 15, false);
+    random_normals(16, 0, other.value, 150 * 3);
+    for (size_t i = 0; i < 150 * 3; i++)
+        sum.value[i] = 2 * problem.value[i] - 0.5f * other.value[i];
+    struct oracle_softmax o = oracle_of(&problem), p = oracle_of(&other), s = oracle_of(&sum);
+    struct attention_result a = attention_case_run(&problem), b = attention_case_run(&other),
+                            c = attention_case_run(&sum);
+    for (size_t i = 0; i < 40 * 3; i++)
+        check_near((double)c.out[i], 2 * (double)a.out[i] - 0.5 * (double)b.out[i],
+                   s.out_bound[i] + 2 * o.out_bound[i] + 0.5 * p.out_bound[i], "out");
+    oracle_softmax_free(&o);
+    oracle_softmax_free(&p);
+    oracle_softmax_free(&s);
+    attention_result_free(&a);
+    attention_result_free(&b);
+    attention_result_free(&c);
+    attention_case_free(&problem);
+    attention_case_free(&other);
+    attention_case_free(&sum);
+}
+
+static void memory_is_linear_and_small(void **state)
+{
+    (void)state;
+    const struct mechanism *softmax = attention_find("softmax");
+    struct problem_shape shape = {.num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64};
+    assert_int_equal(softmax->saved_size(NULL, &shape), 4096 * sizeof(float));
+    size_t scratch = softmax->scratch_size(NULL, &shape);
+    shape.num_queries = shape.num_keys = 8192;
+    assert_int_equal(softmax->scratch_size(NULL, &shape), scratch + 4096 * sizeof(float));
+    assert_true(scratch < 1 << 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_oracle_is_its_own_derivative),
+        cmocka_unit_test(every_shape_is_the_definition),
+        cmocka_unit_test(large_scores_neither_overflow_nor_lose_the_sum),
+        cmocka_unit_test(values_of_one_give_one),
+        cmocka_unit_test(the_order_of_keys_changes_rounding_only),
+        cmocka_unit_test(the_output_is_linear_in_the_values),
+        cmocka_unit_test(memory_is_linear_and_small),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

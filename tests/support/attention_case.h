@@ -1,0 +1,67 @@
+/* One call of attention from plain arrays: lays them out as wanted, runs check, forward, auxiliary and
+   backward, and gives plain arrays back. All memory that the call is given ends at an unmapped page, and is
+   filled with NaN before every pass where it is not input. So a test reads: make a case, run it, change one
+   thing, run it, compare. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SUPPORT_ATTENTION_CASE_H
+#define TESTS_SUPPORT_ATTENTION_CASE_H
+
+#include "attention/attention.h"
+
+enum layout {
+    LAYOUT_PACKED,  /* (rows, heads, width) */
+    LAYOUT_INSIDE,  /* the same inside a wider matrix: rows further apart, gap between the heads */
+    LAYOUT_OUTSIDE, /* (heads, rows, width) */
+    LAYOUT_APART,   /* sequences in slots of their own, each (heads, longest, width) */
+};
+
+enum { CASE_SEQUENCES = 16 };
+
+struct attention_case {
+    const struct mechanism *mechanism;
+    const void *options;
+    const struct kernels *kernels; /* NULL: the plain table */
+    int threads;                   /* 0: one */
+    enum layout layout;
+    bool causal;
+    size_t num_sequences, num_heads, head_dim, value_dim;
+    size_t queries[CASE_SEQUENCES], keys[CASE_SEQUENCES]; /* lengths */
+    uint64_t call_key;
+    const uint64_t *sample_ids;
+    float start; /* what every gradient holds before backward */
+    /* Rows of all sequences one after another, (rows, heads, width); the case owns them. */
+    float *query, *key, *value, *dout, *params;
+    uint8_t *key_mask; /* (rows); NULL: no mask */
+};
+
+struct attention_result {
+    size_t query_rows, key_rows, param_count;
+    float *out, *dquery, *dkey, *dvalue, *dparams; /* as the case's arrays */
+    float *auxiliary_dparams;                      /* from a start of 0 */
+    double auxiliary;
+    size_t saved_bytes, scratch_bytes;
+};
+
+/* Sum of the lengths. */
+size_t attention_case_rows(const size_t *lengths, size_t count);
+/* Allocates the arrays of a case whose sizes are set and fills them with standard normals from `seed`; each
+ * number follows (seed, array, index). Adds a mask of ones if `mask`. */
+void attention_case_fill(struct attention_case *problem, uint64_t seed, bool mask);
+void attention_case_free(struct attention_case *problem);
+/* Copies `count` rows of `row` floats. */
+void attention_case_take_rows(float *to, size_t first_to, const float *from, size_t first_from, size_t count,
+                              size_t row);
+/* Sequence s of problem becomes sequence t of other, at its beginning; parameters too. */
+void attention_case_take_sequence(struct attention_case *other, size_t t,
+                                  const struct attention_case *problem, size_t s);
+/* The call as the driver gets it; for tests of the check. Views point at the case's own arrays, packed;
+ * offsets has room for 2 (CASE_SEQUENCES + 1). */
+struct attention_call attention_case_call(const struct attention_case *problem, struct pool *pool,
+                                          size_t *offsets);
+
+struct attention_result attention_case_run(const struct attention_case *problem);
+void attention_result_free(struct attention_result *result);
+/* Every number of both, bit for bit; `what` names the comparison. */
+void attention_case_same_bits(const struct attention_result *a, const struct attention_result *b,
+                              const struct attention_case *problem, const char *what);
+
+#endif

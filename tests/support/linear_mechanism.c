@@ -1,0 +1,413 @@
+/* See the header. Saved: features of queries and keys, X, and how many keys each query met.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "support/linear_mechanism.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+
+static const float *row_of(struct view rows, size_t i)
+{
+    return (const float *)rows.data + i * rows.stride;
+}
+
+static const char *refuse(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    return shape->head_dim > 64 ? "takes head_dim up to 64" : NULL;
+}
+
+static const char *blind_refuse(const void *options, const struct problem_shape *shape)
+{
+    const struct linear_options *linear = options;
+    return linear->weighting != 0 ? "does not see positions" : refuse(options, shape);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+static size_t features_of(const void *options)
+{
+    return (size_t)((const struct linear_options *)options)->features;
+}
+
+struct saved {
+    float *query, *key; /* (n_q, features), (n_k, features) */
+    float *mean;        /* (n_q, d_v): X */
+    float *count;       /* (n_q) */
+    size_t bytes;
+};
+
+static struct saved saved_on(const void *options, const struct problem_shape *shape, void *block)
+{
+    struct saved saved;
+    struct arena arena = arena_on(block);
+    size_t features = features_of(options);
+    saved.query = arena_take(&arena, size_product(shape->num_queries, features), sizeof(float));
+    saved.key = arena_take(&arena, size_product(shape->num_keys, features), sizeof(float));
+    saved.mean = arena_take(&arena, size_product(shape->num_queries, shape->value_dim), sizeof(float));
+    saved.count = arena_take(&arena, shape->num_queries, sizeof(float));
+    saved.bytes = arena.used;
+    return saved;
+}
+
+/* The state of a stream: how many keys entered, then the table (features, d_v). */
+static size_t state_floats(const void *options, const struct problem_shape *shape)
+{
+    return size_sum(1, size_product(features_of(options), shape->value_dim));
+}
+
+struct scratch {
+    float *signs;              /* (d): s_c t_c */
+    float *state, *dstate;     /* (state_floats) */
+    float *feature, *dfeature; /* (features) */
+    float *row;                /* (d_v) */
+    size_t bytes;
+};
+
+static struct scratch scratch_on(const void *options, const struct problem_shape *shape, void *block)
+{
+    struct scratch scratch;
+    struct arena arena = arena_on(block);
+    scratch.signs = arena_take(&arena, shape->head_dim, sizeof(float));
+    scratch.state = arena_take(&arena, state_floats(options, shape), sizeof(float));
+    scratch.dstate = arena_take(&arena, state_floats(options, shape), sizeof(float));
+    scratch.feature = arena_take(&arena, features_of(options), sizeof(float));
+    scratch.dfeature = arena_take(&arena, features_of(options), sizeof(float));
+    scratch.row = arena_take(&arena, shape->value_dim, sizeof(float));
+    scratch.bytes = arena.used;
+    return scratch;
+}
+
+static size_t saved_size(const void *options, const struct problem_shape *shape)
+{
+    return saved_on(options, shape, NULL).bytes;
+}
+
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
+{
+    return scratch_on(options, shape, NULL).bytes;
+}
+
+static size_t shared_size(const void *options, size_t head_dim)
+{
+    (void)options;
+    return size_product(head_dim, sizeof(float));
+}
+
+static void prepare(const void *options, size_t head_dim, uint64_t call_key, void *shared)
+{
+    (void)options;
+    random_signs(random_key(call_key, RANDOM_PLANES, 0), shared, head_dim);
+}
+
+/* Views must say what the shape says. */
+static void check_views(const struct problem *problem)
+{
+    const struct problem_shape *shape = &problem->shape;
+    if (problem->query.rows != shape->num_queries || problem->key.rows != shape->num_keys ||
+        problem->value.rows != shape->num_keys)
+        abort();
+}
+
+static struct scratch open_scratch(const struct problem *problem)
+{
+    check_views(problem);
+    struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
+    const float *shared = problem->shared;
+    random_signs(random_key(problem->random_key, RANDOM_TURN, 0), scratch.signs, problem->shape.head_dim);
+    for (size_t c = 0; c < problem->shape.head_dim; c++)
+        scratch.signs[c] *= shared[c];
+    return scratch;
+}
+
+/* ---- the steps ----------------------------------------------------------------------------------------- */
+
+static void make_feature(const struct problem *problem, const float *signs, const float *x, float *feature)
+{
+    size_t d = problem->shape.head_dim;
+    for (size_t r = 0; r < features_of(problem->options); r++) {
+        feature[r] = 0;
+        for (size_t c = 0; c < d; c++)
+            feature[r] += problem->params[r * d + c] * signs[c] * x[c];
+    }
+}
+
+/* dx and dproject from the gradient of a feature; dx NULL: of project only. */
+static void feature_backward(const struct problem *problem, const float *signs, const float *x,
+                             const float *dfeature, float *dx, float *dproject)
+{
+    size_t d = problem->shape.head_dim;
+    for (size_t r = 0; r < features_of(problem->options); r++)
+        for (size_t c = 0; c < d; c++) {
+            if (dx != NULL)
+                dx[c] += dfeature[r] * problem->params[r * d + c] * signs[c];
+            dproject[r * d + c] += dfeature[r] * signs[c] * x[c];
+        }
+}
+
+static float weight_at(const struct problem *problem, size_t position)
+{
+    const struct linear_options *options = problem->options;
+    return options->weighting == 1 ? (float)(1 + options->slope * (double)position) : 1;
+}
+
+static bool is_masked(const struct problem *problem, size_t i)
+{
+    return problem->key_mask != NULL && problem->key_mask[i] == 0;
+}
+
+/* table (features, d_v) += weight * feature value^T; state[0] counts. */
+static void enter(const struct problem *problem, float *state, float weight, const float *feature,
+                  const float *value)
+{
+    size_t d_v = problem->shape.value_dim;
+    state[0] += 1;
+    for (size_t r = 0; r < features_of(problem->options); r++)
+        for (size_t c = 0; c < d_v; c++)
+            state[1 + r * d_v + c] += weight * feature[r] * value[c];
+}
+
+static float divisor_of(const struct problem *problem, float count)
+{
+    const struct linear_options *options = problem->options;
+    return options->average && count > 0 ? count : 1;
+}
+
+static void answer(const struct problem *problem, const float *state, const float *feature, float *mean)
+{
+    size_t d_v = problem->shape.value_dim;
+    for (size_t c = 0; c < d_v; c++) {
+        mean[c] = 0;
+        for (size_t r = 0; r < features_of(problem->options); r++)
+            mean[c] += feature[r] * state[1 + r * d_v + c];
+        mean[c] /= divisor_of(problem, state[0]);
+    }
+}
+
+static void write_out(const struct problem *problem, const float *mean, struct view out, size_t i)
+{
+    const float *gain = problem->params + features_of(problem->options) * problem->shape.head_dim;
+    for (size_t c = 0; c < out.cols; c++)
+        ((float *)out.data)[i * out.stride + c] = gain[c] * mean[c];
+}
+
+/* ---- forward and backward ------------------------------------------------------------------------------ */
+
+static void forward(const struct problem *problem, struct view out)
+{
+    const struct problem_shape *shape = &problem->shape;
+    struct saved saved = saved_on(problem->options, shape, problem->saved);
+    struct scratch scratch = open_scratch(problem);
+    size_t features = features_of(problem->options);
+    memset(scratch.state, 0, state_floats(problem->options, shape) * sizeof(float));
+    for (size_t j = 0; j < shape->num_keys; j++)
+        make_feature(problem, scratch.signs, row_of(problem->key, j), saved.key + j * features);
+    size_t entered = 0;
+    for (size_t i = 0; i < shape->num_queries; i++) {
+        for (size_t end = shape->causal ? i + 1 : shape->num_keys; entered < end; entered++)
+            if (!is_masked(problem, entered))
+                enter(problem, scratch.state, weight_at(problem, entered), saved.key + entered * features,
+                      row_of(problem->value, entered));
+        make_feature(problem, scratch.signs, row_of(problem->query, i), saved.query + i * features);
+        answer(problem, scratch.state, saved.query + i * features, saved.mean + i * shape->value_dim);
+        saved.count[i] = scratch.state[0];
+        write_out(problem, saved.mean + i * shape->value_dim, out, i);
+    }
+}
+
+/* dstate += the gradient that query i sends into the table; dgain. */
+static void query_sends(const struct problem *problem, const struct saved *saved, struct view dout, size_t i,
+                        float *dstate, float *dmean)
+{
+    size_t d_v = problem->shape.value_dim, features = features_of(problem->options);
+    const float *gain = problem->params + features * problem->shape.head_dim;
+    for (size_t c = 0; c < d_v; c++)
+        dmean[c] = row_of(dout, i)[c] * gain[c] / divisor_of(problem, saved->count[i]);
+    for (size_t r = 0; r < features; r++)
+        for (size_t c = 0; c < d_v; c++)
+            dstate[1 + r * d_v + c] += saved->query[i * features + r] * dmean[c];
+}
+
+static void backward_key(const struct problem *problem, const struct saved *saved,
+                         const struct scratch *scratch, size_t j, const struct problem_gradients *gradients)
+{
+    size_t d_v = problem->shape.value_dim, features = features_of(problem->options);
+    float weight = weight_at(problem, j);
+    float *dvalue = (float *)gradients->value.data + j * gradients->value.stride;
+    const float *feature = saved->key + j * features, *value = row_of(problem->value, j);
+    for (size_t r = 0; r < features; r++) {
+        scratch->dfeature[r] = 0;
+        for (size_t c = 0; c < d_v; c++) {
+            scratch->dfeature[r] += weight * scratch->dstate[1 + r * d_v + c] * value[c];
+            dvalue[c] += weight * scratch->dstate[1 + r * d_v + c] * feature[r];
+        }
+    }
+    feature_backward(problem, scratch->signs, row_of(problem->key, j), scratch->dfeature,
+                     (float *)gradients->key.data + j * gradients->key.stride, gradients->params);
+}
+
+static void backward(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients)
+{
+    (void)out;
+    const struct problem_shape *shape = &problem->shape;
+    struct saved saved = saved_on(problem->options, shape, problem->saved);
+    struct scratch scratch = open_scratch(problem);
+    size_t features = features_of(problem->options), d_v = shape->value_dim, entered = 0;
+    float *dgain = gradients->params + features * shape->head_dim;
+    memset(scratch.state, 0, state_floats(problem->options, shape) * sizeof(float));
+    memset(scratch.dstate, 0, state_floats(problem->options, shape) * sizeof(float));
+    /* Queries in rising order, against the table as each of them saw it. */
+    for (size_t i = 0; i < shape->num_queries; i++) {
+        for (size_t end = shape->causal ? i + 1 : shape->num_keys; entered < end; entered++)
+            if (!is_masked(problem, entered))
+                enter(problem, scratch.state, weight_at(problem, entered), saved.key + entered * features,
+                      row_of(problem->value, entered));
+        query_sends(problem, &saved, dout, i, scratch.dstate, scratch.row);
+        for (size_t r = 0; r < features; r++) {
+            scratch.dfeature[r] = 0;
+            for (size_t c = 0; c < d_v; c++)
+                scratch.dfeature[r] += scratch.state[1 + r * d_v + c] * scratch.row[c];
+        }
+        feature_backward(problem, scratch.signs, row_of(problem->query, i), scratch.dfeature,
+                         (float *)gradients->query.data + i * gradients->query.stride, gradients->params);
+        for (size_t c = 0; c < d_v; c++)
+            dgain[c] += row_of(dout, i)[c] * saved.mean[i * d_v + c];
+    }
+    /* Keys in falling order, against what the queries that saw them sent. */
+    if (shape->causal)
+        memset(scratch.dstate, 0, state_floats(problem->options, shape) * sizeof(float));
+    for (size_t j = shape->num_keys; j-- > 0;) {
+        if (shape->causal)
+            query_sends(problem, &saved, dout, j, scratch.dstate, scratch.row);
+        if (!is_masked(problem, j))
+            backward_key(problem, &saved, &scratch, j, gradients);
+    }
+}
+
+static double auxiliary(const struct problem *problem, const struct problem_gradients *gradients)
+{
+    struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
+    struct scratch scratch = open_scratch(problem);
+    size_t features = features_of(problem->options);
+    double loss = 0;
+    for (size_t i = 0; i < problem->shape.num_queries; i++) {
+        const float *feature = saved.query + i * features;
+        for (size_t r = 0; r < features; r++)
+            loss += 0.5 * (double)feature[r] * (double)feature[r];
+        if (gradients->params != NULL)
+            feature_backward(problem, scratch.signs, row_of(problem->query, i), feature, NULL,
+                             gradients->params);
+    }
+    return loss;
+}
+
+/* ---- streaming ----------------------------------------------------------------------------------------- */
+
+static size_t state_size(const void *options, const struct problem_shape *shape)
+{
+    return size_product(state_floats(options, shape), sizeof(float));
+}
+
+static void absorb_key(const struct problem *problem, const struct scratch *scratch, float *state, size_t j,
+                       size_t position)
+{
+    if (is_masked(problem, j))
+        return;
+    make_feature(problem, scratch->signs, row_of(problem->key, j), scratch->feature);
+    enter(problem, state, weight_at(problem, position), scratch->feature, row_of(problem->value, j));
+}
+
+static void absorb(const struct problem *problem, void *state, size_t first)
+{
+    struct scratch scratch = open_scratch(problem);
+    for (size_t j = 0; j < problem->shape.num_keys; j++)
+        absorb_key(problem, &scratch, state, j, first + j);
+}
+
+static void read(const struct problem *problem, void *state, size_t first, struct view out)
+{
+    struct scratch scratch = open_scratch(problem);
+    for (size_t i = 0; i < problem->shape.num_queries; i++) {
+        if (problem->shape.causal)
+            absorb_key(problem, &scratch, state, i, first + i);
+        make_feature(problem, scratch.signs, row_of(problem->query, i), scratch.feature);
+        answer(problem, state, scratch.feature, scratch.row);
+        write_out(problem, scratch.row, out, i);
+    }
+}
+
+static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
+{
+    float *to = into;
+    const float *more = from;
+    for (size_t i = 0; i < state_floats(options, shape); i++)
+        to[i] += more[i];
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+static void project_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+{
+    (void)value_dim;
+    *rows = features_of(options);
+    *cols = head_dim;
+}
+
+static void gain_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+{
+    (void)options;
+    (void)head_dim;
+    *rows = 1;
+    *cols = value_dim;
+}
+
+static const struct parameter_row params[] = {
+    {.name = "project", .shape = project_shape, .init = 0.1f},
+    {.name = "gain", .shape = gain_shape, .init = 1},
+    {.name = NULL},
+};
+
+static const char *const weightings[] = {"even", "rising", NULL};
+
+static const struct option_row options[] = {
+    {.name = "features",
+     .type = OPTION_INT,
+     .offset = offsetof(struct linear_options, features),
+     .preset = 3,
+     .minimum = 1,
+     .maximum = 16,
+     .help = "rows of the projection"},
+    {.name = "slope",
+     .type = OPTION_REAL,
+     .offset = offsetof(struct linear_options, slope),
+     .preset = 0.25,
+     .minimum = 0,
+     .maximum = 1,
+     .help = "growth of a key's weight with its position"},
+    {.name = "weighting",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct linear_options, weighting),
+     .choices = weightings,
+     .help = "weights of the keys"},
+    {.name = "average",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct linear_options, average),
+     .help = "divide by the number of keys"},
+    {.name = NULL},
+};
+
+#define LINEAR(name_, summary_, sees_mask_, refuse_)                                                         \
+    {                                                                                                        \
+        .name = name_, .summary = summary_, .options = options,                                              \
+        .options_size = sizeof(struct linear_options), .exact = true, .mixes = true,                         \
+        .sees_mask = sees_mask_, .refuse = refuse_, .saved_size = saved_size, .scratch_size = scratch_size,  \
+        .shared_size = shared_size, .prepare = prepare, .forward = forward, .backward = backward,            \
+        .params = params, .auxiliary = auxiliary, .state_size = state_size, .absorb = absorb, .read = read,  \
+        .merge = merge,                                                                                      \
+    }
+
+const struct mechanism linear_mechanism = LINEAR("linear", "the test mechanism", true, refuse);
+const struct mechanism blind_mechanism = LINEAR("blind", "the same, blind to masks", false, blind_refuse);
