@@ -60,12 +60,13 @@ static size_t lay_out_saved(struct saved *saved, const struct yoso_options *opti
 
 struct scratch {
     size_t ld, ld_value; /* of unit rows and of value rows */
-    struct turn turn;
     struct buckets buckets;
     struct tables tables;
     float *value; /* (n_k, ld_value) */
     union {
         struct {
+            float *planes, *sign; /* of this head; signs and order of its coordinates */
+            uint32_t *permutation;
             float *unit, *norm; /* (CODES_ROWS, ld), (CODES_ROWS) */
             float *x;           /* (n_q, ld_value) */
         } forward;
@@ -86,12 +87,14 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
     size_t n_q = shape->num_queries, n_k = shape->num_keys, float_size = sizeof(float);
     size_t ld = scratch->ld = padded(shape->head_dim),
            ld_value = scratch->ld_value = padded(shape->value_dim);
-    scratch->turn.permutation = arena_take(&arena, shape->head_dim, sizeof *scratch->turn.permutation);
-    scratch->turn.sign = arena_take(&arena, shape->head_dim, float_size);
     buckets_lay_out(&scratch->buckets, &arena, n_q, n_k);
     tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim);
     scratch->value = arena_take(&arena, n_k, size_product(ld_value, float_size));
     if (!backward) {
+        scratch->forward.planes = arena_take(
+            &arena, planes_count(hashing.num_hashes, hashing.hash_bits, shape->head_dim), float_size);
+        scratch->forward.sign = arena_take(&arena, shape->head_dim, float_size);
+        scratch->forward.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
         scratch->forward.unit = arena_take(&arena, CODES_ROWS, size_product(ld, float_size));
         scratch->forward.norm = arena_take(&arena, CODES_ROWS, float_size);
         scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
@@ -183,11 +186,12 @@ static void forward(const struct problem *problem, struct view out)
     lay_out_scratch(&scratch, options, &problem->shape, false, problem->scratch);
     float *unit = scratch.forward.unit, *norm = scratch.forward.norm, *x = scratch.forward.x;
 
-    turn_draw(&scratch.turn, problem->random_key, head_dim);
+    planes_turn(scratch.forward.planes, problem->shared, hashing.num_hashes, hashing.hash_bits, head_dim,
+                problem->random_key, scratch.forward.permutation, scratch.forward.sign);
     codes_hash(kernels, saved.query_codes, &hashing, floats(problem->query), problem->query.stride, n_q,
-               head_dim, &scratch.turn, problem->shared, unit, scratch.ld, norm);
+               head_dim, scratch.forward.planes, unit, scratch.ld, norm);
     codes_hash(kernels, saved.key_codes, &hashing, floats(problem->key), problem->key.stride, n_k, head_dim,
-               &scratch.turn, problem->shared, unit, scratch.ld, norm);
+               scratch.forward.planes, unit, scratch.ld, norm);
     struct codes queries = codes_at(&hashing, saved.query_codes, n_q);
     struct codes keys = codes_at(&hashing, saved.key_codes, n_k);
 
@@ -269,7 +273,6 @@ static void backward(const struct problem *problem, struct view out, struct view
     lay_out_scratch(&scratch, options, &problem->shape, true, problem->scratch);
     struct codes queries = codes_at(&hashing, saved.query_codes, n_q);
     struct codes keys = codes_at(&hashing, saved.key_codes, n_k);
-    const struct turn *turn = &scratch.turn;
     float *query = scratch.backward.query, *key = scratch.backward.key;
     float *dquery = scratch.backward.dquery, *dkey = scratch.backward.dkey;
     float *query_norm = scratch.backward.query_norm, *key_norm = scratch.backward.key_norm;
@@ -279,19 +282,17 @@ static void backward(const struct problem *problem, struct view out, struct view
                             saved.kept, n_q, problem->shape.value_dim);
     add_dvalue(problem, &scratch, &queries, &keys, gradients->value);
 
-    turn_draw(turn, problem->random_key, head_dim);
     unit_take(kernels, query, scratch.ld, query_norm, floats(problem->query), problem->query.stride, n_q,
-              head_dim, turn);
-    unit_take(kernels, key, scratch.ld, key_norm, floats(problem->key), problem->key.stride, n_k, head_dim,
-              turn);
+              head_dim);
+    unit_take(kernels, key, scratch.ld, key_norm, floats(problem->key), problem->key.stride, n_k, head_dim);
     take_values(problem, &scratch, 1);
     memset(dquery, 0, n_q * scratch.ld * sizeof *dquery);
     memset(dkey, 0, n_k * scratch.ld * sizeof *dkey);
     add_pairs(problem, &scratch, &queries, &keys);
     kernels->unit_rows_backward(gradients->query.data, gradients->query.stride, dquery, query, scratch.ld,
-                                query_norm, n_q, head_dim, turn->permutation, turn->sign);
+                                query_norm, n_q, head_dim, NULL, NULL);
     kernels->unit_rows_backward(gradients->key.data, gradients->key.stride, dkey, key, scratch.ld, key_norm,
-                                n_k, head_dim, turn->permutation, turn->sign);
+                                n_k, head_dim, NULL, NULL);
 }
 
 const struct mechanism mechanism_yoso = {

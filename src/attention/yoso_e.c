@@ -112,8 +112,7 @@ static const char *refuse(const void *options, const struct problem_shape *shape
 static void take_unit(const struct kernels *kernels, float *unit, size_t ld, float *norm, float *norm2,
                       struct view view, size_t first, size_t rows)
 {
-    unit_take(kernels, unit, ld, norm, row_of(view, first), view.stride, rows, view.cols,
-              &(struct turn){NULL, NULL});
+    unit_take(kernels, unit, ld, norm, row_of(view, first), view.stride, rows, view.cols);
     for (size_t i = 0; i < rows; i++)
         norm2[i] = norm[i] < UNIT_SHORTEST ? 0 : 1;
 }

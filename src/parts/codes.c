@@ -21,13 +21,12 @@ struct codes codes_at(const struct hashing *hashing, const void *data, size_t n)
 }
 
 void codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
-                size_t ld_x, size_t n, size_t dim, const struct turn *turn, const float *planes, float *unit,
-                size_t ld, float *norm)
+                size_t ld_x, size_t n, size_t dim, const float *planes, float *unit, size_t ld, float *norm)
 {
     size_t row_bytes = hashing->num_hashes * code_bytes(hashing);
     for (size_t first = 0; first < n; first += CODES_ROWS) {
         size_t rows = n - first < CODES_ROWS ? n - first : CODES_ROWS;
-        unit_take(kernels, unit, ld, norm, x + first * ld_x, ld_x, rows, dim, turn);
+        unit_take(kernels, unit, ld, norm, x + first * ld_x, ld_x, rows, dim);
         kernels->hash_codes((char *)data + first * row_bytes, hashing->hash_bits > 16, unit, ld, rows, dim,
                             planes, hashing->num_hashes, hashing->hash_bits);
     }

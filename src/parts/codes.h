@@ -24,7 +24,6 @@ struct codes codes_at(const struct hashing *hashing, const void *data, size_t n)
 
 /* Hashes the rows of x into data. unit (CODES_ROWS, ld) and norm (CODES_ROWS) are work space. */
 void codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
-                size_t ld_x, size_t n, size_t dim, const struct turn *turn, const float *planes, float *unit,
-                size_t ld, float *norm);
+                size_t ld_x, size_t n, size_t dim, const float *planes, float *unit, size_t ld, float *norm);
 
 #endif

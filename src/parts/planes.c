@@ -44,8 +44,7 @@ static size_t lay_out(struct planes *planes, int kind, size_t num_hashes, size_t
     planes->groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
     planes->blocks = (num_hashes + dim - 1) / dim;
     planes->block_rows = num_hashes < dim ? num_hashes : dim;
-    planes->values = arena_take(&arena, size_product(hash_bits * planes->groups * HASH_LANES, dim),
-                                sizeof *planes->values);
+    planes->values = arena_take(&arena, planes_count(num_hashes, hash_bits, dim), sizeof *planes->values);
     if (kind == YOSO_PLANES_ORTHOGONAL) {
         struct frame *frame = &planes->frame;
         frame->dim = dim;
@@ -148,4 +147,25 @@ void planes_draw(int kind, size_t num_hashes, size_t hash_bits, size_t dim, uint
             for (size_t c = 0; c < dim; c++)
                 plane_of(&planes, dim, bit, hash)[c * HASH_LANES] = 0;
     }
+}
+
+size_t planes_count(size_t num_hashes, size_t hash_bits, size_t dim)
+{
+    size_t groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
+    return size_product(hash_bits * groups * HASH_LANES, dim);
+}
+
+void planes_turn(float *turned, const float *planes, size_t num_hashes, size_t hash_bits, size_t dim,
+                 uint64_t key, uint32_t *permutation, float *sign)
+{
+    size_t groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
+    random_permutation(random_key(key, RANDOM_TURN, 0), permutation, dim);
+    random_signs(random_key(key, RANDOM_TURN, 1), sign, dim);
+    for (size_t group = 0; group < hash_bits * groups; group++)
+        for (size_t c = 0; c < dim; c++) {
+            const float *from = planes + (group * dim + permutation[c]) * HASH_LANES;
+            float *to = turned + (group * dim + c) * HASH_LANES;
+            for (size_t lane = 0; lane < HASH_LANES; lane++)
+                to[lane] = sign[c] * from[lane];
+        }
 }

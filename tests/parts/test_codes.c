@@ -28,13 +28,12 @@ static void check_blocks(size_t hash_bits)
     assert_true(bytes == N * M * (hash_bits > 16 ? 4 : 2));
     void *all = malloc(bytes), *one = malloc(codes_size(&hashing, 1));
     float *planes = aligned_alloc(64, planes_size(YOSO_PLANES_GAUSSIAN, M, hash_bits, D));
-    struct turn none = {NULL, NULL};
     random_normals(1, 0, x, N * D);
     planes_draw(YOSO_PLANES_GAUSSIAN, M, hash_bits, D, 2, planes);
-    codes_hash(kernels, all, &hashing, x, D, N, D, &none, planes, unit, LD, norm);
+    codes_hash(kernels, all, &hashing, x, D, N, D, planes, unit, LD, norm);
     struct codes codes = codes_at(&hashing, all, N), single = codes_at(&hashing, one, 1);
     for (size_t i = 0; i < N; i++) {
-        codes_hash(kernels, one, &hashing, x + i * D, D, 1, D, &none, planes, unit, LD, norm);
+        codes_hash(kernels, one, &hashing, x + i * D, D, 1, D, planes, unit, LD, norm);
         for (size_t h = 0; h < M; h++) {
             assert_int_equal(code_at(&codes, i, h), code_at(&single, 0, h));
             assert_true(code_at(&codes, i, h) < (uint32_t)1 << hash_bits);

@@ -2,8 +2,8 @@
    kinds is (1 - angle / pi)^hash_bits, by chi-square over angles.
    Bugs tried and caught: rows of one hash taken from one block (bias 10 to 64 %), the reflections applied in
    the wrong order, a row reflected by its own axis, the sign of the axis fixed (all planes in one half
-   space), the same key for two bits, > replaced by >= for zero vectors (test_yoso.c).
-   SPDX-License-Identifier: Apache-2.0 */
+   space), the same key for two bits, turned rows not permuted, > replaced by >= for zero vectors
+   (test_yoso.c). SPDX-License-Identifier: Apache-2.0 */
 #include "parts/planes.h"
 
 #include <math.h>
@@ -178,6 +178,39 @@ static void orthogonal_planes_vary_less(void **state)
     assert_true(orthogonal < 0.92 * gaussian);
 }
 
+/* A turned plane at a turned vector is the plane at the vector, for all planes of a head at once; heads turn
+   differently, and every coordinate goes everywhere with both signs. */
+static void heads_turn_planes(void **state)
+{
+    (void)state;
+    enum { HEADS = 300, D = 5, M = 18, BITS = 2 };
+    static const struct shape shape = {M, BITS, D};
+    static uint32_t permutation[HEADS][D];
+    static float sign[HEADS][D];
+    float *planes = draw(YOSO_PLANES_GAUSSIAN, &shape, 1);
+    float *turned = malloc(planes_count(M, BITS, D) * sizeof *turned);
+    int same = 0, went[D][D][2] = {{{0}}};
+    for (size_t head = 0; head < HEADS; head++) {
+        planes_turn(turned, planes, M, BITS, D, head, permutation[head], sign[head]);
+        for (size_t bit = 0; bit < BITS; bit++)
+            for (size_t h = 0; h < M; h++)
+                for (size_t c = 0; c < D; c++)
+                    check_near(plane_at(turned, &shape, bit, h, c),
+                               (double)sign[head][c] * plane_at(planes, &shape, bit, h, permutation[head][c]),
+                               0, "turned plane");
+        for (size_t c = 0; c < D; c++)
+            went[c][permutation[head][c]][sign[head][c] > 0]++;
+        for (size_t other = 0; other < head; other++)
+            same += memcmp(permutation[other], permutation[head], sizeof *permutation) == 0 &&
+                    memcmp(sign[other], sign[head], sizeof *sign) == 0;
+    }
+    assert_true(same < 40); /* 44850 pairs of heads / (5! 2^5 = 3840 turns) = 11.7 expected */
+    for (size_t c = 0; c < D; c++)
+        for (size_t to = 0; to < D; to++)
+            assert_true(went[c][to][0] > 8 && went[c][to][1] > 8); /* 30 expected */
+    free(planes), free(turned);
+}
+
 static void sizes_do_not_wrap(void **state)
 {
     (void)state;
@@ -190,7 +223,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_orthonormal),      cmocka_unit_test(unused_lanes_are_zero),
         cmocka_unit_test(frames_are_uniform),          cmocka_unit_test(collision_law),
-        cmocka_unit_test(orthogonal_planes_vary_less), cmocka_unit_test(sizes_do_not_wrap),
+        cmocka_unit_test(orthogonal_planes_vary_less), cmocka_unit_test(heads_turn_planes),
+        cmocka_unit_test(sizes_do_not_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
