@@ -4,7 +4,7 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all demo test help clean format check setup
+.PHONY: all demo test help clean format check fuzz setup
 
 all: setup
 	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) > /dev/null
@@ -26,6 +26,10 @@ check: test
 	@tools/sanitize.sh address,undefined
 	@tools/sanitize.sh thread
 
+SECONDS ?= 60
+fuzz:
+	@tools/fuzz.sh $(SECONDS)
+
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
@@ -37,5 +41,6 @@ help:
 	@echo 'make demo     train yoso and softmax side by side and print the table (five minutes)'
 	@echo 'make test     structure checks and every test (ten minutes)'
 	@echo 'make check    make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
+	@echo 'make fuzz     run every fuzz target for SECONDS=60 under libFuzzer, ASan and UBSan (needs clang)'
 	@echo 'make format   lay out the source with clang-format'
 	@echo 'make clean    remove build/'

@@ -1,7 +1,7 @@
 /* JSON as trees of values: parsed with limits, read by key path, built, and written as text. The one
    interface to the JSON library; nobody else includes its header. A key path is "training.steps" or
-   "labels.3" (members by name, elements by number), and every message names it. SPDX-License-Identifier:
-   Apache-2.0 */
+   "labels.3" (members by name, elements by number), and every message names it.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_JSON_H
 #define IO_JSON_H
 

@@ -382,6 +382,9 @@ static void memory_that_runs_out_is_survived(void **state)
     }
     assert_true(n > 2);
     blocks_left = -1;
+    /* A value whose key is refused is given back too. */
+    check_status(&host, json_put_int(&host, root, "\xff", 1), HASHATTN_INVALID, "byte 0");
+    assert_int_equal(blocks_out, tree);
     json_free(root);
     assert_int_equal(blocks_out, 0);
     json_set_alloc_funcs(malloc, free);

@@ -114,6 +114,7 @@ static void headers_that_lie_are_refused(void **state)
     check_refused(1, DICTIONARY("'|u1'", "False", "(9223372036854775808,)"), 0,
                   "is over 9223372036854775807");
     check_refused(1, DICTIONARY("'|u1'", "False", "(99999999999999999999999999,)"), 0, "is over");
+    check_refused(1, DICTIONARY("'|u1'", "False", "(18446744073709551617,)"), 1, "is over");
     check_refused(1, DICTIONARY("'|u1'", "False", "(4294967296, 4294967296, 0)"), 0, "can be counted");
 }
 
@@ -130,6 +131,7 @@ static void broken_dictionaries_are_refused(void **state)
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}\n", 4, "unknown key 'x'");
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ()", 4, "',' or '}'");
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (), ", 4, "a key or '}'");
+    check_refused(1, "{'descr': '<f4', 'fortran_order': Fals", 0, "True or False");
     check_refused(1, "{'descr': '<f4", 4, "a string with an end");
     check_refused(1, "{'descr", 4, "a string with an end");
     check_refused(1, "{'", 4, "a string with an end");
@@ -164,6 +166,9 @@ static void every_prefix_is_refused(void **state)
     struct npy array;
     check_status(&host, npy_parse(&host, file, sizeof file, &array, &start), HASHATTN_BAD_FILE,
                  "4294967295 bytes, at most 65535");
+    file[7] = 1;
+    check_status(&host, npy_parse(&host, file, sizeof file, &array, &start), HASHATTN_BAD_FILE,
+                 "version is 2.1");
 }
 
 /* What numpy 2.4 wrote for numpy.save(f, numpy.array([[1, -2.5]], '<f4')), byte for byte. */
