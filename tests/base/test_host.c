@@ -1,0 +1,151 @@
+/* Messages, prefixes, and the one list of statuses.
+   Bugs tried and caught: message built in place while an argument points into it, prefix behind the message,
+   a long prefix squeezing the reason out, a status outside the list read past the table, allocator without
+   alignment. SPDX-License-Identifier: Apache-2.0 */
+#include "base/host.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "support/check.h"
+
+static void failures_leave_their_message(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    assert_string_equal(host.message, "");
+    assert_int_equal(host_fail(&host, HASHATTN_INVALID, "hash_bits is %d, allowed are %d to %d", 40, 1, 24),
+                     HASHATTN_INVALID);
+    assert_string_equal(host.message, "hash_bits is 40, allowed are 1 to 24");
+    host_fail(&host, HASHATTN_FAILED, "again: %s", host.message);
+    assert_string_equal(host.message, "again: hash_bits is 40, allowed are 1 to 24");
+    host_prefix(&host, "run/config.json");
+    assert_string_equal(host.message, "run/config.json: again: hash_bits is 40, allowed are 1 to 24");
+}
+
+static void messages_are_cut_and_ended(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    char text[2000];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    host_fail(&host, HASHATTN_FAILED, "%s", text);
+    assert_int_equal(strlen(host.message), sizeof host.message - 1);
+    host_fail(&host, HASHATTN_FAILED, "the reason");
+    memcpy(text + sizeof text - 6, "/file", 5);
+    host_prefix(&host, text);
+    const char *end = strstr(host.message, "x/file: the reason");
+    assert_non_null(end);
+    assert_int_equal(strlen(end), strlen("x/file: the reason"));
+    assert_memory_equal(host.message, "...", 3);
+    for (int i = 0; i < 10; i++) {
+        host_prefix(&host, "again");
+        assert_true(strlen(host.message) < sizeof host.message);
+    }
+    assert_memory_equal(host.message, "again: again: ", 14);
+    /* A prefix of the largest length that is kept whole, and one byte more. */
+    host_fail(&host, HASHATTN_FAILED, "end");
+    host_prefix(&host, text + sizeof text - 1 - 240);
+    assert_int_equal(strlen(host.message), 240 + 2 + 3);
+    host_fail(&host, HASHATTN_FAILED, "end");
+    host_prefix(&host, text + sizeof text - 1 - 241);
+    assert_int_equal(strlen(host.message), 3 + 240 + 2 + 3);
+}
+
+static hashattn_status tried(struct host *host, int fail, int *reached)
+{
+    TRY(fail == 1 ? host_fail(host, HASHATTN_BAD_FILE, "first") : HASHATTN_OK);
+    ++*reached;
+    FAIL_IF(fail == 2, host, HASHATTN_NO_DISK, "second %d", 2);
+    ++*reached;
+    hashattn_status status;
+    TRY_DONE(fail == 3 ? host_fail(host, HASHATTN_NO_MEMORY, "third") : HASHATTN_OK);
+    ++*reached;
+done:
+    *reached += 10;
+    return status;
+}
+
+static void the_macros_leave_where_they_should(void **state)
+{
+    (void)state;
+    static const struct {
+        hashattn_status status;
+        int reached;
+        const char *message;
+    } want[] = {{HASHATTN_OK, 13, ""},
+                {HASHATTN_BAD_FILE, 0, "first"},
+                {HASHATTN_NO_DISK, 1, "second 2"},
+                {HASHATTN_NO_MEMORY, 12, "third"}};
+    for (int fail = 0; fail < 4; fail++) {
+        struct host host;
+        host_init(&host);
+        int reached = 0;
+        assert_int_equal(tried(&host, fail, &reached), want[fail].status);
+        assert_int_equal(reached, want[fail].reached);
+        assert_string_equal(host.message, want[fail].message);
+    }
+}
+
+static void statuses_have_names_texts_and_codes(void **state)
+{
+    (void)state;
+    /* Written down once more: values and exit codes are fixed for ever. */
+    static const struct {
+        hashattn_status status;
+        int value, code;
+        const char *name;
+    } want[] = {
+        {HASHATTN_OK, 0, 0, "OK"},
+        {HASHATTN_FAILED, 1, 1, "FAILED"},
+        {HASHATTN_INVALID, 2, 2, "INVALID"},
+        {HASHATTN_REFUSED, 3, 2, "REFUSED"},
+        {HASHATTN_BAD_FILE, 4, 3, "BAD_FILE"},
+        {HASHATTN_NO_MEMORY, 5, 4, "NO_MEMORY"},
+        {HASHATTN_NO_DISK, 6, 4, "NO_DISK"},
+        {HASHATTN_INTERRUPTED, 7, 130, "INTERRUPTED"},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        assert_int_equal(want[i].status, want[i].value);
+        assert_string_equal(hashattn_status_name(want[i].status), want[i].name);
+        assert_int_equal(hashattn_status_exit_code(want[i].status), want[i].code);
+        assert_true(strlen(hashattn_status_text(want[i].status)) > 0);
+    }
+    for (int i = -3; i < 300; i++)
+        if (i < 0 || i > HASHATTN_INTERRUPTED) {
+            assert_string_equal(hashattn_status_name((hashattn_status)i), "FAILED");
+            assert_string_equal(hashattn_status_text((hashattn_status)i), "the work failed");
+            assert_int_equal(hashattn_status_exit_code((hashattn_status)i), 1);
+        }
+}
+
+static void the_allocator_aligns_and_refuses(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    for (size_t bytes = 1; bytes < 300; bytes++) {
+        unsigned char *block = host.allocate(host.user, MEMORY_ALIGNMENT, bytes);
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % MEMORY_ALIGNMENT, 0);
+        memset(block, 1, bytes);
+        host.release(host.user, block);
+    }
+    assert_null(host.allocate(host.user, MEMORY_ALIGNMENT, SIZE_MAX));
+    host.release(host.user, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failures_leave_their_message),
+        cmocka_unit_test(messages_are_cut_and_ended),
+        cmocka_unit_test(the_macros_leave_where_they_should),
+        cmocka_unit_test(statuses_have_names_texts_and_codes),
+        cmocka_unit_test(the_allocator_aligns_and_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,231 @@
+/* Every index once, whatever the number of threads, run after run, and in a forked child.
+   Bugs tried and caught: counter not reset between runs, return before the workers are done, worker number of
+   the caller shared by a worker, a forked child waiting for workers that it has not, threads left behind when
+   one cannot be started. SPDX-License-Identifier: Apache-2.0 */
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/check.h"
+
+enum { MOST = 4000, THREADS = 8 };
+
+struct work {
+    atomic_int times[MOST];     /* that each index was run */
+    atomic_int inside[THREADS]; /* of each worker number, now */
+    atomic_int workers;         /* bits: numbers that were seen */
+    atomic_int faults;
+    int threads;
+    bool slow;
+};
+
+static void run_one(void *argument, size_t index, int worker)
+{
+    struct work *work = argument;
+    if (worker < 0 || worker >= work->threads || atomic_fetch_add(&work->inside[worker], 1) != 0)
+        atomic_fetch_add(&work->faults, 1);
+    atomic_fetch_or(&work->workers, 1 << worker);
+    if (work->slow)
+        for (int i = 0; i < 3; i++)
+            sched_yield();
+    atomic_fetch_add(&work->times[index], 1);
+    atomic_fetch_sub(&work->inside[worker], 1);
+}
+
+static void check_run(struct pool *pool, struct work *work, size_t count)
+{
+    memset(work->times, 0, sizeof work->times);
+    work->threads = pool_threads(pool);
+    pool_run(pool, run_one, work, count);
+    for (size_t i = 0; i < MOST; i++)
+        if (work->times[i] != (i < count))
+            fail_msg("index %zu of %zu ran %d times", i, count, work->times[i]);
+    assert_int_equal(work->faults, 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(work->inside[i], 0);
+}
+
+static void every_index_runs_once(void **state)
+{
+    (void)state;
+    static struct work work;
+    for (int threads = 1; threads <= THREADS; threads++) {
+        struct failing_host failing;
+        failing_host_init(&failing, -1);
+        struct pool *pool;
+        check_status(&failing.host, pool_new(&failing.host, threads, &pool), HASHATTN_OK, NULL);
+        assert_int_equal(pool_threads(pool), threads);
+        static const size_t counts[] = {0, 1, 2, 3, 7, 8, 9, 100, MOST};
+        for (int slow = 0; slow < 2; slow++)
+            for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+                work.slow = slow;
+                check_run(pool, &work, counts[i]);
+            }
+        for (size_t i = 0; i < 500;
+             i++) /* the next run begins while workers of the last one may still leave */
+            check_run(pool, &work, i % 5);
+        pool_free(&failing.host, pool);
+        assert_int_equal(failing.outstanding, 0);
+    }
+}
+
+struct meeting {
+    pthread_barrier_t all;
+    atomic_int numbers;
+};
+
+static void meet(void *argument, size_t index, int worker)
+{
+    struct meeting *meeting = argument;
+    (void)index;
+    atomic_fetch_or(&meeting->numbers, 1 << worker);
+    pthread_barrier_wait(&meeting->all);
+}
+
+/* As many indices as threads, none of which ends before all have begun: it hangs unless all threads work. */
+static void all_threads_take_part(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    for (int threads = 1; threads <= THREADS; threads++) {
+        struct pool *pool;
+        check_status(&host, pool_new(&host, threads, &pool), HASHATTN_OK, NULL);
+        struct meeting meeting = {.numbers = 0};
+        pthread_barrier_init(&meeting.all, NULL, (unsigned)threads);
+        for (int round = 0; round < 20; round++) {
+            meeting.numbers = 0;
+            pool_run(pool, meet, &meeting, (size_t)threads);
+            assert_int_equal(meeting.numbers, (1 << threads) - 1);
+        }
+        pthread_barrier_destroy(&meeting.all);
+        pool_free(&host, pool);
+    }
+}
+
+static void a_forked_child_works_alone(void **state)
+{
+    (void)state;
+    static struct work work;
+    struct host host;
+    host_init(&host);
+    struct pool *pool;
+    check_status(&host, pool_new(&host, 4, &pool), HASHATTN_OK, NULL);
+    check_run(pool, &work, 100);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20); /* a child that waits for workers is killed */
+        memset(work.times, 0, sizeof work.times);
+        work.workers = 0;
+        pool_run(pool, run_one, &work, 100);
+        for (int i = 0; i < 100; i++)
+            if (work.times[i] != 1)
+                _exit(1);
+        if (work.workers != 1 || work.faults != 0)
+            _exit(2);
+        pool_free(&host, pool);
+        _exit(0);
+    }
+    int code;
+    waitpid(child, &code, 0);
+    assert_true(WIFEXITED(code));
+    assert_int_equal(WEXITSTATUS(code), 0);
+    check_run(pool, &work, 100); /* and the parent's pool is whole */
+    pool_free(&host, pool);
+}
+
+static void absurd_numbers_are_refused(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct pool *pool;
+    check_status(&host, pool_new(&host, 0, &pool), HASHATTN_INVALID, "threads is 0, allowed are 1 to 1024");
+    assert_null(pool);
+    check_status(&host, pool_new(&host, -1, &pool), HASHATTN_INVALID, "threads is -1");
+    check_status(&host, pool_new(&host, 1025, &pool), HASHATTN_INVALID, "threads is 1025");
+    pool_free(&host, NULL);
+}
+
+static int threads_of_this_process(void)
+{
+    char line[200];
+    int threads = -1;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        if (sscanf(line, "Threads: %d", &threads) == 1)
+            break;
+    fclose(status);
+    return threads;
+}
+
+static void failing_allocations_are_survived(void **state)
+{
+    (void)state;
+    int before = threads_of_this_process();
+    for (long n = 0;; n++) {
+        struct failing_host failing;
+        failing_host_init(&failing, n);
+        struct pool *pool;
+        hashattn_status status = pool_new(&failing.host, 3, &pool);
+        if (status == HASHATTN_OK)
+            pool_free(&failing.host, pool);
+        assert_int_equal(failing.outstanding, 0);
+        assert_int_equal(threads_of_this_process(), before);
+        if (status == HASHATTN_OK) {
+            assert_int_equal(n, 2);
+            return;
+        }
+        assert_null(pool);
+        check_status(&failing.host, status, HASHATTN_NO_MEMORY, "no memory for thread");
+    }
+}
+
+/* In a child that may not map more memory, a thread's stack cannot be had. The first test: stacks of earlier
+   threads are kept by the C library, and would serve. */
+static void threads_that_cannot_be_started_are_reported(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message(
+        "SKIPPED: threads_that_cannot_be_started_are_reported: sanitizers map memory of their own\n");
+    skip();
+#endif
+    pid_t child = fork();
+    if (child == 0) {
+        struct failing_host failing;
+        failing_host_init(&failing, -1);
+        struct rlimit none = {.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
+        setrlimit(RLIMIT_AS, &none);
+        struct pool *pool;
+        hashattn_status status = pool_new(&failing.host, 4, &pool);
+        if (status != HASHATTN_NO_MEMORY || pool != NULL || failing.outstanding != 0)
+            _exit(1);
+        _exit(strstr(failing.host.message, "cannot start thread 2 of 4") == NULL ? 2 : 0);
+    }
+    int code;
+    waitpid(child, &code, 0);
+    assert_true(WIFEXITED(code));
+    assert_int_equal(WEXITSTATUS(code), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_that_cannot_be_started_are_reported),
+        cmocka_unit_test(every_index_runs_once),
+        cmocka_unit_test(all_threads_take_part),
+        cmocka_unit_test(a_forked_child_works_alone),
+        cmocka_unit_test(absurd_numbers_are_refused),
+        cmocka_unit_test(failing_allocations_are_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
