@@ -1,8 +1,8 @@
 /* Options from text and back, with every edge of their ranges.
    Bugs tried and caught: minimum exclusive, maximum exclusive, letters behind a number accepted, overflow of
    a whole number accepted, an infinity accepted, choice found by its beginning, flag "1" accepted, real
-   written with fewer digits than it has, a refused text changing the field. SPDX-License-Identifier:
-   Apache-2.0 */
+   written with fewer digits than it has, a refused text changing the field.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/options.h"
 
 #include <math.h>
