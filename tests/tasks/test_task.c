@@ -1,4 +1,5 @@
 /* The table of tasks: complete rows, unique names, presets that a trainer can use.
+   Bugs tried and caught: the first label everywhere, labels without their NUL.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/task.h"
 
