@@ -1,0 +1,58 @@
+/* For targets that read files by name: a directory of this process whose files are links to memory, so that
+   an input costs no disk. Made on first use, removed at the end. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_FUZZ_FUZZ_FILE_H
+#define TESTS_FUZZ_FUZZ_FILE_H
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fuzz/fuzz.h"
+
+enum { FUZZ_PATH = 200, FUZZ_NAMES = 4 };
+
+/* Every target has these of its own. */
+static char fuzz_directory[64];
+static struct {
+    char path[FUZZ_PATH];
+    int memory;
+} fuzz_files[FUZZ_NAMES];
+
+static void fuzz_clean(void)
+{
+    for (int i = 0; i < FUZZ_NAMES; i++)
+        unlink(fuzz_files[i].path);
+    rmdir(fuzz_directory);
+}
+
+static inline void fuzz_remove(const char *path)
+{
+    FUZZ_CHECK(unlink(path) == 0);
+}
+
+/* The file `name` (one of at most four) holds these bytes. Returns its path. */
+static const char *fuzz_file(const char *name, const void *bytes, size_t size)
+{
+    char path[FUZZ_PATH], target[64];
+    if (fuzz_directory[0] == '\0') {
+        strcpy(fuzz_directory, "/tmp/hashattn_fuzz.XXXXXX");
+        FUZZ_CHECK(mkdtemp(fuzz_directory) != NULL && atexit(fuzz_clean) == 0);
+    }
+    snprintf(path, sizeof path, "%s/%s", fuzz_directory, name);
+    int i = 0;
+    while (i < FUZZ_NAMES && fuzz_files[i].path[0] != '\0' && strcmp(fuzz_files[i].path, path) != 0)
+        i++;
+    FUZZ_CHECK(i < FUZZ_NAMES);
+    if (fuzz_files[i].path[0] == '\0') {
+        strcpy(fuzz_files[i].path, path);
+        fuzz_files[i].memory = memfd_create(name, 0);
+    }
+    int memory = fuzz_files[i].memory;
+    FUZZ_CHECK(memory >= 0 && ftruncate(memory, 0) == 0 && pwrite(memory, bytes, size, 0) == (ssize_t)size);
+    snprintf(target, sizeof target, "/proc/self/fd/%d", memory);
+    if (access(path, F_OK) != 0)
+        FUZZ_CHECK(symlink(target, path) == 0);
+    return fuzz_files[i].path;
+}
+
+#endif

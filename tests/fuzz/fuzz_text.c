@@ -1,0 +1,58 @@
+/* Any bytes as documents in each format: labels come out sorted and in range, the splits are the whole, what
+   is refused names the file, and whatever trains can be predicted.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz/fuzz_file.h"
+#include "tasks/task.h"
+
+static const int64_t max_len = 30; /* so that some of the corpus is cut */
+
+static size_t check(struct host *host, hashattn_status status, const struct task_facts *facts,
+                    struct dataset *dataset, int32_t least)
+{
+    size_t count = dataset->count, longest = 0;
+    FUZZ_CHECK(status == HASHATTN_OK || status == HASHATTN_BAD_FILE);
+    FUZZ_CHECK(status == HASHATTN_OK || strstr(host->message, "/tmp/") == host->message ||
+               strstr(host->message, "too few to cut") != NULL);
+    for (size_t i = 0; i < count; i++) {
+        size_t start = dataset->offsets[i], length = dataset->offsets[i + 1] - start;
+        FUZZ_CHECK(length >= 1 && length <= (size_t)max_len);
+        FUZZ_CHECK(dataset->labels[i] >= least && dataset->labels[i] < (int32_t)facts->num_classes);
+        longest += length == (size_t)max_len;
+        for (size_t k = 0; k < length; k++)
+            FUZZ_CHECK(dataset->tokens[start + k] >= 1 && dataset->tokens[start + k] <= 256);
+    }
+    FUZZ_CHECK(dataset->num_cut <= longest);
+    dataset_free(host, dataset);
+    return status == HASHATTN_OK ? count : 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const names[] = {"train.jsonl", "train.tsv", "in.txt"};
+    static char first[] = "a", second[] = "b";
+    static char *labels[] = {first, second};
+    const struct task_facts two = {257, 2, (size_t)max_len, labels};
+    const struct task *task = task_find("text");
+    struct dataset dataset;
+    struct host host;
+    host_init(&host);
+    for (int format = 0; format < 3; format++) {
+        const char *path = fuzz_file(names[format], data, size);
+        hashattn_status status = task->load_file(&host, &max_len, &two, path, &dataset);
+        size_t documents = check(&host, status, &two, &dataset, -1), loaded = 0;
+        struct task_facts facts;
+        if (format < 2 && task->facts(&host, &max_len, fuzz_directory, &facts) == HASHATTN_OK) {
+            FUZZ_CHECK(facts.num_classes >= 2 && facts.num_classes <= 10000);
+            for (size_t i = 1; i < facts.num_classes; i++)
+                FUZZ_CHECK(strcmp(facts.labels[i - 1], facts.labels[i]) < 0);
+            for (enum split split = 0; split < SPLIT_COUNT; split++) {
+                status = task->load(&host, &max_len, &facts, fuzz_directory, split, 1, &dataset);
+                loaded += check(&host, status, &facts, &dataset, 0);
+            }
+            FUZZ_CHECK(loaded == documents || (documents == 2 && loaded == 0));
+            task_facts_free(&host, &facts);
+        }
+        fuzz_remove(path);
+    }
+    return 0;
+}
