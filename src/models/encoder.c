@@ -1,0 +1,335 @@
+/* Running the encoder: forward goes through stages of tiles and mixings of the whole batch in turn, backward
+   comes back through the same. A tile of rows goes from the end of one block into the beginning of the next
+   while it is in cache. In training every block has activations of its own; in evaluation all blocks share
+   one set and rows are overwritten in place. Memory in training, floats per row and block: 6 dim + 2 ffn,
+   beside what attention saves, and 5 dim once for gradients. SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "models/encoder_parts.h"
+#include "nn/loss.h"
+
+/* ---- the workspace ------------------------------------------------------------------------------------ */
+
+struct space {
+    bool training;
+    size_t narrow, wide,
+        saved_bytes; /* floats of (padded, dim) and (padded, ffn); bytes that attention saves */
+    float *stream;   /* (layers + 1) inputs of the blocks and of the last norm; one in evaluation */
+    float *middle, *query, *key, *value, *context, *mixed; /* (layers) (padded, dim) */
+    float *before, *after;                                 /* (layers) (padded, ffn); none in evaluation */
+    unsigned char *saved;                                  /* (layers) */
+    void *mix_scratch;
+    float *normed; /* (padded, dim) out of the last norm */
+    float *tiles;  /* (threads) scratch of tiles */
+    size_t tile_floats;
+    float *pooled, *partial, *hidden; /* (num_sequences): dim, dim, 2 dim */
+    /* backward */
+    float *dlogits, *dpooled, *dhidden; /* (num_sequences): classes, dim, 2 dim */
+    float *dstream;                     /* (padded, dim) */
+    struct attention_gradients d;       /* (padded, dim) */
+    float *partials;                    /* (chunks, floats of the largest stage) */
+};
+
+static struct rows rows_in(const struct encoder_batch *batch)
+{
+    return rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets, batch->sample_ids);
+}
+
+static size_t scratch_floats(const struct encoder *encoder)
+{
+    return ROW_TILE * (3 * encoder->dim + encoder->wide + 2);
+}
+
+/* Cuts the workspace; on NULL it counts. */
+static struct space lay(const struct encoder *encoder, const struct encoder_batch *batch, void *block,
+                        size_t *bytes)
+{
+    struct rows rows = rows_in(batch);
+    struct arena arena = arena_on(block);
+    size_t layers = encoder->layers, kept = batch->training ? layers : 1, sequences = batch->num_sequences;
+    const struct self_attention *attention = &encoder->blocks[0].attention;
+    struct space s = {
+        .training = batch->training,
+        .narrow = size_product(rows.padded, encoder->dim),
+        .wide = size_product(rows.padded, encoder->wide),
+        .saved_bytes = self_attention_saved_size(attention, &rows),
+        .tile_floats = scratch_floats(encoder),
+    };
+    size_t narrow = size_product(kept, s.narrow);
+    s.stream = arena_take(&arena, size_product(batch->training ? layers + 1 : 1, s.narrow), sizeof(float));
+    s.query = arena_take(&arena, narrow, sizeof(float));
+    s.key = arena_take(&arena, narrow, sizeof(float));
+    s.value = arena_take(&arena, narrow, sizeof(float));
+    s.context = arena_take(&arena, narrow, sizeof(float));
+    size_t align = MEMORY_ALIGNMENT;
+    s.saved_bytes = size_sum(s.saved_bytes, align - 1) / align * align;
+    s.saved = arena_take(&arena, kept, s.saved_bytes);
+    s.mix_scratch = arena_take(&arena, self_attention_scratch_size(attention, &rows), 1);
+    s.tiles =
+        arena_take(&arena, size_product((size_t)pool_threads(batch->pool), s.tile_floats), sizeof(float));
+    s.pooled = arena_take(&arena, size_product(sequences, encoder->dim), sizeof(float));
+    s.partial = arena_take(&arena, size_product(sequences, encoder->dim), sizeof(float));
+    s.hidden = arena_take(&arena, size_product(sequences, encoder->head.first.out), sizeof(float));
+    if (!batch->training) {
+        s.middle = s.stream;
+        s.mixed = s.context;
+        s.normed = s.query;
+        *bytes = arena.used;
+        return s;
+    }
+    bool convolved = attention->convolution.taps > 0;
+    s.middle = arena_take(&arena, narrow, sizeof(float));
+    s.mixed = convolved ? arena_take(&arena, narrow, sizeof(float)) : s.context;
+    s.before = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
+    s.after = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
+    s.dlogits = arena_take(&arena, size_product(sequences, encoder->head.second.out), sizeof(float));
+    s.dpooled = arena_take(&arena, size_product(sequences, encoder->dim), sizeof(float));
+    s.dhidden = arena_take(&arena, size_product(sequences, encoder->head.first.out), sizeof(float));
+    s.dstream = arena_take(&arena, s.narrow, sizeof(float));
+    s.d.query = arena_take(&arena, s.narrow, sizeof(float));
+    s.d.key = arena_take(&arena, s.narrow, sizeof(float));
+    s.d.value = arena_take(&arena, s.narrow, sizeof(float));
+    s.d.mixed = arena_take(&arena, s.narrow, sizeof(float));
+    s.normed = s.d.mixed; /* free until backward begins */
+    size_t partials = 0;
+    for (size_t k = 0; k <= layers; k++) {
+        struct stage stage = encoder_stage(encoder, k);
+        size_t floats = rows_chunks(rows.tiles, stage.count) * stage.count;
+        partials = floats > partials ? floats : partials;
+    }
+    s.partials = arena_take(&arena, partials, sizeof(float));
+    *bytes = arena.used;
+    return s;
+}
+
+size_t encoder_workspace_size(const struct encoder *encoder, const struct encoder_batch *batch)
+{
+    size_t bytes;
+    lay(encoder, batch, NULL, &bytes);
+    return bytes;
+}
+
+size_t encoder_saved_size(const struct encoder *encoder, const struct encoder_batch *batch)
+{
+    struct rows rows = rows_in(batch);
+    return size_product(batch->training ? encoder->layers : 1,
+                        self_attention_saved_size(&encoder->blocks[0].attention, &rows));
+}
+
+/* ---- a pass ------------------------------------------------------------------------------------------- */
+
+/* One forward or backward on its way; the argument of every unit of work. */
+struct pass {
+    const struct encoder *encoder;
+    const struct encoder_batch *batch;
+    const float *values;
+    struct rows rows;
+    struct space space;
+    struct dropout dropout;
+    size_t stage;
+    size_t chunks; /* of the present stage, in backward */
+};
+
+static struct pass open_pass(const struct encoder *encoder, const struct encoder_batch *batch,
+                             const float *values, void *workspace)
+{
+    size_t bytes;
+    struct pass pass = {
+        .encoder = encoder,
+        .batch = batch,
+        .values = values,
+        .rows = rows_in(batch),
+        .space = lay(encoder, batch, workspace, &bytes),
+        .dropout = dropout_of(batch->training ? encoder->config.dropout : 0),
+    };
+    assert(pass.dropout.threshold == 0 || batch->sample_ids != NULL);
+    return pass;
+}
+
+static struct block_pass block_pass_of(const struct pass *pass, size_t layer)
+{
+    return (struct block_pass){
+        .rows = &pass->rows,
+        .values = pass->values,
+        .dropout = pass->dropout,
+        .random_key = random_key(pass->batch->random_key, RANDOM_LAYER, layer),
+    };
+}
+
+static float *stream_of(const struct space *s, size_t layer)
+{
+    return s->stream + (s->training ? layer * s->narrow : 0);
+}
+
+static struct block_space space_of(const struct space *s, size_t layer)
+{
+    size_t at = s->training ? layer : 0, narrow = at * s->narrow, wide = at * s->wide;
+    return (struct block_space){
+        .x = stream_of(s, layer),
+        .middle = s->middle + narrow,
+        .before = s->before == NULL ? NULL : s->before + wide,
+        .after = s->after == NULL ? NULL : s->after + wide,
+        .attention =
+            {
+                .query = s->query + narrow,
+                .key = s->key + narrow,
+                .value = s->value + narrow,
+                .context = s->context + narrow,
+                .mixed = s->mixed + narrow,
+                .saved = s->saved + at * s->saved_bytes,
+                .scratch = s->mix_scratch,
+            },
+    };
+}
+
+static struct block_scratch scratch_of(const struct pass *pass, int worker)
+{
+    const struct encoder *encoder = pass->encoder;
+    float *at = pass->space.tiles + (size_t)worker * pass->space.tile_floats;
+    struct block_scratch scratch;
+    for (int i = 0; i < 3; i++, at += ROW_TILE * encoder->dim)
+        scratch.narrow[i] = at;
+    scratch.wide = at;
+    scratch.statistics = at + ROW_TILE * encoder->wide;
+    return scratch;
+}
+
+/* The embedding drops too; its key stands beside those of the layers. */
+static uint64_t embed_key(const struct pass *pass)
+{
+    return random_key(pass->batch->random_key, RANDOM_DROPOUT, 0);
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------ */
+
+static void forward_tile(void *argument, size_t tile, int worker)
+{
+    const struct pass *pass = argument;
+    const struct encoder *encoder = pass->encoder;
+    const struct space *s = &pass->space;
+    struct block_scratch scratch = scratch_of(pass, worker);
+    size_t first = tile * ROW_TILE, at = first * encoder->dim, stage = pass->stage;
+    float *stream = stream_of(s, stage);
+    if (stage == 0) {
+        embed_forward(&encoder->embed, &pass->rows, pass->values, stream + at, pass->batch->tokens, first,
+                      ROW_TILE);
+        dropout_rows(&pass->dropout, embed_key(pass), &pass->rows, stream + at, stream + at, first, ROW_TILE,
+                     encoder->dim);
+    } else {
+        struct block_pass block = block_pass_of(pass, stage - 1);
+        struct block_space space = space_of(s, stage - 1);
+        block_leave(&encoder->blocks[stage - 1], &block, &space, &scratch, stream, first);
+    }
+    if (stage < encoder->layers) {
+        struct block_pass block = block_pass_of(pass, stage);
+        struct block_space space = space_of(s, stage);
+        block_enter(&encoder->blocks[stage], &block, &space, &scratch, first);
+    } else {
+        norm_forward(&encoder->norm, pass->rows.kernels, pass->values, s->normed + at, scratch.statistics,
+                     stream + at, ROW_TILE);
+    }
+}
+
+double encoder_forward(const struct encoder *encoder, const struct encoder_batch *batch, const float *values,
+                       void *workspace, float *logits)
+{
+    struct pass pass = open_pass(encoder, batch, values, workspace);
+    const struct space *s = &pass.space;
+    double own = 0;
+    for (pass.stage = 0; pass.stage <= encoder->layers; pass.stage++) {
+        if (pass.stage > 0) {
+            const struct block *block = &encoder->blocks[pass.stage - 1];
+            struct block_pass block_pass = block_pass_of(&pass, pass.stage - 1);
+            struct block_space space = space_of(s, pass.stage - 1);
+            block_mix(block, &block_pass, &space);
+            if (batch->training && batch->labels != NULL)
+                own += block_auxiliary(block, &block_pass, &space, (struct slice){NULL, 0}, 0);
+        }
+        pool_run(batch->pool, forward_tile, &pass, pass.rows.tiles);
+    }
+    pooling_forward((enum pooling)encoder->config.pooling, encoder->embed.max_len, &pass.rows, s->pooled,
+                    s->partial, s->normed, encoder->dim);
+    head_forward(&encoder->head, batch->kernels, values, logits, s->hidden, s->pooled, batch->num_sequences);
+    if (batch->labels == NULL || batch->num_sequences == 0)
+        return 0;
+    double loss = loss_cross_entropy(logits, batch->labels, batch->num_sequences, encoder->head.second.out,
+                                     batch->training ? s->dlogits : NULL);
+    return loss + own / (double)batch->num_sequences;
+}
+
+/* ---- backward ----------------------------------------------------------------------------------------- */
+
+static void backward_tile(const struct pass *pass, const struct block_scratch *scratch,
+                          struct slice gradients, size_t first)
+{
+    const struct encoder *encoder = pass->encoder;
+    const struct space *s = &pass->space;
+    size_t at = first * encoder->dim, stage = pass->stage;
+    float *stream = stream_of(s, stage), *dstream = s->dstream;
+    if (stage < encoder->layers) {
+        struct block_pass block = block_pass_of(pass, stage);
+        struct block_space space = space_of(s, stage);
+        block_enter_backward(&encoder->blocks[stage], &block, &space, scratch, gradients, dstream, &s->d,
+                             first);
+    } else {
+        float *normed = scratch->narrow[0], *dnormed = scratch->narrow[1];
+        pooling_backward_rows((enum pooling)encoder->config.pooling, encoder->embed.max_len, &pass->rows,
+                              dnormed, s->dpooled, first, ROW_TILE, encoder->dim);
+        norm_forward(&encoder->norm, pass->rows.kernels, pass->values, normed, scratch->statistics,
+                     stream + at, ROW_TILE);
+        memset(dstream + at, 0, ROW_TILE * encoder->dim * sizeof *dstream);
+        norm_backward(&encoder->norm, pass->rows.kernels, pass->values, gradients, dstream + at, dnormed,
+                      stream + at, scratch->statistics, ROW_TILE);
+    }
+    if (stage > 0) {
+        struct block_pass block = block_pass_of(pass, stage - 1);
+        struct block_space space = space_of(s, stage - 1);
+        block_leave_backward(&encoder->blocks[stage - 1], &block, &space, scratch, gradients, dstream, &s->d,
+                             first);
+    } else {
+        dropout_rows(&pass->dropout, embed_key(pass), &pass->rows, dstream + at, dstream + at, first,
+                     ROW_TILE, encoder->dim);
+    }
+}
+
+/* A chunk of tiles, in order, into a partial gradient of its own. */
+static void backward_chunk(void *argument, size_t chunk, int worker)
+{
+    const struct pass *pass = argument;
+    struct stage stage = encoder_stage(pass->encoder, pass->stage);
+    struct block_scratch scratch = scratch_of(pass, worker);
+    struct slice gradients = {pass->space.partials + chunk * stage.count, stage.first};
+    memset(gradients.floats, 0, stage.count * sizeof(float));
+    size_t tile, end;
+    for (rows_chunk(pass->rows.tiles, pass->chunks, chunk, &tile, &end); tile < end; tile++)
+        backward_tile(pass, &scratch, gradients, tile * ROW_TILE);
+}
+
+void encoder_backward(const struct encoder *encoder, const struct encoder_batch *batch, const float *values,
+                      void *workspace, float *gradients)
+{
+    assert(batch->training && batch->labels != NULL);
+    struct pass pass = open_pass(encoder, batch, values, workspace);
+    const struct space *s = &pass.space;
+    struct slice whole = {gradients, 0};
+    head_backward(&encoder->head, batch->kernels, values, whole, s->dpooled, s->dhidden, s->dlogits,
+                  s->hidden, s->pooled, batch->num_sequences);
+    for (size_t left = encoder->layers + 1; left > 0; left--) {
+        pass.stage = left - 1;
+        struct stage stage = encoder_stage(encoder, pass.stage);
+        pass.chunks = rows_chunks(pass.rows.tiles, stage.count);
+        pool_run(batch->pool, backward_chunk, &pass, pass.chunks);
+        rows_reduce(&pass.rows, gradients + stage.first, s->partials, pass.chunks, stage.count);
+        if (pass.stage > 0) {
+            const struct block *block = &encoder->blocks[pass.stage - 1];
+            struct block_pass block_pass = block_pass_of(&pass, pass.stage - 1);
+            struct block_space space = space_of(s, pass.stage - 1);
+            block_mix_backward(block, &block_pass, &space, whole, &s->d);
+            block_auxiliary(block, &block_pass, &space, whole, 1 / (double)batch->num_sequences);
+        }
+    }
+    embed_backward(&encoder->embed, &pass.rows, whole, s->dstream, batch->tokens);
+}

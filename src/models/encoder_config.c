@@ -1,0 +1,153 @@
+/* What an encoder may be, and the description of its parameters. Names follow the Hugging Face way; a weight
+   of a dense layer is (out, in). SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "models/encoder_parts.h"
+
+#define FIELD(name) offsetof(struct encoder_config, name)
+const struct option_row encoder_options[] = {
+    {"layers", OPTION_INT, FIELD(layers), 2, 1, 256, NULL, "number of blocks"},
+    {"dim", OPTION_INT, FIELD(dim), 64, 1, 16384, NULL, "width of a token's row, a multiple of heads"},
+    {"heads", OPTION_INT, FIELD(heads), 2, 1, 256, NULL, "attention heads of a block"},
+    {"ffn", OPTION_INT, FIELD(ffn), 128, 1, 65536, NULL, "width of the feed-forward part"},
+    {"conv_window", OPTION_INT, FIELD(conv_window), 0, 0, 1023, NULL,
+     "taps of the convolution of the values that is added to attention, odd, or 0 for none"},
+    {"pooling", OPTION_CHOICE, FIELD(pooling), POOL_MEAN, 0, 0, pooling_names,
+     "what the classifier sees: the mean of the tokens, their sum over the longest length, or the first"},
+    {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL, "share of activations dropped in training"},
+    {0},
+};
+
+static hashattn_status check_range(struct host *host, const char *name, int64_t value, int64_t minimum,
+                                   int64_t maximum)
+{
+    FAIL_IF(value < minimum || value > maximum, host, HASHATTN_INVALID,
+            "model: %s is %lld, allowed are %lld to %lld", name, (long long)value, (long long)minimum,
+            (long long)maximum);
+    return HASHATTN_OK;
+}
+
+/* Every number of a config, wherever it comes from, against its row. */
+static hashattn_status check_options(struct host *host, const struct encoder_config *config)
+{
+    for (const struct option_row *row = encoder_options; row->name != NULL; row++) {
+        const void *field = (const char *)config + row->offset;
+        if (row->type == OPTION_INT)
+            TRY(check_range(host, row->name, *(const int64_t *)field, (int64_t)row->minimum,
+                            (int64_t)row->maximum));
+        if (row->type == OPTION_CHOICE)
+            TRY(check_range(host, row->name, *(const int *)field, POOL_MEAN, POOL_FIRST));
+        if (row->type == OPTION_REAL)
+            FAIL_IF(!(*(const double *)field >= row->minimum && *(const double *)field <= row->maximum), host,
+                    HASHATTN_INVALID, "model: %s is %g, allowed are %g to %g", row->name,
+                    *(const double *)field, row->minimum, row->maximum);
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status check_config(struct host *host, const struct encoder_config *config)
+{
+    TRY(check_range(host, "vocab_size", config->vocab_size, 2, 65536));
+    TRY(check_range(host, "num_classes", config->num_classes, 1, 1 << 20));
+    TRY(check_range(host, "max_len", config->max_len, 1, (int64_t)1 << 31));
+    TRY(check_options(host, config));
+    FAIL_IF(config->dim % config->heads != 0, host, HASHATTN_INVALID,
+            "model: dim is %lld, which is not a multiple of heads, %lld", (long long)config->dim,
+            (long long)config->heads);
+    FAIL_IF(config->conv_window != 0 && config->conv_window % 2 == 0, host, HASHATTN_INVALID,
+            "model: conv_window is %lld, allowed are 0 and odd numbers to 1023",
+            (long long)config->conv_window);
+    size_t head_dim = (size_t)(config->dim / config->heads), max_len = (size_t)config->max_len;
+    struct problem_shape shape = {
+        .num_queries = max_len,
+        .num_keys = max_len,
+        .head_dim = head_dim,
+        .value_dim = head_dim,
+        .dtype = DTYPE_FLOAT32,
+    };
+    const struct mechanism *mechanism = config->mechanism;
+    const char *why = mechanism->refuse == NULL ? NULL : mechanism->refuse(config->mechanism_options, &shape);
+    FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s cannot do max_len %zu with heads of %zu: %s",
+            mechanism->name, max_len, head_dim, why);
+    return HASHATTN_OK;
+}
+
+static hashattn_status describe(struct host *host, struct encoder *encoder)
+{
+    const struct encoder_config *config = &encoder->config;
+    struct params *params = &encoder->params;
+    size_t dim = encoder->dim;
+    struct block_shape shape = {
+        .dim = dim,
+        .heads = (size_t)config->heads,
+        .wide = encoder->wide,
+        .taps = (size_t)config->conv_window,
+        .mechanism = config->mechanism,
+        .options = config->mechanism_options,
+    };
+    TRY(embed_describe(host, params, (size_t)config->vocab_size, (size_t)config->max_len, dim,
+                       &encoder->embed));
+    for (size_t i = 0; i < encoder->layers; i++) {
+        char name[PARAM_NAME];
+        snprintf(name, sizeof name, "encoder.layer.%zu", i);
+        TRY(block_describe(host, params, name, &shape, &encoder->blocks[i]));
+    }
+    TRY(norm_describe(host, params, "layernorm", dim, &encoder->norm));
+    return head_describe(host, params, dim, 2 * dim, (size_t)config->num_classes, &encoder->head);
+}
+
+hashattn_status encoder_new(struct host *host, const struct encoder_config *config, struct encoder **out)
+{
+    *out = NULL;
+    TRY(check_config(host, config));
+    void *block;
+    TRY(memory_new_zeroed(host, 1, sizeof(struct encoder), "encoder", &block));
+    struct encoder *encoder = block;
+    encoder->config = *config;
+    encoder->layers = (size_t)config->layers;
+    encoder->dim = (size_t)config->dim;
+    encoder->wide = (size_t)config->ffn;
+    hashattn_status status =
+        memory_new_zeroed(host, encoder->layers, sizeof *encoder->blocks, "encoder blocks", &block);
+    encoder->blocks = block;
+    if (status == HASHATTN_OK)
+        status = describe(host, encoder);
+    if (status != HASHATTN_OK) {
+        encoder_free(host, encoder);
+        return status;
+    }
+    *out = encoder;
+    return HASHATTN_OK;
+}
+
+void encoder_free(struct host *host, struct encoder *encoder)
+{
+    if (encoder == NULL)
+        return;
+    params_free(host, &encoder->params);
+    memory_free(host, encoder->blocks);
+    memory_free(host, encoder);
+}
+
+const struct encoder_config *encoder_config_of(const struct encoder *encoder)
+{
+    return &encoder->config;
+}
+
+const struct params *encoder_params(const struct encoder *encoder)
+{
+    return &encoder->params;
+}
+
+struct stage encoder_stage(const struct encoder *encoder, size_t stage)
+{
+    const struct block *blocks = encoder->blocks;
+    assert(stage <= encoder->layers);
+    size_t first = stage == 0 ? blocks[0].first : blocks[stage - 1].leave;
+    /* The last norm is two rows, each at a multiple of 16 floats; the head begins where they end. */
+    size_t end = stage == encoder->layers ? encoder->head.first.weight : blocks[stage].mix;
+    return (struct stage){first, end - first};
+}

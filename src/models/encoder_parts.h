@@ -1,0 +1,30 @@
+/* The encoder from inside: shared by the file that describes it and the file that runs it.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef MODELS_ENCODER_PARTS_H
+#define MODELS_ENCODER_PARTS_H
+
+#include "models/encoder.h"
+#include "nn/block.h"
+#include "nn/embed.h"
+#include "nn/head.h"
+#include "nn/norm.h"
+
+struct encoder {
+    struct encoder_config config;
+    struct params params;
+    struct embed embed;
+    struct block *blocks; /* (layers) */
+    struct norm norm;     /* after the last block */
+    struct head head;
+    size_t layers, dim, wide;
+};
+
+/* Stage k of 0 .. layers is what happens to a tile of rows between mixing k - 1 and mixing k: the end of a
+   block (or the embedding) and the beginning of the next (or the last norm). Its parameters stand together.
+ */
+struct stage {
+    size_t first, count; /* floats of the parameter block */
+};
+struct stage encoder_stage(const struct encoder *encoder, size_t stage);
+
+#endif

@@ -1,0 +1,81 @@
+/* A pre-LN Transformer block: m = x + drop(attention(LN x)), y = m + drop(ffn(LN m)).
+   It is cut where rows meet: `enter` (LN and the layers into attention) and `leave` (everything after it)
+   work on one tile of rows, so that the leave of one block and the enter of the next run on a tile while it
+   is in cache; `mix` works on the whole batch between them. Normalised rows are computed again in backward
+   instead of being kept. SPDX-License-Identifier: Apache-2.0 */
+#ifndef NN_BLOCK_H
+#define NN_BLOCK_H
+
+#include "nn/ffn.h"
+#include "nn/norm.h"
+#include "nn/self_attention.h"
+
+struct block_shape {
+    size_t dim, heads, wide, taps;
+    const struct mechanism *mechanism;
+    const void *options; /* of the mechanism */
+};
+
+struct block {
+    size_t dim, wide;
+    struct norm before, after; /* "NAME.layernorm_before", "NAME.layernorm_after" */
+    struct self_attention attention;
+    struct ffn ffn;
+    /* The stretches of parameters that enter, mix and leave use: [first, mix), [mix, leave), [leave, end). */
+    size_t first, mix, leave, end;
+};
+hashattn_status block_describe(struct host *host, struct params *params, const char *name,
+                               const struct block_shape *shape, struct block *block);
+
+/* Activations of one block for the whole batch, (padded rows, ...). */
+struct block_space {
+    float *x;              /* (dim) input */
+    float *middle;         /* (dim) m; may be x where there is no backward */
+    float *before, *after; /* (wide) around GELU; NULL where there is no backward */
+    struct attention_space attention;
+};
+
+/* What one worker needs for a tile. */
+struct block_scratch {
+    float *narrow[3];  /* (ROW_TILE, dim) */
+    float *wide;       /* (ROW_TILE, wide) */
+    float *statistics; /* (ROW_TILE, 2) */
+};
+
+/* How a pass runs, the same for every block. */
+struct block_pass {
+    const struct rows *rows;
+    const float *values;
+    struct dropout dropout; /* off in evaluation */
+    uint64_t random_key;    /* of the block: hashing and dropout */
+};
+
+/* The tile of ROW_TILE rows from packed row `first`. */
+void block_enter(const struct block *block, const struct block_pass *pass, const struct block_space *space,
+                 const struct block_scratch *scratch, size_t first);
+/* The whole batch, on the pool. */
+void block_mix(const struct block *block, const struct block_pass *pass, const struct block_space *space);
+/* y (padded rows, dim) gets the tile; it may be space->middle. */
+void block_leave(const struct block *block, const struct block_pass *pass, const struct block_space *space,
+                 const struct block_scratch *scratch, float *y, size_t first);
+
+/* The way back; stream (padded rows, dim) is the gradient of y on the way in, that of m after leave_backward,
+   and that of x after enter_backward. leave_backward writes its tile of d->mixed and clears those of
+   d->query, key and value. */
+void block_leave_backward(const struct block *block, const struct block_pass *pass,
+                          const struct block_space *space, const struct block_scratch *scratch,
+                          struct slice gradients, float *stream, const struct attention_gradients *d,
+                          size_t first);
+void block_mix_backward(const struct block *block, const struct block_pass *pass,
+                        const struct block_space *space, struct slice gradients,
+                        const struct attention_gradients *d);
+void block_enter_backward(const struct block *block, const struct block_pass *pass,
+                          const struct block_space *space, const struct block_scratch *scratch,
+                          struct slice gradients, float *stream, const struct attention_gradients *d,
+                          size_t first);
+
+/* The mechanism's own loss after mix, and `weight` times its gradient where gradients.floats is not NULL. */
+double block_auxiliary(const struct block *block, const struct block_pass *pass,
+                       const struct block_space *space, struct slice gradients, double weight);
+
+#endif

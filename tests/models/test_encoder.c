@@ -1,0 +1,505 @@
+/* The whole encoder against its definition in double precision: logits, loss and every gradient; packing,
+   threads, evaluation, memory. How the bound of a gradient is made stands at gradient_bound. Bugs tried and
+   caught: */
+#include "models/encoder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "nn/dropout.h"
+#include "oracle/oracle_encoder.h"
+#include "support/check.h"
+#include "support/layers.h"
+#include "support/linear_mechanism.h"
+
+enum { DIM = 8, HEADS = 2, WIDE = 12, CLASSES = 3, VOCAB = 9 };
+enum { MOST_ROWS = 700, MOST_SEQUENCES = 8 };
+
+struct model_test {
+    struct layer_test base;
+    struct encoder *encoder;
+    struct encoder_config config;
+    size_t offsets[MOST_SEQUENCES + 1];
+    uint16_t tokens[MOST_ROWS];
+    int32_t labels[MOST_SEQUENCES];
+    uint64_t samples[MOST_SEQUENCES];
+    struct encoder_batch batch;
+    unsigned char options[4096]; /* of the mechanism */
+    void *workspace;
+    float logits[MOST_SEQUENCES * CLASSES];
+    /* oracle */
+    float *masks[3 * ORACLE_LAYERS + 1];
+    struct oracle_encoder oracle;
+};
+
+static struct encoder_config config_of(struct model_test *t, const struct mechanism *mechanism,
+                                       size_t max_len)
+{
+    assert_true(mechanism->options_size <= sizeof t->options);
+    options_preset(mechanism->options, t->options);
+    return (struct encoder_config){
+        .vocab_size = VOCAB,
+        .num_classes = CLASSES,
+        .max_len = (int64_t)max_len,
+        .layers = 2,
+        .dim = DIM,
+        .heads = HEADS,
+        .ffn = WIDE,
+        .mechanism = mechanism,
+        .mechanism_options = t->options,
+    };
+}
+
+static void open_model(struct model_test *t, const struct encoder_config *config, int threads)
+{
+    layer_test_open(&t->base, threads);
+    t->config = *config;
+    check_status(&t->base.host, encoder_new(&t->base.host, config, &t->encoder), HASHATTN_OK, NULL);
+    t->base.params = *encoder_params(t->encoder);
+    layer_test_start(&t->base, 5);
+}
+
+static void open_batch(struct model_test *t, size_t count, const size_t *lengths)
+{
+    for (size_t s = 0; s < count; s++) {
+        t->offsets[s + 1] = t->offsets[s] + lengths[s];
+        t->labels[s] = (int32_t)((s * s + 1) % CLASSES);
+        t->samples[s] = 100 + 7 * s;
+    }
+    assert_true(t->offsets[count] <= MOST_ROWS);
+    struct random random = random_open(3);
+    for (size_t r = 0; r < t->offsets[count]; r++)
+        t->tokens[r] = (uint16_t)(1 + random_below(&random, VOCAB - 1));
+    t->batch = (struct encoder_batch){
+        .kernels = t->base.kernels,
+        .pool = t->base.pool,
+        .num_sequences = count,
+        .offsets = t->offsets,
+        .tokens = t->tokens,
+        .labels = t->labels,
+        .sample_ids = t->samples,
+        .random_key = 77,
+        .training = true,
+    };
+}
+
+/* Memory of exactly the size asked for, full of NaNs, so that reading before writing shows. */
+static double run_forward(struct model_test *t)
+{
+    size_t bytes = encoder_workspace_size(t->encoder, &t->batch);
+    free(t->workspace);
+    t->workspace = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(t->workspace, 0xff, bytes);
+    return encoder_forward(t->encoder, &t->batch, t->base.values, t->workspace, t->logits);
+}
+
+static void run_backward(struct model_test *t)
+{
+    encoder_backward(t->encoder, &t->batch, t->base.values, t->workspace, t->base.gradients);
+}
+
+static void close_model(struct model_test *t)
+{
+    memset(&t->base.params, 0, sizeof t->base.params); /* the encoder's */
+    encoder_free(&t->base.host, t->encoder);
+    layer_test_close(&t->base);
+    free(t->workspace);
+    for (size_t i = 0; i < sizeof t->masks / sizeof *t->masks; i++)
+        free(t->masks[i]);
+}
+
+/* ---- the oracle's side -------------------------------------------------------------------------------- */
+
+/* The mask of one place as data: dropout, under the key that the contract names, on ones. */
+static float *mask_of(struct model_test *t, uint64_t parent, uint64_t site, size_t width)
+{
+    struct rows rows =
+        rows_of(t->base.kernels, t->base.pool, t->batch.num_sequences, t->offsets, t->batch.sample_ids);
+    struct dropout dropout = dropout_of(t->config.dropout);
+    float *mask = new_zeros(rows.count * width);
+    for (size_t i = 0; i < rows.count * width; i++)
+        mask[i] = 1;
+    dropout_rows(&dropout, random_key(parent, RANDOM_DROPOUT, site), &rows, mask, mask, 0, rows.count, width);
+    return mask;
+}
+
+static void open_oracle(struct model_test *t)
+{
+    size_t layers = (size_t)t->config.layers;
+    t->oracle = (struct oracle_encoder){
+        .layers = layers,
+        .classes = CLASSES,
+        .max_len = (size_t)t->config.max_len,
+        .pooling = t->config.pooling,
+        .params = &t->base.params,
+        .values = t->base.exact,
+        .num_sequences = t->batch.num_sequences,
+        .offsets = t->offsets,
+        .tokens = t->tokens,
+        .labels = t->labels,
+    };
+    t->oracle.blocks[0] = (struct oracle_block){
+        .dim = DIM,
+        .heads = HEADS,
+        .wide = WIDE,
+        .taps = (size_t)t->config.conv_window,
+        .softmax = strcmp(t->config.mechanism->name, "softmax") == 0,
+    };
+    if (t->config.dropout == 0)
+        return;
+    t->oracle.embed_mask = t->masks[0] = mask_of(t, t->batch.random_key, 0, DIM);
+    for (size_t i = 0; i < layers; i++) {
+        uint64_t key = random_key(t->batch.random_key, RANDOM_LAYER, i);
+        t->oracle.blocks[i].attention_mask = t->masks[3 * i + 1] = mask_of(t, key, 0, DIM);
+        t->oracle.blocks[i].wide_mask = t->masks[3 * i + 2] = mask_of(t, key, 1, WIDE);
+        t->oracle.blocks[i].ffn_mask = t->masks[3 * i + 3] = mask_of(t, key, 2, DIM);
+    }
+}
+
+static double oracle_loss(void *user)
+{
+    struct model_test *t = user;
+    return oracle_encoder_loss(&t->oracle, NULL);
+}
+
+/* Roundings on the longest way from a parameter to the loss and back: sums of dim, wide and rows terms, a few
+   in every layer; each is EPSILON of numbers of the size of the largest gradient of the tensor or of 1 /
+   sequences. */
+static double gradient_bound(const struct model_test *t, const float *gradient, size_t n)
+{
+    double rows = (double)t->offsets[t->batch.num_sequences];
+    double roundings = (double)t->config.layers * (8 * DIM + 2 * WIDE) + rows;
+    return roundings * EPSILON * (largest(gradient, n) + 0.05);
+}
+
+static void check_logits(struct model_test *t, double loss)
+{
+    double want[MOST_SEQUENCES * CLASSES];
+    double exact = oracle_encoder_loss(&t->oracle, want);
+    double roundings = (double)t->config.layers * (8 * DIM + 2 * WIDE) + (double)t->config.max_len;
+    check_near_all(t->logits, want, t->batch.num_sequences * CLASSES,
+                   roundings * EPSILON * (1 + largest(t->logits, t->batch.num_sequences * CLASSES)),
+                   "logits");
+    check_near(loss, exact, roundings * EPSILON * (1 + loss), "loss");
+}
+
+static void check_every_derivative(const char *mechanism, int pooling, int64_t taps, double rate)
+{
+    struct model_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, attention_find(mechanism), 9);
+    config.pooling = pooling;
+    config.conv_window = taps;
+    config.dropout = rate;
+    open_model(&t, &config, 2);
+    open_batch(&t, 3, (size_t[]){5, 1, 9});
+    open_oracle(&t);
+    check_logits(&t, run_forward(&t));
+    run_backward(&t);
+    for (size_t i = 0; i < t.base.params.num_rows; i++) {
+        const struct param *row = &t.base.params.rows[i];
+        float *gradient = t.base.gradients + row->offset;
+        check_derivatives(gradient, t.base.exact + row->offset, row->count, oracle_loss, &t,
+                          gradient_bound(&t, gradient, row->count), row->name);
+    }
+    close_model(&t);
+}
+
+static void every_gradient_is_right(void **state)
+{
+    (void)state;
+    check_every_derivative("softmax", POOL_MEAN, 0, 0);
+    check_every_derivative("softmax", POOL_MEAN_PADDED, 3, 0.3);
+    check_every_derivative("none", POOL_FIRST, 5, 0);
+}
+
+/* A batch of several tiles and chunks: one random direction per tensor. */
+static void gradients_over_many_tiles_are_right(void **state)
+{
+    (void)state;
+    struct model_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, attention_find("softmax"), 260);
+    config.conv_window = 5;
+    config.dropout = 0.2;
+    open_model(&t, &config, 2);
+    open_batch(&t, 5, (size_t[]){200, 1, 259, 60, 123});
+    open_oracle(&t);
+    check_logits(&t, run_forward(&t));
+    run_backward(&t);
+    for (size_t i = 0; i < t.base.params.num_rows; i++) {
+        const struct param *row = &t.base.params.rows[i];
+        float *direction = new_normals(900 + i, row->count, 1 / sqrt((double)row->count));
+        double *values = t.base.exact + row->offset, step = 1e-4, side[2], got = 0;
+        for (int up = 0; up < 2; up++) {
+            for (size_t k = 0; k < row->count; k++)
+                values[k] += (up ? 2 : -1) * step * (double)direction[k];
+            side[up] = oracle_encoder_loss(&t.oracle, NULL);
+        }
+        for (size_t k = 0; k < row->count; k++) {
+            values[k] -= step * (double)direction[k];
+            got += (double)direction[k] * (double)t.base.gradients[row->offset + k];
+        }
+        check_near(got, (side[1] - side[0]) / (2 * step),
+                   gradient_bound(&t, t.base.gradients + row->offset, row->count) + 1e-8, row->name);
+        free(direction);
+    }
+    close_model(&t);
+}
+
+/* ---- packing, threads, evaluation --------------------------------------------------------------------- */
+
+static const size_t packed_lengths[] = {200, 1, 259, 60, 123};
+
+static void a_sequence_is_the_same_alone_and_packed(void **state)
+{
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        struct model_test t = {.workspace = NULL};
+        struct encoder_config config = config_of(&t, attention_find("softmax"), 260);
+        config.conv_window = 5;
+        config.dropout = 0.2;
+        open_model(&t, &config, 2);
+        open_batch(&t, 5, packed_lengths);
+        t.batch.training = training;
+        run_forward(&t);
+        float together[MOST_SEQUENCES * CLASSES];
+        memcpy(together, t.logits, sizeof together);
+        double *sum = NULL;
+        if (training) {
+            run_backward(&t);
+            sum = new_doubles(t.base.gradients, t.base.params.total);
+            memset(t.base.gradients, 0, t.base.params.total * sizeof(float));
+        }
+        struct encoder_batch whole = t.batch;
+        for (size_t s = 0; s < whole.num_sequences; s++) {
+            const size_t alone[2] = {0, packed_lengths[s]};
+            t.batch.num_sequences = 1;
+            t.batch.offsets = alone;
+            t.batch.tokens = t.tokens + t.offsets[s];
+            t.batch.labels = t.labels + s;
+            t.batch.sample_ids = t.samples + s;
+            run_forward(&t);
+            for (size_t c = 0; c < CLASSES; c++)
+                check_near((double)t.logits[c], (double)together[s * CLASSES + c],
+                           (4 * DIM + 64) * EPSILON *
+                               (1 + largest(together, sizeof together / sizeof *together)),
+                           "logit alone and packed");
+            if (training)
+                run_backward(&t); /* adds */
+        }
+        /* The gradient of the mean over five is a fifth of the sum of five. */
+        for (size_t i = 0; training && i < t.base.params.num_rows; i++) {
+            const struct param *row = &t.base.params.rows[i];
+            t.batch = whole;
+            double bound = 5 * gradient_bound(&t, t.base.gradients + row->offset, row->count);
+            for (size_t k = 0; k < row->count; k++)
+                check_near((double)t.base.gradients[row->offset + k] / 5, sum[row->offset + k], bound,
+                           row->name);
+        }
+        free(sum);
+        close_model(&t);
+    }
+}
+
+static void threads_change_no_bit(void **state)
+{
+    (void)state;
+    for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL; mechanism++) {
+        float *gradients = NULL, logits[MOST_SEQUENCES * CLASSES];
+        double loss = 0;
+        for (int threads = 1; threads <= 3; threads++) {
+            struct model_test t = {.workspace = NULL};
+            struct encoder_config config = config_of(&t, *mechanism, 260);
+            config.conv_window = 5;
+            config.dropout = 0.2;
+            open_model(&t, &config, threads);
+            open_batch(&t, 5, packed_lengths);
+            double got = run_forward(&t);
+            run_backward(&t);
+            size_t bytes = t.base.params.total * sizeof(float);
+            if (threads == 1) {
+                loss = got;
+                memcpy(logits, t.logits, sizeof logits);
+                gradients = malloc(bytes);
+                memcpy(gradients, t.base.gradients, bytes);
+                for (size_t i = 0; i < t.base.params.total; i++)
+                    assert_true(isfinite(gradients[i]));
+            }
+            check_same_bits(&loss, &got, sizeof loss, (*mechanism)->name);
+            check_same_bits(logits, t.logits, 5 * CLASSES * sizeof *logits, (*mechanism)->name);
+            check_same_bits(gradients, t.base.gradients, bytes, (*mechanism)->name);
+            close_model(&t);
+        }
+        free(gradients);
+    }
+}
+
+static void evaluation_is_training_without_dropout(void **state)
+{
+    (void)state;
+    struct model_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, attention_find("softmax"), 260);
+    config.conv_window = 5;
+    open_model(&t, &config, 2);
+    open_batch(&t, 5, packed_lengths);
+    double loss = run_forward(&t);
+    float logits[MOST_SEQUENCES * CLASSES];
+    memcpy(logits, t.logits, sizeof logits);
+    size_t training_bytes = encoder_workspace_size(t.encoder, &t.batch);
+    t.batch.training = false;
+    t.batch.sample_ids = NULL;
+    double again = run_forward(&t);
+    check_same_bits(&loss, &again, sizeof loss, "loss");
+    check_same_bits(logits, t.logits, 5 * CLASSES * sizeof *logits, "logits");
+    assert_true(2 * encoder_workspace_size(t.encoder, &t.batch) < training_bytes);
+    struct encoder_config dropping = config;
+    struct encoder *plain = t.encoder;
+    dropping.dropout = 0.5;
+    check_status(&t.base.host, encoder_new(&t.base.host, &dropping, &t.encoder), HASHATTN_OK, NULL);
+    t.batch.sample_ids = t.samples;
+    run_forward(&t);
+    check_same_bits(logits, t.logits, 5 * CLASSES * sizeof *logits,
+                    "logits of a model that drops in training");
+    encoder_free(&t.base.host, t.encoder);
+    t.encoder = plain;
+    t.batch.labels = NULL;
+    check_near(run_forward(&t), 0, 0, "loss without labels");
+    check_same_bits(logits, t.logits, 5 * CLASSES * sizeof *logits, "logits without labels");
+    close_model(&t);
+}
+
+/* All chance, of dropout and of a sampled mechanism, comes from the key of the step and the sample's own id.
+ */
+static void chance_follows_step_and_sample(void **state)
+{
+    (void)state;
+    static const char *const mechanisms[] = {"softmax", "yoso"};
+    for (size_t m = 0; m < 2; m++) {
+        struct model_test t = {.workspace = NULL};
+        struct encoder_config config = config_of(&t, attention_find(mechanisms[m]), 9);
+        config.dropout = m == 0 ? 0.3 : 0;
+        open_model(&t, &config, 1);
+        open_batch(&t, 2, (size_t[]){4, 9});
+        float first[2 * CLASSES];
+        size_t one = CLASSES * sizeof *first;
+        run_forward(&t);
+        memcpy(first, t.logits, 2 * one);
+        run_forward(&t);
+        check_same_bits(first, t.logits, 2 * one, "same key, same samples");
+        t.batch.random_key++;
+        run_forward(&t);
+        assert_true(memcmp(first, t.logits, one) != 0 &&
+                    memcmp(first + CLASSES, t.logits + CLASSES, one) != 0);
+        t.batch.random_key--;
+        t.samples[1]++;
+        run_forward(&t);
+        check_same_bits(first, t.logits, one, "the other sample");
+        assert_true(memcmp(first + CLASSES, t.logits + CLASSES, one) != 0);
+        close_model(&t);
+    }
+}
+
+static void an_empty_batch_is_nothing(void **state)
+{
+    (void)state;
+    struct model_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, attention_find("softmax"), 9);
+    config.conv_window = 3;
+    open_model(&t, &config, 2);
+    open_batch(&t, 0, NULL);
+    check_near(run_forward(&t), 0, 0, "loss");
+    run_backward(&t);
+    for (size_t i = 0; i < t.base.params.total; i++)
+        assert_true(t.base.gradients[i] == 0);
+    close_model(&t);
+}
+
+/* ---- a mechanism with parameters and a loss of its own ------------------------------------------------ */
+
+static double moved_loss(struct model_test *t, const struct param *row, const float *direction, double step)
+{
+    float *values = t->base.values + row->offset;
+    for (size_t k = 0; k < row->count; k++)
+        values[k] = (float)(t->base.exact[row->offset + k] + step * (double)direction[k]);
+    double loss = run_forward(t);
+    for (size_t k = 0; k < row->count; k++)
+        values[k] = (float)t->base.exact[row->offset + k];
+    return loss;
+}
+
+static void own_parameters_and_loss_are_carried(void **state)
+{
+    (void)state;
+    struct model_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, &linear_mechanism, 9);
+    config.layers =
+        1; /* a lower layer moves the own loss of an upper, whose gradient is its parameters' alone */
+    config.dropout = 0.2;
+    open_model(&t, &config, 2);
+    open_batch(&t, 3, (size_t[]){5, 1, 9});
+    const struct param *project = param_named(&t.base.params, "encoder.layer.0.attention.own.project");
+    const struct param *gain = param_named(&t.base.params, "encoder.layer.0.attention.own.gain");
+    assert_true(project->rank == 3 && project->shape[0] == HEADS && project->shape[2] == DIM / HEADS);
+    const struct param *const rows[] = {project, gain};
+    double loss = run_forward(&t), plain = 0;
+    run_backward(&t);
+    t.batch.labels = NULL;
+    run_forward(&t);
+    for (size_t s = 0; s < 3; s++) {
+        double sum = 0;
+        for (size_t c = 0; c < CLASSES; c++)
+            sum +=
+                exp((double)t.logits[s * CLASSES + c] - (double)t.logits[s * CLASSES + (size_t)t.labels[s]]);
+        plain += log(sum) / 3;
+    }
+    assert_true(loss > plain + 1e-6); /* the own loss is a sum of squares */
+    t.batch.labels = t.labels;
+    for (size_t i = 0; i < 2; i++)
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            float *direction = new_normals(seed, rows[i]->count, 1);
+            double got = 0, step = 0.02;
+            for (size_t k = 0; k < rows[i]->count; k++)
+                got += (double)direction[k] * (double)t.base.gradients[rows[i]->offset + k];
+            double near =
+                moved_loss(&t, rows[i], direction, step) - moved_loss(&t, rows[i], direction, -step);
+            double far =
+                moved_loss(&t, rows[i], direction, 2 * step) - moved_loss(&t, rows[i], direction, -2 * step);
+            double want = (8 * near - far) / (12 * step);
+            /* A float loss is off by some 40 EPSILON; the fifth derivative times step^4 is far below. */
+            check_near(got, want, 40 * EPSILON * (1 + loss) / step + 1e-4 * fabs(want), rows[i]->name);
+            free(direction);
+        }
+    close_model(&t);
+}
+
+static void saved_bytes_are_those_of_attention(void **state)
+{
+    (void)state;
+    struct model_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, attention_find("softmax"), 260);
+    open_model(&t, &config, 1);
+    open_batch(&t, 2, (size_t[]){100, 200});
+    size_t saved = encoder_saved_size(t.encoder, &t.batch);
+    assert_true(saved > 0 && saved < encoder_workspace_size(t.encoder, &t.batch));
+    t.batch.training = false;
+    assert_int_equal(2 * encoder_saved_size(t.encoder, &t.batch), saved);
+    close_model(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_gradient_is_right),
+        cmocka_unit_test(gradients_over_many_tiles_are_right),
+        cmocka_unit_test(a_sequence_is_the_same_alone_and_packed),
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(evaluation_is_training_without_dropout),
+        cmocka_unit_test(chance_follows_step_and_sample),
+        cmocka_unit_test(an_empty_batch_is_nothing),
+        cmocka_unit_test(own_parameters_and_loss_are_carried),
+        cmocka_unit_test(saved_bytes_are_those_of_attention),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

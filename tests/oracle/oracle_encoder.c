@@ -1,0 +1,142 @@
+/* Plain loops over plain arrays. SPDX-License-Identifier: Apache-2.0 */
+#include "oracle/oracle_encoder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "oracle/oracle_layers.h"
+
+static const double *named(const struct params *params, const double *values, const char *name,
+                           const char *rest)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%s%s", name, rest);
+    for (size_t i = 0; i < params->num_rows; i++)
+        if (strcmp(params->rows[i].name, text) == 0)
+            return values + params->rows[i].offset;
+    fprintf(stderr, "the oracle misses the parameter %s\n", text);
+    abort();
+}
+
+static double *rows_new(size_t n)
+{
+    return calloc(n > 0 ? n : 1, sizeof(double));
+}
+
+static void dense(const struct oracle_block *b, const char *name, double *y, const double *x, size_t n,
+                  size_t in, size_t out)
+{
+    char weight[64], bias[64];
+    snprintf(weight, sizeof weight, ".%s.weight", name);
+    snprintf(bias, sizeof bias, ".%s.bias", name);
+    oracle_dense(y, x, named(b->params, b->values, b->name, weight),
+                 named(b->params, b->values, b->name, bias), n, in, out);
+}
+
+static void norm(const struct oracle_block *b, const char *name, double *y, const double *x, size_t n)
+{
+    char weight[64], bias[64];
+    snprintf(weight, sizeof weight, ".%s.weight", name);
+    snprintf(bias, sizeof bias, ".%s.bias", name);
+    oracle_norm(y, x, named(b->params, b->values, b->name, weight),
+                named(b->params, b->values, b->name, bias), n, b->dim);
+}
+
+static double kept(const float *mask, size_t i)
+{
+    return mask == NULL ? 1 : (double)mask[i];
+}
+
+void oracle_block(const struct oracle_block *b, double *y, const double *x, size_t num_sequences,
+                  const size_t *offsets)
+{
+    size_t n = offsets[num_sequences], dim = b->dim;
+    double *h = rows_new(n * dim), *q = rows_new(n * dim), *k = rows_new(n * dim), *v = rows_new(n * dim);
+    double *mixed = rows_new(n * dim), *branch = rows_new(n * dim), *wide = rows_new(n * b->wide);
+    norm(b, "layernorm_before", h, x, n);
+    dense(b, "attention.query", q, h, n, dim, dim);
+    dense(b, "attention.key", k, h, n, dim, dim);
+    dense(b, "attention.value", v, h, n, dim, dim);
+    for (size_t s = 0; s < num_sequences; s++) {
+        size_t first = offsets[s], len = offsets[s + 1] - first, at = first * dim;
+        if (b->softmax)
+            oracle_attention(mixed + at, q + at, k + at, v + at, len, b->heads, dim / b->heads);
+        else
+            memcpy(mixed + at, v + at, len * dim * sizeof *v);
+        if (b->taps > 0)
+            oracle_convolve(mixed + at, v + at,
+                            named(b->params, b->values, b->name, ".attention.conv.weight"), b->taps, len,
+                            b->heads, dim / b->heads);
+    }
+    dense(b, "attention.output.dense", branch, mixed, n, dim, dim);
+    for (size_t i = 0; i < n * dim; i++)
+        y[i] = x[i] + kept(b->attention_mask, i) * branch[i];
+    norm(b, "layernorm_after", h, y, n);
+    dense(b, "intermediate.dense", wide, h, n, dim, b->wide);
+    for (size_t i = 0; i < n * b->wide; i++)
+        wide[i] = kept(b->wide_mask, i) * oracle_gelu(wide[i]);
+    dense(b, "output.dense", branch, wide, n, b->wide, dim);
+    for (size_t i = 0; i < n * dim; i++)
+        y[i] += kept(b->ffn_mask, i) * branch[i];
+    free(h), free(q), free(k), free(v), free(mixed), free(branch), free(wide);
+}
+
+static void embed(const struct oracle_encoder *e, double *x)
+{
+    size_t dim = e->blocks[0].dim;
+    const double *words = named(e->params, e->values, "embeddings.word_embeddings", ".weight");
+    const double *positions = named(e->params, e->values, "embeddings.position_embeddings", ".weight");
+    for (size_t s = 0; s < e->num_sequences; s++)
+        for (size_t r = e->offsets[s]; r < e->offsets[s + 1]; r++)
+            for (size_t c = 0; c < dim; c++)
+                x[r * dim + c] = kept(e->embed_mask, r * dim + c) *
+                                 (words[e->tokens[r] * dim + c] + positions[(r - e->offsets[s]) * dim + c]);
+}
+
+static void pool(const struct oracle_encoder *e, double *pooled, const double *x)
+{
+    size_t dim = e->blocks[0].dim;
+    memset(pooled, 0, e->num_sequences * dim * sizeof *pooled);
+    for (size_t s = 0; s < e->num_sequences; s++) {
+        size_t first = e->offsets[s], end = e->pooling == 2 ? first + 1 : e->offsets[s + 1];
+        double divisor = e->pooling == 1 ? (double)e->max_len : (double)(end - first);
+        for (size_t r = first; r < end; r++)
+            for (size_t c = 0; c < dim; c++)
+                pooled[s * dim + c] += x[r * dim + c] / divisor;
+    }
+}
+
+double oracle_encoder_loss(const struct oracle_encoder *e, double *logits)
+{
+    size_t dim = e->blocks[0].dim, n = e->offsets[e->num_sequences], count = e->num_sequences;
+    double *x = rows_new(n * dim), *y = rows_new(n * dim), *pooled = rows_new(count * dim);
+    double *hidden = rows_new(count * 2 * dim), *out = rows_new(count * e->classes);
+    embed(e, x);
+    for (size_t i = 0; i < e->layers; i++) {
+        struct oracle_block block = e->blocks[0];
+        block.params = e->params;
+        block.values = e->values;
+        block.attention_mask = e->blocks[i].attention_mask;
+        block.wide_mask = e->blocks[i].wide_mask;
+        block.ffn_mask = e->blocks[i].ffn_mask;
+        snprintf(block.name, sizeof block.name, "encoder.layer.%zu", i);
+        oracle_block(&block, y, x, count, e->offsets);
+        memcpy(x, y, n * dim * sizeof *x);
+    }
+    oracle_norm(y, x, named(e->params, e->values, "layernorm", ".weight"),
+                named(e->params, e->values, "layernorm", ".bias"), n, dim);
+    pool(e, pooled, y);
+    oracle_dense(hidden, pooled, named(e->params, e->values, "classifier.dense", ".weight"),
+                 named(e->params, e->values, "classifier.dense", ".bias"), count, dim, 2 * dim);
+    for (size_t i = 0; i < count * 2 * dim; i++)
+        hidden[i] = fmax(hidden[i], 0);
+    oracle_dense(out, hidden, named(e->params, e->values, "classifier.out_proj", ".weight"),
+                 named(e->params, e->values, "classifier.out_proj", ".bias"), count, 2 * dim, e->classes);
+    if (logits != NULL)
+        memcpy(logits, out, count * e->classes * sizeof *out);
+    double loss = oracle_cross_entropy(out, e->labels, count, e->classes);
+    free(x), free(y), free(pooled), free(hidden), free(out);
+    return loss;
+}

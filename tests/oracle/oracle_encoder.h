@@ -1,0 +1,41 @@
+/* The whole encoder in double precision, by its definition: it finds parameters by name in the description
+   and knows nothing of tiles, packing or workspaces. Mechanisms: exact softmax and none. Dropout masks are
+   data. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_ORACLE_ENCODER_H
+#define TESTS_ORACLE_ENCODER_H
+
+#include <stdint.h>
+
+#include "nn/params.h"
+
+enum { ORACLE_LAYERS = 4 };
+
+struct oracle_block {
+    size_t dim, heads, wide, taps;
+    int softmax; /* 0: attention gives back its values */
+    const struct params *params;
+    const double *values;
+    char name[32];                                      /* of its parameters: "encoder.layer.0" */
+    const float *attention_mask, *wide_mask, *ffn_mask; /* (rows, dim), (rows, wide), (rows, dim), or NULL */
+};
+/* y (rows, dim) of x: num_sequences sequences, one after another. */
+void oracle_block(const struct oracle_block *block, double *y, const double *x, size_t num_sequences,
+                  const size_t *offsets);
+
+struct oracle_encoder {
+    struct oracle_block
+        blocks[ORACLE_LAYERS]; /* of dim, heads, wide, taps, softmax and masks the first's count */
+    size_t layers, classes, max_len;
+    int pooling; /* 0 mean, 1 sum over max_len, 2 first */
+    const struct params *params;
+    const double *values;
+    const float *embed_mask; /* (rows, dim) or NULL */
+    size_t num_sequences;
+    const size_t *offsets;
+    const uint16_t *tokens;
+    const int32_t *labels;
+};
+/* Mean cross-entropy; logits (num_sequences, classes) may be NULL. */
+double oracle_encoder_loss(const struct oracle_encoder *encoder, double *logits);
+
+#endif
