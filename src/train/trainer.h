@@ -56,7 +56,10 @@ struct run_config {
 };
 void run_config_free(struct host *host, struct run_config *config);
 hashattn_status run_config_save(struct host *host, const char *run, const struct run_config *config);
+/* Leaves the config empty when it fails; an option that the file does not name has its default. */
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config);
+/* The text of a config.json. */
+hashattn_status run_config_parse(struct host *host, const char *text, size_t size, struct run_config *config);
 
 /* A new run in directory `run`, which must not exist. INTERRUPTED when the callback asked to stop, after
  * saving. */

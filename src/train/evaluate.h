@@ -1,0 +1,28 @@
+/* Inside of evaluation, for the trainer, which lends its workspace.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRAIN_EVALUATE_H
+#define TRAIN_EVALUATE_H
+
+#include "train/trainer.h"
+
+/* One block that is kept from batch to batch and grows to the largest. */
+struct workspace {
+    void *block;
+    size_t size;
+};
+/* Makes it at least `size` bytes; what was in it is lost when it grows. */
+hashattn_status workspace_fit(struct host *host, struct workspace *workspace, size_t size);
+void workspace_free(struct host *host, struct workspace *workspace);
+
+/* Refuses a data set whose tokens, labels or lengths the encoder has no room for: the last line of defence
+   against files that changed under a run. */
+hashattn_status evaluate_check(struct host *host, const struct encoder *encoder,
+                               const struct dataset *dataset);
+
+/* evaluate() of trainer.h on the first `count` examples, which have been checked, in a borrowed workspace. */
+hashattn_status evaluate_within(struct host *host, const struct train_setup *setup,
+                                const struct encoder *encoder, const float *values,
+                                const struct dataset *dataset, size_t count, size_t batch, uint64_t seed,
+                                float *probabilities, struct workspace *workspace, struct evaluation *result);
+
+#endif

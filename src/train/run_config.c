@@ -1,0 +1,271 @@
+/* config.json: all that eval, predict and resuming must know, for people to read. Sections: "task" (name,
+   options, facts with the labels), "model", "attention" (name, options), "training", "data". An option is
+   written as a number, flag or word; reading goes through the same rows as the command line, so every range
+   is checked. An option that is not there has its default, which is how older files stay readable; a key that
+   nobody knows, a section that is missing and a value out of range are BAD_FILE with the key's name.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "io/json.h"
+#include "train/trainer.h"
+
+#define CONFIG_FORMAT  "hashattn run"
+#define CONFIG_VERSION 1
+
+/* More than any task has, and few enough to be allocated without a thought. */
+enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24, MOST_VOCAB = 1 << 16 };
+
+void run_config_free(struct host *host, struct run_config *config)
+{
+    memory_free(host, config->model.mechanism_options);
+    memory_free(host, config->task_options);
+    task_facts_free(host, &config->facts);
+    memset(config, 0, sizeof *config);
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------
+ */
+
+static hashattn_status put_options(struct host *host, struct json *parent, const char *key,
+                                   const struct option_row *rows, const void *values)
+{
+    struct json *object;
+    TRY(json_new_object(host, &object));
+    TRY(json_put(host, parent, key, object));
+    for (const struct option_row *row = rows; row->name != NULL; row++) {
+        const void *field = (const char *)values + row->offset;
+        switch (row->type) {
+        case OPTION_INT:
+            TRY(json_put_int(host, object, row->name, *(const int64_t *)field));
+            break;
+        case OPTION_REAL:
+            TRY(json_put_real(host, object, row->name, *(const double *)field));
+            break;
+        case OPTION_CHOICE:
+            TRY(json_put_string(host, object, row->name, row->choices[*(const int *)field]));
+            break;
+        case OPTION_FLAG:
+            TRY(json_put_bool(host, object, row->name, *(const int *)field != 0));
+            break;
+        }
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status put_facts(struct host *host, struct json *task, const struct task_facts *facts)
+{
+    struct json *object, *labels;
+    TRY(json_new_object(host, &object));
+    TRY(json_put(host, task, "facts", object));
+    TRY(json_put_int(host, object, "vocab_size", (int64_t)facts->vocab_size));
+    TRY(json_put_int(host, object, "max_len", (int64_t)facts->max_len));
+    TRY(json_new_array(host, &labels));
+    TRY(json_put(host, object, "labels", labels));
+    for (size_t i = 0; i < facts->num_classes; i++)
+        TRY(json_put_string(host, labels, NULL, facts->labels[i]));
+    return HASHATTN_OK;
+}
+
+static hashattn_status put_config(struct host *host, struct json *root, const struct run_config *config)
+{
+    struct json *task, *attention;
+    TRY(json_put_string(host, root, "format", CONFIG_FORMAT));
+    TRY(json_put_int(host, root, "version", CONFIG_VERSION));
+    TRY(json_new_object(host, &task));
+    TRY(json_put(host, root, "task", task));
+    TRY(json_put_string(host, task, "name", config->task->name));
+    TRY(put_options(host, task, "options", config->task->options, config->task_options));
+    TRY(put_facts(host, task, &config->facts));
+    TRY(put_options(host, root, "model", encoder_options, &config->model));
+    TRY(json_new_object(host, &attention));
+    TRY(json_put(host, root, "attention", attention));
+    TRY(json_put_string(host, attention, "name", config->model.mechanism->name));
+    TRY(put_options(host, attention, "options", config->model.mechanism->options,
+                    config->model.mechanism_options));
+    TRY(put_options(host, root, "training", train_rows, &config->training));
+    return json_put_string(host, root, "data", config->data);
+}
+
+hashattn_status run_config_save(struct host *host, const char *run, const struct run_config *config)
+{
+    char path[4096];
+    struct json *root;
+    TRY(file_join(host, run, "config.json", path, sizeof path));
+    TRY(json_new_object(host, &root));
+    hashattn_status status = put_config(host, root, config);
+    if (status == HASHATTN_OK)
+        status = json_write_file(host, path, root);
+    json_free(root);
+    return status;
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------
+ */
+
+/* Refuses a member that is not in the list; `where` is the object's own key path. */
+static hashattn_status only_members(struct host *host, const struct json *object, const char *where,
+                                    const char *const *allowed)
+{
+    for (struct json_member member = json_first(object); member.key != NULL; member = json_next(member)) {
+        size_t i = 0;
+        while (allowed[i] != NULL && strcmp(allowed[i], member.key) != 0)
+            i++;
+        FAIL_IF(allowed[i] == NULL, host, HASHATTN_BAD_FILE, "%s has the unknown key '%.60s'", where,
+                member.key);
+    }
+    return HASHATTN_OK;
+}
+
+/* Sets the options that the object at `where` names; the others keep what they have. */
+static hashattn_status get_options(struct host *host, const struct json *root, const char *where,
+                                   const struct option_row *rows, void *values)
+{
+    const struct json *object;
+    TRY(json_get_object(host, root, where, &object));
+    for (struct json_member member = json_first(object); member.key != NULL; member = json_next(member)) {
+        char number[JSON_MAX_NUMBER], path[100];
+        const char *text;
+        const struct option_row *row = option_find(rows, member.key);
+        FAIL_IF(row == NULL, host, HASHATTN_BAD_FILE, "%s has the unknown key '%.60s'", where, member.key);
+        FAIL_IF((json_text(member.value) != NULL) != (row->type == OPTION_CHOICE), host, HASHATTN_BAD_FILE,
+                "%s.%s is %sa word", where, row->name, row->type == OPTION_CHOICE ? "not " : "");
+        snprintf(path, sizeof path, "%s.%s", where, row->name);
+        TRY(json_get_text(host, root, path, number, &text));
+        if (option_set(host, rows, where, values, row->name, text) != HASHATTN_OK)
+            return HASHATTN_BAD_FILE; /* the message has the key, the value and the range */
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_facts(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    static const char *const members[] = {"vocab_size", "max_len", "labels", NULL};
+    const struct json *object, *labels;
+    int64_t number;
+    void *block;
+    TRY(json_get_object(host, root, "task.facts", &object));
+    TRY(only_members(host, object, "task.facts", members));
+    TRY(json_get_int(host, root, "task.facts.vocab_size", 1, MOST_VOCAB, &number));
+    facts->vocab_size = (size_t)number;
+    TRY(json_get_int(host, root, "task.facts.max_len", 1, MOST_TOKENS, &number));
+    facts->max_len = (size_t)number;
+    TRY(json_get_array(host, root, "task.facts.labels", &labels));
+    size_t count = json_count(labels);
+    FAIL_IF(count < 1 || count > MOST_LABELS, host, HASHATTN_BAD_FILE,
+            "task.facts.labels has %zu labels, allowed are 1 to %d", count, MOST_LABELS);
+    TRY(memory_new_zeroed(host, count, sizeof *facts->labels, "labels", &block));
+    facts->labels = block;
+    facts->num_classes = count;
+    for (size_t i = 0; i < count; i++) {
+        char path[64];
+        const char *label;
+        snprintf(path, sizeof path, "task.facts.labels.%zu", i);
+        TRY(json_get_string(host, root, path, &label));
+        size_t size = strlen(label) + 1;
+        TRY(memory_new(host, size, 1, "a label", &block));
+        facts->labels[i] = block;
+        memcpy(facts->labels[i], label, size);
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_task(struct host *host, const struct json *root, struct run_config *config)
+{
+    static const char *const members[] = {"name", "options", "facts", NULL};
+    const struct json *object;
+    const char *name;
+    TRY(json_get_object(host, root, "task", &object));
+    TRY(only_members(host, object, "task", members));
+    TRY(json_get_string(host, root, "task.name", &name));
+    config->task = task_find(name);
+    FAIL_IF(config->task == NULL, host, HASHATTN_BAD_FILE, "task.name is '%.60s', which is no task", name);
+    TRY(memory_new_zeroed(host, config->task->options_size, 1, "task options", &config->task_options));
+    options_preset(config->task->options, config->task_options);
+    TRY(get_options(host, root, "task.options", config->task->options, config->task_options));
+    return get_facts(host, root, &config->facts);
+}
+
+static hashattn_status get_model(struct host *host, const struct json *root, struct run_config *config)
+{
+    static const char *const members[] = {"name", "options", NULL};
+    struct encoder_config *model = &config->model;
+    const struct json *object;
+    const char *name;
+    options_preset(encoder_options, model);
+    TRY(get_options(host, root, "model", encoder_options, model));
+    TRY(json_get_object(host, root, "attention", &object));
+    TRY(only_members(host, object, "attention", members));
+    TRY(json_get_string(host, root, "attention.name", &name));
+    model->mechanism = attention_find(name);
+    FAIL_IF(model->mechanism == NULL, host, HASHATTN_BAD_FILE,
+            "attention.name is '%.60s', which is no mechanism", name);
+    TRY(memory_new_zeroed(host, model->mechanism->options_size, 1, "attention options",
+                          &model->mechanism_options));
+    options_preset(model->mechanism->options, model->mechanism_options);
+    TRY(get_options(host, root, "attention.options", model->mechanism->options, model->mechanism_options));
+    model->vocab_size = (int64_t)config->facts.vocab_size;
+    model->num_classes = (int64_t)config->facts.num_classes;
+    model->max_len = (int64_t)config->facts.max_len;
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_config(struct host *host, const struct json *root, struct run_config *config)
+{
+    static const char *const members[] = {"format",    "version",  "task", "model",
+                                          "attention", "training", "data", NULL};
+    const char *text;
+    int64_t version;
+    TRY(json_get_string(host, root, "format", &text));
+    FAIL_IF(strcmp(text, CONFIG_FORMAT) != 0, host, HASHATTN_BAD_FILE, "format is '%.60s', '%s' is read",
+            text, CONFIG_FORMAT);
+    TRY(json_get_int(host, root, "version", CONFIG_VERSION, CONFIG_VERSION, &version));
+    TRY(only_members(host, root, "the file", members));
+    TRY(get_task(host, root, config));
+    TRY(get_model(host, root, config));
+    options_preset(train_rows, &config->training);
+    TRY(get_options(host, root, "training", train_rows, &config->training));
+    FAIL_IF(config->training.warmup > config->training.steps, host, HASHATTN_BAD_FILE,
+            "training.warmup is %lld, at most the %lld of training.steps are allowed",
+            (long long)config->training.warmup, (long long)config->training.steps);
+    TRY(json_get_string(host, root, "data", &text));
+    FAIL_IF(strlen(text) >= sizeof config->data, host, HASHATTN_BAD_FILE,
+            "data is %zu bytes long, at most %zu fit", strlen(text), sizeof config->data - 1);
+    memcpy(config->data, text, strlen(text) + 1);
+    return HASHATTN_OK;
+}
+
+static hashattn_status parse(struct host *host, const struct json *root, struct run_config *config)
+{
+    memset(config, 0, sizeof *config);
+    hashattn_status status = get_config(host, root, config);
+    if (status != HASHATTN_OK)
+        run_config_free(host, config);
+    return status;
+}
+
+hashattn_status run_config_parse(struct host *host, const char *text, size_t size, struct run_config *config)
+{
+    struct json *root;
+    memset(config, 0, sizeof *config);
+    TRY(json_parse(host, text, size, &root));
+    hashattn_status status = parse(host, root, config);
+    json_free(root);
+    return status;
+}
+
+hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config)
+{
+    char path[4096];
+    struct json *root;
+    memset(config, 0, sizeof *config);
+    TRY(file_join(host, run, "config.json", path, sizeof path));
+    TRY(json_read_file(host, path, &root));
+    hashattn_status status = parse(host, root, config);
+    json_free(root);
+    if (status != HASHATTN_OK)
+        host_prefix(host, path);
+    return status;
+}

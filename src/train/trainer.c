@@ -1,0 +1,497 @@
+/* The loop: a step is one packed batch forward and backward and one step of the optimiser; between steps come
+   evaluations, saves and the question whether to go on. Everything that a step depends on is its number, the
+   three blocks and the configuration, so that stopping, saving and going on changes no bit.
+   Memory: the blocks of values, gradients and two moments, the data set, and one workspace that grows to the
+   largest batch and is lent to the evaluation; nothing is allocated by a step that is no larger than those
+   before it.
+   A state that cannot be saved is no reason to lose the training: the callback is warned, the next save tries
+   again, and only the last one's failure is the run's (NO_DISK). What was saved before stays whole.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "kernels/product.h"
+#include "models/model_io.h"
+#include "train/batches.h"
+#include "train/checkpoint.h"
+#include "train/evaluate.h"
+#include "train/metrics.h"
+#include "train/optim.h"
+#include "train/run_log.h"
+#include "train/schedule.h"
+
+enum { LOG_EVERY = 10 }; /* steps between two records */
+
+struct trainer {
+    struct host *host;
+    const struct train_setup *setup;
+    const struct run_config *config;
+    const struct train_options *options; /* of config */
+    const char *run;
+
+    struct encoder *encoder;
+    const struct params *params; /* of encoder */
+    struct dataset train, valid;
+    size_t num_valid; /* examples of an evaluation */
+    struct batches batches;
+
+    float *blocks; /* values, gradients, m, v */
+    float *values, *gradients;
+    struct optim optim;
+    double *chunk_sums;
+    float *logits; /* (batch, classes) */
+    struct workspace workspace;
+
+    struct train_state state;
+    struct train_event event;
+    bool changed;      /* the state on disk is older */
+    bool stop;         /* the callback asked for it */
+    bool best_unsaved; /* model.safetensors could not be written when it should have been */
+    char warning[512]; /* of the next event; empty: none */
+};
+
+/* ---- making and freeing ---------------------------------------------------------------------------------
+ */
+
+static void trainer_close(struct trainer *t)
+{
+    struct host *host = t->host;
+    workspace_free(host, &t->workspace);
+    memory_free(host, t->logits);
+    memory_free(host, t->chunk_sums);
+    memory_free(host, t->blocks);
+    batches_free(host, &t->batches);
+    dataset_free(host, &t->valid);
+    dataset_free(host, &t->train);
+    encoder_free(host, t->encoder);
+}
+
+static hashattn_status load_data(struct trainer *t)
+{
+    struct host *host = t->host;
+    const struct run_config *config = t->config;
+    const struct task *task = config->task;
+    uint64_t seed = (uint64_t)t->options->seed;
+    TRY(task->load(host, config->task_options, &config->facts, config->data, SPLIT_TRAIN, seed, &t->train));
+    TRY(task->load(host, config->task_options, &config->facts, config->data, SPLIT_VALID, seed, &t->valid));
+    FAIL_IF(t->valid.count == 0, host, HASHATTN_BAD_FILE, "%.200s: the validation set has no example",
+            config->data);
+    TRY(evaluate_check(host, t->encoder, &t->train));
+    TRY(evaluate_check(host, t->encoder, &t->valid));
+    size_t wanted = (size_t)t->options->eval_examples;
+    t->num_valid = wanted > 0 && wanted < t->valid.count ? wanted : t->valid.count;
+    t->state.train = fingerprint_of(&t->train);
+    t->state.valid = fingerprint_of(&t->valid);
+    return batches_new(host, &t->train, (size_t)t->options->batch, seed, &t->batches);
+}
+
+static hashattn_status make_blocks(struct trainer *t)
+{
+    struct host *host = t->host;
+    size_t total = t->params->total;
+    void *block;
+    TRY(memory_new_zeroed(host, size_product(total, 4), sizeof(float), "parameters, gradients and moments",
+                          &block));
+    t->blocks = block;
+    t->values = t->blocks;
+    t->gradients = t->blocks + total;
+    TRY(memory_new(host, optim_chunks(total), sizeof(double), "sums of chunks", &block));
+    t->chunk_sums = block;
+    TRY(memory_new(host, size_product((size_t)t->options->batch, (size_t)t->config->model.num_classes),
+                   sizeof(float), "logits", &block));
+    t->logits = block;
+    t->optim = (struct optim){.kernels = t->setup->kernels,
+                              .pool = t->setup->pool,
+                              .total = total,
+                              .m = t->blocks + 2 * total,
+                              .v = t->blocks + 3 * total,
+                              .chunk_sums = t->chunk_sums,
+                              .beta2 = t->options->beta2,
+                              .epsilon = t->options->epsilon,
+                              .decay = t->options->weight_decay,
+                              .clip = t->options->clip};
+    return HASHATTN_OK;
+}
+
+static struct train_blocks saved_blocks(const struct trainer *t)
+{
+    return (struct train_blocks){.values = t->values, .m = t->optim.m, .v = t->optim.v};
+}
+
+/* Everything but the values. On failure the caller closes all the same. */
+static hashattn_status trainer_open(struct trainer *t, struct host *host, const struct train_setup *setup,
+                                    const struct run_config *config, const char *run)
+{
+    *t = (struct trainer){
+        .host = host, .setup = setup, .config = config, .options = &config->training, .run = run};
+    t->event.valid_loss = t->event.valid_accuracy = NAN;
+    FAIL_IF(t->options->warmup > t->options->steps, host, HASHATTN_INVALID,
+            "training: warmup is %lld, at most the %lld steps are allowed", (long long)t->options->warmup,
+            (long long)t->options->steps);
+    t->state.evaluated = t->state.best_step = -1;
+    t->state.best_accuracy = t->state.best_loss = NAN;
+    strncpy(t->state.kernels, setup->kernels->name, sizeof t->state.kernels - 1);
+    product_library(t->state.product, sizeof t->state.product);
+    TRY(encoder_new(host, &config->model, &t->encoder));
+    t->params = encoder_params(t->encoder);
+    TRY(load_data(t));
+    return make_blocks(t);
+}
+
+/* ---- telling --------------------------------------------------------------------------------------------
+ */
+
+static void warn(struct trainer *t)
+{
+    memcpy(t->warning, t->host->message, sizeof t->warning);
+}
+
+static void tell(struct trainer *t)
+{
+    const struct train_state *state = &t->state;
+    struct train_event *event = &t->event;
+    event->step = state->step;
+    event->steps = t->options->steps;
+    event->loss = metrics_loss(&state->running);
+    event->accuracy = metrics_accuracy(&state->running);
+    event->best_accuracy = state->best_accuracy;
+    event->tokens_per_second =
+        state->running_seconds > 0 ? (double)state->running_tokens / state->running_seconds : 0;
+    event->seconds = state->seconds;
+    event->warning = t->warning[0] != '\0' ? t->warning : NULL;
+    if (t->setup->callback != NULL && t->setup->callback(t->setup->user, event))
+        t->stop = true;
+    t->warning[0] = '\0';
+}
+
+/* A log that cannot be written is a warning: it holds nothing that the run needs. */
+static void log_append(struct trainer *t, struct run_record *record)
+{
+    if (run_record_append(record, t->run) != HASHATTN_OK)
+        warn(t);
+}
+
+static void log_session(struct trainer *t, const char *what)
+{
+    struct run_record record = run_record_new(t->host, t->state.step);
+    run_record_text(&record, "session", what);
+    run_record_text(&record, "isa", t->state.kernels);
+    run_record_text(&record, "product", t->state.product);
+    run_record_int(&record, "threads", pool_threads(t->setup->pool));
+    run_record_int(&record, "parameters", (int64_t)params_count(t->params));
+    log_append(t, &record);
+}
+
+static void log_step(struct trainer *t, double loss, double norm)
+{
+    struct run_record record = run_record_new(t->host, t->state.step);
+    run_record_real(&record, "loss", loss);
+    run_record_real(&record, "accuracy", t->event.accuracy);
+    run_record_real(&record, "learning_rate", t->event.learning_rate);
+    run_record_real(&record, "gradient_norm", norm);
+    run_record_real(&record, "tokens_per_second", t->event.tokens_per_second);
+    run_record_real(&record, "seconds", t->state.seconds);
+    run_record_int(&record, "saved_bytes", (int64_t)t->event.saved_bytes);
+    run_record_int(&record, "rss_bytes", (int64_t)clock_peak_resident());
+    log_append(t, &record);
+}
+
+static void log_evaluation(struct trainer *t, const struct evaluation *found)
+{
+    struct run_record record = run_record_new(t->host, t->state.step);
+    run_record_real(&record, "mean_loss", metrics_loss(&t->state.running));
+    run_record_real(&record, "mean_accuracy", metrics_accuracy(&t->state.running));
+    run_record_real(&record, "valid_loss", found->loss);
+    run_record_real(&record, "valid_accuracy", found->accuracy);
+    run_record_real(&record, "valid_majority", found->majority);
+    run_record_real(&record, "best_accuracy", t->state.best_accuracy);
+    run_record_real(&record, "valid_seconds", found->seconds);
+    run_record_real(&record, "seconds", t->state.seconds);
+    run_record_int(&record, "rss_bytes", (int64_t)clock_peak_resident());
+    log_append(t, &record);
+}
+
+/* A finite gradient can still make an infinite value; that must not take the place of the last good state. */
+static hashattn_status check_finite(struct trainer *t)
+{
+    bool finite = isfinite(optim_norm(&t->optim, t->values)) && isfinite(optim_norm(&t->optim, t->optim.m)) &&
+                  isfinite(optim_norm(&t->optim, t->optim.v));
+    FAIL_IF(
+        !finite, t->host, HASHATTN_FAILED,
+        "the parameters are not finite any more after step %lld of %lld: try a lower learning_rate (the last "
+        "saved state is kept)",
+        (long long)t->state.step, (long long)t->options->steps);
+    return HASHATTN_OK;
+}
+
+/* ---- evaluating -----------------------------------------------------------------------------------------
+ */
+
+static bool evaluation_due(const struct trainer *t)
+{
+    int64_t step = t->state.step;
+    return step > 0 && step != t->state.evaluated &&
+           (step % t->options->eval_every == 0 || step == t->options->steps);
+}
+
+/* The callback of an evaluation: the trainer's own event again. */
+static bool still_evaluating(void *user, const struct train_event *event)
+{
+    (void)event;
+    struct trainer *t = user;
+    tell(t);
+    return t->stop;
+}
+
+static hashattn_status best_save(struct trainer *t)
+{
+    char path[4096];
+    const struct model_block block = {"", t->values};
+    const struct tensor_word words[] = {{"format", "pt"}, {"mechanism", t->config->model.mechanism->name}};
+    TRY(file_join(t->host, t->run, "model.safetensors", path, sizeof path));
+    return model_save(t->host, path, t->params, &block, 1, words, 2);
+}
+
+/* best_accuracy speaks of what is on disk: a model that could not be written does not count, so that the next
+   good one is. */
+static void keep_if_best(struct trainer *t, const struct evaluation *found)
+{
+    struct train_state *state = &t->state;
+    bool better = state->best_step < 0 || found->accuracy > state->best_accuracy ||
+                  (found->accuracy == state->best_accuracy && found->loss < state->best_loss);
+    if (!better)
+        return;
+    t->best_unsaved = best_save(t) != HASHATTN_OK;
+    if (t->best_unsaved) {
+        warn(t);
+        return;
+    }
+    state->best_accuracy = found->accuracy;
+    state->best_loss = found->loss;
+    state->best_step = state->step;
+}
+
+static hashattn_status evaluate_now(struct trainer *t)
+{
+    struct evaluation found;
+    const struct train_setup asking = {
+        .kernels = t->setup->kernels, .pool = t->setup->pool, .callback = still_evaluating, .user = t};
+    double start = clock_seconds();
+    hashattn_status status =
+        evaluate_within(t->host, &asking, t->encoder, t->values, &t->valid, t->num_valid,
+                        (size_t)t->options->batch, (uint64_t)t->options->seed, NULL, &t->workspace, &found);
+    t->state.seconds += clock_seconds() - start;
+    if (status == HASHATTN_INTERRUPTED)
+        return HASHATTN_OK; /* stop is set; whoever resumes evaluates */
+    TRY(status);
+    TRY(check_finite(t));
+    t->state.evaluated = t->state.step;
+    t->changed = true;
+    keep_if_best(t, &found);
+
+    log_evaluation(t, &found);
+    t->event.valid_loss = found.loss;
+    t->event.valid_accuracy = found.accuracy;
+    tell(t);
+    t->event.valid_loss = t->event.valid_accuracy = NAN;
+    t->state.running = (struct metrics){0};
+    t->state.running_tokens = 0;
+    t->state.running_seconds = 0;
+    return HASHATTN_OK;
+}
+
+/* ---- saving ---------------------------------------------------------------------------------------------
+ */
+
+static hashattn_status save_state(struct trainer *t)
+{
+    const struct train_blocks blocks = saved_blocks(t);
+    TRY(check_finite(t));
+    TRY(checkpoint_save(t->host, t->run, t->params, &blocks, &t->state));
+    t->changed = false;
+    return HASHATTN_OK;
+}
+
+/* The save without which a run must not end. */
+static hashattn_status save_last(struct trainer *t)
+{
+    if (t->changed)
+        TRY(save_state(t));
+    FAIL_IF(t->best_unsaved, t->host, HASHATTN_NO_DISK,
+            "%.300s: the best model could not be written; the one of step %lld is there", t->run,
+            (long long)t->state.best_step);
+    return HASHATTN_OK;
+}
+
+/* ---- a step ---------------------------------------------------------------------------------------------
+ */
+
+static hashattn_status fail_not_finite(struct trainer *t, const char *what, double value)
+{
+    return host_fail(
+        t->host, HASHATTN_FAILED,
+        "%s is %g in step %lld of %lld: try a lower learning_rate (the last saved state is kept)", what,
+        value, (long long)t->state.step + 1, (long long)t->options->steps);
+}
+
+static hashattn_status step_once(struct trainer *t)
+{
+    const struct train_options *options = t->options;
+    struct train_state *state = &t->state;
+    double start = clock_seconds();
+    const struct packed_examples *packed = batches_get(&t->batches, (uint64_t)state->step);
+    const struct encoder_batch batch = {
+        .kernels = t->setup->kernels,
+        .pool = t->setup->pool,
+        .num_sequences = packed->count,
+        .offsets = packed->offsets,
+        .tokens = packed->tokens,
+        .labels = packed->labels,
+        .sample_ids = packed->sample_ids,
+        .random_key = random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)state->step),
+        .training = true};
+    TRY(workspace_fit(t->host, &t->workspace, encoder_workspace_size(t->encoder, &batch)));
+    double loss = encoder_forward(t->encoder, &batch, t->values, t->workspace.block, t->logits);
+    if (!isfinite(loss))
+        return fail_not_finite(t, "the loss", loss);
+    memset(t->gradients, 0, t->params->total * sizeof *t->gradients);
+    encoder_backward(t->encoder, &batch, t->values, t->workspace.block, t->gradients);
+    double norm = optim_norm(&t->optim, t->gradients);
+    if (!isfinite(norm))
+        return fail_not_finite(t, "the norm of the gradient", norm);
+    const struct schedule schedule = {.steps = options->steps,
+                                      .warmup = options->warmup,
+                                      .peak = options->learning_rate,
+                                      .beta1 = options->beta1,
+                                      .cycle_beta1 = options->cycle_momentum != 0};
+    struct schedule_point point = schedule_at(&schedule, state->step);
+    state->step++;
+    optim_step(&t->optim, t->values, t->gradients, norm, state->step, point.rate, point.beta1);
+    t->changed = true;
+
+    metrics_add(&state->running, t->logits, packed->labels, packed->count,
+                (size_t)t->config->model.num_classes, NULL);
+    size_t saved = encoder_saved_size(t->encoder, &batch);
+    t->event.saved_bytes = saved > t->event.saved_bytes ? saved : t->event.saved_bytes;
+    t->event.learning_rate = point.rate;
+    double seconds = clock_seconds() - start;
+    state->running_tokens += packed->offsets[packed->count];
+    state->running_seconds += seconds;
+    state->seconds += seconds;
+    tell(t);
+    if (state->step % LOG_EVERY == 0)
+        log_step(t, loss, norm);
+    return HASHATTN_OK;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------------------
+ */
+
+static hashattn_status loop(struct trainer *t)
+{
+    const struct train_options *options = t->options;
+    for (;;) {
+        if (!t->stop && evaluation_due(t))
+            TRY(evaluate_now(t));
+        if (t->state.step == options->steps && !evaluation_due(t))
+            return save_last(t);
+        if (t->stop) {
+            TRY(save_last(t));
+            return host_fail(t->host, HASHATTN_INTERRUPTED,
+                             "stopped after step %lld of %lld and saved in %.300s", (long long)t->state.step,
+                             (long long)options->steps, t->run);
+        }
+        if (t->changed && t->state.step % options->save_every == 0) {
+            hashattn_status status = save_state(t);
+            if (status == HASHATTN_FAILED)
+                return status;
+            if (status != HASHATTN_OK)
+                warn(t);
+        }
+        TRY(step_once(t));
+    }
+}
+
+hashattn_status train_run(struct host *host, const struct train_setup *setup, const struct run_config *config,
+                          const char *run)
+{
+    struct trainer trainer, *t = &trainer;
+    hashattn_status status;
+    FAIL_IF(file_exists(run), host, HASHATTN_INVALID, "%.300s exists, a run is never overwritten", run);
+    TRY_DONE(trainer_open(t, host, setup, config, run));
+    TRY_DONE(file_make_directory(host, run, false));
+    TRY_DONE(run_config_save(host, run, config));
+    params_start(t->params, (uint64_t)t->options->seed, t->values);
+    /* From here on there is something to resume, and a disk that takes nothing is known at once. */
+    TRY_DONE(save_state(t));
+    log_session(t, "start");
+    TRY_DONE(loop(t));
+done:
+    trainer_close(t);
+    return status;
+}
+
+/* ---- going on -------------------------------------------------------------------------------------------
+ */
+
+static hashattn_status same_data(struct host *host, const char *directory, const char *split,
+                                 const struct fingerprint *then, const struct fingerprint *now)
+{
+    FAIL_IF(then->examples != now->examples || then->tokens != now->tokens || then->hash != now->hash, host,
+            HASHATTN_BAD_FILE,
+            "%.200s: the %s set is another than the run began with: then %llu examples, %llu tokens, hash "
+            "%016llx, now %llu, %llu, %016llx",
+            directory, split, (unsigned long long)then->examples, (unsigned long long)then->tokens,
+            (unsigned long long)then->hash, (unsigned long long)now->examples,
+            (unsigned long long)now->tokens, (unsigned long long)now->hash);
+    return HASHATTN_OK;
+}
+
+/* Reads where the run stands, and checks that it can go on here. */
+static hashattn_status load_state(struct trainer *t)
+{
+    const struct train_state fresh = t->state;
+    struct train_state *state = &t->state;
+    const struct train_blocks blocks = saved_blocks(t);
+    TRY(checkpoint_load(t->host, t->run, t->params, &blocks, state));
+    TRY(same_data(t->host, t->config->data, "training", &state->train, &fresh.train));
+    TRY(same_data(t->host, t->config->data, "validation", &state->valid, &fresh.valid));
+    FAIL_IF(state->step > t->options->steps, t->host, HASHATTN_BAD_FILE,
+            "%.300s/trainer.json is of step %lld, config.json has %lld steps", t->run, (long long)state->step,
+            (long long)t->options->steps);
+    if (strcmp(state->kernels, fresh.kernels) != 0 || strcmp(state->product, fresh.product) != 0) {
+        host_fail(
+            t->host, HASHATTN_OK,
+            "this run was computed with %s and %s and goes on with %s and %s: the last bits of its numbers "
+            "will differ",
+            state->kernels, state->product, fresh.kernels, fresh.product);
+        warn(t);
+        memcpy(state->kernels, fresh.kernels, sizeof state->kernels);
+        memcpy(state->product, fresh.product, sizeof state->product);
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run)
+{
+    struct trainer trainer, *t = &trainer;
+    struct run_config config;
+    TRY(run_config_load(host, run, &config));
+    hashattn_status status;
+    TRY_DONE(trainer_open(t, host, setup, &config, run));
+    TRY_DONE(load_state(t));
+    if (run_log_trim(host, run, t->state.step) != HASHATTN_OK)
+        warn(t);
+    log_session(t, "resume");
+    TRY_DONE(loop(t));
+done:
+    trainer_close(t);
+    run_config_free(host, &config);
+    return status;
+}

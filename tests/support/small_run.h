@@ -1,0 +1,31 @@
+/* A small training for the tests: a generated needle data set and a configuration in a folder of their own,
+   which goes when the test ends. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SUPPORT_SMALL_RUN_H
+#define TESTS_SUPPORT_SMALL_RUN_H
+
+#include "train/trainer.h"
+
+struct small_run {
+    struct host host;
+    char folder[64], data[80], run[80]; /* run does not exist yet */
+    struct run_config config;
+};
+
+/* seq_len tokens with `marks` of them marked; a model of one layer, 16 wide, two heads; ten steps of 5,
+   dropout, clipping and a cycling beta1 on. Everything may be changed before a run. */
+void small_run_init(struct small_run *small, const char *mechanism, size_t seq_len, size_t marks);
+void small_run_free(struct small_run *small);
+/* Another name beside `run`: its path in text. */
+void small_run_path(const struct small_run *small, const char *name, char text[80]);
+/* Generates the data set anew. */
+void small_run_generate(struct small_run *small, const size_t counts[SPLIT_COUNT], uint64_t seed);
+/* Loads a split. */
+void small_run_load(struct small_run *small, enum split split, struct dataset *dataset);
+/* Sets an option of the mechanism, the model or the training; the test fails if there is none. */
+void small_run_set(struct small_run *small, const char *name, const char *value);
+
+/* Whole files, as text; freed with free(). */
+char *small_run_read(const char *run, const char *name, size_t *size);
+void small_run_remove(const char *path);
+
+#endif

@@ -1,0 +1,275 @@
+/* config.json: every option of every task and mechanism comes back, and nothing else comes in.
+   Bugs planted and caught: the model's options read before the defaults are set; the range of an option not
+   checked (a value stored without option_set); unknown keys of a section let through; a flag written as a
+   number; labels counted but not copied; warmup not compared with steps.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "support/check.h"
+#include "support/small_run.h"
+
+/* Another legal value than the default, as text. */
+static void other_value(const struct option_row *row, char text[64])
+{
+    switch (row->type) {
+    case OPTION_INT:
+        snprintf(text, 64, "%.0f", row->preset < row->maximum ? row->preset + 1 : row->minimum);
+        break;
+    case OPTION_REAL: /* thirds have no short decimal form */
+        snprintf(text, 64, "%.17g", row->minimum + (row->maximum - row->minimum) / 3);
+        break;
+    case OPTION_CHOICE:
+        snprintf(text, 64, "%s", row->choices[row->preset == 0 && row->choices[1] != NULL ? 1 : 0]);
+        break;
+    case OPTION_FLAG:
+        snprintf(text, 64, "%s", row->preset == 0 ? "true" : "false");
+        break;
+    }
+}
+
+static void change_all(struct host *host, const struct option_row *rows, void *values)
+{
+    for (const struct option_row *row = rows; row->name != NULL; row++) {
+        char text[64];
+        other_value(row, text);
+        check_status(host, option_set(host, rows, "test", values, row->name, text), HASHATTN_OK, NULL);
+    }
+}
+
+static void check_same_options(const struct option_row *rows, const void *a, const void *b)
+{
+    for (const struct option_row *row = rows; row->name != NULL; row++) {
+        char left[64], right[64];
+        option_text(row, a, left, sizeof left);
+        option_text(row, b, right, sizeof right);
+        if (strcmp(left, right) != 0)
+            fail_msg("%s was %s and is %s", row->name, left, right);
+    }
+}
+
+/* A config of this task and mechanism, its options changed, with three labels. */
+static void make_config(struct host *host, const struct task *task, const struct mechanism *mechanism,
+                        struct run_config *config)
+{
+    static const char *const labels[] = {"plain", "", "with \"quotes\", \xc3\xa4 and \\"};
+    void *block;
+    memset(config, 0, sizeof *config);
+    config->task = task;
+    check_status(host, memory_new_zeroed(host, task->options_size, 1, "o", &config->task_options),
+                 HASHATTN_OK, NULL);
+    options_preset(task->options, config->task_options);
+    change_all(host, task->options, config->task_options);
+    check_status(host, memory_new_zeroed(host, 3, sizeof(char *), "l", &block), HASHATTN_OK, NULL);
+    config->facts = (struct task_facts){.vocab_size = 300, .num_classes = 3, .max_len = 77, .labels = block};
+    for (size_t i = 0; i < 3; i++) {
+        check_status(host, memory_new_zeroed(host, strlen(labels[i]) + 1, 1, "l", &block), HASHATTN_OK, NULL);
+        strcpy(block, labels[i]);
+        config->facts.labels[i] = block;
+    }
+    options_preset(encoder_options, &config->model);
+    change_all(host, encoder_options, &config->model);
+    config->model.mechanism = mechanism;
+    check_status(host,
+                 memory_new_zeroed(host, mechanism->options_size, 1, "o", &config->model.mechanism_options),
+                 HASHATTN_OK, NULL);
+    options_preset(mechanism->options, config->model.mechanism_options);
+    change_all(host, mechanism->options, config->model.mechanism_options);
+    options_preset(train_rows, &config->training);
+    change_all(host, train_rows, &config->training);
+    strcpy(config->data, "some/where else");
+}
+
+static void every_option_comes_back(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    char run[] = "/tmp/hashattn_config_XXXXXX";
+    assert_non_null(mkdtemp(run));
+    int pairs = 0;
+    for (const struct task *const *task = task_all(); *task != NULL; task++) {
+        for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++, pairs++) {
+            struct run_config config, loaded;
+            make_config(&host, *task, *m, &config);
+            check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
+            check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
+            assert_ptr_equal(loaded.task, *task);
+            assert_ptr_equal(loaded.model.mechanism, *m);
+            check_same_options((*task)->options, config.task_options, loaded.task_options);
+            check_same_options(encoder_options, &config.model, &loaded.model);
+            check_same_options((*m)->options, config.model.mechanism_options, loaded.model.mechanism_options);
+            check_same_options(train_rows, &config.training, &loaded.training);
+            assert_string_equal(loaded.data, config.data);
+            assert_int_equal(loaded.facts.vocab_size, 300);
+            assert_int_equal(loaded.facts.max_len, 77);
+            assert_int_equal(loaded.facts.num_classes, 3);
+            for (size_t i = 0; i < 3; i++)
+                assert_string_equal(loaded.facts.labels[i], config.facts.labels[i]);
+            assert_int_equal(loaded.model.vocab_size, 300);
+            assert_int_equal(loaded.model.num_classes, 3);
+            assert_int_equal(loaded.model.max_len, 77);
+            run_config_free(&host, &config);
+            run_config_free(&host, &loaded);
+        }
+    }
+    assert_true(pairs >= 3 * 4);
+    small_run_remove(run);
+}
+
+static const char good[] =
+    "{\"format\": \"hashattn run\", \"version\": 1, \"task\": {\"name\": \"needle\", \"options\": "
+    "{\"marks\": 8}, "
+    "\"facts\": {\"vocab_size\": 34, \"max_len\": 16, \"labels\": [\"a\", \"b\"]}}, \"model\": {\"layers\": "
+    "1, "
+    "\"pooling\": \"first\", \"dropout\": 0.25}, \"attention\": {\"name\": \"yoso\", \"options\": "
+    "{\"num_hashes\": "
+    "4}}, \"training\": {\"steps\": 50, \"warmup\": 20, \"cycle_momentum\": true}, \"data\": \"there\"}";
+
+static hashattn_status parse_changed(struct host *host, const char *from, const char *to,
+                                     struct run_config *config)
+{
+    char text[2048];
+    const char *at = strstr(good, from);
+    assert_non_null(at);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, to, at + strlen(from));
+    return run_config_parse(host, text, strlen(text), config);
+}
+
+static void what_is_not_named_has_its_default(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct run_config config;
+    check_status(&host, parse_changed(&host, "", "", &config), HASHATTN_OK, NULL);
+    assert_int_equal(config.model.layers, 1);
+    assert_true(config.model.dropout == 0.25 && config.model.pooling == POOL_FIRST);
+    assert_int_equal(config.model.dim, option_find(encoder_options, "dim")->preset);
+    assert_int_equal(config.training.steps, 50);
+    assert_int_equal(config.training.cycle_momentum, 1);
+    assert_int_equal(config.training.batch, option_find(train_rows, "batch")->preset);
+    const struct option_row *tau = option_find(config.model.mechanism->options, "hash_bits");
+    char text[64], want[64];
+    option_text(tau, config.model.mechanism_options, text, sizeof text);
+    snprintf(want, sizeof want, "%.0f", tau->preset);
+    assert_string_equal(text, want);
+    run_config_free(&host, &config);
+}
+
+static void what_is_wrong_is_refused_with_its_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *part;
+    } cases[] = {
+        {"hashattn run", "another", "format is 'another'"},
+        {"\"format\"", "\"formal\"", "format"},
+        {"\"version\": 1", "\"version\": 2", "version"},
+        {"\"version\": 1", "\"version\": true", "version"},
+        {"\"data\"", "\"extra\": 1, \"data\"", "unknown key 'extra'"},
+        {"\"data\": \"there\"", "\"data\": 7", "data"},
+        {"\"needle\"", "\"haystack\"", "task.name is 'haystack'"},
+        {"\"needle\"", "[]", "task.name"},
+        {"\"marks\": 8", "\"marks\": -1", "marks is -1"},
+        {"\"marks\": 8", "\"marks\": 1e99", "marks"},
+        {"\"marks\": 8", "\"marks\": \"8\"", "task.options.marks is a word"},
+        {"\"marks\": 8", "\"pins\": 8", "task.options has the unknown key 'pins'"},
+        {"\"options\": {\"marks\": 8}", "\"options\": 8", "task.options"},
+        {"\"options\": {\"marks\": 8}, ", "", "task.options"},
+        {"\"vocab_size\": 34", "\"vocab_size\": 0", "vocab_size"},
+        {"\"vocab_size\": 34", "\"vocab_size\": 65537", "vocab_size"},
+        {"\"max_len\": 16", "\"max_len\": 99999999999", "max_len"},
+        {"\"max_len\": 16", "\"max_len\": 16, \"min_len\": 1", "task.facts has the unknown key 'min_len'"},
+        {"[\"a\", \"b\"]", "[]", "labels has 0"},
+        {"[\"a\", \"b\"]", "[\"a\", 2]", "labels"},
+        {"[\"a\", \"b\"]", "\"a\"", "labels"},
+        {"\"layers\": 1", "\"layers\": 0", "layers is 0"},
+        {"\"layers\": 1", "\"layers\": 999999999", "layers is 999999999"},
+        {"\"layers\": 1", "\"layers\": 1.5", "layers"},
+        {"\"layers\": 1", "\"layers\": null", "layers"},
+        {"\"layers\": 1", "\"layers\": 1, \"layers\": 2", "layers"},
+        {"\"first\"", "\"last\"", "pooling is 'last'"},
+        {"\"first\"", "1", "model.pooling is not a word"},
+        {"\"dropout\": 0.25", "\"dropout\": -0.25", "dropout is -0.25"},
+        {"\"model\"", "\"modal\"", "'modal'"},
+        {"\"name\": \"yoso\"", "\"name\": \"yosemite\"", "attention.name is 'yosemite'"},
+        {"\"num_hashes\": 4", "\"num_hashes\": 1000000000", "num_hashes is 1000000000"},
+        {"\"num_hashes\": 4", "\"hashes\": 4", "attention.options has the unknown key 'hashes'"},
+        {"\"warmup\": 20", "\"warmup\": 51", "warmup is 51, at most the 50"},
+        {"\"cycle_momentum\": true", "\"cycle_momentum\": 1", "cycle_momentum"},
+        {"\"cycle_momentum\": true", "\"cycle_momentum\": \"true\"", "cycle_momentum is a word"},
+        {"\"steps\": 50", "\"steps\": {}", "steps"},
+        {"\"there\"}", "\"there\"", ""},
+        {"{\"format\"", "[\"format\"", ""},
+    };
+    struct host host;
+    host_init(&host);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run_config config;
+        check_status(&host, parse_changed(&host, cases[i].from, cases[i].to, &config), HASHATTN_BAD_FILE,
+                     cases[i].part);
+        assert_true(config.task == NULL && config.task_options == NULL && config.facts.labels == NULL &&
+                    config.model.mechanism_options == NULL);
+    }
+    char text[8192];
+    snprintf(text, sizeof text, "\"%05000d\"", 0);
+    struct run_config config;
+    char *wide = malloc(sizeof good + sizeof text);
+    assert_non_null(wide);
+    const char *at = strstr(good, "\"there\"");
+    int length = sprintf(wide, "%.*s%s}", (int)(at - good), good, text);
+    check_status(&host, run_config_parse(&host, wide, (size_t)length, &config), HASHATTN_BAD_FILE,
+                 "data is 5000 bytes long, at most 4095 fit");
+    free(wide);
+}
+
+static void every_cut_is_refused(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    for (size_t size = 0; size + 1 < sizeof good; size++) {
+        struct run_config config;
+        check_status(&host, run_config_parse(&host, good, size, &config), HASHATTN_BAD_FILE, NULL);
+    }
+    struct run_config config;
+    check_status(&host, run_config_load(&host, "/nowhere", &config), HASHATTN_BAD_FILE,
+                 "/nowhere/config.json");
+}
+
+static void failing_allocations_leave_nothing(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    hashattn_status status = HASHATTN_NO_MEMORY;
+    long n = 0;
+    for (; status != HASHATTN_OK; n++) {
+        struct failing_host failing;
+        struct run_config config;
+        failing_host_init(&failing, n);
+        status = run_config_parse(&failing.host, good, sizeof good - 1, &config);
+        if (status == HASHATTN_OK)
+            run_config_free(&failing.host, &config);
+        else
+            check_status(&failing.host, status, HASHATTN_NO_MEMORY, "memory");
+        assert_int_equal(failing.outstanding, 0);
+    }
+    assert_true(n > 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_option_comes_back),
+        cmocka_unit_test(what_is_not_named_has_its_default),
+        cmocka_unit_test(what_is_wrong_is_refused_with_its_name),
+        cmocka_unit_test(every_cut_is_refused),
+        cmocka_unit_test(failing_allocations_leave_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,539 @@
+/* Training as a whole on a tiny needle: stopping anywhere and going on changes no bit, threads change no bit,
+   accidents lose nothing that was saved, and what is refused is refused with the numbers.
+   Bugs planted and caught: running means not saved; the evaluation at the step of a stop left out; the
+   optimiser's t counted from the session's start; batches counted from the session's start; dropout keyed by
+   the place in the batch; the log not trimmed; gradients not zeroed; the best model taken at every
+   evaluation; a failed save forgotten at the end; data compared by count alone. SPDX-License-Identifier:
+   Apache-2.0 */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "io/json.h"
+#include "models/model_io.h"
+#include "support/check.h"
+#include "support/small_run.h"
+#include "train/checkpoint.h"
+
+/* ---- a callback that looks and stops ---- */
+
+struct watcher {
+    int64_t stop_at;    /* step of the event that stops; -1 never */
+    bool in_evaluation; /* stop only when told the same step a second time */
+    int events, evaluations, warnings;
+    struct train_event last;
+    void (*act)(struct watcher *watcher, const struct train_event *event);
+};
+
+static bool watch(void *user, const struct train_event *event)
+{
+    struct watcher *watcher = user;
+    bool again = watcher->events > 0 && watcher->last.step == event->step;
+    watcher->events++;
+    watcher->evaluations += !isnan(event->valid_loss);
+    watcher->warnings += event->warning != NULL;
+    watcher->last = *event;
+    if (watcher->act != NULL)
+        watcher->act(watcher, event);
+    return event->step == watcher->stop_at && (again || !watcher->in_evaluation);
+}
+
+/* One call of the trainer with its own pool: a new run, or going on with one. */
+static hashattn_status train(struct small_run *small, const char *run, int threads, struct watcher *watcher,
+                             bool resume)
+{
+    const char *why;
+    struct train_setup setup = {.kernels = kernels_named("auto", &why), .callback = watch, .user = watcher};
+    check_status(&small->host, pool_new(&small->host, threads, &setup.pool), HASHATTN_OK, NULL);
+    hashattn_status status = resume ? train_resume(&small->host, &setup, run)
+                                    : train_run(&small->host, &setup, &small->config, run);
+    pool_free(&small->host, setup.pool);
+    return status;
+}
+
+/* ---- comparing runs ---- */
+
+static void check_same_file(const char *a, const char *b, const char *name)
+{
+    size_t size_a, size_b;
+    char *bytes_a = small_run_read(a, name, &size_a), *bytes_b = small_run_read(b, name, &size_b);
+    assert_int_equal(size_a, size_b);
+    check_same_bits(bytes_a, bytes_b, size_a, name);
+    free(bytes_a);
+    free(bytes_b);
+}
+
+/* The members of trainer.json and of log records that measure time and memory. */
+static bool is_measured(const char *key)
+{
+    static const char *const keys[] = {"seconds",       "tokens_per_second", "rss_bytes",
+                                       "valid_seconds", "saved_bytes",       NULL};
+    for (size_t i = 0; keys[i] != NULL; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
+}
+
+static void check_same_record(struct host *host, const struct json *a, const struct json *b)
+{
+    assert_int_equal(json_count(a), json_count(b));
+    for (struct json_member m = json_first(a), n = json_first(b); m.key != NULL;
+         m = json_next(m), n = json_next(n)) {
+        assert_string_equal(m.key, n.key);
+        if (json_first(m.value).key != NULL) {
+            check_same_record(host, m.value, n.value);
+        } else if (!is_measured(m.key)) {
+            char *left, *right;
+            size_t size;
+            check_status(host, json_to_text(host, m.value, JSON_LINE, &left, &size), HASHATTN_OK, NULL);
+            check_status(host, json_to_text(host, n.value, JSON_LINE, &right, &size), HASHATTN_OK, NULL);
+            if (strcmp(left, right) != 0)
+                fail_msg("%s: %s in the one, %s in the other", m.key, left, right);
+            memory_free(host, left);
+            memory_free(host, right);
+        }
+    }
+}
+
+static struct json *next_record(struct host *host, char **text)
+{
+    while (**text != '\0') {
+        char *end = strchr(*text, '\n');
+        struct json *record;
+        assert_non_null(end);
+        check_status(host, json_parse(host, *text, (size_t)(end - *text), &record), HASHATTN_OK, NULL);
+        *text = end + 1;
+        if (json_find(record, "session") == NULL)
+            return record;
+        json_free(record);
+    }
+    return NULL;
+}
+
+static void check_same_run(struct host *host, const char *a, const char *b)
+{
+    check_same_file(a, b, "last.safetensors");
+    check_same_file(a, b, "optimizer.safetensors");
+    check_same_file(a, b, "model.safetensors");
+    check_same_file(a, b, "config.json");
+    size_t size;
+    char *one = small_run_read(a, "log.jsonl", &size), *two = small_run_read(b, "log.jsonl", &size);
+    char *at_one = one, *at_two = two;
+    for (;;) {
+        struct json *left = next_record(host, &at_one), *right = next_record(host, &at_two);
+        assert_true((left == NULL) == (right == NULL));
+        if (left == NULL)
+            break;
+        check_same_record(host, left, right);
+        json_free(left);
+        json_free(right);
+    }
+    free(one);
+    free(two);
+    struct json *left, *right;
+    char path[160];
+    snprintf(path, sizeof path, "%s/trainer.json", a);
+    check_status(host, json_read_file(host, path, &left), HASHATTN_OK, NULL);
+    snprintf(path, sizeof path, "%s/trainer.json", b);
+    check_status(host, json_read_file(host, path, &right), HASHATTN_OK, NULL);
+    check_same_record(host, left, right);
+    json_free(left);
+    json_free(right);
+}
+
+/* ---- bit for bit ---- */
+
+static void stopping_anywhere_and_going_on_changes_nothing(void **state)
+{
+    (void)state;
+    static const char *const mechanisms[] = {"yoso", "softmax"};
+    for (size_t k = 0; k < 2; k++) {
+        struct small_run small;
+        small_run_init(&small, mechanisms[k], 24, 3);
+        small_run_set(&small, "steps", "20");
+        struct watcher quiet = {.stop_at = -1};
+        check_status(&small.host, train(&small, small.run, 2, &quiet, false), HASHATTN_OK, NULL);
+        for (int64_t stop = 1; stop <= 20; stop += k == 0 ? 1 : 9) {
+            for (int in_evaluation = 0; in_evaluation <= (stop % 4 == 0); in_evaluation++) {
+                char run[80];
+                small_run_path(&small, "stopped", run);
+                struct watcher stopping = {.stop_at = stop, .in_evaluation = in_evaluation};
+                check_status(&small.host, train(&small, run, 2, &stopping, false), HASHATTN_INTERRUPTED,
+                             "stopped after step");
+                struct watcher after = {.stop_at = -1};
+                check_status(&small.host, train(&small, run, 2, &after, true), HASHATTN_OK, NULL);
+                check_same_run(&small.host, small.run, run);
+                small_run_remove(run);
+            }
+        }
+        small_run_free(&small);
+    }
+}
+
+static void kill_at_17(struct watcher *watcher, const struct train_event *event)
+{
+    (void)watcher;
+    if (event->step == 17)
+        raise(SIGKILL);
+}
+
+static void a_killed_run_goes_on_from_its_last_save(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "yoso", 24, 3);
+    small_run_set(&small, "steps", "20");
+    struct watcher quiet = {.stop_at = -1};
+    check_status(&small.host, train(&small, small.run, 2, &quiet, false), HASHATTN_OK, NULL);
+    char run[80];
+    small_run_path(&small, "killed", run);
+    pid_t child = fork();
+    if (child == 0) {
+        struct watcher killing = {.stop_at = -1, .act = kill_at_17};
+        train(&small, run, 2, &killing, false);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    struct watcher after = {.stop_at = -1};
+    check_status(&small.host, train(&small, run, 2, &after, true), HASHATTN_OK, NULL);
+    assert_int_equal(after.last.step, 20);
+    check_same_run(&small.host, small.run, run);
+    small_run_free(&small);
+}
+
+static void threads_change_nothing(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "yoso", 24, 3);
+    struct watcher one = {.stop_at = -1};
+    check_status(&small.host, train(&small, small.run, 1, &one, false), HASHATTN_OK, NULL);
+    for (int threads = 2; threads <= 3; threads++) {
+        char run[80];
+        small_run_path(&small, "threads", run);
+        struct watcher more = {.stop_at = -1};
+        check_status(&small.host, train(&small, run, threads, &more, false), HASHATTN_OK, NULL);
+        check_same_run(&small.host, small.run, run);
+        assert_int_equal(more.last.saved_bytes, one.last.saved_bytes);
+        small_run_remove(run);
+    }
+    small_run_free(&small);
+}
+
+static void another_seed_is_another_run(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    struct watcher quiet = {.stop_at = -1};
+    check_status(&small.host, train(&small, small.run, 1, &quiet, false), HASHATTN_OK, NULL);
+    small_run_set(&small, "seed", "2");
+    char run[80];
+    small_run_path(&small, "other", run);
+    check_status(&small.host, train(&small, run, 1, &quiet, false), HASHATTN_OK, NULL);
+    size_t size;
+    char *one = small_run_read(small.run, "last.safetensors", &size);
+    char *two = small_run_read(run, "last.safetensors", &size);
+    assert_true(memcmp(one, two, size) != 0);
+    free(one);
+    free(two);
+    small_run_free(&small);
+}
+
+/* ---- what the callback is told, and what is kept ---- */
+
+static void count_steps(struct watcher *watcher, const struct train_event *event)
+{
+    (void)watcher;
+    assert_int_equal(event->steps, 10);
+    assert_true(event->step >= 1 && event->step <= 10);
+    assert_true(event->seconds > 0 && event->tokens_per_second > 0 && event->learning_rate > 0);
+    assert_true(event->saved_bytes > 0 && isfinite(event->loss));
+    assert_true(isnan(event->best_accuracy) ==
+                (event->step < 4 || (event->step == 4 && isnan(event->valid_loss))));
+}
+
+static void events_tell_every_step_and_evaluation(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "yoso", 24, 3);
+    struct watcher watcher = {.stop_at = -1, .act = count_steps};
+    check_status(&small.host, train(&small, small.run, 2, &watcher, false), HASHATTN_OK, NULL);
+    assert_int_equal(watcher.evaluations, 3);         /* steps 4, 8, 10 */
+    assert_int_equal(watcher.events, 10 + 3 + 3 * 2); /* an evaluation of 7 examples has two batches of 5 */
+    assert_int_equal(watcher.warnings, 0);
+    assert_int_equal(watcher.last.step, 10);
+    small_run_free(&small);
+}
+
+static void the_best_model_is_what_is_kept(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "softmax", 24, 6);
+    static const char *const settings[][2] = {{"steps", "60"},           {"eval_every", "6"},
+                                              {"eval_examples", "0"},    {"clip", "0"},
+                                              {"learning_rate", "0.02"}, {"dropout", "0"}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        small_run_set(&small, settings[i][0], settings[i][1]);
+    struct watcher watcher = {.stop_at = -1};
+    check_status(&small.host, train(&small, small.run, 2, &watcher, false), HASHATTN_OK, NULL);
+    /* Of all evaluations in the log the first best by accuracy, then loss. */
+    size_t size;
+    char *log = small_run_read(small.run, "log.jsonl", &size), *at = log;
+    double best_accuracy = -1, best_loss = 0, worst = 2;
+    for (struct json *record; (record = next_record(&small.host, &at)) != NULL; json_free(record)) {
+        double accuracy, loss;
+        if (json_find(record, "valid_loss") == NULL)
+            continue;
+        check_status(&small.host, json_get_real(&small.host, record, "valid_accuracy", &accuracy),
+                     HASHATTN_OK, NULL);
+        check_status(&small.host, json_get_real(&small.host, record, "valid_loss", &loss), HASHATTN_OK, NULL);
+        if (accuracy > best_accuracy || (accuracy == best_accuracy && loss < best_loss)) {
+            best_accuracy = accuracy;
+            best_loss = loss;
+        }
+        worst = accuracy < worst ? accuracy : worst;
+    }
+    free(log);
+    assert_true(worst < best_accuracy);
+    assert_true(watcher.last.best_accuracy == best_accuracy);
+    /* The file gives the same numbers again. */
+    const char *why;
+    struct train_setup setup = {.kernels = kernels_named("auto", &why)};
+    struct encoder *encoder;
+    struct dataset valid;
+    struct evaluation found;
+    void *values;
+    struct host *host = &small.host;
+    char path[160];
+    snprintf(path, sizeof path, "%s/model.safetensors", small.run);
+    check_status(host, pool_new(host, 1, &setup.pool), HASHATTN_OK, NULL);
+    check_status(host, encoder_new(host, &small.config.model, &encoder), HASHATTN_OK, NULL);
+    const struct params *params = encoder_params(encoder);
+    check_status(host, memory_new_zeroed(host, params->total, sizeof(float), "values", &values), HASHATTN_OK,
+                 NULL);
+    const struct model_block block = {"", values};
+    check_status(host, model_load(host, path, params, &block, 1), HASHATTN_OK, NULL);
+    small_run_load(&small, SPLIT_VALID, &valid);
+    check_status(host, evaluate(host, &setup, encoder, values, &valid, 5, 1, NULL, &found), HASHATTN_OK,
+                 NULL);
+    assert_true(found.accuracy == best_accuracy && found.loss == best_loss);
+    dataset_free(host, &valid);
+    memory_free(host, values);
+    encoder_free(host, encoder);
+    pool_free(host, setup.pool);
+    small_run_free(&small);
+}
+
+/* ---- accidents ---- */
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+static void full_from_5_to_8(struct watcher *watcher, const struct train_event *event)
+{
+    (void)watcher;
+    if (event->step == 5)
+        limit_files(100);
+    if (event->step == 8)
+        limit_files(RLIM_INFINITY);
+}
+
+static void full_from_5(struct watcher *watcher, const struct train_event *event)
+{
+    (void)watcher;
+    if (event->step == 5)
+        limit_files(100);
+}
+
+static void a_full_disk_is_survived_or_named(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    /* Saves at 3, 6, 9, 10: the one of step 6 fails and is only a warning. */
+    struct watcher passing = {.stop_at = -1, .act = full_from_5_to_8};
+    check_status(&small.host, train(&small, small.run, 1, &passing, false), HASHATTN_OK, NULL);
+    assert_int_equal(passing.warnings, 1);
+    char run[80];
+    small_run_path(&small, "full", run);
+    struct watcher full = {.stop_at = -1, .act = full_from_5};
+    hashattn_status status = train(&small, run, 1, &full, false);
+    limit_files(RLIM_INFINITY);
+    check_status(&small.host, status, HASHATTN_NO_DISK, "full");
+    assert_int_equal(full.last.step, 10);
+    struct watcher after = {.stop_at = -1};
+    check_status(&small.host, train(&small, run, 1, &after, true), HASHATTN_OK, NULL);
+    assert_int_equal(after.last.step, 10);
+    check_same_run(&small.host, small.run, run);
+    small_run_free(&small);
+}
+
+static void numbers_that_overflow_stop_the_run(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "softmax", 24, 3);
+    struct watcher stopping = {.stop_at = 4};
+    check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+    /* Finite on disk, not any more when two of them are multiplied. */
+    size_t size, before_size;
+    char path[160];
+    char *bytes = small_run_read(small.run, "last.safetensors", &size);
+    for (size_t i = size - 2000; i + 4 <= size; i += 4)
+        memcpy(bytes + i, &(float){3e38f}, 4);
+    snprintf(path, sizeof path, "%s/last.safetensors", small.run);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+    struct watcher after = {.stop_at = -1};
+    char *before = small_run_read(small.run, "trainer.json", &before_size);
+    check_status(&small.host, train(&small, small.run, 1, &after, true), HASHATTN_FAILED, "in step 5 of 10");
+    char *now = small_run_read(small.run, "trainer.json", &size);
+    assert_true(size == before_size && memcmp(now, before, size) == 0);
+    free(now);
+    free(before);
+    free(bytes);
+    small_run_free(&small);
+}
+
+static void every_failing_allocation_is_named(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "yoso", 24, 3);
+    small_run_set(&small, "steps", "2");
+    small_run_set(&small, "warmup", "1");
+    const char *why;
+    struct train_setup setup = {.kernels = kernels_named("auto", &why)};
+    check_status(&small.host, pool_new(&small.host, 1, &setup.pool), HASHATTN_OK, NULL);
+    hashattn_status status = HASHATTN_NO_MEMORY;
+    for (long n = 0; status != HASHATTN_OK; n++) {
+        struct failing_host failing;
+        failing_host_init(&failing, n);
+        status = train_run(&failing.host, &setup, &small.config, small.run);
+        assert_int_equal(failing.outstanding, 0);
+        if (status != HASHATTN_OK)
+            check_status(&failing.host, status, HASHATTN_NO_MEMORY, "memory");
+        small_run_remove(small.run);
+        assert_true(n < 5000);
+    }
+    pool_free(&small.host, setup.pool);
+    small_run_free(&small);
+}
+
+static void failing_allocations_of_resuming_lose_nothing(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "yoso", 24, 3);
+    struct watcher stopping = {.stop_at = 9};
+    check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+    const char *why;
+    struct train_setup setup = {.kernels = kernels_named("auto", &why)};
+    check_status(&small.host, pool_new(&small.host, 1, &setup.pool), HASHATTN_OK, NULL);
+    hashattn_status status = HASHATTN_NO_MEMORY;
+    for (long n = 0; status != HASHATTN_OK; n++) {
+        struct failing_host failing;
+        failing_host_init(&failing, n);
+        status = train_resume(&failing.host, &setup, small.run);
+        assert_int_equal(failing.outstanding, 0);
+        if (status != HASHATTN_OK)
+            check_status(&failing.host, status, HASHATTN_NO_MEMORY, "memory");
+        assert_true(n < 5000);
+    }
+    pool_free(&small.host, setup.pool);
+    small_run_free(&small);
+}
+
+/* ---- refusals ---- */
+
+static void an_existing_run_is_refused_and_untouched(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    struct watcher quiet = {.stop_at = -1};
+    check_status(&small.host, file_make_directory(&small.host, small.run, false), HASHATTN_OK, NULL);
+    check_status(&small.host, train(&small, small.run, 1, &quiet, false), HASHATTN_INVALID, "exists");
+    assert_int_equal(rmdir(small.run), 0); /* still empty */
+    small_run_free(&small);
+}
+
+static void changed_data_are_refused_with_both_numbers(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    struct watcher stopping = {.stop_at = 4}, quiet = {.stop_at = -1};
+    check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+    static const size_t counts[2][SPLIT_COUNT] = {{40, 11, 7}, {41, 12, 7}};
+    static const char *const parts[2] = {
+        "validation set is another than the run began with: then 12 examples", "now 41"};
+    for (size_t i = 0; i < 2; i++) {
+        small_run_generate(&small, counts[i], 3);
+        check_status(&small.host, train(&small, small.run, 1, &quiet, true), HASHATTN_BAD_FILE, parts[i]);
+    }
+    /* The same counts, other tokens. */
+    static const size_t same[SPLIT_COUNT] = {40, 12, 7};
+    small_run_generate(&small, same, 4);
+    check_status(&small.host, train(&small, small.run, 1, &quiet, true), HASHATTN_BAD_FILE, "training set");
+    small_run_free(&small);
+}
+
+static void impossible_requests_are_refused(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    struct watcher quiet = {.stop_at = -1};
+    small_run_set(&small, "warmup", "11");
+    check_status(&small.host, train(&small, small.run, 1, &quiet, false), HASHATTN_INVALID,
+                 "warmup is 11, at most the 10 steps");
+    small_run_set(&small, "warmup", "3");
+    strcpy(small.config.data, "/nowhere");
+    check_status(&small.host, train(&small, small.run, 1, &quiet, false), HASHATTN_BAD_FILE, "/nowhere");
+    check_status(&small.host, train(&small, small.run, 1, &quiet, true), HASHATTN_BAD_FILE, "config.json");
+    assert_false(file_exists(small.run));
+    small_run_free(&small);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stopping_anywhere_and_going_on_changes_nothing),
+        cmocka_unit_test(a_killed_run_goes_on_from_its_last_save),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(another_seed_is_another_run),
+        cmocka_unit_test(events_tell_every_step_and_evaluation),
+        cmocka_unit_test(the_best_model_is_what_is_kept),
+        cmocka_unit_test(a_full_disk_is_survived_or_named),
+        cmocka_unit_test(numbers_that_overflow_stop_the_run),
+        cmocka_unit_test(every_failing_allocation_is_named),
+        cmocka_unit_test(failing_allocations_of_resuming_lose_nothing),
+        cmocka_unit_test(an_existing_run_is_refused_and_untouched),
+        cmocka_unit_test(changed_data_are_refused_with_both_numbers),
+        cmocka_unit_test(impossible_requests_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
