@@ -9,7 +9,8 @@
    - The library never keeps a pointer you pass in, except where the line says so. Sizes count elements, not
    bytes, unless they are called bytes. A context and its objects are used by one thread at a time; two
    contexts are independent.
-   - Structs that may grow begin with struct_size; fill them with their `_default` function first.
+   - Structs that may grow begin with struct_size. What a caller gives is filled with its `_default` function
+   first; what a caller is given needs struct_size set, and gets as many fields as that has room for.
    - The same inputs, options and seed give the same bits for any number of threads (on one instruction set).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_ATTENTION_H
@@ -24,18 +25,17 @@
 extern "C" {
 #endif
 
-/* ---- context: threads, instruction set, memory, the last message
- * -------------------------------------------------- */
+/* ---- context: threads, instruction set, memory, the last message ---- */
 
 typedef struct hashattn_context hashattn_context;
 
 typedef struct hashattn_context_options {
     size_t struct_size;
-    int threads; /* 1 to 1024; 0 = as many as the processors this process may use */
-    const char
-        *isa; /* "ref", "avx2", "avx512"; NULL or "auto" = the best that runs here, capped by HASHATTN_ISA */
-    /* Where memory comes from; all NULL = aligned_alloc and free. allocate returns NULL when there is none.
-     */
+    int threads;     /* 1 to 1024; 0 = as many as the processors this process may use */
+    const char *isa; /* one of hashattn_isa_names; NULL or "auto" = the best that runs here. The environment
+                        variable HASHATTN_ISA caps both. */
+    /* Where memory comes from, for the thread that calls; both NULL = aligned_alloc and free. allocate
+       returns NULL when there is none; bytes is at least 1 and any number. */
     void *(*allocate)(void *user, size_t alignment, size_t bytes);
     void (*release)(void *user, void *block);
     void *user;
@@ -47,8 +47,8 @@ HASHATTN_API void hashattn_context_options_default(hashattn_context_options *opt
 HASHATTN_API hashattn_status hashattn_context_new(const hashattn_context_options *options, char *message,
                                                   size_t message_size, hashattn_context **context);
 HASHATTN_API void hashattn_context_free(hashattn_context *context);
-/* What went wrong in the last failing call on this context; "" before the first. Valid until the next failing
- * call. */
+/* What went wrong in the last failing call on this context or an object of it; "" before the first. Valid
+   until the next failing call. */
 HASHATTN_API const char *hashattn_context_message(const hashattn_context *context);
 
 typedef struct hashattn_description {
@@ -62,23 +62,22 @@ typedef struct hashattn_description {
     int threads;
 } hashattn_description;
 
-/* description->struct_size must be set. */
+/* Strings live as long as the library; struct_size must be set. */
 HASHATTN_API void hashattn_context_describe(const hashattn_context *context,
                                             hashattn_description *description);
 
 /* The instruction sets known, narrowest first, ended by NULL; and whether one runs here (NULL: yes, else why
- * not). */
+   not). */
 HASHATTN_API const char *const *hashattn_isa_names(void);
 HASHATTN_API const char *hashattn_isa_refusal(const char *isa);
 
-/* ---- options by name: every option of the library has a type, a default, a range and a sentence
- * ------------------- */
+/* ---- options by name: every option of the library has a type, a default, a range and a sentence ---- */
 
 typedef enum hashattn_option_type {
     HASHATTN_OPTION_INT,
     HASHATTN_OPTION_REAL,
     HASHATTN_OPTION_CHOICE,
-    HASHATTN_OPTION_FLAG
+    HASHATTN_OPTION_FLAG /* "true" or "false" */
 } hashattn_option_type;
 
 typedef struct hashattn_option {
@@ -86,14 +85,13 @@ typedef struct hashattn_option {
     const char *name;  /* "num_hashes" */
     const char *owner; /* "attention", "task", "model" or "training" */
     hashattn_option_type type;
-    char preset[64];            /* the default, as text */
+    char preset[64];            /* the default, as text (for a setup: the present value) */
     double minimum, maximum;    /* INT and REAL */
     const char *const *choices; /* CHOICE, ended by NULL; else NULL */
     const char *help;
 } hashattn_option;
 
-/* ---- mechanisms
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- mechanisms ---- */
 
 typedef struct hashattn_mechanism_info {
     size_t struct_size;
@@ -119,18 +117,29 @@ HASHATTN_API void hashattn_attention_free(hashattn_attention *attention);
 /* Sets an option from text ("num_hashes", "64"); INVALID with what is allowed. */
 HASHATTN_API hashattn_status hashattn_attention_set(hashattn_attention *attention, const char *name,
                                                     const char *text);
-/* The present value as text. */
+/* The present value as text that `set` takes back; text: room for `size` chars. INVALID: no such option, or
+   it does not fit. */
 HASHATTN_API hashattn_status hashattn_attention_get(const hashattn_attention *attention, const char *name,
                                                     char *text, size_t size);
 
-/* ---- the operator
- * --------------------------------------------------------------------------------------------------- */
+/* A learned tensor of the mechanism's own, (rows, cols) for every head. */
+typedef struct hashattn_tensor {
+    size_t struct_size;
+    const char *name;
+    size_t rows, cols;
+} hashattn_tensor;
+/* The index'th tensor at these widths and the present options; 1, or 0 past the last. */
+HASHATTN_API int hashattn_attention_tensor(const hashattn_attention *attention, size_t head_dim,
+                                           size_t value_dim, size_t index, hashattn_tensor *tensor);
+
+/* ---- the operator ---- */
 
 /* Where element (sequence s, row r of it, head h, column c) lies: data[s * sequence_stride + r * row_stride +
    h * head_stride + c]. With offsets, sequence_stride is not used: row r of sequence s is packed row
-   offsets[s] + r. */
+   offsets[s] + r. A row_stride below the width is INVALID; so is, in an output, any stride that would let two
+   elements meet. Arrays that are written must not overlap any other. */
 typedef struct hashattn_array {
-    float *data; /* not written where the array is an input */
+    float *data; /* not written where the array is an input; may be NULL where there are no elements */
     size_t sequence_stride, row_stride, head_stride;
 } hashattn_array;
 
@@ -146,8 +155,9 @@ typedef struct hashattn_problem {
     /* (num_sequences + 1) rising row numbers, first 0: sequences of different lengths one after another; NULL
        = equal lengths. Both or neither. */
     const size_t *query_offsets, *key_offsets;
-    /* 1 = the key takes part. (num_sequences, num_keys), or (key rows) with offsets; NULL = all take part.
-       Queries are never masked; a query that meets no key gets 0 and passes no gradient. */
+    /* 1 = the key takes part, 0 = it is as if it were not there (and its key and value may hold anything,
+       NaN too). (num_sequences, num_keys), or (key rows) with offsets; NULL = all take part. Queries are
+       never masked; a query that meets no key gets 0 and passes no gradient. */
     const uint8_t *key_mask;
     int causal; /* 1: query i sees keys 0 .. i of its sequence; REFUSED by mechanisms without such a form */
     uint64_t seed; /* all the chance of sampled mechanisms */
@@ -160,44 +170,52 @@ typedef struct hashattn_problem {
 HASHATTN_API void hashattn_problem_default(hashattn_problem *problem);
 
 /* Bytes of the two blocks that forward and backward use: `saved` carries what backward needs, `scratch` is
-   dead in between. Nothing else is allocated, and neither holds an (n_q, n_k) array. INVALID, REFUSED, or
-   NO_MEMORY when they overflow. */
+   dead in between. Neither holds an (n_q, n_k) array. INVALID: a number out of range; REFUSED: what this
+   mechanism cannot do, with the reason; NO_MEMORY: the sizes overflow. */
 HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attention,
                                                       const hashattn_problem *problem, size_t *saved_bytes,
                                                       size_t *scratch_bytes);
 
-/* out (n_q, heads, d_v per sequence) = attention. Inputs that hold NaN or infinity are INVALID, with the
-   place of the first. saved, scratch: blocks of at least the sizes above, aligned to 64 bytes; both NULL: the
-   call allocates and frees its own (then there is no backward for it). */
+/* out (n_q, heads, d_v per sequence) = attention. Errors as above; and inputs that hold NaN or infinity are
+   INVALID, with the place of the first. saved, scratch: blocks of at least the sizes above, aligned to 64
+   bytes; a NULL one is allocated for this call and freed (saved: then no backward can follow). With both
+   blocks given nothing is allocated. */
 HASHATTN_API hashattn_status hashattn_attention_forward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out, void *saved,
     void *scratch);
 
-/* After a forward with the same attention, problem, arrays and `saved`: dquery, dkey, dvalue are WRITTEN, the
-   gradients with respect to the raw inputs of sum(out * dout). */
+/* After a forward with the same attention, problem, arrays and `saved`: dquery, dkey, dvalue (shaped as
+   query, key, value) are WRITTEN, the gradients with respect to the raw inputs of sum(out * dout). dout that
+   holds NaN or infinity is INVALID. scratch: as in forward; it need not be the same block. */
 HASHATTN_API hashattn_status hashattn_attention_backward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,
     const hashattn_array *dout, const hashattn_array *dquery, const hashattn_array *dkey,
     const hashattn_array *dvalue, void *saved, void *scratch);
 
-/* ---- measuring
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- measuring ---- */
 
 typedef struct hashattn_peak {
     size_t struct_size;
-    double float32_gflops;      /* all threads of the context together: register loop or the best product,
-                                   whichever is more */
-    double memory_gbytes_per_s; /* a sum of two arrays into a third, larger than the caches, bytes moved by
-                                   the program */
+    /* All threads of the context together: a loop in registers or the best product, whichever is more. */
+    double float32_gflops;
+    double bf16_gflops; /* the best product; NaN where this machine or this build has none */
+    /* A sum of two arrays into a third, larger than the caches; bytes moved by the program. */
+    double memory_gbytes_per_s;
 } hashattn_peak;
 
-/* Measures what the machine can do now, about `seconds` per figure. peak->struct_size must be set. */
+/* Measures what the machine can do now, `seconds` (0.01 to 60) per shape of product and for the memory. It
+   allocates 384 MiB. */
 HASHATTN_API hashattn_status hashattn_measure_peak(hashattn_context *context, double seconds,
                                                    hashattn_peak *peak);
 /* Largest resident set of this process so far, in bytes. */
 HASHATTN_API size_t hashattn_peak_resident_bytes(void);
+
+/* ---- inputs to try things with ---- */
+
+/* out (count): independent N(0, 1) numbers that depend on (seed, stream) alone, the same bits everywhere. */
+HASHATTN_API void hashattn_fill_normal(uint64_t seed, uint64_t stream, float *out, size_t count);
 
 #ifdef __cplusplus
 }

@@ -11,17 +11,21 @@ extern "C" {
 /* A model read from a run (config.json and model.safetensors). The context must outlive it. */
 typedef struct hashattn_model hashattn_model;
 
+/* BAD_FILE, with the file and what is wrong in it, where that is no run of this version of the library. */
 HASHATTN_API hashattn_status hashattn_model_load(hashattn_context *context, const char *run,
                                                  hashattn_model **model);
 HASHATTN_API void hashattn_model_free(hashattn_model *model);
 /* Another value for an option of its mechanism, for example more hashes than in training ("num_hashes",
- * "128"). */
+   "128"). INVALID or REFUSED, and the model as it was, where the mechanism or the trained parameters do not
+   fit it. */
 HASHATTN_API hashattn_status hashattn_model_set(hashattn_model *model, const char *name, const char *text);
 
 typedef struct hashattn_model_info {
     size_t struct_size;
     const char *task, *mechanism, *data; /* data: the directory it was trained on */
     size_t num_params, num_classes, max_len;
+    uint64_t seed; /* of its training */
+    int predicts;  /* hashattn_model_predict_file works */
 } hashattn_model_info;
 /* info->struct_size must be set; strings live as long as the model. */
 HASHATTN_API void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info);
@@ -35,18 +39,18 @@ typedef struct hashattn_evaluation {
     double seconds, tokens_per_second;
 } hashattn_evaluation;
 
-/* split: "train", "valid" or "test"; data: a directory, or NULL for the recorded one; seed: of the hashing.
- */
+/* split: "train", "valid" or "test"; data: a directory, or NULL for the recorded one; seed: of the hashing
+   (splits that are cut from a training file are always cut as in training). */
 HASHATTN_API hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
                                                      const char *split, uint64_t seed,
                                                      hashattn_evaluation *evaluation);
 
 /* Called once per document, in order. probabilities: (num_classes), valid during the call. Non-zero stops
- * with INTERRUPTED. */
+   with INTERRUPTED. */
 typedef int hashattn_prediction_callback(void *user, size_t document, size_t best_class,
                                          const float *probabilities);
-/* Predicts every document of a file of the model's task ("-": standard input). *num_cut: documents cut to
- * max_len; may be NULL. */
+/* Predicts every document of a file of the model's task ("-": standard input); labels in it are not looked
+   at. *num_cut: documents cut to max_len; may be NULL. REFUSED where the task reads no such files. */
 HASHATTN_API hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *path,
                                                          uint64_t seed,
                                                          hashattn_prediction_callback *callback, void *user,

@@ -21,47 +21,54 @@ typedef struct hashattn_task_info {
 HASHATTN_API size_t hashattn_task_count(void);
 /* 1 and *info filled (struct_size must be set), or 0 past the last. */
 HASHATTN_API int hashattn_task_get(size_t index, hashattn_task_info *info);
+/* The option'th of the options that a setup of this task has, beside those of its mechanism, with the
+   defaults of this task; 1, or 0 past the last. */
+HASHATTN_API int hashattn_task_option(size_t task, size_t option, hashattn_option *info);
 
 /* Everything that decides a run. The context must outlive it. */
 typedef struct hashattn_setup hashattn_setup;
 
-/* The task's default training with mechanism "yoso". INVALID with the list of names when the task is unknown.
- */
+/* The task's default training with mechanism "yoso". INVALID, with the list of names, when there is no such
+   task. */
 HASHATTN_API hashattn_status hashattn_setup_new(hashattn_context *context, const char *task,
                                                 hashattn_setup **setup);
 HASHATTN_API void hashattn_setup_free(hashattn_setup *setup);
-/* preset: "lra", the settings of the released LRA configurations of YOSO. Replaces model and training
- * options. */
+/* preset: "lra", the settings of the released LRA configurations of YOSO. Replaces the options of model and
+   training, and hash_bits. INVALID where the task has none of that name. */
 HASHATTN_API hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset);
 /* Another mechanism, with its default options (hash_bits from the task's preset where it has that option). */
 HASHATTN_API hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mechanism);
-/* Any option of the task, the model, the mechanism or the training, by name. Setting `steps` without `warmup`
-   scales the warm-up in proportion. */
+/* Any option of the task, the mechanism, the model or the training, by name. Setting `steps` before `warmup`
+   was ever set scales the warm-up in proportion. */
 HASHATTN_API hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, const char *text);
+/* The present value as text that `set` takes back; text: room for `size` chars. */
 HASHATTN_API hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name, char *text,
                                                 size_t size);
 /* The index'th option of all owners, with its present value in `preset`; 1, or 0 past the last. */
 HASHATTN_API int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_option *info);
 
 /* Generates counts[0..2] examples of train, valid and test into `directory`, which is made if absent; files
- * there are not overwritten. */
+   there are not overwritten. REFUSED where the task's data cannot be generated. */
 HASHATTN_API hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *directory,
                                                      const size_t counts[3], uint64_t seed);
 
-/* What the callback is told after every step and every evaluation. */
+/* What the callback is told: after every step, after every batch of an evaluation (the same numbers again, so
+   that a stop need not wait) and after every evaluation. */
 typedef struct hashattn_progress {
     size_t struct_size;
     int64_t step, steps;
     double loss, accuracy;             /* running means on training batches since the last evaluation */
-    double valid_loss, valid_accuracy; /* NaN when this is no evaluation */
+    double valid_loss, valid_accuracy; /* NaN when this is not the end of an evaluation */
     double best_accuracy;              /* on validation so far; NaN before the first */
     double tokens_per_second, seconds, learning_rate;
-    size_t saved_bytes; /* of attention, for backward, largest batch so far */
+    size_t saved_bytes;  /* of attention, for backward, largest batch so far */
+    const char *warning; /* the run could not be saved just now and will be tried again: why; else NULL */
 } hashattn_progress;
 /* Non-zero asks for a clean stop: the run is saved and the call returns INTERRUPTED. */
 typedef int hashattn_progress_callback(void *user, const hashattn_progress *progress);
 
-/* A new run in `run`, which must not exist. `data`: the directory of the data set. callback may be NULL. */
+/* A new run in `run`, which must not exist. `data`: the directory of the data set; its absolute name is
+   recorded. callback may be NULL. */
 HASHATTN_API hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const char *run,
                                             hashattn_progress_callback *callback, void *user);
 /* Goes on where `run` stands, bit for bit as if it had never stopped. */

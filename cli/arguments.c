@@ -1,0 +1,339 @@
+/* Parsing and help from one table. Options are --name value or --name=value, in any order among the operands;
+   "--" ends them. SPDX-License-Identifier: Apache-2.0 */
+#include "cli/arguments.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/suggest.h"
+
+void options_begin(struct options *options, const struct command *command)
+{
+    *options = (struct options){.command = command, .common = {.isa = "auto", .precision = "float32"}};
+    struct common *common = &options->common;
+    options_add(options, (struct option){"threads", OPTION_COUNT, &common->threads, "N",
+                                         "threads to compute with (default: all processors)", 1, 1024});
+    options_add(options,
+                (struct option){"isa", OPTION_TEXT, &common->isa, "NAME",
+                                "instruction set, one of those that `hashattn info` lists, or auto (default)",
+                                0, 0});
+    options_add(options, (struct option){"precision", OPTION_TEXT, &common->precision, "NAME",
+                                         "of products and sums: float32 (the only one there is now)", 0, 0});
+    options_add(options, (struct option){
+                             "seed", OPTION_SEED, &common->seed, "N",
+                             "all chance comes from it (default 0; eval and predict: as in training)", 0, 0});
+    options_add(options, (struct option){"json", OPTION_SWITCH, &common->json, NULL,
+                                         "the result as JSON on stdout", 0, 0});
+    options_add(options, (struct option){"quiet", OPTION_SWITCH, &common->quiet, NULL,
+                                         "no words on stderr but errors", 0, 0});
+    options_add(options, (struct option){"help", OPTION_SWITCH, &options->help, NULL, "this text", 0, 0});
+}
+
+void options_add(struct options *options, struct option row)
+{
+    if (options->num_rows < MOST_OPTIONS)
+        options->rows[options->num_rows++] = row;
+}
+
+/* The command line writes dashes where the library has underscores. */
+static bool same_name(const char *dashed, const char *name)
+{
+    for (; *dashed != '\0' && (*dashed == *name || (*dashed == '-' && *name == '_')); dashed++)
+        name++;
+    return *dashed == '\0' && *name == '\0';
+}
+
+void options_add_library(struct options *options, const hashattn_option *row)
+{
+    for (size_t i = 0; i < options->num_library; i++)
+        if (strcmp(options->library[i].name, row->name) == 0)
+            return;
+    for (size_t i = 0; i < options->num_rows; i++)
+        if (same_name(options->rows[i].name, row->name))
+            return;
+    if (options->num_library < MOST_LIBRARY)
+        options->library[options->num_library++] = *row;
+}
+
+void options_add_mechanisms(struct options *options)
+{
+    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
+    hashattn_option row = {.struct_size = sizeof row};
+    for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
+        for (size_t j = 0; hashattn_mechanism_option(i, j, &row); j++)
+            options_add_library(options, &row);
+}
+
+int options_fail(const struct options *options, const char *format, ...)
+{
+    char text[600];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return tool_fail(EXIT_USAGE, "%s (hashattn %s --help lists what there is)", text, options->command->name);
+}
+
+const struct setting *options_setting(const struct options *options, const char *name)
+{
+    const struct setting *last = NULL;
+    for (size_t i = 0; i < options->num_settings; i++)
+        if (strcmp(options->settings[i].name, name) == 0)
+            last = &options->settings[i];
+    return last;
+}
+
+/* ---- parsing ------------------------------------------------------------------------------------------- */
+
+static int fail_unknown(const struct options *options, const char *name)
+{
+    const char *names[MOST_OPTIONS + MOST_LIBRARY];
+    char dashed[MOST_LIBRARY][48], near[200];
+    size_t count = 0;
+    for (size_t i = 0; i < options->num_rows; i++)
+        names[count++] = options->rows[i].name;
+    for (size_t i = 0; i < options->num_library; i++) {
+        snprintf(dashed[i], sizeof dashed[i], "%s", options->library[i].name);
+        for (char *c = dashed[i]; *c != '\0'; c++)
+            *c = *c == '_' ? '-' : *c;
+        names[count++] = dashed[i];
+    }
+    suggest(name, names, count, "--", near, sizeof near);
+    return options_fail(options, "%s has no option --%s%s", options->command->name, name, near);
+}
+
+static int set_count(const struct options *options, const struct option *row, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text || *end != '\0' || text[strspn(text, " \t")] == '-' || errno != 0 ||
+        (double)value < row->minimum || (double)value > row->maximum)
+        return options_fail(options, "--%s is '%.60s', a whole number from %.0f to %.0f is needed", row->name,
+                            text, row->minimum, row->maximum);
+    if (row->kind == OPTION_SEED)
+        *(uint64_t *)row->target = value;
+    else
+        *(size_t *)row->target = (size_t)value;
+    return EXIT_GOOD;
+}
+
+static int set_number(const struct options *options, const struct option *row, const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= row->minimum && value <= row->maximum))
+        return options_fail(options, "--%s is '%.60s', a number from %g to %g is needed", row->name, text,
+                            row->minimum, row->maximum);
+    *(double *)row->target = value;
+    return EXIT_GOOD;
+}
+
+static int set_row(const struct options *options, const struct option *row, const char *text)
+{
+    switch (row->kind) {
+    case OPTION_TEXT:
+        *(const char **)row->target = text;
+        return EXIT_GOOD;
+    case OPTION_SEED: {
+        struct option whole = *row;
+        whole.maximum = 18446744073709551615.0;
+        return set_count(options, &whole, text);
+    }
+    case OPTION_COUNT:
+        return set_count(options, row, text);
+    case OPTION_NUMBER:
+        return set_number(options, row, text);
+    case OPTION_SWITCH:
+        *(int *)row->target = 1;
+        return EXIT_GOOD;
+    }
+    return EXIT_USAGE;
+}
+
+/* The table row called `name`, or NULL; *library likewise. "no-x" finds the flag x of the library. */
+static const struct option *find(const struct options *options, const char *name,
+                                 const hashattn_option **library, bool *negated)
+{
+    *library = NULL;
+    *negated = false;
+    for (size_t i = 0; i < options->num_rows; i++)
+        if (strcmp(options->rows[i].name, name) == 0)
+            return &options->rows[i];
+    for (size_t i = 0; i < options->num_library && *library == NULL; i++) {
+        const hashattn_option *row = &options->library[i];
+        *negated = row->type == HASHATTN_OPTION_FLAG && strncmp(name, "no-", 3) == 0 &&
+                   same_name(name + 3, row->name);
+        if (*negated || same_name(name, row->name))
+            *library = row;
+    }
+    return NULL;
+}
+
+/* One argument that begins with "--"; *used counts the arguments it took. */
+static int parse_option(struct options *options, int left, char **argv, int *used)
+{
+    char name[64];
+    const char *equals = strchr(argv[0], '=');
+    int length = equals != NULL ? (int)(equals - argv[0] - 2) : (int)strlen(argv[0]) - 2;
+    snprintf(name, sizeof name, "%.*s", length, argv[0] + 2);
+    const hashattn_option *library;
+    bool negated;
+    const struct option *row = find(options, name, &library, &negated);
+    if (row == NULL && library == NULL)
+        return fail_unknown(options, name);
+    bool is_switch = row != NULL ? row->kind == OPTION_SWITCH : library->type == HASHATTN_OPTION_FLAG;
+    const char *text = equals != NULL ? equals + 1 : NULL;
+    *used = 1;
+    if (text != NULL && (negated || (row != NULL && is_switch)))
+        return options_fail(options, "--%s takes no value", name);
+    if (text == NULL && is_switch)
+        text = negated ? "false" : "true";
+    if (text == NULL) {
+        if (left < 2)
+            return options_fail(options, "--%s needs a value", name);
+        text = argv[1];
+        *used = 2;
+    }
+    if (row != NULL) {
+        options->common.seed_given |= row->target == (const void *)&options->common.seed;
+        return set_row(options, row, text);
+    }
+    if (options->num_settings == MOST_SETTINGS)
+        return options_fail(options, "more than %d options of mechanism, task, model and training",
+                            MOST_SETTINGS);
+    options->settings[options->num_settings++] = (struct setting){library->name, text};
+    return EXIT_GOOD;
+}
+
+static int parse(struct options *options, int argc, char **argv)
+{
+    bool only_operands = false;
+    for (int i = 1, used = 1; i < argc; i += used, used = 1) {
+        if (!only_operands && strcmp(argv[i], "--") == 0) {
+            only_operands = true;
+        } else if (!only_operands && strcmp(argv[i], "-h") == 0) {
+            options->help = 1;
+        } else if (!only_operands && strncmp(argv[i], "--", 2) == 0) {
+            int code = parse_option(options, argc - i, argv + i, &used);
+            if (code != EXIT_GOOD)
+                return code;
+        } else if (!only_operands && argv[i][0] == '-' && argv[i][1] != '\0') {
+            return options_fail(options, "unknown option %.60s: options begin with two dashes", argv[i]);
+        } else if (options->num_operands == MOST_OPERANDS) {
+            return options_fail(options, "too many operands, the first too many is '%.60s'", argv[i]);
+        } else {
+            options->operands[options->num_operands++] = argv[i];
+        }
+    }
+    return EXIT_GOOD;
+}
+
+/* ---- help ---------------------------------------------------------------------------------------------- */
+
+enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
+
+/* "  --name VALUE" and the sentence beside it, broken at spaces. */
+static void print_entry(const char *left, const char *right)
+{
+    int at = printf("  %s", left);
+    if (at >= HELP_COLUMN) {
+        putchar('\n');
+        at = 0;
+    }
+    while (*right != '\0') {
+        at += printf("%*s", HELP_COLUMN - at, "");
+        size_t room = (size_t)(HELP_WIDTH - at), length = strlen(right);
+        if (length > room) {
+            length = room;
+            while (length > 1 && right[length] != ' ')
+                length--;
+        }
+        printf("%.*s\n", (int)length, right);
+        right += length + strspn(right + length, " ");
+        at = 0;
+    }
+}
+
+static void print_own(const struct options *options, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        const struct option *row = &options->rows[i];
+        char left[80];
+        snprintf(left, sizeof left, "--%s%s%s", row->name, row->argument == NULL ? "" : " ",
+                 row->argument == NULL ? "" : row->argument);
+        print_entry(left, row->help);
+    }
+}
+
+static void print_library_entry(const hashattn_option *row)
+{
+    char left[80], right[500], dashed[48];
+    static const char *const arguments[] = {" N", " X", " NAME", ""};
+    snprintf(dashed, sizeof dashed, "%s", row->name);
+    for (char *c = dashed; *c != '\0'; c++)
+        *c = *c == '_' ? '-' : *c;
+    snprintf(left, sizeof left, "--%s%s", dashed, arguments[row->type]);
+    size_t used = (size_t)snprintf(right, sizeof right, "%s", row->help);
+    if (row->type == HASHATTN_OPTION_INT || row->type == HASHATTN_OPTION_REAL)
+        snprintf(right + used, sizeof right - used, " (%.12g to %.12g; default %s)", row->minimum,
+                 row->maximum, row->preset);
+    for (const char *const *choice = row->choices; choice != NULL && *choice != NULL; choice++) {
+        used = strlen(right);
+        snprintf(right + used, sizeof right - used, "%s%s", choice == row->choices ? ": " : ", ", *choice);
+    }
+    used = strlen(right);
+    if (row->type == HASHATTN_OPTION_CHOICE || strcmp(row->preset, "true") == 0)
+        snprintf(right + used, sizeof right - used, " (default %s)", row->preset);
+    print_entry(left, right);
+}
+
+static void print_library(const struct options *options, const char *owner, const char *title)
+{
+    bool titled = false;
+    for (size_t i = 0; i < options->num_library; i++) {
+        if (strcmp(options->library[i].owner, owner) != 0)
+            continue;
+        if (!titled)
+            printf("\n%s:\n", title);
+        titled = true;
+        print_library_entry(&options->library[i]);
+    }
+}
+
+static void print_help(const struct options *options)
+{
+    const struct command *command = options->command;
+    size_t num_common = 0;
+    while (options->rows[num_common].target != (const void *)&options->help)
+        num_common++;
+    printf("usage: hashattn %s%s%s [options]\n\n%s.\n", command->name,
+           command->operands[0] == '\0' ? "" : " ", command->operands, command->summary);
+    if (options->num_rows > num_common + 1) {
+        printf("\noptions:\n");
+        print_own(options, num_common + 1, options->num_rows);
+    }
+    print_library(options, "attention", "options of the mechanism");
+    print_library(options, "task", "options of the task");
+    print_library(options, "model", "options of the model");
+    print_library(options, "training", "options of the training");
+    printf("\noptions of every command:\n");
+    print_own(options, 0, num_common + 1);
+    printf("\nexample:\n%s", command->example);
+}
+
+bool options_parse(struct options *options, int argc, char **argv, int *code)
+{
+    /* Who asks for help gets it, whatever else is wrong with the line. */
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(options);
+            *code = tool_finish();
+            return false;
+        }
+    *code = parse(options, argc, argv);
+    return *code == EXIT_GOOD;
+}

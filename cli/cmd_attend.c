@@ -1,0 +1,361 @@
+/* `attend`: any mechanism on arrays of .npy files, (n, d), (heads, n, d) or (batch, heads, n, d), with
+   gradients where a gradient of the output is given. Hashes as evaluation does: every batch element alike.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cli/arguments.h"
+#include "cli/json_out.h"
+
+/* Everything one call holds; what is NULL or empty is freed without harm. */
+struct attend {
+    const char *mechanism, *q, *k, *v, *mask, *out, *grad_out, *grad_dir;
+    int causal;
+    hashattn_context *context;
+    hashattn_attention *attention;
+    hashattn_npy query, key, value, key_mask, dout;
+    hashattn_problem problem;
+    uint8_t *whole_mask; /* (batch, n_k) */
+    float *output, *dquery, *dkey, *dvalue;
+    void *saved, *scratch;
+    size_t saved_bytes, scratch_bytes;
+    double forward_ms, backward_ms;
+};
+
+static double milliseconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
+}
+
+/* "(2, 3) float32" */
+static const char *shape_text(const hashattn_npy *array, char text[120])
+{
+    size_t used = (size_t)snprintf(text, 120, "(");
+    for (int i = 0; i < array->rank; i++)
+        used += (size_t)snprintf(text + used, 120 - used, "%s%zu", i == 0 ? "" : ", ", array->shape[i]);
+    snprintf(text + used, 120 - used, ") %s", array->element == HASHATTN_FLOAT32 ? "float32" : "bytes");
+    return text;
+}
+
+static size_t count_of(const hashattn_npy *array)
+{
+    size_t count = 1;
+    for (int i = 0; i < array->rank; i++)
+        count *= array->shape[i];
+    return count;
+}
+
+/* The last axes from the right: width, rows, heads, batch; 1 where the array has fewer. */
+static size_t axis(const hashattn_npy *array, int from_right)
+{
+    return from_right < array->rank ? array->shape[array->rank - 1 - from_right] : 1;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+static int read_array(struct attend *a, const char *path, hashattn_npy *array)
+{
+    hashattn_status status = hashattn_npy_read(a->context, path, array);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->context, status);
+    char text[120];
+    if (array->element != HASHATTN_FLOAT32 || array->rank < 2)
+        return tool_fail(EXIT_FILE,
+                         "%s: is %s; (n, d), (heads, n, d) or (batch, heads, n, d) float32 is needed", path,
+                         shape_text(array, text));
+    return EXIT_GOOD;
+}
+
+/* Axis `from_right` of two arrays must agree. */
+static int agree(const char *path, const hashattn_npy *array, const char *other_path,
+                 const hashattn_npy *other, int from_right)
+{
+    char text[120], other_text[120];
+    if (array->rank == other->rank && axis(array, from_right) == axis(other, from_right))
+        return EXIT_GOOD;
+    return tool_fail(EXIT_FILE, "%s is %s and %s is %s: axis %d from the right must be the same", path,
+                     shape_text(array, text), other_path, shape_text(other, other_text), from_right + 1);
+}
+
+static int read_arrays(struct attend *a)
+{
+    int code = read_array(a, a->q, &a->query);
+    code = code != EXIT_GOOD ? code : read_array(a, a->k, &a->key);
+    code = code != EXIT_GOOD ? code : read_array(a, a->v, &a->value);
+    for (int i = 0; i < 4 && code == EXIT_GOOD; i++) {
+        if (i != 1) /* n_q and n_k may differ */
+            code = agree(a->q, &a->query, a->k, &a->key, i);
+        if (i != 0 && code == EXIT_GOOD) /* and so may d and d_v */
+            code = agree(a->k, &a->key, a->v, &a->value, i);
+    }
+    if (code != EXIT_GOOD)
+        return code;
+    a->problem.num_sequences = axis(&a->query, 3);
+    a->problem.num_heads = axis(&a->query, 2);
+    a->problem.num_queries = axis(&a->query, 1);
+    a->problem.num_keys = axis(&a->key, 1);
+    a->problem.head_dim = axis(&a->query, 0);
+    a->problem.value_dim = axis(&a->value, 0);
+    a->problem.causal = a->causal;
+    if (a->problem.num_heads == 0 || a->problem.head_dim == 0 || a->problem.value_dim == 0)
+        return tool_fail(EXIT_FILE, "%s or %s has an axis of 0; only n and batch may be 0", a->q, a->v);
+    return EXIT_GOOD;
+}
+
+/* (n_k) for all of the batch, or (batch, n_k). */
+static int read_mask(struct attend *a)
+{
+    hashattn_status status = hashattn_npy_read(a->context, a->mask, &a->key_mask);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->context, status);
+    const hashattn_npy *mask = &a->key_mask;
+    size_t batch = a->problem.num_sequences, keys = a->problem.num_keys;
+    char text[120];
+    if (mask->element != HASHATTN_BYTE || mask->rank < 1 || mask->rank > 2 || axis(mask, 0) != keys ||
+        (mask->rank == 2 && axis(mask, 1) != batch))
+        return tool_fail(EXIT_FILE, "%s: is %s; (%zu) or (%zu, %zu) of bool or uint8 is needed", a->mask,
+                         shape_text(mask, text), keys, batch, keys);
+    a->whole_mask = malloc(batch * keys + 1);
+    if (a->whole_mask == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for a mask of %zu x %zu", batch, keys);
+    for (size_t s = 0; s < batch && keys > 0; s++)
+        memcpy(a->whole_mask + s * keys, (uint8_t *)mask->data + (mask->rank == 2 ? s * keys : 0), keys);
+    a->problem.key_mask = a->whole_mask;
+    return EXIT_GOOD;
+}
+
+static int read_gradient(struct attend *a)
+{
+    int code = read_array(a, a->grad_out, &a->dout);
+    for (int i = 0; i < 4 && code == EXIT_GOOD; i++) {
+        if (i == 0)
+            code = agree(a->grad_out, &a->dout, a->v, &a->value, i);
+        else
+            code = agree(a->grad_out, &a->dout, a->q, &a->query, i);
+    }
+    return code;
+}
+
+/* ---- computing ----------------------------------------------------------------------------------------- */
+
+static void *new_block(size_t bytes)
+{
+    return aligned_alloc(64, bytes / 64 * 64 + 64);
+}
+
+static float *new_floats(size_t count)
+{
+    return count > SIZE_MAX / 8 ? NULL : new_block(count * sizeof(float));
+}
+
+/* SIZE_MAX where it overflows: nothing of that size can be had. */
+static size_t product_of(size_t a, size_t b)
+{
+    size_t product;
+    return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
+
+static hashattn_array whole(const hashattn_problem *p, float *data, size_t rows, size_t width)
+{
+    return hashattn_array_of_heads(data, p->num_heads, rows, width);
+}
+
+/* An INVALID of the data: the call itself has been accepted, so a file is to blame. */
+static int fail_data(const struct attend *a, hashattn_status status)
+{
+    int code = tool_fail_status(a->context, status);
+    return status == HASHATTN_INVALID ? EXIT_FILE : code;
+}
+
+static int compute(struct attend *a)
+{
+    const hashattn_problem *p = &a->problem;
+    hashattn_status status = hashattn_attention_sizes(a->attention, p, &a->saved_bytes, &a->scratch_bytes);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->context, status);
+    size_t rows = product_of(product_of(p->num_sequences, p->num_heads), p->num_queries);
+    size_t outputs = product_of(rows, p->value_dim);
+    a->output = new_floats(outputs);
+    a->saved = new_block(a->saved_bytes);
+    a->scratch = new_block(a->scratch_bytes);
+    if (a->output == NULL || a->saved == NULL || a->scratch == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for an output of %zu numbers, %zu bytes saved and %zu scratch",
+                         outputs, a->saved_bytes, a->scratch_bytes);
+    hashattn_array query = whole(p, a->query.data, p->num_queries, p->head_dim),
+                   key = whole(p, a->key.data, p->num_keys, p->head_dim),
+                   value = whole(p, a->value.data, p->num_keys, p->value_dim),
+                   out = whole(p, a->output, p->num_queries, p->value_dim);
+    double start = milliseconds();
+    status = hashattn_attention_forward(a->attention, p, &query, &key, &value, &out, a->saved, a->scratch);
+    a->forward_ms = milliseconds() - start;
+    if (status != HASHATTN_OK)
+        return fail_data(a, status);
+    if (a->grad_out == NULL)
+        return EXIT_GOOD;
+    a->dquery = new_floats(count_of(&a->query));
+    a->dkey = new_floats(count_of(&a->key));
+    a->dvalue = new_floats(count_of(&a->value));
+    if (a->dquery == NULL || a->dkey == NULL || a->dvalue == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for the gradients, as large as q, k and v");
+    hashattn_array dout = whole(p, a->dout.data, p->num_queries, p->value_dim),
+                   dquery = whole(p, a->dquery, p->num_queries, p->head_dim),
+                   dkey = whole(p, a->dkey, p->num_keys, p->head_dim),
+                   dvalue = whole(p, a->dvalue, p->num_keys, p->value_dim);
+    start = milliseconds();
+    status = hashattn_attention_backward(a->attention, p, &query, &key, &value, &out, &dout, &dquery, &dkey,
+                                         &dvalue, a->saved, a->scratch);
+    a->backward_ms = milliseconds() - start;
+    return status == HASHATTN_OK ? EXIT_GOOD : fail_data(a, status);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------- */
+
+static int write_one(struct attend *a, const char *directory, const char *name, const float *data,
+                     const hashattn_npy *like)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
+        return tool_fail(EXIT_USAGE, "--grad-dir: the name is %zu bytes long, too long", strlen(directory));
+    hashattn_status status = hashattn_npy_write(a->context, path, data, like->rank, like->shape);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
+}
+
+static int write_arrays(struct attend *a)
+{
+    size_t shape[4];
+    memcpy(shape, a->query.shape, sizeof shape);
+    shape[a->query.rank - 1] = a->problem.value_dim;
+    hashattn_status status = hashattn_npy_write(a->context, a->out, a->output, a->query.rank, shape);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->context, status);
+    if (a->grad_out == NULL)
+        return EXIT_GOOD;
+    if (mkdir(a->grad_dir, 0777) != 0 && errno != EEXIST)
+        return tool_fail(EXIT_ROOM, "cannot make the directory %s: %s", a->grad_dir, strerror(errno));
+    int code = write_one(a, a->grad_dir, "dq.npy", a->dquery, &a->query);
+    code = code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dk.npy", a->dkey, &a->key);
+    return code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dv.npy", a->dvalue, &a->value);
+}
+
+static int report(const struct attend *a, bool as_json)
+{
+    if (!as_json)
+        return EXIT_GOOD;
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(a->context, &is);
+    /* With the output on stdout the object goes to stderr. */
+    struct json_out json = json_out_to(strcmp(a->out, "-") == 0 ? stderr : stdout);
+    json_object(&json, NULL);
+    json_text(&json, "attention", a->mechanism);
+    json_count(&json, "batch", a->problem.num_sequences);
+    json_count(&json, "heads", a->problem.num_heads);
+    json_count(&json, "queries", a->problem.num_queries);
+    json_count(&json, "keys", a->problem.num_keys);
+    json_count(&json, "saved_bytes", a->saved_bytes);
+    json_count(&json, "scratch_bytes", a->scratch_bytes);
+    json_number(&json, "forward_ms", a->forward_ms);
+    if (a->grad_out != NULL)
+        json_number(&json, "backward_ms", a->backward_ms);
+    json_text(&json, "isa", is.isa);
+    json_count(&json, "threads", (uint64_t)is.threads);
+    json_end_object(&json);
+    return tool_finish();
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+static int open_mechanism(struct attend *a, const struct options *options)
+{
+    int code = tool_open(&options->common, &a->context);
+    if (code != EXIT_GOOD)
+        return code;
+    hashattn_status status = hashattn_attention_new(a->context, a->mechanism, &a->attention);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        status = hashattn_attention_set(a->attention, options->settings[i].name, options->settings[i].text);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
+}
+
+static void close_all(struct attend *a)
+{
+    void *const blocks[] = {a->saved, a->scratch, a->output, a->dquery, a->dkey, a->dvalue, a->whole_mask};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        free(blocks[i]);
+    hashattn_npy *const arrays[] = {&a->query, &a->key, &a->value, &a->key_mask, &a->dout};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        hashattn_npy_free(a->context, arrays[i]);
+    hashattn_attention_free(a->attention);
+    hashattn_context_free(a->context);
+}
+
+static int check_usage(const struct attend *a, const struct options *options)
+{
+    const struct {
+        const char *name, *text;
+    } needed[] = {{"q", a->q}, {"k", a->k}, {"v", a->v}, {"out", a->out}};
+    if (options->num_operands > 0)
+        return options_fail(options, "attend takes no operand, '%.60s' is one", options->operands[0]);
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (needed[i].text == NULL)
+            return options_fail(options, "attend needs --%s FILE", needed[i].name);
+    if ((a->grad_out == NULL) != (a->grad_dir == NULL))
+        return options_fail(options, "--grad-out and --grad-dir are given together or not at all");
+    return EXIT_GOOD;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct attend a = {.mechanism = "yoso"};
+    struct options options;
+    hashattn_problem_default(&a.problem);
+    options_begin(&options, self);
+    const struct option rows[] = {
+        {"attention", OPTION_TEXT, &a.mechanism, "NAME", "mechanism, one of those of info (default yoso)", 0,
+         0},
+        {"q", OPTION_TEXT, &a.q, "Q.npy", "queries, float32 (n, d), (heads, n, d) or (batch, heads, n, d)", 0,
+         0},
+        {"k", OPTION_TEXT, &a.k, "K.npy", "keys, as many axes", 0, 0},
+        {"v", OPTION_TEXT, &a.v, "V.npy", "values, a row for each key", 0, 0},
+        {"mask", OPTION_TEXT, &a.mask, "M.npy",
+         "keys that take part: bool or uint8, 1 = takes part, (n_k) or (batch, n_k)", 0, 0},
+        {"causal", OPTION_SWITCH, &a.causal, NULL, "query i sees keys 0 to i", 0, 0},
+        {"out", OPTION_TEXT, &a.out, "Y.npy", "where the output goes; - for stdout", 0, 0},
+        {"grad-out", OPTION_TEXT, &a.grad_out, "G.npy", "gradient of the output, shaped like it", 0, 0},
+        {"grad-dir", OPTION_TEXT, &a.grad_dir, "DIR",
+         "where dq.npy, dk.npy, dv.npy go: gradients with respect to the inputs as given", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        options_add(&options, rows[i]);
+    options_add_mechanisms(&options);
+    int code;
+    if (!options_parse(&options, argc, argv, &code))
+        return code;
+    a.problem.seed = options.common.seed;
+    code = check_usage(&a, &options);
+    code = code != EXIT_GOOD ? code : open_mechanism(&a, &options);
+    code = code != EXIT_GOOD ? code : read_arrays(&a);
+    if (a.mask != NULL)
+        code = code != EXIT_GOOD ? code : read_mask(&a);
+    if (a.grad_out != NULL)
+        code = code != EXIT_GOOD ? code : read_gradient(&a);
+    code = code != EXIT_GOOD ? code : compute(&a);
+    code = code != EXIT_GOOD ? code : write_arrays(&a);
+    code = code != EXIT_GOOD ? code : report(&a, options.common.json);
+    close_all(&a);
+    return code;
+}
+
+const struct command command_attend = {
+    .name = "attend",
+    .operands = "",
+    .summary = "Runs a mechanism on arrays of .npy files, with gradients where one is given",
+    .example =
+        "  python3 -c 'import numpy as np; [np.save(x, np.random.randn(12, 4096, 64).astype(\"f\")) "
+        "for x in \"qkv\"]'\n"
+        "  hashattn attend --attention yoso --q q.npy --k k.npy --v v.npy --num-hashes 64 --out y.npy\n",
+    .run = run,
+};

@@ -1,0 +1,173 @@
+/* `info`: what this build and this machine offer; with --attention, the options and tensors of one mechanism.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/arguments.h"
+#include "cli/json_out.h"
+
+/* One option row as an object of an array. */
+static void option_json(struct json_out *json, const hashattn_option *row)
+{
+    static const char *const types[] = {"int", "real", "choice", "flag"};
+    json_object(json, NULL);
+    json_text(json, "name", row->name);
+    json_text(json, "type", types[row->type]);
+    if (row->type == HASHATTN_OPTION_CHOICE)
+        json_text(json, "default", row->preset);
+    else if (row->type == HASHATTN_OPTION_FLAG)
+        json_flag(json, "default", strcmp(row->preset, "true") == 0);
+    else
+        json_number(json, "default", strtod(row->preset, NULL));
+    if (row->type == HASHATTN_OPTION_INT || row->type == HASHATTN_OPTION_REAL) {
+        json_number(json, "minimum", row->minimum);
+        json_number(json, "maximum", row->maximum);
+    }
+    if (row->choices != NULL) {
+        json_array(json, "choices");
+        for (const char *const *choice = row->choices; *choice != NULL; choice++)
+            json_text(json, NULL, *choice);
+        json_end_array(json);
+    }
+    json_text(json, "help", row->help);
+    json_end_object(json);
+}
+
+static void describe_json(const hashattn_description *is)
+{
+    struct json_out json = json_out_to(stdout);
+    json_object(&json, NULL);
+    json_text(&json, "version", is->version);
+    json_text(&json, "processor", is->processor);
+    json_count(&json, "threads", (uint64_t)is->threads);
+    json_text(&json, "isa", is->isa);
+    json_text(&json, "projection", is->projection);
+    json_text(&json, "precision", is->precision);
+    json_text(&json, "products", is->products);
+    json_array(&json, "instruction_sets");
+    for (const char *const *name = hashattn_isa_names(); *name != NULL; name++) {
+        json_object(&json, NULL);
+        json_text(&json, "name", *name);
+        json_flag(&json, "runs", hashattn_isa_refusal(*name) == NULL);
+        json_text(&json, "why_not", hashattn_isa_refusal(*name));
+        json_end_object(&json);
+    }
+    json_end_array(&json);
+    json_array(&json, "mechanisms");
+    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
+    for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++) {
+        json_object(&json, NULL);
+        json_text(&json, "name", mechanism.name);
+        json_text(&json, "summary", mechanism.summary);
+        json_flag(&json, "exact", mechanism.exact);
+        json_end_object(&json);
+    }
+    json_end_array(&json);
+    json_end_object(&json);
+}
+
+static void describe_text(const hashattn_description *is)
+{
+    printf("hashattn %s\n\n", is->version);
+    printf("processor         %s, %d thread%s\n", is->processor[0] == '\0' ? "unknown" : is->processor,
+           is->threads, is->threads == 1 ? "" : "s");
+    printf("products          %s, %s; hash projection %s\n", is->products, is->precision, is->projection);
+    printf("instruction set   %s\n", is->isa);
+    for (const char *const *name = hashattn_isa_names(); *name != NULL; name++) {
+        const char *why = hashattn_isa_refusal(*name);
+        printf("  %-14s  %s\n", *name, why == NULL ? "runs here" : why);
+    }
+    printf("\nmechanisms\n");
+    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
+    for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
+        printf("  %-14s  %s\n", mechanism.name, mechanism.summary);
+    printf("\nhashattn info --attention NAME   options of a mechanism\n");
+}
+
+static int describe_mechanism(const char *name, bool as_json, const hashattn_attention *attention,
+                              size_t head_dim)
+{
+    size_t index = 0;
+    hashattn_mechanism_info info = {.struct_size = sizeof info};
+    while (hashattn_mechanism_get(index, &info) && strcmp(info.name, name) != 0)
+        index++;
+    hashattn_option row = {.struct_size = sizeof row};
+    hashattn_tensor tensor = {.struct_size = sizeof tensor};
+    if (!as_json) {
+        printf("%s: %s\n", info.name, info.summary);
+        for (size_t i = 0; hashattn_mechanism_option(index, i, &row); i++)
+            printf("  %-16s  %s (default %s)\n", row.name, row.help, row.preset);
+        for (size_t i = 0; hashattn_attention_tensor(attention, head_dim, head_dim, i, &tensor); i++)
+            printf("  tensor %s (%zu, %zu) for every head\n", tensor.name, tensor.rows, tensor.cols);
+        return tool_finish();
+    }
+    struct json_out json = json_out_to(stdout);
+    json_object(&json, NULL);
+    json_text(&json, "name", info.name);
+    json_text(&json, "summary", info.summary);
+    json_flag(&json, "exact", info.exact);
+    json_array(&json, "options");
+    for (size_t i = 0; hashattn_mechanism_option(index, i, &row); i++)
+        option_json(&json, &row);
+    json_end_array(&json);
+    json_array(&json, "tensors");
+    for (size_t i = 0; hashattn_attention_tensor(attention, head_dim, head_dim, i, &tensor); i++) {
+        json_object(&json, NULL);
+        json_text(&json, "name", tensor.name);
+        json_array(&json, "shape_per_head");
+        json_count(&json, NULL, tensor.rows);
+        json_count(&json, NULL, tensor.cols);
+        json_end_array(&json);
+        json_end_object(&json);
+    }
+    json_end_array(&json);
+    json_end_object(&json);
+    return tool_finish();
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct options options;
+    const char *name = NULL;
+    size_t head_dim = 64;
+    options_begin(&options, self);
+    options_add(&options, (struct option){"attention", OPTION_TEXT, &name, "NAME",
+                                          "describe this mechanism: its options and tensors", 0, 0});
+    options_add(&options,
+                (struct option){"head-dim", OPTION_COUNT, &head_dim, "N",
+                                "width of a head, for the shapes of tensors (default 64)", 1, 65536});
+    int code;
+    if (!options_parse(&options, argc, argv, &code))
+        return code;
+    if (options.num_operands > 0)
+        return options_fail(&options, "info takes no operand, '%.60s' is one", options.operands[0]);
+    hashattn_context *context;
+    code = tool_open(&options.common, &context);
+    if (code != EXIT_GOOD)
+        return code;
+    if (name != NULL) {
+        hashattn_attention *attention;
+        hashattn_status status = hashattn_attention_new(context, name, &attention);
+        code = status != HASHATTN_OK ? tool_fail_status(context, status)
+                                     : describe_mechanism(name, options.common.json, attention, head_dim);
+        hashattn_attention_free(attention);
+    } else {
+        hashattn_description is = {.struct_size = sizeof is};
+        hashattn_context_describe(context, &is);
+        if (options.common.json)
+            describe_json(&is);
+        else
+            describe_text(&is);
+        code = tool_finish();
+    }
+    hashattn_context_free(context);
+    return code;
+}
+
+const struct command command_info = {
+    .name = "info",
+    .operands = "",
+    .summary = "What this build and this machine offer: mechanisms, tasks, instruction sets",
+    .example = "  hashattn info\n  hashattn info --attention yoso --json\n",
+    .run = run,
+};

@@ -1,0 +1,27 @@
+/* JSON on stdout: one object on one line, written as it is told, nothing kept. Keys come first, NULL inside
+   arrays. SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_JSON_OUT_H
+#define CLI_JSON_OUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json_out {
+    FILE *stream;
+    int depth;
+    bool begun; /* the innermost object or array has an element */
+};
+
+struct json_out json_out_to(FILE *stream);
+void json_object(struct json_out *json, const char *key); /* ends with json_end_object */
+void json_end_object(struct json_out *json);              /* the outermost one ends the line */
+void json_array(struct json_out *json, const char *key);
+void json_end_array(struct json_out *json);
+void json_text(struct json_out *json, const char *key, const char *text); /* UTF-8; NULL: null */
+void json_number(struct json_out *json, const char *key, double number);  /* NaN and infinity: null */
+void json_count(struct json_out *json, const char *key, uint64_t count);
+void json_flag(struct json_out *json, const char *key, bool flag);
+
+#endif

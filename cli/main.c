@@ -1,0 +1,107 @@
+/* hashattn, the tool: finds the command and steps aside. Data goes to stdout, words go to stderr, the exit
+   code says what happened: 0 good, 1 the work failed, 2 usage, 3 bad input file, 4 out of memory or disk,
+   130 interrupted after saving. SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/suggest.h"
+
+/* In the order in which one meets them. */
+static const struct command *const commands[] = {
+    &command_info,
+    &command_attend,
+    &command_bench,
+};
+enum { NUM_COMMANDS = sizeof commands / sizeof commands[0] };
+
+int tool_fail(int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("hashattn: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return code;
+}
+
+int tool_fail_status(const hashattn_context *context, hashattn_status status)
+{
+    return tool_fail(hashattn_status_exit_code(status), "%s", hashattn_context_message(context));
+}
+
+int tool_finish(void)
+{
+    bool failed = ferror(stdout) != 0;
+    if (fflush(stdout) != 0 || failed)
+        return tool_fail(EXIT_ROOM, "cannot write standard output: %s", strerror(errno));
+    return EXIT_GOOD;
+}
+
+int tool_open(const struct common *common, hashattn_context **context)
+{
+    if (strcmp(common->precision, "float32") != 0)
+        return tool_fail(EXIT_USAGE, "--precision %.40s is not supported: this version computes in float32",
+                         common->precision);
+    hashattn_context_options options;
+    hashattn_context_options_default(&options);
+    options.threads = (int)common->threads;
+    options.isa = common->isa;
+    char message[512];
+    hashattn_status status = hashattn_context_new(&options, message, sizeof message, context);
+    if (status != HASHATTN_OK)
+        return tool_fail(hashattn_status_exit_code(status), "%s", message);
+    return EXIT_GOOD;
+}
+
+static int print_version(void)
+{
+    hashattn_context *context;
+    const struct common common = {.isa = "auto", .precision = "float32"};
+    int code = tool_open(&common, &context);
+    if (code != EXIT_GOOD)
+        return code;
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(context, &is);
+    printf("hashattn %s\ninstruction set: %s\nproducts: %s\nprocessor: %s\nthreads: %d\n", is.version, is.isa,
+           is.products, is.processor[0] == '\0' ? "unknown" : is.processor, is.threads);
+    hashattn_context_free(context);
+    return tool_finish();
+}
+
+static void print_usage(FILE *stream)
+{
+    fputs("usage: hashattn COMMAND [options]\n\nAttention by hashing: Transformers whose attention grows "
+          "linearly with the sequence.\n\ncommands:\n",
+          stream);
+    for (size_t i = 0; i < NUM_COMMANDS; i++)
+        fprintf(stream, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
+    fputs("\nhashattn COMMAND --help   options of a command, with an example\n"
+          "hashattn --version        what runs here\n\nexample:\n  hashattn info\n",
+          stream);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--version") == 0)
+        return print_version();
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_usage(stdout);
+        return tool_finish();
+    }
+    const char *names[NUM_COMMANDS];
+    for (size_t i = 0; i < NUM_COMMANDS; i++) {
+        names[i] = commands[i]->name;
+        if (strcmp(argv[1], names[i]) == 0)
+            return commands[i]->run(commands[i], argc - 1, argv + 1);
+    }
+    char near[200];
+    suggest(argv[1], names, NUM_COMMANDS, "", near, sizeof near);
+    return tool_fail(EXIT_USAGE, "no command '%.60s'%s (hashattn --help lists what there is)", argv[1], near);
+}

@@ -1,0 +1,136 @@
+/* A context: the host, the pool and the table of kernels that every call of a program shares. The processor
+   is asked once, here. SPDX-License-Identifier: Apache-2.0 */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/handles.h"
+#include "api/versions.h"
+#include "base/memory.h"
+#include "hashattn/hashattn.h"
+#include "kernels/product.h"
+
+void hashattn_context_options_default(hashattn_context_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->struct_size = sizeof *options;
+}
+
+static int processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than a cpu_set_t can name */
+    return online < 1 ? 1 : online > 1024 ? 1024 : (int)online;
+}
+
+static hashattn_status make_context(struct host *host, const hashattn_context_options *given,
+                                    hashattn_context **out)
+{
+    hashattn_context_options options;
+    hashattn_context_options_default(&options);
+    if (given != NULL)
+        TRY(version_take(host, &options, sizeof options, given, sizeof options, "context options"));
+    FAIL_IF((options.allocate == NULL) != (options.release == NULL), host, HASHATTN_INVALID,
+            "context options: allocate and release are given together or not at all");
+    FAIL_IF(options.threads < 0 || options.threads > 1024, host, HASHATTN_INVALID,
+            "threads is %d, allowed are 0 to 1024 (0: all processors)", options.threads);
+    const char *why = NULL;
+    const struct kernels *kernels = kernels_named(options.isa, &why);
+    FAIL_IF(kernels == NULL, host, HASHATTN_INVALID, "isa '%.40s': %s",
+            options.isa == NULL ? "auto" : options.isa, why);
+    if (options.allocate != NULL) {
+        host->allocate = options.allocate;
+        host->release = options.release;
+        host->user = options.user;
+    }
+    void *block;
+    TRY(memory_new_zeroed(host, 1, sizeof **out, "context", &block));
+    hashattn_context *context = block;
+    context->kernels = kernels;
+    hashattn_status status =
+        pool_new(host, options.threads == 0 ? processors() : options.threads, &context->pool);
+    context->host = *host;
+    if (status != HASHATTN_OK)
+        memory_free(host, context);
+    else
+        *out = context;
+    return status;
+}
+
+hashattn_status hashattn_context_new(const hashattn_context_options *options, char *message,
+                                     size_t message_size, hashattn_context **context)
+{
+    struct host host;
+    host_init(&host);
+    hashattn_status status = HASHATTN_INVALID;
+    if (context == NULL) {
+        host_fail(&host, status, "context is NULL");
+    } else {
+        *context = NULL;
+        status = make_context(&host, options, context);
+    }
+    if (message != NULL && message_size > 0)
+        snprintf(message, message_size, "%s", host.message);
+    return status;
+}
+
+void hashattn_context_free(hashattn_context *context)
+{
+    if (context == NULL)
+        return;
+    struct host host = context->host; /* it outlives the block it lies in */
+    pool_free(&host, context->pool);
+    memory_free(&host, context);
+}
+
+const char *hashattn_context_message(const hashattn_context *context)
+{
+    return context == NULL ? "context is NULL" : context->host.message;
+}
+
+/* The system's name for the processor: the value of the first "model name" line; "" where there is none. */
+static void read_processor(char *text, size_t size)
+{
+    text[0] = '\0';
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (file == NULL)
+        return;
+    char line[256];
+    while (fgets(line, sizeof line, file) != NULL) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || colon == NULL)
+            continue;
+        const char *value = colon + 1 + strspn(colon + 1, " \t");
+        snprintf(text, size, "%.*s", (int)strcspn(value, "\n"), value);
+        break;
+    }
+    fclose(file);
+}
+
+void hashattn_context_describe(const hashattn_context *context, hashattn_description *description)
+{
+    hashattn_description own = {
+        .version = HASHATTN_VERSION,
+        .isa = context->kernels->name,
+        .projection = "f32",
+        .precision = "float32",
+        .threads = pool_threads(context->pool),
+    };
+    product_library(own.products, sizeof own.products);
+    read_processor(own.processor, sizeof own.processor);
+    version_give(description, &own, sizeof own);
+}
+
+const char *const *hashattn_isa_names(void)
+{
+    return kernels_names();
+}
+
+const char *hashattn_isa_refusal(const char *isa)
+{
+    const char *why = NULL;
+    return kernels_named(isa, &why) == NULL ? why : NULL;
+}

@@ -1,0 +1,21 @@
+/* What is behind the opaque handles of the public headers, for the files of this floor alone.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef API_HANDLES_H
+#define API_HANDLES_H
+
+#include "attention/attention.h"
+#include "hashattn/attention.h"
+
+struct hashattn_context {
+    struct host host;
+    const struct kernels *kernels;
+    struct pool *pool;
+};
+
+struct hashattn_attention {
+    struct hashattn_context *context;
+    const struct mechanism *mechanism;
+    void *options; /* mechanism->options_size bytes */
+};
+
+#endif

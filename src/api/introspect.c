@@ -1,0 +1,179 @@
+/* Introspection: the mechanisms, their options and tensors, as lists that a program walks; and a mechanism
+   with its options as an object. SPDX-License-Identifier: Apache-2.0 */
+#include "api/introspect.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/handles.h"
+#include "api/versions.h"
+#include "base/memory.h"
+
+void option_give(hashattn_option *given, const struct option_row *row, const char *owner, const void *values)
+{
+    static const hashattn_option_type types[] = {
+        [OPTION_INT] = HASHATTN_OPTION_INT,
+        [OPTION_REAL] = HASHATTN_OPTION_REAL,
+        [OPTION_CHOICE] = HASHATTN_OPTION_CHOICE,
+        [OPTION_FLAG] = HASHATTN_OPTION_FLAG,
+    };
+    hashattn_option own = {.name = row->name,
+                           .owner = owner,
+                           .type = types[row->type],
+                           .minimum = row->minimum,
+                           .maximum = row->maximum,
+                           .choices = row->choices,
+                           .help = row->help};
+    /* A default is a value of a struct that holds this one field. */
+    struct option_row alone[2] = {*row};
+    alone[0].offset = 0;
+    union {
+        int64_t whole;
+        double real;
+        int choice;
+    } preset;
+    options_preset(alone, &preset);
+    if (values == NULL)
+        option_text(&alone[0], &preset, own.preset, sizeof own.preset);
+    else
+        option_text(row, values, own.preset, sizeof own.preset);
+    version_give(given, &own, sizeof own);
+}
+
+static size_t count_rows(const struct option_row *rows)
+{
+    size_t count = 0;
+    while (rows[count].name != NULL)
+        count++;
+    return count;
+}
+
+static size_t count_params(const struct mechanism *mechanism)
+{
+    size_t count = 0;
+    while (mechanism->params != NULL && mechanism->params[count].name != NULL)
+        count++;
+    return count;
+}
+
+size_t hashattn_mechanism_count(void)
+{
+    size_t count = 0;
+    while (attention_mechanisms()[count] != NULL)
+        count++;
+    return count;
+}
+
+int hashattn_mechanism_get(size_t index, hashattn_mechanism_info *info)
+{
+    if (index >= hashattn_mechanism_count())
+        return 0;
+    const struct mechanism *mechanism = attention_mechanisms()[index];
+    hashattn_mechanism_info own = {.name = mechanism->name,
+                                   .summary = mechanism->summary,
+                                   .exact = mechanism->exact,
+                                   .num_options = count_rows(mechanism->options),
+                                   .num_params = count_params(mechanism)};
+    version_give(info, &own, sizeof own);
+    return 1;
+}
+
+int hashattn_mechanism_option(size_t mechanism, size_t option, hashattn_option *info)
+{
+    if (mechanism >= hashattn_mechanism_count())
+        return 0;
+    const struct option_row *rows = attention_mechanisms()[mechanism]->options;
+    if (option >= count_rows(rows))
+        return 0;
+    option_give(info, &rows[option], "attention", NULL);
+    return 1;
+}
+
+hashattn_status mechanism_named(struct host *host, const char *name, const struct mechanism **mechanism)
+{
+    *mechanism = name == NULL ? NULL : attention_find(name);
+    if (*mechanism != NULL)
+        return HASHATTN_OK;
+    char list[300] = "";
+    for (const struct mechanism *const *all = attention_mechanisms(); *all != NULL; all++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ", (*all)->name);
+    }
+    return host_fail(host, HASHATTN_INVALID, "no mechanism '%.60s', there are: %s",
+                     name == NULL ? "NULL" : name, list);
+}
+
+hashattn_status hashattn_attention_new(hashattn_context *context, const char *mechanism,
+                                       hashattn_attention **attention)
+{
+    if (context == NULL || attention == NULL)
+        return HASHATTN_INVALID; /* nowhere to say why */
+    *attention = NULL;
+    struct host *host = &context->host;
+    const struct mechanism *found;
+    TRY(mechanism_named(host, mechanism, &found));
+    void *block, *options;
+    TRY(memory_new_zeroed(host, 1, sizeof **attention, "attention", &block));
+    hashattn_status status = memory_new_zeroed(host, 1, found->options_size, "options", &options);
+    if (status != HASHATTN_OK) {
+        memory_free(host, block);
+        return status;
+    }
+    options_preset(found->options, options);
+    *attention = block;
+    **attention = (hashattn_attention){context, found, options};
+    return HASHATTN_OK;
+}
+
+void hashattn_attention_free(hashattn_attention *attention)
+{
+    if (attention == NULL)
+        return;
+    struct host *host = &attention->context->host;
+    memory_free(host, attention->options);
+    memory_free(host, attention);
+}
+
+hashattn_status hashattn_attention_set(hashattn_attention *attention, const char *name, const char *text)
+{
+    if (attention == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &attention->context->host;
+    FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            name == NULL ? "the name of the option" : "the text of the option");
+    return option_set(host, attention->mechanism->options, attention->mechanism->name, attention->options,
+                      name, text);
+}
+
+hashattn_status hashattn_attention_get(const hashattn_attention *attention, const char *name, char *text,
+                                       size_t size)
+{
+    if (attention == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &attention->context->host;
+    FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            name == NULL ? "the name of the option" : "the room for its text");
+    const struct option_row *row = option_find(attention->mechanism->options, name);
+    FAIL_IF(row == NULL, host, HASHATTN_INVALID, "%s has no option '%.60s'", attention->mechanism->name,
+            name);
+    hashattn_option option = {.struct_size = sizeof option};
+    option_give(&option, row, "attention", attention->options);
+    FAIL_IF(strlen(option.preset) >= size, host, HASHATTN_INVALID,
+            "the text of %s needs room for %zu chars, there is room for %zu", name, strlen(option.preset) + 1,
+            size);
+    strcpy(text, option.preset);
+    return HASHATTN_OK;
+}
+
+int hashattn_attention_tensor(const hashattn_attention *attention, size_t head_dim, size_t value_dim,
+                              size_t index, hashattn_tensor *tensor)
+{
+    if (attention == NULL || index >= count_params(attention->mechanism))
+        return 0;
+    const struct parameter_row *row = &attention->mechanism->params[index];
+    hashattn_tensor own = {.name = row->name};
+    row->shape(attention->options, head_dim, value_dim, &own.rows, &own.cols);
+    version_give(tensor, &own, sizeof own);
+    return 1;
+}

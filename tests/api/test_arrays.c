@@ -1,0 +1,157 @@
+/* .npy files through the public header; the format itself is tested in tests/io/test_npy.c.
+   Planted and caught: int64 taken for bytes; the shape written without its last axis; an array that is not
+   emptied by free; a product of the shape that wraps round. SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/api_context.h"
+
+static const char path[] = "test_arrays.npy";
+
+/* A version 1.0 file with this dictionary and these data. */
+static void write_file(const char *dictionary, const void *data, size_t size)
+{
+    unsigned char head[128];
+    memset(head, ' ', sizeof head);
+    memcpy(head, "\x93NUMPY\x01\x00", 8);
+    head[8] = sizeof head - 10;
+    head[9] = 0;
+    memcpy(head + 10, dictionary, strlen(dictionary));
+    head[sizeof head - 1] = '\n';
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(head, 1, sizeof head, file), sizeof head);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    fclose(file);
+}
+
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    float data[24];
+    hashattn_fill_normal(1, 0, data, 24);
+    static const size_t shapes[5][4] = {{0}, {24}, {4, 6}, {2, 3, 4}, {1, 2, 3, 4}};
+    for (int rank = 0; rank <= 4; rank++) {
+        check_ok(context, hashattn_npy_write(context, path, data, rank, shapes[rank]));
+        hashattn_npy array;
+        check_ok(context, hashattn_npy_read(context, path, &array));
+        assert_int_equal(array.element, HASHATTN_FLOAT32);
+        assert_int_equal(array.rank, rank);
+        for (int i = 0; i < rank; i++)
+            assert_int_equal(array.shape[i], shapes[rank][i]);
+        check_same_bits(array.data, data, (rank == 0 ? 1 : 24) * sizeof(float), "data");
+        hashattn_npy_free(context, &array);
+        assert_null(array.data);
+        hashattn_npy_free(context, &array);
+    }
+    const size_t empty[] = {3, 0};
+    check_ok(context, hashattn_npy_write(context, path, NULL, 2, empty));
+    hashattn_npy array;
+    check_ok(context, hashattn_npy_read(context, path, &array));
+    assert_int_equal(array.shape[0], 3);
+    assert_int_equal(array.shape[1], 0);
+    hashattn_npy_free(context, &array);
+    hashattn_npy_free(NULL, &array);
+    unlink(path);
+    hashattn_context_free(context);
+}
+
+static void bytes_and_bools_are_bytes(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    static const char *const types[] = {"|b1", "|u1"};
+    for (size_t i = 0; i < 2; i++) {
+        char dictionary[100];
+        snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': False, 'shape': (3,), }",
+                 types[i]);
+        write_file(dictionary, "\1\0\1", 3);
+        hashattn_npy array;
+        check_ok(context, hashattn_npy_read(context, path, &array));
+        assert_int_equal(array.element, HASHATTN_BYTE);
+        assert_memory_equal(array.data, "\1\0\1", 3);
+        hashattn_npy_free(context, &array);
+    }
+    unlink(path);
+    hashattn_context_free(context);
+}
+
+static void other_files_are_refused(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_npy array;
+    write_file("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "12345678", 8);
+    check_call(context, hashattn_npy_read(context, path, &array), HASHATTN_BAD_FILE, "holds int64, float32");
+    assert_null(array.data);
+    write_file("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "12345678", 8);
+    check_call(context, hashattn_npy_read(context, path, &array), HASHATTN_BAD_FILE, path);
+    unlink(path);
+    check_call(context, hashattn_npy_read(context, path, &array), HASHATTN_BAD_FILE, "No such file");
+    hashattn_context_free(context);
+}
+
+static void arguments_are_checked(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_npy array;
+    const float data[4] = {0};
+    const size_t shape[] = {2, 2}, huge[] = {SIZE_MAX / 2, 16};
+    check_call(context, hashattn_npy_read(context, NULL, &array), HASHATTN_INVALID, "path is NULL");
+    check_call(context, hashattn_npy_read(context, path, NULL), HASHATTN_INVALID, "array is NULL");
+    check_call(context, hashattn_npy_write(context, NULL, data, 2, shape), HASHATTN_INVALID, "path");
+    check_call(context, hashattn_npy_write(context, path, data, 2, NULL), HASHATTN_INVALID, "shape");
+    check_call(context, hashattn_npy_write(context, path, NULL, 2, shape), HASHATTN_INVALID, "data is NULL");
+    check_call(context, hashattn_npy_write(context, path, data, 5, shape), HASHATTN_INVALID, "rank is 5");
+    check_call(context, hashattn_npy_write(context, path, data, -1, shape), HASHATTN_INVALID, "rank is -1");
+    check_call(context, hashattn_npy_write(context, path, data, 2, huge), HASHATTN_INVALID, "too large");
+    check_call(context, hashattn_npy_write(context, "/nowhere/at/all.npy", data, 2, shape), HASHATTN_NO_DISK,
+               "/nowhere/at/all.npy");
+    assert_int_equal(hashattn_npy_read(NULL, path, &array), HASHATTN_INVALID);
+    assert_int_equal(hashattn_npy_write(NULL, path, data, 2, shape), HASHATTN_INVALID);
+    assert_int_equal(access(path, F_OK), -1);
+    hashattn_context_free(context);
+}
+
+static hashattn_status read_one(hashattn_context *context, void *user)
+{
+    (void)user;
+    hashattn_npy array;
+    hashattn_status status = hashattn_npy_read(context, path, &array);
+    hashattn_npy_free(context, &array);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    const float data[4] = {0};
+    const size_t shape[] = {2, 2};
+    check_ok(context, hashattn_npy_write(context, path, data, 2, shape));
+    hashattn_context_free(context);
+    check_every_failing_allocation(read_one, NULL);
+    unlink(path);
+}
+
+int main(void)
+{
+    char directory[] = "/tmp/hashattn-arrays-XXXXXX";
+    if (mkdtemp(directory) == NULL || chdir(directory) != 0)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(bytes_and_bools_are_bytes),
+        cmocka_unit_test(other_files_are_refused),
+        cmocka_unit_test(arguments_are_checked),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (chdir("/") != 0 || rmdir(directory) != 0)
+        return 1;
+    return failed;
+}

@@ -1,0 +1,96 @@
+/* Structs that grow: older and newer callers, forgotten defaults.
+   Planted and caught: least compared with > instead of <; trailing bytes not looked at; struct_size of the
+   caller overwritten by version_give; one byte too many written. SPDX-License-Identifier: Apache-2.0 */
+#include "api/versions.h"
+
+#include <string.h>
+
+#include "support/check.h"
+
+struct first {
+    size_t struct_size;
+    int a;
+    int b;
+};
+struct second {
+    struct first first;
+    long c, d;
+};
+
+static void older_caller_is_filled_up_with_zeros(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct first given = {sizeof given, 3, 4};
+    struct second own;
+    memset(&own, 0xff, sizeof own);
+    check_status(&host, version_take(&host, &own, sizeof own, &given, sizeof given, "thing"), HASHATTN_OK,
+                 NULL);
+    assert_int_equal(own.first.a, 3);
+    assert_int_equal(own.first.b, 4);
+    assert_int_equal(own.c, 0);
+    assert_int_equal(own.d, 0);
+}
+
+static void forgotten_default_is_told(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct first own, given = {0, 1, 2};
+    check_status(&host, version_take(&host, &own, sizeof own, &given, sizeof given, "thing"),
+                 HASHATTN_INVALID, "thing: struct_size is 0, at least 16 is needed");
+    given.struct_size = sizeof given - 1;
+    check_status(&host, version_take(&host, &own, sizeof own, &given, sizeof given, "thing"),
+                 HASHATTN_INVALID, "struct_size is 15");
+    check_status(&host, version_take(&host, &own, sizeof own, NULL, sizeof given, "thing"), HASHATTN_INVALID,
+                 "thing is NULL");
+}
+
+static void newer_caller_may_only_leave_zeros(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct first own;
+    struct second given = {{sizeof given, 5, 6}, 0, 0};
+    check_status(&host, version_take(&host, &own, sizeof own, &given, sizeof own, "thing"), HASHATTN_OK,
+                 NULL);
+    assert_int_equal(own.b, 6);
+    given.d = 1;
+    check_status(&host, version_take(&host, &own, sizeof own, &given, sizeof own, "thing"), HASHATTN_INVALID,
+                 "byte 24 is set; this library knows 16");
+}
+
+static void output_gets_what_it_has_room_for(void **state)
+{
+    (void)state;
+    struct second own = {{0, 7, 8}, 9, 10}, given;
+    for (size_t size = 0; size <= sizeof given + 8; size++) {
+        struct {
+            struct second given;
+            unsigned char after[16];
+        } room;
+        memset(&room, 0xee, sizeof room);
+        room.given.first.struct_size = size;
+        version_give(&room, &own, sizeof own);
+        assert_int_equal(room.given.first.struct_size, size);
+        unsigned char *bytes = (unsigned char *)&room, *want = (unsigned char *)&own;
+        for (size_t i = sizeof size; i < sizeof room; i++) {
+            bool written = i < size && i < sizeof own;
+            assert_int_equal(bytes[i], written ? want[i] : 0xee);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(older_caller_is_filled_up_with_zeros),
+        cmocka_unit_test(forgotten_default_is_told),
+        cmocka_unit_test(newer_caller_may_only_leave_zeros),
+        cmocka_unit_test(output_gets_what_it_has_room_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

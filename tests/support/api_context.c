@@ -1,0 +1,58 @@
+/* See the header. SPDX-License-Identifier: Apache-2.0 */
+#include "support/api_context.h"
+
+#include <string.h>
+
+hashattn_context *context_with(int threads, struct failing_host *failing)
+{
+    hashattn_context_options options;
+    hashattn_context_options_default(&options);
+    options.threads = threads;
+    if (failing != NULL) {
+        options.allocate = failing->host.allocate;
+        options.release = failing->host.release;
+        options.user = failing;
+    }
+    char message[512];
+    hashattn_context *context;
+    if (hashattn_context_new(&options, message, sizeof message, &context) != HASHATTN_OK)
+        fail_msg("no context: %s", message);
+    return context;
+}
+
+void check_call(const hashattn_context *context, hashattn_status got, hashattn_status want, const char *part)
+{
+    const char *message = hashattn_context_message(context);
+    if (got != want)
+        fail_msg("status %s, want %s; message: %s", hashattn_status_name(got), hashattn_status_name(want),
+                 message);
+    if (want != HASHATTN_OK && part != NULL && strstr(message, part) == NULL)
+        fail_msg("message '%s' lacks '%s'", message, part);
+}
+
+void check_every_failing_allocation(hashattn_status (*work)(hashattn_context *context, void *user),
+                                    void *user)
+{
+    enum { MANY = 100000 };
+    for (long n = 0; n < MANY; n++) {
+        struct failing_host failing;
+        failing_host_init(&failing, -1);
+        hashattn_context *context = context_with(1, &failing);
+        long before = failing.outstanding;
+        failing.until_failure = failing.calls + n;
+        hashattn_status status = work(context, user);
+        if (failing.outstanding != before)
+            fail_msg("allocation %ld failed: %ld blocks were not given back", n,
+                     failing.outstanding - before);
+        bool done = failing.calls <= failing.until_failure;
+        check_call(context, status, done ? HASHATTN_OK : HASHATTN_NO_MEMORY, "no memory");
+        hashattn_context_free(context);
+        if (failing.outstanding != 0)
+            fail_msg("the context kept %ld blocks", failing.outstanding);
+        if (done) {
+            assert_true(n > 0); /* something must have failed on the way */
+            return;
+        }
+    }
+    fail_msg("%d allocations and no end", MANY);
+}
