@@ -1,9 +1,9 @@
 /* What holds of every mechanism, by the table and for the two test mechanisms: layouts, threads, packing,
-   padding, masks, empty input, allocation. A new mechanism is taken up by its row. Bugs tried and caught:
-   gradients of gathered keys not put back, or gathered from the keys; gathered values laid over the keys; the
-   mask taken from the start of the batch; the number of kept keys not told, or the views not shortened; a
-   unit without keys left without zeros; sequence_stride times the row; workers sharing one scratch; slices
-   and losses at each other's place. SPDX-License-Identifier: Apache-2.0 */
+   padding, masks, empty input, allocation, on every instruction set. A new mechanism is taken up by its row.
+   Bugs tried and caught: gradients of gathered keys not put back, or gathered from the keys; gathered values
+   laid over the keys; the mask taken from the start of the batch; the number of kept keys not told, or the
+   views not shortened; a unit without keys left without zeros; sequence_stride times the row; workers sharing
+   one scratch; slices and losses at each other's place. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,19 +15,23 @@
 struct subject {
     const struct mechanism *mechanism;
     void *options;
+    const struct kernels *kernels;
 };
 
-enum { MOST_SUBJECTS = 32 };
+enum { MOST_SUBJECTS = 96 };
 
-/* The test mechanisms and every row of the table, with their default options. Ended by NULL. */
+/* The test mechanisms and every row of the table, with their default options, each with every table of
+ * kernels. Ended by NULL. */
 static void subjects_of(struct subject *subjects)
 {
     size_t count = 0;
-    subjects[count++].mechanism = &linear_mechanism;
-    subjects[count++].mechanism = &blind_mechanism;
-    for (const struct mechanism *const *row = attention_mechanisms(); *row != NULL; row++) {
-        assert_true(count < MOST_SUBJECTS - 1);
-        subjects[count++].mechanism = *row;
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        subjects[count++] = (struct subject){.mechanism = &linear_mechanism, .kernels = *kernels};
+        subjects[count++] = (struct subject){.mechanism = &blind_mechanism, .kernels = *kernels};
+        for (const struct mechanism *const *row = attention_mechanisms(); *row != NULL; row++) {
+            assert_true(count < MOST_SUBJECTS - 3);
+            subjects[count++] = (struct subject){.mechanism = *row, .kernels = *kernels};
+        }
     }
     for (size_t i = 0; i < count; i++) {
         subjects[i].options = calloc(1, subjects[i].mechanism->options_size + 1);
@@ -43,17 +47,18 @@ static void subjects_free(struct subject *subjects)
         free(subjects->options);
 }
 
-/* Lengths that cross a tile and leave odd rests; d and d_v differ. */
+/* Lengths and widths that cross tiles and vectors and leave odd rests; d and d_v differ. */
 static struct attention_case case_of(const struct subject *subject)
 {
     struct attention_case problem = {
         .mechanism = subject->mechanism,
         .options = subject->options,
+        .kernels = subject->kernels,
         .num_sequences = 5,
         .num_heads = 2,
-        .head_dim = 5,
-        .value_dim = 7,
-        .queries = {33, 0, 70, 1, 70},
+        .head_dim = 19,
+        .value_dim = 33,
+        .queries = {33, 0, 100, 1, 70},
         .keys = {20, 3, 67, 0, 130},
         .call_key = 123,
         .start = 0.125f,
@@ -145,11 +150,11 @@ static void check_packed_alone_and_padded(const struct subject *subject, bool ca
      * from there. */
     padded = problem;
     for (size_t s = 0; s < problem.num_sequences; s++) {
-        padded.queries[s] = 70;
-        padded.keys[s] = causal || !subject->mechanism->mixes ? 70 : 130;
+        padded.queries[s] = 100;
+        padded.keys[s] = causal || !subject->mechanism->mixes ? 100 : 130;
     }
     attention_case_fill(&padded, 3, true);
-    memset(padded.dout, 0, 5 * 70 * problem.num_heads * problem.value_dim * sizeof *padded.dout);
+    memset(padded.dout, 0, 5 * 100 * problem.num_heads * problem.value_dim * sizeof *padded.dout);
     memset(padded.key_mask, 0, attention_case_rows(padded.keys, 5));
     for (size_t s = 0; s < problem.num_sequences; s++) {
         attention_case_take_sequence(&padded, s, &problem, s);
@@ -179,7 +184,7 @@ static void check_packed_alone_and_padded(const struct subject *subject, bool ca
 
 static bool does_causal(const struct subject *subject)
 {
-    struct problem_shape shape = {.head_dim = 5, .value_dim = 7, .causal = true};
+    struct problem_shape shape = {.head_dim = 19, .value_dim = 33, .causal = true};
     return subject->mechanism->sees_mask && subject->mechanism->refuse(subject->options, &shape) == NULL;
 }
 

@@ -103,10 +103,11 @@ static void check_against_oracle(struct attention_case *problem)
 static void every_shape_is_the_definition(void **state)
 {
     (void)state;
-    /* One row, tiles less one and more one, beyond a group of queries (512) and of keys (256). */
+    /* One row, blocks of queries (96) and tiles of keys (128) less one and more one, beyond a group of
+     * queries (960) and of keys (512). */
     static const size_t shapes[][4] = {
-        {1, 1, 1, 1},     {1, 7, 3, 2},    {7, 1, 2, 5},    {63, 65, 16, 8},  {64, 64, 64, 64},
-        {65, 129, 5, 17}, {513, 66, 4, 3}, {70, 321, 8, 4}, {33, 200, 80, 1},
+        {1, 1, 1, 1},     {1, 7, 3, 2},     {7, 1, 2, 5},     {95, 127, 16, 8}, {96, 128, 64, 64},
+        {97, 129, 5, 17}, {961, 130, 4, 3}, {100, 641, 8, 4}, {33, 200, 80, 1}, {64, 64, 33, 31},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct attention_case problem = one_head(shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]);
@@ -124,17 +125,17 @@ static void large_scores_neither_overflow_nor_lose_the_sum(void **state)
     static const float sizes[] = {40, 10000};
     for (size_t i = 0; i < 2; i++)
         for (int falling = 0; falling < 2; falling++) {
-            struct attention_case problem = one_head(70, 200, 4, 3);
+            struct attention_case problem = one_head(100, 300, 4, 3);
             attention_case_fill(&problem, 11, false);
-            for (size_t j = 0; j < 200; j++)
-                problem.key[4 * (falling ? 199 - j : j)] = sizes[i] * ((float)j / 100 - 1);
-            for (size_t q = 0; q < 70; q++)
+            for (size_t j = 0; j < 300; j++)
+                problem.key[4 * (falling ? 299 - j : j)] = sizes[i] * ((float)j / 150 - 1);
+            for (size_t q = 0; q < 100; q++)
                 problem.query[4 * q] = q % 2 == 0 ? 2 : -2;
             check_against_oracle(&problem);
             struct attention_result result = attention_case_run(&problem);
-            for (size_t c = 0; c < 70 * 3; c++)
+            for (size_t c = 0; c < 100 * 3; c++)
                 assert_true(isfinite(result.out[c]));
-            for (size_t c = 0; c < 200 * 4; c++)
+            for (size_t c = 0; c < 300 * 4; c++)
                 assert_true(isfinite(result.dkey[c]));
             attention_result_free(&result);
             attention_case_free(&problem);
