@@ -1,6 +1,10 @@
 /* The whole encoder against its definition in double precision: logits, loss and every gradient; packing,
-   threads, evaluation, memory. How the bound of a gradient is made stands at gradient_bound. Bugs tried and
-   caught: */
+   threads, evaluation, memory. How the bound of a gradient is made stands at gradient_bound.
+   Bugs tried and caught: one key for all layers; pooling's gradient of the first tile for all; dropout's key
+   changed on the way back; only the first partial gradient added; partials not cleared; last tile of a chunk
+   left out; workers sharing scratch; layers sharing activations; convolution added in place in training; own
+   loss not added, its gradient not divided; no gradient of the logits; dropout in evaluation; rows after the
+   last token not cleared; sample ids kept from the mechanism. SPDX-License-Identifier: Apache-2.0 */
 #include "models/encoder.h"
 
 #include <math.h>

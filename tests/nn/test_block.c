@@ -1,6 +1,11 @@
 /* One Transformer block against its definition in double precision: output, gradient of the input and of
    every parameter, with convolution and dropout, in evaluation in place, and with the own parameters of a
-   mechanism. Covers: block.c self_attention.c Bugs tried and caught: */
+   mechanism. Covers: block.c self_attention.c
+   Bugs tried and caught: residual left out; the key of another place in backward; gradients of values not
+   cleared; normalised rows of x taken for those of m; dense gradient from the rows before the convolution;
+   dkey's part overwriting dquery's; convolution's gradient into keys; one head for all; keys taken for
+   queries; own parameters and their gradients at the first head, not cleared, not weighted.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/block.h"
 
 #include <stdlib.h>

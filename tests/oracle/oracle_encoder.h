@@ -15,7 +15,7 @@ struct oracle_block {
     int softmax; /* 0: attention gives back its values */
     const struct params *params;
     const double *values;
-    char name[32];                                      /* of its parameters: "encoder.layer.0" */
+    char name[64];                                      /* of its parameters: "encoder.layer.0" */
     const float *attention_mask, *wide_mask, *ffn_mask; /* (rows, dim), (rows, wide), (rows, dim), or NULL */
 };
 /* y (rows, dim) of x: num_sequences sequences, one after another. */
