@@ -289,9 +289,9 @@ static hashattn_status read_source(struct host *host, struct piece source, uint1
     for (; at < end; at++) {
         if (*at == ' ')
             continue;
-        const char *blank = memchr(at, ' ', (size_t)(end - at));
-        struct piece word = {at, (size_t)((blank == NULL ? end : blank) - at)};
-        at += word.size;
+        struct piece word = {at, 0};
+        for (; at < end && *at != ' '; at++) /* most words are one byte: a call of memchr costs more */
+            word.size++;
         if (word.size == 1 && (word.bytes[0] == '(' || word.bytes[0] == ')'))
             continue;
         uint16_t symbol = symbol_of(word);

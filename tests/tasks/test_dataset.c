@@ -1,13 +1,16 @@
 /* Growing data sets, the choice of files, and the cut of validation and test out of the training file.
    Bugs tried and caught: a tenth of few is none, seed ignored, test kept in training, training kept whole,
    marks of cut examples or offsets not moved, the last offset lost when growing, room off by one, files
-   overwritten or left half-written, two endings taken.
+   overwritten or left half-written, two endings taken, writing on when the disk is full, a character cut in
+   two in a message.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/dataset.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/memory.h"
 #include "support/folder.h"
@@ -224,6 +227,92 @@ static void writing_overwrites_nothing(void **state)
                  HASHATTN_NO_DISK, "/proc/train.jsonl");
 }
 
+static hashattn_status write_much(struct host *host, void *context, enum split split, size_t index,
+                                  struct file_writer *writer)
+{
+    (void)host, (void)split;
+    *(size_t *)context = index + 1;
+    file_print(writer, "%4000d\n", 1);
+    return HASHATTN_OK;
+}
+
+static void a_full_disk_ends_the_writing(void **state)
+{
+    struct folder *folder = *state;
+    const size_t counts[SPLIT_COUNT] = {100000, 0, 0};
+    size_t written = 0;
+    struct rlimit old, limit;
+    void (*handler)(int) =
+        signal(SIGXFSZ, SIG_IGN); /* then a write beyond the limit fails like a full disk */
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    limit = old;
+    limit.rlim_cur = 1 << 20;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    hashattn_status status =
+        split_write(&folder->host, &files, folder->path, counts, "", write_much, &written);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, handler);
+    check_status(&folder->host, status, HASHATTN_NO_DISK, "train.jsonl");
+    assert_in_range(written, 200, 1000); /* 262 lines fit, the rest of a buffer follows */
+    char path[100];
+    snprintf(path, sizeof path, "%s/train.jsonl", folder->path);
+    assert_false(file_exists(path));
+    snprintf(path, sizeof path, "%s/train.jsonl.tmp", folder->path);
+    assert_false(file_exists(path));
+}
+
+static hashattn_status refuse_third(struct host *host, void *context, struct piece line, size_t number)
+{
+    *(size_t *)context += line.size;
+    FAIL_IF(number == 3, host, HASHATTN_BAD_FILE, "not this one");
+    return HASHATTN_OK;
+}
+
+static void messages_name_file_and_line(void **state)
+{
+    struct folder *folder = *state;
+    char path[100], want[200];
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "%s/lines", folder->path);
+    snprintf(want, sizeof want, "%s: line 3: not this one", path);
+    folder_put_text(folder, "lines", "a\n\nccc\ndddd\n");
+    check_status(&folder->host, file_each_line(&folder->host, path, refuse_third, &bytes), HASHATTN_BAD_FILE,
+                 NULL);
+    assert_string_equal(folder->host.message, want);
+    assert_int_equal(bytes, 4); /* nothing behind the failure was visited */
+    assert_non_null(freopen(path, "rb", stdin));
+    check_status(&folder->host, file_each_line(&folder->host, "-", refuse_third, &bytes), HASHATTN_BAD_FILE,
+                 NULL);
+    assert_string_equal(folder->host.message, "standard input: line 3: not this one");
+    check_status(&folder->host, file_each_line(&folder->host, folder->path, refuse_third, &bytes),
+                 HASHATTN_BAD_FILE, folder->path); /* a directory */
+}
+
+static void pieces_are_shown_printable_and_short(void **state)
+{
+    (void)state;
+#define FORTY "0123456789012345678901234567890123456789"
+    static const char *const cases[][2] = {
+        {"", ""},
+        {"plain", "plain"},
+        {FORTY, FORTY},
+        {FORTY "x", FORTY "..."},
+        {"tab\tand\x7f", "tab?and?"},
+        {"gr\xc3\xbcn", "gr\xc3\xbcn"},
+        {"gr\xc3n\xff", "gr?n?"},
+        {"012345678901234567890123456789012345678\xc3\xbc", "012345678901234567890123456789012345678..."},
+        {"01234567890123456789012345678901234567\xc3\xbcx",
+         "01234567890123456789012345678901234567\xc3\xbc..."},
+        {"0123456789012345678901234567890123456\xf0\x9f\x98\x80", "0123456789012345678901234567890123456..."},
+        {"\xff" FORTY, "?012345678901234567890123456789012345678..."},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[SHOWN_SIZE];
+        struct piece piece = {cases[i][0], strlen(cases[i][0])};
+        assert_string_equal(piece_shown(piece, text), cases[i][1]);
+    }
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     struct folder *folder = *state;
@@ -257,6 +346,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(small_files_are_cut_or_refused, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(the_choice_of_files_is_unambiguous, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(writing_overwrites_nothing, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_full_disk_ends_the_writing, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(messages_name_file_and_line, folder_enter, folder_leave),
+        cmocka_unit_test(pieces_are_shown_printable_and_short),
         cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
