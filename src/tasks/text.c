@@ -55,21 +55,20 @@ struct document {
 
 static hashattn_status read_label(struct host *host, const struct json *root, struct document *document)
 {
+    struct piece *label = &document->label;
     int64_t number;
     bool flag;
-    document->label.bytes = json_text(json_find(root, "label"));
-    if (document->label.bytes != NULL) {
-        /* as it stands */
-    } else if (json_get_int(host, root, "label", INT64_MIN, INT64_MAX, &number) == HASHATTN_OK) {
+    label->bytes = json_text(json_find(root, "label"));
+    if (label->bytes == NULL &&
+        json_get_int(host, root, "label", INT64_MIN, INT64_MAX, &number) == HASHATTN_OK) {
         snprintf(document->number, sizeof document->number, "%" PRId64, number);
-        document->label.bytes = document->number;
-    } else if (json_get_bool(host, root, "label", &flag) == HASHATTN_OK) {
-        document->label.bytes = flag ? "true" : "false";
-    } else {
-        return host_fail(host, HASHATTN_BAD_FILE,
-                         "label is neither a string, nor a whole number, nor true or false");
+        label->bytes = document->number;
     }
-    document->label.size = strlen(document->label.bytes);
+    if (label->bytes == NULL && json_get_bool(host, root, "label", &flag) == HASHATTN_OK)
+        label->bytes = flag ? "true" : "false";
+    FAIL_IF(label->bytes == NULL, host, HASHATTN_BAD_FILE,
+            "label is neither a string, nor a whole number, nor true or false");
+    label->size = strlen(label->bytes);
     return HASHATTN_OK;
 }
 
