@@ -72,8 +72,11 @@ static hashattn_status read_label(struct host *host, const struct json *root, st
     return HASHATTN_OK;
 }
 
-static bool is_blank(struct piece line)
+/* Passed over. A lone tab is an empty document without a label, if tabs separate. */
+static bool is_blank(struct piece line, enum format format)
 {
+    if (format == FORMAT_TSV)
+        return line.size == 0;
     for (size_t i = 0; i < line.size; i++)
         if (line.bytes[i] != ' ' && line.bytes[i] != '\t')
             return false;
@@ -120,7 +123,7 @@ static hashattn_status use_line(struct host *host, void *context, struct piece l
     TRY(utf8_check(host, line.bytes, line.size));
     if (visit->format == FORMAT_PLAIN)
         return visit->use(host, visit->context, &(struct document){.text = line});
-    if (is_blank(line))
+    if (is_blank(line, visit->format))
         return HASHATTN_OK;
     if (visit->format == FORMAT_JSONL) {
         struct json *root;

@@ -1,6 +1,7 @@
 /* People's own documents: both formats, labels, cuts, splits, prediction, and every refusal by line.
    Bugs tried and caught: cut one byte late, every document counted as cut, signed bytes, empty documents of
-   no token, blank lines refused, UTF-8 unchecked, labels that begin alike out of order, the last label lost,
+   no token, blank lines refused, a lone tab taken for
+   one, UTF-8 unchecked, labels that begin alike out of order, the last label lost,
    an unknown label passed, bounds of labels off by one.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -271,13 +272,14 @@ static void prediction_needs_no_labels(void **state)
     check_example(&facts, &data, 3, NULL, "four", 4);
     dataset_free(&folder->host, &data);
 
-    check_status(&folder->host, PREDICT("in.tsv", "a\tone\n\ttwo\na\0b\tx\0y\nc\t\n", &data), HASHATTN_OK,
+    check_status(&folder->host, PREDICT("in.tsv", "a\tone\n\ttwo\n\na\0b\tx\0y\nc\t\n\t", &data), HASHATTN_OK,
                  NULL);
-    assert_int_equal(data.count, 4);
+    assert_int_equal(data.count, 5);
     check_example(&facts, &data, 0, "a", "one", 3);
     check_example(&facts, &data, 1, NULL, "two", 3);
     check_example(&facts, &data, 2, NULL, "x\0y", 3);
     check_example(&facts, &data, 3, NULL, "\n", 1);
+    check_example(&facts, &data, 4, NULL, "\n", 1);
     dataset_free(&folder->host, &data);
 
     check_status(&folder->host, PREDICT("in.txt", "one\ttab\n\n  \nlast", &data), HASHATTN_OK, NULL);
