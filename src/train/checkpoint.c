@@ -36,8 +36,7 @@ struct fingerprint fingerprint_of(const struct dataset *dataset)
                                 hash};
 }
 
-/* ---- trainer.json ---------------------------------------------------------------------------------------
- */
+/* ---- trainer.json ---- */
 
 static hashattn_status put_fingerprint(struct host *host, struct json *root, const char *key,
                                        const struct fingerprint *fingerprint)
@@ -177,8 +176,7 @@ static hashattn_status load_json(struct host *host, const char *run, struct trai
     return status;
 }
 
-/* ---- the three together ---------------------------------------------------------------------------------
- */
+/* ---- the three together ---- */
 
 /* The word "step" of a file. */
 static hashattn_status step_of(struct host *host, const char *path, int64_t *step)

@@ -26,8 +26,7 @@ void run_config_free(struct host *host, struct run_config *config)
     memset(config, 0, sizeof *config);
 }
 
-/* ---- writing --------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 static hashattn_status put_options(struct host *host, struct json *parent, const char *key,
                                    const struct option_row *rows, const void *values)
@@ -102,8 +101,7 @@ hashattn_status run_config_save(struct host *host, const char *run, const struct
     return status;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* Refuses a member that is not in the list; `where` is the object's own key path. */
 static hashattn_status only_members(struct host *host, const struct json *object, const char *where,

@@ -9,8 +9,7 @@
 
 enum { LOG_LIMIT = 1 << 30 }; /* bytes of a log that is trimmed: years of training */
 
-/* ---- writing --------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 struct run_record run_record_new(struct host *host, int64_t step)
 {
@@ -55,8 +54,7 @@ done:
     return status;
 }
 
-/* ---- trimming -------------------------------------------------------------------------------------------
- */
+/* ---- trimming ---- */
 
 static bool line_stays(struct host *host, const char *line, size_t size, int64_t last)
 {

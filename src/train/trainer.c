@@ -52,12 +52,10 @@ struct trainer {
     struct train_event event;
     bool changed;      /* the state on disk is older */
     bool stop;         /* the callback asked for it */
-    bool best_unsaved; /* model.safetensors could not be written when it should have been */
     char warning[512]; /* of the next event; empty: none */
 };
 
-/* ---- making and freeing ---------------------------------------------------------------------------------
- */
+/* ---- making and freeing ---- */
 
 static void trainer_close(struct trainer *t)
 {
@@ -144,8 +142,7 @@ static hashattn_status trainer_open(struct trainer *t, struct host *host, const 
     return make_blocks(t);
 }
 
-/* ---- telling --------------------------------------------------------------------------------------------
- */
+/* ---- telling ---- */
 
 static void warn(struct trainer *t)
 {
@@ -217,6 +214,8 @@ static void log_evaluation(struct trainer *t, const struct evaluation *found)
     log_append(t, &record);
 }
 
+/* ---- saving ---- */
+
 /* A finite gradient can still make an infinite value; that must not take the place of the last good state. */
 static hashattn_status check_finite(struct trainer *t)
 {
@@ -230,8 +229,27 @@ static hashattn_status check_finite(struct trainer *t)
     return HASHATTN_OK;
 }
 
-/* ---- evaluating -----------------------------------------------------------------------------------------
- */
+static hashattn_status save_state(struct trainer *t)
+{
+    const struct train_blocks blocks = saved_blocks(t);
+    TRY(check_finite(t));
+    TRY(checkpoint_save(t->host, t->run, t->params, &blocks, &t->state));
+    t->changed = false;
+    return HASHATTN_OK;
+}
+
+/* Keeps what can be kept when something else has failed, and that failure's message. */
+static hashattn_status save_and_fail(struct trainer *t, hashattn_status status)
+{
+    char message[sizeof t->host->message];
+    memcpy(message, t->host->message, sizeof message);
+    if (t->changed && status != HASHATTN_FAILED)
+        save_state(t);
+    memcpy(t->host->message, message, sizeof message);
+    return status;
+}
+
+/* ---- evaluating ---- */
 
 static bool evaluation_due(const struct trainer *t)
 {
@@ -260,21 +278,18 @@ static hashattn_status best_save(struct trainer *t)
 
 /* best_accuracy speaks of what is on disk: a model that could not be written does not count, so that the next
    good one is. */
-static void keep_if_best(struct trainer *t, const struct evaluation *found)
+static hashattn_status keep_if_best(struct trainer *t, const struct evaluation *found)
 {
     struct train_state *state = &t->state;
     bool better = state->best_step < 0 || found->accuracy > state->best_accuracy ||
                   (found->accuracy == state->best_accuracy && found->loss < state->best_loss);
     if (!better)
-        return;
-    t->best_unsaved = best_save(t) != HASHATTN_OK;
-    if (t->best_unsaved) {
-        warn(t);
-        return;
-    }
+        return HASHATTN_OK;
+    TRY(best_save(t));
     state->best_accuracy = found->accuracy;
     state->best_loss = found->loss;
     state->best_step = state->step;
+    return HASHATTN_OK;
 }
 
 static hashattn_status evaluate_now(struct trainer *t)
@@ -291,10 +306,13 @@ static hashattn_status evaluate_now(struct trainer *t)
         return HASHATTN_OK; /* stop is set; whoever resumes evaluates */
     TRY(status);
     TRY(check_finite(t));
+    status = keep_if_best(t, &found);
+    if (status != HASHATTN_OK && t->state.step == t->options->steps)
+        return status; /* not evaluated yet: whoever resumes tries again */
+    if (status != HASHATTN_OK)
+        warn(t);
     t->state.evaluated = t->state.step;
     t->changed = true;
-    keep_if_best(t, &found);
-
     log_evaluation(t, &found);
     t->event.valid_loss = found.loss;
     t->event.valid_accuracy = found.accuracy;
@@ -306,38 +324,14 @@ static hashattn_status evaluate_now(struct trainer *t)
     return HASHATTN_OK;
 }
 
-/* ---- saving ---------------------------------------------------------------------------------------------
- */
-
-static hashattn_status save_state(struct trainer *t)
-{
-    const struct train_blocks blocks = saved_blocks(t);
-    TRY(check_finite(t));
-    TRY(checkpoint_save(t->host, t->run, t->params, &blocks, &t->state));
-    t->changed = false;
-    return HASHATTN_OK;
-}
-
-/* The save without which a run must not end. */
-static hashattn_status save_last(struct trainer *t)
-{
-    if (t->changed)
-        TRY(save_state(t));
-    FAIL_IF(t->best_unsaved, t->host, HASHATTN_NO_DISK,
-            "%.300s: the best model could not be written; the one of step %lld is there", t->run,
-            (long long)t->state.best_step);
-    return HASHATTN_OK;
-}
-
-/* ---- a step ---------------------------------------------------------------------------------------------
- */
+/* ---- a step ---- */
 
 static hashattn_status fail_not_finite(struct trainer *t, const char *what, double value)
 {
     return host_fail(
         t->host, HASHATTN_FAILED,
-        "%s is %g in step %lld of %lld: try a lower learning_rate (the last saved state is kept)", what,
-        value, (long long)t->state.step + 1, (long long)t->options->steps);
+        "%s is %s in step %lld of %lld: try a lower learning_rate (the last saved state is kept)", what,
+        isnan(value) ? "nan" : "infinite", (long long)t->state.step + 1, (long long)t->options->steps);
 }
 
 static hashattn_status step_once(struct trainer *t)
@@ -390,23 +384,24 @@ static hashattn_status step_once(struct trainer *t)
     return HASHATTN_OK;
 }
 
-/* ---- the loop -------------------------------------------------------------------------------------------
- */
+/* ---- the loop ---- */
 
 static hashattn_status loop(struct trainer *t)
 {
     const struct train_options *options = t->options;
     for (;;) {
-        if (!t->stop && evaluation_due(t))
-            TRY(evaluate_now(t));
-        if (t->state.step == options->steps && !evaluation_due(t))
-            return save_last(t);
-        if (t->stop) {
-            TRY(save_last(t));
-            return host_fail(t->host, HASHATTN_INTERRUPTED,
-                             "stopped after step %lld of %lld and saved in %.300s", (long long)t->state.step,
-                             (long long)options->steps, t->run);
+        if (!t->stop && evaluation_due(t)) {
+            hashattn_status status = evaluate_now(t);
+            if (status != HASHATTN_OK)
+                return save_and_fail(t, status);
         }
+        bool finished = t->state.step == options->steps && !evaluation_due(t);
+        if (t->changed && (finished || t->stop))
+            TRY(save_state(t));
+        if (finished)
+            return HASHATTN_OK;
+        FAIL_IF(t->stop, t->host, HASHATTN_INTERRUPTED, "stopped after step %lld of %lld and saved in %.300s",
+                (long long)t->state.step, (long long)options->steps, t->run);
         if (t->changed && t->state.step % options->save_every == 0) {
             hashattn_status status = save_state(t);
             if (status == HASHATTN_FAILED)
@@ -437,8 +432,7 @@ done:
     return status;
 }
 
-/* ---- going on -------------------------------------------------------------------------------------------
- */
+/* ---- going on ---- */
 
 static hashattn_status same_data(struct host *host, const char *directory, const char *split,
                                  const struct fingerprint *then, const struct fingerprint *now)

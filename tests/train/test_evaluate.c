@@ -1,7 +1,6 @@
 /* Evaluation: what it counts is what the model says of each example, however examples are put together.
-   Bugs planted and caught: the last partial batch left out; labels taken from the batch before; probabilities
-   always written at the start; the seed not used; an unlabelled example counted; token ids not checked at the
-   upper end.
+   Bugs planted and caught: the last partial batch left out; labels taken from the start of the set;
+   probabilities always written at the start; the seed not used; token ids not checked at the upper end.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/evaluate.h"
 
