@@ -37,20 +37,21 @@ INLINE vf v_polynomial(vf x, const float *coefficient, int count)
 /* exp(x + low) for x <= 88 and |low| tiny; 0 below the smallest normal number or about it. Cody and Waite:
    x = n ln 2 + r with ln 2 in two pieces, the first so short that n times it is exact; exp r = 1 + r + r^2
    P(r), 0.05. */
-INLINE vf v_exp_with(vf x, vf low)
+INLINE vf v_exp_any(vf x, const bool with_low, vf low)
 {
     static const float tail[] = {0.49999994f, 0.166665196f, 0.0416684002f, 0.00836885069f, 0.00138143206f};
     x = v_max(v_set(-105.0f), x); /* this order keeps a NaN */
     vf n = v_round(v_mul(x, v_set(1.44269504f)));
-    vf r = v_fnma(n, v_set(0.693359375f), x);
-    r = v_add(v_fnma(n, v_set(-2.12194440e-4f), r), low);
+    vf r = v_fnma(n, v_set(-2.12194440e-4f), v_fnma(n, v_set(0.693359375f), x));
+    if (with_low)
+        r = v_add(r, low);
     vf p = v_fma(v_polynomial(r, tail, 5), r, v_set(1.0f));
     return v_scale(v_fma(p, r, v_set(1.0f)), n);
 }
 
 INLINE vf v_exp(vf x)
 {
-    return v_exp_with(x, v_zero());
+    return v_exp_any(x, false, x);
 }
 
 /* The normal distribution at -t for 0 <= t: *density = exp(-t^2 / 2), and the result is Phi(-t) = density *
@@ -67,7 +68,7 @@ INLINE vf v_normal_tail(vf t, vf *density)
     vf square = v_mul(t, t);
     vf rounding = v_mul(v_fnma(t, t, square), v_set(0.5f));
     vf z = v_div(v_fnma(t, third, one), v_fma(t, third, one));
-    *density = v_exp_with(v_mul(square, v_set(-0.5f)), rounding);
+    *density = v_exp_any(v_mul(square, v_set(-0.5f)), true, rounding);
     return v_mul(*density, v_polynomial(z, mills, 10));
 }
 

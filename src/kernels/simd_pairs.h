@@ -1,18 +1,19 @@
 /* Gradients of the pairs that share a bucket, in blocks of PAIR_QUERIES x PAIR_KEYS. First the weight of
    every pair of the block: dot products two queries by four keys at a time, so that each row read serves
-   several and four sums of lanes are made together. Then the two products W K and W^T Q, with a few rows of
-   the result in registers while the other side passes by. Per pair 2 value_dim + 4 dim operations and about
-   one shuffle and a half. A row's result is one chain over its partners in order, wherever the blocks are
-   cut. SPDX-License-Identifier: Apache-2.0 */
+   several and four sums of lanes are made together. Then dquery and dkey, a few rows of the result in
+   registers while the other side passes by. A row's result is one chain over its partners in order, wherever
+   the blocks are cut. Per pair 2 value_dim + 4 dim operations, and for the tangent form 4 dim + 2 dim more
+   and about 30 of angle. SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_PAIRS_H
 #define KERNELS_SIMD_PAIRS_H
-
-#include <math.h>
 
 #include "kernels/kernels.h"
 #include "kernels/simd_math.h"
 
-enum { PAIR_QUERIES = 16, PAIR_KEYS = 32, PAIR_ROWS = 4 };
+enum { PAIR_QUERIES = 16, PAIR_KEYS = 32, PAIR_ROWS = 4, PAIR_MOST = PAIR_QUERIES * PAIR_KEYS };
+
+/* v2 below this is not taken from 4 - u2. */
+#define PAIR_OPPOSITE 0.25f
 
 /* One side of a block: rows of a matrix by number, and the gradient of the same shape. */
 struct pair_side {
@@ -22,111 +23,100 @@ struct pair_side {
     const uint32_t *rows;
 };
 
-/* out[q * PAIR_KEYS + k] = sum over c of part(query row, key row)[c] for `queries` <= 2 rows and all keys of
-   a block, in fours; `part` is a product, a squared difference or a squared sum. */
-enum pair_form { PAIR_DOT, PAIR_DIFFERENCE, PAIR_SUM };
-
-INLINE vf pair_part(const enum pair_form form, vf a, vf b, vf sum)
+/* The values of a block, one for each pair: that of query q and key k is at q * step + k. step is a multiple
+   of 4 for v_sum4, and the block is dense, so that what follows runs over whole vectors. */
+INLINE size_t pair_step(size_t keys)
 {
-    if (form == PAIR_DOT)
-        return v_fma(a, b, sum);
-    vf c = form == PAIR_SUM ? v_add(a, b) : v_sub(a, b);
-    return v_fma(c, c, sum);
+    return (keys + 3) / 4 * 4;
 }
 
-INLINE void pair_sums(const enum pair_form form, const size_t queries, float *out, const float *a,
-                      size_t ld_a, const uint32_t *a_rows, const float *b, size_t ld_b,
-                      const uint32_t *b_rows, size_t keys, size_t dim)
+/* sum + a b, or sum + (a - b)^2 */
+INLINE vf pair_part(const bool distance, vf a, vf b, vf sum)
 {
-    const float *left[2] = {a + a_rows[0] * ld_a, a + a_rows[queries - 1] * ld_a};
+    vf c = v_sub(a, b);
+    return distance ? v_fma(c, c, sum) : v_fma(a, b, sum);
+}
+
+/* out = (<a, b> + shift) * factor, or |a - b|^2 the same, of `queries` <= 2 rows of a and all rows of b. */
+INLINE void pair_sums(const bool distance, const size_t queries, float *out, size_t step,
+                      const float *const a[2], const float *b, size_t ld_b, const uint32_t *b_rows,
+                      size_t keys, size_t dim, const float shift[2], float factor)
+{
     for (size_t j = 0; j < keys; j += 4) {
         vf sum[2][4];
-        const float *right[4];
+        const float *row[4];
+        size_t c = 0;
 #pragma GCC unroll 4
         for (size_t k = 0; k < 4; k++) {
-            /* Keys beyond the last are the last again: out has room for them, nobody reads them. */
-            right[k] = b + b_rows[j + k < keys ? j + k : keys - 1] * ld_b;
+            /* Keys beyond the last are the last again: there is room for them in out. */
+            row[k] = b + b_rows[j + k < keys ? j + k : keys - 1] * ld_b;
             sum[0][k] = sum[1][k] = v_zero();
         }
-        for (size_t c = 0; c < dim; c += VLEN)
+        for (; c + VLEN <= dim; c += VLEN)
 #pragma GCC unroll 4
-            for (size_t k = 0; k < 4; k++) {
-                vf other = v_get(right[k] + c, dim - c);
+            for (size_t k = 0; k < 4; k++)
 #pragma GCC unroll 2
                 for (size_t q = 0; q < queries; q++)
-                    sum[q][k] = pair_part(form, v_get(left[q] + c, dim - c), other, sum[q][k]);
-            }
+                    sum[q][k] = pair_part(distance, v_load(a[q] + c), v_load(row[k] + c), sum[q][k]);
+        if (c < dim)
+#pragma GCC unroll 4
+            for (size_t k = 0; k < 4; k++)
+#pragma GCC unroll 2
+                for (size_t q = 0; q < queries; q++)
+                    sum[q][k] =
+                        pair_part(distance, v_get(a[q] + c, dim - c), v_get(row[k] + c, dim - c), sum[q][k]);
 #pragma GCC unroll 2
         for (size_t q = 0; q < queries; q++)
-            v_sum4(out + q * PAIR_KEYS + j, sum[q][0], sum[q][1], sum[q][2], sum[q][3]);
+            v_sum4(out + q * step + j, sum[q][0], sum[q][1], sum[q][2], sum[q][3], shift[q], factor);
     }
 }
 
-INLINE void pair_sums_all(const enum pair_form form, float *out, const float *a, size_t ld_a,
-                          const uint32_t *a_rows, size_t queries, const float *b, size_t ld_b,
-                          const uint32_t *b_rows, size_t keys, size_t dim)
+INLINE void pair_sums_all(const bool distance, float *out, const float *a, size_t ld_a,
+                          const struct pair_side *queries, const float *b, size_t ld_b,
+                          const struct pair_side *keys, size_t dim, const float *bias, float factor)
 {
-    size_t q = 0;
-    for (; q + 2 <= queries; q += 2)
-        pair_sums(form, 2, out + q * PAIR_KEYS, a, ld_a, a_rows + q, b, ld_b, b_rows, keys, dim);
-    if (q < queries)
-        pair_sums(form, 1, out + q * PAIR_KEYS, a, ld_a, a_rows + q, b, ld_b, b_rows, keys, dim);
-}
-
-/* weight *= hash_bits / (p pi s), and the sign of the dot product, for one row of `keys` pairs. */
-INLINE void pair_tangent(float *weight, float *sigma, const float *u2, const float *v2, size_t keys,
-                         unsigned hash_bits)
-{
-    vf zero = v_zero(), one = v_set(1.0f), bits = v_set(2.0f * (float)hash_bits);
-    for (size_t k = 0; k < keys; k += VLEN) {
-        size_t left = keys - k < VLEN ? keys - k : VLEN;
-        vf u = v_get(u2 + k, left), v = v_get(v2 + k, left);
-        vm opposite = v_less(v, u);
-        /* The smaller of the two over their sum: exact for lengths that are off one by rounding. */
-        vf part = v_div(v_select(opposite, v, u), v_add(u, v));
-        vf angle = v_angle(v_mul(part, v_set(4.0f)));
-        vf p_pi = v_select(opposite, angle, v_sub(v_set(3.14159265f), angle));
-        vf product = v_mul(p_pi, v_sqrt(v_mul(u, v)));
-        vf steep = v_select(v_less(zero, product), v_div(bits, product), zero);
-        v_put(weight + k, v_mul(v_get(weight + k, left), steep), left);
-        v_put(sigma + k, v_select(opposite, v_sub(zero, one), one), left);
+    size_t step = pair_step(keys->count);
+    for (size_t q = 0; q < queries->count; q += 2) {
+        bool both = q + 1 < queries->count;
+        size_t first = queries->rows[q], second = queries->rows[both ? q + 1 : q];
+        const float *rows[2] = {a + first * ld_a, a + second * ld_a};
+        float shift[2] = {bias == NULL ? 0.0f : bias[first], bias == NULL ? 0.0f : bias[second]};
+        if (both)
+            pair_sums(distance, 2, out + q * step, step, rows, b, ld_b, keys->rows, keys->count, dim, shift,
+                      factor);
+        else
+            pair_sums(distance, 1, out + q * step, step, rows, b, ld_b, keys->rows, keys->count, dim, shift,
+                      factor);
     }
 }
 
-/* Rows [first, first + rows) of dx += W other (or W (other - sigma own)), columns [c, c + VLEN * vectors), of
-   which `left` of the last vector exist. The weight of row r and partner k is at r * step_row + k *
-   step_other. */
-INLINE void pair_spread_block(const bool tangent, const size_t rows, const size_t vectors, const size_t left,
+/* Rows [first, first + rows) of dx += W other, columns [0, VLEN * vectors) from where the pointers stand, of
+   which `left` of the last vector exist. */
+INLINE void pair_spread_block(const size_t rows, const size_t vectors, const size_t left,
                               const struct pair_side *side, size_t first, const struct pair_side *others,
-                              const float *weight, const float *sigma, size_t step_row, size_t step_other,
-                              size_t c)
+                              const float *weight, size_t step_row, size_t step_other, size_t c)
 {
     vf sum[PAIR_ROWS][BLOCK_VECTORS], other[BLOCK_VECTORS];
     float *dx[PAIR_ROWS];
-    const float *own[PAIR_ROWS];
 #pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++) {
         dx[r] = side->dx + side->rows[first + r] * side->ld + c;
-        own[r] = side->x + side->rows[first + r] * side->ld + c;
 #pragma GCC unroll 4
         for (size_t v = 0; v < vectors; v++)
             sum[r][v] = v_get(dx[r] + v * VLEN, left);
     }
     for (size_t k = 0; k < others->count; k++) {
         const float *partner = others->x + others->rows[k] * others->ld + c;
-        size_t at = first * step_row + k * step_other;
+        const float *each = weight + first * step_row + k * step_other;
 #pragma GCC unroll 4
         for (size_t v = 0; v < vectors; v++)
             other[v] = v_get(partner + v * VLEN, left);
 #pragma GCC unroll 4
         for (size_t r = 0; r < rows; r++) {
-            vf each = v_set(weight[at + r * step_row]);
-            vf turn = tangent ? v_set(sigma[at + r * step_row]) : v_zero();
+            vf w = v_set(each[r * step_row]);
 #pragma GCC unroll 4
-            for (size_t v = 0; v < vectors; v++) {
-                vf x = tangent ? v_fnma(turn, v_get(own[r] + v * VLEN, left), other[v]) : other[v];
-                sum[r][v] = v_fma(each, x, sum[r][v]);
-            }
+            for (size_t v = 0; v < vectors; v++)
+                sum[r][v] = v_fma(w, other[v], sum[r][v]);
         }
     }
 #pragma GCC unroll 4
@@ -136,62 +126,169 @@ INLINE void pair_spread_block(const bool tangent, const size_t rows, const size_
             v_put(dx[r] + v * VLEN, sum[r][v], left);
 }
 
-INLINE void pair_spread_columns(const bool tangent, const size_t vectors, const size_t left,
-                                const struct pair_side *side, const struct pair_side *others,
-                                const float *weight, const float *sigma, size_t step_row, size_t step_other,
-                                size_t c)
+INLINE void pair_spread_columns(const size_t vectors, const size_t left, const struct pair_side *side,
+                                const struct pair_side *others, const float *weight, size_t step_row,
+                                size_t step_other, size_t c)
 {
     size_t r = 0;
-    for (; r + 4 <= side->count; r += 4)
-        pair_spread_block(tangent, 4, vectors, left, side, r, others, weight, sigma, step_row, step_other, c);
-    for (; r + 2 <= side->count; r += 2)
-        pair_spread_block(tangent, 2, vectors, left, side, r, others, weight, sigma, step_row, step_other, c);
-    for (; r < side->count; r++)
-        pair_spread_block(tangent, 1, vectors, left, side, r, others, weight, sigma, step_row, step_other, c);
+    while (r < side->count) {
+        /* Even blocks: 5 rows are 3 + 2, for a block of one row waits for its loads. */
+        size_t todo = side->count - r, blocks = (todo + PAIR_ROWS - 1) / PAIR_ROWS;
+        size_t rows = (todo + blocks - 1) / blocks;
+        if (rows == 4)
+            pair_spread_block(4, vectors, left, side, r, others, weight, step_row, step_other, c);
+        else if (rows == 3)
+            pair_spread_block(3, vectors, left, side, r, others, weight, step_row, step_other, c);
+        else if (rows == 2)
+            pair_spread_block(2, vectors, left, side, r, others, weight, step_row, step_other, c);
+        else
+            pair_spread_block(1, vectors, left, side, r, others, weight, step_row, step_other, c);
+        r += rows;
+    }
 }
 
-INLINE void pair_spread(const bool tangent, const struct pair_side *side, const struct pair_side *others,
-                        const float *weight, const float *sigma, size_t step_row, size_t step_other,
-                        size_t dim)
+INLINE void pair_spread(const struct pair_side *side, const struct pair_side *others, const float *weight,
+                        size_t step_row, size_t step_other, size_t dim)
 {
     size_t c = 0;
     for (; c + BLOCK_VECTORS * VLEN <= dim; c += BLOCK_VECTORS * VLEN)
-        pair_spread_columns(tangent, BLOCK_VECTORS, VLEN, side, others, weight, sigma, step_row, step_other,
-                            c);
+        pair_spread_columns(BLOCK_VECTORS, VLEN, side, others, weight, step_row, step_other, c);
     for (; c + VLEN <= dim; c += VLEN)
-        pair_spread_columns(tangent, 1, VLEN, side, others, weight, sigma, step_row, step_other, c);
+        pair_spread_columns(1, VLEN, side, others, weight, step_row, step_other, c);
     if (c < dim)
-        pair_spread_columns(tangent, 1, dim - c, side, others, weight, sigma, step_row, step_other, c);
+        pair_spread_columns(1, dim - c, side, others, weight, step_row, step_other, c);
 }
 
-INLINE void bucket_block(const bool tangent, const struct bucket_pairs *bucket,
-                         const struct pair_side *queries, const struct pair_side *keys)
+/* v2 = |q + k|^2 of pairs [first, first + left) of a block, made again from the rows for those that are
+   nearly opposite. Such pairs do not collide but by a freak of few bits. */
+static vf pair_opposite(vf v2, size_t first, size_t left, const struct pair_side *queries,
+                        const struct pair_side *keys, size_t dim)
 {
-    float weight[PAIR_QUERIES * PAIR_KEYS], sigma[PAIR_QUERIES * PAIR_KEYS];
-    pair_sums_all(PAIR_DOT, weight, bucket->dout, bucket->ld_dout, queries->rows, queries->count,
-                  bucket->value, bucket->ld_value, keys->rows, keys->count, bucket->value_dim);
-    for (size_t q = 0; q < queries->count; q++) {
-        float *row = weight + q * PAIR_KEYS;
-        vf bias = v_set(bucket->bias == NULL ? 0.0f : bucket->bias[queries->rows[q]]);
-        vf scale = v_set(bucket->scale);
-        for (size_t k = 0; k < keys->count; k += VLEN) {
-            size_t left = keys->count - k;
-            v_put(row + k, v_mul(v_add(v_get(row + k, left), bias), scale), left);
+    size_t step = pair_step(keys->count);
+    float lanes[VLEN];
+    v_store(lanes, v2);
+    for (size_t l = 0; l < left; l++) {
+        size_t query = (first + l) / step, key = (first + l) % step;
+        if (lanes[l] >= PAIR_OPPOSITE || key >= keys->count)
+            continue;
+        const float *q = queries->x + queries->rows[query] * queries->ld;
+        const float *k = keys->x + keys->rows[key] * keys->ld;
+        double sum = 0;
+        for (size_t c = 0; c < dim; c++)
+            sum += ((double)q[c] + (double)k[c]) * ((double)q[c] + (double)k[c]);
+        lanes[l] = (float)sum;
+    }
+    return v_load(lanes);
+}
+
+/* weight *= hash_bits / (p pi s) for a block, given u2 = |q - k|^2, and sigma. v2 = |q + k|^2 is 4 - u2 for
+   rows of length 1, which is as good as its own sum unless it is small. (A row of length 0 gets some finite
+   weight, and so multiples of its partner, which the projection on the tangent removes.) */
+INLINE void pair_tangent(float *weight, float *sigma, const float *u2, const struct pair_side *queries,
+                         const struct pair_side *keys, size_t dim, unsigned hash_bits)
+{
+    size_t size = queries->count * pair_step(keys->count);
+    vf zero = v_zero(), one = v_set(1.0f), bits = v_set(2.0f * (float)hash_bits);
+    for (size_t i = 0; i < size; i += VLEN) {
+        size_t left = size - i < VLEN ? size - i : VLEN;
+        vf u = v_get(u2 + i, left), v = v_sub(v_set(4.0f), u);
+        if (v_count(v_less(v, v_set(PAIR_OPPOSITE)), left) > 0)
+            v = pair_opposite(v, i, left, queries, keys, dim);
+        vm opposite = v_less(v, u);
+        vf angle = v_angle(v_select(opposite, v, u));
+        vf p_pi = v_select(opposite, angle, v_sub(v_set(3.14159265f), angle));
+        vf product = v_mul(p_pi, v_sqrt(v_mul(u, v)));
+        vf steep = v_select(v_less(zero, product), v_div(bits, product), zero);
+        v_put(weight + i, v_mul(v_get(weight + i, left), steep), left);
+        v_put(sigma + i, v_select(opposite, v_sub(zero, one), one), left);
+    }
+}
+
+/* For one or two queries: with x = key - sigma query, dquery += w x and dkey -= sigma w x, so one subtraction
+   serves both. */
+INLINE void pair_turn_block(const size_t rows, const size_t vectors, const size_t left,
+                            const struct pair_side *queries, size_t first, const struct pair_side *keys,
+                            const float *weight, const float *sigma, size_t step, size_t c)
+{
+    vf sum[2][BLOCK_VECTORS], own[2][BLOCK_VECTORS], key[BLOCK_VECTORS], dkey[BLOCK_VECTORS];
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++) {
+        size_t at = queries->rows[first + r] * queries->ld + c;
+#pragma GCC unroll 4
+        for (size_t v = 0; v < vectors; v++) {
+            sum[r][v] = v_get(queries->dx + at + v * VLEN, left);
+            own[r][v] = v_get(queries->x + at + v * VLEN, left);
         }
     }
-    if (tangent) {
-        float u2[PAIR_QUERIES * PAIR_KEYS], v2[PAIR_QUERIES * PAIR_KEYS];
-        pair_sums_all(PAIR_DIFFERENCE, u2, queries->x, queries->ld, queries->rows, queries->count, keys->x,
-                      keys->ld, keys->rows, keys->count, bucket->dim);
-        pair_sums_all(PAIR_SUM, v2, queries->x, queries->ld, queries->rows, queries->count, keys->x, keys->ld,
-                      keys->rows, keys->count, bucket->dim);
-        for (size_t q = 0; q < queries->count; q++) {
-            size_t at = q * PAIR_KEYS;
-            pair_tangent(weight + at, sigma + at, u2 + at, v2 + at, keys->count, bucket->hash_bits);
+    for (size_t k = 0; k < keys->count; k++) {
+        size_t at = keys->rows[k] * keys->ld + c;
+#pragma GCC unroll 4
+        for (size_t v = 0; v < vectors; v++) {
+            key[v] = v_get(keys->x + at + v * VLEN, left);
+            dkey[v] = v_get(keys->dx + at + v * VLEN, left);
         }
+#pragma GCC unroll 2
+        for (size_t r = 0; r < rows; r++) {
+            size_t pair = (first + r) * step + k;
+            vf w = v_set(weight[pair]), turn = v_set(sigma[pair]), back = v_set(weight[pair] * sigma[pair]);
+#pragma GCC unroll 4
+            for (size_t v = 0; v < vectors; v++) {
+                vf x = v_fnma(turn, own[r][v], key[v]);
+                sum[r][v] = v_fma(w, x, sum[r][v]);
+                dkey[v] = v_fnma(back, x, dkey[v]);
+            }
+        }
+#pragma GCC unroll 4
+        for (size_t v = 0; v < vectors; v++)
+            v_put(keys->dx + at + v * VLEN, dkey[v], left);
     }
-    pair_spread(tangent, queries, keys, weight, sigma, PAIR_KEYS, 1, bucket->dim);
-    pair_spread(tangent, keys, queries, weight, sigma, 1, PAIR_KEYS, bucket->dim);
+#pragma GCC unroll 2
+    for (size_t r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (size_t v = 0; v < vectors; v++)
+            v_put(queries->dx + queries->rows[first + r] * queries->ld + c + v * VLEN, sum[r][v], left);
+}
+
+INLINE void pair_turn_columns(const size_t vectors, const size_t left, const struct pair_side *queries,
+                              const struct pair_side *keys, const float *weight, const float *sigma,
+                              size_t step, size_t c)
+{
+    size_t r = 0;
+    for (; r + 2 <= queries->count; r += 2)
+        pair_turn_block(2, vectors, left, queries, r, keys, weight, sigma, step, c);
+    if (r < queries->count)
+        pair_turn_block(1, vectors, left, queries, r, keys, weight, sigma, step, c);
+}
+
+INLINE void pair_turn(const struct pair_side *queries, const struct pair_side *keys, const float *weight,
+                      const float *sigma, size_t step, size_t dim)
+{
+    size_t c = 0;
+    for (; c + BLOCK_VECTORS * VLEN <= dim; c += BLOCK_VECTORS * VLEN)
+        pair_turn_columns(BLOCK_VECTORS, VLEN, queries, keys, weight, sigma, step, c);
+    for (; c + VLEN <= dim; c += VLEN)
+        pair_turn_columns(1, VLEN, queries, keys, weight, sigma, step, c);
+    if (c < dim)
+        pair_turn_columns(1, dim - c, queries, keys, weight, sigma, step, c);
+}
+
+static void bucket_block(const struct bucket_pairs *bucket, const struct pair_side *queries,
+                         const struct pair_side *keys)
+{
+    float weight[PAIR_MOST];
+    size_t step = pair_step(keys->count);
+    pair_sums_all(false, weight, bucket->dout, bucket->ld_dout, queries, bucket->value, bucket->ld_value,
+                  keys, bucket->value_dim, bucket->bias, bucket->scale);
+    if (bucket->tangent) {
+        float u2[PAIR_MOST], sigma[PAIR_MOST];
+        pair_sums_all(true, u2, queries->x, queries->ld, queries, keys->x, keys->ld, keys, bucket->dim, NULL,
+                      1.0f);
+        pair_tangent(weight, sigma, u2, queries, keys, bucket->dim, bucket->hash_bits);
+        pair_turn(queries, keys, weight, sigma, step, bucket->dim);
+    } else {
+        pair_spread(queries, keys, weight, step, 1, bucket->dim);
+        pair_spread(keys, queries, weight, 1, step, bucket->dim);
+    }
 }
 
 static void bucket_pairs(const struct bucket_pairs *bucket)
@@ -203,10 +300,7 @@ static void bucket_pairs(const struct bucket_pairs *bucket)
         for (size_t j = 0; j < bucket->num_keys; j += PAIR_KEYS) {
             some = bucket->num_keys - j < PAIR_KEYS ? bucket->num_keys - j : PAIR_KEYS;
             struct pair_side keys = {bucket->key, bucket->dkey, bucket->ld_key, some, bucket->keys + j};
-            if (bucket->tangent)
-                bucket_block(true, bucket, &queries, &keys);
-            else
-                bucket_block(false, bucket, &queries, &keys);
+            bucket_block(bucket, &queries, &keys);
         }
     }
 }

@@ -4,51 +4,67 @@
 #ifndef KERNELS_SIMD_SOFTMAX_H
 #define KERNELS_SIMD_SOFTMAX_H
 
+#include <math.h>
+
 #include "kernels/kernels.h"
 #include "kernels/simd_math.h"
 
-/* The largest of `start` and of scale * row. */
-INLINE float softmax_largest(const float *row, size_t cols, vf scale, float start)
+/* Lane by lane the largest of scale * row. */
+INLINE vf softmax_largest(const float *row, size_t cols, vf scale)
 {
-    vf largest = v_set(start);
     size_t c = 0;
+    vf largest = v_set(-INFINITY);
     for (; c + VLEN <= cols; c += VLEN)
         largest = v_max(v_mul(v_load(row + c), scale), largest);
     if (c < cols) /* the missing lanes repeat the first score of the tail */
         largest = v_max(v_mul(v_load_part(row + c, cols - c, v_set(row[c])), scale), largest);
-    return v_largest(largest);
+    return largest;
 }
 
-/* In place exp(scale * row - shift), and the sum of that. */
-INLINE float softmax_exp(float *row, size_t cols, vf scale, float shift)
+/* In place exp(scale * row - shift), and lane by lane the sum of that. */
+INLINE vf softmax_exp(float *row, size_t cols, vf scale, float shift)
 {
     vf sum = v_zero(), minus_shift = v_set(-shift);
-    for (size_t c = 0; c < cols; c += VLEN) {
-        size_t left = cols - c < VLEN ? cols - c : VLEN;
-        vf p = v_exp(v_fma(v_get(row + c, left), scale, minus_shift));
-        v_put(row + c, p, left);
-        sum = v_add(sum, v_keep(p, left));
+    size_t c = 0;
+    for (; c + VLEN <= cols; c += VLEN) {
+        vf p = v_exp(v_fma(v_load(row + c), scale, minus_shift));
+        v_store(row + c, p);
+        sum = v_add(sum, p);
     }
-    return v_sum(sum);
+    if (c < cols) {
+        vf p = v_exp(v_fma(v_get(row + c, cols - c), scale, minus_shift));
+        v_store_part(row + c, p, cols - c);
+        sum = v_add(sum, v_keep(p, cols - c));
+    }
+    return sum;
 }
 
+/* VLEN rows at a time: their lanes are turned, so that one chain of VLEN operations reduces all rows at once.
+   A reduction of each row by itself took as long as all its exponentials. */
 static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
                          float *row_sum, float *factor)
 {
     vf scales = v_set(scale);
     for (size_t i = 0; i < rows; i += VLEN) {
         size_t left = rows - i < VLEN ? rows - i : VLEN;
-        float largest[VLEN], sum[VLEN];
-        for (size_t r = 0; r < left; r++) {
-            float *row = s + (i + r) * ld_s;
-            largest[r] = softmax_largest(row, cols, scales, row_max[i + r]);
-            sum[r] = softmax_exp(row, cols, scales, largest[r]);
-        }
-        vf new_max = v_load_part(largest, left, v_zero());
-        vf factors = v_exp(v_sub(v_get(row_max + i, left), new_max));
-        vf sums = v_fma(v_get(row_sum + i, left), factors, v_load_part(sum, left, v_zero()));
+        float *tile = s + i * ld_s, largest[VLEN];
+        vf lanes[VLEN];
+        for (size_t r = 0; r < VLEN; r++)
+            lanes[r] = r < left ? softmax_largest(tile + r * ld_s, cols, scales) : v_zero();
+        v_transpose(lanes);
+        vf old_max = v_get(row_max + i, left), new_max = old_max;
+        for (size_t l = 0; l < VLEN; l++)
+            new_max = v_max(new_max, lanes[l]);
+        v_store(largest, new_max);
+        for (size_t r = 0; r < left; r++)
+            lanes[r] = softmax_exp(tile + r * ld_s, cols, scales, largest[r]);
+        v_transpose(lanes);
+        vf sum = v_zero();
+        for (size_t l = 0; l < VLEN; l++)
+            sum = v_add(sum, lanes[l]);
+        vf factors = v_exp(v_sub(old_max, new_max));
         v_put(factor + i, factors, left);
-        v_put(row_sum + i, sums, left);
+        v_put(row_sum + i, v_fma(v_get(row_sum + i, left), factors, sum), left);
         v_put(row_max + i, new_max, left);
     }
 }

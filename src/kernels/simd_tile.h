@@ -121,7 +121,7 @@ static void row_dots(float *out, const float *a, size_t ld_a, const float *b, si
             for (size_t r = 0; r < 4; r++)
                 sum[r] = v_fma(v_get(a + row[r] * ld_a + c, cols - c), v_get(b + row[r] * ld_b + c, cols - c),
                                sum[r]);
-        v_sum4(sums, sum[0], sum[1], sum[2], sum[3]);
+        v_sum4(sums, sum[0], sum[1], sum[2], sum[3], 0.0f, 1.0f);
         for (size_t r = 0; r < 4 && i + r < rows; r++)
             out[i + r] = sums[r];
     }

@@ -161,12 +161,13 @@ static inline float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
-static inline void v_sum4(float *out, vf a, vf b, vf c, vf d)
+static inline void v_sum4(float *out, vf a, vf b, vf c, vf d, float shift, float factor)
 {
     vf ab = v_add(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
     vf cd = v_add(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     vf all = v_add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
-    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
+    __m128 sums = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+    _mm_storeu_ps(out, _mm_mul_ps(_mm_add_ps(sums, _mm_set1_ps(shift)), _mm_set1_ps(factor)));
 }
 
 static inline vf v_gather(const float *p, const uint32_t *index)

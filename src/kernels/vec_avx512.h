@@ -158,14 +158,16 @@ static inline float v_largest(vf a)
     return _mm512_reduce_max_ps(a);
 }
 
-/* out[0..4) = the sums of the lanes of a, b, c, d: a third of the shuffles that four v_sum need. */
-static inline void v_sum4(float *out, vf a, vf b, vf c, vf d)
+/* out[0..4) = (the sums of the lanes of a, b, c, d, + shift) * factor: a third of the shuffles that four
+ * v_sum need. */
+static inline void v_sum4(float *out, vf a, vf b, vf c, vf d, float shift, float factor)
 {
     vf ab = v_add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
     vf cd = v_add(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
     vf all = v_add(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
-    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+    __m128 sums = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    _mm_storeu_ps(out, _mm_mul_ps(_mm_add_ps(sums, _mm_set1_ps(shift)), _mm_set1_ps(factor)));
 }
 
 /* lanes p[index[0]], p[index[1]], ... */
