@@ -153,6 +153,8 @@ INLINE void pair_spread(const struct pair_side *side, const struct pair_side *ot
     size_t c = 0;
     for (; c + BLOCK_VECTORS * VLEN <= dim; c += BLOCK_VECTORS * VLEN)
         pair_spread_columns(BLOCK_VECTORS, VLEN, side, others, weight, step_row, step_other, c);
+    for (; BLOCK_VECTORS > 2 && c + 2 * VLEN <= dim; c += 2 * VLEN)
+        pair_spread_columns(2, VLEN, side, others, weight, step_row, step_other, c);
     for (; c + VLEN <= dim; c += VLEN)
         pair_spread_columns(1, VLEN, side, others, weight, step_row, step_other, c);
     if (c < dim)
@@ -266,6 +268,8 @@ INLINE void pair_turn(const struct pair_side *queries, const struct pair_side *k
     size_t c = 0;
     for (; c + BLOCK_VECTORS * VLEN <= dim; c += BLOCK_VECTORS * VLEN)
         pair_turn_columns(BLOCK_VECTORS, VLEN, queries, keys, weight, sigma, step, c);
+    for (; BLOCK_VECTORS > 2 && c + 2 * VLEN <= dim; c += 2 * VLEN)
+        pair_turn_columns(2, VLEN, queries, keys, weight, sigma, step, c);
     for (; c + VLEN <= dim; c += VLEN)
         pair_turn_columns(1, VLEN, queries, keys, weight, sigma, step, c);
     if (c < dim)

@@ -1,5 +1,7 @@
-/* Rows of the layers and the optimiser: short loops, mostly as fast as memory. Two sums are kept where one
-   chain of additions would be slower than the loads. SPDX-License-Identifier: Apache-2.0 */
+/* Rows of the layers and the optimiser: short loops, mostly as fast as memory. Layer norm takes four rows at
+   a time, because the sums over the lanes of four rows cost as much as those of one and its chains of
+   additions are too short to fill the processor otherwise (1.7 times as fast as row by row at dim 64).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_ROWS_H
 #define KERNELS_SIMD_ROWS_H
 
@@ -8,56 +10,101 @@
 #include "kernels/kernels.h"
 #include "kernels/simd_math.h"
 
+/* The number of row i + r, or of the last row where that is beyond it: it is then computed again for nothing.
+ */
+INLINE size_t norm_row(size_t i, size_t r, size_t n)
+{
+    return i + r < n ? i + r : n - 1;
+}
+
 static void layer_norm(float *y, float *mean_rstd, const float *x, const float *gain, const float *bias,
                        size_t n, size_t dim, float epsilon)
 {
-    for (size_t i = 0; i < n; i++) {
-        const float *row = x + i * dim;
-        vf sum = v_zero(), squares = v_zero();
+    for (size_t i = 0; i < n; i += 4) {
+        const float *row[4];
+        float mean[4], variance[4];
+        vf sum[4], square[4], means[4], rstds[4];
+#pragma GCC unroll 4
+        for (size_t r = 0; r < 4; r++) {
+            row[r] = x + norm_row(i, r, n) * dim;
+            sum[r] = square[r] = v_zero();
+        }
         for (size_t c = 0; c < dim; c += VLEN)
-            sum = v_add(sum, v_get(row + c, dim - c));
-        float mean = v_sum(sum) / (float)dim;
-        vf means = v_set(mean);
+#pragma GCC unroll 4
+            for (size_t r = 0; r < 4; r++)
+                sum[r] = v_add(sum[r], v_get(row[r] + c, dim - c));
+        v_sum4(mean, sum[0], sum[1], sum[2], sum[3], 0.0f, 1.0f / (float)dim);
+#pragma GCC unroll 4
+        for (size_t r = 0; r < 4; r++)
+            means[r] = v_set(mean[r]);
         for (size_t c = 0; c < dim; c += VLEN) {
             size_t left = dim - c < VLEN ? dim - c : VLEN;
-            vf centred = v_keep(v_sub(v_get(row + c, left), means), left);
-            squares = v_fma(centred, centred, squares);
+#pragma GCC unroll 4
+            for (size_t r = 0; r < 4; r++) {
+                vf centred = v_sub(v_load_part(row[r] + c, left, means[r]), means[r]);
+                square[r] = v_fma(centred, centred, square[r]);
+            }
         }
-        float rstd = 1 / sqrtf(v_sum(squares) / (float)dim + epsilon);
-        vf rstds = v_set(rstd);
+        v_sum4(variance, square[0], square[1], square[2], square[3], 0.0f, 1.0f / (float)dim);
+        for (size_t r = 0; r < 4 && i + r < n; r++) {
+            mean_rstd[2 * (i + r)] = mean[r];
+            mean_rstd[2 * (i + r) + 1] = 1 / sqrtf(variance[r] + epsilon);
+        }
+#pragma GCC unroll 4
+        for (size_t r = 0; r < 4; r++)
+            rstds[r] = v_set(mean_rstd[2 * norm_row(i, r, n) + 1]);
         for (size_t c = 0; c < dim; c += VLEN) {
-            vf hat = v_mul(v_sub(v_get(row + c, dim - c), means), rstds);
-            v_put(y + i * dim + c, v_fma(hat, v_get(gain + c, dim - c), v_get(bias + c, dim - c)), dim - c);
+            vf gains = v_get(gain + c, dim - c), biases = v_get(bias + c, dim - c);
+#pragma GCC unroll 4
+            for (size_t r = 0; r < 4; r++) {
+                vf hat = v_mul(v_sub(v_get(row[r] + c, dim - c), means[r]), rstds[r]);
+                v_put(y + norm_row(i, r, n) * dim + c, v_fma(hat, gains, biases), dim - c);
+            }
         }
-        mean_rstd[2 * i] = mean;
-        mean_rstd[2 * i + 1] = rstd;
     }
 }
 
 static void layer_norm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x,
                                 const float *mean_rstd, const float *gain, size_t n, size_t dim)
 {
-    for (size_t i = 0; i < n; i++) {
-        const float *row = x + i * dim, *d = dy + i * dim;
-        float *to = dx + i * dim;
-        vf mean = v_set(mean_rstd[2 * i]), rstd = v_set(mean_rstd[2 * i + 1]);
-        vf sum = v_zero(), sum_hat = v_zero(); /* of g = dy * gain, and of g times the normalised x */
-        for (size_t c = 0; c < dim; c += VLEN) {
-            size_t left = dim - c;
-            vf hat = v_mul(v_sub(v_get(row + c, left), mean), rstd), each = v_get(d + c, left);
-            vf g = v_mul(each, v_get(gain + c, left)); /* 0 in missing lanes */
-            sum = v_add(sum, g);
-            sum_hat = v_fma(g, hat, sum_hat);
-            v_put(dgain + c, v_fma(each, hat, v_get(dgain + c, left)), left);
-            v_put(dbias + c, v_add(each, v_get(dbias + c, left)), left);
+    for (size_t i = 0; i < n; i += 2) {
+        size_t rows = n - i < 2 ? 1 : 2, at[2] = {i * dim, (i + rows - 1) * dim};
+        vf sum[2], sum_hat[2], mean[2], rstd[2]; /* sums of g = dy * gain, and of g times the normalised x */
+        float means[4];
+#pragma GCC unroll 2
+        for (size_t r = 0; r < 2; r++) {
+            mean[r] = v_set(mean_rstd[2 * norm_row(i, r, n)]);
+            rstd[r] = v_set(mean_rstd[2 * norm_row(i, r, n) + 1]);
+            sum[r] = sum_hat[r] = v_zero();
         }
-        vf mean_g = v_set(v_sum(sum) / (float)dim), mean_hat = v_set(v_sum(sum_hat) / (float)dim);
         for (size_t c = 0; c < dim; c += VLEN) {
             size_t left = dim - c;
-            vf hat = v_mul(v_sub(v_get(row + c, left), mean), rstd);
-            vf g = v_mul(v_get(d + c, left), v_get(gain + c, left));
-            vf part = v_fnma(hat, mean_hat, v_sub(g, mean_g));
-            v_put(to + c, v_fma(rstd, part, v_get(to + c, left)), left);
+            vf gains = v_get(gain + c, left), to_gain = v_get(dgain + c, left),
+               to_bias = v_get(dbias + c, left);
+#pragma GCC unroll 2
+            for (size_t r = 0; r < 2; r++) {
+                vf hat = v_mul(v_sub(v_get(x + at[r] + c, left), mean[r]), rstd[r]);
+                vf each = v_get(dy + at[r] + c, left), g = v_mul(each, gains); /* 0 in missing lanes */
+                sum[r] = v_add(sum[r], g);
+                sum_hat[r] = v_fma(g, hat, sum_hat[r]);
+                if (r < rows) {
+                    to_gain = v_fma(each, hat, to_gain);
+                    to_bias = v_add(each, to_bias);
+                }
+            }
+            v_put(dgain + c, to_gain, left);
+            v_put(dbias + c, to_bias, left);
+        }
+        v_sum4(means, sum[0], sum_hat[0], sum[1], sum_hat[1], 0.0f, 1.0f / (float)dim);
+        for (size_t r = 0; r < rows; r++) {
+            vf mean_g = v_set(means[2 * r]), mean_hat = v_set(means[2 * r + 1]);
+            for (size_t c = 0; c < dim; c += VLEN) {
+                size_t left = dim - c;
+                vf hat = v_mul(v_sub(v_get(x + at[r] + c, left), mean[r]), rstd[r]);
+                vf g = v_mul(v_get(dy + at[r] + c, left), v_get(gain + c, left));
+                vf part = v_fnma(hat, mean_hat, v_sub(g, mean_g));
+                v_put(dx + at[r] + c, v_fma(rstd[r], part, v_get(dx + at[r] + c, left)), left);
+            }
         }
     }
 }
@@ -154,11 +201,15 @@ static double sum_squares(const float *x, size_t n)
 {
     double total = 0;
     for (size_t first = 0; first < n; first += 4096) {
-        size_t end = n - first < 4096 ? n : first + 4096;
-        vd sum = d_zero();
-        for (size_t i = first; i < end; i += VLEN)
-            sum = d_add_squares(sum, v_get(x + i, end - i));
-        total += d_sum(sum);
+        size_t end = n - first < 4096 ? n : first + 4096, i = first;
+        vd sum[4] = {d_zero(), d_zero(), d_zero(), d_zero()};
+        for (; i + 4 * VLEN <= end; i += 4 * VLEN)
+#pragma GCC unroll 4
+            for (size_t v = 0; v < 4; v++)
+                sum[v] = d_add_squares(sum[v], v_load(x + i + v * VLEN));
+        for (; i < end; i += VLEN)
+            sum[0] = d_add_squares(sum[0], v_get(x + i, end - i));
+        total += (d_sum(sum[0]) + d_sum(sum[1])) + (d_sum(sum[2]) + d_sum(sum[3]));
     }
     return total;
 }
