@@ -4,6 +4,7 @@
 #include "kernels/vec_avx512.h"
 
 #include "kernels/simd_collision.h"
+#include "kernels/simd_dropout.h"
 #include "kernels/simd_hash.h"
 #include "kernels/simd_pairs.h"
 #include "kernels/simd_rows.h"
@@ -35,6 +36,7 @@ const struct kernels kernels_avx512 = {
     .add_bias = add_bias,
     .add_bias_backward = add_bias_backward,
     .convolve = convolve,
+    .dropout = dropout,
     .sum_squares = sum_squares,
     .adamw_step = adamw_step,
     .fused_loop = fused_loop,

@@ -160,6 +160,12 @@ struct kernels {
        the same slot with the filter reversed. */
     void (*convolve)(float *y, size_t ld_y, const float *x, size_t ld_x, const float *filter, size_t taps,
                      size_t n, size_t dim);
+    /* y[i] = [residual: residual[i] +] (draw i >= threshold ? scale : 0) * x[i], each operation rounded; draw
+       i is the i-th 16-bit piece, low half first, of the words random_words(key, first), random_words(key,
+       first + 1), ...: eight draws a block. residual may be NULL; y may be x or residual. threshold is 1 to
+       65535. EXACT. */
+    void (*dropout)(float *y, const float *residual, const float *x, size_t n, uint64_t key, uint64_t first,
+                    unsigned threshold, float scale);
     /* Sum of squares in double, over blocks of 4096 in order. TOLERANT. */
     double (*sum_squares)(const float *x, size_t n);
     /* One AdamW step on a block of n: m, v moments; w values; g gradients (read, times gradient_scale).

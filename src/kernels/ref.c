@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include "base/random.h"
+
 #define PI        3.14159265358979323846
 #define SQRT_HALF 0.70710678118654752440
 #define TINY_NORM 1e-12
@@ -337,6 +339,19 @@ static double sum_squares(const float *x, size_t n)
     return total;
 }
 
+static void dropout(float *y, const float *residual, const float *x, size_t n, uint64_t key, uint64_t first,
+                    unsigned threshold, float scale)
+{
+    uint32_t words[4] = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (i % 8 == 0)
+            random_words(key, first + i / 8, words);
+        uint32_t draw = words[i % 8 / 2] >> (i % 2 * 16) & 0xffff;
+        float kept = (draw >= threshold ? scale : 0.0f) * x[i];
+        y[i] = residual == NULL ? kept : residual[i] + kept;
+    }
+}
+
 static void adamw_step(float *w, float *m, float *v, const float *g, size_t n, const struct adamw *step)
 {
     double beta1 = (double)step->beta1, beta2 = (double)step->beta2, rate = (double)step->rate;
@@ -383,6 +398,7 @@ const struct kernels kernels_ref = {
     .add_bias = add_bias,
     .add_bias_backward = add_bias_backward,
     .convolve = convolve,
+    .dropout = dropout,
     .sum_squares = sum_squares,
     .adamw_step = adamw_step,
     .fused_loop = fused_loop,

@@ -203,6 +203,50 @@ static inline double d_sum(vd a)
     return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
 }
 
+typedef __m256i vu;
+
+static inline vu u_load(const uint32_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+static inline vu u_set(uint32_t a)
+{
+    return _mm256_set1_epi32((int)a);
+}
+
+static inline vu u_xor3(vu a, vu b, vu c)
+{
+    return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
+}
+
+static inline vu u_product(vu a, vu b, vu *high)
+{
+    vu even = _mm256_mul_epu32(a, b),
+       odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+
+static inline void u_store4(uint32_t *out, vu a, vu b, vu c, vu d)
+{
+    vu ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
+    vu ef = _mm256_unpackhi_epi32(a, b), gh = _mm256_unpackhi_epi32(c, d);
+    vu t0 = _mm256_unpacklo_epi64(ab, cd), t1 = _mm256_unpackhi_epi64(ab, cd);
+    vu t2 = _mm256_unpacklo_epi64(ef, gh), t3 = _mm256_unpackhi_epi64(ef, gh);
+    __m256i *to = (__m256i *)(void *)out;
+    _mm256_storeu_si256(to, _mm256_permute2x128_si256(t0, t1, 0x20));
+    _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(t2, t3, 0x20));
+    _mm256_storeu_si256(to + 2, _mm256_permute2x128_si256(t0, t1, 0x31));
+    _mm256_storeu_si256(to + 3, _mm256_permute2x128_si256(t2, t3, 0x31));
+}
+
+static inline vm u_short_below(const uint16_t *p, unsigned bound)
+{
+    vu wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)bound), wide));
+}
+
 static inline void v_transpose(vf r[VLEN])
 {
     vf t[VLEN];

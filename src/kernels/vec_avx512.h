@@ -204,6 +204,55 @@ static inline double d_sum(vd a)
     return _mm512_reduce_add_pd(a);
 }
 
+/* VLEN whole numbers of 32 bits. */
+typedef __m512i vu;
+
+static inline vu u_load(const uint32_t *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
+static inline vu u_set(uint32_t a)
+{
+    return _mm512_set1_epi32((int)a);
+}
+
+static inline vu u_xor3(vu a, vu b, vu c)
+{
+    return _mm512_ternarylogic_epi32(a, b, c, 0x96);
+}
+
+/* The low halves of the products a b, and the high ones in *high. */
+static inline vu u_product(vu a, vu b, vu *high)
+{
+    vu even = _mm512_mul_epu32(a, b),
+       odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
+    *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+    return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+}
+
+/* out[4 lane .. 4 lane + 3] = that lane of a, b, c, d. */
+static inline void u_store4(uint32_t *out, vu a, vu b, vu c, vu d)
+{
+    vu ab = _mm512_unpacklo_epi32(a, b), cd = _mm512_unpacklo_epi32(c, d);
+    vu ef = _mm512_unpackhi_epi32(a, b), gh = _mm512_unpackhi_epi32(c, d);
+    vu t0 = _mm512_unpacklo_epi64(ab, cd), t1 = _mm512_unpackhi_epi64(ab, cd);
+    vu t2 = _mm512_unpacklo_epi64(ef, gh), t3 = _mm512_unpackhi_epi64(ef, gh);
+    vu low = _mm512_shuffle_i32x4(t0, t1, 0x44), high = _mm512_shuffle_i32x4(t2, t3, 0x44);
+    _mm512_storeu_si512(out, _mm512_shuffle_i32x4(low, high, 0x88));
+    _mm512_storeu_si512(out + 16, _mm512_shuffle_i32x4(low, high, 0xdd));
+    low = _mm512_shuffle_i32x4(t0, t1, 0xee), high = _mm512_shuffle_i32x4(t2, t3, 0xee);
+    _mm512_storeu_si512(out + 32, _mm512_shuffle_i32x4(low, high, 0x88));
+    _mm512_storeu_si512(out + 48, _mm512_shuffle_i32x4(low, high, 0xdd));
+}
+
+/* Lanes where the number of 16 bits is below `bound` <= 65535. */
+static inline vm u_short_below(const uint16_t *p, unsigned bound)
+{
+    vu wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_cmplt_epu32_mask(wide, u_set(bound));
+}
+
 /* Turns a block of VLEN x VLEN: four rounds of exchanges, pairs of rows 1, 2, 4 and 8 apart. */
 static inline void v_transpose(vf r[VLEN])
 {

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/random.h"
@@ -20,39 +19,6 @@ struct dropout dropout_of(double rate)
     return (struct dropout){threshold, 65536.0f / (float)(65536 - threshold)};
 }
 
-/* factor[i] = 0 or scale, for the draws of one block. */
-static inline void draw(const struct dropout *dropout, uint64_t key, uint64_t block, float factor[DRAWS])
-{
-    uint32_t words[4];
-    random_words(key, block, words);
-    for (int i = 0; i < 4; i++) {
-        factor[2 * i] = (words[i] & 0xffff) >= dropout->threshold ? dropout->scale : 0.0f;
-        factor[2 * i + 1] = words[i] >> 16 >= dropout->threshold ? dropout->scale : 0.0f;
-    }
-}
-
-/* One row; residual may be NULL. */
-static void drop_row(const struct dropout *dropout, uint64_t key, uint64_t block, float *y,
-                     const float *residual, const float *x, size_t dim)
-{
-    float factor[DRAWS];
-    size_t c = 0;
-    for (; c + DRAWS <= dim; c += DRAWS) {
-        draw(dropout, key, block++, factor);
-        if (residual != NULL)
-            for (size_t i = 0; i < DRAWS; i++)
-                y[c + i] = residual[c + i] + factor[i] * x[c + i];
-        else
-            for (size_t i = 0; i < DRAWS; i++)
-                y[c + i] = factor[i] * x[c + i];
-    }
-    if (c < dim) {
-        draw(dropout, key, block, factor);
-        for (size_t i = 0; c < dim; i++, c++)
-            y[c] = (residual != NULL ? residual[c] : 0.0f) + factor[i] * x[c];
-    }
-}
-
 static void drop(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
                  const float *residual, const float *x, size_t first, size_t n, size_t dim)
 {
@@ -60,9 +26,12 @@ static void drop(const struct dropout *dropout, uint64_t key, const struct rows 
     size_t done = 0;
     for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)) {
         uint64_t sample = random_key(key, RANDOM_SAMPLE, rows->sample_ids[s.sequence]);
-        for (size_t i = 0; i < s.count; i++, done++)
-            drop_row(dropout, sample, (s.position + i) * blocks, y + done * dim,
-                     residual == NULL ? NULL : residual + done * dim, x + done * dim, dim);
+        /* Rows of whole blocks follow one another in draws as in memory. */
+        size_t together = dim % DRAWS == 0 ? s.count : 1;
+        for (size_t i = 0; i < s.count; i += together, done += together)
+            rows->kernels->dropout(y + done * dim, residual == NULL ? NULL : residual + done * dim,
+                                   x + done * dim, together * dim, sample, (s.position + i) * blocks,
+                                   dropout->threshold, dropout->scale);
     }
     memset(y + done * dim, 0, (n - done) * dim * sizeof *y);
 }

@@ -1,0 +1,66 @@
+/* The slot dropout of every table, bit for bit against random_words: sizes around the blocks, indices around
+   2^32, in place and with a residual. Bugs tried and caught: halves of a word swapped; key words swapped; the
+   high word of the index forgotten; nine rounds; threshold taken as inclusive; the last vector written in
+   full; residual multiplied too. SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/slots.h"
+
+static float wanted(uint64_t key, uint64_t first, size_t i, unsigned threshold, float scale, float residual,
+                    float x)
+{
+    uint32_t words[4];
+    random_words(key, first + i / 8, words);
+    uint16_t pieces[8];
+    for (int p = 0; p < 8; p++)
+        pieces[p] = (uint16_t)(words[p / 2] >> (p % 2 == 0 ? 0 : 16));
+    float kept = pieces[i % 8] >= threshold ? scale * x : 0.0f * x;
+    return residual + kept;
+}
+
+static void check_case(const struct kernels *kernels, size_t n, uint64_t key, uint64_t first,
+                       unsigned threshold)
+{
+    float scale = 1.25f, *x = normals(1, n), *residual = normals(2, n);
+    float *want[2] = {guard_floats(n), guard_floats(n)};
+    char text[128];
+    of(text, "dropout", kernels, n, threshold);
+    for (size_t i = 0; i < n; i++) {
+        want[0][i] = wanted(key, first, i, threshold, scale, -0.0f, x[i]);
+        want[1][i] = wanted(key, first, i, threshold, scale, residual[i], x[i]);
+    }
+    float *y = guard_floats(n), *copy = copy_of(x, n);
+    kernels->dropout(y, NULL, x, n, key, first, threshold, scale);
+    check_same_bits(y, want[0], n * sizeof *y, text);
+    kernels->dropout(copy, NULL, copy, n, key, first, threshold, scale);
+    check_same_bits(copy, want[0], n * sizeof *y, text);
+    kernels->dropout(y, residual, x, n, key, first, threshold, scale);
+    check_same_bits(y, want[1], n * sizeof *y, text);
+    kernels->dropout(residual, residual, x, n, key, first, threshold, scale);
+    check_same_bits(residual, want[1], n * sizeof *y, text);
+    guard_free(x, n), guard_free(residual, n), guard_free(y, n), guard_free(copy, n);
+    guard_free(want[0], n), guard_free(want[1], n);
+}
+
+static void dropout_draws_as_random_words(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(kernels)
+    {
+        for (size_t i = 0; i < NUM_WIDTHS; i++)
+            check_case(kernels, widths[i], 0x123456789abcdef0u + i, 5 * i, 6554);
+        check_case(kernels, 0, 1, 2, 3);
+        check_case(kernels, 1000, UINT64_MAX, 0xffffffffu - 7, 30000);
+        check_case(kernels, 1000, 7, UINT64_MAX - 50, 65535);
+        check_case(kernels, 1000, 8, 1, 1);
+        /* A threshold that is one of the draws, which then stays. */
+        uint32_t words[4];
+        random_words(9, 0, words);
+        check_case(kernels, 16, 9, 0, words[0] & 0xffff);
+        check_case(kernels, 16, 9, 0, (words[0] & 0xffff) + 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(dropout_draws_as_random_words)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
