@@ -102,14 +102,13 @@ static hashattn_status get_fingerprint(struct host *host, const struct json *roo
 {
     const struct json *object;
     const char *text;
-    char *end;
     TRY(json_get_object(host, root, where, &object));
     TRY(get_count(host, object, "examples", &fingerprint->examples));
     TRY(get_count(host, object, "tokens", &fingerprint->tokens));
     TRY(json_get_string(host, object, "hash", &text));
-    fingerprint->hash = strtoull(text, &end, 16);
-    FAIL_IF(strlen(text) != 16 || *end != '\0', host, HASHATTN_BAD_FILE,
+    FAIL_IF(strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16, host, HASHATTN_BAD_FILE,
             "%s.hash is '%.40s', sixteen hexadecimal digits are needed", where, text);
+    fingerprint->hash = strtoull(text, NULL, 16);
     return HASHATTN_OK;
 }
 

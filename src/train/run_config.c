@@ -210,6 +210,16 @@ static hashattn_status get_model(struct host *host, const struct json *root, str
     return HASHATTN_OK;
 }
 
+/* What no single range says: dim a multiple of heads, a length that the mechanism takes. */
+static hashattn_status check_model(struct host *host, const struct encoder_config *model)
+{
+    struct encoder *encoder;
+    hashattn_status status = encoder_new(host, model, &encoder);
+    if (status == HASHATTN_OK)
+        encoder_free(host, encoder);
+    return status == HASHATTN_INVALID || status == HASHATTN_REFUSED ? HASHATTN_BAD_FILE : status;
+}
+
 static hashattn_status get_config(struct host *host, const struct json *root, struct run_config *config)
 {
     static const char *const members[] = {"format",    "version",  "task", "model",
@@ -232,7 +242,7 @@ static hashattn_status get_config(struct host *host, const struct json *root, st
     FAIL_IF(strlen(text) >= sizeof config->data, host, HASHATTN_BAD_FILE,
             "data is %zu bytes long, at most %zu fit", strlen(text), sizeof config->data - 1);
     memcpy(config->data, text, strlen(text) + 1);
-    return HASHATTN_OK;
+    return check_model(host, &config->model);
 }
 
 static hashattn_status parse(struct host *host, const struct json *root, struct run_config *config)

@@ -380,6 +380,7 @@ static void hostile_states_are_refused(void **unused)
         {"\"running\": {", "\"walking\": {", "running"},
         {"0123456789abcdef", "0123456789abcdeg", "hash"},
         {"0123456789abcdef", "0123", "hash"},
+        {"0123456789abcdef", "-123456789abcdef", "hash"},
         {"\"ref\"", "\"0123456789012345678901234567890123456789012345678901234567890123456789\"", "kernels"},
         {"}}", "}", ""},
     };

@@ -71,6 +71,8 @@ static void make_config(struct host *host, const struct task *task, const struct
     }
     options_preset(encoder_options, &config->model);
     change_all(host, encoder_options, &config->model);
+    config->model.dim = 5 * config->model.heads; /* each is in its range; together they must make a model */
+    config->model.conv_window = 3;
     config->model.mechanism = mechanism;
     check_status(host,
                  memory_new_zeroed(host, mechanism->options_size, 1, "o", &config->model.mechanism_options),
@@ -199,6 +201,8 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
         {"\"num_hashes\": 4", "\"num_hashes\": 1000000000", "num_hashes is 1000000000"},
         {"\"num_hashes\": 4", "\"hashes\": 4", "attention.options has the unknown key 'hashes'"},
         {"\"warmup\": 20", "\"warmup\": 51", "warmup is 51, at most the 50"},
+        {"\"layers\": 1", "\"heads\": 3", "not a multiple of heads, 3"},
+        {"\"layers\": 1", "\"conv_window\": 2", "conv_window is 2"},
         {"\"cycle_momentum\": true", "\"cycle_momentum\": 1", "cycle_momentum"},
         {"\"cycle_momentum\": true", "\"cycle_momentum\": \"true\"", "cycle_momentum is a word"},
         {"\"steps\": 50", "\"steps\": {}", "steps"},

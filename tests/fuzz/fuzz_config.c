@@ -1,0 +1,41 @@
+/* Any bytes as config.json, on to the description of its model: what is taken has every option in its range
+   and makes an encoder or a named refusal. SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "fuzz/fuzz.h"
+#include "train/trainer.h"
+
+/* Every option is one that its own row would take. */
+static void check_options(struct host *host, const struct option_row *rows, void *values)
+{
+    for (const struct option_row *row = rows; row->name != NULL; row++) {
+        char text[64];
+        option_text(row, values, text, sizeof text);
+        FUZZ_CHECK(option_set(host, rows, "", values, row->name, text) == HASHATTN_OK);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct host host;
+    struct run_config config;
+    struct encoder *encoder;
+    host_init(&host);
+    hashattn_status status = run_config_parse(&host, (const char *)data, size, &config);
+    if (status != HASHATTN_OK) {
+        FUZZ_CHECK(status == HASHATTN_BAD_FILE && host.message[0] != '\0' && config.facts.labels == NULL);
+        return 0;
+    }
+    check_options(&host, config.task->options, config.task_options);
+    check_options(&host, encoder_options, &config.model);
+    check_options(&host, config.model.mechanism->options, config.model.mechanism_options);
+    check_options(&host, train_rows, &config.training);
+    FUZZ_CHECK(config.training.warmup <= config.training.steps && strlen(config.data) < sizeof config.data);
+    FUZZ_CHECK(config.facts.num_classes >= 1 && config.facts.vocab_size >= 1 && config.facts.max_len >= 1);
+    for (size_t i = 0; i < config.facts.num_classes; i++)
+        FUZZ_CHECK(config.facts.labels[i] != NULL);
+    FUZZ_CHECK(encoder_new(&host, &config.model, &encoder) == HASHATTN_OK);
+    encoder_free(&host, encoder);
+    run_config_free(&host, &config);
+    return 0;
+}
