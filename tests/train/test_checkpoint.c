@@ -378,9 +378,9 @@ static void hostile_states_are_refused(void **unused)
         {"\"best_loss\": 1.5", "\"best_loss\": []", "best_loss"},
         {"\"correct\": 1", "\"correct\": -1", "correct"},
         {"\"running\": {", "\"walking\": {", "running"},
-        {"0123456789abcdef", "0123456789abcdeg", "hash"},
-        {"0123456789abcdef", "0123", "hash"},
-        {"0123456789abcdef", "-123456789abcdef", "hash"},
+        {"0123456789abcdef", "0123456789abcdeg", "hash is"},
+        {"0123456789abcdef", "0123", "hash is"},
+        {"0123456789abcdef", "-123456789abcdef", "hash is"},
         {"\"ref\"", "\"0123456789012345678901234567890123456789012345678901234567890123456789\"", "kernels"},
         {"}}", "}", ""},
     };
