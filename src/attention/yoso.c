@@ -67,8 +67,8 @@ struct scratch {
         struct {
             float *planes, *sign; /* of this head; signs and order of its coordinates */
             uint32_t *permutation;
-            float *unit, *norm; /* (CODES_ROWS, ld), (CODES_ROWS) */
-            float *x;           /* (n_q, ld_value) */
+            float *rows, *squares; /* (CODES_ROWS, ld), (CODES_ROWS) */
+            float *x;              /* (n_q, ld_value) */
         } forward;
         struct {
             float *query, *key, *dquery, *dkey; /* (n, ld) unit rows and their gradients */
@@ -95,8 +95,8 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
             &arena, planes_count(hashing.num_hashes, hashing.hash_bits, shape->head_dim), float_size);
         scratch->forward.sign = arena_take(&arena, shape->head_dim, float_size);
         scratch->forward.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
-        scratch->forward.unit = arena_take(&arena, CODES_ROWS, size_product(ld, float_size));
-        scratch->forward.norm = arena_take(&arena, CODES_ROWS, float_size);
+        scratch->forward.rows = arena_take(&arena, CODES_ROWS, size_product(ld, float_size));
+        scratch->forward.squares = arena_take(&arena, CODES_ROWS, float_size);
         scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
         return arena.used;
     }
@@ -184,14 +184,14 @@ static void forward(const struct problem *problem, struct view out)
     struct scratch scratch;
     lay_out_saved(&saved, options, &problem->shape, problem->saved);
     lay_out_scratch(&scratch, options, &problem->shape, false, problem->scratch);
-    float *unit = scratch.forward.unit, *norm = scratch.forward.norm, *x = scratch.forward.x;
+    float *rows = scratch.forward.rows, *squares = scratch.forward.squares, *x = scratch.forward.x;
 
     planes_turn(scratch.forward.planes, problem->shared, hashing.num_hashes, hashing.hash_bits, head_dim,
                 problem->random_key, scratch.forward.permutation, scratch.forward.sign);
     codes_hash(kernels, saved.query_codes, &hashing, floats(problem->query), problem->query.stride, n_q,
-               head_dim, scratch.forward.planes, unit, scratch.ld, norm);
+               head_dim, scratch.forward.planes, rows, scratch.ld, squares);
     codes_hash(kernels, saved.key_codes, &hashing, floats(problem->key), problem->key.stride, n_k, head_dim,
-               scratch.forward.planes, unit, scratch.ld, norm);
+               scratch.forward.planes, rows, scratch.ld, squares);
     struct codes queries = codes_at(&hashing, saved.query_codes, n_q);
     struct codes keys = codes_at(&hashing, saved.key_codes, n_k);
 

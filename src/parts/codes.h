@@ -17,13 +17,16 @@ struct codes {
     size_t num_hashes, n;
 };
 
-enum { CODES_ROWS = 128 }; /* rows hashed at a time: their unit rows stay in the first cache */
+enum { CODES_ROWS = 128 }; /* rows hashed at a time: a copy of them stays in the first cache */
 
 size_t codes_size(const struct hashing *hashing, size_t n); /* bytes; SIZE_MAX when they overflow */
 struct codes codes_at(const struct hashing *hashing, const void *data, size_t n);
 
-/* Hashes the rows of x into data. unit (CODES_ROWS, ld) and norm (CODES_ROWS) are work space. */
+/* Hashes the rows of x into data: the signs of their own projections, since no length changes a sign; so
+   codes do not depend on how a length was rounded, and are the same bits on every instruction set. A row
+   shorter than UNIT_SHORTEST has code 0. rows (CODES_ROWS, ld) and squares (CODES_ROWS) are work space. */
 void codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
-                size_t ld_x, size_t n, size_t dim, const float *planes, float *unit, size_t ld, float *norm);
+                size_t ld_x, size_t n, size_t dim, const float *planes, float *rows, size_t ld,
+                float *squares);
 
 #endif
