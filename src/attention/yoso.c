@@ -19,6 +19,7 @@
 #include "parts/codes.h"
 #include "parts/hash_tables.h"
 #include "parts/normalize.h"
+#include "parts/pairs.h"
 #include "parts/planes.h"
 #include "parts/yoso_options.h"
 
@@ -62,19 +63,17 @@ struct scratch {
     size_t ld, ld_value; /* of unit rows and of value rows */
     struct buckets buckets;
     struct tables tables;
-    float *value; /* (n_k, ld_value) */
     union {
         struct {
             float *planes, *sign; /* of this head; signs and order of its coordinates */
             uint32_t *permutation;
             float *rows, *squares; /* (CODES_ROWS, ld), (CODES_ROWS) */
-            float *x;              /* (n_q, ld_value) */
+            float *value, *x;      /* (n_k, ld_value), (n_q, ld_value) */
         } forward;
         struct {
-            float *query, *key, *dquery, *dkey; /* (n, ld) unit rows and their gradients */
-            float *query_norm, *key_norm;
-            float *dx, *bias; /* (n_q, ld_value), (n_q) */
-            float *dvalue;    /* (n_k, ld_value); it is done before dkey begins, and shares its place */
+            struct pair_rows queries, keys; /* unit rows, their gradients, and rows of dX or V */
+            float *query_norm, *key_norm, *bias;
+            struct crowd crowd;
         } backward;
     };
 };
@@ -89,7 +88,6 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
            ld_value = scratch->ld_value = padded(shape->value_dim);
     buckets_lay_out(&scratch->buckets, &arena, n_q, n_k);
     tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim);
-    scratch->value = arena_take(&arena, n_k, size_product(ld_value, float_size));
     if (!backward) {
         scratch->forward.planes = arena_take(
             &arena, planes_count(hashing.num_hashes, hashing.hash_bits, shape->head_dim), float_size);
@@ -97,18 +95,16 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
         scratch->forward.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
         scratch->forward.rows = arena_take(&arena, CODES_ROWS, size_product(ld, float_size));
         scratch->forward.squares = arena_take(&arena, CODES_ROWS, float_size);
+        scratch->forward.value = arena_take(&arena, n_k, size_product(ld_value, float_size));
         scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
         return arena.used;
     }
-    scratch->backward.query = arena_take(&arena, n_q, size_product(ld, float_size));
-    scratch->backward.dquery = arena_take(&arena, n_q, size_product(ld, float_size));
+    pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, shape->head_dim, shape->value_dim);
+    pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, shape->head_dim, shape->value_dim);
+    crowd_lay_out(&scratch->backward.crowd, &arena, shape->head_dim, shape->value_dim);
     scratch->backward.query_norm = arena_take(&arena, n_q, float_size);
-    scratch->backward.dx = arena_take(&arena, n_q, size_product(ld_value, float_size));
-    scratch->backward.bias = arena_take(&arena, n_q, float_size);
-    scratch->backward.key = arena_take(&arena, n_k, size_product(ld, float_size));
-    scratch->backward.dkey = arena_take(&arena, n_k, size_product(ld > ld_value ? ld : ld_value, float_size));
-    scratch->backward.dvalue = scratch->backward.dkey;
     scratch->backward.key_norm = arena_take(&arena, n_k, float_size);
+    scratch->backward.bias = arena_take(&arena, n_q, float_size);
     return arena.used;
 }
 
@@ -162,14 +158,15 @@ static void prepare(const void *of, size_t head_dim, uint64_t call_key, void *sh
 
 /* ---- one head ------------------------------------------------------------------------------------------ */
 
-/* Rows of V next to each other, each times `factor`. */
-static void take_values(const struct problem *problem, const struct scratch *scratch, float factor)
+/* rows (n_k, ld) <- factor * V. */
+static void take_values(const struct problem *problem, float *rows, size_t ld, float factor)
 {
     size_t dim = problem->shape.value_dim;
     for (size_t j = 0; j < problem->shape.num_keys; j++) {
-        float *row = scratch->value + j * scratch->ld_value;
+        float *row = rows + j * ld;
         memcpy(row, floats(problem->value) + j * problem->value.stride, dim * sizeof *row);
-        problem->kernels->scale_rows(row, scratch->ld_value, &factor, 1, dim);
+        if (factor != 1)
+            problem->kernels->scale_rows(row, ld, &factor, 1, dim);
     }
 }
 
@@ -196,10 +193,10 @@ static void forward(const struct problem *problem, struct view out)
     struct codes keys = codes_at(&hashing, saved.key_codes, n_k);
 
     float per_hash = 1 / (float)hashing.num_hashes;
-    take_values(problem, &scratch, per_hash);
+    take_values(problem, scratch.forward.value, scratch.ld_value, per_hash);
     memset(x, 0, n_q * scratch.ld_value * sizeof *x);
-    tables_carry(kernels, &scratch.tables, &scratch.buckets, &queries, &keys, KEYS_TO_QUERIES, scratch.value,
-                 scratch.ld_value, x, scratch.ld_value, value_dim);
+    tables_carry(kernels, &scratch.tables, &scratch.buckets, &queries, &keys, KEYS_TO_QUERIES,
+                 scratch.forward.value, scratch.ld_value, x, scratch.ld_value, value_dim);
     if (options->normalize == YOSO_NORMALIZE_SUM) {
         memset(saved.kept, 0, n_q * sizeof *saved.kept);
         tables_carry(kernels, &scratch.tables, &scratch.buckets, &queries, &keys, KEYS_TO_QUERIES, &per_hash,
@@ -212,51 +209,16 @@ static void forward(const struct problem *problem, struct view out)
 static void add_dvalue(const struct problem *problem, struct scratch *scratch, const struct codes *queries,
                        const struct codes *keys, struct view dvalue)
 {
-    size_t n_k = problem->shape.num_keys, dim = problem->shape.value_dim, ld = scratch->ld_value;
-    float *carried = scratch->backward.dvalue;
-    memset(carried, 0, n_k * ld * sizeof *carried);
+    const struct pair_rows *from = &scratch->backward.queries, *to = &scratch->backward.keys;
+    size_t n_k = problem->shape.num_keys, dim = problem->shape.value_dim;
+    /* The place of V, which comes after this, holds dV / m until it is added. */
+    for (size_t j = 0; j < n_k; j++)
+        memset(to->value + j * to->ld, 0, dim * sizeof *to->value);
     tables_carry(problem->kernels, &scratch->tables, &scratch->buckets, queries, keys, QUERIES_TO_KEYS,
-                 scratch->backward.dx, ld, carried, ld, dim);
+                 from->value, from->ld, to->value, to->ld, dim);
     for (size_t j = 0; j < n_k; j++)
         problem->kernels->axpy((float *)dvalue.data + j * dvalue.stride, 1 / (float)queries->num_hashes,
-                               carried + j * ld, dim);
-}
-
-/* Gradients of the unit rows, from all pairs that meet, hash by hash. */
-static void add_pairs(const struct problem *problem, struct scratch *scratch, const struct codes *queries,
-                      const struct codes *keys)
-{
-    const struct yoso_options *options = problem->options;
-    size_t hash_bits = (size_t)options->hash_bits;
-    bool tangent = options->gradient == YOSO_GRADIENT_TRUE;
-    struct bucket_pairs pairs = {
-        .query = scratch->backward.query,
-        .key = scratch->backward.key,
-        .value = scratch->value,
-        .dout = scratch->backward.dx,
-        .ld_query = scratch->ld,
-        .ld_key = scratch->ld,
-        .ld_value = scratch->ld_value,
-        .ld_dout = scratch->ld_value,
-        .dim = problem->shape.head_dim,
-        .value_dim = problem->shape.value_dim,
-        .bias = options->normalize == YOSO_NORMALIZE_SUM ? scratch->backward.bias : NULL,
-        .dquery = scratch->backward.dquery,
-        .dkey = scratch->backward.dkey,
-        .scale = (tangent ? 1.0f : 0.5f * (float)hash_bits) / (float)options->num_hashes,
-        .tangent = tangent,
-        .hash_bits = (unsigned)hash_bits,
-    };
-    for (size_t hash = 0; hash < queries->num_hashes; hash++) {
-        buckets_sort(&scratch->buckets, queries, keys, hash, hash_bits);
-        for (struct bucket bucket = {0}; buckets_next(&scratch->buckets, &bucket);) {
-            pairs.queries = scratch->buckets.queries.rows + bucket.first_query;
-            pairs.keys = scratch->buckets.keys.rows + bucket.first_key;
-            pairs.num_queries = bucket.num_queries;
-            pairs.num_keys = bucket.num_keys;
-            problem->kernels->bucket_pairs(&pairs);
-        }
-    }
+                               to->value + j * to->ld, dim);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
@@ -265,7 +227,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     const struct yoso_options *options = problem->options;
     const struct kernels *kernels = problem->kernels;
     size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys;
-    size_t head_dim = problem->shape.head_dim;
+    size_t head_dim = problem->shape.head_dim, value_dim = problem->shape.value_dim;
     struct hashing hashing = hashing_of(options);
     struct saved saved;
     struct scratch scratch;
@@ -273,26 +235,36 @@ static void backward(const struct problem *problem, struct view out, struct view
     lay_out_scratch(&scratch, options, &problem->shape, true, problem->scratch);
     struct codes queries = codes_at(&hashing, saved.query_codes, n_q);
     struct codes keys = codes_at(&hashing, saved.key_codes, n_k);
-    float *query = scratch.backward.query, *key = scratch.backward.key;
-    float *dquery = scratch.backward.dquery, *dkey = scratch.backward.dkey;
+    struct pair_rows *query_rows = &scratch.backward.queries, *key_rows = &scratch.backward.keys;
     float *query_norm = scratch.backward.query_norm, *key_norm = scratch.backward.key_norm;
+    bool tangent = options->gradient == YOSO_GRADIENT_TRUE;
 
-    normalize_rows_backward(kernels, options->normalize, scratch.backward.dx, scratch.ld_value,
-                            scratch.backward.bias, floats(out), out.stride, floats(dout), dout.stride,
-                            saved.kept, n_q, problem->shape.value_dim);
-    add_dvalue(problem, &scratch, &queries, &keys, gradients->value);
-
-    unit_take(kernels, query, scratch.ld, query_norm, floats(problem->query), problem->query.stride, n_q,
+    /* unit_take clears the rest of a row, which is its gradient. */
+    unit_take(kernels, query_rows->unit, query_rows->ld, query_norm, floats(problem->query),
+              problem->query.stride, n_q, head_dim);
+    unit_take(kernels, key_rows->unit, key_rows->ld, key_norm, floats(problem->key), problem->key.stride, n_k,
               head_dim);
-    unit_take(kernels, key, scratch.ld, key_norm, floats(problem->key), problem->key.stride, n_k, head_dim);
-    take_values(problem, &scratch, 1);
-    memset(dquery, 0, n_q * scratch.ld * sizeof *dquery);
-    memset(dkey, 0, n_k * scratch.ld * sizeof *dkey);
-    add_pairs(problem, &scratch, &queries, &keys);
-    kernels->unit_rows_backward(gradients->query.data, gradients->query.stride, dquery, query, scratch.ld,
-                                query_norm, n_q, head_dim, NULL, NULL);
-    kernels->unit_rows_backward(gradients->key.data, gradients->key.stride, dkey, key, scratch.ld, key_norm,
-                                n_k, head_dim, NULL, NULL);
+    normalize_rows_backward(kernels, options->normalize, query_rows->value, query_rows->ld,
+                            scratch.backward.bias, floats(out), out.stride, floats(dout), dout.stride,
+                            saved.kept, n_q, value_dim);
+    add_dvalue(problem, &scratch, &queries, &keys, gradients->value);
+    take_values(problem, key_rows->value, key_rows->ld, 1);
+    pairs_add(kernels,
+              &(struct pairs){
+                  .queries = *query_rows,
+                  .keys = *key_rows,
+                  .dim = head_dim,
+                  .value_dim = value_dim,
+                  .bias = options->normalize == YOSO_NORMALIZE_SUM ? scratch.backward.bias : NULL,
+                  .scale = (tangent ? 1.0f : 0.5f * (float)hashing.hash_bits) / (float)hashing.num_hashes,
+                  .tangent = tangent,
+                  .hash_bits = hashing.hash_bits,
+              },
+              &scratch.buckets, &scratch.backward.crowd, &queries, &keys);
+    kernels->unit_rows_backward(gradients->query.data, gradients->query.stride, query_rows->gradient,
+                                query_rows->unit, query_rows->ld, query_norm, n_q, head_dim, NULL, NULL);
+    kernels->unit_rows_backward(gradients->key.data, gradients->key.stride, key_rows->gradient,
+                                key_rows->unit, key_rows->ld, key_norm, n_k, head_dim, NULL, NULL);
 }
 
 const struct mechanism mechanism_yoso = {

@@ -58,31 +58,46 @@ float random_unit(struct random *random)
 /* log(x) for a normal x > 0: x = 2^e m, m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1) / (m + 1)). */
 static double own_log(double x)
 {
-    int exponent;
-    double m = frexp(x, &exponent);
+    static const double odd[] = {1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3};
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    int exponent = (int)(bits >> 52) - 1022;
+    bits = (bits & 0x000fffffffffffffu) | 0x3fe0000000000000u;
+    double m;
+    memcpy(&m, &bits, sizeof m); /* in [1/2, 1) */
     if (m < 0.70710678118654752) {
         m *= 2;
         exponent--;
     }
     double z = (m - 1) / (m + 1), z2 = z * z; /* |z| < 0.1716: eight terms leave 1e-15 */
-    double series = 0;
-    for (int k = 17; k >= 1; k -= 2)
-        series = series * z2 + 1.0 / k;
-    return exponent * 0.69314718055994531 + 2 * z * series;
+    double series = odd[0];
+    for (size_t k = 1; k < sizeof odd / sizeof *odd; k++)
+        series = series * z2 + odd[k];
+    return exponent * 0.69314718055994531 + 2 * z * (series * z2 + 1);
 }
 
 /* sin and cos of 2 pi u, u in [0, 1): reduced to |angle| <= pi/4, then Taylor to below 1e-15. */
 static void own_sincos_turn(double u, double *sine, double *cosine)
 {
+    static const double sines[] = {-1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880,
+                                   -1.0 / 5040,          1.0 / 120,        -1.0 / 6,        1};
+    static const double cosines[] = {1.0 / 20922789888000,
+                                     -1.0 / 87178291200,
+                                     1.0 / 479001600,
+                                     -1.0 / 3628800,
+                                     1.0 / 40320,
+                                     -1.0 / 720,
+                                     1.0 / 24,
+                                     -0.5,
+                                     1};
     int quarter = (int)(u * 4 + 0.5);
     double a = (u - quarter * 0.25) * 6.28318530717958648, a2 = a * a;
-    double s = 0, c = 0;
-    for (int k = 15; k >= 3; k -= 2)
-        s = (s + 1) * -a2 / (k * (k - 1));
-    for (int k = 16; k >= 2; k -= 2)
-        c = (c + 1) * -a2 / (k * (k - 1));
-    s = (s + 1) * a;
-    c = c + 1;
+    double s = sines[0], c = cosines[0];
+    for (size_t k = 1; k < sizeof sines / sizeof *sines; k++)
+        s = s * a2 + sines[k];
+    for (size_t k = 1; k < sizeof cosines / sizeof *cosines; k++)
+        c = c * a2 + cosines[k];
+    s *= a;
     switch (quarter & 3) {
     case 0:
         *sine = s, *cosine = c;

@@ -1,0 +1,33 @@
+/* Gradients of unit queries and keys from all pairs that meet in a hash, bucket by bucket: for every such
+   pair, with score = <dX_i, V_j> + bias_i, dq_i += w score k_j and dk_j += w score q_i.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_PAIRS_H
+#define PARTS_PAIRS_H
+
+#include "parts/buckets.h"
+#include "parts/crowd.h"
+
+/* Rows of one side. Buckets visit rows in no order, so what belongs to a row lies in one place:
+   unit row, its gradient, and the row of dX (queries) or V (keys). */
+struct pair_rows {
+    float *unit, *gradient, *value; /* (n, ld), each with its own start */
+    size_t ld;
+};
+
+void pair_rows_lay_out(struct pair_rows *rows, struct arena *arena, size_t n, size_t dim, size_t value_dim);
+
+struct pairs {
+    struct pair_rows queries, keys;
+    size_t dim, value_dim;
+    const float *bias; /* (n_q) or NULL */
+    float scale;       /* of w */
+    bool tangent;      /* false: w = scale. true: the derivative of p^hash_bits over p^hash_bits, see slot
+                          bucket_pairs */
+    size_t hash_bits;
+};
+
+/* Adds into the gradients of both sides, hash by hash; `buckets` and `crowd` are work space. */
+void pairs_add(const struct kernels *kernels, const struct pairs *pairs, struct buckets *buckets,
+               const struct crowd *crowd, const struct codes *queries, const struct codes *keys);
+
+#endif

@@ -1,0 +1,117 @@
+/* All pairs that meet, over hashes, against every pair by the slot of table "ref", one at a time; codes that
+   crowd and codes that spread, so that both ways of a bucket are taken.
+   Bugs tried and caught: the last bucket of a hash dropped, a bucket visited twice, fetching past the rows
+   (address sanitizer), hash_bits of the sort taken for the weight.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/pairs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "support/check.h"
+
+#define EPS 0x1p-24
+
+enum { N_Q = 90, N_K = 70, M = 3, D = 6, D_V = 4, BITS = 5 };
+
+static void fill_rows(const struct pair_rows *rows, size_t n, uint64_t key)
+{
+    for (size_t i = 0; i < n; i++) {
+        double square = 0;
+        random_normals(random_key(key, RANDOM_DATA, i), 0, rows->unit + i * rows->ld, D);
+        random_normals(random_key(key, RANDOM_DATA, i), D, rows->value + i * rows->ld, D_V);
+        memset(rows->gradient + i * rows->ld, 0, D * sizeof(float));
+        for (size_t c = 0; c < D; c++)
+            square += pow((double)rows->unit[i * rows->ld + c], 2);
+        for (size_t c = 0; c < D; c++)
+            rows->unit[i * rows->ld + c] /= (float)sqrt(square);
+    }
+}
+
+static void check_form(const struct kernels *kernels, bool tangent, bool biased, uint32_t spread)
+{
+    const struct hashing hashing = {.num_hashes = M, .hash_bits = BITS};
+    uint16_t query_codes[N_Q * M], key_codes[N_K * M];
+    float bias[N_Q], want[(N_Q + N_K) * D] = {0};
+    struct random random = random_open(spread);
+    for (size_t i = 0; i < N_Q * M; i++)
+        query_codes[i] = (uint16_t)random_below(&random, spread);
+    for (size_t i = 0; i < N_K * M; i++)
+        key_codes[i] = (uint16_t)random_below(&random, spread);
+    random_normals(3, 0, bias, N_Q);
+    struct buckets buckets;
+    struct crowd crowd;
+    struct pairs pairs = {.dim = D,
+                          .value_dim = D_V,
+                          .bias = biased ? bias : NULL,
+                          .scale = 0.3f,
+                          .tangent = tangent,
+                          .hash_bits = BITS};
+    struct arena arena = arena_on(NULL);
+    void *block = NULL;
+    for (int measured = 0; measured < 2; measured++) {
+        pair_rows_lay_out(&pairs.queries, &arena, N_Q, D, D_V);
+        pair_rows_lay_out(&pairs.keys, &arena, N_K, D, D_V);
+        buckets_lay_out(&buckets, &arena, N_Q, N_K);
+        crowd_lay_out(&crowd, &arena, D, D_V);
+        if (measured == 0)
+            block = aligned_alloc(64, arena.used);
+        arena = arena_on(block);
+    }
+    fill_rows(&pairs.queries, N_Q, 1);
+    fill_rows(&pairs.keys, N_K, 2);
+    for (uint32_t h = 0; h < M; h++)
+        for (uint32_t i = 0; i < N_Q; i++)
+            for (uint32_t j = 0; j < N_K; j++)
+                if (query_codes[i * M + h] == key_codes[j * M + h])
+                    kernels_named("ref", &(const char *){0})
+                        ->bucket_pairs(
+                            &(struct bucket_pairs){.queries = &(uint32_t){0},
+                                                   .keys = &(uint32_t){0},
+                                                   .num_queries = 1,
+                                                   .num_keys = 1,
+                                                   .query = pairs.queries.unit + i * pairs.queries.ld,
+                                                   .key = pairs.keys.unit + j * pairs.keys.ld,
+                                                   .value = pairs.keys.value + j * pairs.keys.ld,
+                                                   .dout = pairs.queries.value + i * pairs.queries.ld,
+                                                   .dim = D,
+                                                   .value_dim = D_V,
+                                                   .bias = biased ? bias + i : NULL,
+                                                   .dquery = want + i * D,
+                                                   .dkey = want + (N_Q + j) * D,
+                                                   .scale = 0.3f,
+                                                   .tangent = tangent,
+                                                   .hash_bits = BITS});
+    struct codes queries = codes_at(&hashing, query_codes, N_Q), keys = codes_at(&hashing, key_codes, N_K);
+    pairs_add(kernels, &pairs, &buckets, &crowd, &queries, &keys);
+    /* At most 3 * 90 partners, each a few units large, some ten roundings each (the angle is worth more where
+       vectors are near: none is within 0.1 of another here). */
+    double bound = 3 * N_Q * 10 * EPS * (tangent ? 50 : 10);
+    for (size_t i = 0; i < N_Q; i++)
+        for (size_t c = 0; c < D; c++)
+            check_near((double)pairs.queries.gradient[i * pairs.queries.ld + c], (double)want[i * D + c],
+                       bound, "dquery");
+    for (size_t j = 0; j < N_K; j++)
+        for (size_t c = 0; c < D; c++)
+            check_near((double)pairs.keys.gradient[j * pairs.keys.ld + c], (double)want[(N_Q + j) * D + c],
+                       bound, "dkey");
+    free(block);
+}
+
+static void equals_all_pairs(void **state)
+{
+    (void)state;
+    static const uint32_t spread[] = {1, 3, 1 << BITS};
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
+        for (size_t s = 0; s < 3; s++)
+            for (int form = 0; form < 4; form++)
+                check_form(*kernels, form & 1, form & 2, spread[s]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_all_pairs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
