@@ -67,6 +67,26 @@ void options_add_mechanisms(struct options *options)
             options_add_library(options, &row);
 }
 
+static void add_task(struct options *options, size_t task, const char *owner)
+{
+    hashattn_option row = {.struct_size = sizeof row};
+    for (size_t i = 0; hashattn_task_option(task, i, &row); i++)
+        if (owner == NULL || strcmp(owner, row.owner) == 0)
+            options_add_library(options, &row);
+}
+
+void options_add_tasks(struct options *options, const char *owner, const char *named)
+{
+    hashattn_task_info task = {.struct_size = sizeof task};
+    for (size_t i = 0; named != NULL && hashattn_task_get(i, &task); i++)
+        if (strcmp(task.name, named) == 0) {
+            add_task(options, i, owner);
+            return;
+        }
+    for (size_t i = 0; hashattn_task_get(i, &task); i++)
+        add_task(options, i, owner);
+}
+
 int options_fail(const struct options *options, const char *format, ...)
 {
     char text[600];

@@ -52,6 +52,10 @@ void options_add(struct options *options, struct option row);
 void options_add_library(struct options *options, const hashattn_option *row);
 /* All options of all mechanisms. */
 void options_add_mechanisms(struct options *options);
+/* The options that setups of the task named have, with its defaults, or those of every task where none has
+   that name; of this owner ("task"), or of all (NULL). */
+void options_add_tasks(struct options *options, const char *owner, const char *named);
+
 /* True: go on. False: leave with *code, after --help was printed or a mistake was told. */
 bool options_parse(struct options *options, int argc, char **argv, int *code);
 /* The given setting called `name`, or NULL. */

@@ -63,6 +63,18 @@ static void describe_json(const hashattn_description *is)
         json_end_object(&json);
     }
     json_end_array(&json);
+    json_array(&json, "tasks");
+    hashattn_task_info task = {.struct_size = sizeof task};
+    for (size_t i = 0; hashattn_task_get(i, &task); i++) {
+        json_object(&json, NULL);
+        json_text(&json, "name", task.name);
+        json_text(&json, "summary", task.summary);
+        json_flag(&json, "generates", task.generates);
+        json_flag(&json, "predicts", task.predicts);
+        json_flag(&json, "preset_lra", task.has_lra);
+        json_end_object(&json);
+    }
+    json_end_array(&json);
     json_end_object(&json);
 }
 
@@ -81,6 +93,10 @@ static void describe_text(const hashattn_description *is)
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
     for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
         printf("  %-14s  %s\n", mechanism.name, mechanism.summary);
+    printf("\ntasks\n");
+    hashattn_task_info task = {.struct_size = sizeof task};
+    for (size_t i = 0; hashattn_task_get(i, &task); i++)
+        printf("  %-14s  %s\n", task.name, task.summary);
     printf("\nhashattn info --attention NAME   options of a mechanism\n");
 }
 

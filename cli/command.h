@@ -27,7 +27,8 @@ struct command {
     int (*run)(const struct command *self, int argc, char **argv); /* argv[0] is the command; an exit code */
 };
 
-extern const struct command command_info, command_attend, command_bench;
+extern const struct command command_info, command_attend, command_data, command_train, command_eval,
+    command_predict, command_bench;
 
 /* One line of words on stderr, "hashattn: ..."; gives back `code`, so that a failure is one line. */
 int tool_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));

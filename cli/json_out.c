@@ -1,5 +1,5 @@
-/* The writer of RFC 8259 that the tool needs. Numbers carry the fewest digits that read back as the same
-   double. SPDX-License-Identifier: Apache-2.0 */
+/* The writer of RFC 8259 that the tool needs. Whole numbers have no exponent, others carry the fewest digits
+   that read back as the same double. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/json_out.h"
 
 #include <inttypes.h>
@@ -92,7 +92,9 @@ void json_number(struct json_out *json, const char *key, double number)
         return;
     }
     char text[40];
-    for (int digits = 6; digits <= 17; digits++) {
+    bool whole = number == floor(number) && fabs(number) < 1e15;
+    snprintf(text, sizeof text, "%.0f", number);
+    for (int digits = 1; digits <= 17 && !whole; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, number);
         if (strtod(text, NULL) == number)
             break;

@@ -109,8 +109,12 @@ void option_text(const struct option_row *row, const void *values, char *text, s
     case OPTION_INT:
         snprintf(text, size, "%lld", (long long)*(const int64_t *)field);
         break;
-    case OPTION_REAL:
-        snprintf(text, size, "%.17g", *(const double *)field);
+    case OPTION_REAL: /* the fewest digits that read back as the same number */
+        for (int digits = 1; digits <= 17; digits++) {
+            snprintf(text, size, "%.*g", digits, *(const double *)field);
+            if (strtod(text, NULL) == *(const double *)field)
+                break;
+        }
         break;
     case OPTION_CHOICE:
         snprintf(text, size, "%s", row->choices[*(const int *)field]);

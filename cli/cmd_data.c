@@ -1,0 +1,73 @@
+/* `data`: writes a generated data set: train, valid and test files of one task.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/arguments.h"
+#include "cli/json_out.h"
+
+static int generate(const struct options *options, hashattn_context *context, const char *directory,
+                    const size_t counts[3])
+{
+    hashattn_setup *setup;
+    hashattn_status status = hashattn_setup_new(context, options->operands[0], &setup);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        status = hashattn_setup_set(setup, options->settings[i].name, options->settings[i].text);
+    if (status == HASHATTN_OK)
+        status = hashattn_setup_generate(setup, directory, counts, options->common.seed);
+    hashattn_setup_free(setup);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(context, status);
+    if (!options->common.json) {
+        if (!options->common.quiet)
+            fprintf(stderr, "%s: %zu train, %zu valid, %zu test\n", directory, counts[0], counts[1],
+                    counts[2]);
+        return EXIT_GOOD;
+    }
+    struct json_out json = json_out_to(stdout);
+    json_object(&json, NULL);
+    json_text(&json, "task", options->operands[0]);
+    json_text(&json, "directory", directory);
+    json_count(&json, "train", counts[0]);
+    json_count(&json, "valid", counts[1]);
+    json_count(&json, "test", counts[2]);
+    json_count(&json, "seed", options->common.seed);
+    json_end_object(&json);
+    return tool_finish();
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct options options;
+    const char *directory = NULL;
+    size_t counts[3] = {10000, 1000, 1000};
+    options_begin(&options, self);
+    const struct option rows[] = {
+        {"out", OPTION_TEXT, &directory, "DIR", "directory of the files, made if absent", 0, 0},
+        {"train", OPTION_COUNT, &counts[0], "N", "examples to train on (default 10000)", 0, 1e9},
+        {"valid", OPTION_COUNT, &counts[1], "N", "examples for validation (default 1000)", 0, 1e9},
+        {"test", OPTION_COUNT, &counts[2], "N", "examples to test on (default 1000)", 0, 1e9},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        options_add(&options, rows[i]);
+    options_add_tasks(&options, "task", argc > 1 ? argv[1] : NULL);
+    int code;
+    if (!options_parse(&options, argc, argv, &code))
+        return code;
+    if (options.num_operands != 1)
+        return options_fail(&options, "data needs one operand, the task; there are %zu",
+                            options.num_operands);
+    if (directory == NULL)
+        return options_fail(&options, "data needs --out DIR");
+    hashattn_context *context;
+    code = tool_open(&options.common, &context);
+    if (code == EXIT_GOOD)
+        code = generate(&options, context, directory, counts);
+    hashattn_context_free(context);
+    return code;
+}
+
+const struct command command_data = {
+    .name = "data",
+    .operands = "TASK",
+    .summary = "Generates a data set: train, valid and test files",
+    .example = "  hashattn data needle --out needles --train 20000 --valid 500 --test 2000 --seed 1\n",
+    .run = run,
+};

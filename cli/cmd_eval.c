@@ -1,0 +1,88 @@
+/* `eval`: accuracy and loss of a trained run on one split of a data set. SPDX-License-Identifier: Apache-2.0
+ */
+#include "cli/arguments.h"
+#include "cli/json_out.h"
+
+static void report(const char *split, const hashattn_model_info *info, const hashattn_evaluation *result,
+                   bool as_json)
+{
+    if (!as_json) {
+        printf("%s: accuracy %.4f, loss %.4f, majority class %.4f, %zu examples, %zu cut, %.0f tokens/s\n",
+               split, result->accuracy, result->loss, result->majority, result->examples, result->num_cut,
+               result->tokens_per_second);
+        return;
+    }
+    struct json_out json = json_out_to(stdout);
+    json_object(&json, NULL);
+    json_text(&json, "task", info->task);
+    json_text(&json, "attention", info->mechanism);
+    json_text(&json, "split", split);
+    json_number(&json, "accuracy", result->accuracy);
+    json_number(&json, "loss", result->loss);
+    json_number(&json, "majority", result->majority);
+    json_count(&json, "examples", result->examples);
+    json_count(&json, "num_cut", result->num_cut);
+    json_count(&json, "num_params", info->num_params);
+    json_number(&json, "seconds", result->seconds);
+    json_number(&json, "tokens_per_second", result->tokens_per_second);
+    json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
+    json_end_object(&json);
+}
+
+static int evaluate(const struct options *options, hashattn_context *context, const char *data,
+                    const char *split)
+{
+    hashattn_model *model;
+    hashattn_status status = hashattn_model_load(context, options->operands[0], &model);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        status = hashattn_model_set(model, options->settings[i].name, options->settings[i].text);
+    hashattn_model_info info = {.struct_size = sizeof info};
+    hashattn_evaluation result = {.struct_size = sizeof result};
+    if (status == HASHATTN_OK) {
+        hashattn_model_describe(model, &info);
+        status = hashattn_model_evaluate(
+            model, data, split, options->common.seed_given ? options->common.seed : info.seed, &result);
+    }
+    int code = EXIT_GOOD;
+    if (status != HASHATTN_OK) {
+        code = tool_fail_status(context, status);
+    } else {
+        report(split, &info, &result, options->common.json);
+        code = tool_finish();
+    }
+    hashattn_model_free(model);
+    return code;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct options options;
+    const char *data = NULL, *split = "test";
+    options_begin(&options, self);
+    options_add(&options, (struct option){"data", OPTION_TEXT, &data, "DIR",
+                                          "directory of the data set (default: the recorded one)", 0, 0});
+    options_add(&options, (struct option){"split", OPTION_TEXT, &split, "NAME",
+                                          "train, valid or test (default test)", 0, 0});
+    options_add_mechanisms(&options);
+    int code;
+    if (!options_parse(&options, argc, argv, &code))
+        return code;
+    if (options.num_operands != 1)
+        return options_fail(&options, "eval needs one operand, the run; there are %zu", options.num_operands);
+    hashattn_context *context;
+    code = tool_open(&options.common, &context);
+    if (code == EXIT_GOOD)
+        code = evaluate(&options, context, data, split);
+    hashattn_context_free(context);
+    return code;
+}
+
+const struct command command_eval = {
+    .name = "eval",
+    .operands = "RUN",
+    .summary = "Accuracy and loss of a trained run; options of its mechanism may differ from training",
+    .example = "  hashattn data needle --out needles --train 2000 --valid 200 --test 500\n"
+               "  hashattn train needle --data needles --steps 50 --out run\n"
+               "  hashattn eval run --split test --num-hashes 64 --json\n",
+    .run = run,
+};

@@ -1,0 +1,211 @@
+/* Trained models: load a run, evaluate a split, predict a file. SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "api/handles.h"
+#include "api/versions.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "hashattn/model.h"
+#include "models/model_io.h"
+#include "train/trainer.h"
+
+struct hashattn_model {
+    struct hashattn_context *context;
+    struct run_config config;
+    struct encoder *encoder;
+    float *values; /* one block of parameters */
+};
+
+static hashattn_status read_values(struct host *host, struct hashattn_model *model, const char *run)
+{
+    char path[4096];
+    TRY(file_join(host, run, "model.safetensors", path, sizeof path));
+    FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE,
+            "%s is not there; the first evaluation of a training writes it", path);
+    const struct params *params = encoder_params(model->encoder);
+    void *block;
+    TRY(memory_new(host, params->total, sizeof *model->values, "parameters", &block));
+    model->values = block;
+    const struct model_block values = {"", model->values};
+    return model_load(host, path, params, &values, 1);
+}
+
+hashattn_status hashattn_model_load(hashattn_context *context, const char *run, hashattn_model **out)
+{
+    if (context == NULL || out == NULL)
+        return HASHATTN_INVALID; /* nowhere to say why */
+    *out = NULL;
+    struct host *host = &context->host;
+    FAIL_IF(run == NULL, host, HASHATTN_INVALID, "run is NULL");
+    void *block;
+    TRY(memory_new_zeroed(host, 1, sizeof **out, "model", &block));
+    struct hashattn_model *model = block;
+    model->context = context;
+    hashattn_status status;
+    TRY_DONE(run_config_load(host, run, &model->config));
+    TRY_DONE(encoder_new(host, &model->config.model, &model->encoder));
+    TRY_DONE(read_values(host, model, run));
+    *out = model;
+done:
+    if (status != HASHATTN_OK)
+        hashattn_model_free(model);
+    return status;
+}
+
+void hashattn_model_free(hashattn_model *model)
+{
+    if (model == NULL)
+        return;
+    struct host *host = &model->context->host;
+    memory_free(host, model->values);
+    encoder_free(host, model->encoder);
+    run_config_free(host, &model->config);
+    memory_free(host, model);
+}
+
+/* An encoder with the options as they are now, if it has the same parameters as the trained one. */
+static hashattn_status renew_encoder(struct host *host, struct hashattn_model *model)
+{
+    struct encoder *encoder;
+    TRY(encoder_new(host, &model->config.model, &encoder));
+    const struct params *now = encoder_params(encoder), *trained = encoder_params(model->encoder);
+    bool same = now->num_rows == trained->num_rows && now->total == trained->total;
+    struct encoder *unused = same ? model->encoder : encoder;
+    if (same)
+        model->encoder = encoder;
+    size_t wanted = params_count(now), have = params_count(trained);
+    encoder_free(host, unused);
+    FAIL_IF(!same, host, HASHATTN_INVALID, "that needs %zu parameters, the trained model has %zu", wanted,
+            have);
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_model_set(hashattn_model *model, const char *name, const char *text)
+{
+    if (model == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &model->context->host;
+    FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            name == NULL ? "the name of the option" : "the text of the option");
+    const struct mechanism *mechanism = model->config.model.mechanism;
+    void *options = model->config.model.mechanism_options, *before;
+    TRY(memory_new(host, 1, mechanism->options_size, "options", &before));
+    if (before != NULL)
+        memcpy(before, options, mechanism->options_size);
+    hashattn_status status = option_set(host, mechanism->options, mechanism->name, options, name, text);
+    if (status == HASHATTN_OK)
+        status = renew_encoder(host, model);
+    if (status != HASHATTN_OK && before != NULL)
+        memcpy(options, before, mechanism->options_size);
+    memory_free(host, before);
+    return status;
+}
+
+void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info)
+{
+    const struct run_config *config = &model->config;
+    const hashattn_model_info own = {.task = config->task->name,
+                                     .mechanism = config->model.mechanism->name,
+                                     .data = config->data,
+                                     .num_params = params_count(encoder_params(model->encoder)),
+                                     .num_classes = config->facts.num_classes,
+                                     .max_len = config->facts.max_len,
+                                     .seed = (uint64_t)config->training.seed,
+                                     .predicts = config->task->load_file != NULL};
+    version_give(info, &own, sizeof own);
+}
+
+const char *hashattn_model_label(const hashattn_model *model, size_t index)
+{
+    return index < model->config.facts.num_classes ? model->config.facts.labels[index] : NULL;
+}
+
+static struct train_setup setup_of(const struct hashattn_model *model)
+{
+    return (struct train_setup){.kernels = model->context->kernels, .pool = model->context->pool};
+}
+
+hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data, const char *split,
+                                        uint64_t seed, hashattn_evaluation *evaluation)
+{
+    if (model == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &model->context->host;
+    FAIL_IF(split == NULL || evaluation == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            split == NULL ? "split" : "evaluation");
+    enum split which = SPLIT_TRAIN;
+    while (which < SPLIT_COUNT && strcmp(split_name(which), split) != 0)
+        which++;
+    FAIL_IF(which == SPLIT_COUNT, host, HASHATTN_INVALID, "split is '%.60s', allowed are train, valid, test",
+            split);
+    const struct run_config *config = &model->config;
+    struct dataset dataset = {0};
+    hashattn_status status =
+        config->task->load(host, config->task_options, &config->facts, data == NULL ? config->data : data,
+                           which, (uint64_t)config->training.seed, &dataset);
+    const struct train_setup setup = setup_of(model);
+    struct evaluation result;
+    if (status == HASHATTN_OK)
+        status = evaluate(host, &setup, model->encoder, model->values, &dataset,
+                          (size_t)config->training.batch, seed, NULL, &result);
+    dataset_free(host, &dataset);
+    if (status != HASHATTN_OK)
+        return status;
+    const hashattn_evaluation own = {.accuracy = result.accuracy,
+                                     .loss = result.loss,
+                                     .majority = result.majority,
+                                     .examples = result.examples,
+                                     .num_cut = result.num_cut,
+                                     .seconds = result.seconds,
+                                     .tokens_per_second = result.tokens_per_second};
+    version_give(evaluation, &own, sizeof own);
+    return HASHATTN_OK;
+}
+
+static size_t largest(const float *values, size_t count)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (values[i] > values[best])
+            best = i;
+    return best;
+}
+
+hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *path, uint64_t seed,
+                                            hashattn_prediction_callback *callback, void *user,
+                                            size_t *num_cut)
+{
+    if (model == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &model->context->host;
+    const struct run_config *config = &model->config;
+    FAIL_IF(path == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            path == NULL ? "path" : "callback");
+    FAIL_IF(config->task->load_file == NULL, host, HASHATTN_REFUSED, "%s reads no files of documents",
+            config->task->name);
+    struct dataset dataset = {0};
+    void *block = NULL;
+    const struct train_setup setup = setup_of(model);
+    struct evaluation result;
+    size_t classes = config->facts.num_classes;
+    hashattn_status status;
+    TRY_DONE(config->task->load_file(host, config->task_options, &config->facts, path, &dataset));
+    TRY_DONE(memory_new(host, size_product(dataset.count, classes), sizeof(float), "probabilities", &block));
+    float *probabilities = block;
+    TRY_DONE(evaluate(host, &setup, model->encoder, model->values, &dataset, (size_t)config->training.batch,
+                      seed, probabilities, &result));
+    if (num_cut != NULL)
+        *num_cut = dataset.num_cut;
+    for (size_t i = 0; i < dataset.count; i++) {
+        const float *row = probabilities + i * classes;
+        if (callback(user, i, largest(row, classes), row) != 0) {
+            status = host_fail(host, HASHATTN_INTERRUPTED, "stopped after document %zu of %zu", i + 1,
+                               dataset.count);
+            goto done;
+        }
+    }
+done:
+    memory_free(host, block);
+    dataset_free(host, &dataset);
+    return status;
+}

@@ -1,0 +1,259 @@
+/* Everything that decides a run, by name: a task, a mechanism, and the options of four owners found in their
+   rows. Presets are tables of the tasks. SPDX-License-Identifier: Apache-2.0 */
+#include "api/setup.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/introspect.h"
+#include "api/versions.h"
+#include "base/memory.h"
+
+/* ---- tasks --------------------------------------------------------------------------------------------- */
+
+size_t hashattn_task_count(void)
+{
+    size_t count = 0;
+    while (task_all()[count] != NULL)
+        count++;
+    return count;
+}
+
+int hashattn_task_get(size_t index, hashattn_task_info *info)
+{
+    if (index >= hashattn_task_count())
+        return 0;
+    const struct task *task = task_all()[index];
+    hashattn_task_info own = {.name = task->name,
+                              .summary = task->summary,
+                              .generates = task->generate != NULL,
+                              .predicts = task->load_file != NULL,
+                              .has_lra = task->lra.steps > 0};
+    version_give(info, &own, sizeof own);
+    return 1;
+}
+
+/* The model and training that a preset of a task asks for. */
+static void take_preset(const struct task *task, bool lra, struct encoder_config *model,
+                        struct train_options *training)
+{
+    const struct task_preset *preset = lra ? &task->lra : &task->preset;
+    train_options_preset(preset, lra, training);
+    options_preset(encoder_options, model);
+    model->layers = (int64_t)preset->layers;
+    model->dim = (int64_t)preset->dim;
+    model->heads = (int64_t)preset->heads;
+    model->ffn = (int64_t)preset->ffn;
+    model->pooling = 0;
+    while (strcmp(pooling_names[model->pooling], preset->pooling) != 0)
+        model->pooling++;
+    if (lra)
+        model->dropout = 0.1;
+}
+
+/* ---- options of all owners ----------------------------------------------------------------------------- */
+
+/* Rows and the struct that they fill. */
+struct owner {
+    const char *name, *of; /* "task" in lists, its own name in messages */
+    const struct option_row *rows;
+    void *values; /* NULL: only the defaults are known */
+};
+enum { NUM_OWNERS = 4 };
+
+static void owners_of(struct run_config *config, struct owner owners[NUM_OWNERS])
+{
+    owners[0] = (struct owner){"task", config->task->name, config->task->options, config->task_options};
+    owners[1] = (struct owner){"attention", config->model.mechanism->name, config->model.mechanism->options,
+                               config->model.mechanism_options};
+    owners[2] = (struct owner){"model", "model", encoder_options, &config->model};
+    owners[3] = (struct owner){"training", "training", train_rows, &config->training};
+}
+
+/* The index'th row of owners one after another; false past the last. */
+static bool nth_option(const struct owner *owners, size_t num_owners, size_t index, hashattn_option *info)
+{
+    for (size_t o = 0; o < num_owners; o++)
+        for (const struct option_row *row = owners[o].rows; row->name != NULL; row++)
+            if (index-- == 0) {
+                option_give(info, row, owners[o].name, owners[o].values);
+                return true;
+            }
+    return false;
+}
+
+int hashattn_task_option(size_t task, size_t option, hashattn_option *info)
+{
+    if (task >= hashattn_task_count())
+        return 0;
+    const struct task *of = task_all()[task];
+    struct encoder_config model;
+    struct train_options training;
+    memset(&model, 0, sizeof model);
+    memset(&training, 0, sizeof training);
+    take_preset(of, false, &model, &training);
+    const struct owner owners[] = {{"task", of->name, of->options, NULL},
+                                   {"model", "model", encoder_options, &model},
+                                   {"training", "training", train_rows, &training}};
+    return nth_option(owners, 3, option, info);
+}
+
+int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_option *info)
+{
+    if (setup == NULL)
+        return 0;
+    struct run_config config = setup->config; /* looked at only */
+    struct owner owners[NUM_OWNERS];
+    owners_of(&config, owners);
+    owners[2].values = &config.model;
+    owners[3].values = &config.training;
+    return nth_option(owners, NUM_OWNERS, index, info);
+}
+
+hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name, char *text, size_t size)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            name == NULL ? "the name of the option" : "the room for its text");
+    hashattn_option option = {.struct_size = sizeof option};
+    size_t index = 0;
+    while (hashattn_setup_option(setup, index, &option) && strcmp(option.name, name) != 0)
+        index++;
+    FAIL_IF(strcmp(option.name, name) != 0, host, HASHATTN_INVALID, "%s with %s has no option '%.60s'",
+            setup->config.task->name, setup->config.model.mechanism->name, name);
+    FAIL_IF(strlen(option.preset) >= size, host, HASHATTN_INVALID,
+            "the text of %s needs room for %zu chars, there is room for %zu", name, strlen(option.preset) + 1,
+            size);
+    strcpy(text, option.preset);
+    return HASHATTN_OK;
+}
+
+static hashattn_status set_steps(struct hashattn_setup *setup, const char *text)
+{
+    struct train_options wanted = setup->config.training;
+    TRY(option_set(&setup->context->host, train_rows, "training", &wanted, "steps", text));
+    if (setup->warmup_set)
+        setup->config.training.steps = wanted.steps;
+    else
+        train_options_steps(&setup->config.training, wanted.steps);
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, const char *text)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            name == NULL ? "the name of the option" : "the text of the option");
+    if (strcmp(name, "steps") == 0)
+        return set_steps(setup, text);
+    struct owner owners[NUM_OWNERS];
+    owners_of(&setup->config, owners);
+    for (size_t o = 0; o < NUM_OWNERS; o++)
+        if (option_find(owners[o].rows, name) != NULL) {
+            TRY(option_set(host, owners[o].rows, owners[o].of, owners[o].values, name, text));
+            setup->warmup_set |= strcmp(name, "warmup") == 0;
+            return HASHATTN_OK;
+        }
+    return host_fail(host, HASHATTN_INVALID, "%s with %s has no option '%.60s'", setup->config.task->name,
+                     setup->config.model.mechanism->name, name);
+}
+
+/* ---- the setup ----------------------------------------------------------------------------------------- */
+
+static void set_hash_bits(struct hashattn_setup *setup)
+{
+    const struct task *task = setup->config.task;
+    const struct mechanism *mechanism = setup->config.model.mechanism;
+    const struct option_row *row = option_find(mechanism->options, "hash_bits");
+    if (row != NULL)
+        *(int64_t *)(void *)((char *)setup->config.model.mechanism_options + row->offset) =
+            (setup->lra ? &task->lra : &task->preset)->hash_bits;
+}
+
+hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mechanism)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    const struct mechanism *found;
+    TRY(mechanism_named(host, mechanism, &found));
+    void *options;
+    TRY(memory_new_zeroed(host, 1, found->options_size, "options", &options));
+    options_preset(found->options, options);
+    memory_free(host, setup->config.model.mechanism_options);
+    setup->config.model.mechanism = found;
+    setup->config.model.mechanism_options = options;
+    set_hash_bits(setup);
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    const struct task *task = setup->config.task;
+    FAIL_IF(preset == NULL || strcmp(preset, "lra") != 0, host, HASHATTN_INVALID,
+            "no preset '%.60s', there is: lra", preset == NULL ? "NULL" : preset);
+    FAIL_IF(task->lra.steps == 0, host, HASHATTN_INVALID, "%s has no preset lra", task->name);
+    setup->lra = true;
+    setup->warmup_set = false;
+    take_preset(task, true, &setup->config.model, &setup->config.training);
+    set_hash_bits(setup);
+    return HASHATTN_OK;
+}
+
+static hashattn_status find_task(struct host *host, const char *name, const struct task **task)
+{
+    *task = name == NULL ? NULL : task_find(name);
+    if (*task != NULL)
+        return HASHATTN_OK;
+    char list[300] = "";
+    for (const struct task *const *all = task_all(); *all != NULL; all++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ", (*all)->name);
+    }
+    return host_fail(host, HASHATTN_INVALID, "no task '%.60s', there are: %s", name == NULL ? "NULL" : name,
+                     list);
+}
+
+hashattn_status hashattn_setup_new(hashattn_context *context, const char *task, hashattn_setup **out)
+{
+    if (context == NULL || out == NULL)
+        return HASHATTN_INVALID; /* nowhere to say why */
+    *out = NULL;
+    struct host *host = &context->host;
+    const struct task *found;
+    TRY(find_task(host, task, &found));
+    void *block;
+    TRY(memory_new_zeroed(host, 1, sizeof **out, "setup", &block));
+    struct hashattn_setup *setup = block;
+    setup->context = context;
+    setup->config.task = found;
+    take_preset(found, false, &setup->config.model, &setup->config.training);
+    hashattn_status status =
+        memory_new_zeroed(host, 1, found->options_size, "options", &setup->config.task_options);
+    if (status == HASHATTN_OK) {
+        options_preset(found->options, setup->config.task_options);
+        status = hashattn_setup_mechanism(setup, "yoso");
+    }
+    if (status != HASHATTN_OK)
+        hashattn_setup_free(setup);
+    else
+        *out = setup;
+    return status;
+}
+
+void hashattn_setup_free(hashattn_setup *setup)
+{
+    if (setup == NULL)
+        return;
+    struct host *host = &setup->context->host;
+    run_config_free(host, &setup->config);
+    memory_free(host, setup);
+}

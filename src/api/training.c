@@ -1,0 +1,94 @@
+/* Generating data, training and resuming: the setup becomes the run's config, and one call goes down.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/setup.h"
+#include "base/file.h"
+
+hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *directory, const size_t counts[3],
+                                        uint64_t seed)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    const struct run_config *config = &setup->config;
+    FAIL_IF(directory == NULL || counts == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            directory == NULL ? "directory" : "counts");
+    FAIL_IF(config->task->generate == NULL, host, HASHATTN_REFUSED,
+            "%s cannot be generated: it reads files of yours", config->task->name);
+    TRY(file_make_directory(host, directory, true));
+    return config->task->generate(host, config->task_options, directory, counts, seed);
+}
+
+/* The callback of the public header behind that of the trainer. */
+struct bridge {
+    hashattn_progress_callback *callback;
+    void *user;
+};
+
+static bool tell(void *user, const struct train_event *event)
+{
+    const struct bridge *bridge = user;
+    const hashattn_progress progress = {.struct_size = sizeof progress,
+                                        .step = event->step,
+                                        .steps = event->steps,
+                                        .loss = event->loss,
+                                        .accuracy = event->accuracy,
+                                        .valid_loss = event->valid_loss,
+                                        .valid_accuracy = event->valid_accuracy,
+                                        .best_accuracy = event->best_accuracy,
+                                        .tokens_per_second = event->tokens_per_second,
+                                        .seconds = event->seconds,
+                                        .learning_rate = event->learning_rate,
+                                        .saved_bytes = event->saved_bytes,
+                                        .warning = event->warning};
+    return bridge->callback(bridge->user, &progress) != 0;
+}
+
+static struct train_setup setup_of(struct hashattn_context *context, struct bridge *bridge)
+{
+    return (struct train_setup){.kernels = context->kernels,
+                                .pool = context->pool,
+                                .callback = bridge->callback == NULL ? NULL : tell,
+                                .user = bridge};
+}
+
+hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const char *run,
+                               hashattn_progress_callback *callback, void *user)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    struct run_config *config = &setup->config;
+    FAIL_IF(data == NULL || run == NULL, host, HASHATTN_INVALID, "%s is NULL", data == NULL ? "data" : "run");
+    FAIL_IF(file_exists(run), host, HASHATTN_INVALID, "%s exists already; a run is never overwritten", run);
+    char absolute[PATH_MAX];
+    FAIL_IF(realpath(data, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %s: %s", data,
+            strerror(errno));
+    FAIL_IF(strlen(absolute) >= sizeof config->data, host, HASHATTN_INVALID,
+            "the name of the data directory is %zu bytes long, room is for %zu", strlen(absolute),
+            sizeof config->data - 1);
+    strcpy(config->data, absolute);
+    task_facts_free(host, &config->facts);
+    TRY(config->task->facts(host, config->task_options, config->data, &config->facts));
+    config->model.vocab_size = (int64_t)config->facts.vocab_size;
+    config->model.num_classes = (int64_t)config->facts.num_classes;
+    config->model.max_len = (int64_t)config->facts.max_len;
+    struct bridge bridge = {callback, user};
+    struct train_setup down = setup_of(setup->context, &bridge);
+    return train_run(host, &down, config, run);
+}
+
+hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
+                                      hashattn_progress_callback *callback, void *user)
+{
+    if (context == NULL)
+        return HASHATTN_INVALID;
+    FAIL_IF(run == NULL, &context->host, HASHATTN_INVALID, "run is NULL");
+    struct bridge bridge = {callback, user};
+    struct train_setup down = setup_of(context, &bridge);
+    return train_resume(&context->host, &down, run);
+}

@@ -1,0 +1,265 @@
+/* Trained models: what they say of themselves, evaluation, prediction in order, options that differ from
+   training, broken runs. Planted and caught: the options kept after a refused set; an encoder that is not
+   made anew; probabilities of the wrong row; the least likely class called best; the split cut by the seed of
+   the hashing; the values left behind when the load fails. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/tiny_run.h"
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* A run of task text in mail/ that has learned "aaaa" from "zzzz". */
+static void train_filter(hashattn_context *context, const char *run)
+{
+    static const char *const options[][2] = {
+        {"steps", "60"}, {"batch", "8"},       {"layers", "1"},   {"dim", "16"}, {"heads", "2"},
+        {"ffn", "16"},   {"eval_every", "20"}, {"max_len", "16"}, {"seed", "9"}, {"learning_rate", "0.02"}};
+    hashattn_setup *setup;
+    check_ok(context, hashattn_setup_new(context, "text", &setup));
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        check_ok(context, hashattn_setup_set(setup, options[i][0], options[i][1]));
+    check_ok(context, hashattn_train(setup, "mail", run, NULL, NULL));
+    hashattn_setup_free(setup);
+}
+
+static void make_mail(void)
+{
+    if (access("mail", F_OK) == 0)
+        return;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup = tiny_setup(context, "none", 1);
+    const size_t counts[] = {1, 1, 1};
+    check_ok(context, hashattn_setup_generate(setup, "mail", counts, 1)); /* makes the directory */
+    hashattn_setup_free(setup);
+    unlink("mail/train.tsv");
+    unlink("mail/valid.tsv");
+    unlink("mail/test.tsv");
+    char text[4000] = "";
+    for (int i = 0; i < 60; i++) {
+        char line[60];
+        snprintf(line, sizeof line, "%s\t%.*s\n", i % 2 == 0 ? "low" : "high", 4 + i % 5,
+                 i % 2 == 0 ? "aaaabaaaac" : "zzzzyzzzzx");
+        strcat(text, line);
+    }
+    write_text("mail/train.tsv", text);
+    train_filter(context, "filter");
+    hashattn_context_free(context);
+}
+
+static void models_describe_themselves(void **state)
+{
+    (void)state;
+    make_mail();
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_model *model;
+    check_ok(context, hashattn_model_load(context, "filter", &model));
+    hashattn_model_info info = {.struct_size = sizeof info};
+    hashattn_model_describe(model, &info);
+    assert_string_equal(info.task, "text");
+    assert_string_equal(info.mechanism, "yoso");
+    assert_int_equal(info.num_classes, 2);
+    assert_int_equal(info.max_len, 16);
+    assert_int_equal(info.seed, 9);
+    assert_int_equal(info.predicts, 1);
+    assert_true(info.num_params > 16 * 16);
+    assert_string_equal(hashattn_model_label(model, 0), "high");
+    assert_string_equal(hashattn_model_label(model, 1), "low");
+    assert_null(hashattn_model_label(model, 2));
+    hashattn_model_free(model);
+    hashattn_model_free(NULL);
+    hashattn_context_free(context);
+}
+
+static void splits_are_those_of_the_training(void **state)
+{
+    (void)state;
+    make_mail();
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_model *model;
+    check_ok(context, hashattn_model_load(context, "filter", &model));
+    hashattn_evaluation a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
+    check_ok(context, hashattn_model_evaluate(model, NULL, "train", 1, &a));
+    assert_int_equal(a.examples, 48); /* a tenth each is cut off for valid and test */
+    assert_true(a.accuracy > 0.95 && a.loss < 0.3);
+    double shares[3] = {0};
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        check_ok(context, hashattn_model_evaluate(model, NULL, "test", seed, &b));
+        assert_int_equal(b.examples, 6);
+        shares[seed] = b.majority;
+    }
+    assert_true(shares[0] == shares[1] && shares[1] == shares[2]);
+    check_ok(context, hashattn_model_evaluate(model, "mail", "valid", 1, &b));
+    check_call(context, hashattn_model_evaluate(model, NULL, "tset", 1, &b), HASHATTN_INVALID,
+               "split is 'tset', allowed are train, valid, test");
+    check_call(context, hashattn_model_evaluate(model, "nowhere", "test", 1, &b), HASHATTN_BAD_FILE,
+               "nowhere");
+    check_call(context, hashattn_model_evaluate(model, NULL, NULL, 1, &b), HASHATTN_INVALID, "split is NULL");
+    check_call(context, hashattn_model_evaluate(model, NULL, "test", 1, NULL), HASHATTN_INVALID,
+               "evaluation");
+    assert_int_equal(hashattn_model_evaluate(NULL, NULL, "test", 1, &b), HASHATTN_INVALID);
+    hashattn_model_free(model);
+    hashattn_context_free(context);
+}
+
+/* Predictions as they come. */
+struct heard {
+    size_t documents, stop_at, best[8];
+    float low[8];
+};
+
+static int hear(void *user, size_t document, size_t best, const float *probabilities)
+{
+    struct heard *heard = user;
+    assert_int_equal(document, heard->documents);
+    assert_true(probabilities[best] >= probabilities[1 - best]);
+    check_near((double)probabilities[0] + (double)probabilities[1], 1, 1e-6, "sum of probabilities");
+    heard->best[document] = best;
+    heard->low[document] = probabilities[1];
+    heard->documents++;
+    return heard->documents == heard->stop_at;
+}
+
+static void documents_are_predicted_in_order(void **state)
+{
+    (void)state;
+    make_mail();
+    hashattn_context *context = context_with(2, NULL);
+    hashattn_model *model;
+    check_ok(context, hashattn_model_load(context, "filter", &model));
+    write_text("documents.jsonl", "{\"text\": \"aaaaa\"}\n{\"text\": \"zzzz\", \"label\": \"low\"}\n"
+                                  "{\"text\": \"zzzzyzzzzzzzzzzzzzzzzzzzzzzzz\"}\n{\"text\": \"zzzzz\"}\n");
+    struct heard heard = {0};
+    size_t num_cut = 99;
+    check_ok(context, hashattn_model_predict_file(model, "documents.jsonl", 1, hear, &heard, &num_cut));
+    assert_int_equal(heard.documents, 4);
+    assert_int_equal(num_cut, 1);
+    static const size_t want[] = {1, 0, 0, 0};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(heard.best[i], want[i]);
+        assert_true((heard.low[i] > 0.5f) == (want[i] == 1));
+    }
+    heard = (struct heard){.stop_at = 2};
+    check_call(context, hashattn_model_predict_file(model, "documents.jsonl", 1, hear, &heard, NULL),
+               HASHATTN_INTERRUPTED, "stopped after document 2 of 4");
+    check_call(context, hashattn_model_predict_file(model, "nowhere.jsonl", 1, hear, &heard, NULL),
+               HASHATTN_BAD_FILE, "nowhere.jsonl");
+    check_call(context, hashattn_model_predict_file(model, NULL, 1, hear, &heard, NULL), HASHATTN_INVALID,
+               "path is NULL");
+    check_call(context, hashattn_model_predict_file(model, "documents.jsonl", 1, NULL, NULL, NULL),
+               HASHATTN_INVALID, "callback is NULL");
+    assert_int_equal(hashattn_model_predict_file(NULL, "x", 1, hear, &heard, NULL), HASHATTN_INVALID);
+    hashattn_model_free(model);
+    hashattn_context_free(context);
+}
+
+static void options_may_differ_from_training(void **state)
+{
+    (void)state;
+    make_mail();
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_model *model;
+    check_ok(context, hashattn_model_load(context, "filter", &model));
+    hashattn_evaluation few = {.struct_size = sizeof few}, many = {.struct_size = sizeof many},
+                        again = {.struct_size = sizeof again};
+    check_ok(context, hashattn_model_set(model, "num_hashes", "1"));
+    check_ok(context, hashattn_model_evaluate(model, NULL, "train", 1, &few));
+    check_ok(context, hashattn_model_set(model, "num_hashes", "64"));
+    check_ok(context, hashattn_model_evaluate(model, NULL, "train", 1, &many));
+    assert_true(few.loss != many.loss);
+    check_call(context, hashattn_model_set(model, "num_hashes", "99999999"), HASHATTN_INVALID,
+               "num_hashes is 99999999");
+    check_call(context, hashattn_model_set(model, "dim", "7"), HASHATTN_INVALID, "yoso has no option 'dim'");
+    check_call(context, hashattn_model_set(model, NULL, "7"), HASHATTN_INVALID, "name");
+    check_call(context, hashattn_model_set(model, "num_hashes", NULL), HASHATTN_INVALID, "text");
+    assert_int_equal(hashattn_model_set(NULL, "num_hashes", "1"), HASHATTN_INVALID);
+    check_ok(context, hashattn_model_set(model, "gradient", "true"));
+    check_call(context, hashattn_model_set(model, "hash_bits", "1"), HASHATTN_REFUSED,
+               "gradient true needs hash_bits of at least 2");
+    check_ok(context, hashattn_model_evaluate(model, NULL, "train", 1, &again));
+    assert_true(again.loss == many.loss); /* as it was before the refusals */
+    hashattn_model_free(model);
+    hashattn_context_free(context);
+}
+
+static void broken_runs_are_told(void **state)
+{
+    (void)state;
+    make_mail();
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_model *model = (void *)context;
+    check_call(context, hashattn_model_load(context, "nowhere", &model), HASHATTN_BAD_FILE,
+               "nowhere/config.json: ");
+    assert_null(model);
+    check_call(context, hashattn_model_load(context, NULL, &model), HASHATTN_INVALID, "run is NULL");
+    assert_int_equal(hashattn_model_load(NULL, "filter", &model), HASHATTN_INVALID);
+    assert_int_equal(hashattn_model_load(context, "filter", NULL), HASHATTN_INVALID);
+    assert_int_equal(rename("filter/model.safetensors", "kept"), 0);
+    check_call(context, hashattn_model_load(context, "filter", &model), HASHATTN_BAD_FILE,
+               "filter/model.safetensors is not there");
+    write_text("filter/model.safetensors", "{}");
+    check_call(context, hashattn_model_load(context, "filter", &model), HASHATTN_BAD_FILE,
+               "filter/model.safetensors");
+    assert_null(model);
+    assert_int_equal(rename("kept", "filter/model.safetensors"), 0);
+    tiny_data(context, "needles");
+    hashattn_setup *setup = tiny_setup(context, "none", 2);
+    check_ok(context, hashattn_train(setup, "needles", "finder", NULL, NULL));
+    hashattn_setup_free(setup);
+    check_ok(context, hashattn_model_load(context, "finder", &model));
+    struct heard heard = {0};
+    check_call(context, hashattn_model_predict_file(model, "needles/test.tsv", 1, hear, &heard, NULL),
+               HASHATTN_REFUSED, "needle reads no files of documents");
+    hashattn_model_free(model);
+    hashattn_context_free(context);
+}
+
+static hashattn_status use_model(hashattn_context *context, void *user)
+{
+    (void)user;
+    hashattn_model *model;
+    struct heard heard = {0};
+    hashattn_evaluation result = {.struct_size = sizeof result};
+    hashattn_status status = hashattn_model_load(context, "filter", &model);
+    if (status == HASHATTN_OK)
+        status = hashattn_model_set(model, "num_hashes", "2");
+    if (status == HASHATTN_OK)
+        status = hashattn_model_evaluate(model, NULL, "test", 1, &result);
+    if (status == HASHATTN_OK)
+        status = hashattn_model_predict_file(model, "documents.jsonl", 1, hear, &heard, NULL);
+    hashattn_model_free(model);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    make_mail();
+    write_text("documents.jsonl", "{\"text\": \"aaaaa\"}\n");
+    check_every_failing_allocation(use_model, NULL);
+}
+
+int main(void)
+{
+    tiny_enter();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_describe_themselves),
+        cmocka_unit_test(splits_are_those_of_the_training),
+        cmocka_unit_test(documents_are_predicted_in_order),
+        cmocka_unit_test(options_may_differ_from_training),
+        cmocka_unit_test(broken_runs_are_told),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    tiny_leave();
+    return failed;
+}

@@ -1,0 +1,232 @@
+/* A setup by name: every option of every task and mechanism, presets, the warm-up in proportion.
+   Planted and caught: the warm-up scaled although it was set; hash_bits of the task forgotten with another
+   mechanism; the preset's pooling forgotten; options of the model listed with the defaults of another task;
+   the old mechanism's options kept; an unknown option taken for one of the last owner.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/api_context.h"
+
+static void check_value(hashattn_context *context, hashattn_setup *setup, const char *name, const char *want)
+{
+    char text[64];
+    check_ok(context, hashattn_setup_get(setup, name, text, sizeof text));
+    assert_string_equal(text, want);
+}
+
+static void every_option_takes_its_own_text(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_task_info task = {.struct_size = sizeof task};
+    assert_true(hashattn_task_count() >= 3);
+    for (size_t t = 0; hashattn_task_get(t, &task); t++) {
+        hashattn_setup *setup;
+        check_ok(context, hashattn_setup_new(context, task.name, &setup));
+        hashattn_option row = {.struct_size = sizeof row}, shown = {.struct_size = sizeof shown};
+        size_t count = 0, of_task = 0, of_mechanism = 0;
+        char text[64];
+        for (; hashattn_setup_option(setup, count, &row); count++) {
+            assert_true(row.help[0] != '\0');
+            of_mechanism += strcmp(row.owner, "attention") == 0;
+            check_value(context, setup, row.name, row.preset);
+            check_ok(context, hashattn_setup_set(setup, row.name, row.preset));
+            check_value(context, setup, row.name, row.preset);
+        }
+        for (; hashattn_task_option(t, of_task, &shown); of_task++) {
+            assert_string_not_equal(shown.owner, "attention");
+            check_ok(context, hashattn_setup_get(setup, shown.name, text, sizeof text));
+            assert_string_equal(text, shown.preset);
+        }
+        assert_int_equal(count, of_task + of_mechanism);
+        assert_true(of_mechanism >= 4);
+        hashattn_setup_free(setup);
+    }
+    hashattn_option row = {.struct_size = sizeof row};
+    assert_int_equal(hashattn_task_option(hashattn_task_count(), 0, &row), 0);
+    assert_int_equal(hashattn_task_get(hashattn_task_count(), &task), 0);
+    assert_int_equal(hashattn_setup_option(NULL, 0, &row), 0);
+    hashattn_context_free(context);
+}
+
+static void known_tasks_are_there(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int generates, predicts, has_lra;
+    } want[] = {{"needle", 1, 0, 0}, {"listops", 1, 0, 1}, {"text", 0, 1, 1}};
+    for (size_t i = 0; i < 3; i++) {
+        hashattn_task_info task = {.struct_size = sizeof task};
+        size_t t = 0;
+        while (hashattn_task_get(t, &task) && strcmp(task.name, want[i].name) != 0)
+            t++;
+        assert_true(t < hashattn_task_count());
+        assert_int_equal(task.generates, want[i].generates);
+        assert_int_equal(task.predicts, want[i].predicts);
+        assert_int_equal(task.has_lra, want[i].has_lra);
+    }
+}
+
+static void preset_is_that_of_the_released_runs(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup;
+    check_ok(context, hashattn_setup_new(context, "listops", &setup));
+    check_ok(context, hashattn_setup_set(setup, "warmup", "7"));
+    check_ok(context, hashattn_setup_set(setup, "dim", "32"));
+    check_ok(context, hashattn_setup_preset(setup, "lra"));
+    static const char *const want[][2] = {
+        {"steps", "5000"},
+        {"warmup", "1000"},
+        {"batch", "32"},
+        {"eval_every", "50"},
+        {"learning_rate", "0.0001"},
+        {"beta1", "0.9"},
+        {"beta2", "0.999"},
+        {"epsilon", "1e-06"},
+        {"weight_decay", "0"},
+        {"clip", "0"},
+        {"cycle_momentum", "true"},
+        {"layers", "2"},
+        {"dim", "64"},
+        {"heads", "2"},
+        {"ffn", "128"},
+        {"dropout", "0.1"},
+        {"hash_bits", "11"},
+        {"conv_window", "0"},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
+        check_value(context, setup, want[i][0], want[i][1]);
+    check_ok(context, hashattn_setup_mechanism(setup, "yoso-e"));
+    check_value(context, setup, "hash_bits", "11");
+    check_ok(context, hashattn_setup_set(setup, "steps", "500")); /* the warm-up keeps its share */
+    check_value(context, setup, "warmup", "100");
+    check_call(context, hashattn_setup_preset(setup, "imagenet"), HASHATTN_INVALID,
+               "no preset 'imagenet', there is: lra");
+    check_call(context, hashattn_setup_preset(setup, NULL), HASHATTN_INVALID, "no preset 'NULL'");
+    hashattn_setup_free(setup);
+    check_ok(context, hashattn_setup_new(context, "text", &setup));
+    check_ok(context, hashattn_setup_preset(setup, "lra"));
+    check_value(context, setup, "hash_bits", "12");
+    hashattn_setup_free(setup);
+    check_ok(context, hashattn_setup_new(context, "needle", &setup));
+    check_call(context, hashattn_setup_preset(setup, "lra"), HASHATTN_INVALID, "needle has no preset lra");
+    check_value(context, setup, "pooling", "first");
+    check_value(context, setup, "hash_bits", "8");
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static void steps_move_the_warm_up_until_it_is_set(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup;
+    check_ok(context, hashattn_setup_new(context, "needle", &setup));
+    char steps[64], warmup[64], text[64];
+    check_ok(context, hashattn_setup_get(setup, "steps", steps, sizeof steps));
+    check_ok(context, hashattn_setup_get(setup, "warmup", warmup, sizeof warmup));
+    snprintf(text, sizeof text, "%ld", 10 * atol(steps));
+    check_ok(context, hashattn_setup_set(setup, "steps", text));
+    snprintf(text, sizeof text, "%ld", 10 * atol(warmup));
+    check_value(context, setup, "warmup", text);
+    check_ok(context, hashattn_setup_set(setup, "warmup", "3"));
+    check_ok(context, hashattn_setup_set(setup, "steps", "77"));
+    check_value(context, setup, "warmup", "3");
+    check_value(context, setup, "steps", "77");
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static void mechanisms_bring_their_own_options(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup;
+    check_ok(context, hashattn_setup_new(context, "needle", &setup));
+    check_ok(context, hashattn_setup_set(setup, "num_hashes", "5"));
+    check_ok(context, hashattn_setup_mechanism(setup, "softmax"));
+    check_call(context, hashattn_setup_set(setup, "num_hashes", "6"), HASHATTN_INVALID,
+               "needle with softmax has no option 'num_hashes'");
+    char text[64];
+    check_call(context, hashattn_setup_get(setup, "num_hashes", text, sizeof text), HASHATTN_INVALID,
+               "needle with softmax has no option 'num_hashes'");
+    check_ok(context, hashattn_setup_mechanism(setup, "yoso"));
+    check_value(context, setup, "num_hashes", "32");
+    check_call(context, hashattn_setup_mechanism(setup, "yosso"), HASHATTN_INVALID, "no mechanism 'yosso'");
+    check_value(context, setup, "num_hashes", "32"); /* still yoso */
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static void mistakes_are_named(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup = (void *)context;
+    check_call(context, hashattn_setup_new(context, "neddle", &setup), HASHATTN_INVALID,
+               "no task 'neddle', there are: ");
+    assert_null(setup);
+    check_call(context, hashattn_setup_new(context, NULL, &setup), HASHATTN_INVALID, "no task 'NULL'");
+    check_ok(context, hashattn_setup_new(context, "needle", &setup));
+    check_call(context, hashattn_setup_set(setup, "steps", "0"), HASHATTN_INVALID,
+               "training: steps is 0, allowed are 1 to ");
+    check_call(context, hashattn_setup_set(setup, "heads", "many"), HASHATTN_INVALID,
+               "model: heads is 'many'");
+    check_call(context, hashattn_setup_set(setup, "marks", "-1"), HASHATTN_INVALID, "needle: marks is -1");
+    check_call(context, hashattn_setup_set(setup, "hash_bits", "25"), HASHATTN_INVALID,
+               "yoso: hash_bits is 25");
+    check_call(context, hashattn_setup_set(setup, "stepz", "1"), HASHATTN_INVALID,
+               "needle with yoso has no option 'stepz'");
+    check_call(context, hashattn_setup_set(setup, NULL, "1"), HASHATTN_INVALID, "name");
+    check_call(context, hashattn_setup_set(setup, "steps", NULL), HASHATTN_INVALID, "text");
+    char text[3] = "xx";
+    check_call(context, hashattn_setup_get(setup, "steps", text, 3), HASHATTN_INVALID, "there is room for 3");
+    assert_string_equal(text, "xx");
+    check_call(context, hashattn_setup_get(setup, NULL, text, 3), HASHATTN_INVALID, "name");
+    check_call(context, hashattn_setup_get(setup, "steps", NULL, 3), HASHATTN_INVALID, "room");
+    assert_int_equal(hashattn_setup_new(NULL, "needle", &setup), HASHATTN_INVALID);
+    assert_int_equal(hashattn_setup_new(context, "needle", NULL), HASHATTN_INVALID);
+    assert_int_equal(hashattn_setup_set(NULL, "a", "b"), HASHATTN_INVALID);
+    assert_int_equal(hashattn_setup_get(NULL, "a", text, 3), HASHATTN_INVALID);
+    assert_int_equal(hashattn_setup_mechanism(NULL, "a"), HASHATTN_INVALID);
+    assert_int_equal(hashattn_setup_preset(NULL, "a"), HASHATTN_INVALID);
+    hashattn_setup_free(setup);
+    hashattn_setup_free(NULL);
+    hashattn_context_free(context);
+}
+
+static hashattn_status make_one(hashattn_context *context, void *user)
+{
+    (void)user;
+    hashattn_setup *setup;
+    hashattn_status status = hashattn_setup_new(context, "needle", &setup);
+    if (status == HASHATTN_OK)
+        status = hashattn_setup_mechanism(setup, "yoso-e");
+    hashattn_setup_free(setup);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    check_every_failing_allocation(make_one, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_option_takes_its_own_text),
+        cmocka_unit_test(known_tasks_are_there),
+        cmocka_unit_test(preset_is_that_of_the_released_runs),
+        cmocka_unit_test(steps_move_the_warm_up_until_it_is_set),
+        cmocka_unit_test(mechanisms_bring_their_own_options),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

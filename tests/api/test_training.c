@@ -1,0 +1,261 @@
+/* Generating, training and resuming through the public header. That training itself is right is tested in
+   tests/train; here: what the callback is told, that a stop is saved and gone on from bit for bit, and every
+   mistake. Planted and caught: the callback's answer thrown away; the warning not passed on; the sizes of the
+   data not taken into the model when a setup is used twice; a relative name recorded; counts of valid and
+   test exchanged. SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/tiny_run.h"
+
+/* What a callback saw. */
+struct seen {
+    int calls, evaluations, stop_at, warnings;
+    int64_t last_step;
+    hashattn_progress last;
+};
+
+static int watch(void *user, const hashattn_progress *progress)
+{
+    struct seen *seen = user;
+    assert_int_equal(progress->struct_size, sizeof *progress);
+    assert_true(progress->step >= seen->last_step && progress->step <= progress->steps);
+    seen->calls++;
+    seen->last_step = progress->step;
+    seen->evaluations += !isnan(progress->valid_accuracy);
+    seen->warnings += progress->warning != NULL;
+    seen->last = *progress;
+    return seen->stop_at > 0 && progress->step >= seen->stop_at;
+}
+
+static void check_same_files(const char *a, const char *b)
+{
+    char *texts[2];
+    long sizes[2];
+    const char *const paths[] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        FILE *file = fopen(paths[i], "rb");
+        if (file == NULL)
+            fail_msg("%s is not there", paths[i]);
+        fseek(file, 0, SEEK_END);
+        sizes[i] = ftell(file);
+        rewind(file);
+        texts[i] = malloc((size_t)sizes[i]);
+        assert_int_equal(fread(texts[i], 1, (size_t)sizes[i], file), sizes[i]);
+        fclose(file);
+    }
+    assert_int_equal(sizes[0], sizes[1]);
+    check_same_bits(texts[0], texts[1], (size_t)sizes[0], a);
+    free(texts[0]);
+    free(texts[1]);
+}
+
+static void a_stop_is_saved_and_gone_on_from(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(2, NULL);
+    tiny_data(context, "data");
+    hashattn_setup *setup = tiny_setup(context, "yoso", 6);
+    struct seen whole = {0}, part = {.stop_at = 3}, rest = {0};
+    check_ok(context, hashattn_train(setup, "data", "whole", watch, &whole));
+    assert_int_equal(whole.last_step, 6);
+    assert_int_equal(whole.evaluations, 3);
+    assert_int_equal(whole.last.steps, 6);
+    assert_true(whole.last.best_accuracy >= 0 && whole.last.best_accuracy <= 1);
+    assert_true(whole.last.saved_bytes > 0 && whole.last.tokens_per_second > 0);
+    assert_true(whole.last.loss > 0);
+    check_call(context, hashattn_train(setup, "data", "part", watch, &part), HASHATTN_INTERRUPTED, NULL);
+    assert_int_equal(part.last_step, 3);
+    check_ok(context, hashattn_train_resume(context, "part", watch, &rest));
+    assert_int_equal(rest.last_step, 6);
+    check_same_files("whole/model.safetensors", "part/model.safetensors");
+    check_same_files("whole/last.safetensors", "part/last.safetensors");
+    check_ok(context, hashattn_train(setup, "data", "silent", NULL, NULL));
+    check_same_files("whole/last.safetensors", "silent/last.safetensors");
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static void data_are_recorded_by_their_absolute_name(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    tiny_data(context, "some");
+    hashattn_setup *setup = tiny_setup(context, "none", 2);
+    check_ok(context, hashattn_train(setup, "./some/../some", "recorded", NULL, NULL));
+    hashattn_model *model;
+    check_ok(context, hashattn_model_load(context, "recorded", &model));
+    hashattn_model_info info = {.struct_size = sizeof info};
+    hashattn_model_describe(model, &info);
+    char want[PATH_MAX];
+    assert_non_null(realpath("some", want));
+    assert_string_equal(info.data, want);
+    hashattn_model_free(model);
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static void a_setup_serves_twice(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    tiny_data(context, "short");
+    hashattn_setup *setup = tiny_setup(context, "none", 2);
+    check_ok(context, hashattn_setup_set(setup, "seq_len", "16"));
+    const size_t counts[] = {40, 10, 10};
+    check_ok(context, hashattn_setup_generate(setup, "longer", counts, 1));
+    check_ok(context, hashattn_train(setup, "short", "first", NULL, NULL));
+    check_ok(context, hashattn_train(setup, "longer", "second", NULL, NULL));
+    static const struct {
+        const char *run;
+        size_t max_len;
+    } want[] = {{"first", 8}, {"second", 16}};
+    for (size_t i = 0; i < 2; i++) {
+        hashattn_model *model;
+        check_ok(context, hashattn_model_load(context, want[i].run, &model));
+        hashattn_model_info info = {.struct_size = sizeof info};
+        hashattn_model_describe(model, &info);
+        assert_int_equal(info.max_len, want[i].max_len);
+        hashattn_model_free(model);
+    }
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static void counts_are_of_their_splits(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup = tiny_setup(context, "none", 2);
+    const size_t counts[] = {30, 5, 7};
+    check_ok(context, hashattn_setup_generate(setup, "counted", counts, 3));
+    check_ok(context, hashattn_train(setup, "counted", "count", NULL, NULL));
+    hashattn_model *model;
+    check_ok(context, hashattn_model_load(context, "count", &model));
+    static const char *const splits[] = {"train", "valid", "test"};
+    for (size_t i = 0; i < 3; i++) {
+        hashattn_evaluation result = {.struct_size = sizeof result};
+        check_ok(context, hashattn_model_evaluate(model, NULL, splits[i], 0, &result));
+        assert_int_equal(result.examples, counts[i]);
+    }
+    hashattn_model_free(model);
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static void mistakes_are_named(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    tiny_data(context, "good");
+    hashattn_setup *setup = tiny_setup(context, "yoso", 2), *text;
+    const size_t counts[] = {1, 1, 1};
+    check_call(context, hashattn_setup_generate(setup, "good", counts, 1), HASHATTN_INVALID,
+               "exists already");
+    check_call(context, hashattn_setup_generate(setup, NULL, counts, 1), HASHATTN_INVALID,
+               "directory is NULL");
+    check_call(context, hashattn_setup_generate(setup, "d", NULL, 1), HASHATTN_INVALID, "counts is NULL");
+    check_ok(context, hashattn_setup_new(context, "text", &text));
+    check_call(context, hashattn_setup_generate(text, "d", counts, 1), HASHATTN_REFUSED,
+               "text cannot be generated");
+    hashattn_setup_free(text);
+    assert_int_equal(access("d", F_OK), -1);
+    check_call(context, hashattn_train(setup, "nowhere", "run", NULL, NULL), HASHATTN_BAD_FILE,
+               "cannot open nowhere: No such file");
+    check_call(context, hashattn_train(setup, "good", "good", NULL, NULL), HASHATTN_INVALID,
+               "good exists already");
+    check_call(context, hashattn_train(setup, "good", NULL, NULL, NULL), HASHATTN_INVALID, "run is NULL");
+    check_call(context, hashattn_train(setup, NULL, "run", NULL, NULL), HASHATTN_INVALID, "data is NULL");
+    check_call(context, hashattn_train(setup, "good", "no/such/place", NULL, NULL), HASHATTN_NO_DISK,
+               "no/such/place");
+    check_call(context, hashattn_train_resume(context, "nowhere", NULL, NULL), HASHATTN_BAD_FILE, "nowhere");
+    check_call(context, hashattn_train_resume(context, NULL, NULL, NULL), HASHATTN_INVALID, "run is NULL");
+    check_ok(context, hashattn_setup_set(setup, "heads", "3"));
+    check_call(context, hashattn_train(setup, "good", "run", NULL, NULL), HASHATTN_INVALID,
+               "dim is 8, which is not a multiple of heads, 3");
+    assert_int_equal(access("run", F_OK), -1);
+    assert_int_equal(hashattn_train(NULL, "good", "run", NULL, NULL), HASHATTN_INVALID);
+    assert_int_equal(hashattn_train_resume(NULL, "run", NULL, NULL), HASHATTN_INVALID);
+    assert_int_equal(hashattn_setup_generate(NULL, "d", counts, 1), HASHATTN_INVALID);
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+/* A save that fails in the middle of a training: the callback is warned. */
+static int spoil(void *user, const hashattn_progress *progress)
+{
+    struct seen *seen = user;
+    if (seen->calls == 0) { /* then trainer.json.tmp cannot be opened */
+        assert_int_equal(mkdir("spoiled/trainer.json.tmp", 0777), 0);
+    }
+    if (progress->warning != NULL && seen->warnings == 0)
+        assert_int_equal(rmdir("spoiled/trainer.json.tmp"), 0);
+    return watch(user, progress);
+}
+
+static void a_failed_save_is_told(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    tiny_data(context, "spoil");
+    hashattn_setup *setup = tiny_setup(context, "none", 6);
+    struct seen seen = {0};
+    check_ok(context, hashattn_train(setup, "spoil", "spoiled", spoil, &seen));
+    assert_true(seen.warnings > 0);
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static hashattn_status train_one(hashattn_context *context, void *user)
+{
+    int *tries = user;
+    char run[32];
+    snprintf(run, sizeof run, "failing-%d", (*tries)++);
+    hashattn_setup *setup;
+    hashattn_status status = hashattn_setup_new(context, "needle", &setup);
+    static const char *const options[][2] = {{"batch", "2"},     {"layers", "1"}, {"dim", "4"},
+                                             {"heads", "1"},     {"ffn", "4"},    {"steps", "1"},
+                                             {"num_hashes", "2"}};
+    for (size_t i = 0; i < sizeof options / sizeof options[0] && status == HASHATTN_OK; i++)
+        status = hashattn_setup_set(setup, options[i][0], options[i][1]);
+    if (status == HASHATTN_OK)
+        status = hashattn_train(setup, "little", run, NULL, NULL);
+    hashattn_setup_free(setup);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup = tiny_setup(context, "none", 1);
+    const size_t counts[] = {4, 2, 2};
+    check_ok(context, hashattn_setup_generate(setup, "little", counts, 1));
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+    int tries = 0;
+    check_every_failing_allocation(train_one, &tries);
+}
+
+int main(void)
+{
+    tiny_enter();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stop_is_saved_and_gone_on_from),
+        cmocka_unit_test(data_are_recorded_by_their_absolute_name),
+        cmocka_unit_test(a_setup_serves_twice),
+        cmocka_unit_test(counts_are_of_their_splits),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(a_failed_save_is_told),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    tiny_leave();
+    return failed;
+}
