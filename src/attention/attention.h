@@ -45,7 +45,8 @@ size_t attention_param_count(const struct mechanism *mechanism, const void *opti
 /* Checks offsets, widths, causal and what the mechanism refuses; the message has the numbers. */
 hashattn_status attention_check(struct host *host, const struct attention_call *call);
 
-/* Bytes of the two blocks. saved lives from forward to backward; scratch is dead in between. They depend on
+/* Bytes of the two blocks. saved lives from forward to backward and begins with what all
+   units share; scratch is dead in between. They depend on
    the offsets, the widths, whether a mask is given and the number of threads. SIZE_MAX when they overflow. */
 size_t attention_saved_size(const struct attention_call *call);
 size_t attention_scratch_size(const struct attention_call *call);
