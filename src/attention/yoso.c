@@ -211,9 +211,7 @@ static void add_dvalue(const struct problem *problem, struct scratch *scratch, c
 {
     const struct pair_rows *from = &scratch->backward.queries, *to = &scratch->backward.keys;
     size_t n_k = problem->shape.num_keys, dim = problem->shape.value_dim;
-    /* The place of V, which comes after this, holds dV / m until it is added. */
-    for (size_t j = 0; j < n_k; j++)
-        memset(to->value + j * to->ld, 0, dim * sizeof *to->value);
+    /* The place of V, which comes after this and is 0 so far, holds m dV until it is added. */
     tables_carry(problem->kernels, &scratch->tables, &scratch->buckets, queries, keys, QUERIES_TO_KEYS,
                  from->value, from->ld, to->value, to->ld, dim);
     for (size_t j = 0; j < n_k; j++)
@@ -239,7 +237,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     float *query_norm = scratch.backward.query_norm, *key_norm = scratch.backward.key_norm;
     bool tangent = options->gradient == YOSO_GRADIENT_TRUE;
 
-    /* unit_take clears the rest of a row, which is its gradient. */
+    /* unit_take clears the rest of a row: its gradient, and the place of dX or V. */
     unit_take(kernels, query_rows->unit, query_rows->ld, query_norm, floats(problem->query),
               problem->query.stride, n_q, head_dim);
     unit_take(kernels, key_rows->unit, key_rows->ld, key_norm, floats(problem->key), problem->key.stride, n_k,

@@ -243,6 +243,10 @@ static void plant_edges(struct yoso_case *c)
         *q[5] = 0;
         *q[6] = 0;
         *k[7] *= 1e-18f;
+        /* Just outside of what the slot calls near, and inside of what is done again. */
+        double angle = 2 * asin(sqrt(1.005 * (double)COLLISION_NEAR) / 2);
+        *q[7] = e == 0;
+        *k[6] = (float)(e == 0 ? cos(angle) : e == 1 ? sin(angle) : 0);
     }
 }
 
