@@ -57,13 +57,13 @@ static void lengths_change_no_code(void **state)
 {
     (void)state;
     enum { LENGTHS = 6, ROWS = 40, BITS = 10 };
-    static const float length[LENGTHS] = {1, 0x1p-30f, 0x1p55f, 0x1p123f, 0x1p-45f, 0x1p-90f};
+    static const float length[LENGTHS] = {1, 0x1p-30f, 0x1p55f, 0x1p126f, 0x1p-45f, 0x1p-90f};
     const struct hashing hashing = {.num_hashes = M, .hash_bits = BITS};
     static float rows[CODES_ROWS * LD], squares[CODES_ROWS];
-    float *planes = aligned_alloc(64, planes_size(YOSO_PLANES_ORTHOGONAL, M, BITS, D)), x[ROWS * D];
+    float *planes = aligned_alloc(64, planes_size(YOSO_PLANES_GAUSSIAN, M, BITS, D)), x[ROWS * D];
     uint16_t want[ROWS * M], got[ROWS * M];
     static const uint16_t zeros[ROWS * M];
-    planes_draw(YOSO_PLANES_ORTHOGONAL, M, BITS, D, 2, planes);
+    planes_draw(YOSO_PLANES_GAUSSIAN, M, BITS, D, 2, planes);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (size_t l = 0; l < LENGTHS; l++) {
             random_normals(1, 0, x, ROWS * D);
