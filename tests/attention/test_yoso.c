@@ -1,10 +1,10 @@
 /* yoso given its codes: equal to the brute force over hashes and pairs, forward and backward, on every
    instruction set, with the edges of a hashed world; and the exact symmetries of the mechanism.
    The means over codes are in test_yoso_mean.c.
-   Bugs tried and caught: codes of keys and queries swapped, 1/m left out in dV, tau for tau / 2, the bias of
-   `sum` left out, gradients written instead of added, the turn not undone, the last hash dropped, dvalue not
-   cleared, scratch of forward read in backward, >= for > in the sign of a projection.
-   SPDX-License-Identifier: Apache-2.0 */
+   Bugs tried and caught: keys hashed from the rows of queries, 1/m left out in dV, tau for tau / 2, tau - 1
+   for tau, the bias of `sum` left out, its sums not cleared, gradients written instead of added, the last
+   hash dropped, V not taken again in backward, >= for > in the sign of a projection, |q - k| and |q + k|
+   swapped. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

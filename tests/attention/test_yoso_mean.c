@@ -2,9 +2,9 @@
    gradients and both kinds of planes, against the exact partner in double precision. Per entry by z-scores,
    and as one scalar, <A, B> / <B, B> with B the exact array, which sees a small bias common to all entries.
    That a bias of 2 % is seen is itself tested, on the same samples.
-   Bugs tried and caught: planes of one hash from one block, a hash counted twice, codes of queries used for
-   keys in backward, tau - 1 for tau in `lower`, |q - k| and |q + k| swapped in the slot, 1/m^2 for 1/m.
-   Each call has planes and a turn of its own, so samples are independent. SPDX-License-Identifier: Apache-2.0
+   Bugs tried and caught: the bits of one hash from one block of planes, one key for two bits, keys hashed
+   from the rows of queries, 2 % too much in X, 2 % too much in the weights of pairs. Each call has planes and
+   a turn of its own, so samples are independent. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* Carrying rows through tables against the sum over pairs, both ways; slices, passes and renumbering give
    the same bits; sizes never shrink with more rows.
    Bugs tried and caught: the codes of only-queries and only-keys not told apart (backward), the table not
-   cleared between slices, the last slice too wide, the last pass repeating hashes, capacity of one hash
-   fewer. SPDX-License-Identifier: Apache-2.0 */
+   cleared between slices, the last slice too narrow, the last pass running past the hashes, a capacity below
+   one slice.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hash_tables.h"
 
 #include <stdlib.h>

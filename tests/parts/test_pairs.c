@@ -1,7 +1,7 @@
 /* All pairs that meet, over hashes, against every pair by the slot of table "ref", one at a time; codes that
    crowd and codes that spread, so that both ways of a bucket are taken.
-   Bugs tried and caught: the last bucket of a hash dropped, a bucket visited twice, fetching past the rows
-   (address sanitizer), hash_bits of the sort taken for the weight.
+   Bugs tried and caught: the last bucket of a hash dropped, the last hash dropped, a scale 1 % off, the
+   crowded way taken for a tangent.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/pairs.h"
 

@@ -1,9 +1,9 @@
 /* Planes: frames are orthonormal and uniform, bits and blocks independent, and the collision law of both
    kinds is (1 - angle / pi)^hash_bits, by chi-square over angles.
-   Bugs tried and caught: rows of one hash taken from one block (bias 10 to 64 %), the reflections applied in
-   the wrong order, a row reflected by its own axis, the sign of the axis fixed (all planes in one half
-   space), the same key for two bits, turned rows not permuted, > replaced by >= for zero vectors
-   (test_yoso.c). SPDX-License-Identifier: Apache-2.0 */
+   Bugs tried and caught: the bits of one hash taken from one block, the reflections applied in the wrong
+   order, a row reflected by its own axis, the sign of the axis fixed, the same key for two bits, turned rows
+   not permuted.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/planes.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* The rows of both forms: defaults, ranges, and that the exact form has none of the sampled one's.
-   Bugs tried and caught: offsets of planes and normalize swapped, the default gradient `true`.
+   Bugs tried and caught: the default gradient `true`, more hashes allowed than there may be.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/yoso_options.h"
 
