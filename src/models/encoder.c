@@ -25,9 +25,9 @@ struct space {
     float *normed; /* (padded, dim) out of the last norm */
     float *tiles;  /* (threads) scratch of tiles */
     size_t tile_floats;
-    float *pooled, *partial, *hidden; /* (num_sequences): dim, dim, 2 dim */
+    float *pooled, *partial, *hidden, *logits; /* (head_rows): dim, dim, 2 dim, classes */
     /* backward */
-    float *dlogits, *dpooled, *dhidden; /* (num_sequences): classes, dim, 2 dim */
+    float *dlogits, *dpooled, *dhidden; /* (head_rows): classes, dim, 2 dim */
     float *dstream;                     /* (padded, dim) */
     struct attention_gradients d;       /* (padded, dim) */
     float *partials;                    /* (chunks, floats of the largest stage) */
@@ -49,7 +49,8 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
 {
     struct rows rows = rows_in(batch);
     struct arena arena = arena_on(block);
-    size_t layers = encoder->layers, kept = batch->training ? layers : 1, sequences = batch->num_sequences;
+    size_t layers = encoder->layers, kept = batch->training ? layers : 1;
+    size_t pooled = head_rows(batch->num_sequences);
     const struct self_attention *attention = &encoder->blocks[0].attention;
     struct space s = {
         .training = batch->training,
@@ -70,9 +71,10 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
     s.mix_scratch = arena_take(&arena, self_attention_scratch_size(attention, &rows), 1);
     s.tiles =
         arena_take(&arena, size_product((size_t)pool_threads(batch->pool), s.tile_floats), sizeof(float));
-    s.pooled = arena_take(&arena, size_product(sequences, encoder->dim), sizeof(float));
-    s.partial = arena_take(&arena, size_product(sequences, encoder->dim), sizeof(float));
-    s.hidden = arena_take(&arena, size_product(sequences, encoder->head.first.out), sizeof(float));
+    s.pooled = arena_take(&arena, size_product(pooled, encoder->dim), sizeof(float));
+    s.partial = arena_take(&arena, size_product(pooled, encoder->dim), sizeof(float));
+    s.logits = arena_take(&arena, size_product(pooled, encoder->head.second.out), sizeof(float));
+    s.hidden = arena_take(&arena, size_product(pooled, encoder->head.first.out), sizeof(float));
     if (!batch->training) {
         s.middle = s.stream;
         s.mixed = s.context;
@@ -85,9 +87,9 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
     s.mixed = convolved ? arena_take(&arena, narrow, sizeof(float)) : s.context;
     s.before = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
     s.after = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
-    s.dlogits = arena_take(&arena, size_product(sequences, encoder->head.second.out), sizeof(float));
-    s.dpooled = arena_take(&arena, size_product(sequences, encoder->dim), sizeof(float));
-    s.dhidden = arena_take(&arena, size_product(sequences, encoder->head.first.out), sizeof(float));
+    s.dlogits = arena_take(&arena, size_product(pooled, encoder->head.second.out), sizeof(float));
+    s.dpooled = arena_take(&arena, size_product(pooled, encoder->dim), sizeof(float));
+    s.dhidden = arena_take(&arena, size_product(pooled, encoder->head.first.out), sizeof(float));
     s.dstream = arena_take(&arena, s.narrow, sizeof(float));
     s.d.query = arena_take(&arena, s.narrow, sizeof(float));
     s.d.key = arena_take(&arena, s.narrow, sizeof(float));
@@ -252,12 +254,18 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
     }
     pooling_forward((enum pooling)encoder->config.pooling, encoder->embed.max_len, &pass.rows, s->pooled,
                     s->partial, s->normed, encoder->dim);
-    head_forward(&encoder->head, batch->kernels, values, logits, s->hidden, s->pooled, batch->num_sequences);
-    if (batch->labels == NULL || batch->num_sequences == 0)
+    size_t count = batch->num_sequences, classes = encoder->head.second.out;
+    size_t spare = head_rows(count) - count; /* rows that fill the head's last tile */
+    memset(s->pooled + count * encoder->dim, 0, spare * encoder->dim * sizeof(float));
+    head_forward(&encoder->head, batch->kernels, values, s->logits, s->hidden, s->pooled, count);
+    memcpy(logits, s->logits, count * classes * sizeof *logits);
+    if (batch->labels == NULL || count == 0)
         return 0;
-    double loss = loss_cross_entropy(logits, batch->labels, batch->num_sequences, encoder->head.second.out,
-                                     batch->training ? s->dlogits : NULL);
-    return loss + own / (double)batch->num_sequences;
+    double loss =
+        loss_cross_entropy(logits, batch->labels, count, classes, batch->training ? s->dlogits : NULL);
+    if (batch->training)
+        memset(s->dlogits + count * classes, 0, spare * classes * sizeof(float));
+    return loss + own / (double)count;
 }
 
 /* ---- backward ----------------------------------------------------------------------------------------- */

@@ -53,10 +53,8 @@ static void embed_backward_columns(void *argument, size_t index, int worker)
             const float *dy = g->dy + (s.row + i) * dim + c;
             float *word = g->words + g->tokens[s.row + i] * dim + c;
             float *position = g->positions + (s.position + i) * dim + c;
-            for (size_t k = 0; k < width; k++) {
-                word[k] += dy[k];
-                position[k] += dy[k];
-            }
+            rows->kernels->axpy(word, 1.0f, dy, width);
+            rows->kernels->axpy(position, 1.0f, dy, width);
         }
 }
 

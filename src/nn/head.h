@@ -1,9 +1,17 @@
-/* The classifier head: Linear(dim -> wide), ReLU, Linear(wide -> classes), on one row per sequence.
-   SPDX-License-Identifier: Apache-2.0 */
+/* The classifier head: Linear(dim -> wide), ReLU, Linear(wide -> classes), on one row per sequence. Rows are
+   computed in full tiles of HEAD_TILE, for the reason that rows.h gives, so arrays hold head_rows(n) rows,
+   and what comes in (x, dlogits) is zeros from row n on. SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_HEAD_H
 #define NN_HEAD_H
 
 #include "nn/dense.h"
+
+enum { HEAD_TILE = 48 };
+
+static inline size_t head_rows(size_t n)
+{
+    return (n + HEAD_TILE - 1) / HEAD_TILE * HEAD_TILE;
+}
 
 struct head {
     struct dense first, second; /* "classifier.dense", "classifier.out_proj" */
@@ -11,10 +19,10 @@ struct head {
 hashattn_status head_describe(struct host *host, struct params *params, size_t dim, size_t wide,
                               size_t classes, struct head *head);
 
-/* logits (n, classes) of x (n, dim); hidden (n, wide) is kept for backward. */
+/* logits (rows, classes) of x (rows, dim), rows = head_rows(n); hidden (rows, wide) is kept for backward. */
 void head_forward(const struct head *head, const struct kernels *kernels, const float *values, float *logits,
                   float *hidden, const float *x, size_t n);
-/* dx (n, dim) is written; dhidden (n, wide) is scratch; gradients += the layer's. */
+/* dx (rows, dim) is written; dhidden (rows, wide) is scratch; gradients += the layer's. */
 void head_backward(const struct head *head, const struct kernels *kernels, const float *values,
                    struct slice gradients, float *dx, float *dhidden, const float *dlogits,
                    const float *hidden, const float *x, size_t n);

@@ -1,16 +1,17 @@
 /* The classifier head against double precision and central differences.
-   Bugs tried and caught: ReLU's mask missing in backward; mask from the gradient's sign; layers swapped.
-   SPDX-License-Identifier: Apache-2.0 */
+   Bugs tried and caught: ReLU's mask missing in backward; mask from the gradient's sign; layers swapped;
+   second tile left out. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/head.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/random.h"
 #include "oracle/oracle_layers.h"
 #include "support/check.h"
 #include "support/layers.h"
 
-enum { ROWS = 5, DIM = 6, WIDE = 12, CLASSES = 3 };
+enum { ROWS = HEAD_TILE + 5, TILE = 2 * HEAD_TILE, DIM = 6, WIDE = 12, CLASSES = 3 };
 
 struct head_case {
     struct layer_test test;
@@ -42,9 +43,11 @@ static void head_agrees_with_double(void **state)
     assert_int_equal(param_named(&test->params, "classifier.dense.weight")->shape[0], WIDE);
     assert_int_equal(param_named(&test->params, "classifier.out_proj.weight")->shape[0], CLASSES);
     layer_test_start(test, 4);
-    float *x = new_normals(1, ROWS * DIM, 1), y[ROWS * CLASSES], hidden[ROWS * WIDE], dx[ROWS * DIM];
-    float dhidden[ROWS * WIDE];
-    c.g = new_normals(2, ROWS * CLASSES, 1);
+    float x[TILE * DIM] = {0}, y[TILE * CLASSES], hidden[TILE * WIDE], dx[TILE * DIM];
+    float dhidden[TILE * WIDE], dy[TILE * CLASSES] = {0};
+    random_normals(1, 0, x, ROWS * DIM);
+    random_normals(2, 0, dy, ROWS * CLASSES);
+    c.g = dy;
     c.x = new_doubles(x, ROWS * DIM);
     head_forward(&c.head, test->kernels, test->values, y, hidden, x, ROWS);
     weighed(&c);
@@ -52,6 +55,8 @@ static void head_agrees_with_double(void **state)
     for (int i = 0; i < ROWS * WIDE; i++)
         off += hidden[i] == 0;
     assert_true(off > 10 && off < ROWS * WIDE - 10);
+    assert_int_equal(head_rows(ROWS), TILE);
+    assert_true(head_rows(0) == 0 && head_rows(HEAD_TILE) == HEAD_TILE);
     /* Two products after each other: about (DIM + WIDE + some) roundings of sums of WIDE terms up to 4. */
     double bound = (DIM + WIDE + ROWS + 8) * EPSILON * WIDE * 4;
     check_near_all(y, c.y, ROWS * CLASSES, bound, "logits");
@@ -59,7 +64,7 @@ static void head_agrees_with_double(void **state)
                   ROWS);
     check_derivatives(dx, c.x, ROWS * DIM, weighed, &c, bound, "dx");
     check_derivatives(test->gradients, test->exact, test->params.total, weighed, &c, 2 * bound, "parameters");
-    free(x), free(c.g), free(c.x);
+    free(c.x);
     layer_test_close(test);
 }
 
