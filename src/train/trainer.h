@@ -1,9 +1,8 @@
 /* Training a model on a task: batches, steps, evaluation, checkpoints, a log, and leaving cleanly.
    A run is a directory: config.json (task, facts, model, training: enough for eval and predict),
-   model.safetensors (best on validation), last.safetensors + optimizer.safetensors + trainer.json (where it
-   stands), log.jsonl. Resuming continues bit for bit; the same seed gives the same bits for any number of
-   threads.
-   SPDX-License-Identifier: Apache-2.0 */
+   model.safetensors (best on validation by accuracy, then by loss), last.safetensors + optimizer.safetensors
+   + trainer.json (where it stands), log.jsonl. Resuming continues bit for bit; the same seed gives the same
+   bits for any number of threads. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -61,11 +60,14 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
 /* The text of a config.json. */
 hashattn_status run_config_parse(struct host *host, const char *text, size_t size, struct run_config *config);
 
-/* A new run in directory `run`, which must not exist. INTERRUPTED when the callback asked to stop, after
- * saving. */
+/* A new run in directory `run`, which must not exist; it is made once the data are read, and from the first
+   state, of step 0, on it can be resumed. INTERRUPTED when the callback asked to stop, after saving; FAILED
+   when a loss, gradient or parameter is not finite; NO_DISK when the last state or best model could not be
+   written. Whatever the failure, what was saved before is whole. */
 hashattn_status train_run(struct host *host, const struct train_setup *setup, const struct run_config *config,
                           const char *run);
-/* Goes on where last.safetensors stands. */
+/* Goes on where last.safetensors stands, with the same data (compared by count and hash) and options. Where
+   the instruction set or the product library is another, the callback is warned that the bits will be too. */
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run);
 
 struct evaluation {
