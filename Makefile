@@ -4,7 +4,7 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all demo test help clean format check fuzz setup
+.PHONY: all demo test install help clean format check fuzz setup
 
 all: setup
 	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) > /dev/null
@@ -26,6 +26,11 @@ check: test
 	@tools/sanitize.sh address,undefined
 	@tools/sanitize.sh thread
 
+PREFIX ?= /usr/local
+install: all
+	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX) > /dev/null
+	@echo "installed in $(DESTDIR)$(PREFIX)"
+
 SECONDS ?= 60
 fuzz:
 	@tools/fuzz.sh $(SECONDS)
@@ -40,6 +45,7 @@ help:
 	@echo 'make          build into build/, the tool is build/hashattn'
 	@echo 'make demo     train yoso and softmax side by side and print the table (five minutes)'
 	@echo 'make test     structure checks and every test (ten minutes)'
+	@echo 'make install  library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (and DESTDIR)'
 	@echo 'make check    make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
 	@echo 'make fuzz     run every fuzz target for SECONDS=60 under libFuzzer, ASan and UBSan (needs clang)'
 	@echo 'make format   lay out the source with clang-format'

@@ -97,15 +97,6 @@ int options_fail(const struct options *options, const char *format, ...)
     return tool_fail(EXIT_USAGE, "%s (hashattn %s --help lists what there is)", text, options->command->name);
 }
 
-const struct setting *options_setting(const struct options *options, const char *name)
-{
-    const struct setting *last = NULL;
-    for (size_t i = 0; i < options->num_settings; i++)
-        if (strcmp(options->settings[i].name, name) == 0)
-            last = &options->settings[i];
-    return last;
-}
-
 /* ---- parsing ------------------------------------------------------------------------------------------- */
 
 static int fail_unknown(const struct options *options, const char *name)

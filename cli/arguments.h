@@ -58,8 +58,6 @@ void options_add_tasks(struct options *options, const char *owner, const char *n
 
 /* True: go on. False: leave with *code, after --help was printed or a mistake was told. */
 bool options_parse(struct options *options, int argc, char **argv, int *code);
-/* The given setting called `name`, or NULL. */
-const struct setting *options_setting(const struct options *options, const char *name);
 
 /* A usage error that points to --help. */
 int options_fail(const struct options *options, const char *format, ...)

@@ -118,9 +118,6 @@ static hashattn_status make_setup(const struct train *train, const struct option
         status = hashattn_setup_preset(*setup, train->preset);
     if (status == HASHATTN_OK && train->mechanism != NULL)
         status = hashattn_setup_mechanism(*setup, train->mechanism);
-    const struct setting *warmup = options_setting(options, "warmup");
-    if (status == HASHATTN_OK && warmup != NULL) /* before `steps`, which would scale it */
-        status = hashattn_setup_set(*setup, "warmup", warmup->text);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
         status = hashattn_setup_set(*setup, options->settings[i].name, options->settings[i].text);
     char seed[32];

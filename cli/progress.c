@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR = 24 };
+enum { BAR = 16 };
 
 static double now(void)
 {
@@ -60,8 +60,8 @@ void progress_show(struct progress *progress, int64_t done, int64_t total, const
         write_time(left, sizeof left,
                    (time - progress->begun) / (double)(done - progress->first) * (double)(total - done));
     int filled = (int)(done * BAR / total);
-    snprintf(line, sizeof line, " %3d %%  %lld/%lld  %s  %s left", (int)(done * 100 / total), (long long)done,
-             (long long)total, words, left);
+    snprintf(line, sizeof line, " %3d %%  %lld/%lld  %s left  %s", (int)(done * 100 / total), (long long)done,
+             (long long)total, left, words);
     fprintf(stderr, "\r%s", progress->colour ? "\033[32m" : "");
     for (int i = 0; i < BAR; i++)
         fputc(i < filled ? '#' : '-', stderr);

@@ -1,0 +1,121 @@
+#!/bin/sh
+# `attend`: numbers against plain loops, every shape, every mistake of an input, and that nothing is half written.
+# Planted and caught: the mask of the first sequence used for all; gradients of k and v exchanged on disk; the
+# batch read as heads; a NaN with exit code 2; y.npy touched although the disk is full; the seed ignored.
+. "$(dirname "$0")/checks.sh"
+npy=$source_dir/tests/cli/npy.py
+attend() { "$tool" attend "$@" >out 2>err; code=$?; }
+arrays="--q q.npy --k k.npy --v v.npy"
+
+for rank in 2 3 4; do
+    python3 "$npy" make $rank
+    attend --attention softmax $arrays --grad-out g.npy --grad-dir grads --out y.npy
+    holds softmax_of_rank_$rank python3 "$npy" judge $rank 1111111
+done
+[ -s out ] && failed attend_is_silent "$(cat out)" || passed attend_is_silent
+
+# Masks: bool or bytes, for all of the batch or for each sequence.
+python3 "$npy" raw m.npy '|b1' '(7,)' 01000101010001
+attend --attention softmax $arrays --mask m.npy --grad-out g.npy --grad-dir grads --out y.npy
+holds mask_for_all python3 "$npy" judge 4 1011101
+python3 "$npy" raw m.npy '|u1' '(2,7)' 0100010101000101000101010001
+cp y.npy want.npy
+attend --attention softmax $arrays --mask m.npy --out y.npy
+holds mask_for_each_the_same cmp y.npy want.npy
+python3 "$npy" raw m.npy '|u1' '(2,7)' 0100010101000101010101010101
+attend --attention softmax $arrays --mask m.npy --out y.npy
+cmp -s y.npy want.npy && failed mask_for_each_differs "the second row was not used" || passed mask_for_each_differs
+python3 "$npy" raw m.npy '|b1' '(7,)' 00000000000000
+attend --attention yoso $arrays --mask m.npy --out y.npy
+holds all_masked_is_zero python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import npy; sys.exit(any(npy.flat(npy.read("y.npy"))))' "$source_dir/tests/cli"
+
+# Sampling: the seed decides, threads do not, and a sequence has the same output alone as in the batch.
+for seed in 1 2; do attend --attention yoso $arrays --seed $seed --threads 1 --out y$seed.npy; done
+attend --attention yoso $arrays --seed 1 --threads 3 --grad-out g.npy --grad-dir other --out y3.npy
+holds threads_change_no_bit cmp y1.npy y3.npy
+cmp -s y1.npy y2.npy && failed seed_matters "two seeds, one output" || passed seed_matters
+attend --attention yoso --planes gaussian --num-hashes 8 --hash-bits 4 --normalize none --gradient true $arrays --out y4.npy
+[ "$code" = 0 ] && passed options_of_the_mechanism || failed options_of_the_mechanism "$(cat err)"
+python3 - "$source_dir/tests/cli" <<'P'
+import sys
+sys.path.insert(0, sys.argv[1])
+import npy
+for name in "qkv":
+    npy.write(f"{name}1.npy", npy.read(f"{name}.npy")[1])
+npy.write("want.npy", npy.read("y1.npy")[1])
+P
+attend --attention yoso --q q1.npy --k k1.npy --v v1.npy --seed 1 --out y.npy
+same_data() { tail -c "$1" "$2" >a.bin; tail -c "$1" "$3" >b.bin; cmp a.bin b.bin; } # headers may be written differently
+holds alone_as_in_the_batch same_data 360 y.npy want.npy
+
+# Streams and the report.
+"$tool" attend --attention softmax --q - --k k.npy --v v.npy --out - <q.npy >streamed.npy 2>err
+attend --attention softmax $arrays --out y.npy
+holds streams_of_arrays cmp y.npy streamed.npy
+attend --attention softmax $arrays --out y.npy --json
+cp out report.json
+holds report_is_json json report.json 'd["attention"] == "softmax" and (d["batch"], d["heads"], d["queries"], d["keys"]) == (2, 3, 5, 7) and d["forward_ms"] > 0 and d["saved_bytes"] >= 0 and "backward_ms" not in d'
+python3 "$npy" raw e.npy '<f4' '(0, 4)' ''
+python3 "$npy" raw k2.npy '<f4' '(1, 4)' 00000000000000000000000000000000
+says no_queries_is_no_error '"queries": 0' attend --q e.npy --k k2.npy --v k2.npy --out y.npy --json
+says no_keys_is_no_error '"keys": 0' attend --q k2.npy --k e.npy --v e.npy --out y.npy --json
+holds zero_vectors_are_no_error same_data 16 y.npy k2.npy
+
+# What is asked for wrongly.
+expect operand_of_attend 2 "attend takes no operand, 'q.npy'" attend q.npy
+expect q_is_missing 2 "attend needs --q FILE" attend
+expect out_is_missing 2 "attend needs --out FILE" attend $arrays
+expect grad_dir_is_missing 2 "--grad-out and --grad-dir" attend $arrays --out y.npy --grad-out g.npy
+expect unknown_mechanism 2 "no mechanism 'yosso'" attend --attention yosso $arrays --out y.npy
+expect foreign_option 2 "softmax has no option 'num_hashes'" attend --attention softmax --num-hashes 4 $arrays --out y.npy
+expect absurd_hash_bits 2 "hash_bits is 40, allowed are 1 to 24" attend --hash-bits 40 $arrays --out y.npy
+expect absurd_num_hashes 2 "num_hashes is 4000000000" attend --num-hashes 4000000000 $arrays --out y.npy
+expect number_without_end 2 "hash_bits" attend --hash-bits 99999999999999999999999 $arrays --out y.npy
+expect causal_is_refused_by_name 2 "yoso has no causal form yet" attend --causal --q q.npy --k q.npy --v g.npy --out y.npy
+expect none_needs_as_many 2 "5 queries, 7 keys" attend --attention none $arrays --out y.npy
+
+# Files that are not what they should be.
+cp q.npy good.npy
+broken() { name=$1 part=$2; expect "$name" 3 "$part" attend --attention softmax --q bad.npy --k k.npy --v v.npy --out new.npy; }
+cp q.npy bad.npy; rm bad.npy; broken missing_file "bad.npy: "
+: >bad.npy; broken empty_file "bad.npy: "
+head -c 60 good.npy >bad.npy; broken cut_header "bad.npy: "
+head -c 200 good.npy >bad.npy; broken cut_data "bad.npy: "
+(cat good.npy; printf x) >bad.npy; broken data_too_long "bad.npy: "
+tr '\223' '\222' <good.npy >bad.npy; broken wrong_magic "bad.npy: "
+python3 "$npy" raw bad.npy '<f8' '(1, 1)' 0000000000000000; broken float64_is_named "f8"
+python3 "$npy" raw bad.npy '<i8' '(1, 1)' 0000000000000000; broken int64_is_named "int64"
+python3 "$npy" raw bad.npy '<f4' '(2, 2)' 00000000000000000000000000000000 fortran; broken fortran_order "ortran"
+python3 "$npy" raw bad.npy '<f4' '(1,)' 00000000; broken rank_1 "bad.npy: is (1) float32; (n, d)"
+python3 "$npy" raw bad.npy '<f4' '(1,1,1,1,1)' 00000000; broken rank_5 "bad.npy: "
+python3 "$npy" raw bad.npy '<f4' '(4611686018427387904, 4)' 00000000; broken hostile_shape "bad.npy: "
+python3 "$npy" raw bad.npy '<f4' '(-1, 4)' 00000000; broken negative_shape "bad.npy: "
+python3 "$npy" raw bad.npy '|u1' '(1, 4)' 00000000; broken bytes_are_no_numbers "is (1, 4) bytes"
+python3 "$npy" raw bad.npy '<f4' '(1, 4)' 00000000000000000000000000000000; broken other_rank "bad.npy is (1, 4) float32 and k.npy is (2, 3, 7, 4) float32"
+python3 "$npy" raw bad.npy '<f4' '(2, 3, 0, 5)' ''; broken other_width "axis 1 from the right must be the same"
+python3 "$npy" raw bad.npy '<f4' '(1, 3, 1, 4)' 000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000; broken other_batch "axis 4 from the right"
+python3 - "$source_dir/tests/cli" <<'P'
+import sys
+sys.path.insert(0, sys.argv[1])
+import npy
+a = npy.read("q.npy")
+a[1][2][3][0] = float("nan")
+npy.write("bad.npy", a)
+P
+broken nan_has_a_place "query is nan at sequence 1, head 2, row 3, column 0"
+python3 "$npy" raw m.npy '|u1' '(6,)' 010101010101
+expect mask_of_other_length 3 "m.npy: is (6) bytes; (7) or (2, 7) of bool or uint8 is needed" attend $arrays --mask m.npy --out new.npy
+python3 "$npy" raw m.npy '|u1' '(7,)' 01010201010101
+expect mask_of_other_values 3 "key_mask[2] is 2, allowed are 0 and 1" attend $arrays --mask m.npy --out new.npy
+expect gradient_of_other_shape 3 "g.npy" attend --q k.npy --k k.npy --v v.npy --grad-out g.npy --grad-dir grads --out new.npy
+[ -e new.npy ] && failed nothing_was_written "new.npy is there" || passed nothing_was_written
+
+# A full disk: the old file stays.
+attend --attention softmax $arrays --out y.npy && cp y.npy want.npy
+without_room attend --attention yoso $arrays --out y.npy
+[ "$code" = 4 ] && passed full_disk || failed full_disk "code $code, $(cat err)"
+holds old_output_stays cmp y.npy want.npy
+expect no_such_directory 4 "/nowhere/y.npy" attend $arrays --out /nowhere/y.npy
+"$tool" attend $arrays --out - >/dev/full 2>err
+[ $? = 4 ] && passed full_stdout || failed full_stdout "$(cat err)"
+finish

@@ -1,0 +1,155 @@
+#!/bin/sh
+# data, train, eval: generated tasks from outside. Stops, resuming and threads are compared to the bit.
+# Planted and caught: the second start of a run that overwrites it; exit code 0 after SIGINT; --until-accuracy
+# never reached; the seed of the tool not given to the training; the warm-up scaled after it was set; a bar on
+# something that is no terminal.
+. "$(dirname "$0")/checks.sh"
+tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --quiet"
+
+run data needle --out d --train 200 --valid 40 --test 40 --seq-len 16 --marks 4 --seed 3 --json
+cp out data.json
+holds report_of_data json data.json '(d["task"], d["train"], d["valid"], d["test"], d["seed"]) == ("needle", 200, 40, 40, 3)'
+holds lines_of_data test "$(grep -c . d/test.tsv)" -ge 40
+run data needle --out d2 --train 200 --valid 40 --test 40 --seq-len 16 --marks 4 --seed 3
+holds same_seed_same_data cmp d/train.tsv d2/train.tsv
+expect data_are_not_overwritten 2 "exists already" data needle --out d
+expect data_need_a_directory 2 "data needs --out DIR" data needle
+expect data_need_a_task 2 "data needs one operand, the task; there are 0" data --out d3
+expect data_of_unknown_task 2 "no task 'neddle', there are: needle, " data neddle --out d3
+expect data_of_text 2 "text cannot be generated" data text --out d3
+expect data_without_room 4 "" data needle --out /proc/nowhere
+[ -e d3 ] && failed nothing_was_made "d3 is there" || passed nothing_was_made
+
+# Whole, stopped and resumed, and with other threads: the same bits.
+run train needle --data d --out whole --steps 12 --eval-every 4 --seed 5 --threads 1 --json $tiny
+cp out whole.json
+holds report_of_train json whole.json 'd["steps"] == 12 and d["stopped_by"] == "steps" and d["seconds"] > 0 and d["tokens_per_second"] > 0 and d["loss"] > 0 and 0 <= d["valid_accuracy"] <= 1 and d["best"] >= d["valid_accuracy"] and d["saved_bytes"] > 0 and d["peak_rss_bytes"] > 1 << 20'
+holds quiet_is_quiet test ! -s err
+holds files_of_a_run test -e whole/config.json -a -e whole/model.safetensors -a -e whole/last.safetensors -a -e whole/optimizer.safetensors -a -e whole/trainer.json -a -e whole/log.jsonl
+holds config_has_the_seed json whole/config.json 'd["training"]["seed"] == 5 and d["attention"]["name"] == "yoso" and d["training"]["steps"] == 12'
+run train needle --data d --out threads --steps 12 --eval-every 4 --seed 5 --threads 3 $tiny
+holds threads_change_no_bit cmp whole/last.safetensors threads/last.safetensors
+run train needle --data d --out other --steps 12 --eval-every 4 --seed 6 $tiny
+cmp -s whole/last.safetensors other/last.safetensors && failed seed_matters "two seeds, one model" || passed seed_matters
+run train needle --data d --out warm --warmup 5 --steps 7 $tiny
+holds warm_up_that_was_set json warm/config.json '(d["training"]["warmup"], d["training"]["steps"]) == (5, 7)'
+run train needle --data d --out part --steps 100000 --eval-every 50000 --max-seconds 0.2 --json $tiny
+cp out part.json
+holds time_is_up json part.json 'd["stopped_by"] == "time" and 0 < d["steps"] < 100000 and d["valid_accuracy"] is None'
+expect no_model_before_an_evaluation 3 "part/model.safetensors is not there" eval part
+run train needle --data d --out learned --steps 100000 --eval-every 5 --until-accuracy 0.1 --learning-rate 0.01 --json $tiny
+cp out learned.json
+[ "$code" = 0 ] && holds accuracy_is_reached json learned.json 'd["stopped_by"] == "accuracy" and d["valid_accuracy"] >= .1 and d["steps"] % 5 == 0' || failed accuracy_is_reached "$(cat err)"
+
+# Signals: the first saves and leaves with 130, and the run goes on as if nothing had been.
+for signal in INT TERM; do
+    "$tool" train needle --data d --out "by$signal" --steps 300 --eval-every 100 --seed 5 --threads 1 $tiny >out 2>err &
+    process=$!
+    while [ ! -s "by$signal/log.jsonl" ]; do kill -0 $process 2>/dev/null || break; done
+    kill -$signal $process
+    wait $process
+    code=$?
+    [ $code = 130 ] && passed "code_after_SIG$signal" || failed "code_after_SIG$signal" "code $code: $(cat err)"
+    run train --resume "by$signal" --threads 2 --quiet
+    [ "$code" = 0 ] && passed "resumed_after_SIG$signal" || failed "resumed_after_SIG$signal" "$(cat err)"
+done
+holds two_stops_one_result cmp byINT/last.safetensors byTERM/last.safetensors
+run train needle --data d --out unstopped --steps 300 --eval-every 100 --seed 5 --threads 1 $tiny
+holds stops_change_no_bit cmp byINT/last.safetensors unstopped/last.safetensors
+holds nor_the_best_model cmp byINT/model.safetensors unstopped/model.safetensors
+run train --resume unstopped --json
+cp out again.json
+holds nothing_is_left_to_do json again.json 'd["steps"] is None'
+grep -q "nothing is left to do" err && passed finished_run_is_told || failed finished_run_is_told "$(cat err)"
+
+# Words: evaluations as lines, no bar where there is no terminal.
+run train needle --data d --out words --steps 8 --eval-every 4 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 8
+[ "$(grep -c "^step [48]/8  loss .*valid accuracy .*tokens/s$" err)" = 2 ] && passed words_of_evaluations || failed words_of_evaluations "$(cat err)"
+grep -q "$(printf '\r')" err && failed no_bar_without_a_terminal "$(cat err)" || passed no_bar_without_a_terminal
+[ -s out ] && failed train_is_silent_on_stdout "$(cat out)" || passed train_is_silent_on_stdout
+if command -v script >/dev/null; then
+    TERM=xterm script -qec "'$tool' train needle --data d --out bar --steps 8 --eval-every 4 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 8" /dev/null >terminal 2>&1 </dev/null
+    grep -q "#.* left" terminal && passed bar_on_a_terminal || failed bar_on_a_terminal "$(head -c 300 terminal)"
+    grep -q "$(printf '\033')\[32m" terminal && passed colour_on_a_terminal || failed colour_on_a_terminal "none"
+    NO_COLOR=1 TERM=xterm script -qec "'$tool' train needle --data d --out grey --steps 8 --eval-every 4 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 8" /dev/null >terminal 2>&1 </dev/null
+    grep -q "$(printf '\033')\[32m" terminal && failed no_color_is_heard "coloured" || passed no_color_is_heard
+else
+    echo "SKIPPED: progress bar (no script command)"
+fi
+
+# eval.
+run eval whole --json
+cp out eval.json
+holds report_of_eval json eval.json 'd["split"] == "test" and d["examples"] == 40 and 0 <= d["accuracy"] <= 1 and d["loss"] > 0 and 0 < d["majority"] < 1 and d["num_cut"] == 0'
+run eval whole --split train --data d2 --json
+cp out eval2.json
+holds another_split json eval2.json 'd["examples"] == 200'
+run eval whole --json --threads 3
+cp out eval3.json
+holds threads_do_not_matter_in_eval json eval3.json "d['loss'] == $(python3 -c 'import json; print(json.load(open("eval.json"))["loss"])')"
+run eval whole --json --num-hashes 1
+cp out eval4.json
+holds hashes_may_differ json eval4.json "d['loss'] != $(python3 -c 'import json; print(json.load(open("eval.json"))["loss"])')"
+says words_of_eval "majority class" eval whole
+
+# Mistakes.
+expect run_is_not_overwritten 2 "whole exists already; a run is never overwritten" train needle --data d --out whole $tiny
+expect train_needs_data 2 "train needs --data DIR" train needle --out x
+expect train_needs_out 2 "train needs --out RUN" train needle --data d
+expect train_needs_a_task 2 "train needs one operand, the task; there are 0" train --data d --out x
+expect train_of_unknown_task 2 "no task 'neddle'" train neddle --data d --out x
+expect data_that_are_not_there 3 "cannot open nowhere: No such file" train needle --data nowhere --out x
+expect data_of_another_task 3 "d" train listops --data d --out x
+expect unknown_preset 2 "no preset 'lar', there is: lra" train needle --data d --out x --preset lar
+expect preset_that_is_not 2 "needle has no preset lra" train needle --data d --out x --preset lra
+expect option_of_another_task 2 "train has no option --max-depth" train needle --data d --out x --max-depth 3
+expect option_of_another_mechanism 2 "needle with softmax has no option 'num_hashes'" train needle --attention softmax --num-hashes 4 --data d --out x
+expect steps_of_nothing 2 "steps is 0, allowed are 1 to" train needle --data d --out x --steps 0
+expect heads_that_do_not_divide 2 "dim is 30, which is not a multiple of heads, 4" train needle --data d --out x --dim 30 --heads 4
+expect accuracy_above_one 2 "--until-accuracy is '1.5'" train needle --data d --out x --until-accuracy 1.5
+expect resume_takes_no_options 2 "--resume goes on with the options of the run" train --resume whole --steps 20
+expect resume_of_nothing 3 "nowhere" train --resume nowhere
+expect eval_of_nothing 3 "nowhere/config.json" eval nowhere
+expect eval_needs_a_run 2 "eval needs one operand" eval
+expect unknown_split 2 "split is 'tset', allowed are train, valid, test" eval whole --split tset
+expect absurd_hashes_in_eval 2 "num_hashes is 0" eval whole --num-hashes 0
+[ -e x ] && failed no_run_was_begun "x is there" || passed no_run_was_begun
+
+# Disks that are full, and files that were spoilt.
+cp -r byINT kept
+cp -r part spare
+without_room train needle --data d --out x --steps 4 $tiny
+[ "$code" = 4 ] && passed full_disk_at_the_start || failed full_disk_at_the_start "code $code: $(cat err)"
+without_room train --resume part --max-seconds 0.2 --quiet
+[ "$code" = 4 ] && passed full_disk_on_the_way || failed full_disk_on_the_way "code $code: $(cat err)"
+cmp -s part/last.safetensors spare/last.safetensors && cmp -s part/trainer.json spare/trainer.json && passed what_was_saved_is_there || failed what_was_saved_is_there "the state differs"
+run train --resume part --max-seconds 0.2 --quiet
+[ "$code" = 0 ] && passed goes_on_with_room || failed goes_on_with_room "$(cat err)"
+
+spoilt() { # NAME FILE PART COMMAND...: with this file spoilt the command says so, exit code 3
+    name=$1 file=$2 part=$3
+    shift 3
+    expect "$name" 3 "$part" "$@"
+    rm -rf byINT
+    cp -r kept byINT
+}
+: >byINT/config.json; spoilt empty_config config.json "byINT/config.json: " eval byINT
+head -c 100 kept/config.json >byINT/config.json; spoilt cut_config config.json "byINT/config.json: " eval byINT
+sed 's/"heads": *[0-9]*/"heads": 0/' kept/config.json >byINT/config.json; spoilt number_out_of_range config.json "heads is 0" eval byINT
+sed 's/"yoso"/"yosso"/' kept/config.json >byINT/config.json; spoilt unknown_mechanism_in_config config.json "'yosso'" eval byINT
+sed 's/"ffn": *[0-9]*/"ffn": 32/' kept/config.json >byINT/config.json; spoilt shapes_that_differ model.safetensors "byINT/model.safetensors" eval byINT
+printf '[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[' >byINT/config.json; spoilt hostile_config config.json "byINT/config.json: " train --resume byINT
+head -c 1000 kept/model.safetensors >byINT/model.safetensors; spoilt cut_model model.safetensors "byINT/model.safetensors: " eval byINT
+: >byINT/model.safetensors; spoilt empty_model model.safetensors "byINT/model.safetensors: " eval byINT
+printf '\377\377\377\377\377\377\377\177{}' >byINT/model.safetensors; spoilt hostile_model model.safetensors "byINT/model.safetensors: " eval byINT
+head -c 1000 kept/last.safetensors >byINT/last.safetensors; spoilt cut_state last.safetensors "byINT" train --resume byINT
+rm byINT/trainer.json; spoilt state_that_is_gone trainer.json "byINT" train --resume byINT
+printf 'x\ty\tz\n' >d2/train.tsv; expect spoilt_data 3 "d2/train.tsv" train needle --data d2 --out x2
+: >d2/train.tsv; expect empty_data 3 "d2/train.tsv" train needle --data d2 --out x2
+
+# listops, made by the rules and read back.
+run data listops --out l --train 30 --valid 6 --test 6 --min-len 10 --max-len 60 --seed 1
+says listops_trains '"stopped_by": "steps"' train listops --data l --out lo --steps 2 --eval-every 2 --json $tiny
+says listops_with_the_preset '"steps": 2' train listops --preset lra --data l --out lp --steps 2 --batch 2 --eval-examples 4 --json --quiet
+holds preset_is_in_the_config json lp/config.json 'd["training"]["cycle_momentum"] and d["training"]["learning_rate"] == 1e-4 and d["attention"]["options"]["hash_bits"] == 11 and d["model"]["dim"] == 64'
+finish

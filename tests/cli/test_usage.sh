@@ -1,0 +1,54 @@
+#!/bin/sh
+# The tool as a program: help, version, suggestions, exit codes, and what goes where.
+# Planted and caught: usage errors with exit code 1; help on stderr; an unknown option taken for an operand; a
+# switch that swallows the next word; write errors of stdout not looked at; --precision ignored.
+. "$(dirname "$0")/checks.sh"
+
+says help_lists_commands "attend" --help
+says help_is_a_command "train" help
+says version_tells_what_runs "products:" --version
+run
+[ "$code" = 2 ] && [ ! -s out ] && grep -q "commands:" err && passed no_command_is_usage || failed no_command_is_usage "code $code"
+expect unknown_command_suggests 2 "no command 'trian'; did you mean train?" trian
+expect unknown_command_alone 2 "no command 'xyzzy' (" xyzzy
+
+for command in info attend data train eval predict bench; do
+    says "help_of_$command" "example:" "$command" --help
+    tail -n 1 out | grep -q "hashattn $command" && passed "example_of_$command" || failed "example_of_$command" "$(tail -n 1 out)"
+    says "short_help_of_$command" "usage: hashattn $command" "$command" --no-such-thing -h
+    expect "unknown_option_of_$command" 2 "$command has no option --thread; did you mean --threads?" "$command" --thread 2
+    expect "precision_of_$command" 2 "" "$command" --precision bf16
+done
+expect bf16_is_refused_by_name 2 "--precision bf16 is not supported" info --precision bf16
+expect other_precisions_too 2 "--precision float64" info --precision float64
+says float32_is_there "mechanisms" info --precision float32
+expect value_is_missing 2 "--threads needs a value" info --threads
+expect value_is_no_number 2 "--threads is 'two', a whole number from 1 to 1024 is needed" info --threads two
+expect value_is_negative 2 "--threads is '-1'" info --threads -1
+expect value_is_too_large 2 "--threads is '1025'" info --threads 1025
+expect value_is_empty 2 "--threads is ''" info --threads=
+expect seed_is_too_large 2 "--seed is '18446744073709551616'" info --seed 18446744073709551616
+says largest_seed "mechanisms" info --seed 18446744073709551615
+says value_after_equals '"threads": 1' info --threads=1 --json
+expect switch_takes_no_value 2 "--json takes no value" info --json=yes
+expect one_dash 2 "options begin with two dashes" info -j
+expect switch_leaves_the_next_word 2 "info takes no operand, 'word' is one" info --json word
+expect dashes_end_options 2 "info takes no operand, '--json' is one" info -- --json
+expect unknown_isa 2 "isa 'mmx': " info --isa mmx
+says plain_isa '"isa": "ref"' info --isa ref --json
+HASHATTN_ISA=ref says isa_cap_of_the_environment '"isa": "ref"' info --json
+HASHATTN_ISA=nonsense expect unknown_cap 2 "HASHATTN_ISA" info
+
+# The options of one task are shown with its own defaults, those of others are not.
+says help_of_a_task "--marks" train needle --help
+grep -q -- "--max-depth" out && failed help_of_a_task_alone "shows options of listops" || passed help_of_a_task_alone
+says help_of_all_tasks "--max-depth" train --help
+
+for command in "info" "info --json" "info --attention yoso" "--version" "--help" "train --help"; do
+    name=full_stdout_$(echo "$command" | tr -cd 'a-z')
+    # shellcheck disable=SC2086
+    "$tool" $command >/dev/full 2>err
+    code=$?
+    [ $code = 4 ] && grep -q "cannot write standard output: No space left" err && passed "$name" || failed "$name" "code $code, $(cat err)"
+done
+finish
