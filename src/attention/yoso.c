@@ -158,16 +158,12 @@ static void prepare(const void *of, size_t head_dim, uint64_t call_key, void *sh
 
 /* ---- one head ------------------------------------------------------------------------------------------ */
 
-/* rows (n_k, ld) <- factor * V. */
-static void take_values(const struct problem *problem, float *rows, size_t ld, float factor)
+/* Rows of V next to each other. */
+static void take_values(const struct problem *problem, float *rows, size_t ld)
 {
-    size_t dim = problem->shape.value_dim;
-    for (size_t j = 0; j < problem->shape.num_keys; j++) {
-        float *row = rows + j * ld;
-        memcpy(row, floats(problem->value) + j * problem->value.stride, dim * sizeof *row);
-        if (factor != 1)
-            problem->kernels->scale_rows(row, ld, &factor, 1, dim);
-    }
+    for (size_t j = 0; j < problem->shape.num_keys; j++)
+        memcpy(rows + j * ld, floats(problem->value) + j * problem->value.stride,
+               problem->shape.value_dim * sizeof *rows);
 }
 
 static void forward(const struct problem *problem, struct view out)
@@ -192,8 +188,8 @@ static void forward(const struct problem *problem, struct view out)
     struct codes queries = codes_at(&hashing, saved.query_codes, n_q);
     struct codes keys = codes_at(&hashing, saved.key_codes, n_k);
 
-    float per_hash = 1 / (float)hashing.num_hashes;
-    take_values(problem, scratch.forward.value, scratch.ld_value, per_hash);
+    const float per_hash = 1 / (float)hashing.num_hashes;
+    take_values(problem, scratch.forward.value, scratch.ld_value);
     memset(x, 0, n_q * scratch.ld_value * sizeof *x);
     tables_carry(kernels, &scratch.tables, &scratch.buckets, &queries, &keys, KEYS_TO_QUERIES,
                  scratch.forward.value, scratch.ld_value, x, scratch.ld_value, value_dim);
@@ -202,8 +198,8 @@ static void forward(const struct problem *problem, struct view out)
         tables_carry(kernels, &scratch.tables, &scratch.buckets, &queries, &keys, KEYS_TO_QUERIES, &per_hash,
                      0, saved.kept, 1, 1);
     }
-    normalize_rows(kernels, options->normalize, out.data, out.stride, x, scratch.ld_value, saved.kept, n_q,
-                   value_dim);
+    normalize_rows(kernels, options->normalize, out.data, out.stride, x, scratch.ld_value, per_hash,
+                   saved.kept, n_q, value_dim);
 }
 
 static void add_dvalue(const struct problem *problem, struct scratch *scratch, const struct codes *queries,
@@ -246,7 +242,7 @@ static void backward(const struct problem *problem, struct view out, struct view
                             scratch.backward.bias, floats(out), out.stride, floats(dout), dout.stride,
                             saved.kept, n_q, value_dim);
     add_dvalue(problem, &scratch, &queries, &keys, gradients->value);
-    take_values(problem, key_rows->value, key_rows->ld, 1);
+    take_values(problem, key_rows->value, key_rows->ld);
     pairs_add(kernels,
               &(struct pairs){
                   .queries = *query_rows,

@@ -227,7 +227,7 @@ static void forward(const struct problem *problem, struct view out)
                                       1, meeting.keys, true);
         }
         normalize_rows(kernels, options->normalize, row_of(out, first), out.stride, scratch.x,
-                       scratch.ld_value, block_kept, meeting.queries, dim);
+                       scratch.ld_value, 1, block_kept, meeting.queries, dim);
     }
 }
 

@@ -6,6 +6,8 @@
 
 #define SHORTEST 1e-12f
 
+enum { BLOCK = 64 }; /* rows that stay in the first cache while they are worked on */
+
 static float length_of(float square, const float *row, size_t dim)
 {
     if (square > 1e-30f && square < 1e30f)
@@ -22,21 +24,38 @@ static float inverse_or_zero(float x, float least)
     return x > least ? 1 / x : 0;
 }
 
-void normalize_rows(const struct kernels *kernels, int kind, float *out, size_t ld_out, float *x, size_t ld_x,
-                    float *kept, size_t n, size_t dim)
+/* At most BLOCK rows: the factors by which x is multiplied, and what is kept. */
+static void take_factors(const struct kernels *kernels, int kind, float *factor, const float *x, size_t ld_x,
+                         float scale, float *kept, size_t n, size_t dim)
 {
     if (kind == YOSO_NORMALIZE_L2)
         kernels->row_dots(kept, x, ld_x, x, ld_x, n, dim);
-    for (size_t i = 0; i < n; i++) {
-        float factor = 1, *row = x + i * ld_x;
-        if (kind == YOSO_NORMALIZE_L2) {
-            kept[i] = length_of(kept[i], row, dim);
-            factor = 1 / fmaxf(kept[i], SHORTEST);
-        } else if (kind == YOSO_NORMALIZE_SUM) {
-            factor = inverse_or_zero(kept[i], 0);
+    for (size_t i = 0; i < n; i++)
+        switch (kind) {
+        case YOSO_NORMALIZE_L2:
+            kept[i] = scale * length_of(kept[i], x + i * ld_x, dim);
+            factor[i] = scale / fmaxf(kept[i], SHORTEST);
+            break;
+        case YOSO_NORMALIZE_SUM:
+            factor[i] = scale * inverse_or_zero(kept[i], 0);
+            break;
+        default:
+            factor[i] = scale;
         }
-        kernels->scale_rows(row, ld_x, &factor, 1, dim);
-        memcpy(out + i * ld_out, row, dim * sizeof *out);
+}
+
+void normalize_rows(const struct kernels *kernels, int kind, float *out, size_t ld_out, float *x, size_t ld_x,
+                    float scale, float *kept, size_t n, size_t dim)
+{
+    float factor[BLOCK];
+    for (size_t first = 0; first < n; first += BLOCK) {
+        size_t rows = n - first < BLOCK ? n - first : BLOCK;
+        float *block = x + first * ld_x;
+        take_factors(kernels, kind, factor, block, ld_x, scale,
+                     kind == YOSO_NORMALIZE_NONE ? NULL : kept + first, rows, dim);
+        kernels->scale_rows(block, ld_x, factor, rows, dim);
+        for (size_t i = 0; i < rows; i++)
+            memcpy(out + (first + i) * ld_out, block + i * ld_x, dim * sizeof *out);
     }
 }
 

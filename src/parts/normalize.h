@@ -12,9 +12,9 @@
 #include "kernels/kernels.h"
 #include "parts/yoso_options.h"
 
-/* Writes out; x is destroyed. kept: written by l2, read by sum, not touched by none. */
+/* Writes out, for X = scale * x; x is destroyed. kept: written by l2, read by sum, not touched by none. */
 void normalize_rows(const struct kernels *kernels, int kind, float *out, size_t ld_out, float *x, size_t ld_x,
-                    float *kept, size_t n, size_t dim);
+                    float scale, float *kept, size_t n, size_t dim);
 
 /* Writes dx, and bias (n) where the kind is sum. */
 void normalize_rows_backward(const struct kernels *kernels, int kind, float *dx, size_t ld_dx, float *bias,
