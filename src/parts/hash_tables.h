@@ -11,7 +11,8 @@ struct tables {
     struct hashing hashing;
     size_t buckets;  /* rows of the table of one hash */
     bool renumber;   /* codes are renumbered hash by hash, because there are far fewer rows than codes */
-    size_t capacity; /* floats */
+    size_t columns;  /* of a pass, at most */
+    size_t capacity; /* floats of a pass */
     float *table;
     uint32_t *query_codes, *key_codes; /* renumbered, of one hash */
 };
