@@ -115,7 +115,7 @@ void hashattn_context_describe(const hashattn_context *context, hashattn_descrip
     hashattn_description own = {
         .version = HASHATTN_VERSION,
         .isa = context->kernels->name,
-        .projection = "f32",
+        .projection = HASH_PROJECTION,
         .precision = "float32",
         .threads = pool_threads(context->pool),
     };

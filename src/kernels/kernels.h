@@ -183,6 +183,10 @@ struct kernels {
 
 enum { FUSED_LOOP_OPERATIONS = 3840 };
 
+/* How slot hash_codes projects: the word that runs record and benches print, since another projection gives
+ * other codes. */
+#define HASH_PROJECTION "f32"
+
 /* See collision_tile: below it, 1 - |x| has at most about 12 good bits. */
 #define COLLISION_NEAR 2e-3f
 

@@ -29,7 +29,7 @@ struct train_state {
     struct metrics running;
     uint64_t running_tokens;
     double running_seconds;
-    double seconds; /* of all sessions */
+    double seconds; /* of the whole run, stops left out */
     struct fingerprint train, valid;
     char kernels[CHECKPOINT_NAME], product[CHECKPOINT_NAME]; /* what computed: other ones give other bits */
 };

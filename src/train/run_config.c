@@ -82,6 +82,7 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
     TRY(json_new_object(host, &attention));
     TRY(json_put(host, root, "attention", attention));
     TRY(json_put_string(host, attention, "name", config->model.mechanism->name));
+    TRY(json_put_string(host, attention, "projection", HASH_PROJECTION));
     TRY(put_options(host, attention, "options", config->model.mechanism->options,
                     config->model.mechanism_options));
     TRY(put_options(host, root, "training", train_rows, &config->training));
@@ -188,7 +189,7 @@ static hashattn_status get_task(struct host *host, const struct json *root, stru
 
 static hashattn_status get_model(struct host *host, const struct json *root, struct run_config *config)
 {
-    static const char *const members[] = {"name", "options", NULL};
+    static const char *const members[] = {"name", "projection", "options", NULL};
     struct encoder_config *model = &config->model;
     const struct json *object;
     const char *name;
@@ -200,6 +201,11 @@ static hashattn_status get_model(struct host *host, const struct json *root, str
     model->mechanism = attention_find(name);
     FAIL_IF(model->mechanism == NULL, host, HASHATTN_BAD_FILE,
             "attention.name is '%.60s', which is no mechanism", name);
+    TRY(json_get_string(host, root, "attention.projection", &name));
+    FAIL_IF(
+        strcmp(name, HASH_PROJECTION) != 0, host, HASHATTN_BAD_FILE,
+        "attention.projection is '%.60s': hash codes were made so in training, and here '%s' alone is known",
+        name, HASH_PROJECTION);
     TRY(memory_new_zeroed(host, model->mechanism->options_size, 1, "attention options",
                           &model->mechanism_options));
     options_preset(model->mechanism->options, model->mechanism_options);

@@ -174,10 +174,10 @@ static void log_append(struct trainer *t, struct run_record *record)
         warn(t);
 }
 
-static void log_session(struct trainer *t, const char *what)
+static void log_visit(struct trainer *t, const char *what)
 {
     struct run_record record = run_record_new(t->host, t->state.step);
-    run_record_text(&record, "session", what);
+    run_record_text(&record, "event", what);
     run_record_text(&record, "isa", t->state.kernels);
     run_record_text(&record, "product", t->state.product);
     run_record_int(&record, "threads", pool_threads(t->setup->pool));
@@ -425,7 +425,7 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, co
     params_start(t->params, (uint64_t)t->options->seed, t->values);
     /* From here on there is something to resume, and a disk that takes nothing is known at once. */
     TRY_DONE(save_state(t));
-    log_session(t, "start");
+    log_visit(t, "start");
     TRY_DONE(loop(t));
 done:
     trainer_close(t);
@@ -482,7 +482,7 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
     TRY_DONE(load_state(t));
     if (run_log_trim(host, run, t->state.step) != HASHATTN_OK)
         warn(t);
-    log_session(t, "resume");
+    log_visit(t, "resume");
     TRY_DONE(loop(t));
 done:
     trainer_close(t);

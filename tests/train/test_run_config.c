@@ -1,7 +1,8 @@
 /* config.json: every option of every task and mechanism comes back, and nothing else comes in.
    Bugs planted and caught: the defaults of the model not set before its options; a failing range passed over;
    unknown keys of a section or of an option list let through; a flag written as a number; labels counted but
-   not copied; warmup not compared with steps. SPDX-License-Identifier: Apache-2.0 */
+   not copied; warmup not compared with steps; a foreign projection let through. SPDX-License-Identifier:
+   Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +127,8 @@ static const char good[] =
     "{\"marks\": 8}, "
     "\"facts\": {\"vocab_size\": 34, \"max_len\": 16, \"labels\": [\"a\", \"b\"]}}, \"model\": {\"layers\": "
     "1, "
-    "\"pooling\": \"first\", \"dropout\": 0.25}, \"attention\": {\"name\": \"yoso\", \"options\": "
+    "\"pooling\": \"first\", \"dropout\": 0.25}, \"attention\": {\"name\": \"yoso\", \"projection\": "
+    "\"f32\", \"options\": "
     "{\"num_hashes\": "
     "4}}, \"training\": {\"steps\": 50, \"warmup\": 20, \"cycle_momentum\": true}, \"data\": \"there\"}";
 
@@ -198,6 +200,7 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
         {"\"dropout\": 0.25", "\"dropout\": -0.25", "dropout is -0.25"},
         {"\"model\"", "\"modal\"", "'modal'"},
         {"\"name\": \"yoso\"", "\"name\": \"yosemite\"", "attention.name is 'yosemite'"},
+        {"\"f32\"", "\"bf16-dp\"", "attention.projection is 'bf16-dp'"},
         {"\"num_hashes\": 4", "\"num_hashes\": 1000000000", "num_hashes is 1000000000"},
         {"\"num_hashes\": 4", "\"hashes\": 4", "attention.options has the unknown key 'hashes'"},
         {"\"warmup\": 20", "\"warmup\": 51", "warmup is 51, at most the 50"},

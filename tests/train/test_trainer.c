@@ -1,7 +1,7 @@
 /* Training as a whole on a tiny needle: stopping anywhere and going on changes no bit, threads change no bit,
    accidents lose nothing that was saved, and what is refused is refused with the numbers.
    Bugs planted and caught: running means not saved, or not begun anew; the evaluation at the step of a stop
-   left out; the optimiser's t, the batches or the chance of a step counted from the session's start; the log
+   left out; the optimiser's t, the batches or the chance of a step counted from the resume; the log
    not trimmed; gradients not zeroed; clipping or the cycling beta1 not handed on; the best model taken at
    every evaluation, or with the larger loss; a failed last save or last model forgotten; nothing saved when
    the last evaluation fails; saves left out; data compared by count alone; a loss that is not a number passed
@@ -113,7 +113,7 @@ static struct json *next_record(struct host *host, char **text)
         assert_non_null(end);
         check_status(host, json_parse(host, *text, (size_t)(end - *text), &record), HASHATTN_OK, NULL);
         *text = end + 1;
-        if (json_find(record, "session") == NULL)
+        if (json_find(record, "event") == NULL)
             return record;
         json_free(record);
     }
