@@ -1,8 +1,8 @@
 /* config.json: every option of every task and mechanism comes back, and nothing else comes in.
    Bugs planted and caught: the defaults of the model not set before its options; a failing range passed over;
    unknown keys of a section or of an option list let through; a flag written as a number; labels counted but
-   not copied; warmup not compared with steps; a foreign projection let through. SPDX-License-Identifier:
-   Apache-2.0 */
+   not copied; warmup not compared with steps; a foreign projection let through.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
