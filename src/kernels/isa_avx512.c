@@ -11,11 +11,12 @@
 #include "kernels/simd_softmax.h"
 #include "kernels/simd_table.h"
 #include "kernels/simd_tile.h"
+#include "kernels/simd_turn_avx512.h"
 
 const struct kernels kernels_avx512 = {
     .name = "avx512",
-    .unit_rows = unit_rows,
-    .unit_rows_backward = unit_rows_backward,
+    .unit_rows = unit_rows_avx512,
+    .unit_rows_backward = unit_rows_backward_avx512,
     .hash_codes = hash_codes,
     .table_add = table_add,
     .table_read = table_read,

@@ -1,9 +1,13 @@
-/* The product in tiles: B is walked in panels of DEPTH x COLS that stay in the first-level cache while every
-   row of A passes by; a transposed B is turned panel by panel into a block on the stack. A is read where it
-   lies, both ways round. SPDX-License-Identifier: Apache-2.0 */
+/* The product in tiles. B is walked in panels of DEPTH x COLS that stay in the first-level cache while ROWS
+   of A after ROWS pass by; a transposed B is turned panel by panel into a block on the stack. A is read where
+   it lies, both ways round. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product_tiles.h"
 
-enum { ROWS = 128, COLS = 64, DEPTH = 128 };
+enum {
+    ROWS = 96, /* a multiple of the six rows that the slot likes */
+    COLS = 64,
+    DEPTH = 128,
+};
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -17,20 +21,19 @@ void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const f
     size_t a_row = transpose_a ? 1 : ld_a, a_col = transpose_a ? ld_a : 1;
     float turned[DEPTH * COLS];
     if (k == 0) {
-        for (size_t first = 0; first < m; first += ROWS)
-            kernels->tile_product(c + first * ld_c, ld_c, a, a_row, a_col, b, ld_b, smaller(ROWS, m - first),
-                                  n, 0, add);
+        kernels->tile_product(c, ld_c, a, a_row, a_col, b, ld_b, m, n, 0, add);
         return;
     }
     for (size_t depth = 0; depth < k; depth += DEPTH) {
         size_t deep = smaller(DEPTH, k - depth);
         for (size_t column = 0; column < n; column += COLS) {
-            size_t wide = smaller(COLS, n - column), ld_panel = ld_b;
-            const float *panel = b + depth * ld_b + column;
+            size_t wide = smaller(COLS, n - column), ld_panel = COLS;
+            const float *panel = turned;
             if (transpose_b) {
                 kernels->tile_transpose(turned, COLS, b + column * ld_b + depth, ld_b, wide, deep);
-                panel = turned;
-                ld_panel = COLS;
+            } else {
+                panel = b + depth * ld_b + column;
+                ld_panel = ld_b;
             }
             for (size_t row = 0; row < m; row += ROWS)
                 kernels->tile_product(c + row * ld_c + column, ld_c, a + row * a_row + depth * a_col, a_row,

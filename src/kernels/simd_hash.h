@@ -17,6 +17,9 @@ enum {
 };
 
 #define TINY_NORM 1e-12f
+/* Sums of squares beyond these may have lost terms to float's range. */
+#define SQUARES_LEAST 1e-25f
+#define SQUARES_MOST  1e37f
 
 /* |x|, and in double where the squares leave float's range. */
 static float row_norm(const float *x, size_t dim)
@@ -27,7 +30,7 @@ static float row_norm(const float *x, size_t dim)
         sum = v_fma(part, part, sum);
     }
     float squares = v_sum(sum);
-    if (squares > 1e-25f && squares < 1e37f)
+    if (squares > SQUARES_LEAST && squares < SQUARES_MOST)
         return sqrtf(squares);
     double wide = 0;
     for (size_t c = 0; c < dim; c++)

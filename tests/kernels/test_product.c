@@ -1,5 +1,11 @@
-/* product() against double precision: every transposition, odd sizes, leading dimensions, adding, and nothing
-   but C's own columns touched. SPDX-License-Identifier: Apache-2.0 */
+/* product() and the tiles behind it against double precision: every transposition, odd sizes, leading
+   dimensions, adding, nothing but C's own columns touched; rows that do not depend on their number; the
+   caller's OpenMP setting left alone; the peak.
+   Covers: product.c product_own.c (whichever is built) product_tiles.c product_peak.c
+   Bugs planted and caught: later panels of the depth overwrite C; the depth of a transposed A or B ignored;
+   the steps of A exchanged; transpose_b or add not told to the library; k = 0 leaving C as it was; the number
+   of rows deciding who computes (row alone); OpenMP's setting not put back; the peak in the wrong unit.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
 #include <math.h>
@@ -9,14 +15,23 @@
 #include <float.h>
 
 #include "base/random.h"
+#include "kernels/product_tiles.h"
 #include "support/check.h"
 
+/* Weak, so that the test also links without OpenMP. */
+extern int omp_get_max_threads(void) __attribute__((weak));
+extern void omp_set_num_threads(int threads) __attribute__((weak));
+
+typedef void product_function(const struct kernels *, float *, size_t, const float *, size_t, bool,
+                              const float *, size_t, bool, size_t, size_t, size_t, bool);
+
 static const size_t shapes[][3] = {
-    {0, 5, 5},    {5, 0, 5},    {5, 5, 0},     {1, 1, 1},     {3, 17, 5},   {64, 64, 64},
-    {65, 63, 66}, {128, 96, 7}, {7, 130, 129}, {130, 1, 300}, {1, 200, 64}, {200, 192, 192},
+    {0, 5, 5},    {5, 0, 5},     {5, 5, 0},     {1, 1, 1},    {3, 17, 5},      {64, 64, 64}, {65, 63, 66},
+    {128, 96, 7}, {7, 130, 129}, {130, 1, 300}, {1, 200, 64}, {200, 192, 192}, {9, 300, 20}, {40, 20, 400},
 };
 
-static void check_shape(const struct kernels *kernels, size_t m, size_t n, size_t k, int bits)
+static void check_shape(product_function *multiply, const struct kernels *kernels, size_t m, size_t n,
+                        size_t k, int bits)
 {
     bool transpose_a = bits & 1, transpose_b = bits & 2, add = bits & 4;
     size_t ld_a = (transpose_a ? m : k) + 3, ld_b = (transpose_b ? k : n) + 1, ld_c = n + 2;
@@ -27,7 +42,7 @@ static void check_shape(const struct kernels *kernels, size_t m, size_t n, size_
     random_normals(2, 0, b, size_b);
     random_normals(3, 0, c, size_c);
     memcpy(before, c, size_c * sizeof *c);
-    product(kernels, c, ld_c, a, ld_a, transpose_a, b, ld_b, transpose_b, m, n, k, add);
+    multiply(kernels, c, ld_c, a, ld_a, transpose_a, b, ld_b, transpose_b, m, n, k, add);
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < ld_c; j++) {
             if (j >= n) {
@@ -55,8 +70,51 @@ static void product_is_the_sum_of_products(void **state)
     (void)state;
     for (const struct kernels *const *all = kernels_all(); *all != NULL; all++)
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
-            for (int bits = 0; bits < 8; bits++)
-                check_shape(*all, shapes[s][0], shapes[s][1], shapes[s][2], bits);
+            for (int bits = 0; bits < 8; bits++) {
+                check_shape(product, *all, shapes[s][0], shapes[s][1], shapes[s][2], bits);
+                check_shape(product_tiles, *all, shapes[s][0], shapes[s][1], shapes[s][2], bits);
+            }
+}
+
+static void a_row_of_a_small_product_stands_alone(void **state)
+{
+    (void)state;
+    enum { M = 131, N = 96, K = 130 };
+    static float a[M * K], b[K * N], all[M * N], alone[N];
+    random_normals(1, 0, a, M * K);
+    random_normals(2, 0, b, K * N);
+    for (const struct kernels *const *table = kernels_all(); *table != NULL; table++)
+        for (int transpose = 0; transpose < 2; transpose++) {
+            product(*table, all, N, a, K, false, b, transpose ? K : N, transpose, M, N, K, false);
+            for (size_t i = 0; i < M; i += 7) {
+                product(*table, alone, N, a + i * K, K, false, b, transpose ? K : N, transpose, 1, N, K,
+                        false);
+                check_same_bits(alone, all + i * N, sizeof alone, "a row alone");
+            }
+        }
+}
+
+static void openmp_is_left_as_it_was(void **state)
+{
+    (void)state;
+    if (omp_get_max_threads == NULL)
+        return;
+    enum { SIZE = 300 };
+    static float a[SIZE * SIZE], c[SIZE * SIZE];
+    int before = omp_get_max_threads();
+    omp_set_num_threads(3);
+    product(kernels_all()[0], c, SIZE, a, SIZE, false, a, SIZE, false, SIZE, SIZE, SIZE, false);
+    assert_int_equal(omp_get_max_threads(), 3);
+    omp_set_num_threads(before);
+}
+
+static void the_peak_is_no_less_than_a_product(void **state)
+{
+    (void)state;
+    for (const struct kernels *const *table = kernels_all(); *table != NULL; table++) {
+        /* The slowest machine that this may run on does half an operation a cycle in plain loops. */
+        assert_true(product_peak(*table, 0.002) > 0.05);
+    }
 }
 
 static void the_library_has_a_name(void **state)
@@ -71,6 +129,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(product_is_the_sum_of_products),
+        cmocka_unit_test(a_row_of_a_small_product_stands_alone),
+        cmocka_unit_test(openmp_is_left_as_it_was),
+        cmocka_unit_test(the_peak_is_no_less_than_a_product),
         cmocka_unit_test(the_library_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

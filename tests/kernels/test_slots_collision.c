@@ -1,7 +1,8 @@
 /* collision_tile on every table against atan2 and pow in double.
-   Bugs planted and caught: u and v exchanged; a pair with a zero vector taken for unit vectors; p^(bits-1) as
-   power; slope without hash_bits; near pairs of missing lanes counted; near pairs given their slope; slope
-   written when it is NULL (crash). SPDX-License-Identifier: Apache-2.0 */
+   Bugs planted and caught: u and v exchanged; a zero vector taken for a unit vector; p^(bits - 1) as power; a
+   wrong power; slope without hash_bits, written where it is NULL, or given to near pairs; near pairs of
+   missing lanes counted, opposite ones not; u^2 below 0; a wrong coefficient of the angle.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 #define PI 3.14159265358979323846

@@ -1,8 +1,10 @@
 /* unit_rows, unit_rows_backward and hash_codes on every table.
-   Bugs planted and caught: the tail of a row read whole (guard page); >= for > in the bit (zero rows); the
-   permutation used the wrong way round; padding not zeroed; the sum over the planes started at the second
-   coordinate; surplus lanes of the last group written; 1/norm of the square; codes of a token block's
-   repeated last row written over the next. SPDX-License-Identifier: Apache-2.0 */
+   Bugs planted and caught: the tail of a row read whole (guard page); >= for > in the bit; a product rounded
+   before it is added; the sum begun at the second coordinate; the bits of a later block of planes put at the
+   start; surplus lanes of the last group written; the third group written over the first; padding not zeroed;
+   no floor of the length; no second look at a norm in double; the root forgotten; a gradient for a zero row;
+   the permutation the wrong way round; the wrong half of the row looked up.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "kernels/slots.h"
@@ -204,6 +206,33 @@ static void a_row_has_its_codes_wherever_it_stands(void **state)
     guard_free(planes, BITS * 2 * DIM * 16);
 }
 
+/* Each row's last coordinate cancels the sum before it for one of its hashes, exactly in the order and with
+   the roundings of the contract: that bit must be 0. Any other order or rounding leaves a little of either
+   sign. */
+static void sums_are_in_the_order_of_the_contract(void **state)
+{
+    (void)state;
+    enum { N = 200, DIM = 40, HASHES = 16 };
+    float *x = normals(7, N * DIM), *planes = normals(8, DIM * HASHES);
+    for (size_t h = 0; h < HASHES; h++)
+        planes[(DIM - 1) * HASHES + h] = 1;
+    for (size_t i = 0; i < N; i++) {
+        float sum = 0;
+        for (size_t c = 0; c < DIM - 1; c++)
+            sum = fmaf(x[i * DIM + c], planes[c * HASHES + i % HASHES], sum);
+        x[i * DIM + DIM - 1] = -sum;
+    }
+    static uint16_t codes[N * HASHES];
+    FOR_EACH_TABLE(kernels)
+    {
+        kernels->hash_codes(codes, false, x, DIM, N, DIM, planes, HASHES, 1);
+        for (size_t i = 0; i < N; i++)
+            assert_int_equal(codes[i * HASHES + i % HASHES], 0);
+    }
+    guard_free(x, N * DIM);
+    guard_free(planes, DIM * HASHES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +240,7 @@ int main(void)
         cmocka_unit_test(unit_rows_backward_is_the_projection),
         cmocka_unit_test(codes_are_exact),
         cmocka_unit_test(a_row_has_its_codes_wherever_it_stands),
+        cmocka_unit_test(sums_are_in_the_order_of_the_contract),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-/* bucket_pairs on every table, both forms, against double precision.
-   Bugs planted and caught: the last key of four repeated into dquery; a block of queries beginning at the
-   first again; bias forgotten; bias taken by position in the bucket; scale squared; sigma of the wrong pair
-   (steps exchanged); u and v exchanged; the factor 2 of the sine; p taken where pi p is wanted; weight of a
-   coinciding pair not 0. SPDX-License-Identifier: Apache-2.0 */
+/* bucket_pairs on every table, both forms, against double precision; each row alone gives the same bits.
+   Bugs planted and caught: rows of weights that overlap; bias forgotten, or that of the row beside; scale
+   squared; weights not transposed for dkey; a block that begins at the first row again, or steps too far;
+   keys beyond the first block dropped; u and v exchanged; the factor 2 of the sine; p where pi p is wanted; a
+   coinciding pair that weighs; nearly opposite pairs taken from 4 - u^2; sigma forgotten in dkey; a wrong
+   coefficient of the angle. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 #define PI 3.14159265358979323846

@@ -1,9 +1,10 @@
 /* The slots of layers and optimiser on every table.
-   Bugs planted and caught: variance of the missing lanes; epsilon outside the root; dgain without the
-   normalisation; dx overwritten; gelu by 1 + erf (left tail); exp of a rounded square; phi without 1 / sqrt(2
-   pi); a convolution shifted by one, its edge taps wrapped; a block of squares counted twice; decay times
-   gradient; epsilon under the root; beta1 and beta2 exchanged; a missing correction.
-   SPDX-License-Identifier: Apache-2.0 */
+   Bugs planted and caught: missing lanes in the variance; epsilon outside the root; rows beyond the last; an
+   odd last row counted twice; dgain without the normalised x; dx overwritten; the term of the variance
+   dropped; exp of a rounded square; a wrong coefficient of the normal tail, or the wrong side of it; phi
+   without 1 / sqrt(2 pi); infinity times 0; a convolution shifted by one, with the taps of the edge wrong, or
+   falling; axpy unfused; squares counted twice or skipped; decay without the rate; epsilon under the root;
+   beta1 for beta2; a missing correction or scale of the gradient. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 #define PI 3.14159265358979323846
@@ -197,14 +198,14 @@ static void sum_squares_is_in_double(void **state)
     (void)state;
     static const size_t sizes[] = {0, 1, 5, 15, 16, 17, 100, 4095, 4096, 4097, 10000};
     FOR_EACH_TABLE(kernels)
-    for (size_t s = 0; s < 11; s++) {
-        float *x = oddities(s, sizes[s]);
+    for (size_t s = 0; s < 22; s++) {
+        size_t n = sizes[s / 2];
+        float *x = s % 2 ? oddities(s, n) : normals(s, n);
         double want = 0;
-        for (size_t i = 0; i < sizes[s]; i++)
+        for (size_t i = 0; i < n; i++)
             want += (double)x[i] * (double)x[i];
-        check_near(kernels->sum_squares(x, sizes[s]), want, want * (double)sizes[s] * DBL_EPSILON,
-                   "sum_squares");
-        guard_free(x, sizes[s]);
+        check_near(kernels->sum_squares(x, n), want, want * (double)n * DBL_EPSILON, "sum_squares");
+        guard_free(x, n);
     }
 }
 

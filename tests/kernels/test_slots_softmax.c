@@ -1,8 +1,9 @@
 /* The running softmax on every table: tile after tile against a softmax in double over the whole row, exp
    over its whole range, and the backward pieces. Bugs planted and caught: the missing lanes of a tail counted
-   in the sum; zeros of a tail taken for scores in the maximum; the factor forgotten on row_sum; row_max of
-   the row beside; n ln 2 in one piece (large scores); scale forgotten in softmax_gradient; exp not 0 for
-   row_max -inf. SPDX-License-Identifier: Apache-2.0 */
+   in the sum; zeros of a tail taken for scores in the maximum; the factor forgotten on row_sum, or upside
+   down; the maximum of row 0 for all; row_max not kept; n ln 2 in one piece; a wrong coefficient of exp; exp
+   of minus infinity not 0; tiny results wrapped round; NaN lost; scale forgotten in softmax_gradient.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 /* exp(scale s - shift) in float32: the exponent is rounded once (and once more in its pieces), which exp

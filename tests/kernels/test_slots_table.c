@@ -1,7 +1,7 @@
 /* table_add and table_read on every table of slots: the same bits as plain loops.
-   Bugs planted and caught: first counted twice; count rows of the next token's codes; ld_values 0 taken for
-   dim; wide codes read as narrow; the tail of a row dropped; read starting from 0 instead of out; two hashes
-   summed before they are added to out. SPDX-License-Identifier: Apache-2.0 */
+   Bugs planted and caught: the code of the first hash taken for all; `first` forgotten; ld_values 0 taken for
+   dim; wide codes read as narrow; the tail of a row dropped; a row overwritten; reading begun at 0 instead of
+   out; hashes in falling order; a step of half a block too long. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 struct problem {

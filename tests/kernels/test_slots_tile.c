@@ -1,8 +1,9 @@
 /* tile_product, tile_transpose, scale_rows and row_dots on every table.
-   Bugs planted and caught: the last partial vector of B loaded whole (guard page); add ignored in a block of
-   2 rows; a_row and a_col exchanged; a block of 4 rows starting at the wrong row; sums of even and odd k
-   apart in the tail rows alone (row alone); two rows of the transposed block exchanged; the fourth row dot
-   repeated. SPDX-License-Identifier: Apache-2.0 */
+   Bugs planted and caught: a partial vector of B read whole, or of C written whole (guard page); add ignored
+   in blocks of two rows; a_row taken for a_col; four rows taken one row too early; k falling in the last row
+   alone (row alone); the columns of the last vectors taken from the first; two rows of a transposed block
+   exchanged; an edge block not transposed; the fourth row dot repeated; the factor of row 0 for all.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static void check_product(const struct kernels *kernels, size_t rows, size_t cols, size_t depth, bool turned,
