@@ -52,6 +52,7 @@ int tool_open(const struct common *common, hashattn_context **context)
     hashattn_status status = hashattn_context_new(&options, message, sizeof message, context);
     if (status != HASHATTN_OK)
         return tool_fail(hashattn_status_exit_code(status), "%s", message);
+    hashattn_context_cap_products(*context);
     return EXIT_GOOD;
 }
 

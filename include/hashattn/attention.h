@@ -66,6 +66,11 @@ typedef struct hashattn_description {
 HASHATTN_API void hashattn_context_describe(const hashattn_context *context,
                                             hashattn_description *description);
 
+/* Holds the product library of this whole process to the instruction set of the context; without it that
+   library uses what it finds, whatever `isa` says. Only before the first product, and for programs rather
+   than libraries: others in the process may use it too. The tool does it. */
+HASHATTN_API void hashattn_context_cap_products(const hashattn_context *context);
+
 /* The instruction sets known, narrowest first, ended by NULL; and whether one runs here (NULL: yes, else why
    not). */
 HASHATTN_API const char *const *hashattn_isa_names(void);

@@ -124,6 +124,12 @@ void hashattn_context_describe(const hashattn_context *context, hashattn_descrip
     version_give(description, &own, sizeof own);
 }
 
+void hashattn_context_cap_products(const hashattn_context *context)
+{
+    if (context != NULL)
+        product_cap(context->kernels);
+}
+
 const char *const *hashattn_isa_names(void)
 {
     return kernels_names();

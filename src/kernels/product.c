@@ -11,6 +11,7 @@
 #include "kernels/product.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -35,6 +36,14 @@ void product(const struct kernels *kernels, float *c, size_t ld_c, const float *
             return;
     }
     product_tiles(kernels, c, ld_c, a, ld_a, transpose_a, b, ld_b, transpose_b, m, n, k, add);
+}
+
+void product_cap(const struct kernels *kernels)
+{
+    if (strcmp(kernels->name, "ref") == 0)
+        dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
+    else if (strcmp(kernels->name, "avx2") == 0)
+        dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
 }
 
 void product_library(char *text, size_t size)

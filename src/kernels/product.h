@@ -17,6 +17,10 @@ void product(const struct kernels *kernels, float *c, size_t ld_c, const float *
              bool transpose_a, const float *b, size_t ld_b, bool transpose_b, size_t m, size_t n, size_t k,
              bool add);
 
+/* Caps the instructions of the product library to those of this table, for the whole process; has no effect
+   once a product was computed. Not for libraries: whoever shares the process is capped too. */
+void product_cap(const struct kernels *kernels);
+
 /* "oneDNN 2.6.3" or "own": for info and bench. Writes into text. */
 void product_library(char *text, size_t size);
 

@@ -376,7 +376,8 @@ static void numbers_out_of_range_are_told(void **state)
     f.problem = good;
     f.problem.num_sequences = 1;
     f.problem.num_queries = SIZE_MAX / 128;
-    check_call(f.context, forward(&f, NULL, NULL), HASHATTN_NO_MEMORY, NULL);
+    f.problem.num_heads = 1000;
+    check_call(f.context, forward(&f, NULL, NULL), HASHATTN_NO_MEMORY, "more bytes than can be counted");
     tear_down(&f);
 }
 

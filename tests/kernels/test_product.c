@@ -4,13 +4,16 @@
    Covers: product.c product_own.c (whichever is built) product_tiles.c product_peak.c
    Bugs planted and caught: later panels of the depth overwrite C; the depth of a transposed A or B ignored;
    the steps of A exchanged; transpose_b or add not told to the library; k = 0 leaving C as it was; the number
-   of rows deciding who computes (row alone); OpenMP's setting not put back; the peak in the wrong unit.
+   of rows deciding who computes (row alone); OpenMP's setting not put back; the peak in the wrong unit; a cap
+   of the library that does nothing.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <float.h>
 
@@ -117,6 +120,53 @@ static void the_peak_is_no_less_than_a_product(void **state)
     }
 }
 
+enum { CAPPED = 32, CAPPED_DEPTH = 1024 }; /* deep enough for the library */
+
+/* C = A B in a child that capped its library to `cap`, before its first product. */
+static void product_in_a_capped_child(const struct kernels *cap, const struct kernels *table,
+                                      float c[CAPPED * CAPPED])
+{
+    int ends[2], status;
+    const size_t bytes = CAPPED * CAPPED * sizeof *c; /* fits a pipe */
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        static float a[CAPPED * CAPPED_DEPTH], b[CAPPED_DEPTH * CAPPED];
+        random_normals(1, 0, a, CAPPED * CAPPED_DEPTH);
+        random_normals(2, 0, b, CAPPED_DEPTH * CAPPED);
+        product_cap(cap);
+        product(table, c, CAPPED, a, CAPPED_DEPTH, false, b, CAPPED, false, CAPPED, CAPPED, CAPPED_DEPTH,
+                false);
+        _exit(write(ends[1], c, bytes) == (ssize_t)bytes ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(read(ends[0], c, bytes), bytes);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* A library capped to `ref` has no fused multiply-adds, so its sums end in other bits. */
+static void a_cap_holds_the_library(void **state)
+{
+    (void)state;
+    float narrow[CAPPED * CAPPED], wide[CAPPED * CAPPED];
+    const struct kernels *const *all = kernels_all();
+    char library[64];
+    size_t last = 0;
+    while (all[last + 1] != NULL)
+        last++;
+    product_in_a_capped_child(all[0], all[last], narrow);
+    product_in_a_capped_child(all[last], all[last], wide);
+    for (size_t i = 0; i < CAPPED * CAPPED; i++)
+        check_near((double)narrow[i], (double)wide[i], 1e-2, "capped product");
+    product_library(library, sizeof library);
+    if (last == 0 || strcmp(library, "own") == 0)
+        print_message("SKIPPED: cap of products (one instruction set, or no library)\n");
+    else
+        assert_true(memcmp(narrow, wide, sizeof wide) != 0);
+}
+
 static void the_library_has_a_name(void **state)
 {
     (void)state;
@@ -128,6 +178,7 @@ static void the_library_has_a_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cap_holds_the_library), /* first: before a product of this process */
         cmocka_unit_test(product_is_the_sum_of_products),
         cmocka_unit_test(a_row_of_a_small_product_stands_alone),
         cmocka_unit_test(openmp_is_left_as_it_was),
