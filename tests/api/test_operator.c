@@ -1,9 +1,10 @@
 /* The operator at the border: layouts, written gradients, memory, and every mistake with its numbers.
    Numbers of the mechanisms are tested in tests/attention; here softmax stands for all, against plain double
    loops. Planted and caught: sequence_stride taken for packed rows; gradients added to what was there; NaN
-   looked for in masked keys, and only in the first head; the place of NaN told for the wrong sequence;
-   check_apart without the sort; scratch measured without its offsets; blocks that are not given back after a
-   refusal; struct_size not looked at in backward. SPDX-License-Identifier: Apache-2.0 */
+   looked for in masked keys, only in the first head, and in rows as if they were adjacent; the place of NaN
+   told for the wrong sequence; check_apart without the sort; scratch measured without its offsets; blocks
+   that are not given back after a refusal; struct_size not looked at in backward.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -464,6 +465,12 @@ static void nan_is_told_with_its_place(void **state)
             check_call(f.context, forward(&f, NULL, NULL), HASHATTN_INVALID, part);
             *place = before;
         }
+    /* The same memory as (rows, heads, width): the last row of the last head of the last sequence. */
+    f.q = hashattn_array_of_rows(f.query, HEADS, QUERIES, DIM);
+    f.query[COUNT(f.query) - 1] = INFINITY;
+    check_call(f.context, forward(&f, NULL, NULL), HASHATTN_INVALID,
+               "query is inf at sequence 1, head 2, row 4, column 3");
+    f.query[COUNT(f.query) - 1] = 0;
     f.key[3] = 3e38f; /* large, but a number */
     check_ok(f.context, forward(&f, NULL, NULL));
     tear_down(&f);
