@@ -32,10 +32,19 @@ void options_begin(struct options *options, const struct command *command)
     options_add(options, (struct option){"help", OPTION_SWITCH, &options->help, NULL, "this text", 0, 0});
 }
 
+/* The tables are made by this program alone, so a full one is a mistake in it. */
+static size_t next_place(size_t *count, size_t capacity)
+{
+    if (*count == capacity) {
+        fprintf(stderr, "hashattn: a table of %zu options is full\n", capacity);
+        abort();
+    }
+    return (*count)++;
+}
+
 void options_add(struct options *options, struct option row)
 {
-    if (options->num_rows < MOST_OPTIONS)
-        options->rows[options->num_rows++] = row;
+    options->rows[next_place(&options->num_rows, MOST_OPTIONS)] = row;
 }
 
 /* The command line writes dashes where the library has underscores. */
@@ -54,8 +63,7 @@ void options_add_library(struct options *options, const hashattn_option *row)
     for (size_t i = 0; i < options->num_rows; i++)
         if (same_name(options->rows[i].name, row->name))
             return;
-    if (options->num_library < MOST_LIBRARY)
-        options->library[options->num_library++] = *row;
+    options->library[next_place(&options->num_library, MOST_LIBRARY)] = *row;
 }
 
 void options_add_mechanisms(struct options *options)

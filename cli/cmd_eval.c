@@ -81,8 +81,8 @@ const struct command command_eval = {
     .name = "eval",
     .operands = "RUN",
     .summary = "Accuracy and loss of a trained run; options of its mechanism may differ from training",
-    .example = "  hashattn data needle --out needles --train 2000 --valid 200 --test 500\n"
-               "  hashattn train needle --data needles --steps 50 --out run\n"
+    .example = "  hashattn data needle --out needles --train 2000 --valid 200 --seq-len 128 --marks 8\n"
+               "  hashattn train needle --data needles --steps 20 --eval-every 10 --out run\n"
                "  hashattn eval run --split test --num-hashes 64 --json\n",
     .run = run,
 };

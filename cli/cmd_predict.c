@@ -111,8 +111,8 @@ const struct command command_predict = {
     .summary = "Predicts every document of a file (- for stdin), one JSON line each",
     .example =
         "  mkdir mail\n"
-        "  for i in $(seq 20); do echo 'spam\tbuy now'; echo 'ham\tsee you at noon'; done > mail/train.tsv\n"
-        "  hashattn train text --data mail --steps 20 --out filter\n"
+        "  for i in $(seq 20); do printf 'spam\\tbuy now\\nham\\tsee you at noon\\n'; done > mail/train.tsv\n"
+        "  hashattn train text --data mail --steps 20 --eval-every 10 --out filter\n"
         "  echo '{\"text\": \"see you there\"}' | hashattn predict filter -\n",
     .run = run,
 };

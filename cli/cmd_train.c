@@ -236,7 +236,7 @@ const struct command command_train = {
     .name = "train",
     .operands = "TASK",
     .summary = "Trains an encoder on a data set; --resume RUN goes on (train TASK --help shows its defaults)",
-    .example = "  hashattn data needle --out needles --train 20000 --valid 500 --test 2000\n"
-               "  hashattn train needle --data needles --attention yoso --steps 1000 --out run\n",
+    .example = "  hashattn data needle --out needles --train 5000 --valid 200 --seq-len 128 --marks 8\n"
+               "  hashattn train needle --data needles --attention yoso --steps 100 --out run\n",
     .run = run,
 };

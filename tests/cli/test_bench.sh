@@ -45,6 +45,15 @@ cp out peak.json
 holds fields_of_peak json peak.json 'd["float32_gflops"] > .1 and d["memory_gbytes_per_s"] > .01 and d["threads"] == 2 and (d["bf16_gflops"] is None or d["bf16_gflops"] > 0)'
 says words_of_peak "float32 products" bench peak --seconds 0.01
 
+# Where memory ends, it says so. (Sanitizers need more room than that for themselves.)
+if [ -z "${HASHATTN_SANITIZED:-}" ]; then
+    for mechanism in softmax yoso; do
+        (ulimit -v 400000; exec "$tool" bench attention --attention $mechanism --seq-len 1000000 --threads 1) >out 2>err
+        code=$?
+        [ "$code" = 4 ] && grep -q "no memory for" err && passed "no_memory_for_$mechanism" || failed "no_memory_for_$mechanism" "code $code: $(cat err)"
+    done
+fi
+
 expect bench_needs_what 2 "bench needs one operand, attention or peak; there are 0" bench
 expect bench_knows_two 2 "bench knows attention and peak, not 'speed'" bench speed
 expect unknown_input 2 "--input is 'odd', allowed are iid, clustered" bench attention --input odd

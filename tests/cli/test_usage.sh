@@ -1,7 +1,8 @@
 #!/bin/sh
 # The tool as a program: help, version, suggestions, exit codes, and what goes where.
 # Planted and caught: usage errors with exit code 1; help on stderr; an unknown option taken for an operand; a
-# switch that swallows the next word; write errors of stdout not looked at; --precision ignored.
+# switch that swallows the next word; write errors of stdout not looked at; --precision ignored; an example whose
+# option is called otherwise.
 . "$(dirname "$0")/checks.sh"
 
 says help_lists_commands "attend" --help
@@ -43,6 +44,19 @@ HASHATTN_ISA=nonsense expect unknown_cap 2 "HASHATTN_ISA" info
 says help_of_a_task "--marks" train needle --help
 grep -q -- "--max-depth" out && failed help_of_a_task_alone "shows options of listops" || passed help_of_a_task_alone
 says help_of_all_tasks "--max-depth" train --help
+
+# Every help ends with an example that works, on a machine that has nothing but the tool (and numpy for .npy files).
+PATH=$build:$PATH
+export PATH
+for command in info attend data train eval predict bench; do
+    if [ $command = attend ] && ! python3 -c 'import numpy' 2>/dev/null; then
+        echo "SKIPPED: example of attend (no numpy)"
+        continue
+    fi
+    "$tool" $command --help | sed '1,/^example:$/d' >example.sh
+    mkdir "of_$command"
+    (cd "of_$command" && sh -e ../example.sh >../out 2>../err) && passed "example_of_${command}_works" || failed "example_of_${command}_works" "$(tail -n 2 err)"
+done
 
 for command in "info" "info --json" "info --attention yoso" "--version" "--help" "train --help"; do
     name=full_stdout_$(echo "$command" | tr -cd 'a-z')
