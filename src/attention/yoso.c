@@ -28,12 +28,6 @@ static const float *floats(struct view view)
     return view.data;
 }
 
-/* Rows of work space start at cache lines. */
-static size_t padded(size_t width)
-{
-    return (width + 15) / 16 * 16;
-}
-
 static struct hashing hashing_of(const struct yoso_options *options)
 {
     return (struct hashing){.num_hashes = (size_t)options->num_hashes,
@@ -84,8 +78,8 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
     struct arena arena = arena_on(block);
     struct hashing hashing = hashing_of(options);
     size_t n_q = shape->num_queries, n_k = shape->num_keys, float_size = sizeof(float);
-    size_t ld = scratch->ld = padded(shape->head_dim),
-           ld_value = scratch->ld_value = padded(shape->value_dim);
+    size_t ld = scratch->ld = unit_padded(shape->head_dim),
+           ld_value = scratch->ld_value = unit_padded(shape->value_dim);
     buckets_lay_out(&scratch->buckets, &arena, n_q, n_k);
     tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim);
     if (!backward) {

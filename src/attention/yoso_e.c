@@ -27,11 +27,6 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static size_t padded(size_t width)
-{
-    return (width + 15) / 16 * 16;
-}
-
 static float *row_of(struct view view, size_t row)
 {
     return (float *)view.data + row * view.stride;
@@ -58,8 +53,8 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct problem_shap
 {
     struct arena arena = arena_on(block);
     size_t float_size = sizeof(float), n_k = shape->num_keys;
-    size_t ld = scratch->ld = padded(shape->head_dim),
-           ld_value = scratch->ld_value = padded(shape->value_dim);
+    size_t ld = scratch->ld = unit_padded(shape->head_dim),
+           ld_value = scratch->ld_value = unit_padded(shape->value_dim);
     float **tiles[] = {&scratch->dot, &scratch->power, &scratch->slope, &scratch->score};
     float **lines[] = {&scratch->query_norm, &scratch->query_norm2, &scratch->ones, &scratch->zeros,
                        &scratch->bias};

@@ -6,16 +6,13 @@
 
 #include <string.h>
 
-static size_t padded(size_t width)
-{
-    return (width + 15) / 16 * 16;
-}
+#include "parts/unit.h"
 
 void crowd_lay_out(struct crowd *crowd, struct arena *arena, size_t dim, size_t value_dim)
 {
     size_t float_size = sizeof(float), row_bytes;
-    crowd->ld = padded(dim);
-    crowd->ld_value = padded(value_dim + 1);
+    crowd->ld = unit_padded(dim);
+    crowd->ld_value = unit_padded(size_sum(value_dim, 1));
     row_bytes = size_product(crowd->ld, float_size);
     crowd->unit = arena_take(arena, CROWD_ROWS, row_bytes);
     crowd->value = arena_take(arena, CROWD_ROWS, size_product(crowd->ld_value, float_size));

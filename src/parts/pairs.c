@@ -7,15 +7,10 @@ enum {
     FETCH_MOST = 64, /* rows: more would push out what they are fetched for */
 };
 
-static size_t padded(size_t width)
-{
-    return (width + 15) / 16 * 16;
-}
-
 void pair_rows_lay_out(struct pair_rows *rows, struct arena *arena, size_t n, size_t dim, size_t value_dim)
 {
-    size_t ld = padded(dim), ld_value = padded(value_dim);
-    rows->ld = 2 * ld + ld_value;
+    size_t ld = unit_padded(dim), ld_value = unit_padded(value_dim);
+    rows->ld = size_sum(size_product(2, ld), ld_value);
     rows->unit = arena_take(arena, n, size_product(rows->ld, sizeof(float)));
     rows->gradient = rows->unit == NULL ? NULL : rows->unit + ld;
     rows->value = rows->unit == NULL ? NULL : rows->unit + 2 * ld;

@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+#include "base/memory.h"
+
+size_t unit_padded(size_t width)
+{
+    const size_t line = MEMORY_ALIGNMENT / sizeof(float);
+    return size_sum(width, line - 1) / line * line;
+}
+
 void unit_take(const struct kernels *kernels, float *unit, size_t ld, float *norm, const float *x,
                size_t ld_x, size_t n, size_t dim)
 {

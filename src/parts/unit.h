@@ -7,6 +7,9 @@
 
 #define UNIT_SHORTEST 1e-12f
 
+/* Floats of a row of work space that holds `width`: whole cache lines. */
+size_t unit_padded(size_t width);
+
 /* unit (n, ld), columns past dim 0, and norm (n) of the rows of x. */
 void unit_take(const struct kernels *kernels, float *unit, size_t ld, float *norm, const float *x,
                size_t ld_x, size_t n, size_t dim);

@@ -20,10 +20,20 @@ static void short_rows_are_zero(void **state)
     }
 }
 
+static void rows_are_padded_to_cache_lines(void **state)
+{
+    (void)state;
+    static const size_t want[][2] = {{1, 16}, {15, 16}, {16, 16}, {17, 32}, {64, 64}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        assert_int_equal(unit_padded(want[i][0]), want[i][1]);
+    assert_true(unit_padded(SIZE_MAX) > SIZE_MAX / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_rows_are_zero),
+        cmocka_unit_test(rows_are_padded_to_cache_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
