@@ -23,7 +23,7 @@ enum {
 struct bucket_pairs {
     const uint32_t *queries, *keys; /* (num_queries), (num_keys) */
     size_t num_queries, num_keys;
-    const float *query, *key, *value, *dout; /* rows; unit length where query and key are concerned */
+    const float *query, *key, *value, *dout; /* rows; those of query and key have length 1 or 0 */
     size_t ld_query, ld_key, ld_value, ld_dout;
     size_t dim, value_dim;
     const float *bias;    /* per query row, added to <dout_i, value_j>; or NULL */
@@ -82,12 +82,13 @@ struct kernels {
 
     /* All pairs (i, j) of one bucket. score = <dout_i, value_j> + bias_i.
        Not tangent: w = scale * score; dquery_i += w key_j; dkey_j += w query_i.
-       Tangent: with u = |q-k|, v = |q+k| (each summed from differences, never from the dot product), angle =
-       2 atan2(u, v), p = 1 - angle / pi, s = u v / 2 (the sine) and sigma = the sign of <q, k> (v >= u: 1,
-       else -1): w = scale * score * hash_bits / (p pi s), 0 where s = 0 or p = 0; dquery_i += w (key_j -
-       sigma query_i); dkey_j += w (query_i - sigma key_j). (The caller projects on the tangent, which removes
-       the part along query_i exactly as the formula wants.) TOLERANT. About 6 dim operations a pair, and six
-       rows moved. */
+       Tangent: with u = |q-k|, v = |q+k| (from differences and sums of the rows, never from the dot product;
+       the larger may be taken from u^2 + v^2 = 4), angle = 2 atan2(u, v), p = 1 - angle / pi, s = u v / 2
+       (the sine) and sigma = the sign of <q, k> (v >= u: 1, else -1): w = scale * score * hash_bits / (p pi
+       s), 0 where s = 0 or p = 0; dquery_i += w (key_j - sigma query_i); dkey_j += w (query_i - sigma key_j).
+       (The caller projects on the tangent, which removes the part along query_i exactly as the formula wants.
+       A pair with a row of length 0 gets some finite weight: the projection removes its part from the other
+       row, and nothing reads its own.) TOLERANT. About 6 dim operations a pair, and six rows moved. */
     void (*bucket_pairs)(const struct bucket_pairs *bucket);
 
     /* ---- tiles of the exact mechanisms --------------------------------------------------------------------
@@ -106,7 +107,7 @@ struct kernels {
 
     /* One step of the running softmax (Milakov and Gimelshein 2018) over a tile of raw scores s (rows, cols),
        in place: new max M = max(row_max, scale * s); factor = exp(row_max - M), 0 where row_max is -inf; s <-
-       exp(scale * s - M); row_sum <- row_sum * factor + sum s; row_max <- M. cols >= 1, scores finite.
+       exp(scale * s - M); row_sum <- row_sum * factor + sum s; row_max <- M. cols >= 1, scale * s finite.
        TOLERANT. */
     void (*softmax_step)(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
                          float *row_sum, float *factor);

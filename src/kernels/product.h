@@ -1,7 +1,8 @@
-/* Large dense products in float32, through oneDNN's C API, single-threaded: the caller cuts the work into
-   tiles that depend on the shape alone and spreads them over its pool, so bits never depend on the number of
-   threads. The only file of the project that knows oneDNN is product.c; without the library product_own.c
-   computes the same with the table's tile_product. SPDX-License-Identifier: Apache-2.0 */
+/* Dense products in float32 on the calling thread: through oneDNN's C API where that is faster, else in our
+   own tiles. The caller cuts the work into pieces that depend on the shape alone and spreads them over its
+   pool, so bits never depend on the number of threads. The only file of the project that knows oneDNN is
+   product.c; without the library product_own.c computes the same with the table's tile_product.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_PRODUCT_H
 #define KERNELS_PRODUCT_H
 
@@ -12,7 +13,8 @@
 
 /* C (m, n) = [add: C +] op(A) op(B), row-major; op(A) is (m, k), op(B) is (k, n); transpose_a: A is stored
    (k, m). Safe to call from any thread of a pool; never starts threads, and leaves the caller's OpenMP
-   setting as it was. m, n, k may be 0 (k = 0 gives zeros, or C unchanged with add). */
+   setting as it was. m, n, k may be 0 (k = 0 gives zeros, or C unchanged with add). A row of C has the same
+   bits for any m where n <= 256 and k <= 256. */
 void product(const struct kernels *kernels, float *c, size_t ld_c, const float *a, size_t ld_a,
              bool transpose_a, const float *b, size_t ld_b, bool transpose_b, size_t m, size_t n, size_t k,
              bool add);
