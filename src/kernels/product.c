@@ -13,10 +13,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include "kernels/product_tiles.h"
+
+/* Of every OpenMP runtime; its header comes with one compiler alone. */
+extern int omp_get_max_threads(void);
+extern void omp_set_num_threads(int threads);
 
 enum { OWN_COLUMNS = 256, OWN_DEPTH = 256 };
 

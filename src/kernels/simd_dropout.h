@@ -23,7 +23,7 @@ INLINE void philox_draws(uint16_t draws[DROPOUT_DRAWS], uint64_t key, uint64_t f
     vu a = u_load(low), b = u_load(high), c = u_set(0), d = u_set(0);
     vu multiply_a = u_set(0xD2511F53u), multiply_c = u_set(0xCD9E8D57u);
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
-#pragma GCC unroll 10
+    UNROLLED
     for (int round = 0; round < PHILOX_ROUNDS; round++) {
         vu high_a, high_c, low_a = u_product(a, multiply_a, &high_a),
                            low_c = u_product(c, multiply_c, &high_c);

@@ -103,28 +103,30 @@ INLINE void hash_block(const size_t planes, uint32_t *codes, const float *const 
                        const float *plane, size_t plane_step, size_t dim, size_t bit)
 {
     vf sum[HASH_TOKENS][HASH_PLANES], right[HASH_PLANES];
-#pragma GCC unroll 8
-    for (size_t t = 0; t < HASH_TOKENS; t++)
-#pragma GCC unroll 4
+    UNROLLED
+    for (size_t t = 0; t < HASH_TOKENS; t++) {
+        UNROLLED
         for (size_t p = 0; p < planes; p++)
             sum[t][p] = v_zero();
+    }
     for (size_t c = 0; c < dim; c++) {
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t p = 0; p < planes; p++)
             right[p] = v_load(plane + p * plane_step + c * HASH_LANES);
-#pragma GCC unroll 8
+        UNROLLED
         for (size_t t = 0; t < HASH_TOKENS; t++) {
             vf each = v_set(x[t][c]);
-#pragma GCC unroll 4
+            UNROLLED
             for (size_t p = 0; p < planes; p++)
                 sum[t][p] = v_fma(each, right[p], sum[t][p]);
         }
     }
-#pragma GCC unroll 8
-    for (size_t t = 0; t < HASH_TOKENS; t++)
-#pragma GCC unroll 4
+    UNROLLED
+    for (size_t t = 0; t < HASH_TOKENS; t++) {
+        UNROLLED
         for (size_t p = 0; p < planes; p++)
             v_code_bit(codes + t * HASH_LANES, sum[t][p], (uint32_t)1 << (bit + p));
+    }
 }
 
 /* All bits of one group of hashes for up to HASH_CHUNK tokens. */

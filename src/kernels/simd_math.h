@@ -10,6 +10,14 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Before a loop whose count is a constant once it is inlined: no loop is left, so arrays of vectors that it
+   indexes live in registers. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
 /* The vector at p of which `left` floats exist, the missing lanes 0; and back. */
 INLINE vf v_get(const float *p, size_t left)
 {
@@ -28,7 +36,7 @@ INLINE void v_put(float *p, vf a, size_t left)
 INLINE vf v_polynomial(vf x, const float *coefficient, int count)
 {
     vf sum = v_set(coefficient[count - 1]);
-#pragma GCC unroll 16
+    UNROLLED
     for (int k = count - 2; k >= 0; k--)
         sum = v_fma(sum, x, v_set(coefficient[k]));
     return sum;

@@ -46,26 +46,30 @@ INLINE void pair_sums(const bool distance, const size_t queries, float *out, siz
         vf sum[2][4];
         const float *row[4];
         size_t c = 0;
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t k = 0; k < 4; k++) {
             /* Keys beyond the last are the last again: there is room for them in out. */
             row[k] = b + b_rows[j + k < keys ? j + k : keys - 1] * ld_b;
             sum[0][k] = sum[1][k] = v_zero();
         }
-        for (; c + VLEN <= dim; c += VLEN)
-#pragma GCC unroll 4
-            for (size_t k = 0; k < 4; k++)
-#pragma GCC unroll 2
+        for (; c + VLEN <= dim; c += VLEN) {
+            UNROLLED
+            for (size_t k = 0; k < 4; k++) {
+                UNROLLED
                 for (size_t q = 0; q < queries; q++)
                     sum[q][k] = pair_part(distance, v_load(a[q] + c), v_load(row[k] + c), sum[q][k]);
-        if (c < dim)
-#pragma GCC unroll 4
-            for (size_t k = 0; k < 4; k++)
-#pragma GCC unroll 2
+            }
+        }
+        if (c < dim) {
+            UNROLLED
+            for (size_t k = 0; k < 4; k++) {
+                UNROLLED
                 for (size_t q = 0; q < queries; q++)
                     sum[q][k] =
                         pair_part(distance, v_get(a[q] + c, dim - c), v_get(row[k] + c, dim - c), sum[q][k]);
-#pragma GCC unroll 2
+            }
+        }
+        UNROLLED
         for (size_t q = 0; q < queries; q++)
             v_sum4(out + q * step + j, sum[q][0], sum[q][1], sum[q][2], sum[q][3], shift[q], factor);
     }
@@ -98,32 +102,33 @@ INLINE void pair_spread_block(const size_t rows, const size_t vectors, const siz
 {
     vf sum[PAIR_ROWS][BLOCK_VECTORS], other[BLOCK_VECTORS];
     float *dx[PAIR_ROWS];
-#pragma GCC unroll 4
+    UNROLLED
     for (size_t r = 0; r < rows; r++) {
         dx[r] = side->dx + side->rows[first + r] * side->ld + c;
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             sum[r][v] = v_get(dx[r] + v * VLEN, left);
     }
     for (size_t k = 0; k < others->count; k++) {
         const float *partner = others->x + others->rows[k] * others->ld + c;
         const float *each = weight + first * step_row + k * step_other;
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             other[v] = v_get(partner + v * VLEN, left);
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t r = 0; r < rows; r++) {
             vf w = v_set(each[r * step_row]);
-#pragma GCC unroll 4
+            UNROLLED
             for (size_t v = 0; v < vectors; v++)
                 sum[r][v] = v_fma(w, other[v], sum[r][v]);
         }
     }
-#pragma GCC unroll 4
-    for (size_t r = 0; r < rows; r++)
-#pragma GCC unroll 4
+    UNROLLED
+    for (size_t r = 0; r < rows; r++) {
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             v_put(dx[r] + v * VLEN, sum[r][v], left);
+    }
 }
 
 INLINE void pair_spread_columns(const size_t vectors, const size_t left, const struct pair_side *side,
@@ -213,10 +218,10 @@ INLINE void pair_turn_block(const size_t rows, const size_t vectors, const size_
                             const float *weight, const float *sigma, size_t step, size_t c)
 {
     vf sum[2][BLOCK_VECTORS], own[2][BLOCK_VECTORS], key[BLOCK_VECTORS], dkey[BLOCK_VECTORS];
-#pragma GCC unroll 2
+    UNROLLED
     for (size_t r = 0; r < rows; r++) {
         size_t at = queries->rows[first + r] * queries->ld + c;
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t v = 0; v < vectors; v++) {
             sum[r][v] = v_get(queries->dx + at + v * VLEN, left);
             own[r][v] = v_get(queries->x + at + v * VLEN, left);
@@ -224,31 +229,32 @@ INLINE void pair_turn_block(const size_t rows, const size_t vectors, const size_
     }
     for (size_t k = 0; k < keys->count; k++) {
         size_t at = keys->rows[k] * keys->ld + c;
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t v = 0; v < vectors; v++) {
             key[v] = v_get(keys->x + at + v * VLEN, left);
             dkey[v] = v_get(keys->dx + at + v * VLEN, left);
         }
-#pragma GCC unroll 2
+        UNROLLED
         for (size_t r = 0; r < rows; r++) {
             size_t pair = (first + r) * step + k;
             vf w = v_set(weight[pair]), turn = v_set(sigma[pair]), back = v_set(weight[pair] * sigma[pair]);
-#pragma GCC unroll 4
+            UNROLLED
             for (size_t v = 0; v < vectors; v++) {
                 vf x = v_fnma(turn, own[r][v], key[v]);
                 sum[r][v] = v_fma(w, x, sum[r][v]);
                 dkey[v] = v_fnma(back, x, dkey[v]);
             }
         }
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             v_put(keys->dx + at + v * VLEN, dkey[v], left);
     }
-#pragma GCC unroll 2
-    for (size_t r = 0; r < rows; r++)
-#pragma GCC unroll 4
+    UNROLLED
+    for (size_t r = 0; r < rows; r++) {
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             v_put(queries->dx + queries->rows[first + r] * queries->ld + c + v * VLEN, sum[r][v], left);
+    }
 }
 
 INLINE void pair_turn_columns(const size_t vectors, const size_t left, const struct pair_side *queries,

@@ -24,22 +24,23 @@ static void layer_norm(float *y, float *mean_rstd, const float *x, const float *
         const float *row[4];
         float mean[4], variance[4];
         vf sum[4], square[4], means[4], rstds[4];
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t r = 0; r < 4; r++) {
             row[r] = x + norm_row(i, r, n) * dim;
             sum[r] = square[r] = v_zero();
         }
-        for (size_t c = 0; c < dim; c += VLEN)
-#pragma GCC unroll 4
+        for (size_t c = 0; c < dim; c += VLEN) {
+            UNROLLED
             for (size_t r = 0; r < 4; r++)
                 sum[r] = v_add(sum[r], v_get(row[r] + c, dim - c));
+        }
         v_sum4(mean, sum[0], sum[1], sum[2], sum[3], 0.0f, 1.0f / (float)dim);
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t r = 0; r < 4; r++)
             means[r] = v_set(mean[r]);
         for (size_t c = 0; c < dim; c += VLEN) {
             size_t left = dim - c < VLEN ? dim - c : VLEN;
-#pragma GCC unroll 4
+            UNROLLED
             for (size_t r = 0; r < 4; r++) {
                 vf centred = v_sub(v_load_part(row[r] + c, left, means[r]), means[r]);
                 square[r] = v_fma(centred, centred, square[r]);
@@ -50,12 +51,12 @@ static void layer_norm(float *y, float *mean_rstd, const float *x, const float *
             mean_rstd[2 * (i + r)] = mean[r];
             mean_rstd[2 * (i + r) + 1] = 1 / sqrtf(variance[r] + epsilon);
         }
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t r = 0; r < 4; r++)
             rstds[r] = v_set(mean_rstd[2 * norm_row(i, r, n) + 1]);
         for (size_t c = 0; c < dim; c += VLEN) {
             vf gains = v_get(gain + c, dim - c), biases = v_get(bias + c, dim - c);
-#pragma GCC unroll 4
+            UNROLLED
             for (size_t r = 0; r < 4; r++) {
                 vf hat = v_mul(v_sub(v_get(row[r] + c, dim - c), means[r]), rstds[r]);
                 v_put(y + norm_row(i, r, n) * dim + c, v_fma(hat, gains, biases), dim - c);
@@ -71,7 +72,7 @@ static void layer_norm_backward(float *dx, float *dgain, float *dbias, const flo
         size_t rows = n - i < 2 ? 1 : 2, at[2] = {i * dim, (i + rows - 1) * dim};
         vf sum[2], sum_hat[2], mean[2], rstd[2]; /* sums of g = dy * gain, and of g times the normalised x */
         float means[4];
-#pragma GCC unroll 2
+        UNROLLED
         for (size_t r = 0; r < 2; r++) {
             mean[r] = v_set(mean_rstd[2 * norm_row(i, r, n)]);
             rstd[r] = v_set(mean_rstd[2 * norm_row(i, r, n) + 1]);
@@ -81,7 +82,7 @@ static void layer_norm_backward(float *dx, float *dgain, float *dbias, const flo
             size_t left = dim - c;
             vf gains = v_get(gain + c, left), to_gain = v_get(dgain + c, left),
                to_bias = v_get(dbias + c, left);
-#pragma GCC unroll 2
+            UNROLLED
             for (size_t r = 0; r < 2; r++) {
                 vf hat = v_mul(v_sub(v_get(x + at[r] + c, left), mean[r]), rstd[r]);
                 vf each = v_get(dy + at[r] + c, left), g = v_mul(each, gains); /* 0 in missing lanes */
@@ -166,16 +167,16 @@ INLINE void convolve_part(const size_t vectors, const size_t left, float *y, con
                           const float *filter, size_t taps)
 {
     vf sum[CONVOLVE_VECTORS];
-#pragma GCC unroll 4
+    UNROLLED
     for (size_t v = 0; v < vectors; v++)
         sum[v] = v_get(y + v * VLEN, left);
     for (size_t t = 0; t < taps; t++) {
         vf each = v_set(filter[t]);
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             sum[v] = v_fma(each, v_get(x + t * ld_x + v * VLEN, left), sum[v]);
     }
-#pragma GCC unroll 4
+    UNROLLED
     for (size_t v = 0; v < vectors; v++)
         v_put(y + v * VLEN, sum[v], left);
 }
@@ -203,10 +204,11 @@ static double sum_squares(const float *x, size_t n)
     for (size_t first = 0; first < n; first += 4096) {
         size_t end = n - first < 4096 ? n : first + 4096, i = first;
         vd sum[4] = {d_zero(), d_zero(), d_zero(), d_zero()};
-        for (; i + 4 * VLEN <= end; i += 4 * VLEN)
-#pragma GCC unroll 4
+        for (; i + 4 * VLEN <= end; i += 4 * VLEN) {
+            UNROLLED
             for (size_t v = 0; v < 4; v++)
                 sum[v] = d_add_squares(sum[v], v_load(x + i + v * VLEN));
+        }
         for (; i < end; i += VLEN)
             sum[0] = d_add_squares(sum[0], v_get(x + i, end - i));
         total += (d_sum(sum[0]) + d_sum(sum[1])) + (d_sum(sum[2]) + d_sum(sum[3]));
@@ -240,10 +242,11 @@ static float fused_loop(size_t rounds)
     vf sum[CHAINS], half = v_set(0.5f), one = v_set(1.0f), total = v_zero();
     for (int c = 0; c < CHAINS; c++)
         sum[c] = v_set((float)c);
-    for (size_t r = 0; r < rounds * STEPS; r++)
-#pragma GCC unroll 12
+    for (size_t r = 0; r < rounds * STEPS; r++) {
+        UNROLLED
         for (int c = 0; c < CHAINS; c++)
             sum[c] = v_fma(sum[c], half, one);
+    }
     for (int c = 0; c < CHAINS; c++)
         total = v_add(total, sum[c]);
     return v_sum(total);

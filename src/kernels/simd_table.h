@@ -24,12 +24,12 @@ INLINE void table_add_part(const size_t vectors, const size_t left, float *table
                            size_t dim)
 {
     vf each[TABLE_VECTORS];
-#pragma GCC unroll 8
+    UNROLLED
     for (size_t v = 0; v < vectors; v++)
         each[v] = v_get(value + v * VLEN, left);
     for (size_t h = 0; h < count; h++) {
         float *row = tables + (h * buckets + code_at(codes, wide, at + h)) * dim;
-#pragma GCC unroll 8
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             v_put(row + v * VLEN, v_add(v_get(row + v * VLEN, left), each[v]), left);
     }
@@ -68,16 +68,16 @@ INLINE void table_read_part(const size_t vectors, const size_t left, float *out,
                             size_t dim)
 {
     vf sum[TABLE_VECTORS];
-#pragma GCC unroll 8
+    UNROLLED
     for (size_t v = 0; v < vectors; v++)
         sum[v] = v_get(out + v * VLEN, left);
     for (size_t h = 0; h < count; h++) {
         const float *row = tables + (h * buckets + code_at(codes, wide, at + h)) * dim;
-#pragma GCC unroll 8
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             sum[v] = v_add(sum[v], v_get(row + v * VLEN, left));
     }
-#pragma GCC unroll 8
+    UNROLLED
     for (size_t v = 0; v < vectors; v++)
         v_put(out + v * VLEN, sum[v], left);
 }

@@ -15,28 +15,30 @@ INLINE void product_block(const size_t rows, const size_t vectors, const size_t 
                           size_t depth, bool add)
 {
     vf sum[BLOCK_ROWS][BLOCK_VECTORS], right[BLOCK_VECTORS];
-#pragma GCC unroll 8
-    for (size_t i = 0; i < rows; i++)
-#pragma GCC unroll 8
+    UNROLLED
+    for (size_t i = 0; i < rows; i++) {
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             sum[i][v] = add ? v_get(c + i * ld_c + v * VLEN, left) : v_zero();
+    }
     for (size_t k = 0; k < depth; k++, a += a_col, b += ld_b) {
-#pragma GCC unroll 8
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             right[v] = v_get(b + v * VLEN, left);
-#pragma GCC unroll 8
+        UNROLLED
         for (size_t i = 0; i < rows; i++) {
             vf each = v_set(a[i * a_row]);
-#pragma GCC unroll 8
+            UNROLLED
             for (size_t v = 0; v < vectors; v++)
                 sum[i][v] = v_fma(each, right[v], sum[i][v]);
         }
     }
-#pragma GCC unroll 8
-    for (size_t i = 0; i < rows; i++)
-#pragma GCC unroll 8
+    UNROLLED
+    for (size_t i = 0; i < rows; i++) {
+        UNROLLED
         for (size_t v = 0; v < vectors; v++)
             v_put(c + i * ld_c + v * VLEN, sum[i][v], left);
+    }
 }
 
 /* All rows of `vectors` vectors of columns. */
@@ -81,11 +83,11 @@ static void tile_transpose(float *out, size_t ld_out, const float *in, size_t ld
         for (size_t j = 0; j < cols; j += VLEN) {
             size_t high = rows - i < VLEN ? rows - i : VLEN, wide = cols - j < VLEN ? cols - j : VLEN;
             if (high == VLEN && wide == VLEN) {
-#pragma GCC unroll 16
+                UNROLLED
                 for (size_t r = 0; r < VLEN; r++)
                     block[r] = v_load(in + (i + r) * ld_in + j);
                 v_transpose(block);
-#pragma GCC unroll 16
+                UNROLLED
                 for (size_t r = 0; r < VLEN; r++)
                     v_store(out + (j + r) * ld_out + i, block[r]);
                 continue;
@@ -116,11 +118,12 @@ static void row_dots(float *out, const float *a, size_t ld_a, const float *b, si
         /* Rows beyond the last are the last again, and are not written. */
         for (size_t r = 0; r < 4; r++)
             row[r] = row[r] < last ? row[r] : last;
-        for (size_t c = 0; c < cols; c += VLEN)
-#pragma GCC unroll 4
+        for (size_t c = 0; c < cols; c += VLEN) {
+            UNROLLED
             for (size_t r = 0; r < 4; r++)
                 sum[r] = v_fma(v_get(a + row[r] * ld_a + c, cols - c), v_get(b + row[r] * ld_b + c, cols - c),
                                sum[r]);
+        }
         v_sum4(sums, sum[0], sum[1], sum[2], sum[3], 0.0f, 1.0f);
         for (size_t r = 0; r < 4 && i + r < rows; r++)
             out[i + r] = sums[r];

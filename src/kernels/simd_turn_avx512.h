@@ -22,14 +22,14 @@ INLINE vf turn_pick(const vf row[TURN_VECTORS], __m512i index)
 /* The first `dim` numbers at p, 0 behind them; and back. */
 INLINE void turn_load(vf row[TURN_VECTORS], const float *p, size_t dim)
 {
-#pragma GCC unroll 4
+    UNROLLED
     for (size_t v = 0; v < TURN_VECTORS; v++)
         row[v] = v * VLEN < dim ? v_get(p + v * VLEN, dim - v * VLEN) : v_zero();
 }
 
 INLINE void turn_store(float *p, const vf row[TURN_VECTORS], size_t dim)
 {
-#pragma GCC unroll 4
+    UNROLLED
     for (size_t v = 0; v < TURN_VECTORS; v++)
         if (v * VLEN < dim)
             v_put(p + v * VLEN, row[v], dim - v * VLEN);
@@ -39,7 +39,7 @@ INLINE void turn_store(float *p, const vf row[TURN_VECTORS], size_t dim)
 INLINE float turn_dot(const vf a[TURN_VECTORS], const vf b[TURN_VECTORS])
 {
     vf sum = v_mul(a[0], b[0]);
-#pragma GCC unroll 3
+    UNROLLED
     for (size_t v = 1; v < TURN_VECTORS; v++)
         sum = v_fma(a[v], b[v], sum);
     return v_sum(sum);
@@ -47,7 +47,7 @@ INLINE float turn_dot(const vf a[TURN_VECTORS], const vf b[TURN_VECTORS])
 
 INLINE void turn_index(__m512i index[TURN_VECTORS], const uint32_t *numbers)
 {
-#pragma GCC unroll 4
+    UNROLLED
     for (size_t v = 0; v < TURN_VECTORS; v++)
         index[v] = _mm512_loadu_si512(numbers + v * VLEN);
 }
@@ -71,7 +71,7 @@ static void unit_rows_avx512(float *out, size_t ld_out, float *norm, const float
         norm[i] =
             squares > SQUARES_LEAST && squares < SQUARES_MOST ? sqrtf(squares) : row_norm(x + i * ld_x, dim);
         vf length = v_set(norm[i] > TINY_NORM ? norm[i] : TINY_NORM);
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t v = 0; v < TURN_VECTORS; v++)
             turned[v] = v_div(v_mul(turn_pick(row, index[v]), signs[v]), length);
         turn_store(out + i * ld_out, turned, dim);
@@ -102,10 +102,10 @@ static void unit_rows_backward_avx512(float *dx, size_t ld_dx, const float *du, 
         turn_load(g, du + i * ld_unit, dim);
         turn_load(to, dx + i * ld_dx, dim);
         vf dot = v_set(turn_dot(u, g)), length = v_set(norm[i]);
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t v = 0; v < TURN_VECTORS; v++)
             g[v] = v_mul(v_div(v_fnma(u[v], dot, g[v]), length), signs[v]);
-#pragma GCC unroll 4
+        UNROLLED
         for (size_t v = 0; v < TURN_VECTORS; v++)
             to[v] = v_add(to[v], turn_pick(g, index[v]));
         turn_store(dx + i * ld_dx, to, dim);
