@@ -84,11 +84,11 @@ def main():
     run("data", "needle", "--out", needle, "--train", 8000, "--valid", 200, "--test", 500, "--seed", 1,
         "--seq-len", NEEDLE_TOKENS)
     needles = stage("needle", needle, ["--steps", 1000, "--batch", 8, "--eval-every", 25, "--dropout", 0,
-                                       "--until-accuracy", 0.99, "--max-seconds", 60])
+                                       "--until-accuracy", 0.99, "--max-seconds", 50])
 
     listops = os.path.join(WORK, "listops-data")
-    run("data", "listops", "--out", listops, "--train", 2000, "--valid", 100, "--test", 200, "--seed", 1)
-    trees = stage("listops", listops, ["--steps", 60, "--batch", 16, "--eval-every", 30])
+    run("data", "listops", "--out", listops, "--train", 8000, "--valid", 100, "--test", 400, "--seed", 1)
+    trees = stage("listops", listops, ["--steps", 240, "--eval-every", 60, "--max-seconds", 80])
 
     print(f"\n{info['processor']}, {info['isa']}, {THREADS} threads, products by {info['products']}")
     table(f"needle: {NEEDLE_TOKENS:,} tokens, which symbol is marked? (16 classes)", needles, NEEDLE_TOKENS)
