@@ -92,7 +92,7 @@ def main():
 
     print(f"\n{info['processor']}, {info['isa']}, {THREADS} threads, products by {info['products']}")
     table(f"needle: {NEEDLE_TOKENS:,} tokens, which symbol is marked? (16 classes)", needles, NEEDLE_TOKENS)
-    table("ListOps: trees of 500 to 2,000 tokens (10 classes), a stretch of training", trees, LISTOPS_TOKENS)
+    table("ListOps: trees of 500 to 2,000 tokens (10 classes), the first 240 steps of training", trees, LISTOPS_TOKENS)
     print(f"\nin all {time.monotonic() - started:.0f} seconds; the runs are in {WORK}")
 
 
