@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR = 16 };
+enum { BAR = 16, BAR_LEAST = 6 }; /* columns of the bar */
 
 static double now(void)
 {
@@ -59,13 +59,15 @@ void progress_show(struct progress *progress, int64_t done, int64_t total, const
     if (done > progress->first)
         write_time(left, sizeof left,
                    (time - progress->begun) / (double)(done - progress->first) * (double)(total - done));
-    int filled = (int)(done * BAR / total);
     snprintf(line, sizeof line, " %3d %%  %lld/%lld  %s left  %s", (int)(done * 100 / total), (long long)done,
              (long long)total, left, words);
+    /* The words come first: the bar has what they leave, and only then are they cut. */
+    int width = columns(), bar = width - 1 - (int)strlen(line);
+    bar = bar > BAR ? BAR : bar < BAR_LEAST ? BAR_LEAST : bar;
+    int room = width - 1 - bar;
     fprintf(stderr, "\r%s", progress->colour ? "\033[32m" : "");
-    for (int i = 0; i < BAR; i++)
-        fputc(i < filled ? '#' : '-', stderr);
-    int room = columns() - BAR - 1;
+    for (int i = 0; i < bar; i++)
+        fputc(i < done * bar / total ? '#' : '-', stderr);
     fprintf(stderr, "%s%.*s\033[K", progress->colour ? "\033[0m" : "", room < 0 ? 0 : room, line);
     fflush(stderr);
 }

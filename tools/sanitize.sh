@@ -8,7 +8,9 @@ isa)
     for isa in ref avx2 avx512; do
         build/hashattn info --isa "$isa" --json >/dev/null 2>&1 || { echo "SKIPPED: $isa does not run here"; continue; }
         printf '%s: ' "$isa"
-        HASHATTN_ISA=$isa tools/run_tests.sh build
+        # The plain loops of ref would train for half an hour.
+        [ "$isa" = ref ] && slow='^(test_learning|test_info)$' || slow='^$'
+        LEAVE_OUT=$slow HASHATTN_ISA=$isa tools/run_tests.sh build
     done
     ;;
 *)
