@@ -67,14 +67,14 @@ run train needle --data d --out words --steps 8 --eval-every 4 --layers 1 --dim 
 [ "$(grep -c "^step [48]/8  loss .*valid accuracy .*tokens/s$" err)" = 2 ] && passed words_of_evaluations || failed words_of_evaluations "$(cat err)"
 grep -q "$(printf '\r')" err && failed no_bar_without_a_terminal "$(cat err)" || passed no_bar_without_a_terminal
 [ -s out ] && failed train_is_silent_on_stdout "$(cat out)" || passed train_is_silent_on_stdout
-if command -v script >/dev/null; then
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     TERM=xterm script -qec "'$tool' train needle --data d --out bar --steps 8 --eval-every 4 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 8" /dev/null >terminal 2>&1 </dev/null
     grep -q "#.* left" terminal && passed bar_on_a_terminal || failed bar_on_a_terminal "$(head -c 300 terminal)"
     grep -q "$(printf '\033')\[32m" terminal && passed colour_on_a_terminal || failed colour_on_a_terminal "none"
     NO_COLOR=1 TERM=xterm script -qec "'$tool' train needle --data d --out grey --steps 8 --eval-every 4 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 8" /dev/null >terminal 2>&1 </dev/null
     grep -q "$(printf '\033')\[32m" terminal && failed no_color_is_heard "coloured" || passed no_color_is_heard
 else
-    echo "SKIPPED: progress bar (no script command)"
+    echo "SKIPPED: progress bar (no script command, or no pseudo-terminal)"
 fi
 
 # eval.
