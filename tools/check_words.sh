@@ -9,7 +9,7 @@ only() { # pattern, where it is allowed, what it is
 only 'immintrin|__AVX|_mm(256|512)?_|__m(256|512)|cpuid|xgetbv' '^src/kernels/' 'instruction sets'
 only 'dnnl' '^src/kernels/product\.[ch]$' 'oneDNN'
 only 'omp_|<omp\.h>' '^src/kernels/product\.c$' 'OpenMP'
-only '<jansson\.h>|json_t\b' '^(src/io/json|cli/json_out)\.[ch]$' 'jansson'
+only '<jansson\.h>|json_t\b' '^src/io/json\.[ch]$' 'jansson'
 only 'utf8proc' '^src/io/utf8\.c$' 'utf8proc'
 only 'Random123' '^src/base/random\.[ch]$' 'Random123'
 only 'pthread_' '^src/base/pool\.c$' 'threads'
