@@ -20,10 +20,18 @@ static const uint8_t *mask_of(const struct attention_call *call, size_t sequence
     return call->key_mask == NULL ? NULL : call->key_mask + call->key_offsets[sequence];
 }
 
+/* Whether units run one after another, each with all threads inside, instead of side by side. No bits depend
+ * on it. */
+static bool is_spread(const struct attention_call *call)
+{
+    return size_product(call->num_sequences, call->num_heads) < (size_t)pool_threads(call->pool);
+}
+
 /* Of one sequence with all its keys: what its memory is laid out for. */
 static struct problem_shape shape_of(const struct attention_call *call, size_t sequence)
 {
     const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
+    size_t threads = (size_t)pool_threads(call->pool);
     return (struct problem_shape){
         .num_queries = query[1] - query[0],
         .num_keys = key[1] - key[0],
@@ -32,6 +40,7 @@ static struct problem_shape shape_of(const struct attention_call *call, size_t s
         .causal = call->causal,
         .masked = call->mechanism->sees_mask && call->key_mask != NULL,
         .dtype = DTYPE_FLOAT32,
+        .workers = is_spread(call) ? threads : 1,
     };
 }
 
@@ -53,7 +62,7 @@ struct plan {
     size_t *start;          /* (sequences + 1) where the saved memory of a sequence's heads begins */
     double *losses;         /* (sequences, heads) */
     float *slices;          /* (sequences, heads, parameters) */
-    unsigned char *workers; /* (threads, worker_bytes) */
+    unsigned char *workers; /* (units at a time, worker_bytes) */
     size_t worker_bytes;
     size_t saved_bytes, scratch_bytes;
 };
@@ -68,6 +77,7 @@ static size_t padded(size_t bytes)
 /* One worker's scratch for one unit: the kept rows where there is a mask that the mechanism does not see,
  * then the mechanism's own. */
 struct worker_memory {
+    size_t *visible;
     float *key, *value, *dkey, *dvalue;
     void *mechanism;
     size_t bytes;
@@ -78,6 +88,8 @@ static struct worker_memory worker_memory(const struct attention_call *call,
 {
     struct worker_memory memory = {0};
     struct arena arena = arena_on(block);
+    if (call->causal)
+        memory.visible = arena_take(&arena, shape->num_queries, sizeof *memory.visible);
     if (call->key_mask != NULL && !call->mechanism->sees_mask) {
         size_t keys = size_product(shape->num_keys, shape->head_dim);
         size_t values = size_product(shape->num_keys, shape->value_dim);
@@ -115,7 +127,8 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
     }
     if (plan.start != NULL)
         plan.start[call->num_sequences] = keep.used;
-    plan.workers = arena_take(&work, (size_t)pool_threads(call->pool), plan.worker_bytes);
+    plan.workers =
+        arena_take(&work, is_spread(call) ? 1 : (size_t)pool_threads(call->pool), plan.worker_bytes);
     plan.saved_bytes = keep.used;
     plan.scratch_bytes = work.used;
     return plan;
@@ -183,8 +196,6 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
     TRY(check_rows(host, "query", &call->query, call->head_dim, queries));
     TRY(check_rows(host, "key", &call->key, call->head_dim, keys));
     TRY(check_rows(host, "value", &call->value, call->value_dim, keys));
-    FAIL_IF(call->causal && call->key_mask != NULL && !mechanism->sees_mask, host, HASHATTN_REFUSED,
-            "%s: takes a key mask or the causal form, not both", mechanism->name);
     size_t parameters = param_count(call);
     FAIL_IF(parameters > 0 && call->params == NULL, host, HASHATTN_INVALID,
             "%s has %zu learned parameters a head and was given none", mechanism->name, parameters);
@@ -341,6 +352,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
                      ? NULL
                      : run->plan.saved + start[0] + head * ((start[1] - start[0]) / call->num_heads),
         .scratch = memory.mechanism,
+        .pool = is_spread(call) ? call->pool : NULL,
     };
     if (run->pass != AUXILIARY)
         unit.out = head_rows(&run->out, call->query_offsets, sequence, head);
@@ -357,6 +369,10 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
     const uint8_t *mask = mask_of(call, sequence);
     struct kept kept = kept_count(mask, shape.num_keys);
     unit.empty = shape.num_queries == 0 || kept.count == 0;
+    if (call->causal) {
+        kept_visible(call->mechanism->sees_mask ? NULL : mask, shape.num_queries, memory.visible);
+        unit.problem.visible = memory.visible;
+    }
     if (call->mechanism->sees_mask)
         unit.problem.key_mask = mask;
     else if (!unit.empty)
@@ -413,7 +429,7 @@ static void run_units(struct run *run, void (*unit)(void *, size_t, int))
 {
     const struct attention_call *call = run->call;
     sort_dearest_first(call, run->plan.order);
-    pool_run(call->pool, unit, run, call->num_sequences * call->num_heads);
+    pool_run(is_spread(call) ? NULL : call->pool, unit, run, call->num_sequences * call->num_heads);
     if (run->dparams != NULL)
         pool_run(call->pool, add_slices, run, call->num_heads);
 }
@@ -427,7 +443,7 @@ void attention_forward(const struct attention_call *call, struct packed out, voi
                       .out = out};
     assert(out.width == call->value_dim);
     if (call->mechanism->prepare != NULL)
-        call->mechanism->prepare(call->options, call->head_dim, call->call_key, run.plan.shared);
+        call->mechanism->prepare(call->options, call->head_dim, call->call_key, run.plan.shared, call->pool);
     run_units(&run, forward_unit);
 }
 

@@ -47,3 +47,12 @@ void kept_put_back(struct view gathered, const uint8_t *mask, struct view rows)
         from += gathered.stride;
     }
 }
+
+void kept_visible(const uint8_t *mask, size_t n, size_t *visible)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        count += mask == NULL || mask[i] != 0;
+        visible[i] = count;
+    }
+}

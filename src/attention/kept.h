@@ -16,6 +16,10 @@ struct kept {
 /* mask (n), 1 = the key takes part; NULL = all. */
 struct kept kept_count(const uint8_t *mask, size_t n);
 
+/* visible[i], i < n: how many of the kept keys are among the first i + 1: what query i of a causal problem
+ * sees. */
+void kept_visible(const uint8_t *mask, size_t n, size_t *visible);
+
 /* The kept rows of `rows` in order, adjacent in `block`, which has room for all of them; the view of them. */
 struct view kept_gather(struct view rows, const uint8_t *mask, struct kept kept, float *block);
 /* The way back: the rows that kept_gather made are written over those that they came from. */

@@ -1,8 +1,9 @@
 /* The interface of a mechanism: the seam that the house hangs on.
    A mechanism is one file that exports one `const struct mechanism`. It is given one PROBLEM at a time, one
-   head of one sequence, as plain strided views, computes sequentially with the memory it asked for, and
-   neither allocates nor fails: whatever it cannot do it says in `refuse`, before anything is computed.
-   attention.c owns the batch, the heads, the threads and the memory; the mechanism never sees them.
+   head of one sequence, as plain strided views, computes with the memory it asked for, and neither allocates
+   nor fails: whatever it cannot do it says in `refuse`, before anything is computed. attention.c owns the
+   batch, the heads, the threads and the memory; of these a mechanism sees only the pool of a problem that has
+   the threads to itself.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_MECHANISM_H
 #define ATTENTION_MECHANISM_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/options.h"
+#include "base/pool.h"
 #include "kernels/kernels.h"
 
 enum dtype { DTYPE_FLOAT32, DTYPE_BFLOAT16 };
@@ -28,9 +30,10 @@ struct view {
 struct problem_shape {
     size_t num_queries, num_keys; /* n_q, n_k; 0 in refuse and in the sizes only */
     size_t head_dim, value_dim;   /* d of queries and keys, d_v of values and output; >= 1 */
-    bool causal;                  /* query i sees keys 0 .. i; needs n_q = n_k */
+    bool causal;                  /* query i sees the first problem.visible[i] keys alone */
     bool masked;                  /* a key mask with at least one 0 may come */
     enum dtype dtype;
+    size_t workers; /* threads of problem.pool: scratch_size counts what each of them needs; >= 1 */
 };
 
 /* One head of one sequence, with at least one query and one key. All pointers are the caller's. */
@@ -42,11 +45,18 @@ struct problem {
     struct view key;         /* (n_k, d) */
     struct view value;       /* (n_k, d_v) */
     const uint8_t *key_mask; /* (n_k), 1 = the key takes part; or NULL = all. See `sees_mask`. */
-    uint64_t random_key;     /* all the chance of this head: (seed, step, layer) turned by (sample, head) */
-    const void *shared;      /* what `prepare` made for this call, the same for all heads and sequences */
-    const float *params;     /* this head's learned parameters, in the order of the rows; or NULL */
-    void *saved;             /* saved_size bytes: forward writes, backward reads */
-    void *scratch;           /* scratch_size bytes: dead when the call returns */
+    /* (n_q) causal: how many of the keys given, from the first on, each query sees; never falls, may be 0
+       (then the output is 0 and nothing has a gradient). Without masked keys visible[i] = i + 1. NULL where
+       not causal. */
+    const size_t *visible;
+    uint64_t random_key; /* all the chance of this head: (seed, step, layer) turned by (sample, head) */
+    const void *shared;  /* what `prepare` made for this call, the same for all heads and sequences */
+    const float *params; /* this head's learned parameters, in the order of the rows; or NULL */
+    void *saved;         /* saved_size bytes: forward writes, backward reads */
+    void *scratch;       /* scratch_size bytes: dead when the call returns */
+    /* Threads for this problem alone, where a call has fewer units of work than threads; NULL: none. What is
+       computed must not depend on it: work is cut by shape, and sums keep their order. */
+    struct pool *pool;
 };
 
 /* Where backward adds its gradients. Views as in the problem, float32; params NULL when there are none. */
@@ -86,9 +96,9 @@ struct mechanism {
     size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
 
     /* (optional) Work done once per call for all heads and sequences (YOSO's planes), from the call's random
-     * key. */
+       key; it has the pool to itself. */
     size_t (*shared_size)(const void *options, size_t head_dim);
-    void (*prepare)(const void *options, size_t head_dim, uint64_t call_key, void *shared);
+    void (*prepare)(const void *options, size_t head_dim, uint64_t call_key, void *shared, struct pool *pool);
 
     /* out (n_q, d_v) is written. */
     void (*forward)(const struct problem *problem, struct view out);
@@ -107,8 +117,9 @@ struct mechanism {
        be added to another. It begins as zeros; its size depends on the widths alone (rows are 0 in `shape`).
        absorb: keys and values of `problem`, which has no queries, enter the state (the first key has position
        `first`). read: out for the queries of `problem` (the first has position `first`), which has no keys,
-       against all that was absorbed; the state stays as it is. A causal problem has both and is only read:
-       key i enters, query i is answered, token by token. merge: into += from, for shards. There is scratch,
+       against all that was absorbed; the state stays as it is. A causal problem has both (or queries alone,
+       when all its keys are masked) and is only read: before query i is answered, the first visible[i] keys
+       enter, and all are in at the end. merge: into += from, for shards. There is scratch,
        and nothing is saved. */
     size_t (*state_size)(const void *options, const struct problem_shape *shape);
     void (*absorb)(const struct problem *problem, void *state, size_t first);

@@ -19,6 +19,7 @@ static struct problem_shape shape_of(const struct stream *stream, size_t queries
         .causal = stream->causal,
         .masked = stream->mechanism->sees_mask,
         .dtype = DTYPE_FLOAT32,
+        .workers = 1,
     };
 }
 
@@ -41,6 +42,7 @@ static struct state_memory state_memory(const struct stream *stream, const void 
 }
 
 struct chunk_memory {
+    size_t *visible;
     float *key, *value; /* the kept rows, for a mechanism that does not see the mask */
     void *mechanism;
     size_t bytes;
@@ -51,6 +53,8 @@ static struct chunk_memory chunk_memory(const struct stream *stream, void *block
     struct chunk_memory memory = {0};
     struct arena arena = arena_on(block);
     struct problem_shape shape = shape_of(stream, stream->chunk_rows, stream->chunk_rows);
+    if (stream->causal)
+        memory.visible = arena_take(&arena, stream->chunk_rows, sizeof *memory.visible);
     if (!stream->mechanism->sees_mask) {
         memory.key = arena_take(&arena, size_product(stream->chunk_rows, stream->head_dim), sizeof(float));
         memory.value = arena_take(&arena, size_product(stream->chunk_rows, stream->value_dim), sizeof(float));
@@ -93,7 +97,7 @@ void stream_open(const struct stream *stream, void *state)
 {
     struct state_memory memory = state_memory(stream, state);
     if (stream->mechanism->prepare != NULL)
-        stream->mechanism->prepare(stream->options, stream->head_dim, stream->call_key, memory.shared);
+        stream->mechanism->prepare(stream->options, stream->head_dim, stream->call_key, memory.shared, NULL);
     memset(memory.state, 0, memory.state_bytes);
 }
 
@@ -124,8 +128,6 @@ static hashattn_status check_chunk(struct host *host, const struct stream *strea
         TRY(check_view(host, "query", position, &chunk->query, rows, stream->head_dim));
         TRY(check_view(host, "out", position, &chunk->out, rows, stream->value_dim));
     }
-    FAIL_IF(sides == (KEYS | QUERIES) && chunk->key_mask != NULL && !stream->mechanism->sees_mask, host,
-            HASHATTN_REFUSED, "%s: takes a key mask or the causal form, not both", stream->mechanism->name);
     return HASHATTN_OK;
 }
 
@@ -156,6 +158,11 @@ static struct problem problem_of(const struct stream *stream, int sides, const s
             }
             problem.key.rows = problem.value.rows = kept.count;
         }
+    }
+    if (stream->causal) {
+        kept_visible(stream->mechanism->sees_mask ? NULL : chunk->key_mask, problem.query.rows,
+                     memory->visible);
+        problem.visible = memory->visible;
     }
     problem.shape = shape_of(stream, problem.query.rows, problem.key.rows);
     return problem;

@@ -143,8 +143,9 @@ static size_t shared_size(const void *of, size_t head_dim)
     return planes_size(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits, head_dim);
 }
 
-static void prepare(const void *of, size_t head_dim, uint64_t call_key, void *shared)
+static void prepare(const void *of, size_t head_dim, uint64_t call_key, void *shared, struct pool *pool)
 {
+    (void)pool;
     const struct yoso_options *options = of;
     planes_draw(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits, head_dim, call_key,
                 shared);

@@ -116,14 +116,14 @@ void pool_free(struct host *host, struct pool *pool)
 
 int pool_threads(const struct pool *pool)
 {
-    return pool->threads;
+    return pool == NULL ? 1 : pool->threads;
 }
 
 void pool_run(struct pool *pool, void (*run)(void *, size_t, int), void *argument, size_t count)
 {
     if (count == 0)
         return;
-    if (count == 1 || pool->started == 0 || pool->owner != getpid()) {
+    if (pool == NULL || count == 1 || pool->started == 0 || pool->owner != getpid()) {
         for (size_t i = 0; i < count; i++)
             run(argument, i, 0);
         return;

@@ -12,10 +12,12 @@ struct pool;
 /* threads >= 1 counts the caller: threads - 1 are started. */
 hashattn_status pool_new(struct host *host, int threads, struct pool **pool);
 void pool_free(struct host *host, struct pool *pool); /* NULL is allowed */
-int pool_threads(const struct pool *pool);
+int pool_threads(const struct pool *pool);            /* NULL: 1 */
 
 /* Calls run(argument, index, worker) once for every index < count, in parallel, indices handed out in rising
-   order; worker < pool_threads names the thread's own scratch. Returns when all are done. Not re-entrant. */
+   order; worker < pool_threads names the thread's own scratch. Returns when all are done. Not re-entrant: who
+   is called by a run and may itself have something to spread is given NULL, which computes on the calling
+   thread, as worker 0. */
 void pool_run(struct pool *pool, void (*run)(void *argument, size_t index, int worker), void *argument,
               size_t count);
 

@@ -67,6 +67,7 @@ static hashattn_status check_config(struct host *host, const struct encoder_conf
         .head_dim = head_dim,
         .value_dim = head_dim,
         .dtype = DTYPE_FLOAT32,
+        .workers = 1,
     };
     const struct mechanism *mechanism = config->mechanism;
     const char *why = mechanism->refuse == NULL ? NULL : mechanism->refuse(config->mechanism_options, &shape);

@@ -1,6 +1,6 @@
 /* Masks: counting, gathering and putting back, for every mask of up to eight keys. Bugs tried and caught: a
-   mask with a hole called a prefix; a prefix not seen; one stride taken for another; rows put back one too
-   far. SPDX-License-Identifier: Apache-2.0 */
+   mask with a hole called a prefix; a prefix not seen; a query that does not see its own key; one stride
+   taken for another; rows put back one too far. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/kept.h"
 
 #include <string.h>
@@ -22,6 +22,10 @@ static void every_small_mask(void **state)
             struct kept kept = kept_count(mask, n);
             assert_int_equal(kept.count, count);
             assert_true(kept.prefix == (bits == (1u << count) - 1));
+            size_t visible[MOST], seen = 0;
+            kept_visible(mask, n, visible);
+            for (size_t i = 0; i < n; i++)
+                assert_int_equal(visible[i], seen += mask[i]);
 
             float rows[MOST * STRIDE], before[MOST * STRIDE];
             for (size_t i = 0; i < MOST * STRIDE; i++)
@@ -53,6 +57,10 @@ static void no_mask_keeps_all(void **state)
     (void)state;
     struct kept kept = kept_count(NULL, 7);
     assert_true(kept.prefix && kept.count == 7);
+    size_t visible[7];
+    kept_visible(NULL, 7, visible);
+    for (size_t i = 0; i < 7; i++)
+        assert_int_equal(visible[i], i + 1);
 }
 
 int main(void)

@@ -37,7 +37,7 @@ static void check_sizes(const struct mechanism *mechanism, const void *options)
     size_t saved = 0, scratch = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct problem_shape shape = {
-            .num_queries = rows[i], .num_keys = rows[i], .head_dim = 64, .value_dim = 64};
+            .num_queries = rows[i], .num_keys = rows[i], .head_dim = 64, .value_dim = 64, .workers = 1};
         const char *why = mechanism->refuse(options, &shape);
         if (why != NULL)
             fail_msg("%s refuses its presets at %zu rows: %s", mechanism->name, rows[i], why);

@@ -143,10 +143,6 @@ static void chunks_give_the_bits_of_the_whole(void **state)
         if (problem.causal)
             problem.keys[0] = QUERIES;
         attention_case_fill(&problem, 1, form >> 2 & 1);
-        if (problem.key_mask != NULL && blind && problem.causal) {
-            attention_case_free(&problem);
-            continue; /* refused: see below */
-        }
         if (problem.key_mask != NULL) {
             /* A hole at the beginning, and a chunk of three with no key at all. */
             problem.key_mask[0] = 0;
@@ -234,9 +230,6 @@ static void what_cannot_be_streamed_is_refused(void **state)
     check_status(&host, stream_absorb(&host, &stream, 0, hand_out, &piece, held, scratch), HASHATTN_BAD_FILE,
                  "the source broke at 4");
     piece.fail_after = -1;
-    problem.causal = stream.causal = true;
-    check_status(&host, stream_read(&host, &stream, 0, hand_out, &piece, held, scratch), HASHATTN_REFUSED,
-                 "blind: takes a key mask or the causal form");
     guard_free(held, state_bytes / sizeof(float));
     guard_free(scratch, scratch_bytes / sizeof(float));
     attention_case_free(&problem);

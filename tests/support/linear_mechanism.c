@@ -63,6 +63,7 @@ struct scratch {
     float *state, *dstate;     /* (state_floats) */
     float *feature, *dfeature; /* (features) */
     float *row;                /* (d_v) */
+    float *per_worker;         /* (workers, features) */
     size_t bytes;
 };
 
@@ -76,6 +77,8 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     scratch.feature = arena_take(&arena, features_of(options), sizeof(float));
     scratch.dfeature = arena_take(&arena, features_of(options), sizeof(float));
     scratch.row = arena_take(&arena, shape->value_dim, sizeof(float));
+    scratch.per_worker =
+        arena_take(&arena, size_product(shape->workers, features_of(options)), sizeof(float));
     scratch.bytes = arena.used;
     return scratch;
 }
@@ -96,9 +99,10 @@ static size_t shared_size(const void *options, size_t head_dim)
     return size_product(head_dim, sizeof(float));
 }
 
-static void prepare(const void *options, size_t head_dim, uint64_t call_key, void *shared)
+static void prepare(const void *options, size_t head_dim, uint64_t call_key, void *shared, struct pool *pool)
 {
     (void)options;
+    (void)pool;
     random_signs(random_key(call_key, RANDOM_PLANES, 0), shared, head_dim);
 }
 
@@ -195,6 +199,32 @@ static void write_out(const struct problem *problem, const float *mean, struct v
 
 /* ---- forward and backward ------------------------------------------------------------------------------ */
 
+struct key_features {
+    const struct problem *problem;
+    const struct saved *saved;
+    const struct scratch *scratch;
+};
+
+/* A part of the work that a pool may spread; each worker has a place of its own, which scratch_size counted.
+ */
+static void make_key_feature(void *argument, size_t j, int worker)
+{
+    const struct key_features *work = argument;
+    size_t features = features_of(work->problem->options);
+    if (worker < 0 || (size_t)worker >= work->problem->shape.workers)
+        abort();
+    float *feature = work->scratch->per_worker + (size_t)worker * features;
+    make_feature(work->problem, work->scratch->signs, row_of(work->problem->key, j), feature);
+    memcpy(work->saved->key + j * features, feature, features * sizeof(float));
+}
+
+static void make_key_features(const struct problem *problem, const struct saved *saved,
+                              const struct scratch *scratch)
+{
+    struct key_features work = {problem, saved, scratch};
+    pool_run(problem->pool, make_key_feature, &work, problem->shape.num_keys);
+}
+
 static void forward(const struct problem *problem, struct view out)
 {
     const struct problem_shape *shape = &problem->shape;
@@ -202,11 +232,10 @@ static void forward(const struct problem *problem, struct view out)
     struct scratch scratch = open_scratch(problem);
     size_t features = features_of(problem->options);
     memset(scratch.state, 0, state_floats(problem->options, shape) * sizeof(float));
-    for (size_t j = 0; j < shape->num_keys; j++)
-        make_feature(problem, scratch.signs, row_of(problem->key, j), saved.key + j * features);
+    make_key_features(problem, &saved, &scratch);
     size_t entered = 0;
     for (size_t i = 0; i < shape->num_queries; i++) {
-        for (size_t end = shape->causal ? i + 1 : shape->num_keys; entered < end; entered++)
+        for (size_t end = shape->causal ? problem->visible[i] : shape->num_keys; entered < end; entered++)
             if (!is_masked(problem, entered))
                 enter(problem, scratch.state, weight_at(problem, entered), saved.key + entered * features,
                       row_of(problem->value, entered));
@@ -261,7 +290,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     memset(scratch.dstate, 0, state_floats(problem->options, shape) * sizeof(float));
     /* Queries in rising order, against the table as each of them saw it. */
     for (size_t i = 0; i < shape->num_queries; i++) {
-        for (size_t end = shape->causal ? i + 1 : shape->num_keys; entered < end; entered++)
+        for (size_t end = shape->causal ? problem->visible[i] : shape->num_keys; entered < end; entered++)
             if (!is_masked(problem, entered))
                 enter(problem, scratch.state, weight_at(problem, entered), saved.key + entered * features,
                       row_of(problem->value, entered));
@@ -279,9 +308,9 @@ static void backward(const struct problem *problem, struct view out, struct view
     /* Keys in falling order, against what the queries that saw them sent. */
     if (shape->causal)
         memset(scratch.dstate, 0, state_floats(problem->options, shape) * sizeof(float));
-    for (size_t j = shape->num_keys; j-- > 0;) {
-        if (shape->causal)
-            query_sends(problem, &saved, dout, j, scratch.dstate, scratch.row);
+    for (size_t j = shape->num_keys, i = shape->num_queries; j-- > 0;) {
+        while (shape->causal && i > 0 && problem->visible[i - 1] > j)
+            query_sends(problem, &saved, dout, --i, scratch.dstate, scratch.row);
         if (!is_masked(problem, j))
             backward_key(problem, &saved, &scratch, j, gradients);
     }
@@ -330,9 +359,12 @@ static void absorb(const struct problem *problem, void *state, size_t first)
 static void read(const struct problem *problem, void *state, size_t first, struct view out)
 {
     struct scratch scratch = open_scratch(problem);
+    size_t entered = 0;
     for (size_t i = 0; i < problem->shape.num_queries; i++) {
-        if (problem->shape.causal)
-            absorb_key(problem, &scratch, state, i, first + i);
+        while (problem->shape.causal && entered < problem->visible[i]) {
+            absorb_key(problem, &scratch, state, entered, first + entered);
+            entered++;
+        }
         make_feature(problem, scratch.signs, row_of(problem->query, i), scratch.feature);
         answer(problem, state, scratch.feature, scratch.row);
         write_out(problem, scratch.row, out, i);

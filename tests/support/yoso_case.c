@@ -67,7 +67,7 @@ struct yoso_case *case_new(const struct mechanism *mechanism, const struct kerne
     c->options = *options;
     c->problem = (struct problem){
         .kernels = kernels,
-        .shape = {.num_queries = n_q, .num_keys = n_k, .head_dim = d, .value_dim = d_v},
+        .shape = {.num_queries = n_q, .num_keys = n_k, .head_dim = d, .value_dim = d_v, .workers = 1},
         .options = &c->options,
         .query = view_of(n_q, d, random_key(seed, RANDOM_DATA, 1)),
         .key = view_of(n_k, d, random_key(seed, RANDOM_DATA, 2)),
@@ -140,7 +140,7 @@ void case_prepare(struct yoso_case *c, uint64_t seed)
     c->problem.random_key = random_key(seed, RANDOM_HEAD, 0);
     if (c->mechanism->prepare != NULL)
         c->mechanism->prepare(&c->options, c->problem.shape.head_dim, random_key(seed, RANDOM_LAYER, 0),
-                              c->shared);
+                              c->shared, NULL);
 }
 
 void case_forward(struct yoso_case *c)
