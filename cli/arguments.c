@@ -331,6 +331,10 @@ static void print_help(const struct options *options)
         num_common++;
     printf("usage: hashattn %s%s%s [options]\n\n%s.\n", command->name,
            command->operands[0] == '\0' ? "" : " ", command->operands, command->summary);
+    for (const struct command *const *kind = command->kinds; kind != NULL && *kind != NULL; kind++)
+        printf("%s  hashattn %-17s %s\n",
+               kind == command->kinds ? "\nkinds, each with its own --help:\n" : "", (*kind)->name,
+               (*kind)->summary);
     if (options->num_rows > num_common + 1) {
         printf("\noptions:\n");
         print_own(options, num_common + 1, options->num_rows);

@@ -24,6 +24,8 @@ struct command {
     const char *operands; /* "TASK", "RUN FILE" or "" */
     const char *summary;  /* one sentence, no full stop */
     const char *example;  /* command lines that work as they stand, one or more, each ended by a newline */
+    const struct command *const
+        *kinds; /* those that the first operand chooses from, ended by NULL; or NULL */
     int (*run)(const struct command *self, int argc, char **argv); /* argv[0] is the command; an exit code */
 };
 

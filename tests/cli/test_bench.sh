@@ -1,7 +1,8 @@
 #!/bin/sh
 # `bench`: every promised field is there and means what it says. Times are not judged.
 # Planted and caught: the error compared with queries of another head; pairs without the 2^tau; clustered rows
-# without their common part; options of other mechanisms refused; backward told although not asked for.
+# without their common part; options of other mechanisms refused; a kind
+# that is not looked for behind options; backward told although not asked for.
 . "$(dirname "$0")/checks.sh"
 bench() { run bench attention --seq-len 512 --heads 2 --head-dim 32 --repeats 3 --json "$@"; [ "$code" = 0 ] || cat err; }
 
@@ -45,6 +46,16 @@ cp out peak.json
 holds fields_of_peak json peak.json 'd["float32_gflops"] > .1 and d["memory_gbytes_per_s"] > .01 and d["threads"] == 2 and (d["bf16_gflops"] is None or d["bf16_gflops"] > 0)'
 says words_of_peak "float32 products" bench peak --seconds 0.01
 
+# Every kind has its own help, that ends with an example that works.
+kinds=$("$tool" bench --help | sed -n 's/^  hashattn bench \([a-z]*\)  .*/\1/p')
+[ -n "$kinds" ] && passed kinds_are_listed || failed kinds_are_listed "no kind in bench --help"
+PATH=$build:$PATH
+for kind in $kinds; do
+    says "help_of_bench_$kind" "usage: hashattn bench $kind [options]" bench "$kind" --help
+    sed '1,/^example:$/d' out >example.sh
+    grep -q "hashattn bench $kind" example.sh && sh -e ./example.sh >out 2>err && passed "example_of_bench_${kind}_works" || failed "example_of_bench_${kind}_works" "$(cat example.sh err)"
+done
+
 # Where memory ends, it says so. (Sanitizers need more room than that for themselves.)
 if [ -z "${HASHATTN_SANITIZED:-}" ]; then
     for mechanism in softmax yoso; do
@@ -54,8 +65,11 @@ if [ -z "${HASHATTN_SANITIZED:-}" ]; then
     done
 fi
 
-expect bench_needs_what 2 "bench needs one operand, attention or peak; there are 0" bench
-expect bench_knows_two 2 "bench knows attention and peak, not 'speed'" bench speed
+expect bench_needs_a_kind 2 "bench needs one of attention, peak" bench --threads 2
+expect bench_knows_its_kinds 2 ", not 'peek'; did you mean peak?" bench peek
+expect options_of_another_kind 2 "bench peak has no option --seq-len" bench peak --seq-len 8
+expect kinds_take_no_operand 2 "bench attention takes no operand, 'peak' is one" bench attention peak
+says kind_behind_options "float32 products" bench --threads 1 --seconds 0.01 peak
 expect unknown_input 2 "--input is 'odd', allowed are iid, clustered" bench attention --input odd
 expect unknown_mechanism 2 "no mechanism 'soft'" bench attention --attention soft
 expect absurd_option 2 "hash_bits is 99" bench attention --hash-bits 99
