@@ -23,11 +23,6 @@
 #include "parts/planes.h"
 #include "parts/yoso_options.h"
 
-static const float *floats(struct view view)
-{
-    return view.data;
-}
-
 static struct hashing hashing_of(const struct yoso_options *options)
 {
     return (struct hashing){.num_hashes = (size_t)options->num_hashes,
@@ -61,13 +56,13 @@ struct scratch {
         struct {
             float *planes, *sign; /* of this head; signs and order of its coordinates */
             uint32_t *permutation;
-            float *rows, *squares; /* (CODES_ROWS, ld), (CODES_ROWS) */
+            float *rows, *squares; /* (workers, CODES_ROWS, ld), (workers, CODES_ROWS) */
             float *value, *x;      /* (n_k, ld_value), (n_q, ld_value) */
         } forward;
         struct {
             struct pair_rows queries, keys; /* unit rows, their gradients, and rows of dX or V */
             float *query_norm, *key_norm, *bias;
-            struct crowd crowd;
+            struct pair_work pairs;
         } backward;
     };
 };
@@ -87,15 +82,17 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
             &arena, planes_count(hashing.num_hashes, hashing.hash_bits, shape->head_dim), float_size);
         scratch->forward.sign = arena_take(&arena, shape->head_dim, float_size);
         scratch->forward.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
-        scratch->forward.rows = arena_take(&arena, CODES_ROWS, size_product(ld, float_size));
-        scratch->forward.squares = arena_take(&arena, CODES_ROWS, float_size);
+        size_t rows = size_product(shape->workers, CODES_ROWS);
+        scratch->forward.rows = arena_take(&arena, rows, size_product(ld, float_size));
+        scratch->forward.squares = arena_take(&arena, rows, float_size);
         scratch->forward.value = arena_take(&arena, n_k, size_product(ld_value, float_size));
         scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
         return arena.used;
     }
     pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, shape->head_dim, shape->value_dim);
     pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, shape->head_dim, shape->value_dim);
-    crowd_lay_out(&scratch->backward.crowd, &arena, shape->head_dim, shape->value_dim);
+    pair_work_lay_out(&scratch->backward.pairs, &arena, n_q, n_k, shape->head_dim, shape->value_dim,
+                      shape->workers);
     scratch->backward.query_norm = arena_take(&arena, n_q, float_size);
     scratch->backward.key_norm = arena_take(&arena, n_k, float_size);
     scratch->backward.bias = arena_take(&arena, n_q, float_size);
@@ -153,107 +150,209 @@ static void prepare(const void *of, size_t head_dim, uint64_t call_key, void *sh
 
 /* ---- one head ------------------------------------------------------------------------------------------ */
 
+enum { BLOCK_ROWS = 4 * CODES_ROWS }; /* rows of queries or keys that one thread takes at a time */
+
+/* One head under way. */
+struct head {
+    const struct problem *problem;
+    const struct yoso_options *options;
+    const struct kernels *kernels;
+    struct hashing hashing;
+    struct saved saved;
+    struct scratch scratch;
+    struct codes queries, keys;
+    struct view out, dout;
+    const struct problem_gradients *gradients;
+};
+
+static struct head head_open(const struct problem *problem, bool backward)
+{
+    struct head head = {.problem = problem,
+                        .options = problem->options,
+                        .kernels = problem->kernels,
+                        .hashing = hashing_of(problem->options)};
+    lay_out_saved(&head.saved, head.options, &problem->shape, problem->saved);
+    lay_out_scratch(&head.scratch, head.options, &problem->shape, backward, problem->scratch);
+    head.queries = codes_at(&head.hashing, head.saved.query_codes, problem->shape.num_queries);
+    head.keys = codes_at(&head.hashing, head.saved.key_codes, problem->shape.num_keys);
+    return head;
+}
+
+/* A block of rows of one side: what a thread is given. No row's result depends on where blocks are cut. */
+struct block {
+    bool of_keys;
+    size_t first, rows;
+};
+
+static size_t count_blocks(size_t rows)
+{
+    return (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+}
+
+/* Block `index` of the queries' and then the keys' ones. */
+static struct block block_at(const struct head *head, size_t index)
+{
+    size_t queries = count_blocks(head->queries.n);
+    struct block block = {.of_keys = index >= queries};
+    size_t n = block.of_keys ? head->keys.n : head->queries.n;
+    block.first = (block.of_keys ? index - queries : index) * BLOCK_ROWS;
+    block.rows = n - block.first < BLOCK_ROWS ? n - block.first : BLOCK_ROWS;
+    return block;
+}
+
+static void over_queries(struct head *head, void (*run)(void *, size_t, int))
+{
+    pool_run(head->problem->pool, run, head, count_blocks(head->queries.n));
+}
+
+static void over_queries_and_keys(struct head *head, void (*run)(void *, size_t, int))
+{
+    pool_run(head->problem->pool, run, head, count_blocks(head->queries.n) + count_blocks(head->keys.n));
+}
+
+static float *row_of(struct view view, size_t row)
+{
+    return (float *)view.data + row * view.stride;
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+static void hash_block(void *argument, size_t index, int worker)
+{
+    const struct head *head = argument;
+    const struct block block = block_at(head, index);
+    struct view rows = block.of_keys ? head->problem->key : head->problem->query;
+    char *codes = block.of_keys ? head->saved.key_codes : head->saved.query_codes;
+    size_t work = (size_t)worker * CODES_ROWS;
+    codes_hash(head->kernels, codes + codes_size(&head->hashing, block.first), &head->hashing,
+               row_of(rows, block.first), rows.stride, block.rows, rows.cols, head->scratch.forward.planes,
+               head->scratch.forward.rows + work * head->scratch.ld, head->scratch.ld,
+               head->scratch.forward.squares + work);
+}
+
 /* Rows of V next to each other. */
 static void take_values(const struct problem *problem, float *rows, size_t ld)
 {
     for (size_t j = 0; j < problem->shape.num_keys; j++)
-        memcpy(rows + j * ld, floats(problem->value) + j * problem->value.stride,
-               problem->shape.value_dim * sizeof *rows);
+        memcpy(rows + j * ld, row_of(problem->value, j), problem->shape.value_dim * sizeof *rows);
+}
+
+static void normalize_block(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, index);
+    float *kept = head->options->normalize == YOSO_NORMALIZE_NONE ? NULL : head->saved.kept + block.first;
+    normalize_rows(head->kernels, head->options->normalize, row_of(head->out, block.first), head->out.stride,
+                   head->scratch.forward.x + block.first * head->scratch.ld_value, head->scratch.ld_value,
+                   1 / (float)head->hashing.num_hashes, kept, block.rows, head->out.cols);
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
-    const struct yoso_options *options = problem->options;
-    const struct kernels *kernels = problem->kernels;
-    size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys;
-    size_t head_dim = problem->shape.head_dim, value_dim = problem->shape.value_dim;
-    struct hashing hashing = hashing_of(options);
-    struct saved saved;
-    struct scratch scratch;
-    lay_out_saved(&saved, options, &problem->shape, problem->saved);
-    lay_out_scratch(&scratch, options, &problem->shape, false, problem->scratch);
-    float *rows = scratch.forward.rows, *squares = scratch.forward.squares, *x = scratch.forward.x;
+    struct head head = head_open(problem, false);
+    struct scratch *scratch = &head.scratch;
+    size_t value_dim = problem->shape.value_dim, ld = scratch->ld_value;
+    float *x = scratch->forward.x, *value = scratch->forward.value;
+    head.out = out;
 
-    planes_turn(scratch.forward.planes, problem->shared, hashing.num_hashes, hashing.hash_bits, head_dim,
-                problem->random_key, scratch.forward.permutation, scratch.forward.sign);
-    codes_hash(kernels, saved.query_codes, &hashing, floats(problem->query), problem->query.stride, n_q,
-               head_dim, scratch.forward.planes, rows, scratch.ld, squares);
-    codes_hash(kernels, saved.key_codes, &hashing, floats(problem->key), problem->key.stride, n_k, head_dim,
-               scratch.forward.planes, rows, scratch.ld, squares);
-    struct codes queries = codes_at(&hashing, saved.query_codes, n_q);
-    struct codes keys = codes_at(&hashing, saved.key_codes, n_k);
-
-    const float per_hash = 1 / (float)hashing.num_hashes;
-    take_values(problem, scratch.forward.value, scratch.ld_value);
-    memset(x, 0, n_q * scratch.ld_value * sizeof *x);
-    tables_carry(kernels, &scratch.tables, &scratch.buckets, &queries, &keys, KEYS_TO_QUERIES,
-                 scratch.forward.value, scratch.ld_value, x, scratch.ld_value, value_dim);
-    if (options->normalize == YOSO_NORMALIZE_SUM) {
-        memset(saved.kept, 0, n_q * sizeof *saved.kept);
-        tables_carry(kernels, &scratch.tables, &scratch.buckets, &queries, &keys, KEYS_TO_QUERIES, &per_hash,
-                     0, saved.kept, 1, 1);
+    planes_turn(scratch->forward.planes, problem->shared, head.hashing.num_hashes, head.hashing.hash_bits,
+                problem->shape.head_dim, problem->random_key, scratch->forward.permutation,
+                scratch->forward.sign);
+    over_queries_and_keys(&head, hash_block);
+    take_values(problem, value, ld);
+    memset(x, 0, head.queries.n * ld * sizeof *x);
+    tables_carry(head.kernels, &scratch->tables, &scratch->buckets, &head.queries, &head.keys,
+                 KEYS_TO_QUERIES, value, ld, x, ld, value_dim);
+    if (head.options->normalize == YOSO_NORMALIZE_SUM) {
+        const float per_hash = 1 / (float)head.hashing.num_hashes;
+        memset(head.saved.kept, 0, head.queries.n * sizeof *head.saved.kept);
+        tables_carry(head.kernels, &scratch->tables, &scratch->buckets, &head.queries, &head.keys,
+                     KEYS_TO_QUERIES, &per_hash, 0, head.saved.kept, 1, 1);
     }
-    normalize_rows(kernels, options->normalize, out.data, out.stride, x, scratch.ld_value, per_hash,
-                   saved.kept, n_q, value_dim);
+    over_queries(&head, normalize_block);
 }
 
-static void add_dvalue(const struct problem *problem, struct scratch *scratch, const struct codes *queries,
-                       const struct codes *keys, struct view dvalue)
+/* ---- backward ------------------------------------------------------------------------------------------ */
+
+/* Unit rows, and the gradient of X. unit_take clears the rest of a row: its gradient, and the place of dX or
+   V. */
+static void take_block(void *argument, size_t index, int worker)
 {
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, index);
+    const struct scratch *scratch = &head->scratch;
+    const struct pair_rows *to = block.of_keys ? &scratch->backward.keys : &scratch->backward.queries;
+    struct view rows = block.of_keys ? head->problem->key : head->problem->query;
+    float *norm = block.of_keys ? scratch->backward.key_norm : scratch->backward.query_norm;
+    size_t at = block.first * to->ld;
+    unit_take(head->kernels, to->unit + at, to->ld, norm + block.first, row_of(rows, block.first),
+              rows.stride, block.rows, rows.cols);
+    if (block.of_keys)
+        return;
+    const float *kept =
+        head->options->normalize == YOSO_NORMALIZE_NONE ? NULL : head->saved.kept + block.first;
+    normalize_rows_backward(head->kernels, head->options->normalize, to->value + at, to->ld,
+                            scratch->backward.bias + block.first, row_of(head->out, block.first),
+                            head->out.stride, row_of(head->dout, block.first), head->dout.stride, kept,
+                            block.rows, head->out.cols);
+}
+
+static void add_dvalue(struct head *head, struct view dvalue)
+{
+    struct scratch *scratch = &head->scratch;
     const struct pair_rows *from = &scratch->backward.queries, *to = &scratch->backward.keys;
-    size_t n_k = problem->shape.num_keys, dim = problem->shape.value_dim;
     /* The place of V, which comes after this and is 0 so far, holds m dV until it is added. */
-    tables_carry(problem->kernels, &scratch->tables, &scratch->buckets, queries, keys, QUERIES_TO_KEYS,
-                 from->value, from->ld, to->value, to->ld, dim);
-    for (size_t j = 0; j < n_k; j++)
-        problem->kernels->axpy((float *)dvalue.data + j * dvalue.stride, 1 / (float)queries->num_hashes,
-                               to->value + j * to->ld, dim);
+    tables_carry(head->kernels, &scratch->tables, &scratch->buckets, &head->queries, &head->keys,
+                 QUERIES_TO_KEYS, from->value, from->ld, to->value, to->ld, dvalue.cols);
+    for (size_t j = 0; j < head->keys.n; j++)
+        head->kernels->axpy(row_of(dvalue, j), 1 / (float)head->hashing.num_hashes, to->value + j * to->ld,
+                            dvalue.cols);
+}
+
+/* The way back through the unit length. */
+static void finish_block(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, index);
+    const struct scratch *scratch = &head->scratch;
+    const struct pair_rows *from = block.of_keys ? &scratch->backward.keys : &scratch->backward.queries;
+    struct view gradient = block.of_keys ? head->gradients->key : head->gradients->query;
+    const float *norm = block.of_keys ? scratch->backward.key_norm : scratch->backward.query_norm;
+    size_t at = block.first * from->ld;
+    head->kernels->unit_rows_backward(row_of(gradient, block.first), gradient.stride, from->gradient + at,
+                                      from->unit + at, from->ld, norm + block.first, block.rows,
+                                      gradient.cols, NULL, NULL);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
-    const struct yoso_options *options = problem->options;
-    const struct kernels *kernels = problem->kernels;
-    size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys;
-    size_t head_dim = problem->shape.head_dim, value_dim = problem->shape.value_dim;
-    struct hashing hashing = hashing_of(options);
-    struct saved saved;
-    struct scratch scratch;
-    lay_out_saved(&saved, options, &problem->shape, problem->saved);
-    lay_out_scratch(&scratch, options, &problem->shape, true, problem->scratch);
-    struct codes queries = codes_at(&hashing, saved.query_codes, n_q);
-    struct codes keys = codes_at(&hashing, saved.key_codes, n_k);
-    struct pair_rows *query_rows = &scratch.backward.queries, *key_rows = &scratch.backward.keys;
-    float *query_norm = scratch.backward.query_norm, *key_norm = scratch.backward.key_norm;
-    bool tangent = options->gradient == YOSO_GRADIENT_TRUE;
+    struct head head = head_open(problem, true);
+    struct scratch *scratch = &head.scratch;
+    bool tangent = head.options->gradient == YOSO_GRADIENT_TRUE;
+    float weight = tangent ? 1.0f : 0.5f * (float)head.hashing.hash_bits;
+    head.out = out;
+    head.dout = dout;
+    head.gradients = gradients;
 
-    /* unit_take clears the rest of a row: its gradient, and the place of dX or V. */
-    unit_take(kernels, query_rows->unit, query_rows->ld, query_norm, floats(problem->query),
-              problem->query.stride, n_q, head_dim);
-    unit_take(kernels, key_rows->unit, key_rows->ld, key_norm, floats(problem->key), problem->key.stride, n_k,
-              head_dim);
-    normalize_rows_backward(kernels, options->normalize, query_rows->value, query_rows->ld,
-                            scratch.backward.bias, floats(out), out.stride, floats(dout), dout.stride,
-                            saved.kept, n_q, value_dim);
-    add_dvalue(problem, &scratch, &queries, &keys, gradients->value);
-    take_values(problem, key_rows->value, key_rows->ld);
-    pairs_add(kernels,
-              &(struct pairs){
-                  .queries = *query_rows,
-                  .keys = *key_rows,
-                  .dim = head_dim,
-                  .value_dim = value_dim,
-                  .bias = options->normalize == YOSO_NORMALIZE_SUM ? scratch.backward.bias : NULL,
-                  .scale = (tangent ? 1.0f : 0.5f * (float)hashing.hash_bits) / (float)hashing.num_hashes,
-                  .tangent = tangent,
-                  .hash_bits = hashing.hash_bits,
-              },
-              &scratch.buckets, &scratch.backward.crowd, &queries, &keys);
-    kernels->unit_rows_backward(gradients->query.data, gradients->query.stride, query_rows->gradient,
-                                query_rows->unit, query_rows->ld, query_norm, n_q, head_dim, NULL, NULL);
-    kernels->unit_rows_backward(gradients->key.data, gradients->key.stride, key_rows->gradient,
-                                key_rows->unit, key_rows->ld, key_norm, n_k, head_dim, NULL, NULL);
+    over_queries_and_keys(&head, take_block);
+    add_dvalue(&head, gradients->value);
+    take_values(problem, scratch->backward.keys.value, scratch->backward.keys.ld);
+    const struct pairs pairs = {
+        .queries = scratch->backward.queries,
+        .keys = scratch->backward.keys,
+        .dim = problem->shape.head_dim,
+        .value_dim = problem->shape.value_dim,
+        .bias = head.options->normalize == YOSO_NORMALIZE_SUM ? scratch->backward.bias : NULL,
+        .scale = weight / (float)head.hashing.num_hashes,
+        .tangent = tangent,
+        .hash_bits = head.hashing.hash_bits,
+    };
+    pairs_add(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys);
+    over_queries_and_keys(&head, finish_block);
 }
 
 const struct mechanism mechanism_yoso = {

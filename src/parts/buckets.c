@@ -105,3 +105,21 @@ bool buckets_next(const struct buckets *buckets, struct bucket *bucket)
     }
     return false;
 }
+
+struct bucket buckets_before(const struct buckets *buckets, size_t first_query)
+{
+    const struct sorted *queries = &buckets->queries, *keys = &buckets->keys;
+    struct bucket bucket = {.first_query = first_query};
+    while (first_query > 0 && bucket.first_query < queries->n &&
+           queries->codes[bucket.first_query] == queries->codes[bucket.first_query - 1])
+        bucket.first_query++;
+    /* The first key of that code or above, by halves. */
+    for (size_t end = keys->n; bucket.first_query < queries->n && bucket.first_key < end;) {
+        size_t middle = bucket.first_key + (end - bucket.first_key) / 2;
+        if (keys->codes[middle] < queries->codes[bucket.first_query])
+            bucket.first_key = middle + 1;
+        else
+            end = middle;
+    }
+    return bucket;
+}

@@ -30,5 +30,9 @@ struct bucket {
 /* The next shared code in rising order; false at the end. *bucket is where the last one was, all 0 at first.
  */
 bool buckets_next(const struct buckets *buckets, struct bucket *bucket);
+/* Where a walk begins that shall find the buckets whose queries begin at first_query or after it in the
+   sorted list: walks from rising places share the buckets out, each taking those that begin before the next
+   place. */
+struct bucket buckets_before(const struct buckets *buckets, size_t first_query);
 
 #endif

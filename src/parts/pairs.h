@@ -4,6 +4,7 @@
 #ifndef PARTS_PAIRS_H
 #define PARTS_PAIRS_H
 
+#include "base/pool.h"
 #include "parts/buckets.h"
 #include "parts/crowd.h"
 
@@ -26,8 +27,18 @@ struct pairs {
     size_t hash_bits;
 };
 
-/* Adds into the gradients of both sides, hash by hash; `buckets` and `crowd` are work space. */
-void pairs_add(const struct kernels *kernels, const struct pairs *pairs, struct buckets *buckets,
-               const struct crowd *crowd, const struct codes *queries, const struct codes *keys);
+/* Work space: the hash that is walked and the next one, and what each thread needs for crowded buckets. */
+struct pair_work {
+    struct buckets buckets[2];
+    struct crowd *crowds; /* (workers) */
+};
+
+void pair_work_lay_out(struct pair_work *work, struct arena *arena, size_t num_queries, size_t num_keys,
+                       size_t dim, size_t value_dim, size_t workers);
+
+/* Adds into the gradients of both sides, hash by hash. The buckets of one hash share no row, so threads of
+   the pool (or NULL) walk them side by side, and a row's sum has the same order for any number of threads. */
+void pairs_add(const struct kernels *kernels, struct pool *pool, const struct pairs *pairs,
+               struct pair_work *work, const struct codes *queries, const struct codes *keys);
 
 #endif

@@ -3,7 +3,8 @@
    Bugs tried and caught: gradients of gathered keys not put back, or gathered from the keys; gathered values
    laid over the keys; the mask taken from the start of the batch; the number of kept keys not told, or the
    views not shortened; a unit without keys left without zeros; sequence_stride times the row; workers sharing
-   one scratch; slices and losses at each other's place. SPDX-License-Identifier: Apache-2.0 */
+   one scratch (units or the blocks of one head); slices and losses at each other's place.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,35 @@ static void threads_do_not_change_a_bit(void **state)
         static const int threads[] = {2, 5, 5, 40};
         for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
             problem.threads = threads[i];
+            struct attention_result many = attention_case_run(&problem);
+            attention_case_same_bits(&one, &many, &problem, subject->mechanism->name);
+            attention_result_free(&many);
+        }
+        attention_result_free(&one);
+        attention_case_free(&problem);
+    }
+    subjects_free(subjects);
+}
+
+/* One head of a few thousand rows, in which a mechanism has more to spread than threads; the sum of both odd.
+ */
+static void a_long_head_on_many_threads_is_the_same(void **state)
+{
+    (void)state;
+    struct subject subjects[MOST_SUBJECTS];
+    subjects_of(subjects);
+    for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
+        if (subject->kernels != kernels_named(NULL, &(const char *){0}))
+            continue; /* the plain loops take a minute */
+        struct attention_case problem = case_of(subject);
+        problem.num_sequences = problem.num_heads = 1;
+        problem.queries[0] = 2311;
+        problem.keys[0] = subject->mechanism->mixes ? 1730 : 2311;
+        problem.value_dim = 41;
+        attention_case_fill(&problem, 8, true);
+        problem.key_mask[7] = 0;
+        struct attention_result one = attention_case_run(&problem);
+        for (problem.threads = 2; problem.threads < 20; problem.threads += 3) {
             struct attention_result many = attention_case_run(&problem);
             attention_case_same_bits(&one, &many, &problem, subject->mechanism->name);
             attention_result_free(&many);
@@ -371,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layouts_do_not_change_a_bit),
         cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(a_long_head_on_many_threads_is_the_same),
         cmocka_unit_test(packed_alone_and_padded_are_the_same_bits),
         cmocka_unit_test(a_masked_key_is_an_absent_key),
         cmocka_unit_test(a_query_that_meets_no_key_gives_zero_and_no_gradient),

@@ -1,6 +1,6 @@
 /* Sorting and walking buckets, against counting by hand.
    Bugs tried and caught: an unstable pass, the odd number of passes ending in the wrong array, a run cut at
-   its end, the walk stopping when one side is ahead.
+   its end, the walk stopping when one side is ahead, a shared walk that begins inside a bucket.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/buckets.h"
 
@@ -45,6 +45,24 @@ static void check_sorted(const struct sorted *sorted, const struct codes *codes,
     }
 }
 
+/* Walks from any places meet, in order, the buckets of the one walk. */
+static void check_shared_out(const struct buckets *buckets)
+{
+    for (size_t parts = 1; parts < 9; parts += 3) {
+        struct bucket whole = {0};
+        for (size_t part = 0; part < parts; part++) {
+            size_t first = buckets->queries.n * part / parts, end = buckets->queries.n * (part + 1) / parts;
+            struct bucket b = buckets_before(buckets, first);
+            while (buckets_next(buckets, &b) && b.first_query < end) {
+                assert_true(b.first_query >= first);
+                assert_true(buckets_next(buckets, &whole));
+                assert_memory_equal(&b, &whole, sizeof b);
+            }
+        }
+        assert_false(buckets_next(buckets, &whole));
+    }
+}
+
 static void check_size(size_t n_q, size_t n_k, size_t hash_bits, bool few)
 {
     const struct hashing hashing = {.num_hashes = M, .hash_bits = hash_bits};
@@ -73,6 +91,7 @@ static void check_size(size_t n_q, size_t n_k, size_t hash_bits, bool few)
                                      buckets.keys.codes[b.first_key + j]);
         }
         assert_int_equal(pairs, want);
+        check_shared_out(&buckets);
     }
     free(block), free(query_data), free(key_data);
 }
