@@ -205,7 +205,7 @@ typedef struct hashattn_peak {
     size_t struct_size;
     /* All threads of the context together: a loop in registers or the best product, whichever is more. */
     double float32_gflops;
-    double bf16_gflops; /* the best product; NaN where this machine or this build has none */
+    double bf16_gflops; /* of bfloat16 products; about the float32 rate where the processor has none */
     /* A sum of two arrays into a third, larger than the caches; bytes moved by the program. */
     double memory_gbytes_per_s;
 } hashattn_peak;

@@ -2,8 +2,6 @@
    products by itself at the same time as the others, so shared clocks and caches count as they do in the
    work; memory is one loop over arrays that no cache holds, a slice for each thread.
    SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-
 #include "api/handles.h"
 #include "api/versions.h"
 #include "base/clock.h"
@@ -16,7 +14,7 @@ enum { MEMORY_FLOATS = 32 << 20, MOST_THREADS = 1024 };
 struct peak_job {
     const struct kernels *kernels;
     double seconds;
-    double gflops[MOST_THREADS]; /* of each index */
+    double gflops[MOST_THREADS], bf16_gflops[MOST_THREADS]; /* of each index */
 };
 
 static void measure_product(void *argument, size_t index, int worker)
@@ -24,6 +22,7 @@ static void measure_product(void *argument, size_t index, int worker)
     (void)worker;
     struct peak_job *job = argument;
     job->gflops[index] = product_peak(job->kernels, job->seconds);
+    job->bf16_gflops[index] = product_peak_bf16(job->kernels, job->seconds);
 }
 
 struct memory_job {
@@ -67,13 +66,15 @@ hashattn_status hashattn_measure_peak(hashattn_context *context, double seconds,
     TRY(memory_new(host, 3 * (size_t)MEMORY_FLOATS, sizeof(float), "three arrays to add", &block));
     float *floats = block;
     struct memory_job memory = {.a = floats, .b = floats + MEMORY_FLOATS, .sum = floats + 2 * MEMORY_FLOATS};
-    hashattn_peak own = {.bf16_gflops = NAN};
+    hashattn_peak own = {0};
     own.memory_gbytes_per_s = memory_rate(context->pool, &memory, seconds) * 1e-9;
     memory_free(host, block);
     size_t threads = (size_t)pool_threads(context->pool);
     pool_run(context->pool, measure_product, &products, threads);
-    for (size_t i = 0; i < threads; i++)
+    for (size_t i = 0; i < threads; i++) {
         own.float32_gflops += products.gflops[i];
+        own.bf16_gflops += products.bf16_gflops[i];
+    }
     version_give(peak, &own, sizeof own);
     return HASHATTN_OK;
 }

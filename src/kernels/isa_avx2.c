@@ -2,7 +2,9 @@
    the vector words stop the build without them. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/tables.h"
 #include "kernels/vec_avx2.h"
+#include "kernels/vec_dot2_widened.h"
 
+#include "kernels/simd_bf16.h"
 #include "kernels/simd_collision.h"
 #include "kernels/simd_dropout.h"
 #include "kernels/simd_hash.h"
@@ -22,6 +24,10 @@ const struct kernels kernels_avx2 = {
     .bucket_pairs = bucket_pairs,
     .tile_product = tile_product,
     .tile_transpose = tile_transpose,
+    .bf16_product = bf16_product,
+    .bf16_round = bf16_round,
+    .bf16_widen = bf16_widen,
+    .bf16_interleave = bf16_interleave,
     .softmax_step = softmax_step,
     .softmax_again = softmax_again,
     .softmax_gradient = softmax_gradient,
@@ -40,4 +46,5 @@ const struct kernels kernels_avx2 = {
     .sum_squares = sum_squares,
     .adamw_step = adamw_step,
     .fused_loop = fused_loop,
+    .bf16_loop = bf16_loop,
 };

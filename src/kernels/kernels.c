@@ -13,13 +13,14 @@
 #error "kernels.c decides what may run, so it must run everywhere: build it for the baseline"
 #endif
 
-static const char *const names[ISA_COUNT + 1] = {"ref", "avx2", "avx512", NULL};
+static const char *const names[ISA_COUNT + 1] = {"ref", "avx2", "avx512", "avx512bf16", NULL};
 
 /* Row w: every table up to the ISA w, ended by NULL. */
 static const struct kernels *const tables[ISA_COUNT][ISA_COUNT + 1] = {
     {&kernels_ref},
     {&kernels_ref, &kernels_avx2},
     {&kernels_ref, &kernels_avx2, &kernels_avx512},
+    {&kernels_ref, &kernels_avx2, &kernels_avx512, &kernels_avx512bf16},
 };
 
 /* ISA_COUNT: no such name. */
@@ -46,14 +47,14 @@ const struct kernels *kernels_named(const char *name, const char **why)
     bool known;
     enum isa allowed = cap(&known), here = isa_widest();
     if (!known) {
-        *why = "the environment variable HASHATTN_ISA is not one of ref, avx2, avx512, auto";
+        *why = "the environment variable HASHATTN_ISA is not one of ref, avx2, avx512, avx512bf16, auto";
         return NULL;
     }
     if (name == NULL || strcmp(name, "auto") == 0)
         return tables[ISA_COUNT - 1][here < allowed ? here : allowed];
     enum isa wanted = isa_of(name);
     if (wanted == ISA_COUNT)
-        *why = "the instruction set is not one of ref, avx2, avx512, auto";
+        *why = "the instruction set is not one of ref, avx2, avx512, avx512bf16, auto";
     else if (wanted > here)
         *why = "this processor or its operating system does not run that instruction set";
     else if (wanted > allowed)

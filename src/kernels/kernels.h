@@ -14,6 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A bfloat16 number: the upper 16 bits of a float. */
+typedef uint16_t bf16;
+
 enum {
     HASH_LANES = 16,  /* hash functions stand side by side in groups of this many; see hash_codes */
     KERNELS_TILE = 64 /* rows of a query block and of a key tile in the exact mechanisms */
@@ -42,7 +45,7 @@ struct adamw {
 };
 
 struct kernels {
-    const char *name; /* "ref", "avx2", "avx512" */
+    const char *name; /* "ref", "avx2", "avx512", "avx512bf16" */
 
     /* ---- hashing ------------------------------------------------------------------------------------------
      */
@@ -104,6 +107,26 @@ struct kernels {
     /* out (cols, rows) = in (rows, cols) transposed. EXACT. */
     void (*tile_transpose)(float *out, size_t ld_out, const float *in, size_t ld_in, size_t rows,
                            size_t cols);
+
+    /* c (rows, cols) = [add: c +] A B with operands of bfloat16 and sums in float32. A (rows, 2 * pairs),
+       rows ld_a apart. B (2 * pairs, cols) in pairs, as bf16_interleave lays them: B(2k, j) and B(2k + 1, j)
+       stand at b[k * ld_b + 2 * j] and beside it. Sums run over k in order, whatever the place of the row;
+       the two of a pair may be added in any way, and denormal operands count as 0 where the instruction takes
+       them so. TOLERANT. Twice the rate of tile_product where the instruction exists, else near its rate. */
+    void (*bf16_product)(float *c, size_t ld_c, const bf16 *a, size_t ld_a, const bf16 *b, size_t ld_b,
+                         size_t rows, size_t cols, size_t pairs, bool add);
+
+    /* out[i][c] = in[i][c] rounded to the nearest bfloat16, ties to even; what is too large becomes infinite;
+       a NaN becomes the quiet NaN of its sign and upper bits. EXACT. */
+    void (*bf16_round)(bf16 *out, size_t ld_out, const float *in, size_t ld_in, size_t rows, size_t cols);
+
+    /* out[i][c] = in[i][c], the same number in 32 bits. EXACT. */
+    void (*bf16_widen)(float *out, size_t ld_out, const bf16 *in, size_t ld_in, size_t rows, size_t cols);
+
+    /* The right operand of bf16_product: out[k / 2 * ld_out + 2 * j + k % 2] = in[k][j] rounded as by
+       bf16_round, for k < rows and j < cols; where rows is odd the last row's partners are 0. EXACT. */
+    void (*bf16_interleave)(bf16 *out, size_t ld_out, const float *in, size_t ld_in, size_t rows,
+                            size_t cols);
 
     /* One step of the running softmax (Milakov and Gimelshein 2018) over a tile of raw scores s (rows, cols),
        in place: new max M = max(row_max, scale * s); factor = exp(row_max - M), 0 where row_max is -inf; s <-
@@ -180,6 +203,8 @@ struct kernels {
        registers alone: what this table's instructions can reach at best. Returns some number, so that the
        work is not dropped. */
     float (*fused_loop)(size_t rounds);
+    /* The same for the multiply-adds of bf16_product, FUSED_LOOP_OPERATIONS a round too. */
+    float (*bf16_loop)(size_t rounds);
 };
 
 enum { FUSED_LOOP_OPERATIONS = 3840 };
@@ -191,10 +216,10 @@ enum { FUSED_LOOP_OPERATIONS = 3840 };
 /* See collision_tile: below it, 1 - |x| has at most about 12 good bits. */
 #define COLLISION_NEAR 2e-3f
 
-/* The table that `name` asks for ("ref avx2 avx512", or NULL or "auto": the best that runs here, capped by
-   the environment variable HASHATTN_ISA, which caps by-name requests and kernels_all too). NULL when it is
-   unknown, above the cap, or this processor or its operating system cannot run it; then *why is a constant
-   sentence. */
+/* The table that `name` asks for ("ref avx2 avx512 avx512bf16", or NULL or "auto": the best that runs here,
+   capped by the environment variable HASHATTN_ISA, which caps by-name requests and kernels_all too). NULL
+   when it is unknown, above the cap, or this processor or its operating system cannot run it; then *why is a
+   constant sentence. */
 const struct kernels *kernels_named(const char *name, const char **why);
 
 /* Every table that runs here and is not above the cap, narrowest first, ended by NULL; for tests and benches.

@@ -29,5 +29,7 @@ void product_library(char *text, size_t size);
 /* Largest float32 GF/s found over a register-only loop of fused multiply-adds and a few product shapes, each
    over `seconds`, on the calling thread. */
 double product_peak(const struct kernels *kernels, double seconds);
+/* The same for products of bfloat16 with sums in float32; without the instruction, what widening reaches. */
+double product_peak_bf16(const struct kernels *kernels, double seconds);
 
 #endif

@@ -1,5 +1,5 @@
-/* The largest rate of float32 operations that this thread is seen to reach: what every share of the peak is
-   measured against. Each candidate runs for the same time; the best one is the answer.
+/* The largest rate of operations that this thread is seen to reach, in float32 and in bfloat16: what every
+   share of a peak is measured against. Each candidate runs for the same time; the best one is the answer.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
@@ -10,12 +10,12 @@ enum { LARGEST = 256, ROUNDS = 64 };
 /* The square products tried, besides the loop in registers. Their operands stay in the second-level cache. */
 static const size_t sizes[] = {64, 128, LARGEST};
 
-static double loop_rate(const struct kernels *kernels, double seconds)
+static double loop_rate(float (*loop)(size_t), double seconds)
 {
     volatile float sink = 0; /* volatile: to the compiler the sum is used */
     double operations = 0, start = clock_seconds(), spent;
     do {
-        sink = sink + kernels->fused_loop(ROUNDS);
+        sink = sink + loop(ROUNDS);
         operations += (double)ROUNDS * FUSED_LOOP_OPERATIONS;
         spent = clock_seconds() - start;
     } while (spent < seconds);
@@ -37,9 +37,36 @@ static double product_rate(const struct kernels *kernels, size_t n, double secon
     return operations / spent;
 }
 
+static double bf16_rate(const struct kernels *kernels, size_t n, double seconds)
+{
+    float a[LARGEST * LARGEST], c[LARGEST * LARGEST];
+    bf16 left[LARGEST * LARGEST], right[LARGEST * LARGEST];
+    for (size_t i = 0; i < n * n; i++)
+        a[i] = 1.0f / (float)(i + 1);
+    kernels->bf16_round(left, n, a, n, n, n);
+    kernels->bf16_interleave(right, 2 * n, a, n, n, n);
+    double operations = 0, start = clock_seconds(), spent;
+    do {
+        kernels->bf16_product(c, n, left, n, right, 2 * n, n, n, n / 2, false);
+        operations += 2.0 * (double)(n * n * n);
+        spent = clock_seconds() - start;
+    } while (spent < seconds);
+    return operations / spent;
+}
+
+double product_peak_bf16(const struct kernels *kernels, double seconds)
+{
+    double best = loop_rate(kernels->bf16_loop, seconds);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        double rate = bf16_rate(kernels, sizes[i], seconds);
+        best = rate > best ? rate : best;
+    }
+    return best * 1e-9;
+}
+
 double product_peak(const struct kernels *kernels, double seconds)
 {
-    double best = loop_rate(kernels, seconds);
+    double best = loop_rate(kernels->fused_loop, seconds);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         double rate = product_rate(kernels, sizes[i], seconds);
         best = rate > best ? rate : best;

@@ -5,6 +5,7 @@
 #include "kernels/tables.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/random.h"
 
@@ -164,6 +165,56 @@ static void tile_transpose(float *out, size_t ld_out, const float *in, size_t ld
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++)
             out[j * ld_out + i] = in[i * ld_in + j];
+}
+
+static float widened(bf16 a)
+{
+    uint32_t bits = (uint32_t)a << 16;
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static bf16 rounded(float a)
+{
+    uint32_t bits;
+    memcpy(&bits, &a, sizeof bits);
+    if (isnan(a))
+        return (bf16)((bits | 0x400000) >> 16);
+    return (bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static void bf16_product(float *c, size_t ld_c, const bf16 *a, size_t ld_a, const bf16 *b, size_t ld_b,
+                         size_t rows, size_t cols, size_t pairs, bool add)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++) {
+            double sum = add ? (double)c[i * ld_c + j] : 0;
+            for (size_t k = 0; k < 2 * pairs; k++)
+                sum += (double)widened(a[i * ld_a + k]) * (double)widened(b[k / 2 * ld_b + 2 * j + k % 2]);
+            c[i * ld_c + j] = (float)sum;
+        }
+}
+
+static void bf16_round(bf16 *out, size_t ld_out, const float *in, size_t ld_in, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            out[i * ld_out + c] = rounded(in[i * ld_in + c]);
+}
+
+static void bf16_widen(float *out, size_t ld_out, const bf16 *in, size_t ld_in, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            out[i * ld_out + c] = widened(in[i * ld_in + c]);
+}
+
+static void bf16_interleave(bf16 *out, size_t ld_out, const float *in, size_t ld_in, size_t rows, size_t cols)
+{
+    for (size_t k = 0; k < rows + rows % 2; k++)
+        for (size_t j = 0; j < cols; j++)
+            out[k / 2 * ld_out + 2 * j + k % 2] = k < rows ? rounded(in[k * ld_in + j]) : 0;
 }
 
 static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
@@ -374,6 +425,14 @@ static float fused_loop(size_t rounds)
     return sum;
 }
 
+static float bf16_loop(size_t rounds)
+{
+    float sum = 0;
+    for (size_t i = 0; i < rounds * FUSED_LOOP_OPERATIONS / 4; i++)
+        sum = fmaf(widened(0x3f00), 0.5f, fmaf(widened(0x3f00), 0.5f, sum));
+    return sum;
+}
+
 const struct kernels kernels_ref = {
     .name = "ref",
     .unit_rows = unit_rows,
@@ -384,6 +443,10 @@ const struct kernels kernels_ref = {
     .bucket_pairs = bucket_pairs,
     .tile_product = tile_product,
     .tile_transpose = tile_transpose,
+    .bf16_product = bf16_product,
+    .bf16_round = bf16_round,
+    .bf16_widen = bf16_widen,
+    .bf16_interleave = bf16_interleave,
     .softmax_step = softmax_step,
     .softmax_again = softmax_again,
     .softmax_gradient = softmax_gradient,
@@ -402,4 +465,5 @@ const struct kernels kernels_ref = {
     .sum_squares = sum_squares,
     .adamw_step = adamw_step,
     .fused_loop = fused_loop,
+    .bf16_loop = bf16_loop,
 };

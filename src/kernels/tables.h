@@ -7,5 +7,6 @@
 extern const struct kernels kernels_ref;
 extern const struct kernels kernels_avx2;
 extern const struct kernels kernels_avx512;
+extern const struct kernels kernels_avx512bf16;
 
 #endif

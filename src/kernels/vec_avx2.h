@@ -247,6 +247,78 @@ static inline vm u_short_below(const uint16_t *p, unsigned bound)
     return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)bound), wide));
 }
 
+static inline vu u_from(vf a)
+{
+    return _mm256_castps_si256(a);
+}
+
+static inline vf v_from(vu a)
+{
+    return _mm256_castsi256_ps(a);
+}
+
+static inline vu u_add(vu a, vu b)
+{
+    return _mm256_add_epi32(a, b);
+}
+
+static inline vu u_and(vu a, vu b)
+{
+    return _mm256_and_si256(a, b);
+}
+
+static inline vu u_or(vu a, vu b)
+{
+    return _mm256_or_si256(a, b);
+}
+
+static inline vu u_left(vu a, int bits)
+{
+    return _mm256_slli_epi32(a, bits);
+}
+
+static inline vu u_right(vu a, int bits)
+{
+    return _mm256_srli_epi32(a, bits);
+}
+
+static inline vu u_select_nan(vf a, vu nan, vu number)
+{
+    return _mm256_blendv_epi8(number, nan, _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)));
+}
+
+static inline vu u_get_shorts(const uint16_t *p, size_t n)
+{
+    return n == 2 * VLEN ? _mm256_loadu_si256((const __m256i *)(const void *)p)
+                         : _mm256_maskload_epi32((const int *)(const void *)p, v_first(n / 2));
+}
+
+static inline void u_put_twos(uint16_t *p, vu a, size_t n)
+{
+    _mm256_maskstore_epi32((int *)(void *)p, v_first(n), a);
+}
+
+/* AVX2 has no masks for 16 bits: a part goes through memory of its own. */
+static inline vu u_widen_shorts(const uint16_t *p, size_t n)
+{
+    uint16_t part[VLEN] = {0};
+    if (n < VLEN) {
+        for (size_t i = 0; i < n; i++)
+            part[i] = p[i];
+        p = part;
+    }
+    return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+static inline void u_put_shorts(uint16_t *p, vu a, size_t n)
+{
+    uint16_t part[VLEN];
+    vu packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, a), 0x88);
+    _mm_storeu_si128((__m128i *)(void *)(n < VLEN ? part : p), _mm256_castsi256_si128(packed));
+    for (size_t i = 0; n < VLEN && i < n; i++)
+        p[i] = part[i];
+}
+
 static inline void v_transpose(vf r[VLEN])
 {
     vf t[VLEN];

@@ -253,6 +253,69 @@ static inline vm u_short_below(const uint16_t *p, unsigned bound)
     return _mm512_cmplt_epu32_mask(wide, u_set(bound));
 }
 
+static inline vu u_from(vf a)
+{
+    return _mm512_castps_si512(a);
+}
+
+static inline vf v_from(vu a)
+{
+    return _mm512_castsi512_ps(a);
+}
+
+static inline vu u_add(vu a, vu b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
+static inline vu u_and(vu a, vu b)
+{
+    return _mm512_and_si512(a, b);
+}
+
+static inline vu u_or(vu a, vu b)
+{
+    return _mm512_or_si512(a, b);
+}
+
+static inline vu u_left(vu a, unsigned bits)
+{
+    return _mm512_slli_epi32(a, bits);
+}
+
+static inline vu u_right(vu a, unsigned bits)
+{
+    return _mm512_srli_epi32(a, bits);
+}
+
+/* `nan` in the lanes where a is NaN, else `number`. */
+static inline vu u_select_nan(vf a, vu nan, vu number)
+{
+    return _mm512_mask_mov_epi32(number, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), nan);
+}
+
+/* Numbers of 16 bits, two to a lane: the first n <= 2 VLEN of them, n even, the others 0; and back. */
+static inline vu u_get_shorts(const uint16_t *p, size_t n)
+{
+    return n == 2 * VLEN ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi32(v_first(n / 2), p);
+}
+
+static inline void u_put_twos(uint16_t *p, vu a, size_t n)
+{
+    _mm512_mask_storeu_epi32(p, v_first(n), a);
+}
+
+/* n <= VLEN numbers of 16 bits, one to a lane, the others 0; and back. */
+static inline vu u_widen_shorts(const uint16_t *p, size_t n)
+{
+    return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(v_first(n), p));
+}
+
+static inline void u_put_shorts(uint16_t *p, vu a, size_t n)
+{
+    _mm256_mask_storeu_epi16(p, v_first(n), _mm512_cvtepi32_epi16(a));
+}
+
 /* Turns a block of VLEN x VLEN: four rounds of exchanges, pairs of rows 1, 2, 4 and 8 apart. */
 static inline void v_transpose(vf r[VLEN])
 {

@@ -1,5 +1,5 @@
 /* The dispatch: no empty slot in any table, names, the cap. What the slots compute is in test_slots_*.c.
-   Covers: kernels.c ref.c isa_avx2.c isa_avx512.c
+   Covers: kernels.c ref.c isa_avx2.c isa_avx512.c isa_avx512bf16.c
    Bugs planted and caught: an empty slot; the cap ignored by name or by the list of all; names exchanged;
    nonsense in the environment accepted. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/kernels.h"

@@ -123,6 +123,8 @@ static void the_peak_is_in_gigaflops(void **state)
         double peak = product_peak(*table, 0.002);
         /* On a busy machine either may be interrupted; a wrong unit would be a factor of a thousand. */
         assert_true(peak > rate / 30 && peak < rate * 300);
+        peak = product_peak_bf16(*table, 0.002);
+        assert_true(peak > rate / 30 && peak < rate * 300);
     }
 }
 

@@ -1,0 +1,139 @@
+/* bfloat16: rounding rows to it and back, laying two rows side by side, and the product of such pairs. The
+   product is that of simd_tile.h with pairs of numbers in the place of numbers: DOT2_ROWS x BLOCK_VECTORS
+   sums stay in registers while the depth runs by. Every sum is one chain over the pairs from C (or 0) on,
+   whatever block its row falls in, so a row has the same bits wherever it stands. Limits: the multiply-adds;
+   a step has DOT2_ROWS broadcasts and BLOCK_VECTORS loads for DOT2_ROWS * BLOCK_VECTORS of them. Needs one of
+   vec_dot2_*.h before it. SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_SIMD_BF16_H
+#define KERNELS_SIMD_BF16_H
+
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/simd_math.h"
+
+/* A pair in every lane. */
+INLINE vu u_set_two(const bf16 *a)
+{
+    uint32_t pair;
+    memcpy(&pair, a, sizeof pair);
+    return u_set(pair);
+}
+
+INLINE void bf16_block(const size_t rows, const size_t vectors, const size_t left, float *c, size_t ld_c,
+                       const bf16 *a, size_t ld_a, const bf16 *b, size_t ld_b, size_t pairs, bool add)
+{
+    vf sum[DOT2_ROWS][BLOCK_VECTORS];
+    vu right[BLOCK_VECTORS];
+    UNROLLED
+    for (size_t i = 0; i < rows; i++) {
+        UNROLLED
+        for (size_t v = 0; v < vectors; v++)
+            sum[i][v] = add ? v_get(c + i * ld_c + v * VLEN, left) : v_zero();
+    }
+    for (size_t k = 0; k < pairs; k++, a += 2, b += ld_b) {
+        UNROLLED
+        for (size_t v = 0; v < vectors; v++)
+            right[v] = u_get_shorts(b + 2 * v * VLEN, 2 * left);
+        UNROLLED
+        for (size_t i = 0; i < rows; i++) {
+            vu each = u_set_two(a + i * ld_a);
+            UNROLLED
+            for (size_t v = 0; v < vectors; v++)
+                sum[i][v] = v_dot2(each, right[v], sum[i][v]);
+        }
+    }
+    UNROLLED
+    for (size_t i = 0; i < rows; i++) {
+        UNROLLED
+        for (size_t v = 0; v < vectors; v++)
+            v_put(c + i * ld_c + v * VLEN, sum[i][v], left);
+    }
+}
+
+/* All rows of `vectors` vectors of columns. */
+INLINE void bf16_columns(const size_t vectors, const size_t left, float *c, size_t ld_c, const bf16 *a,
+                         size_t ld_a, const bf16 *b, size_t ld_b, size_t rows, size_t pairs, bool add)
+{
+    size_t i = 0;
+    for (; i + DOT2_ROWS <= rows; i += DOT2_ROWS)
+        bf16_block(DOT2_ROWS, vectors, left, c + i * ld_c, ld_c, a + i * ld_a, ld_a, b, ld_b, pairs, add);
+    for (; i + 2 <= rows; i += 2)
+        bf16_block(2, vectors, left, c + i * ld_c, ld_c, a + i * ld_a, ld_a, b, ld_b, pairs, add);
+    for (; i < rows; i++)
+        bf16_block(1, vectors, left, c + i * ld_c, ld_c, a + i * ld_a, ld_a, b, ld_b, pairs, add);
+}
+
+static void bf16_product(float *c, size_t ld_c, const bf16 *a, size_t ld_a, const bf16 *b, size_t ld_b,
+                         size_t rows, size_t cols, size_t pairs, bool add)
+{
+    size_t j = 0;
+    for (; j + BLOCK_VECTORS * VLEN <= cols; j += BLOCK_VECTORS * VLEN)
+        bf16_columns(BLOCK_VECTORS, VLEN, c + j, ld_c, a, ld_a, b + 2 * j, ld_b, rows, pairs, add);
+    for (; j + VLEN <= cols; j += VLEN)
+        bf16_columns(1, VLEN, c + j, ld_c, a, ld_a, b + 2 * j, ld_b, rows, pairs, add);
+    if (j < cols)
+        bf16_columns(1, cols - j, c + j, ld_c, a, ld_a, b + 2 * j, ld_b, rows, pairs, add);
+}
+
+/* The bits of a, rounded to the upper 16 of a lane, to even in a tie; a NaN keeps its sign and gets the bit
+   that makes it quiet, or its upper bits might be those of infinity. */
+INLINE vu round_bits(vf a)
+{
+    vu bits = u_from(a), odd = u_and(u_right(bits, 16), u_set(1));
+    vu rounded = u_add(bits, u_add(odd, u_set(0x7fff)));
+    return u_select_nan(a, u_or(bits, u_set(0x400000)), rounded);
+}
+
+static void bf16_round(bf16 *out, size_t ld_out, const float *in, size_t ld_in, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c += VLEN) {
+            size_t left = cols - c < VLEN ? cols - c : VLEN;
+            vu bits = round_bits(v_get(in + i * ld_in + c, left));
+            u_put_shorts(out + i * ld_out + c, u_right(bits, 16), left);
+        }
+}
+
+static void bf16_widen(float *out, size_t ld_out, const bf16 *in, size_t ld_in, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c += VLEN) {
+            size_t left = cols - c < VLEN ? cols - c : VLEN;
+            v_put(out + i * ld_out + c, v_from(u_left(u_widen_shorts(in + i * ld_in + c, left), 16)), left);
+        }
+}
+
+static void bf16_interleave(bf16 *out, size_t ld_out, const float *in, size_t ld_in, size_t rows, size_t cols)
+{
+    for (size_t k = 0; k < rows; k += 2, out += ld_out)
+        for (size_t c = 0; c < cols; c += VLEN) {
+            const float *low = in + k * ld_in + c;
+            size_t left = cols - c < VLEN ? cols - c : VLEN;
+            vu even = u_right(round_bits(v_get(low, left)), 16), odd = u_set(0);
+            if (k + 1 < rows)
+                odd = u_and(round_bits(v_get(low + ld_in, left)), u_set(0xffff0000));
+            u_put_twos(out + 2 * c, u_or(even, odd), left);
+        }
+}
+
+/* Twelve chains, as fused_loop has. */
+static float bf16_loop(size_t rounds)
+{
+    enum { CHAINS = 12, STEPS = FUSED_LOOP_OPERATIONS / (4 * VLEN * CHAINS) };
+    static const bf16 halves[2] = {0x3f00, 0x3f00};
+    vf sum[CHAINS], total = v_zero();
+    vu half = u_set_two(halves);
+    for (int c = 0; c < CHAINS; c++)
+        sum[c] = v_set((float)c);
+    for (size_t r = 0; r < rounds * STEPS; r++) {
+        UNROLLED
+        for (int c = 0; c < CHAINS; c++)
+            sum[c] = v_dot2(half, half, sum[c]);
+    }
+    for (int c = 0; c < CHAINS; c++)
+        total = v_add(total, sum[c]);
+    return v_sum(total);
+}
+
+#endif
