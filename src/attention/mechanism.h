@@ -59,6 +59,12 @@ struct problem {
     struct pool *pool;
 };
 
+/* How many of the keys given query i sees, from the first on. */
+static inline size_t problem_seen(const struct problem *problem, size_t i)
+{
+    return problem->shape.causal ? problem->visible[i] : problem->shape.num_keys;
+}
+
 /* Where backward adds its gradients. Views as in the problem, float32; params NULL when there are none. */
 struct problem_gradients {
     struct view query, key, value; /* += */

@@ -1,12 +1,13 @@
 /* Exact attention, out = softmax(Q K^T / sqrt(d)) V, in tiles (Vaswani et al. 2017; Dao et al. 2022): no
    n x n array exists, the running softmax carries a maximum and a sum per query (Milakov and Gimelshein
    2018). Cost: 2 n_q n_k (d + d_v) operations and n_q n_k exponentials forward, 2.5 times that backward,
-   which makes the probabilities again from scores. Nothing is random. Saved: lse_i = log sum_j exp(score_ij),
-   one float per query. Order of loops: operands of a product should be adjacent and in the nearest cache. So
-   a group of rows is copied out of the caller's strided views once, and everything of the other side passes
-   by in tiles: forward holds a group of queries and turns a tile of keys for all of it; backward holds a
-   group of keys. Scratch therefore does not grow with n (but for one float per query).
-   SPDX-License-Identifier: Apache-2.0 */
+   which makes the probabilities again from scores; a causal problem costs half, since tiles that no query of
+   a block sees are left out, and the scores of unseen keys in the others are -inf. Nothing is random. Saved:
+   lse_i = log sum_j exp(score_ij), one float per query. Order of loops: operands of a product should be
+   adjacent and in the nearest cache. So a group of rows is copied out of the caller's strided views once, and
+   everything of the other side passes by in tiles: forward holds a group of queries and turns a tile of keys
+   for all of it; backward holds a group of keys. Scratch therefore does not grow with n (but for one float
+   per query). SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
@@ -53,10 +54,37 @@ static void add_rows(const struct kernels *kernels, struct view rows, size_t fir
         kernels->axpy(row_of(rows, first + i), 1, from + i * rows.cols, rows.cols);
 }
 
+/* How many keys of the tile of at most `cols` at `tile` any of the queries up to `last` sees. */
+static size_t seen_of(const struct problem *problem, size_t last, size_t tile, size_t cols)
+{
+    size_t seen = problem_seen(problem, last);
+    return seen > tile ? smaller(cols, seen - tile) : 0;
+}
+
+/* The first query that sees a key. Those before it have output 0 and no gradient; of the others, each has a
+   finite score in the first tile. */
+static size_t first_seeing(const struct problem *problem)
+{
+    size_t first = 0;
+    while (first < problem->shape.num_queries && problem_seen(problem, first) == 0)
+        first++;
+    return first;
+}
+
+/* Scores of queries first .. first + rows - 1 and keys tile .. tile + cols - 1: -inf where unseen. */
+static void hide_unseen(const struct problem *problem, float *scores, size_t first, size_t rows, size_t tile,
+                        size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = seen_of(problem, first + i, tile, cols); j < cols; j++)
+            scores[i * TILE + j] = -INFINITY;
+}
+
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
     (void)options;
-    return shape->causal ? "has no causal form yet" : NULL;
+    (void)shape;
+    return NULL;
 }
 
 static size_t saved_size(const void *options, const struct problem_shape *shape)
@@ -103,15 +131,20 @@ static void rescale(const struct kernels *kernels, float *result, size_t cols, c
         }
 }
 
-/* One tile of `cols` keys, the first of all or not, for `rows` queries of the group from `at` on. */
-static void forward_tile(const struct problem *problem, const struct forward_memory *memory, size_t at,
-                         size_t rows, size_t cols, bool first)
+/* The tile of at most `cols` keys at `tile`, for `rows` queries from `at` of the group on. */
+static void forward_tile(const struct problem *problem, const struct forward_memory *memory, size_t group,
+                         size_t at, size_t rows, size_t tile, size_t cols)
 {
     const struct kernels *kernels = problem->kernels;
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim;
     float *result = memory->result + at * d_v;
+    bool first = tile == 0;
+    cols = seen_of(problem, group + at + rows - 1, tile, cols);
+    if (cols == 0)
+        return;
     kernels->tile_product(memory->scores, TILE, memory->query + at * d, d, 1, memory->key_columns, TILE, rows,
                           cols, d, false);
+    hide_unseen(problem, memory->scores, group + at, rows, tile, cols);
     kernels->softmax_step(memory->scores, TILE, rows, cols, scale_of(&problem->shape), memory->row_max + at,
                           memory->row_sum + at, memory->factor);
     if (!first)
@@ -125,20 +158,24 @@ static void forward(const struct problem *problem, struct view out)
     const struct kernels *kernels = problem->kernels;
     struct forward_memory memory = forward_memory(shape, problem->scratch);
     float *lse = problem->saved;
-    for (size_t group = 0; group < shape->num_queries; group += QUERY_GROUP) {
+    size_t start = first_seeing(problem);
+    for (size_t i = 0; i < start; i++)
+        memset(row_of(out, i), 0, out.cols * sizeof(float));
+    for (size_t group = start; group < shape->num_queries; group += QUERY_GROUP) {
         size_t queries = smaller(QUERY_GROUP, shape->num_queries - group);
+        size_t keys = problem_seen(problem, group + queries - 1);
         copy_rows(memory.query, problem->query, group, queries);
         for (size_t i = 0; i < queries; i++) {
             memory.row_max[i] = -INFINITY;
             memory.row_sum[i] = 0;
         }
-        for (size_t tile = 0; tile < shape->num_keys; tile += TILE) {
-            size_t cols = smaller(TILE, shape->num_keys - tile);
+        for (size_t tile = 0; tile < keys; tile += TILE) {
+            size_t cols = smaller(TILE, keys - tile);
             kernels->tile_transpose(memory.key_columns, TILE, row_of(problem->key, tile), problem->key.stride,
                                     cols, shape->head_dim);
             copy_rows(memory.value, problem->value, tile, cols);
             for (size_t at = 0; at < queries; at += BLOCK)
-                forward_tile(problem, &memory, at, smaller(BLOCK, queries - at), cols, tile == 0);
+                forward_tile(problem, &memory, group, at, smaller(BLOCK, queries - at), tile, cols);
         }
         for (size_t i = 0; i < queries; i++) {
             lse[group + i] = memory.row_max[i] + logf(memory.row_sum[i]);
@@ -184,24 +221,31 @@ static struct backward_memory backward_memory(const struct problem_shape *shape,
     return memory;
 }
 
-/* The block of `rows` queries from `block` on, against the tile of `cols` keys at `tile` of the group. */
+/* The block of `rows` queries from `block` on, against the tile of at most `cols` keys at `tile` of the
+ * group.
+ */
 static void backward_tile(const struct problem *problem, const struct backward_memory *memory, size_t block,
-                          size_t rows, size_t tile, size_t cols)
+                          size_t rows, size_t group, size_t tile, size_t cols)
 {
     const struct kernels *kernels = problem->kernels;
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim;
+    /* Where a tile may be seen in part, its sums begin as zeros. */
+    bool add = block > 0 || problem->shape.causal;
+    cols = seen_of(problem, block + rows - 1, group + tile, cols);
+    if (cols == 0)
+        return;
     float scale = scale_of(&problem->shape), *p = memory->scores, *ds = memory->dscores;
     const float *lse = problem->saved;
     kernels->tile_product(p, TILE, memory->query, d, 1, memory->key_columns + tile * d, TILE, rows, cols, d,
                           false);
+    hide_unseen(problem, p, block, rows, group + tile, cols);
     kernels->softmax_again(p, TILE, rows, cols, scale, lse + block);
     kernels->tile_product(ds, TILE, memory->dout, d_v, 1, memory->value_columns + tile * d_v, TILE, rows,
                           cols, d_v, false);
     kernels->softmax_gradient(ds, TILE, p, TILE, rows, cols, scale, memory->delta + block);
     kernels->tile_product(memory->dvalue + tile * d_v, d_v, p, 1, TILE, memory->dout, d_v, cols, d_v, rows,
-                          block > 0);
-    kernels->tile_product(memory->dkey + tile * d, d, ds, 1, TILE, memory->query, d, cols, d, rows,
-                          block > 0);
+                          add);
+    kernels->tile_product(memory->dkey + tile * d, d, ds, 1, TILE, memory->query, d, cols, d, rows, add);
     kernels->tile_product(memory->dquery, d, ds, TILE, 1, memory->key + tile * d, d, rows, d, cols, tile > 0);
 }
 
@@ -212,6 +256,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     const struct kernels *kernels = problem->kernels;
     size_t d = shape->head_dim, d_v = shape->value_dim;
     struct backward_memory memory = backward_memory(shape, problem->scratch);
+    size_t start = first_seeing(problem);
     kernels->row_dots(memory.delta, dout.data, dout.stride, out.data, out.stride, shape->num_queries, d_v);
     for (size_t group = 0; group < shape->num_keys; group += KEY_GROUP) {
         size_t keys = smaller(KEY_GROUP, shape->num_keys - group);
@@ -222,12 +267,18 @@ static void backward(const struct problem *problem, struct view out, struct view
             kernels->tile_transpose(memory.value_columns + tile * d_v, TILE,
                                     row_of(problem->value, group + tile), problem->value.stride, cols, d_v);
         }
-        for (size_t block = 0; block < shape->num_queries; block += BLOCK) {
+        if (shape->causal) {
+            memset(memory.dkey, 0, keys * d * sizeof(float));
+            memset(memory.dvalue, 0, keys * d_v * sizeof(float));
+        }
+        for (size_t block = start; block < shape->num_queries; block += BLOCK) {
             size_t rows = smaller(BLOCK, shape->num_queries - block);
+            if (seen_of(problem, block + rows - 1, group, keys) == 0)
+                continue;
             copy_rows(memory.query, problem->query, block, rows);
             copy_rows(memory.dout, dout, block, rows);
             for (size_t tile = 0; tile < keys; tile += TILE)
-                backward_tile(problem, &memory, block, rows, tile, smaller(TILE, keys - tile));
+                backward_tile(problem, &memory, block, rows, group, tile, smaller(TILE, keys - tile));
             add_rows(kernels, gradients->query, block, rows, memory.dquery);
         }
         add_rows(kernels, gradients->key, group, keys, memory.dkey);

@@ -117,8 +117,6 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
 {
     const struct yoso_options *options = of;
     const size_t most_bytes = (size_t)1 << 40;
-    if (shape->causal)
-        return "yoso has no causal form yet";
     if (shape->dtype != DTYPE_FLOAT32)
         return "yoso takes float32 alone so far";
     if (options->gradient == YOSO_GRADIENT_TRUE && options->hash_bits < 2)
@@ -173,6 +171,7 @@ static struct head head_open(const struct problem *problem, bool backward)
                         .hashing = hashing_of(problem->options)};
     lay_out_saved(&head.saved, head.options, &problem->shape, problem->saved);
     lay_out_scratch(&head.scratch, head.options, &problem->shape, backward, problem->scratch);
+    head.scratch.tables.visible = problem->visible;
     head.queries = codes_at(&head.hashing, head.saved.query_codes, problem->shape.num_queries);
     head.keys = codes_at(&head.hashing, head.saved.key_codes, problem->shape.num_keys);
     return head;
@@ -350,6 +349,7 @@ static void backward(const struct problem *problem, struct view out, struct view
         .scale = weight / (float)head.hashing.num_hashes,
         .tangent = tangent,
         .hash_bits = head.hashing.hash_bits,
+        .visible = problem->visible,
     };
     pairs_add(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys);
     over_queries_and_keys(&head, finish_block);

@@ -6,8 +6,9 @@
    that what must be transposed is the block, once, and not every tile. Angles near 0 or pi cannot be had
    from dot products; such pairs are counted by the slot and done again from differences of the vectors, with
    the gradient along the unit tangent, which is bounded (docs/MATH.md). The true gradient is not.
+   Causal: tiles that no query of a block sees are left out, and unseen pairs of the others weigh 0.
    Nothing is random. Saved: one float per query. Scratch: 2 n_k d floats and a few tiles. Cost: 2 n_q n_k
-   (d + d_v) operations and n_q n_k angles and powers forward, about three times that backward.
+   (d + d_v) operations and n_q n_k angles and powers forward, about three times that backward; causal half.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
@@ -93,8 +94,6 @@ static size_t saved_size(const void *of, const struct problem_shape *shape)
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
-    if (shape->causal)
-        return "yoso-e has no causal form yet";
     if (shape->dtype != DTYPE_FLOAT32)
         return "yoso-e takes float32 alone so far";
     if (scratch_size(options, shape) > (size_t)1 << 40)
@@ -134,6 +133,16 @@ static void take_keys(const struct problem *problem, const struct scratch *scrat
 struct meeting {
     size_t first_query, queries, first_key, keys;
 };
+
+/* Weights of keys that a query does not see. */
+static void hide_unseen(const struct problem *problem, const struct meeting *meeting, float *tile)
+{
+    for (size_t i = 0; i < meeting->queries; i++) {
+        size_t seen = problem_seen(problem, meeting->first_query + i);
+        for (size_t j = seen > meeting->first_key ? seen - meeting->first_key : 0; j < meeting->keys; j++)
+            tile[j * TILE + i] = 0;
+    }
+}
 
 /* A little more than the slot counts, so that no pair is left out by a rounding. */
 static bool is_near(float dot, float norms)
@@ -189,6 +198,9 @@ static size_t meet(const struct problem *problem, const struct scratch *scratch,
                                                    meeting->queries, scratch->key_norm2 + meeting->first_key,
                                                    scratch->query_norm2, (unsigned)options->hash_bits);
     each_near(problem, scratch, meeting, near, redo_power);
+    hide_unseen(problem, meeting, scratch->power);
+    if (slope != NULL)
+        hide_unseen(problem, meeting, slope);
     return near;
 }
 
@@ -198,7 +210,7 @@ static void forward(const struct problem *problem, struct view out)
 {
     const struct yoso_options *options = problem->options;
     const struct kernels *kernels = problem->kernels;
-    size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys, dim = problem->shape.value_dim;
+    size_t n_q = problem->shape.num_queries, dim = problem->shape.value_dim;
     float *kept = problem->saved;
     struct scratch scratch;
     lay_out_scratch(&scratch, &problem->shape, false, problem->scratch);
@@ -210,9 +222,10 @@ static void forward(const struct problem *problem, struct view out)
         memset(scratch.x, 0, meeting.queries * scratch.ld_value * sizeof *scratch.x);
         if (options->normalize == YOSO_NORMALIZE_SUM)
             memset(block_kept, 0, meeting.queries * sizeof *block_kept);
-        for (size_t key = 0; key < n_k; key += TILE) {
+        size_t seen = problem_seen(problem, first + meeting.queries - 1);
+        for (size_t key = 0; key < seen; key += TILE) {
             meeting.first_key = key;
-            meeting.keys = smaller(TILE, n_k - key);
+            meeting.keys = smaller(TILE, seen - key);
             meet(problem, &scratch, &meeting, NULL);
             kernels->tile_product(scratch.x, scratch.ld_value, scratch.power, 1, TILE,
                                   row_of(problem->value, key), problem->value.stride, meeting.queries, dim,
@@ -315,9 +328,10 @@ static void backward(const struct problem *problem, struct view out, struct view
         kernels->tile_transpose(scratch.x_turned, TILE, scratch.x, scratch.ld_value, meeting.queries,
                                 value_dim);
         memset(scratch.dquery, 0, meeting.queries * ld * sizeof *scratch.dquery);
-        for (size_t key = 0; key < n_k; key += TILE) {
+        size_t seen = problem_seen(problem, first + meeting.queries - 1);
+        for (size_t key = 0; key < seen; key += TILE) {
             meeting.first_key = key;
-            meeting.keys = smaller(TILE, n_k - key);
+            meeting.keys = smaller(TILE, seen - key);
             tile_backward(problem, &scratch, &meeting, gradients->value);
         }
         kernels->unit_rows_backward(row_of(gradients->query, first), gradients->query.stride, scratch.dquery,

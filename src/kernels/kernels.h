@@ -130,12 +130,14 @@ struct kernels {
 
     /* One step of the running softmax (Milakov and Gimelshein 2018) over a tile of raw scores s (rows, cols),
        in place: new max M = max(row_max, scale * s); factor = exp(row_max - M), 0 where row_max is -inf; s <-
-       exp(scale * s - M); row_sum <- row_sum * factor + sum s; row_max <- M. cols >= 1, scale * s finite.
+       exp(scale * s - M); row_sum <- row_sum * factor + sum s; row_max <- M. cols >= 1; scale * s is
+       finite, or -inf for a pair that does not take part, in a row that has a finite one or a finite row_max.
        TOLERANT. */
     void (*softmax_step)(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
                          float *row_sum, float *factor);
 
-    /* In place s <- exp(scale * s - lse[i]): the probabilities again, for backward. TOLERANT. */
+    /* In place s <- exp(scale * s - lse[i]): the probabilities again, for backward; s finite or -inf.
+     * TOLERANT. */
     void (*softmax_again)(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *lse);
 
     /* In place dp <- scale * p * (dp - delta[i]). TOLERANT. */

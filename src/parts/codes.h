@@ -22,6 +22,12 @@ enum { CODES_ROWS = 128 }; /* rows hashed at a time: a copy of them stays in the
 size_t codes_size(const struct hashing *hashing, size_t n); /* bytes; SIZE_MAX when they overflow */
 struct codes codes_at(const struct hashing *hashing, const void *data, size_t n);
 
+/* Where the codes of a row begin. */
+static inline const void *codes_row(const struct codes *codes, size_t row)
+{
+    return (const char *)codes->data + row * codes->num_hashes * (codes->wide ? 4 : 2);
+}
+
 /* Hashes the rows of x into data: the signs of their own projections, since no length changes a sign; so
    codes do not depend on how a length was rounded, and are the same bits on every instruction set. A row
    shorter than UNIT_SHORTEST has code 0. rows (CODES_ROWS, ld) and squares (CODES_ROWS) are work space. */

@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+#include "parts/causal_tables.h"
+
 enum {
     PASS_FLOATS = 128 * 1024,  /* of all tables of a pass: half of a second cache of 1 MiB */
     LONG_FLOATS = 1024 * 1024, /* of all rows: beyond it a pass is LONG_PASS floats of LONG_SLICE columns */
@@ -40,6 +42,7 @@ void tables_lay_out(struct tables *tables, struct arena *arena, const struct has
 {
     size_t codes = (size_t)1 << hashing->hash_bits, shared = smaller(num_queries, num_keys) + SHARED;
     tables->hashing = *hashing;
+    tables->visible = NULL;
     tables->renumber = codes / RENUMBER > shared;
     tables->buckets = tables->renumber ? shared : codes;
     bool is_long = size_product(size_sum(num_queries, num_keys), dim) > LONG_FLOATS;
@@ -74,13 +77,37 @@ static void renumber(const struct tables *tables, struct buckets *buckets, const
 }
 
 /* Hashes [first, first + count) of the codes, in slices of columns. */
-static void carry(const struct kernels *kernels, const struct tables *tables, const struct codes *from,
-                  const struct codes *to, size_t first, size_t count, size_t columns, const float *values,
-                  size_t ld_values, float *out, size_t ld_out, size_t dim)
+static void carry(const struct kernels *kernels, const struct tables *tables, const struct codes *queries,
+                  const struct codes *keys, enum tables_direction direction, size_t first, size_t count,
+                  size_t columns, const float *values, size_t ld_values, float *out, size_t ld_out,
+                  size_t dim)
 {
+    bool to_queries = direction == KEYS_TO_QUERIES;
+    const struct codes *from = to_queries ? keys : queries, *to = to_queries ? queries : keys;
     for (size_t c = 0; c < dim; c += columns) {
         size_t width = smaller(columns, dim - c);
         memset(tables->table, 0, count * tables->buckets * width * sizeof *tables->table);
+        if (tables->visible != NULL) {
+            const struct causal_pass pass = {
+                .queries = queries,
+                .keys = keys,
+                .visible = tables->visible,
+                .table = tables->table,
+                .buckets = tables->buckets,
+                .first = first,
+                .count = count,
+                .dim = width,
+                .values = values + c,
+                .out = out + c,
+                .ld_values = ld_values,
+                .ld_out = ld_out,
+            };
+            if (to_queries)
+                causal_keys_to_queries(kernels, &pass);
+            else
+                causal_queries_to_keys(kernels, &pass);
+            continue;
+        }
         kernels->table_add(tables->table, tables->buckets, from->data, from->wide, from->num_hashes, first,
                            count, values + c, ld_values, from->n, width);
         kernels->table_read(out + c, ld_out, tables->table, tables->buckets, to->data, to->wide,
@@ -98,17 +125,16 @@ void tables_carry(const struct kernels *kernels, const struct tables *tables, st
     size_t at_once = smaller(tables->hashing.num_hashes, tables->capacity / (tables->buckets * columns));
     struct codes new_queries = {tables->query_codes, true, 1, queries->n};
     struct codes new_keys = {tables->key_codes, true, 1, keys->n};
-    bool to_queries = direction == KEYS_TO_QUERIES;
     if (tables->renumber) {
         for (size_t hash = 0; hash < tables->hashing.num_hashes; hash++) {
             renumber(tables, buckets, queries, keys, hash);
-            carry(kernels, tables, to_queries ? &new_keys : &new_queries,
-                  to_queries ? &new_queries : &new_keys, 0, 1, columns, values, ld_values, out, ld_out, dim);
+            carry(kernels, tables, &new_queries, &new_keys, direction, 0, 1, columns, values, ld_values, out,
+                  ld_out, dim);
         }
         return;
     }
     for (size_t first = 0; first < tables->hashing.num_hashes; first += at_once)
-        carry(kernels, tables, to_queries ? keys : queries, to_queries ? queries : keys, first,
+        carry(kernels, tables, queries, keys, direction, first,
               smaller(at_once, tables->hashing.num_hashes - first), columns, values, ld_values, out, ld_out,
               dim);
 }

@@ -15,6 +15,9 @@ struct tables {
     size_t capacity; /* floats of a pass */
     float *table;
     uint32_t *query_codes, *key_codes; /* renumbered, of one hash */
+    /* Set by the caller: NULL, or how many keys each query sees, from the first on: pairs beyond are left
+       out. (parts/causal_tables.h) */
+    const size_t *visible;
 };
 
 /* Takes the memory for tables of rows of `dim` floats out of the arena; never less for more rows. */

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "parts/pairs.h"
 
+#include "parts/causal_pairs.h"
+
 enum {
     LINE = 16,       /* floats of a cache line */
     FETCH_MOST = 64, /* rows: more would push out what they are fetched for */
@@ -89,7 +91,9 @@ static void walk_part(const struct walk *walk, const struct crowd *crowd, size_t
         slot.keys = buckets->keys.rows + bucket.first_key;
         slot.num_queries = bucket.num_queries;
         slot.num_keys = bucket.num_keys;
-        if (crowd_is_cheaper(&slot))
+        if (pairs->visible != NULL)
+            causal_pairs(walk->kernels, crowd, &slot, pairs->visible);
+        else if (crowd_is_cheaper(&slot))
             crowd_pairs(walk->kernels, crowd, &slot);
         else
             walk->kernels->bucket_pairs(&slot);

@@ -25,6 +25,7 @@ struct pairs {
     bool tangent;      /* false: w = scale. true: the derivative of p^hash_bits over p^hash_bits, see slot
                           bucket_pairs */
     size_t hash_bits;
+    const size_t *visible; /* causal: (n_q) the first so many keys are seen; NULL: all */
 };
 
 /* Work space: the hash that is walked and the next one, and what each thread needs for crowded buckets. */

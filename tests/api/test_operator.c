@@ -372,8 +372,6 @@ static void numbers_out_of_range_are_told(void **state)
     f.problem = good;
     f.problem.causal = 1;
     check_call(f.context, forward(&f, NULL, NULL), HASHATTN_INVALID, "5 queries and 7 keys");
-    f.problem.num_queries = f.problem.num_keys = 5;
-    check_call(f.context, forward(&f, NULL, NULL), HASHATTN_REFUSED, "softmax: ");
     f.problem = good;
     f.problem.num_sequences = 1;
     f.problem.num_queries = SIZE_MAX / 128;

@@ -365,11 +365,6 @@ static void refusals_name_the_numbers(void **state)
     options.weighting = 1;
     call.mechanism = &blind_mechanism;
     check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED, "blind: does not see positions");
-    call.key_offsets = call.query_offsets;
-    call.causal = true;
-    call.mechanism = attention_find("softmax");
-    call.key_mask = NULL;
-    check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED, "softmax: has no causal form yet");
     call = good;
     keys[2] = keys[1] - 1;
     check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "key offsets fall from 2 to 1");

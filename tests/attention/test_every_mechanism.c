@@ -69,6 +69,19 @@ static struct attention_case case_of(const struct subject *subject)
     return problem;
 }
 
+static bool does_causal(const struct subject *subject)
+{
+    struct problem_shape shape = {.head_dim = 19, .value_dim = 33, .causal = true};
+    return subject->mechanism->refuse(subject->options, &shape) == NULL;
+}
+
+/* As many keys as queries. */
+static void make_causal(struct attention_case *problem)
+{
+    problem->causal = true;
+    memcpy(problem->keys, problem->queries, sizeof problem->keys);
+}
+
 static void layouts_do_not_change_a_bit(void **state)
 {
     (void)state;
@@ -90,26 +103,35 @@ static void layouts_do_not_change_a_bit(void **state)
     subjects_free(subjects);
 }
 
+static void check_threads(const struct subject *subject, bool causal)
+{
+    struct attention_case problem = case_of(subject);
+    if (causal)
+        make_causal(&problem);
+    attention_case_fill(&problem, 1, true);
+    problem.key_mask[1] = problem.key_mask[30] = 0;
+    struct attention_result one = attention_case_run(&problem);
+    /* 40: more than units, so each is spread over them. */
+    static const int threads[] = {2, 5, 5, 40};
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        problem.threads = threads[i];
+        struct attention_result many = attention_case_run(&problem);
+        attention_case_same_bits(&one, &many, &problem, subject->mechanism->name);
+        attention_result_free(&many);
+    }
+    attention_result_free(&one);
+    attention_case_free(&problem);
+}
+
 static void threads_do_not_change_a_bit(void **state)
 {
     (void)state;
     struct subject subjects[MOST_SUBJECTS];
     subjects_of(subjects);
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
-        struct attention_case problem = case_of(subject);
-        attention_case_fill(&problem, 1, true);
-        problem.key_mask[1] = problem.key_mask[30] = 0;
-        struct attention_result one = attention_case_run(&problem);
-        /* 40: more than units, so each is spread over them. */
-        static const int threads[] = {2, 5, 5, 40};
-        for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-            problem.threads = threads[i];
-            struct attention_result many = attention_case_run(&problem);
-            attention_case_same_bits(&one, &many, &problem, subject->mechanism->name);
-            attention_result_free(&many);
-        }
-        attention_result_free(&one);
-        attention_case_free(&problem);
+        check_threads(subject, false);
+        if (does_causal(subject))
+            check_threads(subject, true);
     }
     subjects_free(subjects);
 }
@@ -170,10 +192,9 @@ static void check_packed_alone_and_padded(const struct subject *subject, bool ca
 {
     static const uint64_t ids[] = {3, 1, 4, 15, 9};
     struct attention_case problem = case_of(subject), alone, padded;
-    problem.causal = causal;
     problem.sample_ids = ids;
     if (causal)
-        memcpy(problem.keys, problem.queries, sizeof problem.keys);
+        make_causal(&problem);
     attention_case_fill(&problem, 2, false);
     struct attention_result packed = attention_case_run(&problem);
 
@@ -211,12 +232,6 @@ static void check_packed_alone_and_padded(const struct subject *subject, bool ca
     attention_result_free(&in_padding);
     attention_case_free(&problem);
     attention_case_free(&padded);
-}
-
-static bool does_causal(const struct subject *subject)
-{
-    struct problem_shape shape = {.head_dim = 19, .value_dim = 33, .causal = true};
-    return subject->mechanism->refuse(subject->options, &shape) == NULL;
 }
 
 static void packed_alone_and_padded_are_the_same_bits(void **state)
@@ -281,6 +296,62 @@ static void a_masked_key_is_an_absent_key(void **state)
         attention_result_free(&without);
         attention_case_free(&masked);
         attention_case_free(&absent);
+    }
+    subjects_free(subjects);
+}
+
+/* Rows of the beginning keep their bits whatever comes later; nor do gradients of the beginning's outputs
+   reach what comes later. */
+static void the_future_is_not_seen(void **state)
+{
+    (void)state;
+    struct subject subjects[MOST_SUBJECTS];
+    subjects_of(subjects);
+    for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
+        if (!does_causal(subject))
+            continue;
+        enum { LENGTH = 300, HEADS = 2, D = 19, D_V = 33 };
+        static const size_t cuts[] = {3, 63, 64, 65, 96, 127, 130, 257, LENGTH - 1};
+        struct attention_case problem = case_of(subject);
+        problem.num_sequences = 1;
+        problem.queries[0] = LENGTH;
+        make_causal(&problem);
+        for (int masked = 0; masked < 2; masked++) {
+            attention_case_fill(&problem, 8, masked != 0);
+            for (size_t j = 0; masked && j < LENGTH; j++)
+                problem.key_mask[j] = j > 1 && j % 3 != 1; /* the first two queries see nothing */
+            struct attention_result whole = attention_case_run(&problem);
+            for (size_t i = 0; masked && i < 2 * HEADS * D_V; i++)
+                assert_true(whole.out[i] == 0);
+            attention_result_free(&whole);
+            memset(problem.dout + 64 * HEADS * D_V, 0, (LENGTH - 64) * HEADS * D_V * sizeof *problem.dout);
+            whole = attention_case_run(&problem);
+            for (size_t i = 64 * HEADS * D; i < LENGTH * HEADS * D; i++)
+                assert_true(whole.dquery[i] == problem.start && whole.dkey[i] == problem.start);
+            for (size_t i = 64 * HEADS * D_V; i < LENGTH * HEADS * D_V; i++)
+                assert_true(whole.dvalue[i] == problem.start);
+            for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+                size_t cut = cuts[c];
+                struct attention_case other = problem;
+                attention_case_fill(&other, 9, masked != 0);
+                if (masked)
+                    memcpy(other.key_mask, problem.key_mask, LENGTH);
+                memcpy(other.query, problem.query, cut * HEADS * D * sizeof(float));
+                memcpy(other.key, problem.key, cut * HEADS * D * sizeof(float));
+                memcpy(other.value, problem.value, cut * HEADS * D_V * sizeof(float));
+                memcpy(other.params, problem.params, whole.param_count * HEADS * sizeof(float));
+                struct attention_result result = attention_case_run(&other);
+                same_rows(result.out, 0, whole.out, 0, cut, HEADS * D_V, subject->mechanism->name);
+                attention_result_free(&result);
+                other.queries[0] = other.keys[0] = cut;
+                result = attention_case_run(&other);
+                same_rows(result.out, 0, whole.out, 0, cut, HEADS * D_V, subject->mechanism->name);
+                attention_result_free(&result);
+                attention_case_free(&other);
+            }
+            attention_result_free(&whole);
+            attention_case_free(&problem);
+        }
     }
     subjects_free(subjects);
 }
@@ -404,6 +475,7 @@ int main(void)
         cmocka_unit_test(a_long_head_on_many_threads_is_the_same),
         cmocka_unit_test(packed_alone_and_padded_are_the_same_bits),
         cmocka_unit_test(a_masked_key_is_an_absent_key),
+        cmocka_unit_test(the_future_is_not_seen),
         cmocka_unit_test(a_query_that_meets_no_key_gives_zero_and_no_gradient),
         cmocka_unit_test(a_batch_of_nothing_is_nothing),
         cmocka_unit_test(computing_allocates_nothing),

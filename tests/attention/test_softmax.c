@@ -3,7 +3,9 @@
    when the first row's does; not divided by the sum; lse without its logarithm, or always of the first group;
    the last tile taken as full; the keys or values of the second group taken from the first; delta left out,
    or always of the first block; dS without the scale; dK of the last block only; dQ of the last tile only; P
-   not transposed in dV; gradients written instead of added. SPDX-License-Identifier: Apache-2.0 */
+   not transposed in dV; gradients written instead of added; causal: the query's own key
+   unseen, sums of a tile that is seen in part not begun at 0, a tile left out by the first query of its
+   block. SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -64,10 +66,16 @@ static void to_double(double *to, const float *from, size_t count)
         to[i] = (double)from[i];
 }
 
+/* Without masked keys. */
 static struct oracle_softmax oracle_of(const struct attention_case *problem)
 {
     size_t n_q = problem->queries[0], n_k = problem->keys[0], d = problem->head_dim, d_v = problem->value_dim;
     struct oracle_softmax o = oracle_softmax_new(n_q, n_k, d, d_v);
+    if (problem->causal) {
+        o.visible = malloc(n_q * sizeof *o.visible);
+        for (size_t i = 0; i < n_q; i++)
+            o.visible[i] = i + 1;
+    }
     to_double(o.query, problem->query, n_q * d);
     to_double(o.key, problem->key, n_k * d);
     to_double(o.value, problem->value, n_k * d_v);
@@ -82,6 +90,76 @@ static void check_array(const float *got, const double *want, const double *boun
     for (size_t i = 0; i < count; i++)
         check_near((double)got[i], start + want[i],
                    bound[i] + 2 * FLT_EPSILON * (fabs(start) + fabs(want[i])), what);
+}
+
+/* With half of the keys masked, the first of them too, causal attention is that with the others alone, of
+   which query i sees those up to its own place: here the mechanism itself is called. */
+static void check_uneven(const struct kernels *kernels, size_t n_q, size_t n_k, size_t d, size_t d_v)
+{
+    struct attention_case data = one_head(n_q, n_k, d, d_v);
+    attention_case_fill(&data, n_q, false);
+    size_t *visible = malloc(n_q * sizeof *visible);
+    for (size_t i = 0, seen = 0; i < n_q; i++) {
+        seen += i % 3 == 1 ? 1 + n_k / n_q : 0;
+        visible[i] = seen = seen < n_k ? seen : n_k;
+    }
+    struct oracle_softmax o = oracle_of(&data);
+    o.visible = visible;
+    oracle_softmax_run(&o);
+    struct problem problem = {
+        .kernels = kernels,
+        .shape = {.num_queries = n_q,
+                  .num_keys = n_k,
+                  .head_dim = d,
+                  .value_dim = d_v,
+                  .causal = true,
+                  .workers = 1},
+        .query = {data.query, DTYPE_FLOAT32, n_q, d, d},
+        .key = {data.key, DTYPE_FLOAT32, n_k, d, d},
+        .value = {data.value, DTYPE_FLOAT32, n_k, d_v, d_v},
+        .visible = visible,
+    };
+    size_t saved = data.mechanism->saved_size(NULL, &problem.shape) / sizeof(float),
+           scratch = data.mechanism->scratch_size(NULL, &problem.shape) / sizeof(float);
+    float *out = guard_floats(n_q * d_v), *dquery = guard_floats(n_q * d), *dkey = guard_floats(n_k * d),
+          *dvalue = guard_floats(n_k * d_v);
+    problem.saved = guard_floats(saved);
+    problem.scratch = guard_floats(scratch);
+    memset(problem.scratch, 0xff, scratch * sizeof(float));
+    memset(dquery, 0, n_q * d * sizeof(float));
+    memset(dkey, 0, n_k * d * sizeof(float));
+    memset(dvalue, 0, n_k * d_v * sizeof(float));
+    struct view y = {out, DTYPE_FLOAT32, n_q, d_v, d_v}, g = {data.dout, DTYPE_FLOAT32, n_q, d_v, d_v};
+    data.mechanism->forward(&problem, y);
+    memset(problem.scratch, 0xff, scratch * sizeof(float));
+    data.mechanism->backward(&problem, y, g,
+                             &(struct problem_gradients){.query = {dquery, DTYPE_FLOAT32, n_q, d, d},
+                                                         .key = {dkey, DTYPE_FLOAT32, n_k, d, d},
+                                                         .value = {dvalue, DTYPE_FLOAT32, n_k, d_v, d_v}});
+    check_array(out, o.out, o.out_bound, n_q * d_v, 0, "out");
+    check_array(dquery, o.dquery, o.dquery_bound, n_q * d, 0, "dquery");
+    check_array(dkey, o.dkey, o.dkey_bound, n_k * d, 0, "dkey");
+    check_array(dvalue, o.dvalue, o.dvalue_bound, n_k * d_v, 0, "dvalue");
+    guard_free(problem.saved, saved);
+    guard_free(problem.scratch, scratch);
+    guard_free(out, n_q * d_v);
+    guard_free(dquery, n_q * d);
+    guard_free(dkey, n_k * d);
+    guard_free(dvalue, n_k * d_v);
+    oracle_softmax_free(&o);
+    attention_case_free(&data);
+}
+
+static void uneven_steps_are_the_definition(void **state)
+{
+    (void)state;
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        check_uneven(*kernels, 1, 3, 2, 2);
+        check_uneven(*kernels, 7, 2, 5, 3);
+        check_uneven(*kernels, 330, 110, 8, 4);
+        check_uneven(*kernels, 200, 700, 4, 3);
+        check_uneven(*kernels, 1100, 370, 3, 2);
+    }
 }
 
 static void check_against_oracle(struct attention_case *problem)
@@ -111,6 +189,11 @@ static void every_shape_is_the_definition(void **state)
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct attention_case problem = one_head(shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]);
+        attention_case_fill(&problem, i, false);
+        check_against_oracle(&problem);
+        attention_case_free(&problem);
+        problem = one_head(shapes[i][0], shapes[i][0], shapes[i][2], shapes[i][3]);
+        problem.causal = true;
         attention_case_fill(&problem, i, false);
         check_against_oracle(&problem);
         attention_case_free(&problem);
@@ -233,6 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_oracle_is_its_own_derivative),
         cmocka_unit_test(every_shape_is_the_definition),
+        cmocka_unit_test(uneven_steps_are_the_definition),
         cmocka_unit_test(large_scores_neither_overflow_nor_lose_the_sum),
         cmocka_unit_test(values_of_one_give_one),
         cmocka_unit_test(the_order_of_keys_changes_rounding_only),

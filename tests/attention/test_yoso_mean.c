@@ -83,6 +83,7 @@ struct setting {
     int64_t num_hashes, hash_bits;
     int planes, gradient;
     int samples;
+    bool causal;
 };
 
 /* Inputs with something in common, as attention has: keys lean towards queries, values towards 1. */
@@ -110,6 +111,8 @@ static struct yoso_case *leaning(const struct setting *s)
     struct yoso_case *c = case_new(&mechanism_yoso, kernels_named(NULL, &(const char *){0}), &options, s->n_q,
                                    s->n_k, s->d, s->d_v, 3);
     lean(c);
+    if (s->causal)
+        case_make_causal(c, 0);
     case_ask_oracle(c, false);
     return c;
 }
@@ -151,10 +154,11 @@ static void means_are_exact(void **state)
         {.n_q = 4, .n_k = 30, .d = 32, .d_v = 2, .num_hashes = 4, .hash_bits = 3, .samples = 2000},
     };
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-        for (int form = 0; form < 4; form++) {
+        for (int form = 0; form < 6; form++) {
             struct setting setting = shapes[s];
             setting.planes = form % 2;
-            setting.gradient = form / 2;
+            setting.gradient = form / 2 % 2;
+            setting.causal = form >= 4;
             check_mean(&setting);
         }
 }

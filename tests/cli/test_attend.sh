@@ -48,6 +48,38 @@ attend --attention yoso --q q1.npy --k k1.npy --v v1.npy --seed 1 --out y.npy
 same_data() { tail -c "$1" "$2" >a.bin; tail -c "$1" "$3" >b.bin; cmp a.bin b.bin; } # headers may be written differently
 holds alone_as_in_the_batch same_data 360 y.npy want.npy
 
+# Causal: row i is what it is where rows 0 to i are all that there is.
+rows() { # rows N FILE: the first N rows of every head
+    python3 - "$source_dir/tests/cli" "$1" "$2" <<'P'
+import sys
+sys.path.insert(0, sys.argv[1])
+import npy
+n, name = int(sys.argv[2]), sys.argv[3]
+npy.write("cut_" + name, [[head[:n] for head in batch] for batch in npy.read(name)])
+P
+}
+for mechanism in yoso yoso-e softmax; do
+    attend --attention $mechanism --causal --q q.npy --k q.npy --v g.npy --out y.npy
+    for n in 1 2 3 4 5; do
+        rows $n q.npy
+        rows $n g.npy
+        attend --attention $mechanism --q cut_q.npy --k cut_q.npy --v cut_g.npy --out alone$n.npy
+    done
+    holds causal_$mechanism python3 - "$source_dir/tests/cli" <<'P'
+import sys
+sys.path.insert(0, sys.argv[1])
+import npy
+y = npy.read("y.npy")
+worst = 0
+for n in range(1, 6):
+    alone = npy.read(f"alone{n}.npy")
+    for b, batch in enumerate(y):
+        for h, head in enumerate(batch):
+            worst = max(worst, max(abs(a - c) for a, c in zip(head[n - 1], alone[b][h][n - 1])))
+sys.exit(worst > 1e-5)
+P
+done
+
 # Streams and the report.
 "$tool" attend --attention softmax --q - --k k.npy --v v.npy --out - <q.npy >streamed.npy 2>err
 attend --attention softmax $arrays --out y.npy
@@ -71,7 +103,7 @@ expect foreign_option 2 "softmax has no option 'num_hashes'" attend --attention 
 expect absurd_hash_bits 2 "hash_bits is 40, allowed are 1 to 24" attend --hash-bits 40 $arrays --out y.npy
 expect absurd_num_hashes 2 "num_hashes is 4000000000" attend --num-hashes 4000000000 $arrays --out y.npy
 expect number_without_end 2 "hash_bits" attend --hash-bits 99999999999999999999999 $arrays --out y.npy
-expect causal_is_refused_by_name 2 "yoso has no causal form yet" attend --causal --q q.npy --k q.npy --v g.npy --out y.npy
+expect causal_needs_as_many 2 "5 queries and 7 keys; causal attention needs as many" attend --causal $arrays --out y.npy
 expect none_needs_as_many 2 "5 queries, 7 keys" attend --attention none $arrays --out y.npy
 
 # Files that are not what they should be.

@@ -2,8 +2,8 @@
    over its whole range, and the backward pieces. Bugs planted and caught: the missing lanes of a tail counted
    in the sum; zeros of a tail taken for scores in the maximum; the factor forgotten on row_sum, or upside
    down; the maximum of row 0 for all; row_max not kept; n ln 2 in one piece; a wrong coefficient of exp; exp
-   of minus infinity not 0; tiny results wrapped round; NaN lost; scale forgotten in softmax_gradient.
-   SPDX-License-Identifier: Apache-2.0 */
+   of minus infinity not 0; a score of minus infinity made NaN; tiny results wrapped round; NaN lost; scale
+   forgotten in softmax_gradient. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 /* exp(scale s - shift) in float32: the exponent is rounded once (and once more in its pieces), which exp
@@ -36,6 +36,10 @@ static void check_steps(const struct kernels *kernels, size_t rows, size_t cols,
         raw[t] = normals((uint64_t)t + cols, size);
         for (size_t i = 0; i < size; i++)
             raw[t][i] = raw[t][i] * 5 + offset; /* all far below 0: a zero would be the maximum */
+        /* Pairs that do not take part: of the first tile all but one, of a later one all. */
+        for (size_t i = 0; i < rows; i += 3)
+            for (size_t j = t == 0 ? 1 : 0; j < cols && t < 2; j++)
+                raw[t][i * ld + j] = -INFINITY;
         float *s = copy_of(raw[t], size), *alone = copy_of(raw[t], size);
         float *max_alone = copy_of(max, rows), *sum_alone = copy_of(sum, rows),
               *factor_alone = guard_floats(rows);
@@ -96,6 +100,7 @@ static void check_again(const struct kernels *kernels, size_t rows, size_t cols)
         s[i] *= 10;
     for (size_t i = 0; i < rows; i++)
         lse[i] += 5;
+    s[size - 1] = s[0] = -INFINITY;
     float *raw = copy_of(s, size), *dp = copy_of(p, size);
     kernels->softmax_again(s, ld, rows, cols, 0.7f, lse);
     kernels->softmax_gradient(dp, ld, s, ld, rows, cols, 0.7f, lse);

@@ -43,6 +43,7 @@ void oracle_softmax_free(struct oracle_softmax *oracle)
                         oracle->out_bound, oracle->dquery_bound, oracle->dkey_bound, oracle->dvalue_bound};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
+    free(oracle->visible);
 }
 
 static double dot(const double *a, const double *b, size_t n)
@@ -62,24 +63,30 @@ static double dot_size(const double *a, const double *b, size_t n)
 }
 
 /* Probabilities p (n_k) of query i, and by how much they may be off, relatively, in forward and in backward.
- */
+   A query that sees no key has none. */
 static void probabilities(const struct oracle_softmax *o, size_t i, double *p, double *off, double *off_again)
 {
+    size_t seen = o->visible == NULL ? o->n_k : o->visible[i];
     const double *q = o->query + i * o->d;
     double scale = 1 / sqrt((double)o->d), most = -INFINITY, least = INFINITY, sum = 0, score_error = 0;
-    for (size_t j = 0; j < o->n_k; j++) {
+    for (size_t j = 0; j < seen; j++) {
         p[j] = scale * dot(q, o->key + j * o->d, o->d);
         most = fmax(most, p[j]);
         least = fmin(least, p[j]);
         score_error = fmax(score_error,
                            ((double)o->d + 3) * FLT_EPSILON * scale * dot_size(q, o->key + j * o->d, o->d));
     }
+    for (size_t j = seen; j < o->n_k; j++)
+        p[j] = 0;
+    *off = *off_again = 0;
+    if (seen == 0)
+        return;
     double range = fmin(most - least, 100); /* further down everything is nothing */
-    for (size_t j = 0; j < o->n_k; j++) {
+    for (size_t j = 0; j < seen; j++) {
         p[j] = exp(p[j] - most);
         sum += p[j];
     }
-    for (size_t j = 0; j < o->n_k; j++)
+    for (size_t j = 0; j < seen; j++)
         p[j] /= sum;
     /* A score and the maximum; their difference; exponential and division; the sum and its rescalings. */
     double roundings = 2 * range + 2 * (double)o->n_k + 16;

@@ -9,6 +9,7 @@
 struct oracle_softmax {
     size_t n_q, n_k, d, d_v;
     double *query, *key, *value, *dout; /* (n_q, d), (n_k, d), (n_k, d_v), (n_q, d_v); fill these */
+    size_t *visible; /* (n_q) causal: query i sees the first so many keys; NULL: all. malloc; freed with it */
     double *out, *dquery, *dkey, *dvalue;
     double *out_bound, *dquery_bound, *dkey_bound, *dvalue_bound;
 };

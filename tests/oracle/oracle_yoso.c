@@ -45,8 +45,15 @@ double oracle_collision(const double *q, const double *k, size_t d)
     return 1 - angle_of(q, k, d) / PI;
 }
 
+static bool is_seen(const struct oracle_yoso *yoso, size_t i, size_t j)
+{
+    return yoso->visible == NULL || j < yoso->visible[i];
+}
+
 double oracle_weight(const struct oracle_yoso *yoso, size_t i, size_t j)
 {
+    if (!is_seen(yoso, i, j))
+        return 0;
     if (yoso->num_hashes == 0)
         return pow(oracle_collision(yoso->q + i * yoso->d, yoso->k + j * yoso->d, yoso->d), yoso->hash_bits);
     size_t meet = 0;
@@ -181,7 +188,7 @@ double oracle_yoso_lower_partner(const struct oracle_yoso *yoso, const double *d
         for (size_t j = 0; j < yoso->n_k; j++) {
             const double *q = yoso->q + i * d, *k = yoso->k + j * d;
             double score = dot(dx + i * d_v, yoso->v + j * d_v, d_v) + dsum[i];
-            if (!is_zero(q, d) && !is_zero(k, d))
+            if (is_seen(yoso, i, j) && !is_zero(q, d) && !is_zero(k, d))
                 total += score * lower_integral(cos(angle_of(q, k, d)), yoso->hash_bits);
         }
     return total;

@@ -18,12 +18,13 @@ struct oracle_yoso {
     /* The sampled form where num_hashes > 0: codes (n, num_hashes). */
     size_t num_hashes;
     const uint32_t *query_codes, *key_codes;
+    const size_t *visible; /* (n_q) causal: query i sees the first so many keys; NULL: all */
 };
 
 /* 1 - angle / pi of two raw vectors; zero vectors: 1 if both are zero, else 1/2. */
 double oracle_collision(const double *q, const double *k, size_t d);
 
-/* The weight of pair (i, j): p^tau, or the share of hashes that meet. */
+/* The weight of pair (i, j): p^tau, or the share of hashes that meet; 0 where i does not see j. */
 double oracle_weight(const struct oracle_yoso *yoso, size_t i, size_t j);
 
 /* x (n_q, d_v) before normalisation and y after; either may be NULL. */

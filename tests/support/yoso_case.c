@@ -119,6 +119,7 @@ void case_free(struct yoso_case *c)
     void *blocks[] = {c->problem.saved,
                       c->problem.scratch,
                       c->shared,
+                      c->visible,
                       c->query_codes,
                       c->key_codes,
                       (void *)c->oracle.q,
@@ -133,6 +134,18 @@ void case_free(struct yoso_case *c)
                       c};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         free(blocks[i]);
+}
+
+void case_make_causal(struct yoso_case *c, int form)
+{
+    size_t n_q = c->problem.query.rows, n_k = c->problem.key.rows, seen = 0;
+    c->visible = malloc(n_q * sizeof *c->visible);
+    for (size_t i = 0; i < n_q; i++) {
+        seen += form == 0 ? 1 : i * 7 % 5 * (n_k / n_q + 1) / 2;
+        c->visible[i] = seen = seen < n_k ? seen : n_k;
+    }
+    c->problem.shape.causal = true;
+    c->problem.visible = c->oracle.visible = c->visible;
 }
 
 void case_prepare(struct yoso_case *c, uint64_t seed)

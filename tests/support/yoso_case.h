@@ -17,6 +17,7 @@ struct yoso_case {
     struct view out, dout;
     struct problem_gradients gradients;
     void *shared;
+    size_t *visible; /* (n_q), or NULL */
     /* The oracle's view of the same: inputs by case_to_oracle, results (rows, width) without gaps. */
     struct oracle_yoso oracle;
     double *x, *y, *dy, *dq, *dk, *dv;
@@ -30,6 +31,10 @@ struct yoso_case *case_new(const struct mechanism *mechanism, const struct kerne
                            const struct yoso_options *options, size_t n_q, size_t n_k, size_t d, size_t d_v,
                            uint64_t seed);
 void case_free(struct yoso_case *c);
+
+/* From now on queries see the first of the keys alone, in the problem and in the oracle: query i the first
+   i + 1 (form 0), or uneven steps as masks make them, none at first (form 1). */
+void case_make_causal(struct yoso_case *c, int form);
 
 /* Draws planes and turn anew from the seed. */
 void case_prepare(struct yoso_case *c, uint64_t seed);
