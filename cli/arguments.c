@@ -95,6 +95,21 @@ void options_add_tasks(struct options *options, const char *owner, const char *n
         add_task(options, i, owner);
 }
 
+hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,
+                              const char *preset, const char *mechanism, hashattn_setup **setup)
+{
+    hashattn_status status = hashattn_setup_new(context, task, setup);
+    if (status == HASHATTN_OK && preset != NULL)
+        status = hashattn_setup_preset(*setup, preset);
+    if (status == HASHATTN_OK && mechanism != NULL)
+        status = hashattn_setup_mechanism(*setup, mechanism);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        status = hashattn_setup_set(*setup, options->settings[i].name, options->settings[i].text);
+    char seed[32];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->common.seed);
+    return status != HASHATTN_OK ? status : hashattn_setup_set(*setup, "seed", seed);
+}
+
 int options_fail(const struct options *options, const char *format, ...)
 {
     char text[600];

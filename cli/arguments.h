@@ -59,6 +59,11 @@ void options_add_tasks(struct options *options, const char *owner, const char *n
 /* True: go on. False: leave with *code, after --help was printed or a mistake was told. */
 bool options_parse(struct options *options, int argc, char **argv, int *code);
 
+/* A setup of this task as the command line wants it: the preset first, then the mechanism (NULL: none was
+   given), then every option and the seed. Freed by the caller after a failure too. */
+hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,
+                              const char *preset, const char *mechanism, hashattn_setup **setup);
+
 /* A usage error that points to --help. */
 int options_fail(const struct options *options, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -8,7 +8,7 @@
 #include "cli/arguments.h"
 #include "cli/json_out.h"
 
-extern const struct command bench_attention, bench_peak;
+extern const struct command bench_attention, bench_layer, bench_step, bench_peak;
 
 /* ---- time ---- */
 

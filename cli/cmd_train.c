@@ -6,6 +6,7 @@
 
 #include "cli/arguments.h"
 #include "cli/json_out.h"
+#include "cli/profile_out.h"
 #include "cli/progress.h"
 
 /* Set by the first signal; the second one kills, as if there were no handler. */
@@ -31,6 +32,7 @@ struct watched {
     double begun_seconds;               /* of the run, when this process took it up; -1: not yet told */
     const char *stopped_by;             /* "steps", "accuracy", "time" or "signal" */
     hashattn_progress last, evaluated;  /* last told; last end of an evaluation */
+    int64_t steps_here;                 /* done by this process */
     bool told, has_evaluated;
     char warning[300];
 };
@@ -50,6 +52,9 @@ static int watch(void *user, const hashattn_progress *now)
     struct watched *watched = user;
     if (watched->begun_seconds < 0)
         watched->begun_seconds = now->seconds;
+    watched->steps_here += now->step > watched->last.step && watched->told;
+    if (!watched->told)
+        watched->steps_here = 1;
     watched->told = true;
     watched->last = *now;
     watched->last.warning = NULL;
@@ -75,13 +80,20 @@ static int watch(void *user, const hashattn_progress *now)
     return watched->stopped_by != NULL;
 }
 
+struct train {
+    const char *data, *preset, *mechanism, *out, *resume;
+    int profile;
+    struct watched watched;
+};
+
 /* NaN, which is written as null, for what was never told. */
 static double or_null(bool told, double value)
 {
     return told ? value : NAN;
 }
 
-static void report_json(const struct watched *watched, const char *run, const char *task)
+static void report_json(const struct train *train, const struct watched *watched,
+                        const hashattn_context *context, const char *run, const char *task)
 {
     const hashattn_progress *last = &watched->last, *evaluated = &watched->evaluated;
     bool told = watched->told, valid = watched->has_evaluated;
@@ -99,31 +111,12 @@ static void report_json(const struct watched *watched, const char *run, const ch
     json_number(&json, "saved_bytes", or_null(told, (double)last->saved_bytes));
     json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
     json_text(&json, "stopped_by", watched->stopped_by == NULL ? "steps" : watched->stopped_by);
+    if (train->profile)
+        profile_json(&json, context, (size_t)watched->steps_here);
     json_end_object(&json);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------- */
-
-struct train {
-    const char *data, *preset, *mechanism, *out, *resume;
-    struct watched watched;
-};
-
-/* Preset first, then the mechanism, then every option: the last word is the user's. */
-static hashattn_status make_setup(const struct train *train, const struct options *options,
-                                  hashattn_context *context, hashattn_setup **setup)
-{
-    hashattn_status status = hashattn_setup_new(context, options->operands[0], setup);
-    if (status == HASHATTN_OK && train->preset != NULL)
-        status = hashattn_setup_preset(*setup, train->preset);
-    if (status == HASHATTN_OK && train->mechanism != NULL)
-        status = hashattn_setup_mechanism(*setup, train->mechanism);
-    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
-        status = hashattn_setup_set(*setup, options->settings[i].name, options->settings[i].text);
-    char seed[32];
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->common.seed);
-    return status != HASHATTN_OK ? status : hashattn_setup_set(*setup, "seed", seed);
-}
 
 static int finish(const struct train *train, const struct options *options, hashattn_context *context,
                   hashattn_status status)
@@ -150,8 +143,10 @@ static int finish(const struct train *train, const struct options *options, hash
     else
         progress_words(&watched.progress, "done: %lld steps in %.1f s, best accuracy %.4f, in %s",
                        (long long)watched.last.step, watched.last.seconds, watched.last.best_accuracy, run);
+    if (train->profile && !options->common.quiet)
+        profile_words(context, "ms of a step", (size_t)watched.steps_here);
     if (options->common.json)
-        report_json(&watched, run, options->num_operands > 0 ? options->operands[0] : NULL);
+        report_json(train, &watched, context, run, options->num_operands > 0 ? options->operands[0] : NULL);
     int code = tool_finish();
     return code != EXIT_GOOD || status == HASHATTN_OK || by_wish ? code : EXIT_STOPPED;
 }
@@ -161,11 +156,18 @@ static int work(struct train *train, const struct options *options, hashattn_con
     hashattn_setup *setup = NULL;
     hashattn_status status = HASHATTN_OK;
     if (train->resume == NULL) {
-        status = make_setup(train, options, context, &setup);
+        status =
+            options_setup(options, context, options->operands[0], train->preset, train->mechanism, &setup);
         if (status != HASHATTN_OK) {
             hashattn_setup_free(setup);
             return tool_fail_status(context, status);
         }
+    }
+    if (train->profile)
+        status = hashattn_profile_start(context);
+    if (status != HASHATTN_OK) {
+        hashattn_setup_free(setup);
+        return tool_fail_status(context, status);
     }
     train->watched.progress = progress_begin(options->common.quiet);
     train->watched.begun_seconds = -1;
@@ -213,6 +215,8 @@ static int run(const struct command *self, int argc, char **argv)
          "stop when validation accuracy reaches it", 0, 1},
         {"max-seconds", OPTION_NUMBER, &train.watched.max_seconds, "T", "stop after this time, saved", 0,
          1e9},
+        {"profile", OPTION_SWITCH, &train.profile, NULL,
+         "show at the end where the time of the steps went, and how busy the threads were", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         options_add(&options, rows[i]);

@@ -4,6 +4,7 @@
 
 #include "hashattn/attention.h"
 #include "hashattn/io.h"
+#include "hashattn/measure.h"
 #include "hashattn/model.h"
 #include "hashattn/status.h"
 #include "hashattn/train.h"

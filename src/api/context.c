@@ -82,6 +82,7 @@ void hashattn_context_free(hashattn_context *context)
     if (context == NULL)
         return;
     struct host host = context->host; /* it outlives the block it lies in */
+    hashattn_profile_stop(context);
     pool_free(&host, context->pool);
     memory_free(&host, context);
 }

@@ -5,11 +5,13 @@
 
 #include "attention/attention.h"
 #include "hashattn/attention.h"
+#include "nn/profile.h"
 
 struct hashattn_context {
     struct host host;
     const struct kernels *kernels;
     struct pool *pool;
+    struct profile *profile; /* NULL until one is started */
 };
 
 struct hashattn_attention {

@@ -3,7 +3,10 @@
 #include "api/setup.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/introspect.h"
@@ -256,4 +259,23 @@ void hashattn_setup_free(hashattn_setup *setup)
     struct host *host = &setup->context->host;
     run_config_free(host, &setup->config);
     memory_free(host, setup);
+}
+
+hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
+{
+    struct host *host = &setup->context->host;
+    struct run_config *config = &setup->config;
+    char absolute[PATH_MAX];
+    FAIL_IF(realpath(data, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %s: %s", data,
+            strerror(errno));
+    FAIL_IF(strlen(absolute) >= sizeof config->data, host, HASHATTN_INVALID,
+            "the name of the data directory is %zu bytes long, room is for %zu", strlen(absolute),
+            sizeof config->data - 1);
+    strcpy(config->data, absolute);
+    task_facts_free(host, &config->facts);
+    TRY(config->task->facts(host, config->task_options, config->data, &config->facts));
+    config->model.vocab_size = (int64_t)config->facts.vocab_size;
+    config->model.num_classes = (int64_t)config->facts.num_classes;
+    config->model.max_len = (int64_t)config->facts.max_len;
+    return HASHATTN_OK;
 }

@@ -15,4 +15,7 @@ struct hashattn_setup {
     bool warmup_set;
 };
 
+/* Makes `data`, a directory, that of the setup, and takes the sizes of the model from it. */
+hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data);
+
 #endif

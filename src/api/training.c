@@ -1,10 +1,5 @@
 /* Generating data, training and resuming: the setup becomes the run's config, and one call goes down.
    SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "api/setup.h"
 #include "base/file.h"
 
@@ -53,7 +48,8 @@ static struct train_setup setup_of(struct hashattn_context *context, struct brid
     return (struct train_setup){.kernels = context->kernels,
                                 .pool = context->pool,
                                 .callback = bridge->callback == NULL ? NULL : tell,
-                                .user = bridge};
+                                .user = bridge,
+                                .profile = context->profile};
 }
 
 hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const char *run,
@@ -62,24 +58,12 @@ hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const ch
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
-    struct run_config *config = &setup->config;
     FAIL_IF(data == NULL || run == NULL, host, HASHATTN_INVALID, "%s is NULL", data == NULL ? "data" : "run");
     FAIL_IF(file_exists(run), host, HASHATTN_INVALID, "%s exists already; a run is never overwritten", run);
-    char absolute[PATH_MAX];
-    FAIL_IF(realpath(data, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %s: %s", data,
-            strerror(errno));
-    FAIL_IF(strlen(absolute) >= sizeof config->data, host, HASHATTN_INVALID,
-            "the name of the data directory is %zu bytes long, room is for %zu", strlen(absolute),
-            sizeof config->data - 1);
-    strcpy(config->data, absolute);
-    task_facts_free(host, &config->facts);
-    TRY(config->task->facts(host, config->task_options, config->data, &config->facts));
-    config->model.vocab_size = (int64_t)config->facts.vocab_size;
-    config->model.num_classes = (int64_t)config->facts.num_classes;
-    config->model.max_len = (int64_t)config->facts.max_len;
+    TRY(setup_take_data(setup, data));
     struct bridge bridge = {callback, user};
     struct train_setup down = setup_of(setup->context, &bridge);
-    return train_run(host, &down, config, run);
+    return train_run(host, &down, &setup->config, run);
 }
 
 hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,

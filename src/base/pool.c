@@ -1,5 +1,6 @@
 /* Workers wait on a condition; a run is a generation number. Indices come from one atomic counter: units of
-   work are hundreds of microseconds (a head, a tile of rows), so its cost does not show.
+   work are hundreds of microseconds (a head, a tile of rows), so its cost does not show; neither do the two
+   looks at the clock of each thread and run.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
@@ -8,6 +9,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 
 struct worker {
@@ -28,6 +30,7 @@ struct pool {
     atomic_size_t next;
     int threads, started;
     pid_t owner; /* a forked child has no workers */
+    struct pool_times times;
     struct worker *workers;
 };
 
@@ -54,8 +57,11 @@ static void *worker_main(void *argument)
             break;
         seen = pool->generation;
         pthread_mutex_unlock(&pool->lock);
+        double start = clock_seconds();
         drain(pool, worker->number);
+        double helped = clock_seconds() - start;
         pthread_mutex_lock(&pool->lock);
+        pool->times.helping += helped;
         if (--pool->busy == 0)
             pthread_cond_signal(&pool->idle);
     }
@@ -138,8 +144,15 @@ void pool_run(struct pool *pool, void (*run)(void *, size_t, int), void *argumen
     pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->lock);
     drain(pool, 0);
+    double start = clock_seconds();
     pthread_mutex_lock(&pool->lock);
     while (pool->busy > 0)
         pthread_cond_wait(&pool->idle, &pool->lock);
+    pool->times.waiting += clock_seconds() - start;
     pthread_mutex_unlock(&pool->lock);
+}
+
+struct pool_times pool_times(const struct pool *pool)
+{
+    return pool == NULL ? (struct pool_times){0, 0} : pool->times;
 }

@@ -21,4 +21,12 @@ int pool_threads(const struct pool *pool);            /* NULL: 1 */
 void pool_run(struct pool *pool, void (*run)(void *argument, size_t index, int worker), void *argument,
               size_t count);
 
+/* Seconds since the pool was made, for profiles; read between runs. While a caller does not wait it computes,
+   so the threads together were busy for (time passed - waiting + helping). */
+struct pool_times {
+    double waiting; /* of callers, for the last thread of their run */
+    double helping; /* of the other threads, inside runs, summed */
+};
+struct pool_times pool_times(const struct pool *pool);
+
 #endif

@@ -33,9 +33,17 @@ struct space {
     float *partials;                    /* (chunks, floats of the largest stage) */
 };
 
+static size_t mean_over(const struct encoder_batch *batch)
+{
+    return batch->mean_over > 0 ? batch->mean_over : batch->num_sequences;
+}
+
 static struct rows rows_in(const struct encoder_batch *batch)
 {
-    return rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets, batch->sample_ids);
+    struct rows rows =
+        rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets, batch->sample_ids);
+    rows.profile = batch->profile;
+    return rows;
 }
 
 static size_t scratch_floats(const struct encoder *encoder)
@@ -196,6 +204,7 @@ static struct block_scratch scratch_of(const struct pass *pass, int worker)
         scratch.narrow[i] = at;
     scratch.wide = at;
     scratch.statistics = at + ROW_TILE * encoder->wide;
+    scratch.watch = profile_watch(pass->rows.profile, worker);
     return scratch;
 }
 
@@ -218,8 +227,10 @@ static void forward_tile(void *argument, size_t tile, int worker)
     if (stage == 0) {
         embed_forward(&encoder->embed, &pass->rows, pass->values, stream + at, pass->batch->tokens, first,
                       ROW_TILE);
+        watch_lap(scratch.watch, PROFILE_EMBEDDING);
         dropout_rows(&pass->dropout, embed_key(pass), &pass->rows, stream + at, stream + at, first, ROW_TILE,
                      encoder->dim);
+        watch_lap(scratch.watch, PROFILE_DROPOUT);
     } else {
         struct block_pass block = block_pass_of(pass, stage - 1);
         struct block_space space = space_of(s, stage - 1);
@@ -232,6 +243,7 @@ static void forward_tile(void *argument, size_t tile, int worker)
     } else {
         norm_forward(&encoder->norm, pass->rows.kernels, pass->values, s->normed + at, scratch.statistics,
                      stream + at, ROW_TILE);
+        watch_lap(scratch.watch, PROFILE_NORM);
     }
 }
 
@@ -251,6 +263,7 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
                 own += block_auxiliary(block, &block_pass, &space, (struct slice){NULL, 0}, 0);
         }
         pool_run(batch->pool, forward_tile, &pass, pass.rows.tiles);
+        profile_lap(batch->profile, PROFILE_PRODUCTS);
     }
     pooling_forward((enum pooling)encoder->config.pooling, encoder->embed.max_len, &pass.rows, s->pooled,
                     s->partial, s->normed, encoder->dim);
@@ -259,13 +272,14 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
     memset(s->pooled + count * encoder->dim, 0, spare * encoder->dim * sizeof(float));
     head_forward(&encoder->head, batch->kernels, values, s->logits, s->hidden, s->pooled, count);
     memcpy(logits, s->logits, count * classes * sizeof *logits);
+    profile_lap(batch->profile, PROFILE_HEAD);
     if (batch->labels == NULL || count == 0)
         return 0;
-    double loss =
-        loss_cross_entropy(logits, batch->labels, count, classes, batch->training ? s->dlogits : NULL);
+    double loss = loss_cross_entropy(logits, batch->labels, count, classes, mean_over(batch),
+                                     batch->training ? s->dlogits : NULL);
     if (batch->training)
         memset(s->dlogits + count * classes, 0, spare * classes * sizeof(float));
-    return loss + own / (double)count;
+    return loss + own / (double)mean_over(batch);
 }
 
 /* ---- backward ----------------------------------------------------------------------------------------- */
@@ -286,11 +300,13 @@ static void backward_tile(const struct pass *pass, const struct block_scratch *s
         float *normed = scratch->narrow[0], *dnormed = scratch->narrow[1];
         pooling_backward_rows((enum pooling)encoder->config.pooling, encoder->embed.max_len, &pass->rows,
                               dnormed, s->dpooled, first, ROW_TILE, encoder->dim);
+        watch_lap(scratch->watch, PROFILE_HEAD);
         norm_forward(&encoder->norm, pass->rows.kernels, pass->values, normed, scratch->statistics,
                      stream + at, ROW_TILE);
         memset(dstream + at, 0, ROW_TILE * encoder->dim * sizeof *dstream);
         norm_backward(&encoder->norm, pass->rows.kernels, pass->values, gradients, dstream + at, dnormed,
                       stream + at, scratch->statistics, ROW_TILE);
+        watch_lap(scratch->watch, PROFILE_NORM);
     }
     if (stage > 0) {
         struct block_pass block = block_pass_of(pass, stage - 1);
@@ -300,6 +316,7 @@ static void backward_tile(const struct pass *pass, const struct block_scratch *s
     } else {
         dropout_rows(&pass->dropout, embed_key(pass), &pass->rows, dstream + at, dstream + at, first,
                      ROW_TILE, encoder->dim);
+        watch_lap(scratch->watch, PROFILE_DROPOUT);
     }
 }
 
@@ -311,6 +328,7 @@ static void backward_chunk(void *argument, size_t chunk, int worker)
     struct block_scratch scratch = scratch_of(pass, worker);
     struct slice gradients = {pass->space.partials + chunk * stage.count, stage.first};
     memset(gradients.floats, 0, stage.count * sizeof(float));
+    watch_lap(scratch.watch, PROFILE_SUMS);
     size_t tile, end;
     for (rows_chunk(pass->rows.tiles, pass->chunks, chunk, &tile, &end); tile < end; tile++)
         backward_tile(pass, &scratch, gradients, tile * ROW_TILE);
@@ -325,19 +343,23 @@ void encoder_backward(const struct encoder *encoder, const struct encoder_batch 
     struct slice whole = {gradients, 0};
     head_backward(&encoder->head, batch->kernels, values, whole, s->dpooled, s->dhidden, s->dlogits,
                   s->hidden, s->pooled, batch->num_sequences);
+    profile_lap(batch->profile, PROFILE_HEAD);
     for (size_t left = encoder->layers + 1; left > 0; left--) {
         pass.stage = left - 1;
         struct stage stage = encoder_stage(encoder, pass.stage);
         pass.chunks = rows_chunks(pass.rows.tiles, stage.count);
         pool_run(batch->pool, backward_chunk, &pass, pass.chunks);
+        profile_lap(batch->profile, PROFILE_PRODUCTS);
         rows_reduce(&pass.rows, gradients + stage.first, s->partials, pass.chunks, stage.count);
+        profile_lap(batch->profile, PROFILE_SUMS);
         if (pass.stage > 0) {
             const struct block *block = &encoder->blocks[pass.stage - 1];
             struct block_pass block_pass = block_pass_of(&pass, pass.stage - 1);
             struct block_space space = space_of(s, pass.stage - 1);
             block_mix_backward(block, &block_pass, &space, whole, &s->d);
-            block_auxiliary(block, &block_pass, &space, whole, 1 / (double)batch->num_sequences);
+            block_auxiliary(block, &block_pass, &space, whole, 1 / (double)mean_over(batch));
         }
     }
     embed_backward(&encoder->embed, &pass.rows, whole, s->dstream, batch->tokens);
+    profile_lap(batch->profile, PROFILE_EMBEDDING);
 }

@@ -45,7 +45,10 @@ struct encoder_batch {
     const uint64_t *sample_ids; /* (num_sequences): key dropout and hashing in training; may be NULL in
                                    evaluation */
     uint64_t random_key;        /* (seed, step) in training, (seed, EVALUATION) else */
+    size_t mean_over;           /* what the loss is divided by: the sequences of all batches of a step; 0:
+                                   those of this batch */
     bool training;              /* dropout on, and what backward needs is kept */
+    struct profile *profile;    /* or NULL */
 };
 
 /* Bytes of the one block that forward and backward work in. It holds every activation between the two. */
@@ -53,7 +56,8 @@ size_t encoder_workspace_size(const struct encoder *encoder, const struct encode
 /* Bytes of what attention saved in it for backward (all layers), for the tables of memory. */
 size_t encoder_saved_size(const struct encoder *encoder, const struct encoder_batch *batch);
 
-/* logits (num_sequences, num_classes) is written. Returns the mean cross-entropy, 0 without labels; in
+/* logits (num_sequences, num_classes) is written. Returns the mean cross-entropy (see mean_over), 0 without
+   labels; in
    training, where the mechanism has a loss of its own (over a sequence and a head each), plus the sum of that
    over layers and heads, mean over sequences. */
 double encoder_forward(const struct encoder *encoder, const struct encoder_batch *batch, const float *values,

@@ -47,8 +47,10 @@ void block_enter(const struct block *block, const struct block_pass *pass, const
     size_t at = first * block->dim;
     float *normed = scratch->narrow[0];
     norm_forward(&block->before, kernels, pass->values, normed, scratch->statistics, space->x + at, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
     self_attention_enter(&block->attention, kernels, pass->values, a->query + at, a->key + at, a->value + at,
                          normed, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
 
 void block_enter_backward(const struct block *block, const struct block_pass *pass,
@@ -60,10 +62,13 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
     size_t at = first * block->dim;
     float *normed = scratch->narrow[0], *dnormed = scratch->narrow[1];
     norm_forward(&block->before, kernels, pass->values, normed, scratch->statistics, space->x + at, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
     self_attention_enter_backward(&block->attention, kernels, pass->values, gradients, dnormed, d->query + at,
                                   d->key + at, d->value + at, normed, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_PRODUCTS);
     norm_backward(&block->before, kernels, pass->values, gradients, stream + at, dnormed, space->x + at,
                   scratch->statistics, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
 }
 
 /* ---- mixing ------------------------------------------------------------------------------------------- */
@@ -102,14 +107,18 @@ void block_leave(const struct block *block, const struct block_pass *pass, const
 
     dense_forward(&block->attention.output, rows->kernels, pass->values, branch, space->attention.mixed + at,
                   ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_PRODUCTS);
     dropout_add_rows(&pass->dropout, site_key(pass, SITE_ATTENTION), rows, middle, space->x + at, branch,
                      first, ROW_TILE, dim);
+    watch_lap(scratch->watch, PROFILE_DROPOUT);
 
     norm_forward(&block->after, rows->kernels, pass->values, normed, scratch->statistics, middle, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
     ffn_forward(&block->ffn, rows, pass->values, &pass->dropout, site_key(pass, SITE_WIDE), branch, before,
-                after, normed, first, ROW_TILE);
+                after, normed, first, ROW_TILE, scratch->watch);
     dropout_add_rows(&pass->dropout, site_key(pass, SITE_FFN), rows, y + at, middle, branch, first, ROW_TILE,
                      dim);
+    watch_lap(scratch->watch, PROFILE_DROPOUT);
 }
 
 void block_leave_backward(const struct block *block, const struct block_pass *pass,
@@ -123,19 +132,25 @@ void block_leave_backward(const struct block *block, const struct block_pass *pa
     const float *middle = space->middle + at;
 
     dropout_rows(&pass->dropout, site_key(pass, SITE_FFN), rows, dbranch, stream + at, first, ROW_TILE, dim);
+    watch_lap(scratch->watch, PROFILE_DROPOUT);
     norm_forward(&block->after, rows->kernels, pass->values, normed, scratch->statistics, middle, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
     ffn_backward(&block->ffn, rows, pass->values, gradients, &pass->dropout, site_key(pass, SITE_WIDE),
                  dnormed, scratch->wide, dbranch, space->before + first * block->wide,
-                 space->after + first * block->wide, normed, first, ROW_TILE);
+                 space->after + first * block->wide, normed, first, ROW_TILE, scratch->watch);
     norm_backward(&block->after, rows->kernels, pass->values, gradients, stream + at, dnormed, middle,
                   scratch->statistics, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
 
     dropout_rows(&pass->dropout, site_key(pass, SITE_ATTENTION), rows, dbranch, stream + at, first, ROW_TILE,
                  dim);
+    watch_lap(scratch->watch, PROFILE_DROPOUT);
     dense_backward(&block->attention.output, rows->kernels, pass->values, gradients, d->mixed + at, false,
                    dbranch, space->attention.mixed + at, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_PRODUCTS);
 
     memset(d->query + at, 0, bytes);
     memset(d->key + at, 0, bytes);
     memset(d->value + at, 0, bytes);
+    watch_lap(scratch->watch, PROFILE_SUMS);
 }

@@ -40,6 +40,7 @@ struct block_scratch {
     float *narrow[3];  /* (ROW_TILE, dim) */
     float *wide;       /* (ROW_TILE, wide) */
     float *statistics; /* (ROW_TILE, 2) */
+    struct watch *watch;
 };
 
 /* How a pass runs, the same for every block. */

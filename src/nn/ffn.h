@@ -16,10 +16,11 @@ hashattn_status ffn_describe(struct host *host, struct params *params, const cha
    GELU and after dropout, for backward; they may be the same array where there is none. */
 void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
                  const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
-                 const float *x, size_t first, size_t n);
+                 const float *x, size_t first, size_t n, struct watch *watch);
 /* dx (n, dim) is written; dwide (n, wide) is scratch; gradients += the layer's. */
 void ffn_backward(const struct ffn *ffn, const struct rows *rows, const float *values, struct slice gradients,
                   const struct dropout *dropout, uint64_t key, float *dx, float *dwide, const float *dy,
-                  const float *before, const float *after, const float *x, size_t first, size_t n);
+                  const float *before, const float *after, const float *x, size_t first, size_t n,
+                  struct watch *watch);
 
 #endif

@@ -5,7 +5,7 @@
 #include <math.h>
 
 double loss_cross_entropy(const float *logits, const int32_t *labels, size_t n, size_t classes,
-                          float *dlogits)
+                          size_t mean_over, float *dlogits)
 {
     double loss = 0;
     for (size_t i = 0; i < n; i++) {
@@ -20,7 +20,7 @@ double loss_cross_entropy(const float *logits, const int32_t *labels, size_t n, 
         loss += log(sum) - ((double)row[label] - largest);
         for (size_t c = 0; dlogits != NULL && c < classes; c++)
             dlogits[i * classes + c] =
-                (float)((exp((double)row[c] - largest) / sum - (c == label ? 1 : 0)) / (double)n);
+                (float)((exp((double)row[c] - largest) / sum - (c == label ? 1 : 0)) / (double)mean_over);
     }
-    return n == 0 ? 0 : loss / (double)n;
+    return n == 0 ? 0 : loss / (double)mean_over;
 }

@@ -14,6 +14,7 @@
 
 #include "base/pool.h"
 #include "kernels/kernels.h"
+#include "nn/profile.h"
 
 enum { ROW_TILE = 192 };
 
@@ -26,6 +27,7 @@ struct rows {
     const uint64_t *sample_ids;  /* (num_sequences), part of the keys of dropout; may be NULL where there is
                                     none */
     size_t count, tiles, padded; /* rows; tiles of ROW_TILE; tiles * ROW_TILE */
+    struct profile *profile;     /* or NULL; set by whoever has one */
 };
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,
                     const size_t *offsets, const uint64_t *sample_ids);

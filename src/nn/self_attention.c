@@ -196,9 +196,12 @@ void self_attention_mix(const struct self_attention *attention, const struct row
     struct mix_scratch scratch = open_scratch(attention, rows, values, space);
     struct attention_call call = call_of(attention, rows, space, scratch.own, call_key);
     attention_forward(&call, columns(attention, space->context), space->saved, scratch.attention);
-    if (attention->convolution.taps > 0)
+    profile_lap(rows->profile, PROFILE_ATTENTION);
+    if (attention->convolution.taps > 0) {
         convolution_forward(&attention->convolution, rows, values, space->mixed, space->context,
                             space->value);
+        profile_lap(rows->profile, PROFILE_CONVOLUTION);
+    }
     memset(space->mixed + tail, 0, floats * sizeof *space->mixed);
 }
 
@@ -213,9 +216,12 @@ void self_attention_mix_backward(const struct self_attention *attention, const s
                        columns(attention, d->query), columns(attention, d->key), columns(attention, d->value),
                        attention->own_count > 0 ? scratch.down : NULL, space->saved, scratch.attention);
     add_own(attention, rows->kernels, gradients, 1, scratch.down);
-    if (attention->convolution.taps > 0)
+    profile_lap(rows->profile, PROFILE_ATTENTION_BACKWARD);
+    if (attention->convolution.taps > 0) {
         convolution_backward(&attention->convolution, rows, values, gradients, d->value, d->mixed,
                              space->value, scratch.convolution);
+        profile_lap(rows->profile, PROFILE_CONVOLUTION);
+    }
 }
 
 double self_attention_auxiliary(const struct self_attention *attention, const struct rows *rows,

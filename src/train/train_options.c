@@ -13,7 +13,10 @@
 
 const struct option_row train_rows[] = {
     {"steps", OPTION_INT, FIELD(steps), 1000, 1, 1e9, NULL, "steps of the optimiser"},
-    {"batch", OPTION_INT, FIELD(batch), 32, 1, 65536, NULL, "sequences in a step"},
+    {"batch", OPTION_INT, FIELD(batch), 32, 1, 65536, NULL, "sequences that are computed at once"},
+    {"accumulate", OPTION_INT, FIELD(accumulate), 1, 1, 65536, NULL,
+     "batches whose gradients are added up to one step: a step of batch x accumulate sequences in the memory "
+     "of one batch"},
     {"warmup", OPTION_INT, FIELD(warmup), 100, 0, 1e9, NULL,
      "steps in which the learning rate rises; at most steps"},
     {"eval_every", OPTION_INT, FIELD(eval_every), 200, 1, 1e9, NULL, "steps between two evaluations"},

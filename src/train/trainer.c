@@ -1,9 +1,5 @@
-/* The loop: a step is one packed batch forward and backward and one step of the optimiser; between steps come
-   evaluations, saves and the question whether to go on. Everything that a step depends on is its number, the
-   three blocks and the configuration, so that stopping, saving and going on changes no bit.
-   Memory: the blocks of values, gradients and two moments, the data set, and one workspace that grows to the
-   largest batch and is lent to the evaluation; nothing is allocated by a step that is no larger than those
-   before it.
+/* The loop: between steps (step.c) come evaluations, saves and the question whether to go on. An evaluation
+   borrows the workspace of the steps.
    A state that cannot be saved is no reason to lose the training: the callback is warned, the next save tries
    again, and only the last one's failure is the run's (NO_DISK). What was saved before stays whole.
    SPDX-License-Identifier: Apache-2.0 */
@@ -14,17 +10,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/memory.h"
-#include "base/random.h"
 #include "kernels/product.h"
 #include "models/model_io.h"
-#include "train/batches.h"
 #include "train/checkpoint.h"
-#include "train/evaluate.h"
-#include "train/metrics.h"
-#include "train/optim.h"
 #include "train/run_log.h"
-#include "train/schedule.h"
+#include "train/step.h"
 
 enum { LOG_EVERY = 10 }; /* steps between two records */
 
@@ -35,18 +25,9 @@ struct trainer {
     const struct train_options *options; /* of config */
     const char *run;
 
-    struct encoder *encoder;
-    const struct params *params; /* of encoder */
-    struct dataset train, valid;
+    struct stepper stepper;
+    struct dataset valid;
     size_t num_valid; /* examples of an evaluation */
-    struct batches batches;
-
-    float *blocks; /* values, gradients, m, v */
-    float *values, *gradients;
-    struct optim optim;
-    double *chunk_sums;
-    float *logits; /* (batch, classes) */
-    struct workspace workspace;
 
     struct train_state state;
     struct train_event event;
@@ -59,67 +40,28 @@ struct trainer {
 
 static void trainer_close(struct trainer *t)
 {
-    struct host *host = t->host;
-    workspace_free(host, &t->workspace);
-    memory_free(host, t->logits);
-    memory_free(host, t->chunk_sums);
-    memory_free(host, t->blocks);
-    batches_free(host, &t->batches);
-    dataset_free(host, &t->valid);
-    dataset_free(host, &t->train);
-    encoder_free(host, t->encoder);
+    dataset_free(t->host, &t->valid);
+    stepper_close(&t->stepper);
 }
 
-static hashattn_status load_data(struct trainer *t)
+static hashattn_status load_valid(struct trainer *t)
 {
     struct host *host = t->host;
     const struct run_config *config = t->config;
-    const struct task *task = config->task;
-    uint64_t seed = (uint64_t)t->options->seed;
-    TRY(task->load(host, config->task_options, &config->facts, config->data, SPLIT_TRAIN, seed, &t->train));
-    TRY(task->load(host, config->task_options, &config->facts, config->data, SPLIT_VALID, seed, &t->valid));
+    TRY(config->task->load(host, config->task_options, &config->facts, config->data, SPLIT_VALID,
+                           (uint64_t)t->options->seed, &t->valid));
     FAIL_IF(t->valid.count == 0, host, HASHATTN_BAD_FILE, "%.200s: the validation set has no example",
             config->data);
-    TRY(evaluate_check(host, t->encoder, &t->train));
-    TRY(evaluate_check(host, t->encoder, &t->valid));
+    TRY(evaluate_check(host, t->stepper.encoder, &t->valid));
     size_t wanted = (size_t)t->options->eval_examples;
     t->num_valid = wanted > 0 && wanted < t->valid.count ? wanted : t->valid.count;
-    t->state.train = fingerprint_of(&t->train);
-    t->state.valid = fingerprint_of(&t->valid);
-    return batches_new(host, &t->train, (size_t)t->options->batch, seed, &t->batches);
-}
-
-static hashattn_status make_blocks(struct trainer *t)
-{
-    struct host *host = t->host;
-    size_t total = t->params->total;
-    void *block;
-    TRY(memory_new_zeroed(host, size_product(total, 4), sizeof(float), "parameters, gradients and moments",
-                          &block));
-    t->blocks = block;
-    t->values = t->blocks;
-    t->gradients = t->blocks + total;
-    TRY(memory_new(host, optim_chunks(total), sizeof(double), "sums of chunks", &block));
-    t->chunk_sums = block;
-    TRY(memory_new(host, size_product((size_t)t->options->batch, (size_t)t->config->model.num_classes),
-                   sizeof(float), "logits", &block));
-    t->logits = block;
-    t->optim = (struct optim){.kernels = t->setup->kernels,
-                              .pool = t->setup->pool,
-                              .total = total,
-                              .m = t->blocks + 2 * total,
-                              .v = t->blocks + 3 * total,
-                              .chunk_sums = t->chunk_sums,
-                              .beta2 = t->options->beta2,
-                              .epsilon = t->options->epsilon,
-                              .decay = t->options->weight_decay,
-                              .clip = t->options->clip};
     return HASHATTN_OK;
 }
 
 static struct train_blocks saved_blocks(const struct trainer *t)
 {
-    return (struct train_blocks){.values = t->values, .m = t->optim.m, .v = t->optim.v};
+    return (struct train_blocks){
+        .values = t->stepper.values, .m = t->stepper.optim.m, .v = t->stepper.optim.v};
 }
 
 /* Everything but the values. On failure the caller closes all the same. */
@@ -129,17 +71,15 @@ static hashattn_status trainer_open(struct trainer *t, struct host *host, const 
     *t = (struct trainer){
         .host = host, .setup = setup, .config = config, .options = &config->training, .run = run};
     t->event.valid_loss = t->event.valid_accuracy = NAN;
-    FAIL_IF(t->options->warmup > t->options->steps, host, HASHATTN_INVALID,
-            "training: warmup is %lld, at most the %lld steps are allowed", (long long)t->options->warmup,
-            (long long)t->options->steps);
     t->state.evaluated = t->state.best_step = -1;
     t->state.best_accuracy = t->state.best_loss = NAN;
     strncpy(t->state.kernels, setup->kernels->name, sizeof t->state.kernels - 1);
     product_library(t->state.product, sizeof t->state.product);
-    TRY(encoder_new(host, &config->model, &t->encoder));
-    t->params = encoder_params(t->encoder);
-    TRY(load_data(t));
-    return make_blocks(t);
+    TRY(stepper_open(host, setup, config, &t->stepper));
+    TRY(load_valid(t));
+    t->state.train = fingerprint_of(&t->stepper.train);
+    t->state.valid = fingerprint_of(&t->valid);
+    return HASHATTN_OK;
 }
 
 /* ---- telling ---- */
@@ -181,7 +121,7 @@ static void log_visit(struct trainer *t, const char *what)
     run_record_text(&record, "isa", t->state.kernels);
     run_record_text(&record, "product", t->state.product);
     run_record_int(&record, "threads", pool_threads(t->setup->pool));
-    run_record_int(&record, "parameters", (int64_t)params_count(t->params));
+    run_record_int(&record, "parameters", (int64_t)params_count(t->stepper.params));
     log_append(t, &record);
 }
 
@@ -219,8 +159,9 @@ static void log_evaluation(struct trainer *t, const struct evaluation *found)
 /* A finite gradient can still make an infinite value; that must not take the place of the last good state. */
 static hashattn_status check_finite(struct trainer *t)
 {
-    bool finite = isfinite(optim_norm(&t->optim, t->values)) && isfinite(optim_norm(&t->optim, t->optim.m)) &&
-                  isfinite(optim_norm(&t->optim, t->optim.v));
+    const struct optim *optim = &t->stepper.optim;
+    bool finite = isfinite(optim_norm(optim, t->stepper.values)) && isfinite(optim_norm(optim, optim->m)) &&
+                  isfinite(optim_norm(optim, optim->v));
     FAIL_IF(
         !finite, t->host, HASHATTN_FAILED,
         "the parameters are not finite any more after step %lld of %lld: try a lower learning_rate (the last "
@@ -233,9 +174,12 @@ static hashattn_status save_state(struct trainer *t)
 {
     const struct train_blocks blocks = saved_blocks(t);
     TRY(check_finite(t));
-    TRY(checkpoint_save(t->host, t->run, t->params, &blocks, &t->state));
-    t->changed = false;
-    return HASHATTN_OK;
+    profile_begin(t->setup->profile);
+    hashattn_status status = checkpoint_save(t->host, t->run, t->stepper.params, &blocks, &t->state);
+    profile_lap(t->setup->profile, PROFILE_SAVING);
+    if (status == HASHATTN_OK)
+        t->changed = false;
+    return status;
 }
 
 /* Keeps what can be kept when something else has failed, and that failure's message. */
@@ -270,10 +214,10 @@ static bool still_evaluating(void *user, const struct train_event *event)
 static hashattn_status best_save(struct trainer *t)
 {
     char path[4096];
-    const struct model_block block = {"", t->values};
+    const struct model_block block = {"", t->stepper.values};
     const struct tensor_word words[] = {{"format", "pt"}, {"mechanism", t->config->model.mechanism->name}};
     TRY(file_join(t->host, t->run, "model.safetensors", path, sizeof path));
-    return model_save(t->host, path, t->params, &block, 1, words, 2);
+    return model_save(t->host, path, t->stepper.params, &block, 1, words, 2);
 }
 
 /* best_accuracy speaks of what is on disk: a model that could not be written does not count, so that the next
@@ -298,10 +242,12 @@ static hashattn_status evaluate_now(struct trainer *t)
     const struct train_setup asking = {
         .kernels = t->setup->kernels, .pool = t->setup->pool, .callback = still_evaluating, .user = t};
     double start = clock_seconds();
-    hashattn_status status =
-        evaluate_within(t->host, &asking, t->encoder, t->values, &t->valid, t->num_valid,
-                        (size_t)t->options->batch, (uint64_t)t->options->seed, NULL, &t->workspace, &found);
+    profile_begin(t->setup->profile);
+    hashattn_status status = evaluate_within(t->host, &asking, t->stepper.encoder, t->stepper.values,
+                                             &t->valid, t->num_valid, (size_t)t->options->batch,
+                                             (uint64_t)t->options->seed, NULL, &t->stepper.workspace, &found);
     t->state.seconds += clock_seconds() - start;
+    profile_lap(t->setup->profile, PROFILE_EVALUATION);
     if (status == HASHATTN_INTERRUPTED)
         return HASHATTN_OK; /* stop is set; whoever resumes evaluates */
     TRY(status);
@@ -326,61 +272,25 @@ static hashattn_status evaluate_now(struct trainer *t)
 
 /* ---- a step ---- */
 
-static hashattn_status fail_not_finite(struct trainer *t, const char *what, double value)
-{
-    return host_fail(
-        t->host, HASHATTN_FAILED,
-        "%s is %s in step %lld of %lld: try a lower learning_rate (the last saved state is kept)", what,
-        isnan(value) ? "nan" : "infinite", (long long)t->state.step + 1, (long long)t->options->steps);
-}
-
 static hashattn_status step_once(struct trainer *t)
 {
-    const struct train_options *options = t->options;
     struct train_state *state = &t->state;
+    struct step_outcome outcome;
     double start = clock_seconds();
-    const struct packed_examples *packed = batches_get(&t->batches, (uint64_t)state->step);
-    const struct encoder_batch batch = {
-        .kernels = t->setup->kernels,
-        .pool = t->setup->pool,
-        .num_sequences = packed->count,
-        .offsets = packed->offsets,
-        .tokens = packed->tokens,
-        .labels = packed->labels,
-        .sample_ids = packed->sample_ids,
-        .random_key = random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)state->step),
-        .training = true};
-    TRY(workspace_fit(t->host, &t->workspace, encoder_workspace_size(t->encoder, &batch)));
-    double loss = encoder_forward(t->encoder, &batch, t->values, t->workspace.block, t->logits);
-    if (!isfinite(loss))
-        return fail_not_finite(t, "the loss", loss);
-    memset(t->gradients, 0, t->params->total * sizeof *t->gradients);
-    encoder_backward(t->encoder, &batch, t->values, t->workspace.block, t->gradients);
-    double norm = optim_norm(&t->optim, t->gradients);
-    if (!isfinite(norm))
-        return fail_not_finite(t, "the norm of the gradient", norm);
-    const struct schedule schedule = {.steps = options->steps,
-                                      .warmup = options->warmup,
-                                      .peak = options->learning_rate,
-                                      .beta1 = options->beta1,
-                                      .cycle_beta1 = options->cycle_momentum != 0};
-    struct schedule_point point = schedule_at(&schedule, state->step);
+    TRY(stepper_run(&t->stepper, state->step, &state->running, &outcome));
     state->step++;
-    optim_step(&t->optim, t->values, t->gradients, norm, state->step, point.rate, point.beta1);
     t->changed = true;
-
-    metrics_add(&state->running, t->logits, packed->labels, packed->count,
-                (size_t)t->config->model.num_classes, NULL);
-    size_t saved = encoder_saved_size(t->encoder, &batch);
-    t->event.saved_bytes = saved > t->event.saved_bytes ? saved : t->event.saved_bytes;
-    t->event.learning_rate = point.rate;
+    if (outcome.saved_bytes > t->event.saved_bytes)
+        t->event.saved_bytes = outcome.saved_bytes;
+    t->event.learning_rate = outcome.rate;
     double seconds = clock_seconds() - start;
-    state->running_tokens += packed->offsets[packed->count];
+    state->running_tokens += outcome.tokens;
     state->running_seconds += seconds;
     state->seconds += seconds;
     tell(t);
     if (state->step % LOG_EVERY == 0)
-        log_step(t, loss, norm);
+        log_step(t, outcome.loss, outcome.norm);
+    profile_lap(t->setup->profile, PROFILE_SAVING);
     return HASHATTN_OK;
 }
 
@@ -422,7 +332,7 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, co
     TRY_DONE(trainer_open(t, host, setup, config, run));
     TRY_DONE(file_make_directory(host, run, false));
     TRY_DONE(run_config_save(host, run, config));
-    params_start(t->params, (uint64_t)t->options->seed, t->values);
+    params_start(t->stepper.params, (uint64_t)t->options->seed, t->stepper.values);
     /* From here on there is something to resume, and a disk that takes nothing is known at once. */
     TRY_DONE(save_state(t));
     log_visit(t, "start");
@@ -453,7 +363,7 @@ static hashattn_status load_state(struct trainer *t)
     const struct train_state fresh = t->state;
     struct train_state *state = &t->state;
     const struct train_blocks blocks = saved_blocks(t);
-    TRY(checkpoint_load(t->host, t->run, t->params, &blocks, state));
+    TRY(checkpoint_load(t->host, t->run, t->stepper.params, &blocks, state));
     TRY(same_data(t->host, t->config->data, "training", &state->train, &fresh.train));
     TRY(same_data(t->host, t->config->data, "validation", &state->valid, &fresh.valid));
     FAIL_IF(state->step > t->options->steps, t->host, HASHATTN_BAD_FILE,

@@ -8,11 +8,12 @@
 
 #include "base/pool.h"
 #include "models/encoder.h"
+#include "nn/profile.h"
 #include "tasks/task.h"
 
 /* The "training" part of config.json. */
 struct train_options {
-    int64_t steps, batch, warmup, eval_every, eval_examples, save_every, seed;
+    int64_t steps, batch, accumulate, warmup, eval_every, eval_examples, save_every, seed;
     double learning_rate, beta1, beta2, epsilon, weight_decay, clip;
     int cycle_momentum; /* OneCycleLR's own cycling of beta1, .95 .85 .95, which the lra preset needs */
 };
@@ -42,6 +43,7 @@ struct train_setup {
     struct pool *pool;
     train_callback *callback; /* or NULL */
     void *user;
+    struct profile *profile; /* or NULL */
 };
 
 /* Everything a run is made of, filled by the API from the options of the user. Written to config.json. */

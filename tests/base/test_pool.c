@@ -1,7 +1,7 @@
 /* Every index once, whatever the number of threads, run after run, and in a forked child.
    Bugs tried and caught: counter not reset between runs, return before the workers are done, worker number of
    the caller shared by a worker, a forked child waiting for workers that it has not, threads left behind when
-   one cannot be started. SPDX-License-Identifier: Apache-2.0 */
+   one cannot be started, the time of waiting counted as computing. SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "support/check.h"
 
 enum { MOST = 4000, THREADS = 8 };
@@ -217,6 +218,37 @@ static void threads_that_cannot_be_started_are_reported(void **state)
     assert_int_equal(WEXITSTATUS(code), 0);
 }
 
+static void spin_two_milliseconds(void *argument, size_t index, int worker)
+{
+    (void)argument;
+    (void)index;
+    (void)worker;
+    for (double end = clock_seconds() + 0.002; clock_seconds() < end;)
+        ;
+}
+
+/* What threads computed is told apart from what they waited, whoever got how many indices. */
+static void times_tell_computing_from_waiting(void **state)
+{
+    (void)state;
+    struct host host;
+    struct pool *pool;
+    host_init(&host);
+    assert_int_equal(pool_new(&host, 3, &pool), HASHATTN_OK);
+    double start = clock_seconds();
+    pool_run(pool, spin_two_milliseconds, NULL, 9);
+    double passed = clock_seconds() - start;
+    struct pool_times times = pool_times(pool);
+    double busy = passed - times.waiting + times.helping;
+    assert_true(times.waiting >= 0 && times.waiting <= passed && times.helping <= 2 * passed);
+    assert_true(busy >= 9 * 0.002 && busy <= 3 * passed);
+    pool_run(pool, spin_two_milliseconds, NULL, 1); /* on the caller alone */
+    struct pool_times later = pool_times(pool);
+    assert_true(later.waiting == times.waiting && later.helping == times.helping);
+    assert_true(pool_times(NULL).waiting == 0 && pool_times(NULL).helping == 0);
+    pool_free(&host, pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +258,7 @@ int main(void)
         cmocka_unit_test(a_forked_child_works_alone),
         cmocka_unit_test(absurd_numbers_are_refused),
         cmocka_unit_test(failing_allocations_are_survived),
+        cmocka_unit_test(times_tell_computing_from_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,12 +46,38 @@ cp out peak.json
 holds fields_of_peak json peak.json 'd["float32_gflops"] > .1 and d["memory_gbytes_per_s"] > .01 and d["threads"] == 2 and d["bf16_gflops"] > .1'
 says words_of_peak "float32 products" bench peak --seconds 0.01
 
+run bench layer --attention yoso --dim 32 --heads 2 --ffn 64 --seq-len 300 --backward --repeats 3 --threads 2 --json
+cp out layer.json
+holds fields_of_layer json layer.json 'd["forward_ms"] > 0 and d["backward_ms"] > 0 and d["repeats"] == 3 and d["threads"] == 2 and (d["dim"], d["heads"], d["ffn"], d["seq_len"]) == (32, 2, 64, 300)'
+holds layer_against_peak json layer.json '0 < d["products_gflops"] and abs(d["products_share_of_peak"] - d["products_gflops"] / d["peak_gflops"]) < 1e-9'
+holds profile_of_layer json layer.json 'abs(sum(p["share"] for p in d["profile"]) - 1) < 1e-9 and all(0 <= p["busy"] <= 1.01 for p in d["profile"]) and {p["part"] for p in d["profile"] if p["ms"] > 0} >= {"layer norm", "products", "attention", "attention backward", "gelu", "dropout"}'
+# forward and backward of one repeat, as the medians have them, within a factor that a busy machine may add
+holds profile_is_the_time json layer.json '0.2 < sum(p["ms"] for p in d["profile"]) / (d["forward_ms"] + d["backward_ms"]) < 5'
+run bench layer --attention softmax --dim 32 --heads 2 --ffn 64 --seq-len 300 --repeats 3 --num-hashes 8 --json
+cp out layer.json
+holds forward_alone json layer.json 'd["backward_ms"] is None and all(p["ms"] == 0 for p in d["profile"] if p["part"] in ("attention backward", "sums"))'
+expect layer_of_odd_heads 2 "dim is 30, which is not a multiple of heads, 4" bench layer --dim 30 --heads 4 --ffn 8 --seq-len 10
+
+TMPDIR=$work run bench step needle --seq-len 64 --batch 8 --accumulate 2 --repeats 4 --threads 2 --json
+cp out step.json
+holds fields_of_step json step.json 'd["step_ms"] > 0 and d["tokens_per_second"] > 0 and (d["steps"], d["sequences_per_step"], d["tokens_per_step"], d["longest"], d["attention"]) == (4, 16, 1024, 64, "yoso") and 0 < d["loss"] < 10'
+holds profile_of_step json step.json '{p["part"] for p in d["profile"] if p["ms"] > 0} >= {"data", "embedding", "head", "sums", "optimiser", "products"} and all(p["ms"] == 0 for p in d["profile"] if p["part"] in ("evaluation", "saving"))'
+[ -z "$(ls -d hashattn-step-* 2>/dev/null)" ] && passed examples_are_dropped || failed examples_are_dropped "$(ls)"
+"$tool" data needle --out needles --train 20 --valid 5 --seq-len 40 --quiet
+run bench step needle --data needles --attention none --batch 4 --repeats 2 --json
+cp out step.json
+holds step_on_data json step.json 'd["longest"] == 40 and d["tokens_per_step"] == 160 and d["attention"] == "none"'
+[ "$(ls needles | wc -l)" = 3 ] && passed step_writes_nothing || failed step_writes_nothing "$(ls needles)"
+expect step_of_what 2 "bench step needs one operand, the task; there are 0" bench step
+expect text_is_not_made 2 "text cannot be generated" bench step text
+expect step_without_files 3 "cannot open nowhere" bench step needle --data nowhere
+
 # Every kind has its own help, that ends with an example that works.
 kinds=$("$tool" bench --help | sed -n 's/^  hashattn bench \([a-z]*\)  .*/\1/p')
 [ -n "$kinds" ] && passed kinds_are_listed || failed kinds_are_listed "no kind in bench --help"
 PATH=$build:$PATH
 for kind in $kinds; do
-    says "help_of_bench_$kind" "usage: hashattn bench $kind [options]" bench "$kind" --help
+    says "help_of_bench_$kind" "usage: hashattn bench $kind" bench "$kind" --help
     sed '1,/^example:$/d' out >example.sh
     grep -q "hashattn bench $kind" example.sh && sh -e ./example.sh >out 2>err && passed "example_of_bench_${kind}_works" || failed "example_of_bench_${kind}_works" "$(cat example.sh err)"
 done
@@ -65,7 +91,7 @@ if [ -z "${HASHATTN_SANITIZED:-}" ]; then
     done
 fi
 
-expect bench_needs_a_kind 2 "bench needs one of attention, peak" bench --threads 2
+expect bench_needs_a_kind 2 "bench needs one of attention, layer, step, peak" bench --threads 2
 expect bench_knows_its_kinds 2 ", not 'peek'; did you mean peak?" bench peek
 expect options_of_another_kind 2 "bench peak has no option --seq-len" bench peak --seq-len 8
 expect kinds_take_no_operand 2 "bench attention takes no operand, 'peak' is one" bench attention peak

@@ -29,6 +29,10 @@ holds files_of_a_run test -e whole/config.json -a -e whole/model.safetensors -a 
 holds config_has_the_seed json whole/config.json 'd["training"]["seed"] == 5 and d["attention"]["name"] == "yoso" and d["training"]["steps"] == 12'
 run train needle --data d --out threads --steps 12 --eval-every 4 --seed 5 --threads 3 $tiny
 holds threads_change_no_bit cmp whole/last.safetensors threads/last.safetensors
+run train needle --data d --out profiled --steps 12 --eval-every 4 --seed 5 --threads 2 --profile --json $tiny
+cp out profiled.json
+holds profile_of_training json profiled.json '{p["part"] for p in d["profile"] if p["ms"] > 0} >= {"attention", "products", "evaluation", "saving"} and abs(sum(p["share"] for p in d["profile"]) - 1) < 1e-9'
+cmp -s profiled/last.safetensors whole/last.safetensors && passed profile_changes_no_bit || failed profile_changes_no_bit "they differ"
 run train needle --data d --out other --steps 12 --eval-every 4 --seed 6 $tiny
 cmp -s whole/last.safetensors other/last.safetensors && failed seed_matters "two seeds, one model" || passed seed_matters
 run train needle --data d --out warm --warmup 5 --steps 7 $tiny
@@ -152,4 +156,6 @@ run data listops --out l --train 30 --valid 6 --test 6 --min-len 10 --max-len 60
 says listops_trains '"stopped_by": "steps"' train listops --data l --out lo --steps 2 --eval-every 2 --json $tiny
 says listops_with_the_preset '"steps": 2' train listops --preset lra --data l --out lp --steps 2 --batch 2 --eval-examples 4 --json --quiet
 holds preset_is_in_the_config json lp/config.json 'd["training"]["cycle_momentum"] and d["training"]["learning_rate"] == 1e-4 and d["attention"]["options"]["hash_bits"] == 11 and d["model"]["dim"] == 64'
+run train needle --data d --out table --steps 4 --eval-every 4 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --profile
+grep -Eq "^  all +[0-9.]+ +100.0 %" err && grep -q "attention backward" err && passed profile_is_a_table || failed profile_is_a_table "$(cat err)"
 finish

@@ -1,0 +1,246 @@
+/* Profiles, and the measurements of a layer and of a step: real passes, repeated, and the median of their
+   times. SPDX-License-Identifier: Apache-2.0 */
+#include "hashattn/measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/setup.h"
+#include "api/versions.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "models/layer.h"
+#include "train/step.h"
+
+enum { LEAST_REPEATS = 3, MOST_REPEATS = 25 };
+
+/* ---- profiles ------------------------------------------------------------------------------------------ */
+
+hashattn_status hashattn_profile_start(hashattn_context *context)
+{
+    if (context == NULL)
+        return HASHATTN_INVALID;
+    if (context->profile == NULL)
+        return profile_new(&context->host, context->pool, &context->profile);
+    profile_clear(context->profile);
+    return HASHATTN_OK;
+}
+
+void hashattn_profile_stop(hashattn_context *context)
+{
+    if (context == NULL)
+        return;
+    profile_free(&context->host, context->profile);
+    context->profile = NULL;
+}
+
+int hashattn_profile_get(const hashattn_context *context, size_t index, hashattn_profile_part *part)
+{
+    if (context == NULL || context->profile == NULL || index >= PROFILE_PARTS)
+        return 0;
+    const hashattn_profile_part own = {.name = profile_names[index],
+                                       .wall_seconds = context->profile->wall[index],
+                                       .thread_seconds = context->profile->thread[index]};
+    version_give(part, &own, sizeof own);
+    return 1;
+}
+
+/* ---- medians ------------------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts them. */
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare);
+    return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+/* ---- one layer ----------------------------------------------------------------------------------------- */
+
+/* x, y and the gradient of y, which backward turns into that of x; a copy of it; parameters and gradients. */
+struct layer_blocks {
+    void *x, *y, *stream, *dy, *values, *gradients, *workspace, *times;
+};
+
+static void free_blocks(struct host *host, struct layer_blocks *blocks)
+{
+    void *const all[] = {blocks->x,      blocks->y,         blocks->stream,    blocks->dy,
+                         blocks->values, blocks->gradients, blocks->workspace, blocks->times};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        memory_free(host, all[i]);
+}
+
+static hashattn_status make_blocks(struct host *host, struct layer_pass *pass, size_t repeats,
+                                   struct layer_blocks *blocks)
+{
+    size_t floats = size_product(pass->rows.padded, pass->layer->block.dim);
+    size_t total = pass->layer->params.total;
+    void **const rows[] = {&blocks->x, &blocks->y, &blocks->stream, &blocks->dy};
+    for (size_t i = 0; i < (pass->training ? 4 : 2); i++) {
+        TRY(memory_new_zeroed(host, floats, sizeof(float), "rows of the layer", rows[i]));
+    }
+    TRY(memory_new(host, total, sizeof(float), "parameters", &blocks->values));
+    TRY(memory_new_zeroed(host, total, sizeof(float), "gradients", &blocks->gradients));
+    TRY(memory_new(host, size_product(2, repeats), sizeof(double), "times", &blocks->times));
+    TRY(memory_new(host, layer_workspace_size(pass), 1, "workspace of the layer", &blocks->workspace));
+    size_t used = pass->rows.count * pass->layer->block.dim;
+    random_normals(random_key(pass->random_key, RANDOM_BENCH, 0), 0, blocks->x, used);
+    if (pass->training)
+        random_normals(random_key(pass->random_key, RANDOM_BENCH, 1), 0, blocks->dy, used);
+    params_start(&pass->layer->params, pass->random_key, blocks->values);
+    pass->values = blocks->values;
+    pass->workspace = blocks->workspace;
+    return HASHATTN_OK;
+}
+
+/* One forward, and one backward in training; their seconds. */
+static void run_layer(const struct layer_pass *pass, const struct layer_blocks *blocks, double seconds[2])
+{
+    double start = clock_seconds();
+    profile_begin(pass->rows.profile);
+    layer_forward(pass, blocks->y, blocks->x);
+    seconds[0] = clock_seconds() - start;
+    if (!pass->training)
+        return;
+    memcpy(blocks->stream, blocks->dy, pass->rows.padded * pass->layer->block.dim * sizeof(float));
+    start = clock_seconds();
+    profile_begin(pass->rows.profile);
+    layer_backward(pass, blocks->stream, blocks->gradients, blocks->x);
+    seconds[1] = clock_seconds() - start;
+}
+
+static hashattn_status measure_layer(struct host *host, struct layer_pass *pass, size_t repeats,
+                                     hashattn_layer_cost *cost)
+{
+    struct layer_blocks blocks = {0};
+    double seconds[2] = {0, 0};
+    hashattn_status status;
+    TRY_DONE(make_blocks(host, pass, repeats > 0 ? repeats : MOST_REPEATS, &blocks));
+    run_layer(pass, &blocks, seconds);
+    if (repeats == 0) {
+        double fit = 2 / (seconds[0] + seconds[1]);
+        repeats = fit < LEAST_REPEATS ? LEAST_REPEATS : fit > MOST_REPEATS ? MOST_REPEATS : (size_t)fit;
+    }
+    if (pass->rows.profile != NULL)
+        profile_clear(pass->rows.profile);
+    double *forward = blocks.times, *backward = forward + repeats;
+    for (size_t i = 0; i < repeats; i++) {
+        run_layer(pass, &blocks, seconds);
+        forward[i] = seconds[0] * 1e3;
+        backward[i] = seconds[1] * 1e3;
+    }
+    *cost = (hashattn_layer_cost){
+        .forward_ms = median(forward, repeats),
+        .backward_ms = pass->training ? median(backward, repeats) : NAN,
+        .product_operations = layer_operations(pass->layer) * (double)pass->rows.count,
+        .repeats = repeats,
+        .saved_bytes = layer_saved_size(pass),
+        .workspace_bytes = layer_workspace_size(pass),
+    };
+done:
+    free_blocks(host, &blocks);
+    return status;
+}
+
+hashattn_status hashattn_measure_layer(hashattn_setup *setup, size_t seq_len, int backward, size_t repeats,
+                                       hashattn_layer_cost *cost)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct hashattn_context *context = setup->context;
+    struct host *host = &context->host;
+    FAIL_IF(cost == NULL, host, HASHATTN_INVALID, "cost is NULL");
+    FAIL_IF(seq_len < 1 || seq_len > (size_t)1 << 31, host, HASHATTN_INVALID,
+            "seq_len is %zu, allowed are 1 to 2147483648", seq_len);
+    FAIL_IF(repeats > 1000000, host, HASHATTN_INVALID, "repeats is %zu, allowed are 0 to 1000000", repeats);
+    struct encoder_config model = setup->config.model; /* with the least of what a layer does not have */
+    model.vocab_size = 2;
+    model.num_classes = 1;
+    model.max_len = (int64_t)seq_len;
+    struct encoder *checked;
+    TRY(encoder_new(host, &model, &checked));
+    encoder_free(host, checked);
+    struct layer layer;
+    TRY(layer_new(host, &model, &layer));
+    const size_t offsets[] = {0, seq_len};
+    const uint64_t sample = 0;
+    struct layer_pass pass = {.layer = &layer,
+                              .rows = rows_of(context->kernels, context->pool, 1, offsets, &sample),
+                              .random_key = (uint64_t)setup->config.training.seed,
+                              .training = backward != 0};
+    pass.rows.profile = context->profile;
+    hashattn_layer_cost own;
+    hashattn_status status = measure_layer(host, &pass, repeats, &own);
+    layer_free(host, &layer);
+    if (status == HASHATTN_OK)
+        version_give(cost, &own, sizeof own);
+    return status;
+}
+
+/* ---- one step ------------------------------------------------------------------------------------------ */
+
+static hashattn_status measure_steps(struct stepper *stepper, size_t steps, double *times,
+                                     hashattn_step_cost *cost)
+{
+    struct metrics metrics = {0};
+    struct step_outcome outcome;
+    double total = 0;
+    for (size_t i = 0; i < stepper->train.count; i++) {
+        size_t length = stepper->train.offsets[i + 1] - stepper->train.offsets[i];
+        cost->longest = length > cost->longest ? length : cost->longest;
+    }
+    params_start(stepper->params, (uint64_t)stepper->options->seed, stepper->values);
+    TRY(stepper_run(stepper, 0, &metrics, &outcome));
+    if (stepper->setup->profile != NULL)
+        profile_clear(stepper->setup->profile);
+    for (size_t i = 0; i < steps; i++) {
+        double start = clock_seconds();
+        TRY(stepper_run(stepper, (int64_t)i, &metrics, &outcome));
+        times[i] = (clock_seconds() - start) * 1e3;
+        total += times[i];
+        cost->tokens += outcome.tokens;
+        cost->saved_bytes = outcome.saved_bytes > cost->saved_bytes ? outcome.saved_bytes : cost->saved_bytes;
+    }
+    cost->steps = steps;
+    cost->sequences = steps * (size_t)(stepper->options->batch * stepper->options->accumulate);
+    cost->loss = outcome.loss;
+    cost->workspace_bytes = stepper->workspace.size;
+    cost->tokens_per_second = (double)cost->tokens / total * 1e3;
+    cost->step_ms = median(times, steps);
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_measure_step(hashattn_setup *setup, const char *data, size_t steps,
+                                      hashattn_step_cost *cost)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    const struct train_options *options = &setup->config.training;
+    FAIL_IF(data == NULL || cost == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            data == NULL ? "data" : "cost");
+    FAIL_IF(steps < 1 || steps > (size_t)options->steps, host, HASHATTN_INVALID,
+            "steps is %zu, allowed are 1 to the %lld of the training", steps, (long long)options->steps);
+    TRY(setup_take_data(setup, data));
+    const struct train_setup down = {
+        .kernels = setup->context->kernels, .pool = setup->context->pool, .profile = setup->context->profile};
+    struct stepper stepper;
+    hashattn_step_cost own = {0};
+    void *times = NULL;
+    hashattn_status status;
+    TRY_DONE(stepper_open(host, &down, &setup->config, &stepper));
+    TRY_DONE(memory_new(host, steps, sizeof(double), "times", &times));
+    TRY_DONE(measure_steps(&stepper, steps, times, &own));
+    version_give(cost, &own, sizeof own);
+done:
+    memory_free(host, times);
+    stepper_close(&stepper);
+    return status;
+}

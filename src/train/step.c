@@ -1,0 +1,142 @@
+/* A step, in the order of its parts. SPDX-License-Identifier: Apache-2.0 */
+#include "train/step.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "train/schedule.h"
+
+/* ---- making and freeing ---- */
+
+void stepper_close(struct stepper *s)
+{
+    struct host *host = s->host;
+    workspace_free(host, &s->workspace);
+    memory_free(host, s->logits);
+    memory_free(host, s->chunk_sums);
+    memory_free(host, s->blocks);
+    batches_free(host, &s->batches);
+    dataset_free(host, &s->train);
+    encoder_free(host, s->encoder);
+}
+
+static hashattn_status make_blocks(struct stepper *s)
+{
+    struct host *host = s->host;
+    const struct train_options *options = s->options;
+    size_t total = s->params->total;
+    void *block;
+    TRY(memory_new_zeroed(host, size_product(total, 4), sizeof(float), "parameters, gradients and moments",
+                          &block));
+    s->blocks = block;
+    s->values = s->blocks;
+    s->gradients = s->blocks + total;
+    TRY(memory_new(host, optim_chunks(total), sizeof(double), "sums of chunks", &block));
+    s->chunk_sums = block;
+    TRY(memory_new(host, size_product((size_t)options->batch, (size_t)s->config->model.num_classes),
+                   sizeof(float), "logits", &block));
+    s->logits = block;
+    s->optim = (struct optim){.kernels = s->setup->kernels,
+                              .pool = s->setup->pool,
+                              .total = total,
+                              .m = s->blocks + 2 * total,
+                              .v = s->blocks + 3 * total,
+                              .chunk_sums = s->chunk_sums,
+                              .beta2 = options->beta2,
+                              .epsilon = options->epsilon,
+                              .decay = options->weight_decay,
+                              .clip = options->clip};
+    return HASHATTN_OK;
+}
+
+hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
+                             const struct run_config *config, struct stepper *s)
+{
+    const struct train_options *options = &config->training;
+    *s = (struct stepper){.host = host, .setup = setup, .config = config, .options = options};
+    FAIL_IF(options->warmup > options->steps, host, HASHATTN_INVALID,
+            "training: warmup is %lld, at most the %lld steps are allowed", (long long)options->warmup,
+            (long long)options->steps);
+    TRY(encoder_new(host, &config->model, &s->encoder));
+    s->params = encoder_params(s->encoder);
+    uint64_t seed = (uint64_t)options->seed;
+    TRY(config->task->load(host, config->task_options, &config->facts, config->data, SPLIT_TRAIN, seed,
+                           &s->train));
+    TRY(evaluate_check(host, s->encoder, &s->train));
+    TRY(batches_new(host, &s->train, (size_t)options->batch, seed, &s->batches));
+    return make_blocks(s);
+}
+
+/* ---- a step ---- */
+
+static hashattn_status fail_not_finite(const struct stepper *s, const char *what, double value, int64_t step)
+{
+    return host_fail(
+        s->host, HASHATTN_FAILED,
+        "%s is %s in step %lld of %lld: try a lower learning_rate (the last saved state is kept)", what,
+        isnan(value) ? "nan" : "infinite", (long long)step + 1, (long long)s->options->steps);
+}
+
+/* Micro-batch number `part` of the step: its share of the loss, and of the gradient, which is added. */
+static hashattn_status run_part(struct stepper *s, int64_t step, int64_t part, struct metrics *metrics,
+                                struct step_outcome *outcome)
+{
+    const struct train_options *options = s->options;
+    const struct packed_examples *packed =
+        batches_get(&s->batches, (uint64_t)(step * options->accumulate + part));
+    const struct encoder_batch batch = {.kernels = s->setup->kernels,
+                                        .pool = s->setup->pool,
+                                        .num_sequences = packed->count,
+                                        .offsets = packed->offsets,
+                                        .tokens = packed->tokens,
+                                        .labels = packed->labels,
+                                        .sample_ids = packed->sample_ids,
+                                        .random_key =
+                                            random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)step),
+                                        .mean_over = packed->count * (size_t)options->accumulate,
+                                        .training = true,
+                                        .profile = s->setup->profile};
+    TRY(workspace_fit(s->host, &s->workspace, encoder_workspace_size(s->encoder, &batch)));
+    profile_lap(batch.profile, PROFILE_DATA);
+    double loss = encoder_forward(s->encoder, &batch, s->values, s->workspace.block, s->logits);
+    if (!isfinite(loss))
+        return fail_not_finite(s, "the loss", loss, step);
+    encoder_backward(s->encoder, &batch, s->values, s->workspace.block, s->gradients);
+    metrics_add(metrics, s->logits, packed->labels, packed->count, (size_t)s->config->model.num_classes,
+                NULL);
+    size_t saved = encoder_saved_size(s->encoder, &batch);
+    outcome->saved_bytes = saved > outcome->saved_bytes ? saved : outcome->saved_bytes;
+    outcome->tokens += packed->offsets[packed->count];
+    outcome->loss += loss;
+    profile_lap(batch.profile, PROFILE_HEAD);
+    return HASHATTN_OK;
+}
+
+hashattn_status stepper_run(struct stepper *s, int64_t step, struct metrics *metrics,
+                            struct step_outcome *outcome)
+{
+    const struct train_options *options = s->options;
+    struct metrics counted = *metrics; /* a step that fails counts nowhere */
+    *outcome = (struct step_outcome){0};
+    profile_begin(s->setup->profile);
+    memset(s->gradients, 0, s->params->total * sizeof *s->gradients);
+    profile_lap(s->setup->profile, PROFILE_SUMS);
+    for (int64_t part = 0; part < options->accumulate; part++)
+        TRY(run_part(s, step, part, &counted, outcome));
+    outcome->norm = optim_norm(&s->optim, s->gradients);
+    if (!isfinite(outcome->norm))
+        return fail_not_finite(s, "the norm of the gradient", outcome->norm, step);
+    const struct schedule schedule = {.steps = options->steps,
+                                      .warmup = options->warmup,
+                                      .peak = options->learning_rate,
+                                      .beta1 = options->beta1,
+                                      .cycle_beta1 = options->cycle_momentum != 0};
+    struct schedule_point point = schedule_at(&schedule, step);
+    optim_step(&s->optim, s->values, s->gradients, outcome->norm, step + 1, point.rate, point.beta1);
+    outcome->rate = point.rate;
+    *metrics = counted;
+    profile_lap(s->setup->profile, PROFILE_OPTIMISER);
+    return HASHATTN_OK;
+}

@@ -1,0 +1,143 @@
+/* Profiles and the measurements of a layer and a step through the public header. Times are not judged, only
+   that they are there, that counts and bytes are those of what was asked for, and every mistake.
+   Planted and caught: the warm-up in the profile; backward measured in place of forward; a profile that is
+   not begun anew; the context's profile not handed to a training; tokens of the last step alone; blocks not
+   given back. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "support/tiny_run.h"
+
+/* Seconds of a part, NAN where there is none of that name. */
+static double seconds_of(const hashattn_context *context, const char *name)
+{
+    hashattn_profile_part part = {.struct_size = sizeof part};
+    for (size_t i = 0; hashattn_profile_get(context, i, &part); i++)
+        if (strcmp(part.name, name) == 0) {
+            assert_true(part.wall_seconds >= 0 && part.thread_seconds <= 2 * part.wall_seconds + 1e-2);
+            return part.wall_seconds;
+        }
+    return NAN;
+}
+
+static void a_layer_is_measured(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(2, NULL);
+    hashattn_setup *setup = tiny_setup(context, "yoso", 6);
+    hashattn_layer_cost forward = {.struct_size = sizeof forward}, both = forward;
+    assert_true(isnan(seconds_of(context, "products"))); /* nothing was started */
+    check_ok(context, hashattn_profile_start(context));
+    check_ok(context, hashattn_measure_layer(setup, 400, 0, 4, &forward));
+    assert_true(forward.forward_ms > 0 && isnan(forward.backward_ms) && forward.repeats == 4);
+    check_near(forward.product_operations, 400 * 2.0 * (4 * 8 * 8 + 2 * 8 * 8), 0, "operations");
+    assert_true(seconds_of(context, "products") > 0 && seconds_of(context, "attention") > 0);
+    check_near(seconds_of(context, "attention backward"), 0, 0, "no backward");
+    check_ok(context, hashattn_measure_layer(setup, 400, 1, 0, &both));
+    assert_true(both.forward_ms > 0 && both.backward_ms > 0);
+    assert_true(both.repeats >= 3 && both.repeats <= 25 && both.struct_size == sizeof both);
+    assert_true(both.saved_bytes == forward.saved_bytes && both.workspace_bytes > forward.workspace_bytes);
+    assert_true(seconds_of(context, "attention backward") > 0 && seconds_of(context, "gelu") > 0);
+    check_ok(context, hashattn_profile_start(context));
+    check_near(seconds_of(context, "gelu"), 0, 0, "begun anew");
+    hashattn_profile_stop(context);
+    assert_true(isnan(seconds_of(context, "gelu")));
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static void a_step_is_measured(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(2, NULL);
+    tiny_data(context, "steps");
+    hashattn_setup *setup = tiny_setup(context, "yoso", 6);
+    hashattn_step_cost cost = {.struct_size = sizeof cost};
+    check_ok(context, hashattn_setup_set(setup, "accumulate", "3"));
+    check_ok(context, hashattn_profile_start(context));
+    check_ok(context, hashattn_measure_step(setup, "steps", 5, &cost));
+    assert_true(cost.step_ms > 0 && cost.tokens_per_second > 0 && cost.loss > 0 && cost.loss < 10);
+    assert_int_equal(cost.steps, 5);
+    assert_int_equal(cost.sequences, 5 * 3 * 4);
+    assert_int_equal(cost.tokens, 5 * 3 * 4 * 8);
+    assert_int_equal(cost.longest, 8);
+    assert_true(cost.saved_bytes > 0 && cost.workspace_bytes > cost.saved_bytes);
+    assert_true(seconds_of(context, "optimiser") > 0);
+    check_near(seconds_of(context, "evaluation"), 0, 0, "no evaluation");
+    check_ok(context, hashattn_train(setup, "steps", "profiled", NULL, NULL));
+    assert_true(seconds_of(context, "evaluation") > 0 && seconds_of(context, "saving") > 0);
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static void arguments_are_checked(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    tiny_data(context, "checked");
+    hashattn_setup *setup = tiny_setup(context, "softmax", 6);
+    hashattn_layer_cost layer = {.struct_size = sizeof layer};
+    hashattn_step_cost step = {.struct_size = sizeof step};
+    check_call(context, hashattn_measure_layer(setup, 0, 0, 0, &layer), HASHATTN_INVALID, "seq_len is 0");
+    check_call(context, hashattn_measure_layer(setup, 8, 0, 0, NULL), HASHATTN_INVALID, "cost is NULL");
+    check_call(context, hashattn_measure_layer(setup, 8, 0, 2000000, &layer), HASHATTN_INVALID,
+               "repeats is 2000000");
+    check_call(context, hashattn_measure_step(setup, NULL, 1, &step), HASHATTN_INVALID, "data is NULL");
+    check_call(context, hashattn_measure_step(setup, "checked", 1, NULL), HASHATTN_INVALID, "cost is NULL");
+    check_call(context, hashattn_measure_step(setup, "checked", 0, &step), HASHATTN_INVALID, "steps is 0");
+    check_call(context, hashattn_measure_step(setup, "checked", 7, &step), HASHATTN_INVALID,
+               "steps is 7, allowed are 1 to the 6");
+    check_call(context, hashattn_measure_step(setup, "absent", 1, &step), HASHATTN_BAD_FILE,
+               "cannot open absent");
+    check_ok(context, hashattn_setup_set(setup, "dim", "9"));
+    check_call(context, hashattn_measure_layer(setup, 8, 0, 1, &layer), HASHATTN_INVALID,
+               "dim is 9, which is not a multiple of heads, 2");
+    assert_int_equal(hashattn_measure_layer(NULL, 8, 0, 0, &layer), HASHATTN_INVALID);
+    assert_int_equal(hashattn_measure_step(NULL, "checked", 1, &step), HASHATTN_INVALID);
+    assert_int_equal(hashattn_profile_start(NULL), HASHATTN_INVALID);
+    hashattn_profile_part part = {.struct_size = sizeof part};
+    assert_int_equal(hashattn_profile_get(NULL, 0, &part), 0);
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static hashattn_status measure_both(hashattn_context *context, void *user)
+{
+    (void)user;
+    hashattn_setup *setup = NULL;
+    hashattn_layer_cost layer = {.struct_size = sizeof layer};
+    hashattn_step_cost step = {.struct_size = sizeof step};
+    hashattn_status status = hashattn_setup_new(context, "needle", &setup);
+    if (status == HASHATTN_OK)
+        status = hashattn_profile_start(context);
+    if (status == HASHATTN_OK)
+        status = hashattn_measure_layer(setup, 20, 1, 1, &layer);
+    if (status == HASHATTN_OK)
+        status = hashattn_measure_step(setup, "data", 1, &step);
+    hashattn_profile_stop(context);
+    hashattn_setup_free(setup);
+    return status;
+}
+
+static void every_failing_allocation_is_named(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    tiny_data(context, "data");
+    hashattn_context_free(context);
+    check_every_failing_allocation(measure_both, NULL);
+}
+
+int main(void)
+{
+    tiny_enter();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_layer_is_measured),
+        cmocka_unit_test(a_step_is_measured),
+        cmocka_unit_test(arguments_are_checked),
+        cmocka_unit_test(every_failing_allocation_is_named),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    tiny_leave();
+    return failed;
+}

@@ -1,0 +1,131 @@
+/* Laps: whose time it is, that the parts add up to what passed, and that no profile is allowed everywhere.
+   Bugs tried and caught: time before `begin` counted; the time of a pass given to its last part; a watch that
+   is not cleared after a lap; helpers' time left out; clear that leaves the threads' time.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "nn/profile.h"
+
+#include "base/clock.h"
+#include "support/check.h"
+
+static void spin(double seconds)
+{
+    for (double end = clock_seconds() + seconds; clock_seconds() < end;)
+        ;
+}
+
+static struct profile *new_profile(struct host *host, int threads)
+{
+    struct pool *pool;
+    struct profile *profile;
+    host_init(host);
+    check_status(host, pool_new(host, threads, &pool), HASHATTN_OK, NULL);
+    check_status(host, profile_new(host, pool, &profile), HASHATTN_OK, NULL);
+    return profile;
+}
+
+static void drop(struct host *host, struct profile *profile)
+{
+    struct pool *pool = profile->pool;
+    profile_free(host, profile);
+    pool_free(host, pool);
+}
+
+static double total(const double *seconds)
+{
+    double sum = 0;
+    for (int i = 0; i < PROFILE_PARTS; i++)
+        sum += seconds[i];
+    return sum;
+}
+
+static void time_goes_to_the_part_that_laps(void **state)
+{
+    (void)state;
+    struct host host;
+    struct profile *profile = new_profile(&host, 1);
+    spin(0.02);
+    profile_begin(profile);
+    double start = clock_seconds();
+    spin(0.01);
+    profile_lap(profile, PROFILE_DATA);
+    spin(0.002);
+    profile_lap(profile, PROFILE_OPTIMISER);
+    double passed = clock_seconds() - start;
+    assert_true(profile->wall[PROFILE_DATA] >= 0.01 && profile->wall[PROFILE_OPTIMISER] >= 0.002);
+    assert_true(total(profile->wall) <= passed + 1e-4); /* not what was before begin */
+    check_near(profile->thread[PROFILE_DATA], profile->wall[PROFILE_DATA], 1e-6, "one thread is always busy");
+    profile_clear(profile);
+    check_near(total(profile->wall) + total(profile->thread), 0, 0, "cleared");
+    drop(&host, profile);
+}
+
+static void work(void *argument, size_t index, int worker)
+{
+    (void)index;
+    struct watch *watch = profile_watch(argument, worker);
+    spin(0.003);
+    watch_lap(watch, PROFILE_NORM);
+    spin(0.009);
+    watch_lap(watch, PROFILE_PRODUCTS);
+}
+
+static void a_pass_is_shared_out_by_what_workers_lapped(void **state)
+{
+    (void)state;
+    struct host host;
+    struct profile *profile = new_profile(&host, 2);
+    for (int i = 0; i < 2; i++) {
+        profile_begin(profile);
+        double start = clock_seconds();
+        pool_run(profile->pool, work, profile, 6);
+        profile_lap(profile, PROFILE_HEAD);
+        double passed = clock_seconds() - start;
+        check_near(total(profile->wall), passed, 1e-3, "parts add up");
+        /* A busy machine stretches both, each lap is at least what was spun. */
+        assert_true(profile->wall[PROFILE_NORM] > 0 && profile->wall[PROFILE_PRODUCTS] > 0);
+        assert_true(total(profile->thread) >= 6 * 0.012 - 1e-6);
+        assert_true(total(profile->thread) <= 2 * passed + 1e-3);
+        check_near(profile->wall[PROFILE_HEAD], 0, 0, "nothing is left for the fallback");
+        profile_lap(profile, PROFILE_HEAD);
+        assert_true(profile->wall[PROFILE_HEAD] < 1e-2); /* the watches were cleared: this one is its own */
+        assert_true(profile->wall[PROFILE_HEAD] > 0);
+        profile_clear(profile);
+    }
+    drop(&host, profile);
+}
+
+static void no_profile_is_no_work(void **state)
+{
+    (void)state;
+    profile_begin(NULL);
+    profile_lap(NULL, PROFILE_DATA);
+    assert_null(profile_watch(NULL, 3));
+    watch_lap(NULL, PROFILE_NORM);
+    struct host host;
+    host_init(&host);
+    profile_free(&host, NULL);
+}
+
+static void every_part_has_a_name(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PROFILE_PARTS; i++) {
+        assert_non_null(profile_names[i]);
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(profile_names[i], profile_names[j]);
+    }
+    assert_null(profile_names[PROFILE_PARTS]);
+    assert_string_equal(profile_names[PROFILE_ATTENTION_BACKWARD], "attention backward");
+    assert_string_equal(profile_names[PROFILE_SAVING], "saving");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(time_goes_to_the_part_that_laps),
+        cmocka_unit_test(a_pass_is_shared_out_by_what_workers_lapped),
+        cmocka_unit_test(no_profile_is_no_work),
+        cmocka_unit_test(every_part_has_a_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

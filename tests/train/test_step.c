@@ -1,0 +1,170 @@
+/* One step: micro-batches against one large batch, memory, and that a profile changes nothing.
+   Bugs tried and caught: the loss divided by the micro-batch; every part with the first part's examples;
+   gradients cleared between parts; a mean of tokens for the sum; the norm taken before the last part; a step
+   that allocates; predictions counted by a step that fails; the step's number off by one in the schedule.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "train/step.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "support/check.h"
+#include "support/small_run.h"
+#include "train/schedule.h"
+
+struct step_test {
+    struct small_run small;
+    struct train_setup setup;
+    struct stepper stepper;
+    struct metrics metrics;
+};
+
+static void open_step(struct step_test *t, struct host *host, const char *mechanism, int threads,
+                      const char *batch, const char *accumulate)
+{
+    const char *why;
+    memset(t, 0, sizeof *t);
+    small_run_init(&t->small, mechanism, 24, 3);
+    small_run_set(&t->small, "batch", batch);
+    small_run_set(&t->small, "accumulate", accumulate);
+    t->setup.kernels = kernels_named("auto", &why);
+    host = host == NULL ? &t->small.host : host;
+    check_status(host, pool_new(host, threads, &t->setup.pool), HASHATTN_OK, NULL);
+    check_status(host, stepper_open(host, &t->setup, &t->small.config, &t->stepper), HASHATTN_OK, NULL);
+    params_start(t->stepper.params, 1, t->stepper.values);
+}
+
+static void close_step(struct step_test *t)
+{
+    struct host *host = t->stepper.host;
+    stepper_close(&t->stepper);
+    profile_free(host, t->setup.profile);
+    pool_free(host, t->setup.pool);
+    small_run_free(&t->small);
+}
+
+static struct step_outcome run(struct step_test *t, int64_t step)
+{
+    struct step_outcome outcome;
+    check_status(t->stepper.host, stepper_run(&t->stepper, step, &t->metrics, &outcome), HASHATTN_OK, NULL);
+    return outcome;
+}
+
+/* The largest element of a gradient. */
+static float most(const float *x, size_t n)
+{
+    float largest = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+    return largest;
+}
+
+static void parts_add_up_to_the_large_batch(void **state)
+{
+    (void)state;
+    static const char *const mechanisms[] = {"softmax", "yoso"};
+    static const char *const parts[][2] = {{"6", "2"}, {"4", "3"}, {"1", "12"}};
+    for (int m = 0; m < 2; m++)
+        for (int p = 0; p < 3; p++) {
+            struct step_test whole, cut;
+            open_step(&whole, NULL, mechanisms[m], 2, "12", "1");
+            open_step(&cut, NULL, mechanisms[m], 2, parts[p][0], parts[p][1]);
+            /* Not the first step: the places in the walk must go on, too. */
+            struct step_outcome a = run(&whole, 3), b = run(&cut, 3);
+            size_t total = whole.stepper.params->total;
+            assert_true(a.tokens == b.tokens && a.rate == b.rate && b.saved_bytes < a.saved_bytes);
+            assert_true(whole.metrics.count == 12 && cut.metrics.count == 12);
+            assert_true(whole.metrics.correct == cut.metrics.correct);
+            /* Same examples, dropout and hashes, so the same terms: sums over 12 x 24 rows in float32, cut
+               elsewhere. The loss is a sum of 12 doubles of float32 logits that have the same bits. */
+            check_near(b.loss, a.loss, 1e-14 * a.loss, "loss");
+            check_near(b.norm, a.norm, 12 * 24 * 6e-8 * a.norm, "norm");
+            float bound = 12 * 24 * 6e-8f * most(whole.stepper.gradients, total);
+            for (size_t i = 0; i < total; i++)
+                check_near(cut.stepper.gradients[i], whole.stepper.gradients[i], bound, "gradient");
+            close_step(&whole), close_step(&cut);
+        }
+}
+
+static void threads_and_profiles_change_no_bit(void **state)
+{
+    (void)state;
+    struct step_test one, three;
+    open_step(&one, NULL, "yoso", 1, "5", "2");
+    open_step(&three, NULL, "yoso", 3, "5", "2");
+    check_status(three.stepper.host, profile_new(three.stepper.host, three.setup.pool, &three.setup.profile),
+                 HASHATTN_OK, NULL);
+    size_t bytes = one.stepper.params->total * sizeof(float);
+    for (int step = 0; step < 3; step++) {
+        struct step_outcome a = run(&one, step), b = run(&three, step);
+        assert_true(a.loss == b.loss && a.norm == b.norm);
+        check_same_bits(one.stepper.values, three.stepper.values, bytes, "values");
+    }
+    for (int p = 0; p < PROFILE_PARTS; p++) {
+        bool of_a_step = p != PROFILE_EVALUATION && p != PROFILE_SAVING && p != PROFILE_CONVOLUTION;
+        if ((three.setup.profile->wall[p] > 0) != of_a_step)
+            fail_msg("%s: %g s", profile_names[p], three.setup.profile->wall[p]);
+    }
+    close_step(&one), close_step(&three);
+}
+
+static void later_steps_allocate_nothing(void **state)
+{
+    (void)state;
+    static const char *const mechanisms[] = {"softmax", "yoso", "yoso-e", "none"};
+    for (int m = 0; m < 4; m++) {
+        struct failing_host failing;
+        struct step_test t;
+        failing_host_init(&failing, -1);
+        open_step(&t, &failing.host, mechanisms[m], 2, "5", "2");
+        run(&t, 0);
+        long before = failing.calls;
+        for (int step = 1; step < 10; step++) /* an epoch ends in between */
+            run(&t, step);
+        assert_int_equal(failing.calls, before);
+        close_step(&t);
+        assert_int_equal(failing.outstanding, 0);
+    }
+}
+
+static void a_step_that_fails_counts_nowhere(void **state)
+{
+    (void)state;
+    struct step_test t;
+    open_step(&t, NULL, "softmax", 1, "4", "2");
+    run(&t, 0);
+    for (size_t i = 0; i < t.stepper.params->total; i++)
+        t.stepper.values[i] = INFINITY;
+    struct step_outcome outcome;
+    check_status(t.stepper.host, stepper_run(&t.stepper, 1, &t.metrics, &outcome), HASHATTN_FAILED,
+                 "in step 2 of 10: try a lower learning_rate");
+    assert_int_equal(t.metrics.count, 8);
+    close_step(&t);
+}
+
+static void the_rate_is_that_of_the_schedule(void **state)
+{
+    (void)state;
+    struct step_test t;
+    open_step(&t, NULL, "none", 1, "4", "1");
+    const struct train_options *o = &t.small.config.training;
+    const struct schedule schedule = {o->steps, o->warmup, o->learning_rate, o->beta1,
+                                      o->cycle_momentum != 0};
+    for (int step = 0; step < 4; step++)
+        assert_true(run(&t, step).rate == schedule_at(&schedule, step).rate);
+    close_step(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_add_up_to_the_large_batch),
+        cmocka_unit_test(threads_and_profiles_change_no_bit),
+        cmocka_unit_test(later_steps_allocate_nothing),
+        cmocka_unit_test(a_step_that_fails_counts_nowhere),
+        cmocka_unit_test(the_rate_is_that_of_the_schedule),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
