@@ -15,7 +15,8 @@
 enum {
     VLEN = 8,
     BLOCK_ROWS = 6, /* 12 sums, 2 loads and a broadcast: 15 of the 16 registers */
-    BLOCK_VECTORS = 2
+    BLOCK_VECTORS = 2,
+    SUM_ROWS = 2
 };
 
 typedef __m256 vf;
@@ -168,6 +169,12 @@ static inline void v_sum4(float *out, vf a, vf b, vf c, vf d, float shift, float
     vf all = v_add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     __m128 sums = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
     _mm_storeu_ps(out, _mm_mul_ps(_mm_add_ps(sums, _mm_set1_ps(shift)), _mm_set1_ps(factor)));
+}
+
+static inline void v_sum4x4(float *out, size_t step, vf a[4][4], const float shift[4], float factor)
+{
+    for (size_t r = 0; r < 4; r++)
+        v_sum4(out + r * step, a[r][0], a[r][1], a[r][2], a[r][3], shift[r], factor);
 }
 
 static inline vf v_gather(const float *p, const uint32_t *index)
