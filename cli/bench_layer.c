@@ -17,7 +17,7 @@ struct layer_bench {
 /* Options of the model that a single layer has; the widths are this command's own, with other defaults. */
 static void add_model_options(struct options *options)
 {
-    static const char *const names[] = {"conv_window", "dropout", NULL};
+    static const char *const names[] = {"conv_window", "norm", "dropout", NULL};
     hashattn_option row = {.struct_size = sizeof row};
     for (size_t i = 0; hashattn_task_option(0, i, &row); i++)
         for (size_t j = 0; names[j] != NULL; j++)

@@ -1,8 +1,8 @@
 /* Running the encoder: forward goes through stages of tiles and mixings of the whole batch in turn, backward
    comes back through the same. A tile of rows goes from the end of one block into the beginning of the next
    while it is in cache. In training every block has activations of its own; in evaluation all blocks share
-   one set and rows are overwritten in place. Memory in training, floats per row and block: 6 dim + 2 ffn,
-   beside what attention saves, and 5 dim once for gradients. SPDX-License-Identifier: Apache-2.0 */
+   one set and rows are overwritten in place. Memory in training, floats per row and block: 6 dim + 2 ffn
+   (post-LN: 7 dim), beside what attention saves, and 5 dim once. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
 
@@ -19,8 +19,9 @@ struct space {
         saved_bytes; /* floats of (padded, dim) and (padded, ffn); bytes that attention saves */
     float *stream;   /* (layers + 1) inputs of the blocks and of the last norm; one in evaluation */
     float *middle, *query, *key, *value, *context, *mixed; /* (layers) (padded, dim) */
-    float *before, *after;                                 /* (layers) (padded, ffn); none in evaluation */
-    unsigned char *saved;                                  /* (layers) */
+    float *sum;            /* (layers) (padded, dim), post-LN; none in evaluation */
+    float *before, *after; /* (layers) (padded, ffn); none in evaluation */
+    unsigned char *saved;  /* (layers) */
     void *mix_scratch;
     float *normed; /* (padded, dim) out of the last norm */
     float *tiles;  /* (threads) scratch of tiles */
@@ -93,6 +94,8 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
     bool convolved = attention->convolution.taps > 0;
     s.middle = arena_take(&arena, narrow, sizeof(float));
     s.mixed = convolved ? arena_take(&arena, narrow, sizeof(float)) : s.context;
+    if (encoder_is_post_norm(encoder))
+        s.sum = arena_take(&arena, narrow, sizeof(float));
     s.before = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
     s.after = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
     s.dlogits = arena_take(&arena, size_product(pooled, encoder->head.second.out), sizeof(float));
@@ -180,6 +183,7 @@ static struct block_space space_of(const struct space *s, size_t layer)
     return (struct block_space){
         .x = stream_of(s, layer),
         .middle = s->middle + narrow,
+        .sum = s->sum == NULL ? NULL : s->sum + narrow,
         .before = s->before == NULL ? NULL : s->before + wide,
         .after = s->after == NULL ? NULL : s->after + wide,
         .attention =
@@ -228,6 +232,13 @@ static void forward_tile(void *argument, size_t tile, int worker)
         embed_forward(&encoder->embed, &pass->rows, pass->values, stream + at, pass->batch->tokens, first,
                       ROW_TILE);
         watch_lap(scratch.watch, PROFILE_EMBEDDING);
+        if (encoder_is_post_norm(encoder)) {
+            float *words = scratch.narrow[0];
+            memcpy(words, stream + at, ROW_TILE * encoder->dim * sizeof *words);
+            norm_forward(&encoder->norm, pass->rows.kernels, pass->values, stream + at, scratch.statistics,
+                         words, ROW_TILE);
+            watch_lap(scratch.watch, PROFILE_NORM);
+        }
         dropout_rows(&pass->dropout, embed_key(pass), &pass->rows, stream + at, stream + at, first, ROW_TILE,
                      encoder->dim);
         watch_lap(scratch.watch, PROFILE_DROPOUT);
@@ -240,7 +251,7 @@ static void forward_tile(void *argument, size_t tile, int worker)
         struct block_pass block = block_pass_of(pass, stage);
         struct block_space space = space_of(s, stage);
         block_enter(&encoder->blocks[stage], &block, &space, &scratch, first);
-    } else {
+    } else if (!encoder_is_post_norm(encoder)) {
         norm_forward(&encoder->norm, pass->rows.kernels, pass->values, s->normed + at, scratch.statistics,
                      stream + at, ROW_TILE);
         watch_lap(scratch.watch, PROFILE_NORM);
@@ -265,8 +276,9 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
         pool_run(batch->pool, forward_tile, &pass, pass.rows.tiles);
         profile_lap(batch->profile, PROFILE_PRODUCTS);
     }
+    const float *last = encoder_is_post_norm(encoder) ? stream_of(s, encoder->layers) : s->normed;
     pooling_forward((enum pooling)encoder->config.pooling, encoder->embed.max_len, &pass.rows, s->pooled,
-                    s->partial, s->normed, encoder->dim);
+                    s->partial, last, encoder->dim);
     size_t count = batch->num_sequences, classes = encoder->head.second.out;
     size_t spare = head_rows(count) - count; /* rows that fill the head's last tile */
     memset(s->pooled + count * encoder->dim, 0, spare * encoder->dim * sizeof(float));
@@ -284,6 +296,25 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
 
 /* ---- backward ----------------------------------------------------------------------------------------- */
 
+/* Back through the norm of the embedding, whose rows are made again. */
+static void embed_norm_backward(const struct pass *pass, const struct block_scratch *scratch,
+                                struct slice gradients, size_t first)
+{
+    const struct encoder *encoder = pass->encoder;
+    size_t bytes = ROW_TILE * encoder->dim * sizeof(float);
+    float *words = scratch->narrow[0], *unused = scratch->narrow[1], *dnormed = scratch->narrow[2];
+    float *dstream = pass->space.dstream + first * encoder->dim;
+    embed_forward(&encoder->embed, &pass->rows, pass->values, words, pass->batch->tokens, first, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_EMBEDDING);
+    norm_forward(&encoder->norm, pass->rows.kernels, pass->values, unused, scratch->statistics, words,
+                 ROW_TILE);
+    memcpy(dnormed, dstream, bytes);
+    memset(dstream, 0, bytes);
+    norm_backward(&encoder->norm, pass->rows.kernels, pass->values, gradients, dstream, dnormed, words,
+                  scratch->statistics, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
+}
+
 static void backward_tile(const struct pass *pass, const struct block_scratch *scratch,
                           struct slice gradients, size_t first)
 {
@@ -297,16 +328,19 @@ static void backward_tile(const struct pass *pass, const struct block_scratch *s
         block_enter_backward(&encoder->blocks[stage], &block, &space, scratch, gradients, dstream, &s->d,
                              first);
     } else {
-        float *normed = scratch->narrow[0], *dnormed = scratch->narrow[1];
+        bool post = encoder_is_post_norm(encoder);
+        float *normed = scratch->narrow[0], *dnormed = post ? dstream + at : scratch->narrow[1];
         pooling_backward_rows((enum pooling)encoder->config.pooling, encoder->embed.max_len, &pass->rows,
                               dnormed, s->dpooled, first, ROW_TILE, encoder->dim);
         watch_lap(scratch->watch, PROFILE_HEAD);
-        norm_forward(&encoder->norm, pass->rows.kernels, pass->values, normed, scratch->statistics,
-                     stream + at, ROW_TILE);
-        memset(dstream + at, 0, ROW_TILE * encoder->dim * sizeof *dstream);
-        norm_backward(&encoder->norm, pass->rows.kernels, pass->values, gradients, dstream + at, dnormed,
-                      stream + at, scratch->statistics, ROW_TILE);
-        watch_lap(scratch->watch, PROFILE_NORM);
+        if (!post) {
+            norm_forward(&encoder->norm, pass->rows.kernels, pass->values, normed, scratch->statistics,
+                         stream + at, ROW_TILE);
+            memset(dstream + at, 0, ROW_TILE * encoder->dim * sizeof *dstream);
+            norm_backward(&encoder->norm, pass->rows.kernels, pass->values, gradients, dstream + at, dnormed,
+                          stream + at, scratch->statistics, ROW_TILE);
+            watch_lap(scratch->watch, PROFILE_NORM);
+        }
     }
     if (stage > 0) {
         struct block_pass block = block_pass_of(pass, stage - 1);
@@ -317,6 +351,8 @@ static void backward_tile(const struct pass *pass, const struct block_scratch *s
         dropout_rows(&pass->dropout, embed_key(pass), &pass->rows, dstream + at, dstream + at, first,
                      ROW_TILE, encoder->dim);
         watch_lap(scratch->watch, PROFILE_DROPOUT);
+        if (encoder_is_post_norm(encoder))
+            embed_norm_backward(pass, scratch, gradients, first);
     }
 }
 

@@ -1,6 +1,7 @@
-/* The encoder classifier: token and position embedding, pre-LN Transformer blocks on packed rows, pooling,
-   two-layer head. Architecture and start values of the Long Range Arena models of YOSO (reference: Zeng et
-   al. 2021, section 4.3 and the released configurations). No padding anywhere: a batch is offsets into rows.
+/* The encoder classifier: token and position embedding, Transformer blocks on packed rows, pooling, two-layer
+   head. Pre-LN blocks and a last norm: architecture and start values of the Long Range Arena models of YOSO
+   (reference: Zeng et al. 2021, section 4.3 and the released configurations). Post-LN: BERT's blocks, and its
+   norm of the embedding in place of the last one. No padding anywhere: a batch is offsets into rows.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_ENCODER_H
 #define MODELS_ENCODER_H
@@ -19,11 +20,13 @@ struct encoder_config {
     int64_t layers, dim, heads, ffn; /* dim = heads * head_dim */
     int64_t conv_window;             /* taps of YOSO-C's depth-wise convolution, odd; 0 = none */
     int pooling;                     /* enum pooling */
+    int norm;                        /* enum block_norm */
+    int positions;                   /* enum positions */
     double dropout;
     const struct mechanism *mechanism;
     void *mechanism_options; /* owned by whoever made the config */
 };
-extern const struct option_row encoder_options[]; /* layers, dim, heads, ffn, conv_window, pooling, dropout */
+extern const struct option_row encoder_options[]; /* layers ... dropout */
 
 struct encoder;
 

@@ -17,6 +17,10 @@ const struct option_row encoder_options[] = {
      "taps of the convolution of the values that is added to attention, odd, or 0 for none"},
     {"pooling", OPTION_CHOICE, FIELD(pooling), POOL_MEAN, 0, 0, pooling_names,
      "what the classifier sees: the mean of the tokens, their sum over the longest length, or the first"},
+    {"norm", OPTION_CHOICE, FIELD(norm), BLOCK_PRE_NORM, 0, 0, block_norms,
+     "normalise rows before each part of a block, or after it as in BERT"},
+    {"positions", OPTION_CHOICE, FIELD(positions), POSITIONS_LEARNED, 0, 0, position_names,
+     "what is added to a token for its place: learned rows, sinusoids, or nothing"},
     {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL, "share of activations dropped in training"},
     {0},
 };
@@ -38,8 +42,12 @@ static hashattn_status check_options(struct host *host, const struct encoder_con
         if (row->type == OPTION_INT)
             TRY(check_range(host, row->name, *(const int64_t *)field, (int64_t)row->minimum,
                             (int64_t)row->maximum));
-        if (row->type == OPTION_CHOICE)
-            TRY(check_range(host, row->name, *(const int *)field, POOL_MEAN, POOL_FIRST));
+        if (row->type == OPTION_CHOICE) {
+            int count = 0;
+            while (row->choices[count] != NULL)
+                count++;
+            TRY(check_range(host, row->name, *(const int *)field, 0, count - 1));
+        }
         if (row->type == OPTION_REAL)
             FAIL_IF(!(*(const double *)field >= row->minimum && *(const double *)field <= row->maximum), host,
                     HASHATTN_INVALID, "model: %s is %g, allowed are %g to %g", row->name,
@@ -86,17 +94,22 @@ static hashattn_status describe(struct host *host, struct encoder *encoder)
         .heads = (size_t)config->heads,
         .wide = encoder->wide,
         .taps = (size_t)config->conv_window,
+        .norm = (enum block_norm)config->norm,
         .mechanism = config->mechanism,
         .options = config->mechanism_options,
     };
+    bool post = config->norm == BLOCK_POST_NORM;
     TRY(embed_describe(host, params, (size_t)config->vocab_size, (size_t)config->max_len, dim,
-                       &encoder->embed));
+                       (enum positions)config->positions, &encoder->embed));
+    if (post)
+        TRY(norm_describe(host, params, "embeddings.LayerNorm", dim, &encoder->norm));
     for (size_t i = 0; i < encoder->layers; i++) {
         char name[PARAM_NAME];
         snprintf(name, sizeof name, "encoder.layer.%zu", i);
         TRY(block_describe(host, params, name, &shape, &encoder->blocks[i]));
     }
-    TRY(norm_describe(host, params, "layernorm", dim, &encoder->norm));
+    if (!post)
+        TRY(norm_describe(host, params, "layernorm", dim, &encoder->norm));
     return head_describe(host, params, dim, 2 * dim, (size_t)config->num_classes, &encoder->head);
 }
 
@@ -128,6 +141,7 @@ void encoder_free(struct host *host, struct encoder *encoder)
 {
     if (encoder == NULL)
         return;
+    embed_free(host, &encoder->embed);
     params_free(host, &encoder->params);
     memory_free(host, encoder->blocks);
     memory_free(host, encoder);
@@ -147,8 +161,10 @@ struct stage encoder_stage(const struct encoder *encoder, size_t stage)
 {
     const struct block *blocks = encoder->blocks;
     assert(stage <= encoder->layers);
-    size_t first = stage == 0 ? blocks[0].first : blocks[stage - 1].leave;
-    /* The last norm is two rows, each at a multiple of 16 floats; the head begins where they end. */
+    /* A norm is two rows that stand together; that of the embedding is right before the first block. */
+    size_t start = encoder_is_post_norm(encoder) ? encoder->norm.gain : blocks[0].first;
+    size_t first = stage == 0 ? start : blocks[stage - 1].leave;
+    /* After the last block comes the last norm, where there is one, and then the head. */
     size_t end = stage == encoder->layers ? encoder->head.first.weight : blocks[stage].mix;
     return (struct stage){first, end - first};
 }

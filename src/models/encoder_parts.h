@@ -14,10 +14,15 @@ struct encoder {
     struct params params;
     struct embed embed;
     struct block *blocks; /* (layers) */
-    struct norm norm;     /* after the last block */
+    struct norm norm;     /* pre-LN: after the last block; post-LN: of the embedding */
     struct head head;
     size_t layers, dim, wide;
 };
+
+static inline bool encoder_is_post_norm(const struct encoder *encoder)
+{
+    return encoder->config.norm == BLOCK_POST_NORM;
+}
 
 /* Stage k of 0 .. layers is what happens to a tile of rows between mixing k - 1 and mixing k: the end of a
    block (or the embedding) and the beginning of the next (or the last norm). Its parameters stand together.

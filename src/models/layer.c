@@ -14,6 +14,7 @@ hashattn_status layer_new(struct host *host, const struct encoder_config *config
         .heads = (size_t)config->heads,
         .wide = (size_t)config->ffn,
         .taps = (size_t)config->conv_window,
+        .norm = (enum block_norm)config->norm,
         .mechanism = config->mechanism,
         .options = config->mechanism_options,
     };
@@ -76,6 +77,8 @@ static struct space lay(const struct layer_pass *pass, size_t *bytes)
             a->mixed = arena_take(&arena, narrow, sizeof(float));
         s.block.before = arena_take(&arena, wide, sizeof(float));
         s.block.after = arena_take(&arena, wide, sizeof(float));
+        if (block->norm == BLOCK_POST_NORM)
+            s.block.sum = arena_take(&arena, narrow, sizeof(float));
         float **const gradients[] = {&s.d.query, &s.d.key, &s.d.value, &s.d.mixed};
         for (size_t i = 0; i < 4; i++)
             *gradients[i] = arena_take(&arena, narrow, sizeof(float));

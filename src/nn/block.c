@@ -6,6 +6,8 @@
 
 #include "base/random.h"
 
+const char *const block_norms[] = {"pre", "post", NULL};
+
 /* Places where a block drops; indices of RANDOM_DROPOUT under the block's key. */
 enum site { SITE_ATTENTION, SITE_WIDE, SITE_FFN };
 
@@ -22,34 +24,52 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
     block->dim = shape->dim;
     block->wide = shape->wide;
     block->first = params->total;
-    snprintf(text, sizeof text, "%s.layernorm_before", name);
-    TRY(norm_describe(host, params, text, shape->dim, &block->before));
+    block->norm = shape->norm;
+    bool post = shape->norm == BLOCK_POST_NORM;
+    if (!post) {
+        snprintf(text, sizeof text, "%s.layernorm_before", name);
+        TRY(norm_describe(host, params, text, shape->dim, &block->first_norm));
+    }
     TRY(self_attention_describe_enter(host, params, attention, shape->dim, shape->heads, &block->attention));
     block->mix = params->total;
     TRY(self_attention_describe_mix(host, params, attention, shape->taps, shape->mechanism, shape->options,
                                     &block->attention));
     block->leave = params->total;
     TRY(self_attention_describe_leave(host, params, attention, &block->attention));
-    snprintf(text, sizeof text, "%s.layernorm_after", name);
-    TRY(norm_describe(host, params, text, shape->dim, &block->after));
+    snprintf(text, sizeof text, post ? "%s.attention.output.LayerNorm" : "%s.layernorm_after", name);
+    TRY(norm_describe(host, params, text, shape->dim, post ? &block->first_norm : &block->second_norm));
     TRY(ffn_describe(host, params, name, shape->dim, shape->wide, &block->ffn));
+    if (post) {
+        snprintf(text, sizeof text, "%s.output.LayerNorm", name);
+        TRY(norm_describe(host, params, text, shape->dim, &block->second_norm));
+    }
     block->end = params->total;
     return HASHATTN_OK;
 }
 
 /* ---- into attention ----------------------------------------------------------------------------------- */
 
+/* What goes into attention: the normalised rows, in scratch, or in a post-LN block x itself. */
+static const float *into_attention(const struct block *block, const struct block_pass *pass,
+                                   const struct block_space *space, const struct block_scratch *scratch,
+                                   size_t at)
+{
+    if (block->norm == BLOCK_POST_NORM)
+        return space->x + at;
+    norm_forward(&block->first_norm, pass->rows->kernels, pass->values, scratch->narrow[0],
+                 scratch->statistics, space->x + at, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
+    return scratch->narrow[0];
+}
+
 void block_enter(const struct block *block, const struct block_pass *pass, const struct block_space *space,
                  const struct block_scratch *scratch, size_t first)
 {
-    const struct kernels *kernels = pass->rows->kernels;
     const struct attention_space *a = &space->attention;
     size_t at = first * block->dim;
-    float *normed = scratch->narrow[0];
-    norm_forward(&block->before, kernels, pass->values, normed, scratch->statistics, space->x + at, ROW_TILE);
-    watch_lap(scratch->watch, PROFILE_NORM);
-    self_attention_enter(&block->attention, kernels, pass->values, a->query + at, a->key + at, a->value + at,
-                         normed, ROW_TILE);
+    const float *rows = into_attention(block, pass, space, scratch, at);
+    self_attention_enter(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
+                         a->value + at, rows, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
 
@@ -60,14 +80,16 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
 {
     const struct kernels *kernels = pass->rows->kernels;
     size_t at = first * block->dim;
-    float *normed = scratch->narrow[0], *dnormed = scratch->narrow[1];
-    norm_forward(&block->before, kernels, pass->values, normed, scratch->statistics, space->x + at, ROW_TILE);
-    watch_lap(scratch->watch, PROFILE_NORM);
-    self_attention_enter_backward(&block->attention, kernels, pass->values, gradients, dnormed, d->query + at,
-                                  d->key + at, d->value + at, normed, ROW_TILE);
+    const float *rows = into_attention(block, pass, space, scratch, at);
+    float *drows = scratch->narrow[1];
+    self_attention_enter_backward(&block->attention, kernels, pass->values, gradients, drows, d->query + at,
+                                  d->key + at, d->value + at, rows, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
-    norm_backward(&block->before, kernels, pass->values, gradients, stream + at, dnormed, space->x + at,
-                  scratch->statistics, ROW_TILE);
+    if (block->norm == BLOCK_POST_NORM)
+        kernels->axpy(stream + at, 1.0f, drows, ROW_TILE * block->dim);
+    else
+        norm_backward(&block->first_norm, kernels, pass->values, gradients, stream + at, drows, space->x + at,
+                      scratch->statistics, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_NORM);
 }
 
@@ -95,30 +117,114 @@ double block_auxiliary(const struct block *block, const struct block_pass *pass,
 
 /* ---- after attention ---------------------------------------------------------------------------------- */
 
+/* Rows of one tile, as both ways round see them. */
+struct leaving {
+    const struct rows *rows;
+    size_t at, bytes;
+    const float *x, *mixed;
+    float *middle, *before, *after;
+};
+
+static struct leaving leaving_of(const struct block *block, const struct block_pass *pass,
+                                 const struct block_space *space, const struct block_scratch *scratch,
+                                 size_t first)
+{
+    size_t at = first * block->dim;
+    return (struct leaving){
+        .rows = pass->rows,
+        .at = at,
+        .bytes = ROW_TILE * block->dim * sizeof(float),
+        .x = space->x + at,
+        .mixed = space->attention.mixed + at,
+        .middle = space->middle + at,
+        .before = space->before == NULL ? scratch->wide : space->before + first * block->wide,
+        .after = space->after == NULL ? scratch->wide : space->after + first * block->wide,
+    };
+}
+
+/* Dropout inside the ffn: off in a post-LN block. */
+static struct dropout wide_dropout(const struct block *block, const struct block_pass *pass)
+{
+    return block->norm == BLOCK_POST_NORM ? dropout_of(0) : pass->dropout;
+}
+
 void block_leave(const struct block *block, const struct block_pass *pass, const struct block_space *space,
                  const struct block_scratch *scratch, float *y, size_t first)
 {
-    const struct rows *rows = pass->rows;
-    size_t at = first * block->dim, dim = block->dim;
+    const struct leaving l = leaving_of(block, pass, space, scratch, first);
+    const struct kernels *kernels = l.rows->kernels;
+    const struct dropout inner = wide_dropout(block, pass);
+    bool post = block->norm == BLOCK_POST_NORM;
+    const struct norm *norm = post ? &block->first_norm : &block->second_norm;
     float *branch = scratch->narrow[0], *normed = scratch->narrow[1];
-    float *middle = space->middle + at;
-    float *before = space->before == NULL ? scratch->wide : space->before + first * block->wide;
-    float *after = space->after == NULL ? scratch->wide : space->after + first * block->wide;
 
-    dense_forward(&block->attention.output, rows->kernels, pass->values, branch, space->attention.mixed + at,
-                  ROW_TILE);
+    dense_forward(&block->attention.output, kernels, pass->values, branch, l.mixed, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
-    dropout_add_rows(&pass->dropout, site_key(pass, SITE_ATTENTION), rows, middle, space->x + at, branch,
-                     first, ROW_TILE, dim);
+    dropout_add_rows(&pass->dropout, site_key(pass, SITE_ATTENTION), l.rows, l.middle, l.x, branch, first,
+                     ROW_TILE, block->dim);
     watch_lap(scratch->watch, PROFILE_DROPOUT);
-
-    norm_forward(&block->after, rows->kernels, pass->values, normed, scratch->statistics, middle, ROW_TILE);
+    norm_forward(norm, kernels, pass->values, normed, scratch->statistics, l.middle, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_NORM);
-    ffn_forward(&block->ffn, rows, pass->values, &pass->dropout, site_key(pass, SITE_WIDE), branch, before,
-                after, normed, first, ROW_TILE, scratch->watch);
-    dropout_add_rows(&pass->dropout, site_key(pass, SITE_FFN), rows, y + at, middle, branch, first, ROW_TILE,
-                     dim);
+    ffn_forward(&block->ffn, l.rows, pass->values, &inner, site_key(pass, SITE_WIDE), branch, l.before,
+                l.after, normed, first, ROW_TILE, scratch->watch);
+    float *sum = !post ? y + l.at : space->sum == NULL ? normed : space->sum + l.at;
+    dropout_add_rows(&pass->dropout, site_key(pass, SITE_FFN), l.rows, sum, post ? normed : l.middle, branch,
+                     first, ROW_TILE, block->dim);
     watch_lap(scratch->watch, PROFILE_DROPOUT);
+    if (!post)
+        return;
+    norm_forward(&block->second_norm, kernels, pass->values, y + l.at, scratch->statistics, sum, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
+}
+
+/* The ffn's branch: dnormed, the gradient of what went into it, from dout, that of what came out. */
+static void ffn_branch_backward(const struct block *block, const struct block_pass *pass,
+                                const struct block_scratch *scratch, const struct leaving *l,
+                                struct slice gradients, const struct norm *norm, float *dnormed,
+                                float *dbranch, const float *dout, size_t first)
+{
+    const struct dropout inner = wide_dropout(block, pass);
+    float *normed = scratch->narrow[1];
+    dropout_rows(&pass->dropout, site_key(pass, SITE_FFN), l->rows, dbranch, dout, first, ROW_TILE,
+                 block->dim);
+    watch_lap(scratch->watch, PROFILE_DROPOUT);
+    norm_forward(norm, l->rows->kernels, pass->values, normed, scratch->statistics, l->middle, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
+    ffn_backward(&block->ffn, l->rows, pass->values, gradients, &inner, site_key(pass, SITE_WIDE), dnormed,
+                 scratch->wide, dbranch, l->before, l->after, normed, first, ROW_TILE, scratch->watch);
+}
+
+/* From the gradient of y to that of m before its norm: pre-LN. */
+static void pre_norm_backward(const struct block *block, const struct block_pass *pass,
+                              const struct block_scratch *scratch, const struct leaving *l,
+                              struct slice gradients, float *stream, size_t first)
+{
+    float *dbranch = scratch->narrow[0], *dnormed = scratch->narrow[2];
+    ffn_branch_backward(block, pass, scratch, l, gradients, &block->second_norm, dnormed, dbranch, stream,
+                        first);
+    norm_backward(&block->second_norm, l->rows->kernels, pass->values, gradients, stream, dnormed, l->middle,
+                  scratch->statistics, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
+}
+
+/* The same for post-LN: through y's norm, the sum and its branch, and m's norm. */
+static void post_norm_backward(const struct block *block, const struct block_pass *pass,
+                               const struct block_scratch *scratch, const struct leaving *l,
+                               struct slice gradients, float *stream, const float *sum, size_t first)
+{
+    const struct kernels *kernels = l->rows->kernels;
+    float *dsum = scratch->narrow[0], *unused = scratch->narrow[1], *dnormed = scratch->narrow[2];
+    norm_forward(&block->second_norm, kernels, pass->values, unused, scratch->statistics, sum, ROW_TILE);
+    memset(dsum, 0, l->bytes);
+    norm_backward(&block->second_norm, kernels, pass->values, gradients, dsum, stream, sum,
+                  scratch->statistics, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
+    ffn_branch_backward(block, pass, scratch, l, gradients, &block->first_norm, dnormed, stream, dsum, first);
+    kernels->axpy(dnormed, 1.0f, dsum, ROW_TILE * block->dim);
+    memset(stream, 0, l->bytes);
+    norm_backward(&block->first_norm, kernels, pass->values, gradients, stream, dnormed, l->middle,
+                  scratch->statistics, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
 }
 
 void block_leave_backward(const struct block *block, const struct block_pass *pass,
@@ -126,31 +232,21 @@ void block_leave_backward(const struct block *block, const struct block_pass *pa
                           struct slice gradients, float *stream, const struct attention_gradients *d,
                           size_t first)
 {
-    const struct rows *rows = pass->rows;
-    size_t at = first * block->dim, dim = block->dim, bytes = ROW_TILE * dim * sizeof(float);
-    float *dbranch = scratch->narrow[0], *normed = scratch->narrow[1], *dnormed = scratch->narrow[2];
-    const float *middle = space->middle + at;
+    const struct leaving l = leaving_of(block, pass, space, scratch, first);
+    float *dbranch = scratch->narrow[0];
+    if (block->norm == BLOCK_POST_NORM)
+        post_norm_backward(block, pass, scratch, &l, gradients, stream + l.at, space->sum + l.at, first);
+    else
+        pre_norm_backward(block, pass, scratch, &l, gradients, stream + l.at, first);
 
-    dropout_rows(&pass->dropout, site_key(pass, SITE_FFN), rows, dbranch, stream + at, first, ROW_TILE, dim);
+    dropout_rows(&pass->dropout, site_key(pass, SITE_ATTENTION), l.rows, dbranch, stream + l.at, first,
+                 ROW_TILE, block->dim);
     watch_lap(scratch->watch, PROFILE_DROPOUT);
-    norm_forward(&block->after, rows->kernels, pass->values, normed, scratch->statistics, middle, ROW_TILE);
-    watch_lap(scratch->watch, PROFILE_NORM);
-    ffn_backward(&block->ffn, rows, pass->values, gradients, &pass->dropout, site_key(pass, SITE_WIDE),
-                 dnormed, scratch->wide, dbranch, space->before + first * block->wide,
-                 space->after + first * block->wide, normed, first, ROW_TILE, scratch->watch);
-    norm_backward(&block->after, rows->kernels, pass->values, gradients, stream + at, dnormed, middle,
-                  scratch->statistics, ROW_TILE);
-    watch_lap(scratch->watch, PROFILE_NORM);
-
-    dropout_rows(&pass->dropout, site_key(pass, SITE_ATTENTION), rows, dbranch, stream + at, first, ROW_TILE,
-                 dim);
-    watch_lap(scratch->watch, PROFILE_DROPOUT);
-    dense_backward(&block->attention.output, rows->kernels, pass->values, gradients, d->mixed + at, false,
-                   dbranch, space->attention.mixed + at, ROW_TILE);
+    dense_backward(&block->attention.output, l.rows->kernels, pass->values, gradients, d->mixed + l.at, false,
+                   dbranch, l.mixed, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
-
-    memset(d->query + at, 0, bytes);
-    memset(d->key + at, 0, bytes);
-    memset(d->value + at, 0, bytes);
+    memset(d->query + l.at, 0, l.bytes);
+    memset(d->key + l.at, 0, l.bytes);
+    memset(d->value + l.at, 0, l.bytes);
     watch_lap(scratch->watch, PROFILE_SUMS);
 }

@@ -1,4 +1,5 @@
-/* A pre-LN Transformer block: m = x + drop(attention(LN x)), y = m + drop(ffn(LN m)).
+/* A Transformer block. Pre-LN (default): m = x + drop(attention(LN x)), y = m + drop(ffn(LN m)). Post-LN, as
+   in BERT: m = LN(x + drop(attention x)), y = LN(m + drop(ffn m)), and no dropout inside the ffn.
    It is cut where rows meet: `enter` (LN and the layers into attention) and `leave` (everything after it)
    work on one tile of rows, so that the leave of one block and the enter of the next run on a tile while it
    is in cache; `mix` works on the whole batch between them. Normalised rows are computed again in backward
@@ -10,15 +11,22 @@
 #include "nn/norm.h"
 #include "nn/self_attention.h"
 
+enum block_norm { BLOCK_PRE_NORM, BLOCK_POST_NORM };
+extern const char *const block_norms[]; /* "pre", "post", NULL */
+
 struct block_shape {
     size_t dim, heads, wide, taps;
+    enum block_norm norm;
     const struct mechanism *mechanism;
     const void *options; /* of the mechanism */
 };
 
 struct block {
     size_t dim, wide;
-    struct norm before, after; /* "NAME.layernorm_before", "NAME.layernorm_after" */
+    enum block_norm norm;
+    /* Pre-LN: "NAME.layernorm_before", "NAME.layernorm_after". Post-LN, as in BERT's own files:
+       "NAME.attention.output.LayerNorm", "NAME.output.LayerNorm". */
+    struct norm first_norm, second_norm;
     struct self_attention attention;
     struct ffn ffn;
     /* The stretches of parameters that enter, mix and leave use: [first, mix), [mix, leave), [leave, end). */
@@ -30,7 +38,8 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
 /* Activations of one block for the whole batch, (padded rows, ...). */
 struct block_space {
     float *x;              /* (dim) input */
-    float *middle;         /* (dim) m; may be x where there is no backward */
+    float *middle;         /* (dim) m (post-LN: before its norm); may be x where there is no backward */
+    float *sum;            /* (dim) post-LN: y before its norm; NULL where there is no backward */
     float *before, *after; /* (wide) around GELU; NULL where there is no backward */
     struct attention_space attention;
 };
@@ -60,9 +69,9 @@ void block_mix(const struct block *block, const struct block_pass *pass, const s
 void block_leave(const struct block *block, const struct block_pass *pass, const struct block_space *space,
                  const struct block_scratch *scratch, float *y, size_t first);
 
-/* The way back; stream (padded rows, dim) is the gradient of y on the way in, that of m after leave_backward,
-   and that of x after enter_backward. leave_backward writes its tile of d->mixed and clears those of
-   d->query, key and value. */
+/* The way back; stream (padded rows, dim) is the gradient of y on the way in, that of the residual branch of
+   x (pre-LN: of m) after leave_backward, and that of x after enter_backward. leave_backward writes its tile
+   of d->mixed and clears those of d->query, key and value. */
 void block_leave_backward(const struct block *block, const struct block_pass *pass,
                           const struct block_space *space, const struct block_scratch *scratch,
                           struct slice gradients, float *stream, const struct attention_gradients *d,

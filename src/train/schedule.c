@@ -1,29 +1,24 @@
 /* Two straight lines over step numbers. The corner stands at warmup - 1, not at warmup, because PyTorch puts
    the end of the first phase at pct_start * steps - 1; with no warm-up the corner is step -1, so that step 0
-   is already one notch below the peak.
+   is already one notch below the peak. The other schedules have the same corner.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/schedule.h"
 
 #include <assert.h>
+#include <math.h>
 
 #define START_DIVISOR 25.0
 #define END_DIVISOR   1e4 /* of the start value, not of the peak */
 #define BETA1_HIGH    0.95
 #define BETA1_LOW     0.85
 
-struct schedule_point schedule_at(const struct schedule *schedule, int64_t step)
+const char *const schedule_names[] = {"one-cycle", "linear", "cosine", "constant", NULL};
+
+/* From peak/25 to the peak and down to peak/25/10,000; `part` of the way along its line. */
+static struct schedule_point one_cycle_at(const struct schedule *schedule, bool rising, double part)
 {
-    assert(schedule->steps >= 1 && schedule->warmup >= 0 && schedule->warmup <= schedule->steps);
-    assert(step >= 0 && step < schedule->steps);
-    double corner = (double)schedule->warmup - 1, last = (double)schedule->steps - 1, at = (double)step;
     double low = schedule->peak / START_DIVISOR;
     struct schedule_point point = {.beta1 = schedule->beta1};
-    bool rising = at <= corner;
-    double part; /* of the way along its line; a line of one point (warmup 1) is at its end */
-    if (rising)
-        part = corner > 0 ? at / corner : 1;
-    else
-        part = (at - corner) / (last - corner);
     if (rising)
         point.rate = low + (schedule->peak - low) * part;
     else
@@ -32,6 +27,38 @@ struct schedule_point schedule_at(const struct schedule *schedule, int64_t step)
         point.beta1 = rising ? BETA1_HIGH + (BETA1_LOW - BETA1_HIGH) * part
                              : BETA1_LOW + (BETA1_HIGH - BETA1_LOW) * part;
     return point;
+}
+
+/* Share of the peak that is left after `part` of the way down. */
+static double left_of(enum schedule_kind kind, double part)
+{
+    switch (kind) {
+    case SCHEDULE_LINEAR:
+        return 1 - part;
+    case SCHEDULE_COSINE:
+        return 0.5 * (1 + cos(acos(-1) * part));
+    default:
+        return 1;
+    }
+}
+
+struct schedule_point schedule_at(const struct schedule *schedule, int64_t step)
+{
+    assert(schedule->steps >= 1 && schedule->warmup >= 0 && schedule->warmup <= schedule->steps);
+    assert(step >= 0 && step < schedule->steps);
+    double corner = (double)schedule->warmup - 1, last = (double)schedule->steps - 1, at = (double)step;
+    bool rising = at <= corner;
+    if (schedule->kind != SCHEDULE_ONE_CYCLE) {
+        double share =
+            rising ? (at + 1) / (corner + 1) : left_of(schedule->kind, (at - corner) / (last + 1 - corner));
+        return (struct schedule_point){.rate = schedule->peak * share, .beta1 = schedule->beta1};
+    }
+    double part; /* of the way along its line; a line of one point (warmup 1) is at its end */
+    if (rising)
+        part = corner > 0 ? at / corner : 1;
+    else
+        part = (at - corner) / (last - corner);
+    return one_cycle_at(schedule, rising, part);
 }
 
 int64_t schedule_scaled_warmup(int64_t preset_steps, int64_t preset_warmup, int64_t steps)

@@ -128,7 +128,8 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, struct metrics *met
     outcome->norm = optim_norm(&s->optim, s->gradients);
     if (!isfinite(outcome->norm))
         return fail_not_finite(s, "the norm of the gradient", outcome->norm, step);
-    const struct schedule schedule = {.steps = options->steps,
+    const struct schedule schedule = {.kind = (enum schedule_kind)options->schedule,
+                                      .steps = options->steps,
                                       .warmup = options->warmup,
                                       .peak = options->learning_rate,
                                       .beta1 = options->beta1,

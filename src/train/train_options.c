@@ -33,8 +33,11 @@ const struct option_row train_rows[] = {
     {"weight_decay", OPTION_REAL, FIELD(weight_decay), 0, 0, 10, NULL, "AdamW's decoupled decay"},
     {"clip", OPTION_REAL, FIELD(clip), 1, 0, 1e6, NULL,
      "largest norm of a step's gradient; 0 means no limit"},
+    {"schedule", OPTION_CHOICE, FIELD(schedule), SCHEDULE_ONE_CYCLE, 0, 0, schedule_names,
+     "the learning rate after the warm-up: one-cycle (from peak/25 up and down to nothing), linear or cosine "
+     "(down to 0), or constant"},
     {"cycle_momentum", OPTION_FLAG, FIELD(cycle_momentum), 0, 0, 1, NULL,
-     "let beta1 run .95 to .85 to .95 against the learning rate"},
+     "with schedule one-cycle: let beta1 run .95 to .85 to .95 against the learning rate"},
     {.name = NULL},
 };
 

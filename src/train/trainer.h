@@ -15,6 +15,7 @@
 struct train_options {
     int64_t steps, batch, accumulate, warmup, eval_every, eval_examples, save_every, seed;
     double learning_rate, beta1, beta2, epsilon, weight_decay, clip;
+    int schedule;       /* enum schedule_kind */
     int cycle_momentum; /* OneCycleLR's own cycling of beta1, .95 .85 .95, which the lra preset needs */
 };
 extern const struct option_row train_rows[];

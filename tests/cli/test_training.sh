@@ -158,4 +158,19 @@ says listops_with_the_preset '"steps": 2' train listops --preset lra --data l --
 holds preset_is_in_the_config json lp/config.json 'd["training"]["cycle_momentum"] and d["training"]["learning_rate"] == 1e-4 and d["attention"]["options"]["hash_bits"] == 11 and d["model"]["dim"] == 64'
 run train needle --data d --out table --steps 4 --eval-every 4 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --profile
 grep -Eq "^  all +[0-9.]+ +100.0 %" err && grep -q "attention backward" err && passed profile_is_a_table || failed profile_is_a_table "$(cat err)"
+run train needle --data d --out post --steps 8 --eval-every 4 --norm post --positions sinusoidal --schedule cosine --accumulate 2 $tiny
+grep -q '"norm": "post"' post/config.json && grep -q '"schedule": "cosine"' post/config.json && passed choices_are_recorded || failed choices_are_recorded "$(cat post/config.json err)"
+run eval post --split test --json
+cp out post.json
+holds post_norm_is_evaluated json post.json '0 <= d["accuracy"] <= 1 and d["loss"] > 0'
+expect unknown_norm 2 "norm is 'mid', allowed are pre, post" train needle --data d --out mid --norm mid
+expect unknown_schedule 2 "schedule is 'saw', allowed are one-cycle, linear, cosine, constant" train needle --data d --out saw --schedule saw
+expect absurd_accumulate 2 "accumulate is 0" train needle --data d --out zero --accumulate 0
+# A config of before these options: what it does not name has its default.
+cp -r whole older
+python3 -c 'import json; c = json.load(open("older/config.json")); [c["model"].pop(k) for k in ("norm", "positions")]; [c["training"].pop(k) for k in ("accumulate", "schedule")]; json.dump(c, open("older/config.json", "w"))'
+run eval older --split test --json
+cp out older.json
+run eval whole --split test --json
+holds older_configs_are_read json out "(d['accuracy'], d['loss']) == $(python3 -c 'import json; d = json.load(open("older.json")); print((d["accuracy"], d["loss"]))')"
 finish

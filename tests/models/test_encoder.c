@@ -139,6 +139,7 @@ static void open_oracle(struct model_test *t)
         .classes = CLASSES,
         .max_len = (size_t)t->config.max_len,
         .pooling = t->config.pooling,
+        .positions = t->config.positions,
         .params = &t->base.params,
         .values = t->base.exact,
         .num_sequences = t->batch.num_sequences,
@@ -152,6 +153,7 @@ static void open_oracle(struct model_test *t)
         .wide = WIDE,
         .taps = (size_t)t->config.conv_window,
         .softmax = strcmp(t->config.mechanism->name, "softmax") == 0,
+        .post = t->config.norm == 1,
     };
     if (t->config.dropout == 0)
         return;
@@ -191,13 +193,16 @@ static void check_logits(struct model_test *t, double loss)
     check_near(loss, exact, roundings * EPSILON * (1 + loss), "loss");
 }
 
-static void check_every_derivative(const char *mechanism, int pooling, int64_t taps, double rate)
+static void check_every_derivative(const char *mechanism, int pooling, int64_t taps, double rate, int norm,
+                                   int positions)
 {
     struct model_test t = {.workspace = NULL};
     struct encoder_config config = config_of(&t, attention_find(mechanism), 9);
     config.pooling = pooling;
     config.conv_window = taps;
     config.dropout = rate;
+    config.norm = norm;
+    config.positions = positions;
     open_model(&t, &config, 2);
     open_batch(&t, 3, (size_t[]){5, 1, 9});
     open_oracle(&t);
@@ -215,19 +220,21 @@ static void check_every_derivative(const char *mechanism, int pooling, int64_t t
 static void every_gradient_is_right(void **state)
 {
     (void)state;
-    check_every_derivative("softmax", POOL_MEAN, 0, 0);
-    check_every_derivative("softmax", POOL_MEAN_PADDED, 3, 0.3);
-    check_every_derivative("none", POOL_FIRST, 5, 0);
+    check_every_derivative("softmax", POOL_MEAN, 0, 0, 0, 0);
+    check_every_derivative("softmax", POOL_MEAN_PADDED, 3, 0.3, 0, 0);
+    check_every_derivative("none", POOL_FIRST, 5, 0, 0, 2);
+    check_every_derivative("softmax", POOL_FIRST, 0, 0, 1, 0);
+    check_every_derivative("softmax", POOL_MEAN, 3, 0.3, 1, 1);
 }
 
 /* A batch of several tiles and chunks: one random direction per tensor. */
-static void gradients_over_many_tiles_are_right(void **state)
+static void check_many_tiles(int norm)
 {
-    (void)state;
     struct model_test t = {.workspace = NULL};
     struct encoder_config config = config_of(&t, attention_find("softmax"), 260);
     config.conv_window = 5;
     config.dropout = 0.2;
+    config.norm = norm;
     open_model(&t, &config, 2);
     open_batch(&t, 5, (size_t[]){200, 1, 259, 60, 123});
     open_oracle(&t);
@@ -253,6 +260,13 @@ static void gradients_over_many_tiles_are_right(void **state)
     close_model(&t);
 }
 
+static void gradients_over_many_tiles_are_right(void **state)
+{
+    (void)state;
+    check_many_tiles(0);
+    check_many_tiles(1);
+}
+
 /* ---- packing, threads, evaluation --------------------------------------------------------------------- */
 
 static const size_t packed_lengths[] = {200, 1, 259, 60, 123};
@@ -260,9 +274,11 @@ static const size_t packed_lengths[] = {200, 1, 259, 60, 123};
 static void a_sequence_is_the_same_alone_and_packed(void **state)
 {
     (void)state;
-    for (int training = 0; training < 2; training++) {
+    for (int run = 0; run < 4; run++) {
+        bool training = run % 2 == 1;
         struct model_test t = {.workspace = NULL};
         struct encoder_config config = config_of(&t, attention_find("softmax"), 260);
+        config.norm = run / 2;
         config.conv_window = 5;
         config.dropout = 0.2;
         open_model(&t, &config, 2);

@@ -143,6 +143,8 @@ static void bad_configs_are_refused_with_numbers(void **state)
     BAD(conv_window, -1, "conv_window is -1");
     BAD(pooling, 3, "pooling is 3");
     BAD(pooling, -1, "pooling is -1");
+    BAD(norm, 2, "norm is 2, allowed are 0 to 1");
+    BAD(positions, 3, "positions is 3, allowed are 0 to 2");
     BAD(dropout, 0.95, "dropout is 0.95");
     BAD(dropout, -0.1, "dropout is -0.1");
     BAD(dropout, (double)__builtin_nanf(""), "dropout is");
@@ -167,7 +169,8 @@ static void defaults_are_the_small_model(void **state)
     struct encoder_config config = {0};
     options_preset(encoder_options, &config);
     assert_true(config.layers == 2 && config.dim == 64 && config.heads == 2 && config.ffn == 128);
-    assert_true(config.conv_window == 0 && config.pooling == POOL_MEAN);
+    assert_true(config.conv_window == 0 && config.pooling == POOL_MEAN && config.norm == 0 &&
+                config.positions == 0);
     check_near(config.dropout, 0.1, 0, "dropout");
 }
 

@@ -4,8 +4,9 @@
    Bugs tried and caught: residual left out; the key of another place in backward; gradients of values not
    cleared; normalised rows of x taken for those of m; dense gradient from the rows before the convolution;
    dkey's part overwriting dquery's; convolution's gradient into keys; one head for all; keys taken for
-   queries; own parameters and their gradients at the first head, not cleared, not weighted.
-   SPDX-License-Identifier: Apache-2.0 */
+   queries; post-LN with the residual of x in place of m, with dropout inside its ffn, with one norm's
+   statistics for the other, without the sum's own gradient; own parameters and their gradients at the first
+   head, not cleared, not weighted. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/block.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ struct block_test {
     struct block_space space;
     struct block_scratch scratch;
     struct attention_gradients d;
-    float *arrays[20], *g, *y;
+    float *arrays[24], *g, *y;
     size_t used;
     void *saved, *mix_scratch;
     /* oracle */
@@ -41,7 +42,7 @@ struct block_test {
 
 static float *array(struct block_test *t, size_t n)
 {
-    assert_true(t->used < 20);
+    assert_true(t->used < 24);
     float *floats = new_zeros(n);
     memset(floats, 0xff, n * sizeof *floats);
     return t->arrays[t->used++] = floats;
@@ -58,12 +59,12 @@ static float *mask_of(struct block_test *t, uint64_t site, size_t width)
 }
 
 static void open_block(struct block_test *t, const struct mechanism *mechanism, const void *options,
-                       size_t taps, double rate, bool training)
+                       size_t taps, double rate, bool training, enum block_norm norm)
 {
     memset(t, 0, sizeof *t);
     struct layer_test *base = &t->base;
     layer_test_open(base, 2);
-    struct block_shape shape = {DIM, HEADS, WIDE, taps, mechanism, options};
+    struct block_shape shape = {DIM, HEADS, WIDE, taps, norm, mechanism, options};
     check_status(&base->host, block_describe(&base->host, &base->params, "b", &shape, &t->block), HASHATTN_OK,
                  NULL);
     layer_test_start(base, 2);
@@ -80,6 +81,7 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     a->context = array(t, NARROW);
     a->mixed = training && taps > 0 ? array(t, NARROW) : a->context;
     t->space.middle = training ? array(t, NARROW) : t->space.x;
+    t->space.sum = training && norm == BLOCK_POST_NORM ? array(t, NARROW) : NULL;
     t->space.before = training ? array(t, ROW_TILE * WIDE) : NULL;
     t->space.after = training ? array(t, ROW_TILE * WIDE) : NULL;
     for (int i = 0; i < 3; i++)
@@ -105,6 +107,7 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
         .heads = HEADS,
         .wide = WIDE,
         .taps = taps,
+        .post = norm == BLOCK_POST_NORM,
         .softmax = mechanism == attention_find("softmax"),
         .params = &base->params,
         .values = base->exact,
@@ -159,10 +162,10 @@ static double bound_of(const float *gradient, size_t n)
     return 10 * (WIDE + ROWS) * EPSILON * (1 + largest(gradient, n));
 }
 
-static void check_block(const char *mechanism, size_t taps, double rate)
+static void check_block(const char *mechanism, size_t taps, double rate, enum block_norm norm)
 {
     struct block_test t;
-    open_block(&t, attention_find(mechanism), NULL, taps, rate, true);
+    open_block(&t, attention_find(mechanism), NULL, taps, rate, true, norm);
     t.oracle.attention_mask = rate == 0 ? NULL : mask_of(&t, 0, DIM);
     t.oracle.wide_mask = rate == 0 ? NULL : mask_of(&t, 1, WIDE);
     float *ffn_mask = NULL;
@@ -195,30 +198,33 @@ static void check_block(const char *mechanism, size_t taps, double rate)
 static void block_agrees_with_double(void **state)
 {
     (void)state;
-    check_block("softmax", 0, 0);
-    check_block("softmax", TAPS, 0.4);
-    check_block("none", TAPS, 0);
+    for (int norm = BLOCK_PRE_NORM; norm <= BLOCK_POST_NORM; norm++) {
+        check_block("softmax", 0, 0, (enum block_norm)norm);
+        check_block("softmax", TAPS, 0.4, (enum block_norm)norm);
+        check_block("none", TAPS, 0, (enum block_norm)norm);
+    }
 }
 
 static void in_place_is_the_same(void **state)
 {
     (void)state;
-    struct block_test kept, place;
-    open_block(&kept, attention_find("softmax"), NULL, TAPS, 0, true);
-    open_block(&place, attention_find("softmax"), NULL, TAPS, 0, false);
-    run_forward(&kept);
-    run_forward(&place);
-    check_same_bits(kept.y, place.y, ROWS * DIM * sizeof(float), "evaluation in place");
-    close_block(&kept);
-    close_block(&place);
+    for (int norm = BLOCK_PRE_NORM; norm <= BLOCK_POST_NORM; norm++) {
+        struct block_test kept, place;
+        open_block(&kept, attention_find("softmax"), NULL, TAPS, 0, true, (enum block_norm)norm);
+        open_block(&place, attention_find("softmax"), NULL, TAPS, 0, false, (enum block_norm)norm);
+        run_forward(&kept);
+        run_forward(&place);
+        check_same_bits(kept.y, place.y, ROWS * DIM * sizeof(float), "evaluation in place");
+        close_block(&kept);
+        close_block(&place);
+    }
 }
 
 /* enter, mix and leave each use one stretch of the parameters, and write gradients nowhere else. */
-static void parts_stay_in_their_stretch(void **state)
+static void check_stretches(enum block_norm norm)
 {
-    (void)state;
     struct block_test t;
-    open_block(&t, attention_find("softmax"), NULL, TAPS, 0, true);
+    open_block(&t, attention_find("softmax"), NULL, TAPS, 0, true, norm);
     const struct block *b = &t.block;
     const float *gradient = t.base.gradients;
     assert_true(b->first == 0 && b->first < b->mix && b->mix < b->leave && b->leave < b->end);
@@ -238,6 +244,13 @@ static void parts_stay_in_their_stretch(void **state)
     close_block(&t);
 }
 
+static void parts_stay_in_their_stretch(void **state)
+{
+    (void)state;
+    check_stretches(BLOCK_PRE_NORM);
+    check_stretches(BLOCK_POST_NORM);
+}
+
 /* The output of the linear test mechanism is its gain, by columns of a head, times what it would be with gain
    1: so the model's (heads, 1, width) tensor must arrive at its own head and column, and its gradient comes
    back there: d <g, mixed> / d gain[h][c] * gain[h][c] = sum over rows of g mixed in that column. */
@@ -247,8 +260,8 @@ static void own_parameters_reach_their_heads(void **state)
     struct linear_options options;
     struct block_test t, one;
     options_preset(linear_mechanism.options, &options);
-    open_block(&t, &linear_mechanism, &options, 0, 0, true);
-    open_block(&one, &linear_mechanism, &options, 0, 0, true);
+    open_block(&t, &linear_mechanism, &options, 0, 0, true, BLOCK_PRE_NORM);
+    open_block(&one, &linear_mechanism, &options, 0, 0, true, BLOCK_PRE_NORM);
     const struct param *gain = param_named(&t.base.params, "b.attention.own.gain");
     assert_int_equal(gain->count, DIM);
     for (size_t c = 0; c < DIM; c++) {

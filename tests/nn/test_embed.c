@@ -1,9 +1,11 @@
 /* Embedding against plain loops; its gradient is a plain sum in the order of the rows, so both are the same
    bits for any number of threads. Bugs tried and caught: position counted in the packed rows; gradient of the
    position table missing; last columns (dim not a multiple of 16) left out; gradient overwriting; rows after
-   the last token not cleared. SPDX-License-Identifier: Apache-2.0 */
+   the last token not cleared; cosines in the even columns; sinusoids of the packed row; words beside
+   sinusoids that start small. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/embed.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +39,8 @@ static void embed_adds_word_and_position(void **state)
         struct layer_test test;
         struct embed embed;
         layer_test_open(&test, threads);
-        check_status(&test.host, embed_describe(&test.host, &test.params, VOCAB, MAX_LEN, DIM, &embed),
+        check_status(&test.host,
+                     embed_describe(&test.host, &test.params, VOCAB, MAX_LEN, DIM, POSITIONS_LEARNED, &embed),
                      HASHATTN_OK, NULL);
         layer_test_start(&test, 8);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
@@ -74,8 +77,52 @@ static void embed_adds_word_and_position(void **state)
     free(dy);
 }
 
+/* Without learned positions the words alone are parameters, start as wide as the sinusoids, and have all the
+   gradient. */
+static void positions_may_be_sinusoids_or_nothing(void **state)
+{
+    (void)state;
+    uint16_t tokens[ROWS];
+    fill_tokens(tokens);
+    for (int kind = POSITIONS_SINUSOIDAL; kind <= POSITIONS_NONE; kind++) {
+        struct layer_test test;
+        struct embed embed;
+        layer_test_open(&test, 2);
+        check_status(
+            &test.host,
+            embed_describe(&test.host, &test.params, VOCAB, MAX_LEN, DIM, (enum positions)kind, &embed),
+            HASHATTN_OK, NULL);
+        layer_test_start(&test, 8);
+        struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
+        assert_int_equal(test.params.num_rows, 1);
+        assert_true(test.params.rows[0].scale == (kind == POSITIONS_NONE ? 0.02f : 1.0f));
+        float *y = new_normals(1, PADDED * DIM, 1), *dy = new_normals(4, PADDED * DIM, 1);
+        embed_forward(&embed, &rows, test.values, y, tokens, 0, PADDED);
+        double *want = calloc(PADDED * DIM, sizeof *want);
+        float *sum = new_zeros(test.params.total);
+        for (size_t r = 0; r < ROWS; r++)
+            for (size_t c = 0; c < DIM; c++) {
+                double turn = (double)place(r) / exp(log(10000) * (double)(c / 2 * 2) / DIM);
+                double wave = c % 2 == 0 ? sin(turn) : cos(turn);
+                want[r * DIM + c] =
+                    (double)test.values[tokens[r] * DIM + c] + (kind == POSITIONS_NONE ? 0 : wave);
+                sum[tokens[r] * DIM + c] += dy[r * DIM + c];
+            }
+        /* The wave and the sum, each rounded once; `turn` up to 290 in double moves nothing. */
+        check_near_all(y, want, PADDED * DIM, 2 * EPSILON * largest(y, ROWS * DIM), "rows");
+        embed_backward(&embed, &rows, whole_gradient(&test), dy, tokens);
+        check_same_bits(test.gradients, sum, test.params.total * sizeof *sum, "gradient");
+        free(y), free(dy), free(want), free(sum);
+        embed_free(&test.host, &embed);
+        layer_test_close(&test);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(embed_adds_word_and_position)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(embed_adds_word_and_position),
+        cmocka_unit_test(positions_may_be_sinusoids_or_nothing),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

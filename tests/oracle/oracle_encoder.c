@@ -55,7 +55,10 @@ void oracle_block(const struct oracle_block *b, double *y, const double *x, size
     size_t n = offsets[num_sequences], dim = b->dim;
     double *h = rows_new(n * dim), *q = rows_new(n * dim), *k = rows_new(n * dim), *v = rows_new(n * dim);
     double *mixed = rows_new(n * dim), *branch = rows_new(n * dim), *wide = rows_new(n * b->wide);
-    norm(b, "layernorm_before", h, x, n);
+    if (b->post)
+        memcpy(h, x, n * dim * sizeof *h);
+    else
+        norm(b, "layernorm_before", h, x, n);
     dense(b, "attention.query", q, h, n, dim, dim);
     dense(b, "attention.key", k, h, n, dim, dim);
     dense(b, "attention.value", v, h, n, dim, dim);
@@ -73,13 +76,19 @@ void oracle_block(const struct oracle_block *b, double *y, const double *x, size
     dense(b, "attention.output.dense", branch, mixed, n, dim, dim);
     for (size_t i = 0; i < n * dim; i++)
         y[i] = x[i] + kept(b->attention_mask, i) * branch[i];
-    norm(b, "layernorm_after", h, y, n);
+    norm(b, b->post ? "attention.output.LayerNorm" : "layernorm_after", h, y, n);
+    if (b->post)
+        memcpy(y, h, n * dim * sizeof *y);
     dense(b, "intermediate.dense", wide, h, n, dim, b->wide);
     for (size_t i = 0; i < n * b->wide; i++)
-        wide[i] = kept(b->wide_mask, i) * oracle_gelu(wide[i]);
+        wide[i] = (b->post ? 1 : kept(b->wide_mask, i)) * oracle_gelu(wide[i]);
     dense(b, "output.dense", branch, wide, n, b->wide, dim);
     for (size_t i = 0; i < n * dim; i++)
         y[i] += kept(b->ffn_mask, i) * branch[i];
+    if (b->post) {
+        memcpy(h, y, n * dim * sizeof *h);
+        norm(b, "output.LayerNorm", y, h, n);
+    }
     free(h), free(q), free(k), free(v), free(mixed), free(branch), free(wide);
 }
 
@@ -87,12 +96,28 @@ static void embed(const struct oracle_encoder *e, double *x)
 {
     size_t dim = e->blocks[0].dim;
     const double *words = named(e->params, e->values, "embeddings.word_embeddings", ".weight");
-    const double *positions = named(e->params, e->values, "embeddings.position_embeddings", ".weight");
+    const double *positions =
+        e->positions == 0 ? named(e->params, e->values, "embeddings.position_embeddings", ".weight") : NULL;
+    double *row = rows_new(dim), *normed = rows_new(dim);
     for (size_t s = 0; s < e->num_sequences; s++)
-        for (size_t r = e->offsets[s]; r < e->offsets[s + 1]; r++)
+        for (size_t r = e->offsets[s]; r < e->offsets[s + 1]; r++) {
+            double place = (double)(r - e->offsets[s]);
+            for (size_t c = 0; c < dim; c++) {
+                double turn = place / pow(10000, (double)(c / 2 * 2) / (double)dim);
+                row[c] = words[e->tokens[r] * dim + c];
+                if (e->positions == 0)
+                    row[c] += positions[(r - e->offsets[s]) * dim + c];
+                else if (e->positions == 1)
+                    row[c] += c % 2 == 0 ? sin(turn) : sin(turn + acos(0));
+            }
+            memcpy(normed, row, dim * sizeof *row);
+            if (e->blocks[0].post)
+                oracle_norm(normed, row, named(e->params, e->values, "embeddings.LayerNorm", ".weight"),
+                            named(e->params, e->values, "embeddings.LayerNorm", ".bias"), 1, dim);
             for (size_t c = 0; c < dim; c++)
-                x[r * dim + c] = kept(e->embed_mask, r * dim + c) *
-                                 (words[e->tokens[r] * dim + c] + positions[(r - e->offsets[s]) * dim + c]);
+                x[r * dim + c] = kept(e->embed_mask, r * dim + c) * normed[c];
+        }
+    free(row), free(normed);
 }
 
 static void pool(const struct oracle_encoder *e, double *pooled, const double *x)
@@ -125,8 +150,9 @@ double oracle_encoder_loss(const struct oracle_encoder *e, double *logits)
         oracle_block(&block, y, x, count, e->offsets);
         memcpy(x, y, n * dim * sizeof *x);
     }
-    oracle_norm(y, x, named(e->params, e->values, "layernorm", ".weight"),
-                named(e->params, e->values, "layernorm", ".bias"), n, dim);
+    if (!e->blocks[0].post)
+        oracle_norm(y, x, named(e->params, e->values, "layernorm", ".weight"),
+                    named(e->params, e->values, "layernorm", ".bias"), n, dim);
     pool(e, pooled, y);
     oracle_dense(hidden, pooled, named(e->params, e->values, "classifier.dense", ".weight"),
                  named(e->params, e->values, "classifier.dense", ".bias"), count, dim, 2 * dim);

@@ -13,6 +13,7 @@ enum { ORACLE_LAYERS = 4 };
 struct oracle_block {
     size_t dim, heads, wide, taps;
     int softmax; /* 0: attention gives back its values */
+    int post;    /* post-LN, as in BERT */
     const struct params *params;
     const double *values;
     char name[64];                                      /* of its parameters: "encoder.layer.0" */
@@ -26,7 +27,8 @@ struct oracle_encoder {
     struct oracle_block
         blocks[ORACLE_LAYERS]; /* of dim, heads, wide, taps, softmax and masks the first's count */
     size_t layers, classes, max_len;
-    int pooling; /* 0 mean, 1 sum over max_len, 2 first */
+    int pooling;   /* 0 mean, 1 sum over max_len, 2 first */
+    int positions; /* 0 learned, 1 sinusoids, 2 none */
     const struct params *params;
     const double *values;
     const float *embed_mask; /* (rows, dim) or NULL */

@@ -1,8 +1,8 @@
 /* The one-cycle schedule against numbers worked out by hand from its description (a line from peak/25 at step
    0 to the peak at step warmup - 1, a line from there to peak/250,000 at the last step, beta1 mirrored).
    Bugs planted and caught: the corner at `warmup` instead of warmup - 1; the end divided from the peak
-   instead of the start (4e-6 for 1.6e-7); beta1 rising first; the warm-up not scaled.
-   SPDX-License-Identifier: Apache-2.0 */
+   instead of the start (4e-6 for 1.6e-7); beta1 rising first; the warm-up not scaled; the fall to 0 at the
+   last step instead of after it; the first step without a rate. SPDX-License-Identifier: Apache-2.0 */
 #include "train/schedule.h"
 
 #include <math.h>
@@ -67,6 +67,32 @@ static void edges(void **state)
     check_point(&single, 0, 4e-6, 0.9);
 }
 
+static void the_other_schedules_rise_and_fall(void **state)
+{
+    (void)state;
+    struct schedule s = {.kind = SCHEDULE_LINEAR, .steps = 12, .warmup = 4, .peak = 0.8, .beta1 = 0.9};
+    s.cycle_beta1 = true; /* of no meaning here */
+    for (int64_t step = 0; step < 4; step++) {
+        for (s.kind = SCHEDULE_LINEAR; s.kind <= SCHEDULE_CONSTANT; s.kind++)
+            check_point(&s, step, 0.2 * (double)(step + 1), 0.9);
+        s.kind = SCHEDULE_LINEAR;
+    }
+    check_point(&s, 4, 0.8 * 8 / 9, 0.9);
+    check_point(&s, 11, 0.8 / 9, 0.9);
+    s.kind = SCHEDULE_COSINE;
+    check_point(&s, 6, 0.8 * 0.75, 0.9); /* a third of the way: (1 + cos 60 degrees) / 2 */
+    check_point(&s, 9, 0.8 * 0.25, 0.9);
+    s.kind = SCHEDULE_CONSTANT;
+    check_point(&s, 4, 0.8, 0.9);
+    check_point(&s, 11, 0.8, 0.9);
+    s.warmup = 0;
+    check_point(&s, 0, 0.8, 0.9);
+    s.kind = SCHEDULE_LINEAR;
+    check_point(&s, 0, 0.8 * 12 / 13, 0.9);
+    s.warmup = 12;
+    check_point(&s, 11, 0.8, 0.9);
+}
+
 static void warmup_scales_with_steps(void **state)
 {
     (void)state;
@@ -83,6 +109,7 @@ int main(void)
         cmocka_unit_test(values_of_a_small_cycle),
         cmocka_unit_test(values_of_the_listops_preset),
         cmocka_unit_test(edges),
+        cmocka_unit_test(the_other_schedules_rise_and_fall),
         cmocka_unit_test(warmup_scales_with_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

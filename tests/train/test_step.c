@@ -150,8 +150,9 @@ static void the_rate_is_that_of_the_schedule(void **state)
     struct step_test t;
     open_step(&t, NULL, "none", 1, "4", "1");
     const struct train_options *o = &t.small.config.training;
-    const struct schedule schedule = {o->steps, o->warmup, o->learning_rate, o->beta1,
-                                      o->cycle_momentum != 0};
+    const struct schedule schedule = {
+        (enum schedule_kind)o->schedule, o->steps, o->warmup, o->learning_rate, o->beta1,
+        o->cycle_momentum != 0};
     for (int step = 0; step < 4; step++)
         assert_true(run(&t, step).rate == schedule_at(&schedule, step).rate);
     close_step(&t);

@@ -27,7 +27,8 @@ static void defaults_come_back_from_their_text(void **state)
         check_status(&host, option_set(&host, train_rows, "training", &copy, row->name, text), HASHATTN_OK,
                      NULL);
     }
-    check_same_bits(&options.steps, &copy.steps, offsetof(struct train_options, cycle_momentum), "options");
+    check_same_bits(&options.steps, &copy.steps, offsetof(struct train_options, schedule), "options");
+    assert_int_equal(options.schedule, copy.schedule);
     assert_int_equal(options.cycle_momentum, copy.cycle_momentum);
 }
 
@@ -38,12 +39,12 @@ static void names_stand_for_their_fields(void **state)
     host_init(&host);
     struct train_options o;
     static const char *const names[] = {
-        "steps",         "batch", "warmup", "eval_every", "eval_examples", "save_every", "seed",
+        "steps",         "batch", "warmup", "eval_every", "eval_examples", "save_every", "seed", "accumulate",
         "learning_rate", "beta1", "beta2",  "epsilon",    "weight_decay",  "clip",       NULL};
     options_preset(train_rows, &o);
     for (size_t i = 0; names[i] != NULL; i++) {
         char text[32];
-        snprintf(text, sizeof text, i < 7 ? "%zu" : "0.%02zu", i + 11);
+        snprintf(text, sizeof text, i < 8 ? "%zu" : "0.%02zu", i + 11);
         check_status(&host, option_set(&host, train_rows, "training", &o, names[i], text), HASHATTN_OK, NULL);
     }
     const double got[] = {(double)o.steps,
@@ -53,6 +54,7 @@ static void names_stand_for_their_fields(void **state)
                           (double)o.eval_examples,
                           (double)o.save_every,
                           (double)o.seed,
+                          (double)o.accumulate,
                           o.learning_rate,
                           o.beta1,
                           o.beta2,
@@ -60,7 +62,7 @@ static void names_stand_for_their_fields(void **state)
                           o.weight_decay,
                           o.clip};
     for (size_t i = 0; names[i] != NULL; i++)
-        check_near(got[i], i < 7 ? (double)(i + 11) : (double)(i + 11) / 100, 1e-16, names[i]);
+        check_near(got[i], i < 8 ? (double)(i + 11) : (double)(i + 11) / 100, 1e-16, names[i]);
 }
 
 static void presets_set_what_they_say(void **state)

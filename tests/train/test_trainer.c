@@ -156,11 +156,15 @@ static void check_same_run(struct host *host, const char *a, const char *b)
 static void stopping_anywhere_and_going_on_changes_nothing(void **state)
 {
     (void)state;
-    static const char *const mechanisms[] = {"yoso", "softmax"};
-    for (size_t k = 0; k < 2; k++) {
+    static const char *const mechanisms[] = {"yoso", "softmax", "yoso"};
+    static const char *const others[][2] = {
+        {"norm", "post"}, {"positions", "sinusoidal"}, {"schedule", "cosine"}, {"accumulate", "3"}};
+    for (size_t k = 0; k < 3; k++) {
         struct small_run small;
         small_run_init(&small, mechanisms[k], 24, 3);
         small_run_set(&small, "steps", "20");
+        for (size_t i = 0; k == 2 && i < sizeof others / sizeof others[0]; i++)
+            small_run_set(&small, others[i][0], others[i][1]);
         struct watcher quiet = {.stop_at = -1};
         check_status(&small.host, train(&small, small.run, 2, &quiet, false), HASHATTN_OK, NULL);
         for (int64_t stop = 1; stop <= 20; stop += k == 0 ? 1 : 9) {
