@@ -50,7 +50,6 @@ static size_t lay_out_saved(struct saved *saved, const struct yoso_options *opti
 
 struct scratch {
     size_t ld, ld_value; /* of unit rows and of value rows */
-    struct buckets buckets;
     struct tables tables;
     union {
         struct {
@@ -75,8 +74,7 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
     size_t n_q = shape->num_queries, n_k = shape->num_keys, float_size = sizeof(float);
     size_t ld = scratch->ld = unit_padded(shape->head_dim),
            ld_value = scratch->ld_value = unit_padded(shape->value_dim);
-    buckets_lay_out(&scratch->buckets, &arena, n_q, n_k);
-    tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim);
+    tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers);
     if (!backward) {
         scratch->forward.planes = arena_take(
             &arena, planes_count(hashing.num_hashes, hashing.hash_bits, shape->head_dim), float_size);
@@ -159,6 +157,7 @@ struct head {
     struct saved saved;
     struct scratch scratch;
     struct codes queries, keys;
+    struct view value, x; /* forward: V, and X before it is normalised, as the tables see them */
     struct view out, dout;
     const struct problem_gradients *gradients;
 };
@@ -204,6 +203,12 @@ static void over_queries(struct head *head, void (*run)(void *, size_t, int))
     pool_run(head->problem->pool, run, head, count_blocks(head->queries.n));
 }
 
+/* The blocks of the keys come after those of the queries. */
+static void over_keys(struct head *head, void (*run)(void *, size_t, int))
+{
+    pool_run(head->problem->pool, run, head, count_blocks(head->keys.n));
+}
+
 static void over_queries_and_keys(struct head *head, void (*run)(void *, size_t, int))
 {
     pool_run(head->problem->pool, run, head, count_blocks(head->queries.n) + count_blocks(head->keys.n));
@@ -229,11 +234,25 @@ static void hash_block(void *argument, size_t index, int worker)
                head->scratch.forward.squares + work);
 }
 
-/* Rows of V next to each other. */
-static void take_values(const struct problem *problem, float *rows, size_t ld)
+/* The tables pass over the rows of V and X many times, in the caller's memory where rows lie close to each
+   other, else in a copy: rows 768 floats apart cost a third more time in every pass, rows 64 apart none. */
+static bool is_close(struct view rows)
 {
-    for (size_t j = 0; j < problem->shape.num_keys; j++)
-        memcpy(rows + j * ld, row_of(problem->value, j), problem->shape.value_dim * sizeof *rows);
+    return rows.stride <= 2 * rows.cols;
+}
+
+/* Copies V where it does not lie close, and makes X zero. */
+static void begin_block(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, index);
+    size_t width = head->out.cols * sizeof(float);
+    for (size_t i = block.first; i < block.first + block.rows; i++)
+        if (!block.of_keys)
+            memset(row_of(head->x, i), 0, width);
+        else if (head->value.data != head->problem->value.data)
+            memcpy(row_of(head->value, i), row_of(head->problem->value, i), width);
 }
 
 static void normalize_block(void *argument, size_t index, int worker)
@@ -243,30 +262,32 @@ static void normalize_block(void *argument, size_t index, int worker)
     const struct block block = block_at(head, index);
     float *kept = head->options->normalize == YOSO_NORMALIZE_NONE ? NULL : head->saved.kept + block.first;
     normalize_rows(head->kernels, head->options->normalize, row_of(head->out, block.first), head->out.stride,
-                   head->scratch.forward.x + block.first * head->scratch.ld_value, head->scratch.ld_value,
-                   1 / (float)head->hashing.num_hashes, kept, block.rows, head->out.cols);
+                   row_of(head->x, block.first), head->x.stride, 1 / (float)head->hashing.num_hashes, kept,
+                   block.rows, head->out.cols);
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
     struct head head = head_open(problem, false);
     struct scratch *scratch = &head.scratch;
-    size_t value_dim = problem->shape.value_dim, ld = scratch->ld_value;
-    float *x = scratch->forward.x, *value = scratch->forward.value;
-    head.out = out;
+    head.out = head.x = out;
+    head.value = problem->value;
+    if (!is_close(out))
+        head.x.data = scratch->forward.x, head.x.stride = scratch->ld_value;
+    if (!is_close(problem->value))
+        head.value.data = scratch->forward.value, head.value.stride = scratch->ld_value;
 
     planes_turn(scratch->forward.planes, problem->shared, head.hashing.num_hashes, head.hashing.hash_bits,
                 problem->shape.head_dim, problem->random_key, scratch->forward.permutation,
                 scratch->forward.sign);
     over_queries_and_keys(&head, hash_block);
-    take_values(problem, value, ld);
-    memset(x, 0, head.queries.n * ld * sizeof *x);
-    tables_carry(head.kernels, &scratch->tables, &scratch->buckets, &head.queries, &head.keys,
-                 KEYS_TO_QUERIES, value, ld, x, ld, value_dim);
+    over_queries_and_keys(&head, begin_block);
+    tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys, KEYS_TO_QUERIES,
+                 head.value.data, head.value.stride, head.x.data, head.x.stride, out.cols);
     if (head.options->normalize == YOSO_NORMALIZE_SUM) {
         const float per_hash = 1 / (float)head.hashing.num_hashes;
         memset(head.saved.kept, 0, head.queries.n * sizeof *head.saved.kept);
-        tables_carry(head.kernels, &scratch->tables, &scratch->buckets, &head.queries, &head.keys,
+        tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
                      KEYS_TO_QUERIES, &per_hash, 0, head.saved.kept, 1, 1);
     }
     over_queries(&head, normalize_block);
@@ -298,16 +319,19 @@ static void take_block(void *argument, size_t index, int worker)
                             block.rows, head->out.cols);
 }
 
-static void add_dvalue(struct head *head, struct view dvalue)
+/* The place of V holds m dV, which is added; then V comes there. */
+static void change_values(void *argument, size_t index, int worker)
 {
-    struct scratch *scratch = &head->scratch;
-    const struct pair_rows *from = &scratch->backward.queries, *to = &scratch->backward.keys;
-    /* The place of V, which comes after this and is 0 so far, holds m dV until it is added. */
-    tables_carry(head->kernels, &scratch->tables, &scratch->buckets, &head->queries, &head->keys,
-                 QUERIES_TO_KEYS, from->value, from->ld, to->value, to->ld, dvalue.cols);
-    for (size_t j = 0; j < head->keys.n; j++)
-        head->kernels->axpy(row_of(dvalue, j), 1 / (float)head->hashing.num_hashes, to->value + j * to->ld,
-                            dvalue.cols);
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, count_blocks(head->queries.n) + index);
+    const struct pair_rows *keys = &head->scratch.backward.keys;
+    struct view dvalue = head->gradients->value;
+    for (size_t j = block.first; j < block.first + block.rows; j++) {
+        float *row = keys->value + j * keys->ld;
+        head->kernels->axpy(row_of(dvalue, j), 1 / (float)head->hashing.num_hashes, row, dvalue.cols);
+        memcpy(row, row_of(head->problem->value, j), dvalue.cols * sizeof *row);
+    }
 }
 
 /* The way back through the unit length. */
@@ -338,8 +362,10 @@ static void backward(const struct problem *problem, struct view out, struct view
     head.gradients = gradients;
 
     over_queries_and_keys(&head, take_block);
-    add_dvalue(&head, gradients->value);
-    take_values(problem, scratch->backward.keys.value, scratch->backward.keys.ld);
+    tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys, QUERIES_TO_KEYS,
+                 scratch->backward.queries.value, scratch->backward.queries.ld, scratch->backward.keys.value,
+                 scratch->backward.keys.ld, dout.cols);
+    over_keys(&head, change_values);
     const struct pairs pairs = {
         .queries = scratch->backward.queries,
         .keys = scratch->backward.keys,

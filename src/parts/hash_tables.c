@@ -8,7 +8,10 @@
    cache would cost more than the rows do. There the codes of one hash are renumbered: codes that both sides
    have become 2, 3, ... in rising order, the codes that only keys have become 0, those that only queries have
    1. Whichever side gives, the other reads no row that was not meant for it, and the table has at most
-   min(n_q, n_k) + 2 rows: O(n) memory and time for any hash_bits. SPDX-License-Identifier: Apache-2.0 */
+   min(n_q, n_k) + 2 rows: O(n) memory and time for any hash_bits.
+   Threads share the columns: each carries all hashes for columns of its own and never waits. More threads
+   than 16 columns feed fill the tables of different hashes side by side instead, and then read them all for
+   different rows. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hash_tables.h"
 
 #include <string.h>
@@ -22,6 +25,7 @@ enum {
     LONG_SLICE = 32,
     RENUMBER = 6, /* codes per row from which on renumbering is faster: measured at tau 9 and 12 */
     SLICE = 16,   /* the narrowest slice of columns: one cache line */
+    READ_ROWS = 256,
     ONLY_KEYS = 0,
     ONLY_QUERIES = 1,
     SHARED = 2,
@@ -38,10 +42,11 @@ static size_t larger(size_t a, size_t b)
 }
 
 void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
-                    size_t num_queries, size_t num_keys, size_t dim)
+                    size_t num_queries, size_t num_keys, size_t dim, size_t workers)
 {
     size_t codes = (size_t)1 << hashing->hash_bits, shared = smaller(num_queries, num_keys) + SHARED;
     tables->hashing = *hashing;
+    tables->workers = workers;
     tables->visible = NULL;
     tables->renumber = codes / RENUMBER > shared;
     tables->buckets = tables->renumber ? shared : codes;
@@ -50,10 +55,15 @@ void tables_lay_out(struct tables *tables, struct arena *arena, const struct has
     size_t slice = size_product(tables->buckets, smaller(dim, SLICE));
     size_t all = size_product(size_product(tables->buckets, dim), tables->renumber ? 1 : hashing->num_hashes);
     tables->capacity = smaller(all, larger(slice, is_long ? LONG_PASS : PASS_FLOATS));
-    tables->table = arena_take(arena, tables->capacity, sizeof *tables->table);
-    tables->query_codes = arena_take(arena, num_queries, sizeof *tables->query_codes);
-    tables->key_codes = arena_take(arena, num_keys, sizeof *tables->key_codes);
+    tables->table = arena_take(arena, size_product(workers, tables->capacity), sizeof *tables->table);
+    for (size_t i = 0; i < 2; i++) {
+        tables->query_codes[i] = arena_take(arena, num_queries, sizeof(uint32_t));
+        tables->key_codes[i] = arena_take(arena, num_keys, sizeof(uint32_t));
+    }
+    buckets_lay_out(&tables->sorting, arena, num_queries, num_keys);
 }
+
+/* ---- renumbering --------------------------------------------------------------------------------------- */
 
 static void fill(uint32_t *codes, size_t n, uint32_t code)
 {
@@ -61,80 +71,244 @@ static void fill(uint32_t *codes, size_t n, uint32_t code)
         codes[i] = code;
 }
 
-static void renumber(const struct tables *tables, struct buckets *buckets, const struct codes *queries,
-                     const struct codes *keys, size_t hash)
+static void renumber(const struct tables *tables, const struct codes *queries, const struct codes *keys,
+                     size_t hash)
 {
-    buckets_sort(buckets, queries, keys, hash, tables->hashing.hash_bits);
-    fill(tables->query_codes, queries->n, ONLY_QUERIES);
-    fill(tables->key_codes, keys->n, ONLY_KEYS);
+    struct buckets buckets = tables->sorting;
+    uint32_t *query_codes = tables->query_codes[hash % 2], *key_codes = tables->key_codes[hash % 2];
+    buckets_sort(&buckets, queries, keys, hash, tables->hashing.hash_bits);
+    fill(query_codes, queries->n, ONLY_QUERIES);
+    fill(key_codes, keys->n, ONLY_KEYS);
     uint32_t code = SHARED;
-    for (struct bucket bucket = {0}; buckets_next(buckets, &bucket); code++) {
+    for (struct bucket bucket = {0}; buckets_next(&buckets, &bucket); code++) {
         for (size_t i = 0; i < bucket.num_queries; i++)
-            tables->query_codes[buckets->queries.rows[bucket.first_query + i]] = code;
+            query_codes[buckets.queries.rows[bucket.first_query + i]] = code;
         for (size_t j = 0; j < bucket.num_keys; j++)
-            tables->key_codes[buckets->keys.rows[bucket.first_key + j]] = code;
+            key_codes[buckets.keys.rows[bucket.first_key + j]] = code;
     }
 }
 
-/* Hashes [first, first + count) of the codes, in slices of columns. */
-static void carry(const struct kernels *kernels, const struct tables *tables, const struct codes *queries,
-                  const struct codes *keys, enum tables_direction direction, size_t first, size_t count,
-                  size_t columns, const float *values, size_t ld_values, float *out, size_t ld_out,
-                  size_t dim)
+/* ---- passes -------------------------------------------------------------------------------------------- */
+
+/* What is carried, and how it is cut. */
+struct carry {
+    const struct kernels *kernels;
+    const struct tables *tables;
+    const struct codes *given_queries, *given_keys;
+    struct codes queries, keys; /* the same, or renumbered */
+    bool to_queries;
+    const float *values;
+    size_t ld_values;
+    float *out;
+    size_t ld_out, dim;
+    size_t renumbered;   /* the hash whose new codes are carried */
+    size_t first, count; /* hashes of this pass */
+    size_t begin, end;   /* columns of this pass */
+    size_t slice;        /* columns of one thread, or of one table */
+};
+
+static const struct codes *giving(const struct carry *carry)
 {
-    bool to_queries = direction == KEYS_TO_QUERIES;
-    const struct codes *from = to_queries ? keys : queries, *to = to_queries ? queries : keys;
-    for (size_t c = 0; c < dim; c += columns) {
-        size_t width = smaller(columns, dim - c);
-        memset(tables->table, 0, count * tables->buckets * width * sizeof *tables->table);
-        if (tables->visible != NULL) {
-            const struct causal_pass pass = {
-                .queries = queries,
-                .keys = keys,
-                .visible = tables->visible,
-                .table = tables->table,
-                .buckets = tables->buckets,
-                .first = first,
-                .count = count,
-                .dim = width,
-                .values = values + c,
-                .out = out + c,
-                .ld_values = ld_values,
-                .ld_out = ld_out,
-            };
-            if (to_queries)
-                causal_keys_to_queries(kernels, &pass);
-            else
-                causal_queries_to_keys(kernels, &pass);
-            continue;
+    return carry->to_queries ? &carry->keys : &carry->queries;
+}
+
+static const struct codes *receiving(const struct carry *carry)
+{
+    return carry->to_queries ? &carry->queries : &carry->keys;
+}
+
+static void clear_and_add(const struct carry *carry, float *table, size_t first, size_t count, size_t c,
+                          size_t width)
+{
+    const struct codes *from = giving(carry);
+    memset(table, 0, count * carry->tables->buckets * width * sizeof *table);
+    carry->kernels->table_add(table, carry->tables->buckets, from->data, from->wide, from->num_hashes, first,
+                              count, carry->values + c, carry->ld_values, from->n, width);
+}
+
+/* Rows [row, row + rows) of the receiving side. */
+static void read(const struct carry *carry, const float *table, size_t first, size_t count, size_t c,
+                 size_t width, size_t row, size_t rows)
+{
+    const struct codes *to = receiving(carry);
+    size_t code_bytes = to->wide ? sizeof(uint32_t) : sizeof(uint16_t);
+    const char *codes = (const char *)to->data + row * to->num_hashes * code_bytes;
+    carry->kernels->table_read(carry->out + row * carry->ld_out + c, carry->ld_out, table,
+                               carry->tables->buckets, codes, to->wide, to->num_hashes, first, count, rows,
+                               width);
+}
+
+static void carry_causal(const struct carry *carry, float *table, size_t first, size_t count, size_t c,
+                         size_t width)
+{
+    const struct causal_pass pass = {
+        .queries = &carry->queries,
+        .keys = &carry->keys,
+        .visible = carry->tables->visible,
+        .table = table,
+        .buckets = carry->tables->buckets,
+        .first = first,
+        .count = count,
+        .dim = width,
+        .values = carry->values + c,
+        .out = carry->out + c,
+        .ld_values = carry->ld_values,
+        .ld_out = carry->ld_out,
+    };
+    memset(table, 0, count * carry->tables->buckets * width * sizeof *table);
+    if (carry->to_queries)
+        causal_keys_to_queries(carry->kernels, &pass);
+    else
+        causal_queries_to_keys(carry->kernels, &pass);
+}
+
+/* The hashes of the pass for the columns [c, end), by one thread in its own memory. */
+static void carry_columns(const struct carry *carry, size_t c, size_t end, float *table)
+{
+    const struct tables *tables = carry->tables;
+    size_t columns = smaller(smaller(end - c, tables->columns), tables->capacity / tables->buckets);
+    if (columns > SLICE && columns < end - c)
+        columns -= columns % SLICE;
+    size_t at_once = smaller(carry->count, tables->capacity / (tables->buckets * columns));
+    for (size_t hash = 0; hash < carry->count; hash += at_once)
+        for (size_t from = c; from < end; from += columns) {
+            size_t width = smaller(columns, end - from), count = smaller(at_once, carry->count - hash);
+            if (tables->visible != NULL) {
+                carry_causal(carry, table, carry->first + hash, count, from, width);
+                continue;
+            }
+            clear_and_add(carry, table, carry->first + hash, count, from, width);
+            read(carry, table, carry->first + hash, count, from, width, 0, receiving(carry)->n);
         }
-        kernels->table_add(tables->table, tables->buckets, from->data, from->wide, from->num_hashes, first,
-                           count, values + c, ld_values, from->n, width);
-        kernels->table_read(out + c, ld_out, tables->table, tables->buckets, to->data, to->wide,
-                            to->num_hashes, first, count, to->n, width);
+}
+
+static void carry_slice(void *argument, size_t index, int worker)
+{
+    const struct carry *carry = argument;
+    size_t c = index * carry->slice;
+    carry_columns(carry, c, smaller(carry->dim, c + carry->slice),
+                  carry->tables->table + (size_t)worker * carry->tables->capacity);
+}
+
+/* Index 0 renumbers the next hash, the others are the slices of this one. */
+static void carry_slice_or_renumber(void *argument, size_t index, int worker)
+{
+    const struct carry *carry = argument;
+    size_t next = carry->renumbered + 1;
+    if (index > 0)
+        carry_slice(argument, index - 1, worker);
+    else if (next < carry->tables->hashing.num_hashes)
+        renumber(carry->tables, carry->given_queries, carry->given_keys, next);
+}
+
+static void carry_renumbered(struct pool *pool, struct carry *carry)
+{
+    const struct tables *tables = carry->tables;
+    size_t slices = (carry->dim + carry->slice - 1) / carry->slice;
+    carry->count = 1;
+    renumber(tables, carry->given_queries, carry->given_keys, 0);
+    for (; carry->renumbered < tables->hashing.num_hashes; carry->renumbered++) {
+        size_t hash = carry->renumbered;
+        carry->queries = (struct codes){tables->query_codes[hash % 2], true, 1, carry->queries.n};
+        carry->keys = (struct codes){tables->key_codes[hash % 2], true, 1, carry->keys.n};
+        pool_run(pool, carry_slice_or_renumber, carry, 1 + slices);
     }
 }
 
-void tables_carry(const struct kernels *kernels, const struct tables *tables, struct buckets *buckets,
+/* ---- more threads than slices -------------------------------------------------------------------------- */
+
+/* All threads share their memory: tables of different hashes and slices are filled side by side, then blocks
+   of rows read them all. */
+static float *table_of(const struct carry *carry, size_t slice, size_t hash)
+{
+    return carry->tables->table + (slice * carry->count + hash) * carry->tables->buckets * carry->slice;
+}
+
+/* Columns of slice s, and where they begin. */
+static size_t width_of(const struct carry *carry, size_t slice, size_t *c)
+{
+    *c = carry->begin + slice * carry->slice;
+    return smaller(carry->slice, carry->end - *c);
+}
+
+static void fill_table(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct carry *carry = argument;
+    size_t slice = index / carry->count, hash = index % carry->count, c, width = width_of(carry, slice, &c);
+    clear_and_add(carry, table_of(carry, slice, hash), carry->first + hash, 1, c, width);
+}
+
+static void read_block(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct carry *carry = argument;
+    size_t row = index * READ_ROWS, rows = smaller(READ_ROWS, receiving(carry)->n - row), c;
+    for (size_t slice = 0; carry->begin + slice * carry->slice < carry->end; slice++) {
+        size_t width = width_of(carry, slice, &c);
+        /* Tables of a narrow last slice do not adjoin. */
+        size_t at_once = width == carry->slice ? carry->count : 1;
+        for (size_t hash = 0; hash < carry->count; hash += at_once)
+            read(carry, table_of(carry, slice, hash), carry->first + hash, at_once, c, width, row, rows);
+    }
+}
+
+static void carry_together(struct pool *pool, struct carry *carry)
+{
+    const struct tables *tables = carry->tables;
+    size_t rows = tables->capacity * tables->workers / tables->buckets,
+           num_hashes = tables->hashing.num_hashes;
+    size_t blocks = (receiving(carry)->n + READ_ROWS - 1) / READ_ROWS;
+    size_t columns = rows >= carry->dim ? carry->dim : rows - rows % SLICE;
+    for (; carry->begin < carry->dim; carry->begin = carry->end) {
+        carry->end = smaller(carry->dim, carry->begin + columns);
+        /* Slices only where whole rows would be too few tables for the threads. */
+        bool whole = smaller(num_hashes, rows / columns) >= 2 * tables->workers;
+        carry->slice = smaller(whole ? columns : SLICE, carry->end - carry->begin);
+        size_t slices = (carry->end - carry->begin + carry->slice - 1) / carry->slice;
+        for (carry->first = 0; carry->first < num_hashes; carry->first += carry->count) {
+            carry->count = smaller(larger(rows / (slices * carry->slice), 1), num_hashes - carry->first);
+            pool_run(pool, fill_table, carry, slices * carry->count);
+            pool_run(pool, read_block, carry, blocks);
+        }
+    }
+}
+
+/* Columns of each thread, where they can be shared out with little idle time; 0 where not. */
+static size_t slice_for(size_t dim, size_t workers)
+{
+    size_t lines = (dim + SLICE - 1) / SLICE, each = (lines + workers - 1) / workers;
+    return 4 * each * workers <= 5 * lines ? each * SLICE : 0;
+}
+
+void tables_carry(const struct kernels *kernels, struct pool *pool, struct tables *tables,
                   const struct codes *queries, const struct codes *keys, enum tables_direction direction,
                   const float *values, size_t ld_values, float *out, size_t ld_out, size_t dim)
 {
-    size_t columns = smaller(smaller(dim, tables->columns), tables->capacity / tables->buckets);
-    if (columns > SLICE && columns < dim)
-        columns -= columns % SLICE;
-    size_t at_once = smaller(tables->hashing.num_hashes, tables->capacity / (tables->buckets * columns));
-    struct codes new_queries = {tables->query_codes, true, 1, queries->n};
-    struct codes new_keys = {tables->key_codes, true, 1, keys->n};
-    if (tables->renumber) {
-        for (size_t hash = 0; hash < tables->hashing.num_hashes; hash++) {
-            renumber(tables, buckets, queries, keys, hash);
-            carry(kernels, tables, &new_queries, &new_keys, direction, 0, 1, columns, values, ld_values, out,
-                  ld_out, dim);
-        }
-        return;
-    }
-    for (size_t first = 0; first < tables->hashing.num_hashes; first += at_once)
-        carry(kernels, tables, queries, keys, direction, first,
-              smaller(at_once, tables->hashing.num_hashes - first), columns, values, ld_values, out, ld_out,
-              dim);
+    struct carry carry = {
+        .kernels = kernels,
+        .tables = tables,
+        .given_queries = queries,
+        .given_keys = keys,
+        .queries = *queries,
+        .keys = *keys,
+        .to_queries = direction == KEYS_TO_QUERIES,
+        .values = values,
+        .ld_values = ld_values,
+        .out = out,
+        .ld_out = ld_out,
+        .dim = dim,
+        .count = tables->hashing.num_hashes,
+    };
+    size_t workers = pool == NULL ? 1 : tables->workers;
+    carry.slice = slice_for(dim, workers);
+    /* Rows that are read while others are still to come cannot be read side by side. */
+    bool together = carry.slice == 0 && !tables->renumber && tables->visible == NULL;
+    carry.slice = carry.slice == 0 ? SLICE : carry.slice;
+    if (together)
+        carry_together(pool, &carry);
+    else if (tables->renumber)
+        carry_renumbered(pool, &carry);
+    else
+        pool_run(pool, carry_slice, &carry, (dim + carry.slice - 1) / carry.slice);
 }

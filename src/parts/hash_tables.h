@@ -5,6 +5,7 @@
 #define PARTS_HASH_TABLES_H
 
 #include "base/memory.h"
+#include "base/pool.h"
 #include "parts/buckets.h"
 
 struct tables {
@@ -12,24 +13,27 @@ struct tables {
     size_t buckets;  /* rows of the table of one hash */
     bool renumber;   /* codes are renumbered hash by hash, because there are far fewer rows than codes */
     size_t columns;  /* of a pass, at most */
-    size_t capacity; /* floats of a pass */
-    float *table;
-    uint32_t *query_codes, *key_codes; /* renumbered, of one hash */
+    size_t capacity; /* floats of a pass of one thread */
+    size_t workers;
+    float *table;                            /* (workers, capacity) */
+    uint32_t *query_codes[2], *key_codes[2]; /* renumbered, of one hash and of the next */
+    struct buckets sorting;                  /* what renumbering needs */
     /* Set by the caller: NULL, or how many keys each query sees, from the first on: pairs beyond are left
        out. (parts/causal_tables.h) */
     const size_t *visible;
 };
 
-/* Takes the memory for tables of rows of `dim` floats out of the arena; never less for more rows. */
+/* Takes the memory for tables of rows of `dim` floats, for so many threads, out of the arena; never less for
+   more rows. */
 void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
-                    size_t num_queries, size_t num_keys, size_t dim);
+                    size_t num_queries, size_t num_keys, size_t dim, size_t workers);
 
 enum tables_direction { KEYS_TO_QUERIES, QUERIES_TO_KEYS };
 
 /* Adds into out (rows of the receiving side, ld_out), over hashes in rising order, and within a hash the rows
    of the giving side in rising order: the bits depend on nothing else. dim as laid out or less; ld_values may
-   be 0 (one row for all). `buckets` is work space. */
-void tables_carry(const struct kernels *kernels, const struct tables *tables, struct buckets *buckets,
+   be 0 (one row for all). pool: the threads that it was laid out for, or NULL. */
+void tables_carry(const struct kernels *kernels, struct pool *pool, struct tables *tables,
                   const struct codes *queries, const struct codes *keys, enum tables_direction direction,
                   const float *values, size_t ld_values, float *out, size_t ld_out, size_t dim);
 

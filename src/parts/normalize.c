@@ -54,7 +54,7 @@ void normalize_rows(const struct kernels *kernels, int kind, float *out, size_t 
         take_factors(kernels, kind, factor, block, ld_x, scale,
                      kind == YOSO_NORMALIZE_NONE ? NULL : kept + first, rows, dim);
         kernels->scale_rows(block, ld_x, factor, rows, dim);
-        for (size_t i = 0; i < rows; i++)
+        for (size_t i = 0; i < rows && out != x; i++)
             memcpy(out + (first + i) * ld_out, block + i * ld_x, dim * sizeof *out);
     }
 }

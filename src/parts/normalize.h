@@ -12,7 +12,8 @@
 #include "kernels/kernels.h"
 #include "parts/yoso_options.h"
 
-/* Writes out, for X = scale * x; x is destroyed. kept: written by l2, read by sum, not touched by none. */
+/* Writes out, for X = scale * x; x is destroyed, and may be out itself. kept: written by l2, read by sum, not
+ * touched by none. */
 void normalize_rows(const struct kernels *kernels, int kind, float *out, size_t ld_out, float *x, size_t ld_x,
                     float scale, float *kept, size_t n, size_t dim);
 

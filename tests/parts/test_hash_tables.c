@@ -1,8 +1,8 @@
-/* Carrying rows through tables against the sum over pairs, both ways; slices, passes and renumbering give
-   the same bits; sizes never shrink with more rows.
-   Bugs tried and caught: the codes of only-queries and only-keys not told apart (backward), the table not
-   cleared between slices, the last slice too narrow, the last pass running past the hashes, a capacity below
-   one slice.
+/* Carrying rows through tables against the sum over pairs, both ways; slices, passes, renumbering and threads
+   give the same bits; sizes never shrink with more rows. Bugs tried and caught: the codes of only-queries and
+   only-keys not told apart (backward), the table not cleared between slices, the last slice too narrow, the
+   last pass running past the hashes, a capacity below one slice, threads in one memory, the new
+   codes of the next hash over the present ones, tables of a narrow last slice taken for adjoining.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hash_tables.h"
 
@@ -47,19 +47,16 @@ static void carry_by_pairs(float *out, const uint16_t *to, size_t n_to, const ui
     free(row);
 }
 
-static void check_setting(const struct setting *s)
+static void check_setting(const struct setting *s, struct pool *pool)
 {
     const struct hashing hashing = {.num_hashes = s->num_hashes, .hash_bits = s->hash_bits};
     struct tables tables;
-    struct buckets buckets;
     struct arena arena = arena_on(NULL);
-    buckets_lay_out(&buckets, &arena, s->n_q, s->n_k);
-    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim);
+    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool));
     void *block = aligned_alloc(64, arena.used);
     memset(block, 0xA5, arena.used);
     arena = arena_on(block);
-    buckets_lay_out(&buckets, &arena, s->n_q, s->n_k);
-    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim);
+    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool));
 
     size_t m = s->num_hashes, most = s->n_q > s->n_k ? s->n_q : s->n_k;
     uint16_t *query_codes = malloc(s->n_q * m * sizeof *query_codes),
@@ -77,7 +74,7 @@ static void check_setting(const struct setting *s)
             bool to_queries = direction == KEYS_TO_QUERIES;
             size_t rows = to_queries ? s->n_q : s->n_k;
             memset(got, 0, rows * s->dim * sizeof *got);
-            tables_carry(*kernels, &tables, &buckets, &queries, &keys,
+            tables_carry(*kernels, pool, &tables, &queries, &keys,
                          to_queries ? KEYS_TO_QUERIES : QUERIES_TO_KEYS, values, s->dim, got, s->dim, s->dim);
             if (to_queries)
                 carry_by_pairs(want, query_codes, s->n_q, key_codes, s->n_k, values, s);
@@ -87,7 +84,7 @@ static void check_setting(const struct setting *s)
             /* ones, with one row for all, through the same tables */
             float one = 1, counts[1000] = {0};
             assert_true(rows <= 1000);
-            tables_carry(*kernels, &tables, &buckets, &queries, &keys,
+            tables_carry(*kernels, pool, &tables, &queries, &keys,
                          to_queries ? KEYS_TO_QUERIES : QUERIES_TO_KEYS, &one, 0, counts, 1, 1);
             for (size_t i = 0; i < rows; i++) {
                 size_t meet = 0;
@@ -109,17 +106,27 @@ static void carries(void **state)
         {40, 100, 9, 9, 16},                                                 /* renumbered */
         {3, 200, 4, 16, 20},     {200, 3, 4, 12, 20}, {300, 300, 21, 9, 40}, /* several passes */
         {600, 520, 2, 10, 150},  /* slices, with a narrow last one */
+        {1000, 900, 3, 12, 150}, /* columns in several goes */
         {260, 270, 17, 9, 2050}, /* so many floats that passes are fuller and narrower */
     };
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        check_setting(&settings[i]);
+    /* One thread; as many as slices, and more than those. */
+    static const int threads[] = {1, 2, 3, 16};
+    struct host host;
+    host_init(&host);
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+        struct pool *pool;
+        check_status(&host, pool_new(&host, threads[t], &pool), HASHATTN_OK, NULL);
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+            check_setting(&settings[i], pool);
+        pool_free(&host, pool);
+    }
 }
 
 static size_t bytes_of(const struct hashing *hashing, size_t n_q, size_t n_k, size_t dim)
 {
     struct tables tables;
     struct arena arena = arena_on(NULL);
-    tables_lay_out(&tables, &arena, hashing, n_q, n_k, dim);
+    tables_lay_out(&tables, &arena, hashing, n_q, n_k, dim, 1);
     assert_true(tables.capacity >= tables.buckets * least(dim, 16));
     return arena.used;
 }
