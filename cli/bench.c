@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* ---- time ---------------------------------------------------------------------------------------------- */
@@ -60,131 +59,6 @@ void bench_add_repeats(struct options *options, size_t *repeats)
                                 BENCH_MOST_REPEATS});
 }
 
-/* ---- inputs -------------------------------------------------------------------------------------------- */
-
-void *bench_block(size_t bytes)
-{
-    return aligned_alloc(64, bytes / 64 * 64 + 64);
-}
-
-int bench_check_input(const struct options *options, const char *input)
-{
-    if (strcmp(input, "iid") == 0 || strcmp(input, "clustered") == 0)
-        return EXIT_GOOD;
-    return options_fail(options, "--input is '%.60s', allowed are iid, clustered", input);
-}
-
-/* Rows of normal numbers, each drawn to the centre of its head where there is one. */
-static void make_rows(float *rows, size_t heads, size_t seq_len, size_t d, uint64_t seed, uint64_t stream,
-                      const float *centres)
-{
-    hashattn_fill_normal(seed, stream, rows, heads * seq_len * d);
-    for (size_t i = 0; centres != NULL && i < heads * seq_len; i++) {
-        float *row = rows + i * d;
-        const float *centre = centres + i / seq_len * d;
-        double squares = 0;
-        for (size_t c = 0; c < d; c++) {
-            row[c] = (float)M_SQRT1_2 * (row[c] + centre[c]);
-            squares += (double)row[c] * row[c];
-        }
-        float scale = squares > 0 ? (float)sqrt((double)d / squares) : 0;
-        for (size_t c = 0; c < d; c++)
-            row[c] *= scale;
-    }
-}
-
-int bench_make_arrays(struct bench_arrays *arrays, const char *input, size_t heads, size_t seq_len,
-                      size_t head_dim, uint64_t seed)
-{
-    size_t rows, count;
-    if (__builtin_mul_overflow(heads, seq_len, &rows) || __builtin_mul_overflow(rows, head_dim, &count) ||
-        count > SIZE_MAX / 64)
-        return tool_fail(EXIT_USAGE, "%zu heads x %zu x %zu is too large", heads, seq_len, head_dim);
-    *arrays = (struct bench_arrays){.heads = heads,
-                                    .queries = seq_len,
-                                    .keys = seq_len,
-                                    .head_dim = head_dim,
-                                    .value_dim = head_dim,
-                                    .query = bench_block(count * sizeof(float)),
-                                    .key = bench_block(count * sizeof(float)),
-                                    .value = bench_block(count * sizeof(float))};
-    bool clustered = strcmp(input, "clustered") == 0;
-    float *centres = clustered ? bench_block(heads * head_dim * sizeof(float)) : NULL;
-    bool room = arrays->query != NULL && arrays->key != NULL && arrays->value != NULL &&
-                (!clustered || centres != NULL);
-    if (room) {
-        if (clustered)
-            hashattn_fill_normal(seed, 4, centres, heads * head_dim);
-        make_rows(arrays->query, heads, seq_len, head_dim, seed, 0, centres);
-        make_rows(arrays->key, heads, seq_len, head_dim, seed, 1, centres);
-        make_rows(arrays->value, heads, seq_len, head_dim, seed, 2, NULL);
-    }
-    free(centres);
-    return room ? EXIT_GOOD
-                : tool_fail(EXIT_ROOM, "no memory for arrays of %zu heads x %zu x %zu", heads, seq_len,
-                            head_dim);
-}
-
-void bench_free_arrays(struct bench_arrays *arrays)
-{
-    free(arrays->query);
-    free(arrays->key);
-    free(arrays->value);
-    *arrays = (struct bench_arrays){0};
-}
-
-size_t bench_sampled(size_t rows)
-{
-    return rows < BENCH_SAMPLED_QUERIES ? rows : BENCH_SAMPLED_QUERIES;
-}
-
-struct bench_problem bench_problem_of(const struct bench_arrays *arrays, size_t queries, uint64_t seed)
-{
-    struct bench_problem p;
-    hashattn_problem_default(&p.problem);
-    p.problem.num_heads = arrays->heads;
-    p.problem.num_queries = queries;
-    p.problem.num_keys = arrays->keys;
-    p.problem.head_dim = arrays->head_dim;
-    p.problem.value_dim = arrays->value_dim;
-    p.problem.seed = seed;
-    p.query = hashattn_array_of_heads(arrays->query, arrays->heads, arrays->queries, arrays->head_dim);
-    p.query.row_stride *= queries == 0 ? 1 : arrays->queries / queries;
-    p.key = hashattn_array_of_heads(arrays->key, arrays->heads, arrays->keys, arrays->head_dim);
-    p.value = hashattn_array_of_heads(arrays->value, arrays->heads, arrays->keys, arrays->value_dim);
-    return p;
-}
-
-/* Adds the unit vectors of some rows to sum (width). */
-static void add_units(const float *rows, size_t num_rows, size_t width, double *sum)
-{
-    for (size_t i = 0; i < num_rows; i++) {
-        const float *row = rows + i * width;
-        double squares = 0;
-        for (size_t c = 0; c < width; c++)
-            squares += (double)row[c] * row[c];
-        for (size_t c = 0; c < width && squares > 0; c++)
-            sum[c] += row[c] / sqrt(squares);
-    }
-}
-
-/* The mean over pairs is the product of the means of the unit vectors. */
-double bench_mean_cosine(const struct bench_arrays *arrays)
-{
-    size_t d = arrays->head_dim, pairs = arrays->queries * arrays->keys;
-    double total = 0, *sums = calloc(2 * d, sizeof *sums);
-    for (size_t h = 0; h < arrays->heads && sums != NULL && pairs > 0; h++) {
-        memset(sums, 0, 2 * d * sizeof *sums);
-        add_units(arrays->query + h * arrays->queries * d, arrays->queries, d, sums);
-        add_units(arrays->key + h * arrays->keys * d, arrays->keys, d, sums + d);
-        for (size_t c = 0; c < d; c++)
-            total += sums[c] / (double)arrays->queries * (sums[d + c] / (double)arrays->keys);
-    }
-    double mean = sums == NULL || pairs == 0 ? NAN : total / (double)arrays->heads;
-    free(sums);
-    return mean;
-}
-
 /* ---- mechanisms and their errors --------------------------------------------------------------------- */
 
 hashattn_status bench_new_mechanism(hashattn_context *context, const char *name,
@@ -198,6 +72,73 @@ hashattn_status bench_new_mechanism(hashattn_context *context, const char *name,
             status = hashattn_attention_set(*attention, setting->name, setting->text);
     }
     return status;
+}
+
+/* One forward, and one backward where that is wanted. */
+static int run_once(void *user, double *part_ms)
+{
+    struct bench_timed *t = user;
+    const hashattn_problem *p = &t->run.problem;
+    hashattn_array out = hashattn_array_of_heads(t->out, p->num_heads, p->num_queries, p->value_dim),
+                   dout = hashattn_array_of_heads(t->dout, p->num_heads, p->num_queries, p->value_dim),
+                   dquery = hashattn_array_of_heads(t->dquery, p->num_heads, p->num_queries, p->head_dim),
+                   dkey = hashattn_array_of_heads(t->dkey, p->num_heads, p->num_keys, p->head_dim),
+                   dvalue = hashattn_array_of_heads(t->dvalue, p->num_heads, p->num_keys, p->value_dim);
+    double start = bench_seconds();
+    hashattn_status status = hashattn_attention_forward(t->attention, p, &t->run.query, &t->run.key,
+                                                        &t->run.value, &out, t->saved, t->scratch);
+    part_ms[0] = (bench_seconds() - start) * 1e3;
+    start = bench_seconds();
+    if (status == HASHATTN_OK && t->backward)
+        status = hashattn_attention_backward(t->attention, p, &t->run.query, &t->run.key, &t->run.value, &out,
+                                             &dout, &dquery, &dkey, &dvalue, t->saved, t->scratch);
+    part_ms[1] = (bench_seconds() - start) * 1e3;
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(t->context, status);
+}
+
+int bench_time(struct bench_timed *t, hashattn_context *context, const struct bench_arrays *arrays,
+               uint64_t seed, size_t repeats)
+{
+    t->context = context;
+    t->run = bench_problem_of(arrays, arrays->queries, seed);
+    hashattn_status status =
+        hashattn_attention_sizes(t->attention, &t->run.problem, &t->saved_bytes, &t->scratch_bytes);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(context, status);
+    size_t outs = arrays->heads * arrays->queries * arrays->value_dim,
+           queries = arrays->heads * arrays->queries * arrays->head_dim,
+           keys = arrays->heads * arrays->keys * arrays->head_dim,
+           values = arrays->heads * arrays->keys * arrays->value_dim;
+    const struct {
+        float **block;
+        size_t count;
+    } arrays_of[] = {
+        {&t->out, outs}, {&t->dout, outs}, {&t->dquery, queries}, {&t->dkey, keys}, {&t->dvalue, values}};
+    for (size_t i = 0; i < (t->backward ? 5u : 1u); i++)
+        if ((*arrays_of[i].block = bench_block(arrays_of[i].count * sizeof(float))) == NULL)
+            return tool_fail(EXIT_ROOM, "no memory for an array of %zu numbers", arrays_of[i].count);
+    if (t->backward)
+        hashattn_fill_normal(seed, 3, t->dout, outs);
+    t->saved = bench_block(t->saved_bytes);
+    t->scratch = bench_block(t->scratch_bytes);
+    if (t->saved == NULL || t->scratch == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for %zu bytes saved and %zu scratch", t->saved_bytes,
+                         t->scratch_bytes);
+    double median_ms[2];
+    int code = bench_measure(run_once, t, repeats, 2, median_ms, &t->measured);
+    if (code == EXIT_GOOD) {
+        t->forward_ms = median_ms[0];
+        t->backward_ms = t->backward ? median_ms[1] : NAN;
+    }
+    return code;
+}
+
+void bench_free_timed(struct bench_timed *t)
+{
+    void *const blocks[] = {t->out, t->dout, t->dquery, t->dkey, t->dvalue, t->saved, t->scratch};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        free(blocks[i]);
+    hashattn_attention_free(t->attention);
 }
 
 double bench_angle(const float *a, const float *b, size_t width)

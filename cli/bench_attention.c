@@ -7,78 +7,16 @@
 #include "cli/bench.h"
 
 struct bench {
-    const char *mechanism, *input;
+    const char *mechanism;
+    struct bench_input input;
     size_t seq_len, heads, head_dim, repeats;
-    int backward;
     uint64_t seed;
     hashattn_context *context;
-    hashattn_attention *attention;
     struct bench_arrays arrays;
-    float *out, *dout, *dquery, *dkey, *dvalue;
-    void *saved, *scratch;
-    size_t saved_bytes, scratch_bytes, resident_bytes;
-    size_t measured;
-    double forward_ms, backward_ms, mean_cosine, pairs_over_uniform, error_radians;
+    struct bench_timed timed;
+    size_t resident_bytes;
+    double mean_cosine, pairs_over_uniform, error_radians;
 };
-
-static int make_inputs(struct bench *b)
-{
-    int code = bench_make_arrays(&b->arrays, b->input, b->heads, b->seq_len, b->head_dim, b->seed);
-    if (code != EXIT_GOOD)
-        return code;
-    size_t count = b->heads * b->seq_len * b->head_dim;
-    float **const more[] = {&b->out, &b->dout, &b->dquery, &b->dkey, &b->dvalue};
-    for (size_t i = 0; i < (b->backward ? 5u : 1u); i++)
-        if ((*more[i] = bench_block(count * sizeof(float))) == NULL)
-            return tool_fail(EXIT_ROOM, "no memory for arrays of %zu heads x %zu x %zu", b->heads, b->seq_len,
-                             b->head_dim);
-    if (b->backward)
-        hashattn_fill_normal(b->seed, 3, b->dout, count);
-    return EXIT_GOOD;
-}
-
-/* One forward, and one backward where that is wanted. */
-static int run_once(void *user, double *part_ms)
-{
-    struct bench *b = user;
-    struct bench_problem p = bench_problem_of(&b->arrays, b->seq_len, b->seed);
-    float *const data[] = {b->out, b->dout, b->dquery, b->dkey, b->dvalue};
-    hashattn_array a[5];
-    for (size_t i = 0; i < 5; i++)
-        a[i] = hashattn_array_of_heads(data[i], b->heads, b->seq_len, b->head_dim);
-    double start = bench_seconds();
-    hashattn_status status = hashattn_attention_forward(b->attention, &p.problem, &p.query, &p.key, &p.value,
-                                                        &a[0], b->saved, b->scratch);
-    part_ms[0] = (bench_seconds() - start) * 1e3;
-    start = bench_seconds();
-    if (status == HASHATTN_OK && b->backward)
-        status = hashattn_attention_backward(b->attention, &p.problem, &p.query, &p.key, &p.value, &a[0],
-                                             &a[1], &a[2], &a[3], &a[4], b->saved, b->scratch);
-    part_ms[1] = (bench_seconds() - start) * 1e3;
-    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(b->context, status);
-}
-
-static int measure(struct bench *b)
-{
-    struct bench_problem p = bench_problem_of(&b->arrays, b->seq_len, b->seed);
-    hashattn_status status =
-        hashattn_attention_sizes(b->attention, &p.problem, &b->saved_bytes, &b->scratch_bytes);
-    if (status != HASHATTN_OK)
-        return tool_fail_status(b->context, status);
-    b->saved = bench_block(b->saved_bytes);
-    b->scratch = bench_block(b->scratch_bytes);
-    if (b->saved == NULL || b->scratch == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for %zu bytes saved and %zu scratch", b->saved_bytes,
-                         b->scratch_bytes);
-    double median_ms[2];
-    int code = bench_measure(run_once, b, b->repeats, 2, median_ms, &b->measured);
-    if (code != EXIT_GOOD)
-        return code;
-    b->forward_ms = median_ms[0];
-    b->backward_ms = b->backward ? median_ms[1] : NAN;
-    b->resident_bytes = hashattn_peak_resident_bytes();
-    return EXIT_GOOD;
-}
 
 /* yoso-e with the options given that it has, for the sampled queries, on the values given: (heads, keys,
    value_dim). */
@@ -127,7 +65,7 @@ static int compare_exact(struct bench *b, const struct options *options)
     double angles = 0, pairs = 0;
     for (size_t i = 0; i < b->heads * queries && status == HASHATTN_OK; i++) {
         size_t row = i / queries * n + i % queries * (n / queries);
-        angles += bench_angle(b->out + row * d, exact + i * d, d);
+        angles += bench_angle(b->timed.out + row * d, exact + i * d, d);
     }
     if (status == HASHATTN_OK)
         status = run_exact(b, options, "none", ones, 1, exact, &hash_bits);
@@ -145,12 +83,13 @@ static int compare_exact(struct bench *b, const struct options *options)
 static void report_text(const struct bench *b, const hashattn_description *is)
 {
     printf("%s: %zu heads x %zu x %zu, %s inputs, %s, %d thread%s, median of %zu\n", b->mechanism, b->heads,
-           b->seq_len, b->head_dim, b->input, is->isa, is->threads, is->threads == 1 ? "" : "s", b->measured);
-    printf("  forward             %.3f ms\n", b->forward_ms);
-    if (b->backward)
-        printf("  backward            %.3f ms\n", b->backward_ms);
-    printf("  saved for backward  %zu bytes\n  scratch             %zu bytes\n", b->saved_bytes,
-           b->scratch_bytes);
+           b->seq_len, b->head_dim, b->input.name, is->isa, is->threads, is->threads == 1 ? "" : "s",
+           b->timed.measured);
+    printf("  forward             %.3f ms\n", b->timed.forward_ms);
+    if (b->timed.backward)
+        printf("  backward            %.3f ms\n", b->timed.backward_ms);
+    printf("  saved for backward  %zu bytes\n  scratch             %zu bytes\n", b->timed.saved_bytes,
+           b->timed.scratch_bytes);
     printf("  angle to yoso-e     %.4f radians\n  colliding pairs     %.2f x uniform, mean cosine %.3f\n",
            b->error_radians, b->pairs_over_uniform, b->mean_cosine);
 }
@@ -163,7 +102,7 @@ static void report_json(const struct bench *b, const hashattn_description *is)
     json_count(&json, "seq_len", b->seq_len);
     json_count(&json, "heads", b->heads);
     json_count(&json, "head_dim", b->head_dim);
-    json_text(&json, "input", b->input);
+    json_text(&json, "input", b->input.name);
     json_count(&json, "seed", b->seed);
     json_object(&json, "options");
     hashattn_mechanism_info info = {.struct_size = sizeof info};
@@ -171,14 +110,14 @@ static void report_json(const struct bench *b, const hashattn_description *is)
     char text[64];
     for (size_t i = 0; hashattn_mechanism_get(i, &info); i++)
         for (size_t j = 0; strcmp(info.name, b->mechanism) == 0 && hashattn_mechanism_option(i, j, &row); j++)
-            if (hashattn_attention_get(b->attention, row.name, text, sizeof text) == HASHATTN_OK)
+            if (hashattn_attention_get(b->timed.attention, row.name, text, sizeof text) == HASHATTN_OK)
                 json_text(&json, row.name, text);
     json_end_object(&json);
-    json_number(&json, "forward_ms", b->forward_ms);
-    json_number(&json, "backward_ms", b->backward_ms);
-    json_count(&json, "repeats", b->measured);
-    json_count(&json, "saved_bytes", b->saved_bytes);
-    json_count(&json, "scratch_bytes", b->scratch_bytes);
+    json_number(&json, "forward_ms", b->timed.forward_ms);
+    json_number(&json, "backward_ms", b->timed.backward_ms);
+    json_count(&json, "repeats", b->timed.measured);
+    json_count(&json, "saved_bytes", b->timed.saved_bytes);
+    json_count(&json, "scratch_bytes", b->timed.scratch_bytes);
     json_count(&json, "peak_rss_bytes", b->resident_bytes);
     json_text(&json, "isa", is->isa);
     json_text(&json, "projection", is->projection);
@@ -192,11 +131,12 @@ static void report_json(const struct bench *b, const hashattn_description *is)
 
 static int bench_attention_with(struct bench *b, const struct options *options)
 {
-    hashattn_status status = bench_new_mechanism(b->context, b->mechanism, options, &b->attention);
+    hashattn_status status = bench_new_mechanism(b->context, b->mechanism, options, &b->timed.attention);
     if (status != HASHATTN_OK)
         return tool_fail_status(b->context, status);
-    int code = make_inputs(b);
-    code = code != EXIT_GOOD ? code : measure(b);
+    int code = bench_make_arrays(&b->arrays, &b->input, b->heads, b->seq_len, b->head_dim, b->seed);
+    code = code != EXIT_GOOD ? code : bench_time(&b->timed, b->context, &b->arrays, b->seed, b->repeats);
+    b->resident_bytes = hashattn_peak_resident_bytes();
     code = code != EXIT_GOOD ? code : compare_exact(b, options);
     if (code != EXIT_GOOD)
         return code;
@@ -209,19 +149,10 @@ static int bench_attention_with(struct bench *b, const struct options *options)
     return tool_finish();
 }
 
-static void close_all(struct bench *b)
-{
-    void *const blocks[] = {b->out, b->dout, b->dquery, b->dkey, b->dvalue, b->saved, b->scratch};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        free(blocks[i]);
-    bench_free_arrays(&b->arrays);
-    hashattn_attention_free(b->attention);
-    hashattn_context_free(b->context);
-}
-
 static int run(const struct command *self, int argc, char **argv)
 {
-    struct bench b = {.mechanism = "yoso", .input = "iid", .seq_len = 4096, .heads = 12, .head_dim = 64};
+    const char *input = "iid";
+    struct bench b = {.mechanism = "yoso", .seq_len = 4096, .heads = 12, .head_dim = 64};
     struct options options;
     options_begin(&options, self);
     const struct option rows[] = {
@@ -230,12 +161,11 @@ static int run(const struct command *self, int argc, char **argv)
         {"seq-len", OPTION_COUNT, &b.seq_len, "N", "queries and keys of each head (default 4096)", 0, 1e12},
         {"heads", OPTION_COUNT, &b.heads, "H", "heads (default 12)", 1, 1e6},
         {"head-dim", OPTION_COUNT, &b.head_dim, "D", "width of a head (default 64)", 1, 1e6},
-        {"input", OPTION_TEXT, &b.input, "NAME",
-         "iid: independent normal numbers (default); clustered: mean cosine 0.5", 0, 0},
-        {"backward", OPTION_SWITCH, &b.backward, NULL, "time the gradients too", 0, 0},
+        {"backward", OPTION_SWITCH, &b.timed.backward, NULL, "time the gradients too", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         options_add(&options, rows[i]);
+    bench_add_input(&options, &input);
     bench_add_repeats(&options, &b.repeats);
     options_add_mechanisms(&options);
     int code;
@@ -244,14 +174,16 @@ static int run(const struct command *self, int argc, char **argv)
     if (options.num_operands != 0)
         return options_fail(&options, "bench attention takes no operand, '%.60s' is one",
                             options.operands[0]);
-    code = bench_check_input(&options, b.input);
+    code = bench_find_input(&options, input, &b.input);
     if (code != EXIT_GOOD)
         return code;
     b.seed = options.common.seed;
     code = tool_open(&options.common, &b.context);
     if (code == EXIT_GOOD)
         code = bench_attention_with(&b, &options);
-    close_all(&b);
+    bench_free_timed(&b.timed);
+    bench_free_arrays(&b.arrays);
+    hashattn_context_free(b.context);
     return code;
 }
 

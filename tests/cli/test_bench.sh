@@ -91,12 +91,12 @@ if [ -z "${HASHATTN_SANITIZED:-}" ]; then
     done
 fi
 
-expect bench_needs_a_kind 2 "bench needs one of attention, layer, step, peak" bench --threads 2
+expect bench_needs_a_kind 2 "bench needs one of attention, " bench --threads 2
 expect bench_knows_its_kinds 2 ", not 'peek'; did you mean peak?" bench peek
 expect options_of_another_kind 2 "bench peak has no option --seq-len" bench peak --seq-len 8
 expect kinds_take_no_operand 2 "bench attention takes no operand, 'peak' is one" bench attention peak
 says kind_behind_options "float32 products" bench --threads 1 --seconds 0.01 peak
-expect unknown_input 2 "--input is 'odd', allowed are iid, clustered" bench attention --input odd
+expect unknown_input 2 "--input is 'odd', allowed are iid, clustered, matched" bench attention --input odd
 expect unknown_mechanism 2 "no mechanism 'soft'" bench attention --attention soft
 expect absurd_option 2 "hash_bits is 99" bench attention --hash-bits 99
 expect absurd_repeats 2 "--repeats is '0'" bench attention --repeats 0
