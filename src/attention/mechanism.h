@@ -119,15 +119,16 @@ struct mechanism {
        value only). Called after forward. */
     double (*auxiliary)(const struct problem *problem, const struct problem_gradients *gradients);
 
-    /* (optional, all four or none) Streaming: a state that takes keys in pieces and answers queries, then can
+    /* (optional, all five or none) Streaming: a state that takes keys in pieces and answers queries, then can
        be added to another. It begins as zeros; its size depends on the widths alone (rows are 0 in `shape`).
        absorb: keys and values of `problem`, which has no queries, enter the state (the first key has position
        `first`). read: out for the queries of `problem` (the first has position `first`), which has no keys,
        against all that was absorbed; the state stays as it is. A causal problem has both (or queries alone,
        when all its keys are masked) and is only read: before query i is answered, the first visible[i] keys
-       enter, and all are in at the end. merge: into += from, for shards. There is scratch,
-       and nothing is saved. */
+       enter, and all are in at the end. merge: into += from, for shards. There is stream_scratch_size
+       of scratch, and nothing is saved; read and absorb of one state are not called at once. */
     size_t (*state_size)(const void *options, const struct problem_shape *shape);
+    size_t (*stream_scratch_size)(const void *options, const struct problem_shape *shape);
     void (*absorb)(const struct problem *problem, void *state, size_t first);
     void (*read)(const struct problem *problem, void *state, size_t first, struct view out);
     void (*merge)(const void *options, const struct problem_shape *shape, void *into, const void *from);

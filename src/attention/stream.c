@@ -19,7 +19,7 @@ static struct problem_shape shape_of(const struct stream *stream, size_t queries
         .causal = stream->causal,
         .masked = stream->mechanism->sees_mask,
         .dtype = DTYPE_FLOAT32,
-        .workers = 1,
+        .workers = (size_t)pool_threads(stream->pool),
     };
 }
 
@@ -59,7 +59,7 @@ static struct chunk_memory chunk_memory(const struct stream *stream, void *block
         memory.key = arena_take(&arena, size_product(stream->chunk_rows, stream->head_dim), sizeof(float));
         memory.value = arena_take(&arena, size_product(stream->chunk_rows, stream->value_dim), sizeof(float));
     }
-    memory.mechanism = arena_take(&arena, stream->mechanism->scratch_size(stream->options, &shape), 1);
+    memory.mechanism = arena_take(&arena, stream->mechanism->stream_scratch_size(stream->options, &shape), 1);
     memory.bytes = arena.used;
     return memory;
 }
@@ -97,7 +97,8 @@ void stream_open(const struct stream *stream, void *state)
 {
     struct state_memory memory = state_memory(stream, state);
     if (stream->mechanism->prepare != NULL)
-        stream->mechanism->prepare(stream->options, stream->head_dim, stream->call_key, memory.shared, NULL);
+        stream->mechanism->prepare(stream->options, stream->head_dim, stream->call_key, memory.shared,
+                                   stream->pool);
     memset(memory.state, 0, memory.state_bytes);
 }
 
@@ -142,6 +143,7 @@ static struct problem problem_of(const struct stream *stream, int sides, const s
         .shared = state->shared,
         .params = stream->params,
         .scratch = memory->mechanism,
+        .pool = stream->pool,
     };
     if (sides & QUERIES)
         problem.query = chunk->query;
@@ -168,23 +170,48 @@ static struct problem problem_of(const struct stream *stream, int sides, const s
     return problem;
 }
 
+static hashattn_status one_chunk(struct host *host, const struct stream *stream, int sides, size_t position,
+                                 const struct stream_chunk *chunk, void *state, void *scratch)
+{
+    TRY(check_chunk(host, stream, sides, position, chunk));
+    struct state_memory held = state_memory(stream, state);
+    struct chunk_memory memory = chunk_memory(stream, scratch);
+    struct problem problem = problem_of(stream, sides, chunk, &held, &memory);
+    if (sides & QUERIES && problem.shape.num_queries > 0)
+        stream->mechanism->read(&problem, held.state, position, chunk->out);
+    else if (problem.shape.num_keys > 0)
+        stream->mechanism->absorb(&problem, held.state, position);
+    return HASHATTN_OK;
+}
+
+static int sides_of_read(const struct stream *stream)
+{
+    return stream->causal ? KEYS | QUERIES : QUERIES;
+}
+
+hashattn_status stream_absorb_chunk(struct host *host, const struct stream *stream, size_t position,
+                                    const struct stream_chunk *chunk, void *state, void *scratch)
+{
+    assert(!stream->causal);
+    return one_chunk(host, stream, KEYS, position, chunk, state, scratch);
+}
+
+hashattn_status stream_read_chunk(struct host *host, const struct stream *stream, size_t position,
+                                  const struct stream_chunk *chunk, void *state, void *scratch)
+{
+    return one_chunk(host, stream, sides_of_read(stream), position, chunk, state, scratch);
+}
+
 static hashattn_status each_chunk(struct host *host, const struct stream *stream, int sides, size_t first,
                                   stream_source source, void *user, void *state, void *scratch)
 {
-    struct state_memory held = state_memory(stream, state);
-    struct chunk_memory memory = chunk_memory(stream, scratch);
     for (size_t position = first;;) {
         struct stream_chunk chunk = {.key_mask = NULL};
         TRY(source(user, host, position, &chunk));
-        TRY(check_chunk(host, stream, sides, position, &chunk));
+        TRY(one_chunk(host, stream, sides, position, &chunk, state, scratch));
         size_t rows = sides & KEYS ? chunk.key.rows : chunk.query.rows;
         if (rows == 0)
             return HASHATTN_OK;
-        struct problem problem = problem_of(stream, sides, &chunk, &held, &memory);
-        if (sides & QUERIES)
-            stream->mechanism->read(&problem, held.state, position, chunk.out);
-        else if (problem.shape.num_keys > 0)
-            stream->mechanism->absorb(&problem, held.state, position);
         position += rows;
     }
 }
@@ -199,8 +226,7 @@ hashattn_status stream_absorb(struct host *host, const struct stream *stream, si
 hashattn_status stream_read(struct host *host, const struct stream *stream, size_t first,
                             stream_source source, void *user, void *state, void *scratch)
 {
-    return each_chunk(host, stream, stream->causal ? KEYS | QUERIES : QUERIES, first, source, user, state,
-                      scratch);
+    return each_chunk(host, stream, sides_of_read(stream), first, source, user, state, scratch);
 }
 
 void stream_merge(const struct stream *stream, void *into, const void *from)

@@ -1,7 +1,7 @@
 /* Attention over one head of a sequence that comes in chunks: longer than memory, in a file, or arriving. The
    keys are absorbed into a state of constant size, then queries are read against it; a causal stream is one
    pass, token by token. States of shards are merged. One driver for every mechanism that has a state; the
-   others are refused by name. Only forward. Sequential: heads are independent streams.
+   others are refused by name. Only forward. Heads are independent streams; one may have a pool to itself.
    Ownership: the caller owns the state and the scratch block; a chunk's views are the source's and live until
    the source is called again. Nothing here allocates. SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_STREAM_H
@@ -16,6 +16,7 @@ struct stream {
     size_t head_dim, value_dim;
     bool causal;
     size_t chunk_rows;   /* the most rows of a chunk, >= 1 */
+    struct pool *pool;   /* for each chunk; or NULL. No bits depend on it. */
     uint64_t call_key;   /* as in a call of attention: the planes come from it */
     uint64_t random_key; /* this head's, random_key(call_key, RANDOM_HEAD, head) in evaluation */
     const float *params; /* this head's; or NULL */
@@ -37,6 +38,12 @@ typedef hashattn_status (*stream_source)(void *user, struct host *host, size_t p
 hashattn_status stream_check(struct host *host, const struct stream *stream);
 size_t stream_state_size(const struct stream *stream);
 size_t stream_scratch_size(const struct stream *stream);
+
+/* All keys, or all queries, of one chunk at `position`: what the loops below do with each. */
+hashattn_status stream_absorb_chunk(struct host *host, const struct stream *stream, size_t position,
+                                    const struct stream_chunk *chunk, void *state, void *scratch);
+hashattn_status stream_read_chunk(struct host *host, const struct stream *stream, size_t position,
+                                  const struct stream_chunk *chunk, void *state, void *scratch);
 
 /* An empty state. The stream has been checked, here and below. */
 void stream_open(const struct stream *stream, void *state);

@@ -9,6 +9,8 @@
      dQ_i = sum_j (c_ij / m) <G_i, V_j> w_ij K_j       (pairs within buckets), dK alike, then through the
    unit length. w = tau / 2 (lower, Eq. 4 of the paper) or tau / (p pi) times the unit tangent (true: Eq. 3
    without bias; docs/MATH.md).
+   Causal, the tables are prefix sums; held, they are all that a stream needs: m 2^tau d_v floats, however
+   long it is (4 MiB at m 32, tau 9, d_v 64, the key-value cache of 8,192 tokens).
    Random: the planes (once per call) and the turn of each head. Saved: codes, and one float per query.
    Cost: 2 (n_q + n_k) d m tau operations to hash, 2 (n_q + n_k) d_v m table words, and in backward the same
    tables again and 6 d operations per colliding pair. SPDX-License-Identifier: Apache-2.0 */
@@ -21,6 +23,7 @@
 #include "parts/normalize.h"
 #include "parts/pairs.h"
 #include "parts/planes.h"
+#include "parts/table_state.h"
 #include "parts/yoso_options.h"
 
 static struct hashing hashing_of(const struct yoso_options *options)
@@ -381,6 +384,132 @@ static void backward(const struct problem *problem, struct view out, struct view
     over_queries_and_keys(&head, finish_block);
 }
 
+/* ---- streaming -----------------------------------------------------------------------------------------
+   The tables of all hashes are the state, and the head's own planes, which the first call draws from: turning
+   them takes longer than a token. */
+
+struct state {
+    struct table_state values, weights; /* of V; of 1 / m, for the sums that normalize sum divides by */
+    float *planes;
+    uint32_t *turned; /* 1: the planes are there */
+    size_t bytes;
+};
+
+static struct state state_at(const struct yoso_options *options, const struct problem_shape *shape,
+                             const void *block)
+{
+    struct arena arena = arena_on((void *)block);
+    struct hashing hashing = hashing_of(options);
+    struct state state = {
+        .values = {.hashing = hashing, .dim = shape->value_dim},
+        .weights = {.hashing = hashing, .dim = options->normalize == YOSO_NORMALIZE_SUM ? 1 : 0}};
+    size_t planes = planes_count(hashing.num_hashes, hashing.hash_bits, shape->head_dim);
+    state.values.tables = arena_take(&arena, table_state_floats(&hashing, state.values.dim), sizeof(float));
+    state.weights.tables = arena_take(&arena, table_state_floats(&hashing, state.weights.dim), sizeof(float));
+    state.planes = arena_take(&arena, planes, sizeof *state.planes);
+    state.turned = arena_take(&arena, 1, sizeof *state.turned);
+    state.bytes = arena.used;
+    return state;
+}
+
+static size_t state_size(const void *options, const struct problem_shape *shape)
+{
+    return state_at(options, shape, NULL).bytes;
+}
+
+/* What hashing and normalising need of a head's memory. */
+static size_t lay_out_stream(struct head *head, const struct problem_shape *shape, void *block)
+{
+    struct arena arena = arena_on(block);
+    struct scratch *scratch = &head->scratch;
+    struct hashing hashing = head->hashing = hashing_of(head->options);
+    size_t n_q = shape->num_queries, float_size = sizeof(float);
+    size_t rows = size_product(shape->workers, CODES_ROWS);
+    scratch->ld = unit_padded(shape->head_dim);
+    scratch->ld_value = unit_padded(shape->value_dim);
+    head->saved.query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
+    head->saved.key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
+    head->saved.kept = arena_take(&arena, n_q, float_size);
+    scratch->forward.sign = arena_take(&arena, shape->head_dim, float_size);
+    scratch->forward.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
+    scratch->forward.rows = arena_take(&arena, rows, size_product(scratch->ld, float_size));
+    scratch->forward.squares = arena_take(&arena, rows, float_size);
+    scratch->forward.x = arena_take(&arena, n_q, size_product(scratch->ld_value, float_size));
+    return arena.used;
+}
+
+static size_t stream_scratch_size(const void *options, const struct problem_shape *shape)
+{
+    struct head head = {.options = options};
+    return lay_out_stream(&head, shape, NULL);
+}
+
+/* The head with its planes, and the codes of its rows. */
+static struct head head_stream(const struct problem *problem, const struct state *state)
+{
+    struct head head = {.problem = problem, .options = problem->options, .kernels = problem->kernels};
+    lay_out_stream(&head, &problem->shape, problem->scratch);
+    head.queries = codes_at(&head.hashing, head.saved.query_codes, problem->shape.num_queries);
+    head.keys = codes_at(&head.hashing, head.saved.key_codes, problem->shape.num_keys);
+    head.scratch.forward.planes = state->planes;
+    if (*state->turned == 0)
+        planes_turn(state->planes, problem->shared, head.hashing.num_hashes, head.hashing.hash_bits,
+                    problem->shape.head_dim, problem->random_key, head.scratch.forward.permutation,
+                    head.scratch.forward.sign);
+    *state->turned = 1;
+    over_queries_and_keys(&head, hash_block);
+    return head;
+}
+
+static void absorb(const struct problem *problem, void *block, size_t first)
+{
+    (void)first;
+    struct state state = state_at(problem->options, &problem->shape, block);
+    struct head head = head_stream(problem, &state);
+    const float per_hash = 1 / (float)head.hashing.num_hashes;
+    const struct table_rows values = {
+        .codes = &head.keys, .values = problem->value.data, .ld_values = problem->value.stride};
+    const struct table_rows weights = {.codes = &head.keys, .values = &per_hash};
+    table_state_add(head.kernels, problem->pool, &state.values, &values);
+    table_state_add(head.kernels, problem->pool, &state.weights, &weights);
+}
+
+static void read(const struct problem *problem, void *block, size_t first, struct view out)
+{
+    (void)first;
+    struct state state = state_at(problem->options, &problem->shape, block);
+    struct head head = head_stream(problem, &state);
+    size_t n_q = problem->shape.num_queries, ld = head.scratch.ld_value;
+    const float per_hash = 1 / (float)head.hashing.num_hashes;
+    head.out = out;
+    memset(head.scratch.forward.x, 0, n_q * ld * sizeof(float));
+    memset(head.saved.kept, 0, n_q * sizeof(float));
+    const struct table_rows x = {.codes = &head.queries, .out = head.scratch.forward.x, .ld_out = ld};
+    const struct table_rows sums = {.codes = &head.queries, .out = head.saved.kept, .ld_out = 1};
+    if (problem->shape.causal) {
+        const struct table_rows values = {
+            .codes = &head.keys, .values = problem->value.data, .ld_values = problem->value.stride};
+        const struct table_rows weights = {.codes = &head.keys, .values = &per_hash};
+        table_state_scan(head.kernels, problem->pool, &state.values, &x, &values, problem->visible);
+        table_state_scan(head.kernels, problem->pool, &state.weights, &sums, &weights, problem->visible);
+    } else {
+        table_state_read(head.kernels, problem->pool, &state.values, &x);
+        table_state_read(head.kernels, problem->pool, &state.weights, &sums);
+    }
+    over_queries(&head, normalize_block);
+}
+
+static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
+{
+    struct state to = state_at(options, shape, into), more = state_at(options, shape, from);
+    size_t values = table_state_floats(&to.values.hashing, to.values.dim);
+    size_t weights = table_state_floats(&to.weights.hashing, to.weights.dim);
+    for (size_t i = 0; i < values; i++)
+        to.values.tables[i] += more.values.tables[i];
+    for (size_t i = 0; i < weights; i++)
+        to.weights.tables[i] += more.weights.tables[i];
+}
+
 const struct mechanism mechanism_yoso = {
     .name = "yoso",
     .summary = "attention by hash collisions, linear in the length (Zeng et al. 2021)",
@@ -395,4 +524,9 @@ const struct mechanism mechanism_yoso = {
     .prepare = prepare,
     .forward = forward,
     .backward = backward,
+    .state_size = state_size,
+    .stream_scratch_size = stream_scratch_size,
+    .absorb = absorb,
+    .read = read,
+    .merge = merge,
 };

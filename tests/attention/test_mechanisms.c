@@ -62,7 +62,7 @@ static void check_mechanism(const struct mechanism *mechanism)
     assert_true((mechanism->shared_size == NULL) == (mechanism->prepare == NULL));
     bool streams = mechanism->state_size != NULL;
     assert_true(streams == (mechanism->absorb != NULL) && streams == (mechanism->read != NULL) &&
-                streams == (mechanism->merge != NULL));
+                streams == (mechanism->merge != NULL) && streams == (mechanism->stream_scratch_size != NULL));
     assert_non_null(mechanism->forward);
     assert_non_null(mechanism->backward);
     void *options = calloc(1, mechanism->options_size + 1);

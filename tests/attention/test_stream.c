@@ -1,7 +1,9 @@
 /* Streaming: any cut into chunks gives the bits of the whole, shards add up, what has no state is refused.
    Bugs tried and caught: the position not carried to the next chunk; a shard begun at 0; the state not
    cleared; kept rows of a chunk not gathered; a chunk without kept keys absorbed; what the call shares
-   prepared from the head's key. SPDX-License-Identifier: Apache-2.0 */
+   prepared from the head's key; of yoso: the keys of a chunk that no query of it sees left out, weights not
+   merged, the second slice of columns read from the
+   first. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/stream.h"
 
 #include <math.h>
@@ -9,6 +11,7 @@
 
 #include "attention/attention.h"
 #include "base/random.h"
+#include "parts/yoso_options.h"
 #include "support/attention_case.h"
 #include "support/check.h"
 #include "support/linear_mechanism.h"
@@ -81,12 +84,14 @@ static float *garbage(size_t bytes)
 enum { QUERIES = 9, KEYS = 11, HEADS = 2, D = 4, D_V = 3 };
 
 /* One sequence, all heads: keys in chunks of `rows`, cut into shards at `shard`, then queries in chunks. */
-static void run_stream(const struct attention_case *problem, size_t rows, size_t shard, float *out)
+static void run_stream(const struct attention_case *problem, struct pool *pool, size_t rows, size_t shard,
+                       float *out)
 {
     struct host host;
     host_init(&host);
     for (size_t head = 0; head < HEADS; head++) {
         struct stream stream = stream_of(problem, head, rows);
+        stream.pool = pool;
         check_status(&host, stream_check(&host, &stream), HASHATTN_OK, NULL);
         size_t state_bytes = stream_state_size(&stream), scratch_bytes = stream_scratch_size(&stream);
         float *state = garbage(state_bytes), *other = garbage(state_bytes), *scratch = garbage(scratch_bytes);
@@ -153,7 +158,7 @@ static void chunks_give_the_bits_of_the_whole(void **state)
         for (size_t i = 0; i < 3; i++) {
             float out[QUERIES * HEADS * D_V];
             memset(out, 0xff, sizeof out);
-            run_stream(&problem, chunks[i], problem.keys[0], out);
+            run_stream(&problem, NULL, chunks[i], problem.keys[0], out);
             check_same_bits(out, whole.out, sizeof out, "chunks against whole");
         }
         attention_result_free(&whole);
@@ -182,11 +187,54 @@ static void shards_add_up(void **state)
     struct attention_result whole = attention_case_run(&problem);
     for (size_t shard = 0; shard < KEYS; shard++) {
         float out[QUERIES * HEADS * D_V];
-        run_stream(&problem, 2, shard, out);
+        run_stream(&problem, NULL, 2, shard, out);
         check_same_bits(out, whole.out, sizeof out, "shards against whole");
     }
     attention_result_free(&whole);
     attention_case_free(&problem);
+}
+
+/* yoso: any chunks, any number of threads, causal or not, give the bits of the whole; and, on values that are
+   small whole numbers, so do shards. */
+static void yoso_streams_are_the_whole(void **state)
+{
+    (void)state;
+    enum { N = 70, WIDE = 37 };
+    struct host host;
+    host_init(&host);
+    struct pool *pool;
+    check_status(&host, pool_new(&host, 3, &pool), HASHATTN_OK, NULL);
+    for (int form = 0; form < 24; form++) {
+        struct yoso_options options;
+        options_preset(yoso_sampled_rows, &options);
+        options.num_hashes = 4;                /* weights of 1 / 4 add up exactly */
+        options.hash_bits = form % 2 ? 3 : 17; /* 17: codes of 32 bits, and more codes than rows */
+        options.normalize = form / 4 % 3;
+        struct attention_case problem = case_of(attention_find("yoso"), NULL);
+        problem.options = &options;
+        problem.causal = form / 2 % 2;
+        problem.value_dim = WIDE;
+        problem.queries[0] = N;
+        problem.keys[0] = problem.causal ? N : N + 9;
+        attention_case_fill(&problem, 5, form / 12);
+        if (problem.key_mask != NULL) {
+            problem.key_mask[0] = 0;
+            memset(problem.key_mask + 7, 0, 8);
+        }
+        if (!problem.causal)
+            make_whole(problem.value, (N + 9) * HEADS * WIDE);
+        struct attention_result whole = attention_case_run(&problem);
+        static const size_t chunks[] = {1, 7, 32, 100};
+        static float out[N * HEADS * WIDE];
+        for (size_t i = 0; i < (options.hash_bits == 3 ? 4 : 1); i++) {
+            memset(out, 0xff, sizeof out);
+            run_stream(&problem, i % 2 ? pool : NULL, chunks[3 - i], i == 2 ? 40 : problem.keys[0], out);
+            check_same_bits(out, whole.out, sizeof out, "yoso in chunks");
+        }
+        attention_result_free(&whole);
+        attention_case_free(&problem);
+    }
+    pool_free(&host, pool);
 }
 
 static void what_cannot_be_streamed_is_refused(void **state)
@@ -240,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_give_the_bits_of_the_whole),
         cmocka_unit_test(shards_add_up),
+        cmocka_unit_test(yoso_streams_are_the_whole),
         cmocka_unit_test(what_cannot_be_streamed_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

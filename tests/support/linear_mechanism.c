@@ -437,8 +437,8 @@ static const struct option_row options[] = {
         .options_size = sizeof(struct linear_options), .exact = true, .mixes = true,                         \
         .sees_mask = sees_mask_, .refuse = refuse_, .saved_size = saved_size, .scratch_size = scratch_size,  \
         .shared_size = shared_size, .prepare = prepare, .forward = forward, .backward = backward,            \
-        .params = params, .auxiliary = auxiliary, .state_size = state_size, .absorb = absorb, .read = read,  \
-        .merge = merge,                                                                                      \
+        .params = params, .auxiliary = auxiliary, .state_size = state_size,                                  \
+        .stream_scratch_size = scratch_size, .absorb = absorb, .read = read, .merge = merge,                 \
     }
 
 const struct mechanism linear_mechanism = LINEAR("linear", "the test mechanism", true, refuse);
