@@ -7,6 +7,7 @@
 #include "hashattn/measure.h"
 #include "hashattn/model.h"
 #include "hashattn/status.h"
+#include "hashattn/stream.h"
 #include "hashattn/train.h"
 
 #define HASHATTN_VERSION "0.1.0"

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include <string.h>
+#include <unistd.h>
 
 size_t size_product(size_t a, size_t b)
 {
@@ -41,6 +42,12 @@ void memory_free(struct host *host, void *block)
 {
     if (block != NULL)
         host->release(host->user, block);
+}
+
+size_t memory_of_machine(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages <= 0 || bytes <= 0 ? SIZE_MAX : size_product((size_t)pages, (size_t)bytes);
 }
 
 struct arena arena_on(void *block)

@@ -24,6 +24,9 @@ void memory_free(struct host *host, void *block); /* NULL is allowed */
 size_t size_product(size_t a, size_t b);
 size_t size_sum(size_t a, size_t b);
 
+/* Bytes of physical memory; SIZE_MAX where the system does not say. */
+size_t memory_of_machine(void);
+
 /* Cuts pieces off a block. With block == NULL it only counts: every piece is NULL, `used` is what was needed.
  */
 struct arena {

@@ -117,6 +117,12 @@ static void an_arena_too_large_stays_too_large(void **state)
     assert_true(arena.used == SIZE_MAX);
 }
 
+static void the_machine_has_memory(void **state)
+{
+    (void)state;
+    assert_true(memory_of_machine() > (size_t)64 << 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +131,7 @@ int main(void)
         cmocka_unit_test(blocks_that_cannot_be_are_refused),
         cmocka_unit_test(the_arena_measures_what_it_cuts),
         cmocka_unit_test(an_arena_too_large_stays_too_large),
+        cmocka_unit_test(the_machine_has_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

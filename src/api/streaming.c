@@ -1,0 +1,431 @@
+/* Streams at the border. A chunk is checked like the arrays of a call, then each head is one stream of
+   attention/stream.h: heads side by side where there are as many as threads, else one after another, each
+   with all threads inside. Chunks of a source are fetched one ahead, on a thread of its own, so that reading
+   or making rows goes on beside computing. Cost beyond the mechanism: one pass over each chunk for NaN.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "api/handles.h"
+#include "api/versions.h"
+#include "attention/stream.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "hashattn/stream.h"
+
+struct hashattn_stream {
+    struct hashattn_context *context;
+    hashattn_stream_options given;
+    struct stream heads; /* as the first head's */
+    void *options;       /* the mechanism's, a copy */
+    bool spread;         /* heads one after another */
+    size_t state_bytes, scratch_bytes;
+    size_t absorbed, answered;       /* rows so far; a causal stream counts the second alone */
+    unsigned char *states, *scratch; /* (heads), (heads at a time) */
+    struct pool *ahead;              /* a second thread for the source; NULL where the context has but one */
+};
+
+void hashattn_stream_options_default(hashattn_stream_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->struct_size = sizeof *options;
+    options->num_heads = options->chunk_rows = 1;
+}
+
+/* ---- making -------------------------------------------------------------------------------------------- */
+
+static struct stream head_at(const struct hashattn_stream *stream, size_t head)
+{
+    struct stream one = stream->heads;
+    one.random_key = random_key(one.call_key, RANDOM_HEAD, head);
+    return one;
+}
+
+static size_t heads_at_once(const struct hashattn_stream *stream)
+{
+    return stream->spread ? 1 : (size_t)pool_threads(stream->context->pool);
+}
+
+static hashattn_status check_memory(struct host *host, const struct hashattn_stream *stream)
+{
+    size_t states = size_product(stream->given.num_heads, stream->state_bytes);
+    size_t all = size_sum(states, size_product(heads_at_once(stream), stream->scratch_bytes));
+    FAIL_IF(
+        all > memory_of_machine(), host, HASHATTN_NO_MEMORY,
+        "%s would hold %zu bytes for %zu heads (%zu a head) and %zu for chunks of %zu rows; this machine has "
+        "%zu",
+        stream->heads.mechanism->name, states, stream->given.num_heads, stream->state_bytes,
+        all == SIZE_MAX ? stream->scratch_bytes : all - states, stream->given.chunk_rows,
+        memory_of_machine());
+    return HASHATTN_OK;
+}
+
+static hashattn_status make(struct hashattn_attention *attention, struct hashattn_stream *stream)
+{
+    struct hashattn_context *context = attention->context;
+    struct host *host = &context->host;
+    const hashattn_stream_options *given = &stream->given;
+    void *block;
+    FAIL_IF(given->num_heads == 0, host, HASHATTN_INVALID, "num_heads is 0, at least 1 is needed");
+    TRY(memory_new(host, 1, attention->mechanism->options_size, "options", &stream->options));
+    if (stream->options != NULL)
+        memcpy(stream->options, attention->options, attention->mechanism->options_size);
+    stream->spread = given->num_heads < (size_t)pool_threads(context->pool);
+    stream->heads = (struct stream){
+        .kernels = context->kernels,
+        .mechanism = attention->mechanism,
+        .options = stream->options,
+        .head_dim = given->head_dim,
+        .value_dim = given->value_dim,
+        .causal = given->causal != 0,
+        .chunk_rows = given->chunk_rows,
+        .pool = stream->spread ? context->pool : NULL,
+        .call_key = random_key(given->seed, RANDOM_EVALUATION, 0),
+    };
+    TRY(stream_check(host, &stream->heads));
+    FAIL_IF(attention_param_count(attention->mechanism, stream->options, given->head_dim, given->value_dim) >
+                0,
+            host, HASHATTN_REFUSED, "%s has learned parameters, which a stream does not take",
+            attention->mechanism->name);
+    stream->state_bytes = stream_state_size(&stream->heads);
+    stream->scratch_bytes = stream_scratch_size(&stream->heads);
+    TRY(check_memory(host, stream));
+    TRY(memory_new(host, given->num_heads, stream->state_bytes, "the state of a stream", &block));
+    stream->states = block;
+    TRY(memory_new(host, heads_at_once(stream), stream->scratch_bytes, "chunks of a stream", &block));
+    stream->scratch = block;
+    if (pool_threads(context->pool) > 1)
+        TRY(pool_new(host, 2, &stream->ahead));
+    hashattn_stream_clear(stream);
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_stream_new(hashattn_attention *attention, const hashattn_stream_options *options,
+                                    hashattn_stream **stream)
+{
+    if (attention == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &attention->context->host;
+    FAIL_IF(stream == NULL, host, HASHATTN_INVALID, "stream is NULL");
+    *stream = NULL;
+    hashattn_stream_options own;
+    TRY(version_take(host, &own, sizeof own, options, sizeof own, "options"));
+    void *block;
+    TRY(memory_new_zeroed(host, 1, sizeof(struct hashattn_stream), "a stream", &block));
+    struct hashattn_stream *made = block;
+    made->context = attention->context;
+    made->given = own;
+    hashattn_status status = make(attention, made);
+    if (status != HASHATTN_OK) {
+        hashattn_stream_free(made);
+        return status;
+    }
+    *stream = made;
+    return HASHATTN_OK;
+}
+
+void hashattn_stream_free(hashattn_stream *stream)
+{
+    if (stream == NULL)
+        return;
+    struct host *host = &stream->context->host;
+    pool_free(host, stream->ahead);
+    memory_free(host, stream->scratch);
+    memory_free(host, stream->states);
+    memory_free(host, stream->options);
+    memory_free(host, stream);
+}
+
+void hashattn_stream_clear(hashattn_stream *stream)
+{
+    stream->absorbed = stream->answered = 0;
+    for (size_t h = 0; h < stream->given.num_heads; h++)
+        stream_open(&stream->heads, stream->states + h * stream->state_bytes);
+}
+
+size_t hashattn_stream_bytes(const hashattn_stream *stream)
+{
+    return stream->given.num_heads * stream->state_bytes + heads_at_once(stream) * stream->scratch_bytes;
+}
+
+/* ---- checking a chunk ---------------------------------------------------------------------------------- */
+
+enum { READ = 1, ABSORB = 2, LOOK_ROWS = 1024 };
+
+struct part {
+    const char *name;
+    const hashattn_array *array;
+    size_t width;
+};
+
+/* One chunk under way. */
+struct step {
+    struct hashattn_stream *stream;
+    const hashattn_chunk *chunk;
+    int what;
+    size_t position;
+    struct part parts[3]; /* that are read */
+    size_t num_parts;
+    atomic_bool found; /* NaN or infinity */
+};
+
+static bool is_absent(const struct step *step, const struct part *part, size_t row)
+{
+    return part->array != &step->chunk->query && step->chunk->key_mask != NULL &&
+           step->chunk->key_mask[row] == 0;
+}
+
+static const float *part_row(const struct part *part, size_t head, size_t row)
+{
+    return part->array->data + row * part->array->row_stride + head * part->array->head_stride;
+}
+
+/* Index: (head, block of rows). */
+static void look_for_nan(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    struct step *step = argument;
+    size_t blocks = (step->chunk->rows + LOOK_ROWS - 1) / LOOK_ROWS, head = index / blocks;
+    size_t first = index % blocks * LOOK_ROWS, left = step->chunk->rows - first;
+    size_t end = first + (left < LOOK_ROWS ? left : LOOK_ROWS);
+    for (size_t p = 0; p < step->num_parts; p++)
+        for (size_t r = first; r < end; r++)
+            if (!is_absent(step, &step->parts[p], r) &&
+                !isfinite(step->stream->heads.kernels->sum_squares(part_row(&step->parts[p], head, r),
+                                                                   step->parts[p].width)))
+                atomic_store_explicit(&step->found, true, memory_order_relaxed);
+}
+
+static hashattn_status fail_nan(struct host *host, const struct step *step)
+{
+    for (size_t p = 0; p < step->num_parts; p++)
+        for (size_t h = 0; h < step->stream->given.num_heads; h++)
+            for (size_t r = 0; r < step->chunk->rows; r++)
+                for (size_t c = 0; c < step->parts[p].width && !is_absent(step, &step->parts[p], r); c++) {
+                    double x = (double)part_row(&step->parts[p], h, r)[c];
+                    FAIL_IF(!isfinite(x), host, HASHATTN_INVALID,
+                            "%s is %g at row %zu of the sequence, head %zu, column %zu", step->parts[p].name,
+                            x, step->position + r, h, c);
+                }
+    return host_fail(host, HASHATTN_INVALID, "a chunk holds NaN or infinity");
+}
+
+static hashattn_status check_array(struct host *host, const struct step *step, const char *name,
+                                   const hashattn_array *array, size_t width)
+{
+    size_t heads = step->stream->given.num_heads, rows = step->chunk->rows;
+    FAIL_IF(array->data == NULL, host, HASHATTN_INVALID, "%s.data is NULL for %zu rows", name, rows);
+    FAIL_IF(rows > 1 && array->row_stride < width, host, HASHATTN_INVALID,
+            "%s: row_stride is %zu, at least %zu is needed", name, array->row_stride, width);
+    FAIL_IF(array->row_stride > PTRDIFF_MAX / 8 / rows || array->head_stride > PTRDIFF_MAX / 8 / heads, host,
+            HASHATTN_INVALID, "%s: strides of %zu and %zu are too far for %zu rows and %zu heads", name,
+            array->row_stride, array->head_stride, rows, heads);
+    FAIL_IF(array == &step->chunk->out && heads > 1 && array->head_stride < width, host, HASHATTN_INVALID,
+            "%s: head_stride is %zu, at least %zu is needed, or elements would meet", name,
+            array->head_stride, width);
+    return HASHATTN_OK;
+}
+
+static hashattn_status check_step(struct host *host, struct step *step)
+{
+    const hashattn_chunk *chunk = step->chunk;
+    const hashattn_stream_options *given = &step->stream->given;
+    FAIL_IF(chunk->rows > given->chunk_rows, host, HASHATTN_INVALID,
+            "the chunk at row %zu has %zu rows, at most %zu were announced", step->position, chunk->rows,
+            given->chunk_rows);
+    if (chunk->rows == 0)
+        return HASHATTN_OK;
+    if (step->what & READ) {
+        step->parts[step->num_parts++] = (struct part){"query", &chunk->query, given->head_dim};
+        TRY(check_array(host, step, "out", &chunk->out, given->value_dim));
+    }
+    if (step->what & ABSORB) {
+        step->parts[step->num_parts++] = (struct part){"key", &chunk->key, given->head_dim};
+        step->parts[step->num_parts++] = (struct part){"value", &chunk->value, given->value_dim};
+        for (size_t r = 0; chunk->key_mask != NULL && r < chunk->rows; r++)
+            FAIL_IF(chunk->key_mask[r] > 1, host, HASHATTN_INVALID,
+                    "key_mask is %u at row %zu of the sequence, allowed are 0 and 1", chunk->key_mask[r],
+                    step->position + r);
+    }
+    for (size_t p = 0; p < step->num_parts; p++)
+        TRY(check_array(host, step, step->parts[p].name, step->parts[p].array, step->parts[p].width));
+    size_t blocks = (chunk->rows + LOOK_ROWS - 1) / LOOK_ROWS;
+    pool_run(step->stream->context->pool, look_for_nan, step, given->num_heads * blocks);
+    return atomic_load(&step->found) ? fail_nan(host, step) : HASHATTN_OK;
+}
+
+/* ---- computing a chunk --------------------------------------------------------------------------------- */
+
+static struct view view_of(const struct step *step, const hashattn_array *array, size_t head, size_t width)
+{
+    return (struct view){.data = array->data == NULL ? NULL : array->data + head * array->head_stride,
+                         .dtype = DTYPE_FLOAT32,
+                         .rows = step->chunk->rows,
+                         .cols = width,
+                         .stride = array->row_stride};
+}
+
+static void head_of_chunk(void *argument, size_t head, int worker)
+{
+    const struct step *step = argument;
+    struct hashattn_stream *stream = step->stream;
+    const hashattn_chunk *given = step->chunk;
+    size_t d = stream->given.head_dim, d_v = stream->given.value_dim;
+    struct stream one = head_at(stream, head);
+    const struct stream_chunk chunk = {
+        .query = view_of(step, &given->query, head, d),
+        .key = view_of(step, &given->key, head, d),
+        .value = view_of(step, &given->value, head, d_v),
+        .out = view_of(step, &given->out, head, d_v),
+        .key_mask = given->key_mask,
+    };
+    void *state = stream->states + head * stream->state_bytes;
+    void *scratch = stream->scratch + (size_t)worker * stream->scratch_bytes;
+    /* Nothing is left that could fail: the chunk has been checked. */
+    if (step->what & READ)
+        stream_read_chunk(&stream->context->host, &one, step->position, &chunk, state, scratch);
+    else
+        stream_absorb_chunk(&stream->context->host, &one, step->position, &chunk, state, scratch);
+}
+
+static size_t *position_of(struct hashattn_stream *stream, int what)
+{
+    return what & READ ? &stream->answered : &stream->absorbed;
+}
+
+static hashattn_status run_chunk(struct hashattn_stream *stream, const hashattn_chunk *chunk, int what)
+{
+    struct step step = {
+        .stream = stream, .chunk = chunk, .what = what, .position = *position_of(stream, what)};
+    TRY(check_step(&stream->context->host, &step));
+    if (chunk->rows > 0)
+        pool_run(stream->spread ? NULL : stream->context->pool, head_of_chunk, &step,
+                 stream->given.num_heads);
+    *position_of(stream, what) += chunk->rows;
+    return HASHATTN_OK;
+}
+
+static int what_read_does(const struct hashattn_stream *stream)
+{
+    return stream->given.causal ? READ | ABSORB : READ;
+}
+
+static hashattn_status refuse_causal(struct hashattn_stream *stream)
+{
+    FAIL_IF(stream->given.causal, &stream->context->host, HASHATTN_INVALID,
+            "a causal stream takes its keys with their queries, in hashattn_stream_read");
+    return HASHATTN_OK;
+}
+
+static hashattn_status take_and_run(hashattn_stream *stream, const hashattn_chunk *chunk, int what)
+{
+    hashattn_chunk own;
+    TRY(version_take(&stream->context->host, &own, sizeof own, chunk, sizeof own, "chunk"));
+    return run_chunk(stream, &own, what);
+}
+
+hashattn_status hashattn_stream_absorb(hashattn_stream *stream, const hashattn_chunk *chunk)
+{
+    if (stream == NULL)
+        return HASHATTN_INVALID;
+    TRY(refuse_causal(stream));
+    return take_and_run(stream, chunk, ABSORB);
+}
+
+hashattn_status hashattn_stream_read(hashattn_stream *stream, const hashattn_chunk *chunk)
+{
+    return stream == NULL ? HASHATTN_INVALID : take_and_run(stream, chunk, what_read_does(stream));
+}
+
+hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stream *from)
+{
+    if (into == NULL || from == NULL)
+        return HASHATTN_INVALID;
+    const hashattn_stream_options *a = &into->given, *b = &from->given;
+    const struct mechanism *mechanism = into->heads.mechanism;
+    FAIL_IF(mechanism != from->heads.mechanism || a->num_heads != b->num_heads ||
+                a->head_dim != b->head_dim || a->value_dim != b->value_dim || a->seed != b->seed ||
+                a->causal != b->causal || memcmp(into->options, from->options, mechanism->options_size) != 0,
+            &into->context->host, HASHATTN_INVALID,
+            "the two streams differ in mechanism, options, widths or seed, so their states do not add up");
+    for (size_t h = 0; h < a->num_heads; h++)
+        stream_merge(&into->heads, into->states + h * into->state_bytes,
+                     from->states + h * from->state_bytes);
+    return HASHATTN_OK;
+}
+
+/* ---- chunks of a source -------------------------------------------------------------------------------- */
+
+/* What is done beside each other: the chunk that is computed, and around it the ones before and after. */
+struct turn {
+    struct hashattn_stream *stream;
+    const hashattn_stream_source *source;
+    int what;
+    hashattn_chunk before, now, after; /* no rows: none */
+    size_t at_before, at_after;
+    hashattn_status computed, fetched;
+};
+
+static hashattn_status fetch(struct turn *turn)
+{
+    const hashattn_stream_source *source = turn->source;
+    if (turn->before.rows > 0 && source->done != NULL)
+        TRY(source->done(source->user, turn->at_before, &turn->before));
+    memset(&turn->after, 0, sizeof turn->after);
+    turn->after.struct_size = sizeof turn->after;
+    return source->fetch(source->user, turn->at_after, &turn->after);
+}
+
+static void fetch_or_compute(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    struct turn *turn = argument;
+    if (index == 0)
+        turn->fetched = fetch(turn);
+    else if (turn->now.rows > 0)
+        turn->computed = run_chunk(turn->stream, &turn->now, turn->what);
+}
+
+static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_source *source, int what,
+                               size_t *rows)
+{
+    struct host *host = &stream->context->host;
+    hashattn_stream_source own;
+    TRY(version_take(host, &own, sizeof own, source, sizeof own, "source"));
+    FAIL_IF(own.fetch == NULL, host, HASHATTN_INVALID, "source.fetch is NULL");
+    size_t start = *position_of(stream, what), computing = start;
+    struct turn turn = {.stream = stream, .source = &own, .what = what, .at_after = start};
+    do {
+        pool_run(stream->ahead, fetch_or_compute, &turn, 2);
+        TRY(turn.computed);
+        FAIL_IF(turn.fetched != HASHATTN_OK, host, turn.fetched,
+                "the source failed at row %zu of the sequence", turn.at_after);
+        turn.at_before = computing;
+        computing = turn.at_after;
+        turn.before = turn.now;
+        turn.now = turn.after;
+        turn.at_after += turn.after.rows;
+    } while (turn.now.rows > 0);
+    if (turn.before.rows > 0 && own.done != NULL)
+        FAIL_IF((turn.fetched = own.done(own.user, turn.at_before, &turn.before)) != HASHATTN_OK, host,
+                turn.fetched, "the source failed at row %zu of the sequence", turn.at_before);
+    if (rows != NULL)
+        *rows = *position_of(stream, what) - start;
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_stream_absorb_all(hashattn_stream *stream, const hashattn_stream_source *source,
+                                           size_t *rows)
+{
+    if (stream == NULL)
+        return HASHATTN_INVALID;
+    TRY(refuse_causal(stream));
+    return run_all(stream, source, ABSORB, rows);
+}
+
+hashattn_status hashattn_stream_read_all(hashattn_stream *stream, const hashattn_stream_source *source,
+                                         size_t *rows)
+{
+    return stream == NULL ? HASHATTN_INVALID : run_all(stream, source, what_read_does(stream), rows);
+}

@@ -1,0 +1,330 @@
+/* Streams of the public interface: any chunks, heads and threads give the bits of the whole; sources; what is
+   refused. Bugs tried and caught: the state of the first head for all; every head with the key of the first;
+   done told of the chunk that is still computed, or not of the last; rows not counted from 0 again after a
+   clear; NaN looked for in masked rows.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/api_context.h"
+
+enum { N = 61, HEADS = 3, D = 7, D_V = 5 };
+
+struct data {
+    float query[N * HEADS * D], key[N * HEADS * D], value[N * HEADS * D_V], out[N * HEADS * D_V];
+    uint8_t mask[N];
+};
+
+static struct data *data_new(void)
+{
+    struct data *data = malloc(sizeof *data);
+    hashattn_fill_normal(1, 0, data->query, N * HEADS * D);
+    hashattn_fill_normal(1, 1, data->key, N * HEADS * D);
+    hashattn_fill_normal(1, 2, data->value, N * HEADS * D_V);
+    for (size_t j = 0; j < N; j++)
+        data->mask[j] = j != 0 && j % 5 != 2 && (j < 20 || j > 31);
+    return data;
+}
+
+/* Rows first .. first + rows - 1, heads inside a row. */
+static hashattn_chunk chunk_of(struct data *data, size_t first, size_t rows)
+{
+    return (hashattn_chunk){.struct_size = sizeof(hashattn_chunk),
+                            .rows = rows,
+                            .query = {data->query + first * HEADS * D, 0, HEADS * D, D},
+                            .key = {data->key + first * HEADS * D, 0, HEADS * D, D},
+                            .value = {data->value + first * HEADS * D_V, 0, HEADS * D_V, D_V},
+                            .out = {data->out + first * HEADS * D_V, 0, HEADS * D_V, D_V},
+                            .key_mask = data->mask + first};
+}
+
+static hashattn_attention *yoso(hashattn_context *context)
+{
+    hashattn_attention *attention;
+    check_ok(context, hashattn_attention_new(context, "yoso", &attention));
+    check_ok(context, hashattn_attention_set(attention, "num_hashes", "6"));
+    check_ok(context, hashattn_attention_set(attention, "hash_bits", "4"));
+    return attention;
+}
+
+static hashattn_stream_options options_of(size_t chunk_rows, int causal)
+{
+    hashattn_stream_options options;
+    hashattn_stream_options_default(&options);
+    options.num_heads = HEADS;
+    options.head_dim = D;
+    options.value_dim = D_V;
+    options.chunk_rows = chunk_rows;
+    options.causal = causal;
+    options.seed = 77;
+    return options;
+}
+
+static float *whole_of(hashattn_context *context, hashattn_attention *attention, struct data *data,
+                       int causal)
+{
+    hashattn_problem problem;
+    hashattn_problem_default(&problem);
+    problem.num_heads = HEADS;
+    problem.num_queries = problem.num_keys = N;
+    problem.head_dim = D;
+    problem.value_dim = D_V;
+    problem.key_mask = data->mask;
+    problem.causal = causal;
+    problem.seed = 77;
+    hashattn_chunk all = chunk_of(data, 0, N);
+    check_ok(context, hashattn_attention_forward(attention, &problem, &all.query, &all.key, &all.value,
+                                                 &all.out, NULL, NULL));
+    float *want = malloc(sizeof data->out);
+    memcpy(want, data->out, sizeof data->out);
+    memset(data->out, 0xff, sizeof data->out);
+    return want;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static void chunks_give_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    static const size_t chunks[] = {1, 8, 100};
+    for (int threads = 1; threads <= 5; threads += 2)
+        for (int form = 0; form < 6; form++) {
+            hashattn_context *context = context_with(threads, NULL);
+            hashattn_attention *attention = yoso(context);
+            struct data *data = data_new();
+            size_t rows = chunks[form / 2];
+            float *want = whole_of(context, attention, data, form % 2);
+            hashattn_stream_options options = options_of(rows, form % 2);
+            hashattn_stream *stream;
+            check_ok(context, hashattn_stream_new(attention, &options, &stream));
+            /* What the attention is set to later is not the stream's. */
+            check_ok(context, hashattn_attention_set(attention, "num_hashes", "7"));
+            for (int again = 0; again < 2; again++) {
+                for (size_t i = 0; i < N && !options.causal; i += rows) {
+                    hashattn_chunk chunk = chunk_of(data, i, least(rows, N - i));
+                    check_ok(context, hashattn_stream_absorb(stream, &chunk));
+                }
+                memset(data->out, 0xff, sizeof data->out);
+                for (size_t i = 0; i < N; i += rows) {
+                    hashattn_chunk chunk = chunk_of(data, i, least(rows, N - i));
+                    check_ok(context, hashattn_stream_read(stream, &chunk));
+                }
+                check_same_bits(data->out, want, sizeof data->out, "chunks");
+                hashattn_stream_clear(stream);
+            }
+            assert_true(hashattn_stream_bytes(stream) >= HEADS * 6 * 16 * D_V * sizeof(float));
+            hashattn_stream_free(stream);
+            hashattn_attention_free(attention);
+            hashattn_context_free(context);
+            free(want), free(data);
+        }
+}
+
+/* Copies rows into two buffers in turn, as a reader of files does, and spoils what may not be read any more.
+ */
+struct source {
+    struct data *data, buffers[2];
+    size_t rows, told, fail_at;
+    unsigned turn;
+    float out[N * HEADS * D_V];
+};
+
+static hashattn_status fetch(void *user, size_t position, hashattn_chunk *chunk)
+{
+    struct source *source = user;
+    struct data *buffer = &source->buffers[source->turn++ % 2];
+    size_t rows = least(source->rows, N - position);
+    if (position >= source->fail_at)
+        return HASHATTN_BAD_FILE;
+    memset(buffer, 0xff, sizeof *buffer);
+    *chunk = chunk_of(buffer, 0, rows);
+    memcpy(buffer->query, source->data->query + position * HEADS * D, rows * HEADS * D * sizeof(float));
+    memcpy(buffer->key, source->data->key + position * HEADS * D, rows * HEADS * D * sizeof(float));
+    memcpy(buffer->value, source->data->value + position * HEADS * D_V, rows * HEADS * D_V * sizeof(float));
+    memcpy(buffer->mask, source->data->mask + position, rows);
+    return HASHATTN_OK;
+}
+
+static hashattn_status done(void *user, size_t position, const hashattn_chunk *chunk)
+{
+    struct source *source = user;
+    assert_int_equal(position, source->told);
+    memcpy(source->out + position * HEADS * D_V, chunk->out.data, chunk->rows * HEADS * D_V * sizeof(float));
+    source->told += chunk->rows;
+    return HASHATTN_OK;
+}
+
+static void sources_give_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 4; threads++)
+        for (int causal = 0; causal < 2; causal++) {
+            hashattn_context *context = context_with(threads, NULL);
+            hashattn_attention *attention = yoso(context);
+            struct source *source = calloc(1, sizeof *source);
+            source->data = data_new();
+            source->rows = causal ? 1 : 9;
+            source->fail_at = SIZE_MAX;
+            float *want = whole_of(context, attention, source->data, causal);
+            hashattn_stream_options options = options_of(9, causal);
+            hashattn_stream *stream;
+            size_t rows = 0;
+            hashattn_stream_source from = {
+                .struct_size = sizeof from, .user = source, .fetch = fetch, .done = NULL};
+            check_ok(context, hashattn_stream_new(attention, &options, &stream));
+            if (!causal) {
+                check_ok(context, hashattn_stream_absorb_all(stream, &from, &rows));
+                assert_int_equal(rows, N);
+            }
+            from.done = done;
+            check_ok(context, hashattn_stream_read_all(stream, &from, &rows));
+            assert_int_equal(rows, N);
+            assert_int_equal(source->told, N);
+            check_same_bits(source->out, want, sizeof source->out, "from a source");
+            hashattn_stream_clear(stream);
+            source->told = 0;
+            source->fail_at = 20;
+            check_call(context, hashattn_stream_read_all(stream, &from, &rows), HASHATTN_BAD_FILE,
+                       causal ? "the source failed at row 20" : "the source failed at row 27");
+            hashattn_stream_free(stream);
+            hashattn_attention_free(attention);
+            hashattn_context_free(context);
+            free(want), free(source->data), free(source);
+        }
+}
+
+static void what_cannot_be_is_told(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(2, NULL);
+    hashattn_attention *attention = yoso(context), *softmax;
+    struct data *data = data_new();
+    hashattn_stream_options good = options_of(8, 0), options = good;
+    hashattn_stream *stream, *causal, *other;
+    check_ok(context, hashattn_attention_new(context, "softmax", &softmax));
+    check_call(context, hashattn_stream_new(softmax, &options, &stream), HASHATTN_REFUSED,
+               "softmax has no state of constant size");
+    assert_null(stream);
+    options.chunk_rows = 0;
+    check_call(context, hashattn_stream_new(attention, &options, &stream), HASHATTN_INVALID, "chunk_rows 0");
+    options = good;
+    options.num_heads = 0;
+    check_call(context, hashattn_stream_new(attention, &options, &stream), HASHATTN_INVALID,
+               "num_heads is 0");
+    options = good;
+    options.value_dim = 64;
+    check_ok(context, hashattn_attention_set(attention, "hash_bits", "24"));
+    check_ok(context, hashattn_attention_set(attention, "num_hashes", "4096"));
+    check_call(context, hashattn_stream_new(attention, &options, &stream), HASHATTN_NO_MEMORY,
+               "yoso would hold 52776574652736 bytes for 3 heads");
+    check_ok(context, hashattn_attention_set(attention, "hash_bits", "4"));
+    check_ok(context, hashattn_attention_set(attention, "num_hashes", "6"));
+
+    options = good;
+    check_ok(context, hashattn_stream_new(attention, &options, &stream));
+    options.causal = 1;
+    check_ok(context, hashattn_stream_new(attention, &options, &causal));
+    options = good;
+    options.seed = 1;
+    check_ok(context, hashattn_stream_new(attention, &options, &other));
+    check_call(context, hashattn_stream_merge(stream, other), HASHATTN_INVALID, "differ in mechanism");
+    hashattn_chunk chunk = chunk_of(data, 0, 9);
+    check_call(context, hashattn_stream_absorb(stream, &chunk), HASHATTN_INVALID,
+               "the chunk at row 0 has 9 rows, at most 8");
+    chunk.rows = 8;
+    check_call(context, hashattn_stream_absorb(causal, &chunk), HASHATTN_INVALID, "with their queries");
+    check_ok(context, hashattn_stream_absorb(stream, &chunk));
+    data->value[2 * HEADS * D_V] = NAN; /* a masked row */
+    check_ok(context, hashattn_stream_absorb(stream, &chunk));
+    data->key[(3 * HEADS + 1) * D + 4] = INFINITY;
+    check_call(context, hashattn_stream_absorb(stream, &chunk), HASHATTN_INVALID,
+               "key is inf at row 19 of the sequence, head 1, column 4");
+    data->mask[5] = 2;
+    check_call(context, hashattn_stream_absorb(stream, &chunk), HASHATTN_INVALID, "key_mask is 2 at row 21");
+    chunk.key_mask = NULL;
+    chunk.key.row_stride = D - 1;
+    check_call(context, hashattn_stream_absorb(stream, &chunk), HASHATTN_INVALID, "key: row_stride is 6");
+    chunk.out.data = NULL;
+    check_call(context, hashattn_stream_read(stream, &chunk), HASHATTN_INVALID,
+               "out.data is NULL for 8 rows");
+    chunk.rows = 0;
+    check_ok(context, hashattn_stream_read(stream, &chunk));
+    chunk.struct_size = 0;
+    check_call(context, hashattn_stream_read(stream, &chunk), HASHATTN_INVALID, "chunk");
+    hashattn_stream_source source = {.struct_size = sizeof source};
+    check_call(context, hashattn_stream_read_all(stream, &source, NULL), HASHATTN_INVALID, "fetch is NULL");
+    hashattn_stream_free(stream);
+    hashattn_stream_free(causal);
+    hashattn_stream_free(other);
+    hashattn_stream_free(NULL);
+    hashattn_attention_free(attention);
+    hashattn_attention_free(softmax);
+    hashattn_context_free(context);
+    free(data);
+}
+
+/* Values are small whole numbers and there are 2^2 hashes, so that every sum is exact in any order. */
+static void shards_add_up(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(3, NULL);
+    hashattn_attention *attention = yoso(context);
+    struct data *data = data_new();
+    for (size_t i = 0; i < N * HEADS * D_V; i++)
+        data->value[i] = roundf(3 * data->value[i]);
+    check_ok(context, hashattn_attention_set(attention, "num_hashes", "4"));
+    float *want = whole_of(context, attention, data, 0);
+    hashattn_stream_options options = options_of(N, 0);
+    hashattn_stream *shards[2];
+    for (int s = 0; s < 2; s++) {
+        check_ok(context, hashattn_stream_new(attention, &options, &shards[s]));
+        hashattn_chunk keys = chunk_of(data, s == 0 ? 0 : 25, s == 0 ? 25 : N - 25);
+        check_ok(context, hashattn_stream_absorb(shards[s], &keys));
+    }
+    check_ok(context, hashattn_stream_merge(shards[0], shards[1]));
+    hashattn_chunk queries = chunk_of(data, 0, N);
+    check_ok(context, hashattn_stream_read(shards[0], &queries));
+    check_same_bits(data->out, want, sizeof data->out, "two shards");
+    hashattn_stream_free(shards[0]);
+    hashattn_stream_free(shards[1]);
+    hashattn_attention_free(attention);
+    hashattn_context_free(context);
+    free(want), free(data);
+}
+
+static hashattn_status make_one(hashattn_context *context, void *user)
+{
+    (void)user;
+    hashattn_attention *attention;
+    hashattn_stream *stream = NULL;
+    hashattn_status status = hashattn_attention_new(context, "yoso", &attention);
+    if (status != HASHATTN_OK)
+        return status;
+    hashattn_stream_options options = options_of(3, 0);
+    status = hashattn_stream_new(attention, &options, &stream);
+    hashattn_stream_free(stream);
+    hashattn_attention_free(attention);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    check_every_failing_allocation(make_one, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_give_the_bits_of_the_whole),
+        cmocka_unit_test(sources_give_the_bits_of_the_whole),
+        cmocka_unit_test(shards_add_up),
+        cmocka_unit_test(what_cannot_be_is_told),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
