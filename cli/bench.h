@@ -9,7 +9,8 @@
 #include "cli/inputs.h"
 #include "cli/json_out.h"
 
-extern const struct command bench_attention, bench_error, bench_layer, bench_peak, bench_step, bench_suggest;
+extern const struct command bench_attention, bench_error, bench_layer, bench_peak, bench_step, bench_stream,
+    bench_suggest;
 
 /* ---- time ---- */
 

@@ -6,8 +6,8 @@
 #include "cli/bench.h"
 #include "cli/suggest.h"
 
-static const struct command *const kinds[] = {
-    &bench_attention, &bench_error, &bench_suggest, &bench_layer, &bench_step, &bench_peak, NULL};
+static const struct command *const kinds[] = {&bench_attention, &bench_error,  &bench_suggest, &bench_layer,
+                                              &bench_step,      &bench_stream, &bench_peak,    NULL};
 enum { NUM_KINDS = sizeof kinds / sizeof kinds[0] - 1 };
 
 /* The second word of "bench peak". */

@@ -91,6 +91,18 @@ if [ -z "${HASHATTN_SANITIZED:-}" ]; then
     done
 fi
 
+# A stream: both ways, and memory that the length does not change.
+for causal in "" --causal; do
+    run bench stream $causal --seq-len 5000 --heads 2 --chunk 512 --threads 2 --json
+    cp out stream.json
+    holds "fields_of_stream$causal" json stream.json 'd["tokens_per_second"] > 0 and 0 < d["threads_busy"] and d["stream_bytes"] > 8 << 20 and d["peak_rss_bytes"] > 8 << 20 and d["seq_len"] == 5000'
+    run bench stream $causal --seq-len 500 --heads 2 --chunk 512 --threads 2 --json
+    holds "stream_memory_is_constant$causal" python3 -c 'import json; a, b = json.load(open("stream.json")), json.load(open("out")); assert a["stream_bytes"] == b["stream_bytes"]'
+done
+says words_of_stream "tokens per second" bench stream --seq-len 100
+expect stream_needs_a_state 2 "softmax has no state of constant size" bench stream --attention softmax --seq-len 10
+expect stream_too_large 4 "this machine has" bench stream --hash-bits 24 --num-hashes 4096 --seq-len 10
+
 expect bench_needs_a_kind 2 "bench needs one of attention, " bench --threads 2
 expect bench_knows_its_kinds 2 ", not 'peek'; did you mean peak?" bench peek
 expect options_of_another_kind 2 "bench peak has no option --seq-len" bench peak --seq-len 8
