@@ -482,6 +482,8 @@ static void read(const struct problem *problem, void *block, size_t first, struc
     size_t n_q = problem->shape.num_queries, ld = head.scratch.ld_value;
     const float per_hash = 1 / (float)head.hashing.num_hashes;
     head.out = out;
+    head.x = (struct view){
+        .data = head.scratch.forward.x, .dtype = DTYPE_FLOAT32, .rows = n_q, .cols = out.cols, .stride = ld};
     memset(head.scratch.forward.x, 0, n_q * ld * sizeof(float));
     memset(head.saved.kept, 0, n_q * sizeof(float));
     const struct table_rows x = {.codes = &head.queries, .out = head.scratch.forward.x, .ld_out = ld};
