@@ -192,7 +192,7 @@ static hashattn_status measure_steps(struct stepper *stepper, size_t steps, doub
     struct metrics metrics = {0};
     struct step_outcome outcome;
     double total = 0;
-    for (size_t i = 0; i < stepper->train.count; i++) {
+    for (size_t i = 0; i < dataset_sequences(&stepper->train); i++) {
         size_t length = stepper->train.offsets[i + 1] - stepper->train.offsets[i];
         cost->longest = length > cost->longest ? length : cost->longest;
     }
@@ -209,7 +209,8 @@ static hashattn_status measure_steps(struct stepper *stepper, size_t steps, doub
         cost->saved_bytes = outcome.saved_bytes > cost->saved_bytes ? outcome.saved_bytes : cost->saved_bytes;
     }
     cost->steps = steps;
-    cost->sequences = steps * (size_t)(stepper->options->batch * stepper->options->accumulate);
+    cost->sequences = steps * (size_t)(stepper->options->batch * stepper->options->accumulate) *
+                      (stepper->train.pairs ? 2 : 1);
     cost->loss = outcome.loss;
     cost->workspace_bytes = stepper->workspace.size;
     cost->tokens_per_second = (double)cost->tokens / total * 1e3;

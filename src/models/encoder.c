@@ -26,17 +26,25 @@ struct space {
     float *normed; /* (padded, dim) out of the last norm */
     float *tiles;  /* (threads) scratch of tiles */
     size_t tile_floats;
-    float *pooled, *partial, *hidden, *logits; /* (head_rows): dim, dim, 2 dim, classes */
+    float *pooled, *partial;           /* (head_rows of sequences): dim */
+    float *features, *hidden, *logits; /* (head_rows of examples): 4 dim (pooled itself where an example is
+                                          one sequence), 2 dim, classes */
     /* backward */
-    float *dlogits, *dpooled, *dhidden; /* (head_rows): classes, dim, 2 dim */
-    float *dstream;                     /* (padded, dim) */
-    struct attention_gradients d;       /* (padded, dim) */
-    float *partials;                    /* (chunks, floats of the largest stage) */
+    float *dlogits, *dpooled, *dfeatures, *dhidden; /* as above */
+    float *dstream;                                 /* (padded, dim) */
+    struct attention_gradients d;                   /* (padded, dim) */
+    float *partials;                                /* (chunks, floats of the largest stage) */
 };
 
-static size_t mean_over(const struct encoder_batch *batch)
+static size_t examples_in(const struct encoder *encoder, const struct encoder_batch *batch)
 {
-    return batch->mean_over > 0 ? batch->mean_over : batch->num_sequences;
+    assert(!encoder->config.pairs || batch->num_sequences % 2 == 0);
+    return batch->num_sequences / (encoder->config.pairs ? 2 : 1);
+}
+
+static size_t mean_over(const struct encoder *encoder, const struct encoder_batch *batch)
+{
+    return batch->mean_over > 0 ? batch->mean_over : examples_in(encoder, batch);
 }
 
 static struct rows rows_in(const struct encoder_batch *batch)
@@ -59,7 +67,9 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
     struct rows rows = rows_in(batch);
     struct arena arena = arena_on(block);
     size_t layers = encoder->layers, kept = batch->training ? layers : 1;
-    size_t pooled = head_rows(batch->num_sequences);
+    size_t pooled = head_rows(batch->num_sequences), examples = head_rows(examples_in(encoder, batch));
+    size_t features = size_product(examples, encoder->head.first.in);
+    bool pairs = encoder->config.pairs;
     const struct self_attention *attention = &encoder->blocks[0].attention;
     struct space s = {
         .training = batch->training,
@@ -82,8 +92,9 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
         arena_take(&arena, size_product((size_t)pool_threads(batch->pool), s.tile_floats), sizeof(float));
     s.pooled = arena_take(&arena, size_product(pooled, encoder->dim), sizeof(float));
     s.partial = arena_take(&arena, size_product(pooled, encoder->dim), sizeof(float));
-    s.logits = arena_take(&arena, size_product(pooled, encoder->head.second.out), sizeof(float));
-    s.hidden = arena_take(&arena, size_product(pooled, encoder->head.first.out), sizeof(float));
+    s.features = pairs ? arena_take(&arena, features, sizeof(float)) : s.pooled;
+    s.logits = arena_take(&arena, size_product(examples, encoder->head.second.out), sizeof(float));
+    s.hidden = arena_take(&arena, size_product(examples, encoder->head.first.out), sizeof(float));
     if (!batch->training) {
         s.middle = s.stream;
         s.mixed = s.context;
@@ -98,9 +109,10 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
         s.sum = arena_take(&arena, narrow, sizeof(float));
     s.before = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
     s.after = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
-    s.dlogits = arena_take(&arena, size_product(pooled, encoder->head.second.out), sizeof(float));
+    s.dlogits = arena_take(&arena, size_product(examples, encoder->head.second.out), sizeof(float));
     s.dpooled = arena_take(&arena, size_product(pooled, encoder->dim), sizeof(float));
-    s.dhidden = arena_take(&arena, size_product(pooled, encoder->head.first.out), sizeof(float));
+    s.dfeatures = pairs ? arena_take(&arena, features, sizeof(float)) : s.dpooled;
+    s.dhidden = arena_take(&arena, size_product(examples, encoder->head.first.out), sizeof(float));
     s.dstream = arena_take(&arena, s.narrow, sizeof(float));
     s.d.query = arena_take(&arena, s.narrow, sizeof(float));
     s.d.key = arena_take(&arena, s.narrow, sizeof(float));
@@ -279,19 +291,22 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
     const float *last = encoder_is_post_norm(encoder) ? stream_of(s, encoder->layers) : s->normed;
     pooling_forward((enum pooling)encoder->config.pooling, encoder->embed.max_len, &pass.rows, s->pooled,
                     s->partial, last, encoder->dim);
-    size_t count = batch->num_sequences, classes = encoder->head.second.out;
+    size_t count = examples_in(encoder, batch), classes = encoder->head.second.out;
     size_t spare = head_rows(count) - count; /* rows that fill the head's last tile */
-    memset(s->pooled + count * encoder->dim, 0, spare * encoder->dim * sizeof(float));
-    head_forward(&encoder->head, batch->kernels, values, s->logits, s->hidden, s->pooled, count);
+    size_t width = encoder->head.first.in;
+    if (encoder->config.pairs)
+        pair_forward(s->features, s->pooled, count, encoder->dim);
+    memset(s->features + count * width, 0, spare * width * sizeof(float));
+    head_forward(&encoder->head, batch->kernels, values, s->logits, s->hidden, s->features, count);
     memcpy(logits, s->logits, count * classes * sizeof *logits);
     profile_lap(batch->profile, PROFILE_HEAD);
     if (batch->labels == NULL || count == 0)
         return 0;
-    double loss = loss_cross_entropy(logits, batch->labels, count, classes, mean_over(batch),
+    double loss = loss_cross_entropy(logits, batch->labels, count, classes, mean_over(encoder, batch),
                                      batch->training ? s->dlogits : NULL);
     if (batch->training)
         memset(s->dlogits + count * classes, 0, spare * classes * sizeof(float));
-    return loss + own / (double)mean_over(batch);
+    return loss + own / (double)mean_over(encoder, batch);
 }
 
 /* ---- backward ----------------------------------------------------------------------------------------- */
@@ -377,8 +392,11 @@ void encoder_backward(const struct encoder *encoder, const struct encoder_batch 
     struct pass pass = open_pass(encoder, batch, values, workspace);
     const struct space *s = &pass.space;
     struct slice whole = {gradients, 0};
-    head_backward(&encoder->head, batch->kernels, values, whole, s->dpooled, s->dhidden, s->dlogits,
-                  s->hidden, s->pooled, batch->num_sequences);
+    size_t count = examples_in(encoder, batch);
+    head_backward(&encoder->head, batch->kernels, values, whole, s->dfeatures, s->dhidden, s->dlogits,
+                  s->hidden, s->features, count);
+    if (encoder->config.pairs)
+        pair_backward(s->dpooled, s->dfeatures, s->pooled, count, encoder->dim);
     profile_lap(batch->profile, PROFILE_HEAD);
     for (size_t left = encoder->layers + 1; left > 0; left--) {
         pass.stage = left - 1;
@@ -393,7 +411,7 @@ void encoder_backward(const struct encoder *encoder, const struct encoder_batch 
             struct block_pass block_pass = block_pass_of(&pass, pass.stage - 1);
             struct block_space space = space_of(s, pass.stage - 1);
             block_mix_backward(block, &block_pass, &space, whole, &s->d);
-            block_auxiliary(block, &block_pass, &space, whole, 1 / (double)mean_over(batch));
+            block_auxiliary(block, &block_pass, &space, whole, 1 / (double)mean_over(encoder, batch));
         }
     }
     embed_backward(&encoder->embed, &pass.rows, whole, s->dstream, batch->tokens);

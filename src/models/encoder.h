@@ -16,7 +16,9 @@
  * of config.json. */
 struct encoder_config {
     int64_t vocab_size, num_classes,
-        max_len;                     /* from the task's facts; max_len is also the divisor of mean-padded */
+        max_len; /* from the task's facts; max_len is also the divisor of mean-padded */
+    bool
+        pairs; /* from the facts: an example is two sequences, and the head sees [a, b, a b, a - b] of them */
     int64_t layers, dim, heads, ffn; /* dim = heads * head_dim */
     int64_t conv_window;             /* taps of YOSO-C's depth-wise convolution, odd; 0 = none */
     int pooling;                     /* enum pooling */
@@ -44,11 +46,11 @@ struct encoder_batch {
     size_t num_sequences;
     const size_t *offsets;      /* (num_sequences + 1) */
     const uint16_t *tokens;     /* (rows) */
-    const int32_t *labels;      /* (num_sequences), or NULL: no loss */
+    const int32_t *labels;      /* (examples: num_sequences, or half of them in pairs), or NULL: no loss */
     const uint64_t *sample_ids; /* (num_sequences): key dropout and hashing in training; may be NULL in
                                    evaluation */
     uint64_t random_key;        /* (seed, step) in training, (seed, EVALUATION) else */
-    size_t mean_over;           /* what the loss is divided by: the sequences of all batches of a step; 0:
+    size_t mean_over;           /* what the loss is divided by: the examples of all batches of a step; 0:
                                    those of this batch */
     bool training;              /* dropout on, and what backward needs is kept */
     struct profile *profile;    /* or NULL */
@@ -59,7 +61,7 @@ size_t encoder_workspace_size(const struct encoder *encoder, const struct encode
 /* Bytes of what attention saved in it for backward (all layers), for the tables of memory. */
 size_t encoder_saved_size(const struct encoder *encoder, const struct encoder_batch *batch);
 
-/* logits (num_sequences, num_classes) is written. Returns the mean cross-entropy (see mean_over), 0 without
+/* logits (examples, num_classes) is written. Returns the mean cross-entropy (see mean_over), 0 without
    labels; in
    training, where the mechanism has a loss of its own (over a sequence and a head each), plus the sum of that
    over layers and heads, mean over sequences. */

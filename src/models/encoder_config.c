@@ -110,7 +110,8 @@ static hashattn_status describe(struct host *host, struct encoder *encoder)
     }
     if (!post)
         TRY(norm_describe(host, params, "layernorm", dim, &encoder->norm));
-    return head_describe(host, params, dim, 2 * dim, (size_t)config->num_classes, &encoder->head);
+    return head_describe(host, params, config->pairs ? PAIR_WIDTH * dim : dim, 2 * dim,
+                         (size_t)config->num_classes, &encoder->head);
 }
 
 hashattn_status encoder_new(struct host *host, const struct encoder_config *config, struct encoder **out)

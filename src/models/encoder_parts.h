@@ -8,6 +8,7 @@
 #include "nn/embed.h"
 #include "nn/head.h"
 #include "nn/norm.h"
+#include "nn/pair.h"
 
 struct encoder {
     struct encoder_config config;

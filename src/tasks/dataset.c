@@ -38,7 +38,7 @@ hashattn_status dataset_room(struct host *host, struct dataset_builder *builder,
                              uint16_t **tokens)
 {
     struct dataset *dataset = &builder->dataset;
-    size_t used = dataset->count == 0 ? 0 : dataset->offsets[dataset->count];
+    size_t sequences = dataset_sequences(dataset), used = sequences == 0 ? 0 : dataset->offsets[sequences];
     if (dataset->count == builder->capacity) {
         /* The capacity counts only when all three have it: a failure between them loses nothing. */
         size_t capacity = builder->capacity == 0 ? 64 : size_product(2, builder->capacity);
@@ -50,8 +50,9 @@ hashattn_status dataset_room(struct host *host, struct dataset_builder *builder,
         status = grow(host, &cut, dataset->count, capacity, sizeof *builder->cut, "marks of cut examples");
         builder->cut = cut;
         TRY(status);
-        status = grow(host, &offsets, dataset->count == 0 ? 0 : dataset->count + 1, size_sum(capacity, 1),
-                      sizeof *dataset->offsets, "offsets of examples");
+        status = grow(host, &offsets, sequences == 0 ? 0 : sequences + 1,
+                      size_sum(size_product(capacity, dataset->pairs ? 2 : 1), 1), sizeof *dataset->offsets,
+                      "offsets of examples");
         dataset->offsets = offsets;
         TRY(status);
         dataset->offsets[0] = 0;
@@ -71,14 +72,30 @@ hashattn_status dataset_room(struct host *host, struct dataset_builder *builder,
     return HASHATTN_OK;
 }
 
-void dataset_push(struct dataset_builder *builder, size_t length, int32_t label, bool cut)
+/* One example of one or, where `second` is not 0, two sequences. */
+static void push(struct dataset_builder *builder, size_t first, size_t second, int32_t label, bool cut)
 {
     struct dataset *dataset = &builder->dataset;
-    size_t end = dataset->offsets[dataset->count] + length;
-    assert(length >= 1 && dataset->count < builder->capacity && end <= builder->token_capacity);
+    size_t *offset = dataset->offsets + dataset_sequences(dataset), start = *offset;
+    assert(first >= 1 && dataset->count < builder->capacity);
+    assert(start + first + second <= builder->token_capacity);
+    offset[1] = start + first;
+    if (second > 0)
+        offset[2] = start + first + second;
     dataset->labels[dataset->count] = label;
-    builder->cut[dataset->count] = cut;
-    dataset->offsets[++dataset->count] = end;
+    builder->cut[dataset->count++] = cut;
+}
+
+void dataset_push(struct dataset_builder *builder, size_t length, int32_t label, bool cut)
+{
+    assert(!builder->dataset.pairs);
+    push(builder, length, 0, label, cut);
+}
+
+void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t second, int32_t label, bool cut)
+{
+    assert(builder->dataset.pairs && second >= 1);
+    push(builder, first, second, label, cut);
 }
 
 hashattn_status dataset_finish(struct host *host, struct dataset_builder *builder, hashattn_status status,
@@ -191,19 +208,22 @@ static hashattn_status keep_share(struct host *host, struct dataset_builder *bui
     TRY(memory_new(host, count, sizeof(uint32_t), "the split", &block));
     uint32_t *place = block; /* of each example in the permutation */
     random_permutation(random_key(seed, RANDOM_SPLIT, 0), place, count);
-    size_t kept = 0, end = 0;
+    size_t kept = 0, end = 0, each = dataset->pairs ? 2 : 1;
     for (size_t i = 0; i < count; i++) {
         enum split own = place[i] < tenth                   ? SPLIT_VALID
                          : cut_test && place[i] < 2 * tenth ? SPLIT_TEST
                                                             : SPLIT_TRAIN;
         if (own != split)
             continue;
-        size_t start = dataset->offsets[i], length = dataset->offsets[i + 1] - start;
-        memmove(dataset->tokens + end, dataset->tokens + start, length * sizeof *dataset->tokens);
-        end += length;
+        /* kept <= i, so what is written over has been read, or is read here first. */
+        const size_t *from = dataset->offsets + i * each;
+        size_t start = from[0], middle = from[1], stop = from[each];
+        memmove(dataset->tokens + end, dataset->tokens + start, (stop - start) * sizeof *dataset->tokens);
+        dataset->offsets[kept * each + 1] = end + (middle - start);
+        end += stop - start;
         dataset->labels[kept] = dataset->labels[i];
         builder->cut[kept] = builder->cut[i];
-        dataset->offsets[++kept] = end; /* kept <= i + 1: what is overwritten has been read */
+        dataset->offsets[++kept * each] = end;
     }
     dataset->count = kept;
     memory_free(host, block);
@@ -234,7 +254,7 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
     FAIL_IF(missing && split == SPLIT_TEST && !cut_test, host, HASHATTN_BAD_FILE, "%s has no %s", directory,
             names);
 
-    struct dataset_builder builder = {0};
+    struct dataset_builder builder = {.dataset.pairs = files->pairs};
     hashattn_status status = read_named(host, read, context, paths[missing ? SPLIT_TRAIN : split], &builder);
     if (status == HASHATTN_OK && (missing || (split == SPLIT_TRAIN && cut_valid)))
         status = keep_share(host, &builder, split, cut_test, seed);

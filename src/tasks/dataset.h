@@ -7,7 +7,7 @@
 #include "io/lines.h"
 #include "tasks/task.h"
 
-/* A data set that grows example by example. Starts as zeros. */
+/* A data set that grows example by example. Starts as zeros, with dataset.pairs set where they are pairs. */
 struct dataset_builder {
     struct dataset dataset;          /* its num_cut is counted when a split is complete */
     bool *cut;                       /* (capacity): this example was cut */
@@ -18,6 +18,8 @@ hashattn_status dataset_room(struct host *host, struct dataset_builder *builder,
                              uint16_t **tokens);
 /* The first `length` tokens of that room become the next example. */
 void dataset_push(struct dataset_builder *builder, size_t length, int32_t label, bool cut);
+/* Of pairs: the first `first` tokens of that room are one sequence, the `second` after them the other. */
+void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t second, int32_t label, bool cut);
 /* Moves a successfully read data set out of the builder, or drops what a failing reader left. */
 hashattn_status dataset_finish(struct host *host, struct dataset_builder *builder, hashattn_status status,
                                struct dataset *dataset);
@@ -27,6 +29,7 @@ hashattn_status dataset_finish(struct host *host, struct dataset_builder *builde
 struct split_files {
     const char *stems[SPLIT_COUNT];
     const char *const *endings;
+    bool pairs; /* their examples are pairs */
 };
 /* The path of the one file of this split, "" when there is none; two of different endings are BAD_FILE. */
 hashattn_status split_find(struct host *host, const struct split_files *files, const char *directory,

@@ -5,9 +5,9 @@
 
 #include "base/memory.h"
 
-extern const struct task task_listops, task_text, task_needle;
+extern const struct task task_listops, task_text, task_retrieval, task_needle;
 
-static const struct task *const tasks[] = {&task_needle, &task_listops, &task_text, NULL};
+static const struct task *const tasks[] = {&task_needle, &task_listops, &task_text, &task_retrieval, NULL};
 
 const struct task *const *task_all(void)
 {

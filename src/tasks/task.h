@@ -15,7 +15,8 @@ const char *split_name(enum split split); /* "train", "valid", "test" */
 
 /* What must be known to build a model and to read the next file alike: kept in config.json under "task". */
 struct task_facts {
-    size_t vocab_size, num_classes, max_len; /* max_len in tokens, of any example */
+    size_t vocab_size, num_classes, max_len; /* max_len in tokens, of any sequence */
+    bool pairs;                              /* an example is two sequences */
     char **labels;                           /* (num_classes) text of each class, owned */
 };
 /* Copies `labels`. On failure *facts is empty. */
@@ -23,15 +24,20 @@ hashattn_status task_facts_new(struct host *host, size_t vocab_size, size_t max_
                                const char *const *labels, size_t num_classes, struct task_facts *facts);
 void task_facts_free(struct host *host, struct task_facts *facts);
 
-/* Examples of one split, in memory: example i is tokens[offsets[i] .. offsets[i+1]), 1 <= its length <=
- * max_len. */
+/* Examples of one split, in memory. Sequence s is tokens[offsets[s] .. offsets[s+1]), 1 <= its length <=
+   max_len; example i is sequence i or, of pairs, sequences 2 i and 2 i + 1. */
 struct dataset {
     uint16_t *tokens; /* ids >= 1; 0 is padding and never occurs */
-    size_t *offsets;  /* (count + 1) */
+    size_t *offsets;  /* (dataset_sequences + 1) */
     int32_t *labels;  /* (count) */
-    size_t count;
+    size_t count;     /* examples */
+    bool pairs;
     size_t num_cut; /* examples that were cut to max_len */
 };
+static inline size_t dataset_sequences(const struct dataset *dataset)
+{
+    return dataset->count * (dataset->pairs ? 2 : 1);
+}
 void dataset_free(struct host *host, struct dataset *dataset);
 
 /* How a task's default training looks; the trainer's options start from it. */

@@ -12,11 +12,11 @@
 size_t batches_max_tokens(const struct dataset *dataset, size_t batch)
 {
     size_t longest = 0;
-    for (size_t i = 0; i < dataset->count; i++) {
-        size_t length = dataset->offsets[i + 1] - dataset->offsets[i];
+    for (size_t s = 0; s < dataset_sequences(dataset); s++) {
+        size_t length = dataset->offsets[s + 1] - dataset->offsets[s];
         longest = length > longest ? length : longest;
     }
-    return size_product(longest, batch);
+    return size_product(longest, size_product(batch, dataset->pairs ? 2 : 1));
 }
 
 hashattn_status packed_examples_new(struct host *host, const struct dataset *dataset, size_t batch,
@@ -24,16 +24,17 @@ hashattn_status packed_examples_new(struct host *host, const struct dataset *dat
 {
     hashattn_status status;
     void *block;
+    size_t sequences = size_product(batch, dataset->pairs ? 2 : 1);
     memset(packed, 0, sizeof *packed);
-    TRY_DONE(
-        memory_new_zeroed(host, size_sum(batch, 1), sizeof *packed->offsets, "offsets of a batch", &block));
+    TRY_DONE(memory_new_zeroed(host, size_sum(sequences, 1), sizeof *packed->offsets, "offsets of a batch",
+                               &block));
     packed->offsets = block;
     TRY_DONE(memory_new(host, batches_max_tokens(dataset, batch), sizeof *packed->tokens, "tokens of a batch",
                         &block));
     packed->tokens = block;
     TRY_DONE(memory_new(host, batch, sizeof *packed->labels, "labels of a batch", &block));
     packed->labels = block;
-    TRY_DONE(memory_new(host, batch, sizeof *packed->sample_ids, "ids of a batch", &block));
+    TRY_DONE(memory_new(host, sequences, sizeof *packed->sample_ids, "ids of a batch", &block));
     packed->sample_ids = block;
 done:
     if (status != HASHATTN_OK)
@@ -52,18 +53,21 @@ void packed_examples_free(struct host *host, struct packed_examples *packed)
 
 static void append(struct packed_examples *packed, const struct dataset *dataset, size_t example, uint64_t id)
 {
-    size_t from = dataset->offsets[example], length = dataset->offsets[example + 1] - from;
-    size_t at = packed->offsets[packed->count];
-    memcpy(packed->tokens + at, dataset->tokens + from, length * sizeof *packed->tokens);
-    packed->labels[packed->count] = dataset->labels[example];
-    packed->sample_ids[packed->count] = id;
-    packed->offsets[++packed->count] = at + length;
+    size_t each = dataset->pairs ? 2 : 1;
+    for (size_t s = 0; s < each; s++) {
+        size_t from = dataset->offsets[example * each + s];
+        size_t length = dataset->offsets[example * each + s + 1] - from, at = packed->offsets[packed->count];
+        memcpy(packed->tokens + at, dataset->tokens + from, length * sizeof *packed->tokens);
+        packed->sample_ids[packed->count] = id * each + s;
+        packed->offsets[++packed->count] = at + length;
+    }
+    packed->labels[packed->examples++] = dataset->labels[example];
 }
 
 void packed_examples_range(struct packed_examples *packed, const struct dataset *dataset, size_t first,
                            size_t count)
 {
-    packed->count = 0;
+    packed->examples = packed->count = 0;
     for (size_t i = first; i < first + count; i++)
         append(packed, dataset, i, i);
 }
@@ -101,7 +105,7 @@ void batches_free(struct host *host, struct batches *batches)
 const struct packed_examples *batches_get(struct batches *batches, uint64_t step)
 {
     const struct dataset *dataset = batches->dataset;
-    batches->packed.count = 0;
+    batches->packed.examples = batches->packed.count = 0;
     for (size_t i = 0; i < batches->batch; i++) {
         uint64_t place = step * batches->batch + i, epoch = place / dataset->count;
         if (epoch != batches->epoch) {
@@ -111,6 +115,6 @@ const struct packed_examples *batches_get(struct batches *batches, uint64_t step
         }
         append(&batches->packed, dataset, batches->order[place % dataset->count], place);
     }
-    assert(batches->packed.count == batches->batch);
+    assert(batches->packed.examples == batches->batch);
     return &batches->packed;
 }

@@ -13,11 +13,11 @@
 
 /* A batch in the form in which encoder_batch wants it; arrays are owned, sized for the largest batch. */
 struct packed_examples {
-    size_t count;         /* sequences */
-    size_t *offsets;      /* (count + 1) */
-    uint16_t *tokens;     /* (offsets[count]) */
-    int32_t *labels;      /* (count) */
-    uint64_t *sample_ids; /* (count) */
+    size_t examples, count; /* count: sequences, as many or twice as many */
+    size_t *offsets;        /* (count + 1) */
+    uint16_t *tokens;       /* (offsets[count]) */
+    int32_t *labels;        /* (examples) */
+    uint64_t *sample_ids;   /* (count) */
 };
 
 struct batches {
@@ -36,7 +36,7 @@ void batches_free(struct host *host, struct batches *batches);
 /* Packs batch number `step`, counted from 0, in any order of calls. */
 const struct packed_examples *batches_get(struct batches *batches, uint64_t step);
 
-/* Largest number of tokens in any `batch` examples of a data set: batch * its longest example. */
+/* Largest number of tokens in any `batch` examples of a data set: as if all were its longest sequence. */
 size_t batches_max_tokens(const struct dataset *dataset, size_t batch);
 
 /* For whoever packs by himself (evaluation): room for `batch` examples, and examples first .. first + count

@@ -26,14 +26,14 @@ struct fingerprint fingerprint_of(const struct dataset *dataset)
     /* FNV-1a, a word at a time: it must notice a change, not resist an enemy. */
     const uint64_t prime = 1099511628211u;
     uint64_t hash = 14695981039346656037u;
-    for (size_t i = 0; i < dataset->count; i++) {
-        hash = (hash ^ (dataset->offsets[i + 1] - dataset->offsets[i])) * prime;
-        hash = (hash ^ (uint32_t)dataset->labels[i]) * prime;
-        for (size_t at = dataset->offsets[i]; at < dataset->offsets[i + 1]; at++)
+    size_t sequences = dataset_sequences(dataset), each = dataset->pairs ? 2 : 1;
+    for (size_t s = 0; s < sequences; s++) {
+        hash = (hash ^ (dataset->offsets[s + 1] - dataset->offsets[s])) * prime;
+        hash = (hash ^ (uint32_t)dataset->labels[s / each]) * prime;
+        for (size_t at = dataset->offsets[s]; at < dataset->offsets[s + 1]; at++)
             hash = (hash ^ dataset->tokens[at]) * prime;
     }
-    return (struct fingerprint){dataset->count, dataset->count > 0 ? dataset->offsets[dataset->count] : 0,
-                                hash};
+    return (struct fingerprint){dataset->count, sequences > 0 ? dataset->offsets[sequences] : 0, hash};
 }
 
 /* ---- trainer.json ---- */

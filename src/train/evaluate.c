@@ -36,15 +36,19 @@ hashattn_status evaluate_check(struct host *host, const struct encoder *encoder,
                                const struct dataset *dataset)
 {
     const struct encoder_config *config = encoder_config_of(encoder);
-    for (size_t i = 0; i < dataset->count; i++) {
-        size_t length = dataset->offsets[i + 1] - dataset->offsets[i];
+    size_t each = dataset->pairs ? 2 : 1;
+    FAIL_IF(dataset->pairs != config->pairs, host, HASHATTN_BAD_FILE,
+            "an example is %zu sequence%s, the model takes %d", each, each == 1 ? "" : "s",
+            config->pairs ? 2 : 1);
+    for (size_t s = 0; s < dataset_sequences(dataset); s++) {
+        size_t i = s / each, length = dataset->offsets[s + 1] - dataset->offsets[s];
         FAIL_IF(length < 1 || length > (size_t)config->max_len, host, HASHATTN_BAD_FILE,
                 "example %zu has %zu tokens, the model takes 1 to %lld", i, length,
                 (long long)config->max_len);
         FAIL_IF(dataset->labels[i] >= config->num_classes, host, HASHATTN_BAD_FILE,
                 "example %zu has label number %d, the model knows %lld", i, (int)dataset->labels[i],
                 (long long)config->num_classes);
-        for (size_t at = dataset->offsets[i]; at < dataset->offsets[i + 1]; at++)
+        for (size_t at = dataset->offsets[s]; at < dataset->offsets[s + 1]; at++)
             FAIL_IF(dataset->tokens[at] < 1 || dataset->tokens[at] >= config->vocab_size, host,
                     HASHATTN_BAD_FILE, "example %zu has token id %d, the model takes 1 to %lld", i,
                     (int)dataset->tokens[at], (long long)config->vocab_size - 1);
@@ -119,7 +123,7 @@ hashattn_status evaluate_within(struct host *host, const struct train_setup *set
         packed_examples_range(&buffers.packed, dataset, first, n);
         const struct encoder_batch packed = {.kernels = setup->kernels,
                                              .pool = setup->pool,
-                                             .num_sequences = n,
+                                             .num_sequences = buffers.packed.count,
                                              .offsets = buffers.packed.offsets,
                                              .tokens = buffers.packed.tokens,
                                              .random_key = random_key(seed, RANDOM_EVALUATION, 0)};
@@ -127,7 +131,7 @@ hashattn_status evaluate_within(struct host *host, const struct train_setup *set
         encoder_forward(encoder, &packed, values, workspace->block, buffers.logits);
         metrics_add(&metrics, buffers.logits, buffers.packed.labels, n, classes,
                     probabilities == NULL ? NULL : probabilities + first * classes);
-        tokens += buffers.packed.offsets[n];
+        tokens += buffers.packed.offsets[buffers.packed.count];
         TRY_DONE(ask(host, setup, first + n, count, &metrics, clock_seconds() - start, tokens));
     }
     double seconds = clock_seconds() - start;

@@ -61,6 +61,7 @@ static hashattn_status put_facts(struct host *host, struct json *task, const str
     TRY(json_put(host, task, "facts", object));
     TRY(json_put_int(host, object, "vocab_size", (int64_t)facts->vocab_size));
     TRY(json_put_int(host, object, "max_len", (int64_t)facts->max_len));
+    TRY(json_put_bool(host, object, "pairs", facts->pairs));
     TRY(json_new_array(host, &labels));
     TRY(json_put(host, object, "labels", labels));
     for (size_t i = 0; i < facts->num_classes; i++)
@@ -141,7 +142,7 @@ static hashattn_status get_options(struct host *host, const struct json *root, c
 
 static hashattn_status get_facts(struct host *host, const struct json *root, struct task_facts *facts)
 {
-    static const char *const members[] = {"vocab_size", "max_len", "labels", NULL};
+    static const char *const members[] = {"vocab_size", "max_len", "pairs", "labels", NULL};
     const struct json *object, *labels;
     int64_t number;
     void *block;
@@ -151,6 +152,8 @@ static hashattn_status get_facts(struct host *host, const struct json *root, str
     facts->vocab_size = (size_t)number;
     TRY(json_get_int(host, root, "task.facts.max_len", 1, MOST_TOKENS, &number));
     facts->max_len = (size_t)number;
+    if (json_find(object, "pairs") != NULL)
+        TRY(json_get_bool(host, root, "task.facts.pairs", &facts->pairs));
     TRY(json_get_array(host, root, "task.facts.labels", &labels));
     size_t count = json_count(labels);
     FAIL_IF(count < 1 || count > MOST_LABELS, host, HASHATTN_BAD_FILE,
@@ -213,6 +216,7 @@ static hashattn_status get_model(struct host *host, const struct json *root, str
     model->vocab_size = (int64_t)config->facts.vocab_size;
     model->num_classes = (int64_t)config->facts.num_classes;
     model->max_len = (int64_t)config->facts.max_len;
+    model->pairs = config->facts.pairs;
     return HASHATTN_OK;
 }
 

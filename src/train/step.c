@@ -95,7 +95,7 @@ static hashattn_status run_part(struct stepper *s, int64_t step, int64_t part, s
                                         .sample_ids = packed->sample_ids,
                                         .random_key =
                                             random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)step),
-                                        .mean_over = packed->count * (size_t)options->accumulate,
+                                        .mean_over = packed->examples * (size_t)options->accumulate,
                                         .training = true,
                                         .profile = s->setup->profile};
     TRY(workspace_fit(s->host, &s->workspace, encoder_workspace_size(s->encoder, &batch)));
@@ -104,7 +104,7 @@ static hashattn_status run_part(struct stepper *s, int64_t step, int64_t part, s
     if (!isfinite(loss))
         return fail_not_finite(s, "the loss", loss, step);
     encoder_backward(s->encoder, &batch, s->values, s->workspace.block, s->gradients);
-    metrics_add(metrics, s->logits, packed->labels, packed->count, (size_t)s->config->model.num_classes,
+    metrics_add(metrics, s->logits, packed->labels, packed->examples, (size_t)s->config->model.num_classes,
                 NULL);
     size_t saved = encoder_saved_size(s->encoder, &batch);
     outcome->saved_bytes = saved > outcome->saved_bytes ? saved : outcome->saved_bytes;

@@ -31,7 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const names[] = {"train.jsonl", "train.tsv", "in.txt"};
     static char first[] = "a", second[] = "b";
     static char *labels[] = {first, second};
-    const struct task_facts two = {257, 2, (size_t)max_len, labels};
+    const struct task_facts two = {
+        .vocab_size = 257, .num_classes = 2, .max_len = (size_t)max_len, .labels = labels};
     const struct task *task = task_find("text");
     struct dataset dataset;
     struct host host;

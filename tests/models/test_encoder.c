@@ -5,7 +5,8 @@
    left out; workers sharing scratch; layers sharing activations; convolution added in place in training; own
    loss not added, its gradient not divided; no gradient of the logits; dropout in evaluation; rows after the
    last token not cleared; sample ids kept from the mechanism; a row of the head computed apart; the head's
-   spare rows not cleared. SPDX-License-Identifier: Apache-2.0 */
+   spare rows not cleared; post-LN without the norm of the embedding, or with its last norm; pairs averaged
+   over sequences, features of the second example from the first. SPDX-License-Identifier: Apache-2.0 */
 #include "models/encoder.h"
 
 #include <math.h>
@@ -140,6 +141,7 @@ static void open_oracle(struct model_test *t)
         .max_len = (size_t)t->config.max_len,
         .pooling = t->config.pooling,
         .positions = t->config.positions,
+        .pairs = t->config.pairs,
         .params = &t->base.params,
         .values = t->base.exact,
         .num_sequences = t->batch.num_sequences,
@@ -185,11 +187,11 @@ static double gradient_bound(const struct model_test *t, const float *gradient, 
 static void check_logits(struct model_test *t, double loss)
 {
     double want[MOST_SEQUENCES * CLASSES];
+    size_t examples = t->batch.num_sequences / (t->config.pairs ? 2 : 1);
     double exact = oracle_encoder_loss(&t->oracle, want);
     double roundings = (double)t->config.layers * (8 * DIM + 2 * WIDE) + (double)t->config.max_len;
-    check_near_all(t->logits, want, t->batch.num_sequences * CLASSES,
-                   roundings * EPSILON * (1 + largest(t->logits, t->batch.num_sequences * CLASSES)),
-                   "logits");
+    check_near_all(t->logits, want, examples * CLASSES,
+                   roundings * EPSILON * (1 + largest(t->logits, examples * CLASSES)), "logits");
     check_near(loss, exact, roundings * EPSILON * (1 + loss), "loss");
 }
 
@@ -225,6 +227,29 @@ static void every_gradient_is_right(void **state)
     check_every_derivative("none", POOL_FIRST, 5, 0, 0, 2);
     check_every_derivative("softmax", POOL_FIRST, 0, 0, 1, 0);
     check_every_derivative("softmax", POOL_MEAN, 3, 0.3, 1, 1);
+}
+
+/* Three examples of two sequences: the head's features, and a batch whose mean is over examples. */
+static void gradients_of_pairs_are_right(void **state)
+{
+    (void)state;
+    struct model_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, attention_find("softmax"), 9);
+    config.pairs = true;
+    config.dropout = 0.2;
+    open_model(&t, &config, 2);
+    open_batch(&t, 6, (size_t[]){5, 1, 9, 4, 2, 7});
+    open_oracle(&t);
+    assert_int_equal(param_named(&t.base.params, "classifier.dense.weight")->shape[1], 4 * DIM);
+    check_logits(&t, run_forward(&t));
+    run_backward(&t);
+    for (size_t i = 0; i < t.base.params.num_rows; i++) {
+        const struct param *row = &t.base.params.rows[i];
+        float *gradient = t.base.gradients + row->offset;
+        check_derivatives(gradient, t.base.exact + row->offset, row->count, oracle_loss, &t,
+                          gradient_bound(&t, gradient, row->count), row->name);
+    }
+    close_model(&t);
 }
 
 /* A batch of several tiles and chunks: one random direction per tensor. */
@@ -539,6 +564,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_gradient_is_right),
+        cmocka_unit_test(gradients_of_pairs_are_right),
         cmocka_unit_test(gradients_over_many_tiles_are_right),
         cmocka_unit_test(a_sequence_is_the_same_alone_and_packed),
         cmocka_unit_test(predictions_do_not_depend_on_the_batch),

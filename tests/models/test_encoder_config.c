@@ -27,14 +27,18 @@ static void parameter_counts_are_the_published_models(void **state)
     static const struct {
         int64_t vocab, max_len, classes, taps;
         size_t count;
+        bool pairs;
     } cases[] = {
-        {32, 2048, 10, 0, 209802},  {32, 2048, 10, 33, 209802 + 132}, {512, 4096, 2, 0, 370562},
-        {512, 1024, 10, 0, 174986}, {512, 1024, 2, 0, 173954},        {512, 1024, 2, 33, 173954 + 132},
+        {32, 2048, 10, 0, 209802, false},        {32, 2048, 10, 33, 209802 + 132, false},
+        {512, 4096, 2, 0, 370562, false},        {512, 4096, 2, 0, 395138, true},
+        {512, 1024, 10, 0, 174986, false},       {512, 1024, 2, 0, 173954, false},
+        {512, 1024, 2, 33, 173954 + 132, false},
     };
     struct host host;
     host_init(&host);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct encoder_config config = lra(cases[i].vocab, cases[i].max_len, cases[i].classes, cases[i].taps);
+        config.pairs = cases[i].pairs;
         struct encoder *encoder;
         check_status(&host, encoder_new(&host, &config, &encoder), HASHATTN_OK, NULL);
         assert_int_equal(params_count(encoder_params(encoder)), cases[i].count);

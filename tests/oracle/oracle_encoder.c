@@ -154,8 +154,21 @@ double oracle_encoder_loss(const struct oracle_encoder *e, double *logits)
         oracle_norm(y, x, named(e->params, e->values, "layernorm", ".weight"),
                     named(e->params, e->values, "layernorm", ".bias"), n, dim);
     pool(e, pooled, y);
-    oracle_dense(hidden, pooled, named(e->params, e->values, "classifier.dense", ".weight"),
-                 named(e->params, e->values, "classifier.dense", ".bias"), count, dim, 2 * dim);
+    size_t width = dim;
+    double *features = rows_new(count * 4 * dim);
+    memcpy(features, pooled, count * dim * sizeof *pooled);
+    if (e->pairs) {
+        count /= 2;
+        width = 4 * dim;
+        for (size_t i = 0; i < count; i++)
+            for (size_t c = 0; c < width; c++) {
+                double a = pooled[2 * i * dim + c % dim], b = pooled[(2 * i + 1) * dim + c % dim];
+                const double four[] = {a, b, a * b, a - b};
+                features[i * width + c] = four[c / dim];
+            }
+    }
+    oracle_dense(hidden, features, named(e->params, e->values, "classifier.dense", ".weight"),
+                 named(e->params, e->values, "classifier.dense", ".bias"), count, width, 2 * dim);
     for (size_t i = 0; i < count * 2 * dim; i++)
         hidden[i] = fmax(hidden[i], 0);
     oracle_dense(out, hidden, named(e->params, e->values, "classifier.out_proj", ".weight"),
@@ -163,6 +176,6 @@ double oracle_encoder_loss(const struct oracle_encoder *e, double *logits)
     if (logits != NULL)
         memcpy(logits, out, count * e->classes * sizeof *out);
     double loss = oracle_cross_entropy(out, e->labels, count, e->classes);
-    free(x), free(y), free(pooled), free(hidden), free(out);
+    free(x), free(y), free(pooled), free(features), free(hidden), free(out);
     return loss;
 }

@@ -32,6 +32,7 @@ struct oracle_encoder {
     const struct params *params;
     const double *values;
     const float *embed_mask; /* (rows, dim) or NULL */
+    int pairs;               /* examples are two sequences each; labels and logits are those of examples */
     size_t num_sequences;
     const size_t *offsets;
     const uint16_t *tokens;

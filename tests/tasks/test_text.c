@@ -1,4 +1,5 @@
 /* People's own documents: both formats, labels, cuts, splits, prediction, and every refusal by line.
+   Covers: text.c documents.c
    Bugs tried and caught: cut one byte late, every document counted as cut, signed bytes, empty documents of
    no token, blank lines refused, a lone tab taken for one, UTF-8 unchecked, labels that begin alike out of
    order, the last label lost, an unknown label passed, bounds of labels off by one.

@@ -182,6 +182,12 @@ static void what_does_not_fit_the_model_is_refused(void **state)
     tokens[30] = (uint16_t)(vocab - 1);
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_OK, NULL);
     tokens[30] = token;
+    fixture.dataset.pairs = true;
+    fixture.dataset.count /= 2;
+    check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_BAD_FILE,
+                 "an example is 2 sequences, the model takes 1");
+    fixture.dataset.pairs = false;
+    fixture.dataset.count *= 2;
     fixture.dataset.labels[3] = CLASSES;
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_BAD_FILE,
                  "label number 16, the model knows 16");
