@@ -16,6 +16,7 @@
 
 const struct kernels kernels_avx2 = {
     .name = "avx2",
+    .bf16 = "by widening",
     .unit_rows = unit_rows,
     .unit_rows_backward = unit_rows_backward,
     .hash_codes = hash_codes,
