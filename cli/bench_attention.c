@@ -80,6 +80,14 @@ static int compare_exact(struct bench *b, const struct options *options)
     return EXIT_GOOD;
 }
 
+/* How this mechanism hashed, where it does: its option, and for auto what that means here. */
+static const char *projection_of(const struct bench *b, const hashattn_description *is, char *text,
+                                 size_t size)
+{
+    bool said = hashattn_attention_get(b->timed.attention, "projection", text, size) == HASHATTN_OK;
+    return said && strcmp(text, "auto") != 0 ? text : is->projection;
+}
+
 static void report_text(const struct bench *b, const hashattn_description *is)
 {
     printf("%s: %zu heads x %zu x %zu, %s inputs, %s, %d thread%s, median of %zu\n", b->mechanism, b->heads,
@@ -120,7 +128,7 @@ static void report_json(const struct bench *b, const hashattn_description *is)
     json_count(&json, "scratch_bytes", b->timed.scratch_bytes);
     json_count(&json, "peak_rss_bytes", b->resident_bytes);
     json_text(&json, "isa", is->isa);
-    json_text(&json, "projection", is->projection);
+    json_text(&json, "projection", projection_of(b, is, text, sizeof text));
     json_text(&json, "precision", is->precision);
     json_count(&json, "threads", (uint64_t)is->threads);
     json_number(&json, "mean_cosine", b->mean_cosine);

@@ -29,7 +29,8 @@
 static struct hashing hashing_of(const struct yoso_options *options)
 {
     return (struct hashing){.num_hashes = (size_t)options->num_hashes,
-                            .hash_bits = (size_t)options->hash_bits};
+                            .hash_bits = (size_t)options->hash_bits,
+                            .projection = (enum hash_projection)options->projection};
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
@@ -128,6 +129,8 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
         planes_size(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits,
                     shape->head_dim) > most_bytes)
         return "yoso would need more than 1099511627776 bytes for one head";
+    if (shape->head_dim > 1 << 24) /* beyond, fixed point has no bits left for a coordinate */
+        return "yoso hashes vectors of at most 16777216 numbers";
     return NULL;
 }
 
@@ -280,9 +283,9 @@ static void forward(const struct problem *problem, struct view out)
     if (!is_close(problem->value))
         head.value.data = scratch->forward.value, head.value.stride = scratch->ld_value;
 
-    planes_turn(scratch->forward.planes, problem->shared, head.hashing.num_hashes, head.hashing.hash_bits,
-                problem->shape.head_dim, problem->random_key, scratch->forward.permutation,
-                scratch->forward.sign);
+    planes_turn(head.kernels, head.hashing.projection, scratch->forward.planes, problem->shared,
+                head.hashing.num_hashes, head.hashing.hash_bits, problem->shape.head_dim, problem->random_key,
+                scratch->forward.permutation, scratch->forward.sign);
     over_queries_and_keys(&head, hash_block);
     over_queries_and_keys(&head, begin_block);
     tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys, KEYS_TO_QUERIES,
@@ -453,9 +456,9 @@ static struct head head_stream(const struct problem *problem, const struct state
     head.keys = codes_at(&head.hashing, head.saved.key_codes, problem->shape.num_keys);
     head.scratch.forward.planes = state->planes;
     if (*state->turned == 0)
-        planes_turn(state->planes, problem->shared, head.hashing.num_hashes, head.hashing.hash_bits,
-                    problem->shape.head_dim, problem->random_key, head.scratch.forward.permutation,
-                    head.scratch.forward.sign);
+        planes_turn(head.kernels, head.hashing.projection, state->planes, problem->shared,
+                    head.hashing.num_hashes, head.hashing.hash_bits, problem->shape.head_dim,
+                    problem->random_key, head.scratch.forward.permutation, head.scratch.forward.sign);
     *state->turned = 1;
     over_queries_and_keys(&head, hash_block);
     return head;

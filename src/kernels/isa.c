@@ -15,6 +15,7 @@ enum {
     LEAF7_EBX_AVX512F = 1 << 16,
     LEAF7_EBX_AVX512DQ = 1 << 17,
     LEAF7_EBX_AVX512BW = 1 << 30,
+    LEAF7_ECX_AVX512VNNI = 1 << 11,
     LEAF7_1_EAX_AVX512BF16 = 1 << 5,
     XCR0_YMM = 0x06,       /* SSE and AVX state */
     XCR0_ZMM = 0xe0 | 0x06 /* and the masks, the upper halves, the upper sixteen registers */
@@ -47,7 +48,8 @@ enum isa isa_widest(void)
     if (!has_all(saved, XCR0_ZMM) ||
         !has_all(features, LEAF7_EBX_AVX512F | LEAF7_EBX_AVX512DQ | LEAF7_EBX_AVX512BW | LEAF7_EBX_AVX512VL))
         return ISA_AVX2;
-    if (!__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) || !has_all(eax, LEAF7_1_EAX_AVX512BF16))
+    if (!has_all(ecx, LEAF7_ECX_AVX512VNNI) || !__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) ||
+        !has_all(eax, LEAF7_1_EAX_AVX512BF16))
         return ISA_AVX512;
     return ISA_AVX512BF16;
 }

@@ -37,6 +37,15 @@ struct bucket_pairs {
     unsigned hash_bits;
 };
 
+/* How a row is projected onto hyperplanes. Each gives the same codes on every instruction set, and other
+   codes than the others, so what trains records which it used; hash_projection_names are the words. */
+enum hash_projection {
+    HASH_AUTO,     /* the choice of hash_projection_of */
+    HASH_F32,      /* float32 products and sums: slot hash_codes */
+    HASH_INT16_DP, /* pairs of 16-bit fixed-point numbers, 32-bit sums, exact: slot hash_codes_dp */
+    HASH_BF16_DP   /* pairs of bfloat16, float32 sums, as the instruction vdpbf16ps: slot hash_codes_dp */
+};
+
 /* AdamW (Loshchilov and Hutter 2019, decoupled decay) on a block; see adamw_step. */
 struct adamw {
     float rate, beta1, beta2, epsilon, decay;
@@ -46,7 +55,6 @@ struct adamw {
 
 struct kernels {
     const char *name; /* "ref", "avx2", "avx512", "avx512bf16" */
-    const char *bf16; /* how bf16_product multiplies: "by instruction" or "by widening" */
 
     /* ---- hashing ------------------------------------------------------------------------------------------
      */
@@ -71,6 +79,34 @@ struct kernels {
        the product peak is expected, with nothing written but codes. */
     void (*hash_codes)(void *codes, bool wide, const float *x, size_t ld_x, size_t n, size_t dim,
                        const float *planes, size_t num_hashes, size_t hash_bits);
+
+    /* Rows for hash_codes_dp: halves of 16 bits, half c of row i from x[i][c], 0 for dim <= c < HASH_LANES
+       ceil(dim / HASH_LANES), which is at most 2 ld_out. squares[i] = sum of x[i][c]^2: lane c % HASH_LANES
+       adds its squares in order, each step one fused multiply-add from 0, then lane l takes lane l + 8, l +
+       4, l + 2, l + 1. HASH_INT16_DP: x s to the nearest whole number (ties to even), at most 32767 in size,
+       s = 32767 / sqrt(squares[i]) or 0 for squares[i] = 0: rows get one length, which changes no sign.
+       HASH_BF16_DP: x to the nearest bfloat16, ties to even. Rows whose squares leave [1e-30, 1e30] are the
+       caller's affair. EXACT. */
+    void (*hash_rows)(uint32_t *out, size_t ld_out, float *squares, enum hash_projection projection,
+                      const float *x, size_t ld_x, size_t n, size_t dim);
+
+    /* The planes of a head: row c of HASH_LANES planes is sign[c] times row permutation[c], for each of
+       `count` groups (count, dim, HASH_LANES) of planes of length 1 or 0. HASH_F32: as floats, for
+       hash_codes. Else words (count, ceil(dim / 2), HASH_LANES) for hash_codes_dp: the low half from row 2 w,
+       the high one from row 2 w + 1 or 0; HASH_INT16_DP: 32767 times to the nearest, as in hash_rows;
+       HASH_BF16_DP: nearest. EXACT. */
+    void (*hash_planes)(void *out, enum hash_projection projection, const float *planes, size_t count,
+                        size_t dim, const uint32_t *permutation, const float *sign);
+
+    /* codes as hash_codes, of rows (n, ld) of hash_rows and planes of hash_planes, `pairs` = ceil(dim / 2)
+       words each: bit b is [sum > 0], where word w of row and plane adds two products.
+       HASH_INT16_DP: in 32-bit whole numbers, which cannot overflow: both lengths are about 32767.
+       HASH_BF16_DP: sum <- fma(high, high, sum), then fma(low, low, sum), w rising from sum = 0; numbers
+       under 2^-126 count as 0, before and after each step (Intel, Software Developer's Manual, volume 2,
+       VDPBF16PS). EXACT. Half the instructions of hash_codes where there is one for it. */
+    void (*hash_codes_dp)(void *codes, bool wide, enum hash_projection projection, const uint32_t *rows,
+                          size_t ld, size_t n, size_t pairs, const uint32_t *planes, size_t num_hashes,
+                          size_t hash_bits);
 
     /* For each row i < n in order, for each hash h in [first, first + count):
        tables[(h - first) * buckets + code(i, h)][0 .. dim) += values[i]. codes as above, (n, num_hashes).
@@ -212,12 +248,14 @@ struct kernels {
 
 enum { FUSED_LOOP_OPERATIONS = 3840 };
 
-/* How slot hash_codes projects: the word that runs record and benches print, since another projection gives
- * other codes. */
-#define HASH_PROJECTION "f32"
+/* Words of enum hash_projection, ended by NULL. */
+extern const char *const hash_projection_names[];
 
 /* See collision_tile: below it, 1 - |x| has at most about 12 good bits. */
 #define COLLISION_NEAR 2e-3f
+
+/* What `wanted` means with this table: itself, and for HASH_AUTO the fastest that is as good as float32. */
+enum hash_projection hash_projection_of(const struct kernels *kernels, enum hash_projection wanted);
 
 /* The table that `name` asks for ("ref avx2 avx512 avx512bf16", or NULL or "auto": the best that runs here,
    capped by the environment variable HASHATTN_ISA, which caps by-name requests and kernels_all too). NULL

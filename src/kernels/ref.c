@@ -85,6 +85,114 @@ static void hash_codes(void *codes, bool wide, const float *x, size_t ld_x, size
         }
 }
 
+/* The 16 bits of a number for a projection. */
+static uint32_t half_of(enum hash_projection projection, float x)
+{
+    if (projection == HASH_INT16_DP) {
+        float most = 32767.0f;
+        return (uint32_t)lrintf(x > most ? most : x < -most ? -most : x) & 0xffff;
+    }
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+static void hash_rows(uint32_t *out, size_t ld_out, float *squares, enum hash_projection projection,
+                      const float *x, size_t ld_x, size_t n, size_t dim)
+{
+    size_t padded = (dim + HASH_LANES - 1) / HASH_LANES * HASH_LANES;
+    for (size_t i = 0; i < n; i++) {
+        const float *row = x + i * ld_x;
+        float sum[HASH_LANES] = {0}, scale = 1;
+        for (size_t c = 0; c < dim; c++)
+            sum[c % HASH_LANES] = fmaf(row[c], row[c], sum[c % HASH_LANES]);
+        for (size_t step = HASH_LANES / 2; step > 0; step /= 2)
+            for (size_t l = 0; l < step; l++)
+                sum[l] += sum[l + step];
+        squares[i] = sum[0];
+        if (projection == HASH_INT16_DP)
+            scale = sum[0] > 0 ? 32767.0f / sqrtf(sum[0]) : 0.0f;
+        for (size_t c = 0; c < padded; c += 2) {
+            uint32_t low = c < dim ? half_of(projection, row[c] * scale) : 0;
+            uint32_t high = c + 1 < dim ? half_of(projection, row[c + 1] * scale) : 0;
+            out[i * ld_out + c / 2] = low | high << 16;
+        }
+    }
+}
+
+static void hash_planes(void *out, enum hash_projection projection, const float *planes, size_t count,
+                        size_t dim, const uint32_t *permutation, const float *sign)
+{
+    size_t pairs = (dim + 1) / 2;
+    float *floats = out;
+    uint32_t *words = out;
+    for (size_t group = 0; group < count; group++)
+        for (size_t lane = 0; lane < HASH_LANES; lane++) {
+            const float *from = planes + group * dim * HASH_LANES + lane;
+            for (size_t c = 0; c < dim; c++) {
+                float value = from[permutation[c] * HASH_LANES] * sign[c];
+                if (projection == HASH_F32) {
+                    floats[(group * dim + c) * HASH_LANES + lane] = value;
+                    continue;
+                }
+                uint32_t half = half_of(projection, projection == HASH_INT16_DP ? value * 32767.0f : value);
+                uint32_t *word = &words[(group * pairs + c / 2) * HASH_LANES + lane];
+                *word = c % 2 == 0 ? half : *word | half << 16;
+            }
+        }
+}
+
+/* What vdpbf16ps takes and gives for a number under 2^-126. */
+static float flushed(float x)
+{
+    return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
+}
+
+/* The bfloat16 in the high half. */
+static float high_half(uint32_t word)
+{
+    float x;
+    word &= 0xffff0000u;
+    memcpy(&x, &word, sizeof x);
+    return flushed(x);
+}
+
+static bool dp_bit(enum hash_projection projection, const uint32_t *row, const uint32_t *plane, size_t pairs)
+{
+    int32_t whole = 0;
+    float sum = 0;
+    for (size_t w = 0; w < pairs; w++) {
+        uint32_t a = row[w], b = plane[w * HASH_LANES];
+        if (projection == HASH_INT16_DP) {
+            whole += (int16_t)(a & 0xffff) * (int16_t)(b & 0xffff) + (int16_t)(a >> 16) * (int16_t)(b >> 16);
+        } else {
+            sum = flushed(fmaf(high_half(a), high_half(b), sum));
+            sum = flushed(fmaf(high_half(a << 16), high_half(b << 16), sum));
+        }
+    }
+    return whole > 0 || sum > 0;
+}
+
+static void hash_codes_dp(void *codes, bool wide, enum hash_projection projection, const uint32_t *rows,
+                          size_t ld, size_t n, size_t pairs, const uint32_t *planes, size_t num_hashes,
+                          size_t hash_bits)
+{
+    size_t groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
+    for (size_t i = 0; i < n; i++)
+        for (size_t h = 0; h < num_hashes; h++) {
+            uint32_t code = 0;
+            for (size_t b = 0; b < hash_bits; b++) {
+                const uint32_t *plane =
+                    planes + (b * groups + h / HASH_LANES) * pairs * HASH_LANES + h % HASH_LANES;
+                code |= (uint32_t)dp_bit(projection, rows + i * ld, plane, pairs) << b;
+            }
+            if (wide)
+                ((uint32_t *)codes)[i * num_hashes + h] = code;
+            else
+                ((uint16_t *)codes)[i * num_hashes + h] = (uint16_t)code;
+        }
+}
+
 static void table_add(float *tables, size_t buckets, const void *codes, bool wide, size_t num_hashes,
                       size_t first, size_t count, const float *values, size_t ld_values, size_t n, size_t dim)
 {
@@ -435,10 +543,12 @@ static float bf16_loop(size_t rounds)
 
 const struct kernels kernels_ref = {
     .name = "ref",
-    .bf16 = "by widening",
     .unit_rows = unit_rows,
     .unit_rows_backward = unit_rows_backward,
     .hash_codes = hash_codes,
+    .hash_rows = hash_rows,
+    .hash_planes = hash_planes,
+    .hash_codes_dp = hash_codes_dp,
     .table_add = table_add,
     .table_read = table_read,
     .bucket_pairs = bucket_pairs,

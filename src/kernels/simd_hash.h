@@ -2,12 +2,14 @@
    a block of tokens against a block of planes of one group of hashes, one hash per lane, the sums in order of
    the coordinate as the contract wants; the signs become bits of the codes on the spot. The planes of one
    block stay in the first-level cache while HASH_CHUNK tokens pass. Measured on Zen 5: 94 to 98 % of a loop
-   of multiply-adds in registers for 4 to 12 bits (n 4096, dim 64, 32 hashes), 89 to 100 % with AVX2.
+   of multiply-adds in registers for 4 to 12 bits (n 4096, dim 64, 32 hashes), 89 to 100 % with AVX2. Pairs of
+   16 bits take half of that time where one instruction does them, 0.6 of it where it takes two.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_HASH_H
 #define KERNELS_SIMD_HASH_H
 
 #include <math.h>
+#include <string.h>
 
 #include "kernels/kernels.h"
 #include "kernels/simd_math.h"
@@ -100,40 +102,75 @@ static void unit_rows_backward(float *dx, size_t ld_dx, const float *du, const f
     }
 }
 
-/* Bits [bit, bit + planes) of VLEN hashes of HASH_TOKENS tokens into codes, rows of HASH_LANES. */
-INLINE void hash_block(const size_t planes, uint32_t *codes, const float *const x[HASH_TOKENS],
-                       const float *plane, size_t plane_step, size_t dim, size_t bit)
+/* A sum of each lane: of floats or of whole numbers. (One vector for both, seen now as this and now as that,
+   costs a move for each step.) */
+struct hash_sum {
+    vf real;
+    vu whole;
+};
+
+/* sum += the products of a word of a row and of a plane: of one coordinate, or of two in halves. */
+INLINE void hash_step(const enum hash_projection projection, struct hash_sum *sum, vu each, vu right)
 {
-    vf sum[HASH_TOKENS][HASH_PLANES], right[HASH_PLANES];
+    if (projection == HASH_INT16_DP)
+        sum->whole = u_dot_halves(sum->whole, each, right);
+    else if (projection == HASH_BF16_DP)
+        sum->real = v_dot2(each, right, sum->real);
+    else
+        sum->real = v_fma(v_from(each), v_from(right), sum->real);
+}
+
+/* The 32 bits at p + 4 c in every lane. */
+INLINE vu hash_word(const void *p, size_t c)
+{
+    uint32_t word;
+    memcpy(&word, (const char *)p + c * sizeof word, sizeof word);
+    return u_set(word);
+}
+
+/* Bits [bit, bit + planes) of VLEN hashes of HASH_TOKENS tokens into codes, rows of HASH_LANES. Rows and
+   planes have `words` words of 32 bits. */
+INLINE void hash_block(const enum hash_projection projection, const size_t planes, uint32_t *codes,
+                       const void *const x[HASH_TOKENS], const uint32_t *plane, size_t plane_step,
+                       size_t words, size_t bit)
+{
+    struct hash_sum sum[HASH_TOKENS][HASH_PLANES];
+    vu right[HASH_PLANES];
     UNROLLED
     for (size_t t = 0; t < HASH_TOKENS; t++) {
         UNROLLED
         for (size_t p = 0; p < planes; p++)
-            sum[t][p] = v_zero();
+            sum[t][p] = (struct hash_sum){v_zero(), u_set(0)};
     }
-    for (size_t c = 0; c < dim; c++) {
+    for (size_t c = 0; c < words; c++) {
         UNROLLED
         for (size_t p = 0; p < planes; p++)
-            right[p] = v_load(plane + p * plane_step + c * HASH_LANES);
+            right[p] = u_load(plane + p * plane_step + c * HASH_LANES);
         UNROLLED
         for (size_t t = 0; t < HASH_TOKENS; t++) {
-            vf each = v_set(x[t][c]);
+            vu each = hash_word(x[t], c);
             UNROLLED
             for (size_t p = 0; p < planes; p++)
-                sum[t][p] = v_fma(each, right[p], sum[t][p]);
+                hash_step(projection, &sum[t][p], each, right[p]);
         }
     }
     UNROLLED
     for (size_t t = 0; t < HASH_TOKENS; t++) {
         UNROLLED
-        for (size_t p = 0; p < planes; p++)
-            v_code_bit(codes + t * HASH_LANES, sum[t][p], (uint32_t)1 << (bit + p));
+        for (size_t p = 0; p < planes; p++) {
+            uint32_t value = (uint32_t)1 << (bit + p);
+            if (projection == HASH_INT16_DP)
+                u_code_bit(codes + t * HASH_LANES, sum[t][p].whole, value);
+            else
+                v_code_bit(codes + t * HASH_LANES, sum[t][p].real, value);
+        }
     }
 }
 
 /* All bits of one group of hashes for up to HASH_CHUNK tokens. */
-static void hash_chunk(uint32_t codes[HASH_CHUNK][HASH_LANES], const float *x, size_t ld_x, size_t tokens,
-                       size_t dim, const float *planes, size_t plane_step, size_t hash_bits)
+INLINE void hash_chunk(const enum hash_projection projection, uint32_t codes[HASH_CHUNK][HASH_LANES],
+                       const uint32_t *x, size_t ld_x, size_t tokens, size_t words, const uint32_t *planes,
+                       size_t plane_step, size_t hash_bits)
 {
     for (size_t t = 0; t < HASH_CHUNK; t++)
         for (size_t h = 0; h < HASH_LANES; h++)
@@ -144,25 +181,26 @@ static void hash_chunk(uint32_t codes[HASH_CHUNK][HASH_LANES], const float *x, s
         size_t left = hash_bits - bit, some = left == 4 ? 2 : left < HASH_PLANES ? left : HASH_PLANES;
         for (size_t first = 0; first < tokens; first += HASH_TOKENS) {
             /* Tokens beyond the last are the last again; their codes are not used. */
-            const float *row[HASH_TOKENS];
+            const void *row[HASH_TOKENS];
             for (size_t t = 0; t < HASH_TOKENS; t++)
                 row[t] = x + (first + t < tokens ? first + t : tokens - 1) * ld_x;
             for (size_t lane = 0; lane < HASH_LANES; lane += VLEN) {
-                const float *plane = planes + bit * plane_step + lane;
+                const uint32_t *plane = planes + bit * plane_step + lane;
                 if (some == 3)
-                    hash_block(3, &codes[first][lane], row, plane, plane_step, dim, bit);
+                    hash_block(projection, 3, &codes[first][lane], row, plane, plane_step, words, bit);
                 else if (some == 2)
-                    hash_block(2, &codes[first][lane], row, plane, plane_step, dim, bit);
+                    hash_block(projection, 2, &codes[first][lane], row, plane, plane_step, words, bit);
                 else
-                    hash_block(1, &codes[first][lane], row, plane, plane_step, dim, bit);
+                    hash_block(projection, 1, &codes[first][lane], row, plane, plane_step, words, bit);
             }
         }
         bit += some;
     }
 }
 
-static void hash_codes(void *codes, bool wide, const float *x, size_t ld_x, size_t n, size_t dim,
-                       const float *planes, size_t num_hashes, size_t hash_bits)
+INLINE void hash_all(const enum hash_projection projection, void *codes, bool wide, const uint32_t *x,
+                     size_t ld_x, size_t n, size_t words, const uint32_t *planes, size_t num_hashes,
+                     size_t hash_bits)
 {
     uint32_t block[HASH_CHUNK][HASH_LANES];
     size_t groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
@@ -170,8 +208,8 @@ static void hash_codes(void *codes, bool wide, const float *x, size_t ld_x, size
         size_t tokens = n - first < HASH_CHUNK ? n - first : HASH_CHUNK;
         for (size_t hash = 0; hash < num_hashes; hash += HASH_LANES) {
             size_t lanes = num_hashes - hash < HASH_LANES ? num_hashes - hash : HASH_LANES;
-            hash_chunk(block, x + first * ld_x, ld_x, tokens, dim, planes + hash * dim,
-                       groups * dim * HASH_LANES, hash_bits);
+            hash_chunk(projection, block, x + first * ld_x, ld_x, tokens, words, planes + hash * words,
+                       groups * words * HASH_LANES, hash_bits);
             for (size_t t = 0; t < tokens; t++) {
                 size_t at = (first + t) * num_hashes + hash;
                 if (wide)
@@ -183,6 +221,33 @@ static void hash_codes(void *codes, bool wide, const float *x, size_t ld_x, size
             }
         }
     }
+}
+
+/* Floats are read as the words that they are, by hash_word and vector loads alone. */
+static void hash_codes(void *codes, bool wide, const float *x, size_t ld_x, size_t n, size_t dim,
+                       const float *planes, size_t num_hashes, size_t hash_bits)
+{
+    hash_all(HASH_F32, codes, wide, (const uint32_t *)(const void *)x, ld_x, n, dim,
+             (const uint32_t *)(const void *)planes, num_hashes, hash_bits);
+}
+
+NOT_INLINED void hash_codes_bf16(void *codes, bool wide, const uint32_t *rows, size_t ld, size_t n,
+                                 size_t pairs, const uint32_t *planes, size_t num_hashes, size_t hash_bits)
+{
+    hash_all(HASH_BF16_DP, codes, wide, rows, ld, n, pairs, planes, num_hashes, hash_bits);
+}
+
+static void hash_codes_dp(void *codes, bool wide, enum hash_projection projection, const uint32_t *rows,
+                          size_t ld, size_t n, size_t pairs, const uint32_t *planes, size_t num_hashes,
+                          size_t hash_bits)
+{
+    if (projection == HASH_INT16_DP) {
+        hash_all(HASH_INT16_DP, codes, wide, rows, ld, n, pairs, planes, num_hashes, hash_bits);
+        return;
+    }
+    unsigned before = v_flush();
+    hash_codes_bf16(codes, wide, rows, ld, n, pairs, planes, num_hashes, hash_bits);
+    v_flush_end(before);
 }
 
 #endif

@@ -217,6 +217,11 @@ static inline vu u_load(const uint32_t *p)
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
+static inline void u_store(uint32_t *p, vu a)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, a);
+}
+
 static inline vu u_set(uint32_t a)
 {
     return _mm256_set1_epi32((int)a);
@@ -324,6 +329,25 @@ static inline void u_put_shorts(uint16_t *p, vu a, size_t n)
     _mm_storeu_si128((__m128i *)(void *)(n < VLEN ? part : p), _mm256_castsi256_si128(packed));
     for (size_t i = 0; n < VLEN && i < n; i++)
         p[i] = part[i];
+}
+
+static inline vu u_round(vf a)
+{
+    return _mm256_cvtps_epi32(a);
+}
+
+static inline vu u_dot_halves(vu sum, vu a, vu b)
+{
+    __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(_mm256_madd_epi16(a, b)));
+    return sum;
+}
+
+static inline void u_code_bit(uint32_t *codes, vu a, uint32_t bit)
+{
+    __m256i *place = (__m256i *)(void *)codes;
+    __m256i positive = _mm256_cmpgt_epi32(a, _mm256_setzero_si256());
+    __m256i added = _mm256_and_si256(positive, _mm256_set1_epi32((int)bit));
+    _mm256_storeu_si256(place, _mm256_or_si256(_mm256_loadu_si256(place), added));
 }
 
 static inline void v_transpose(vf r[VLEN])

@@ -149,9 +149,13 @@ static inline size_t v_count(vm a, size_t n)
     return (size_t)__builtin_popcount((unsigned)a & ((1u << n) - 1));
 }
 
+/* Lane l takes lane l + VLEN / 2, then l + VLEN / 4, and so on. */
 static inline float v_sum(vf a)
 {
-    return _mm512_reduce_add_ps(a);
+    __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
 }
 
 static inline float v_largest(vf a)
@@ -233,6 +237,11 @@ typedef __m512i vu;
 static inline vu u_load(const uint32_t *p)
 {
     return _mm512_loadu_si512(p);
+}
+
+static inline void u_store(uint32_t *p, vu a)
+{
+    _mm512_storeu_si512(p, a);
 }
 
 static inline vu u_set(uint32_t a)
@@ -337,6 +346,32 @@ static inline vu u_widen_shorts(const uint16_t *p, size_t n)
 static inline void u_put_shorts(uint16_t *p, vu a, size_t n)
 {
     _mm256_mask_storeu_epi16(p, v_first(n), _mm512_cvtepi32_epi16(a));
+}
+
+/* To the nearest whole number, ties to even; |a| < 2^31. */
+static inline vu u_round(vf a)
+{
+    return _mm512_cvtps_epi32(a);
+}
+
+/* sum + a b of the low halves + a b of the high halves, as signed whole numbers. Written out, because with
+   intrinsics gcc 12 moves each sum twice a step, which halves the speed. */
+static inline vu u_dot_halves(vu sum, vu a, vu b)
+{
+#if defined(__AVX512VNNI__)
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+#else
+    __asm__("vpaddd %1, %0, %0" : "+v"(sum) : "v"(_mm512_madd_epi16(a, b)));
+#endif
+    return sum;
+}
+
+/* codes[lane] |= bit where a > 0 as a signed whole number */
+static inline void u_code_bit(uint32_t *codes, vu a, uint32_t bit)
+{
+    __m512i old = _mm512_loadu_si512(codes);
+    __mmask16 positive = _mm512_cmpgt_epi32_mask(a, _mm512_setzero_si512());
+    _mm512_storeu_si512(codes, _mm512_mask_or_epi32(old, positive, old, _mm512_set1_epi32((int)bit)));
 }
 
 /* Turns a block of VLEN x VLEN: four rounds of exchanges, pairs of rows 1, 2, 4 and 8 apart. */

@@ -1,5 +1,6 @@
-/* Rows to codes, a block of rows at a time. Cost: 2 n d num_hashes hash_bits operations in slot hash_codes,
-   which runs near the product peak; nothing else here shows. SPDX-License-Identifier: Apache-2.0 */
+/* Rows to codes, a block of rows at a time: rows are copied to where they lie dense, as floats or as pairs of
+   16 bits, and projected. Cost: 2 n d num_hashes hash_bits operations in slot hash_codes or hash_codes_dp,
+   which run near the product peak; nothing else here shows. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/codes.h"
 
 #include <string.h>
@@ -22,8 +23,13 @@ struct codes codes_at(const struct hashing *hashing, const void *data, size_t n)
         .data = data, .wide = hashing->hash_bits > 16, .num_hashes = hashing->num_hashes, .n = n};
 }
 
-/* A row whose sum of squares is outside of what floats hold well: short rows become zero, and a huge one is
-   made smaller by a power of two, which changes no sign. */
+/* Rows whose sum of squares is outside of this are looked at again, in double: float's range ends not far. */
+static bool is_safe(float square)
+{
+    return square > 1e-20f && square < 1e30f;
+}
+
+/* Short rows become zero, and a huge one is made smaller by a power of two, which changes no sign. */
 static void mend_row(float *row, size_t dim)
 {
     double square = 0;
@@ -31,23 +37,55 @@ static void mend_row(float *row, size_t dim)
         square += (double)row[c] * (double)row[c];
     double shortest = (double)UNIT_SHORTEST;
     for (size_t c = 0; c < dim; c++)
-        row[c] = square < shortest * shortest ? 0 : square > 1e30 ? row[c] * 0x1p-64f : row[c];
+        row[c] = square < shortest * shortest ? 0 : square > 1e30 ? row[c] * 0x1p-96f : row[c];
+}
+
+/* Rows as float32, dense. */
+static void take_rows(const struct kernels *kernels, float *rows, size_t ld, float *squares, const float *x,
+                      size_t ld_x, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        memcpy(rows + i * ld, x + i * ld_x, dim * sizeof *rows);
+    kernels->row_dots(squares, rows, ld, rows, ld, n, dim);
+    for (size_t i = 0; i < n; i++)
+        if (!is_safe(squares[i]))
+            mend_row(rows + i * ld, dim);
+}
+
+/* Rows as pairs of 16 bits, in half the space; the other half takes a row that has to be mended first. */
+static void take_pairs(const struct kernels *kernels, enum hash_projection projection, uint32_t *pairs,
+                       size_t ld, float *mended, float *squares, const float *x, size_t ld_x, size_t n,
+                       size_t dim)
+{
+    kernels->hash_rows(pairs, ld, squares, projection, x, ld_x, n, dim);
+    for (size_t i = 0; i < n; i++) {
+        if (is_safe(squares[i]))
+            continue;
+        memcpy(mended, x + i * ld_x, dim * sizeof *mended);
+        mend_row(mended, dim);
+        kernels->hash_rows(pairs + i * ld, ld, squares + i, projection, mended, dim, 1, dim);
+    }
 }
 
 void codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
-                size_t ld_x, size_t n, size_t dim, const float *planes, float *rows, size_t ld,
-                float *squares)
+                size_t ld_x, size_t n, size_t dim, const void *planes, float *rows, size_t ld, float *squares)
 {
-    size_t row_bytes = hashing->num_hashes * code_bytes(hashing);
+    size_t row_bytes = hashing->num_hashes * code_bytes(hashing), half = ld / 2;
+    bool wide = hashing->hash_bits > 16;
+    enum hash_projection projection = hash_projection_of(kernels, hashing->projection);
     for (size_t first = 0; first < n; first += CODES_ROWS) {
         size_t count = n - first < CODES_ROWS ? n - first : CODES_ROWS;
-        for (size_t i = 0; i < count; i++)
-            memcpy(rows + i * ld, x + (first + i) * ld_x, dim * sizeof *rows);
-        kernels->row_dots(squares, rows, ld, rows, ld, count, dim);
-        for (size_t i = 0; i < count; i++)
-            if (!(squares[i] > 1e-20f && squares[i] < 1e30f))
-                mend_row(rows + i * ld, dim);
-        kernels->hash_codes((char *)data + first * row_bytes, hashing->hash_bits > 16, rows, ld, count, dim,
-                            planes, hashing->num_hashes, hashing->hash_bits);
+        char *codes = (char *)data + first * row_bytes;
+        if (projection == HASH_F32) {
+            take_rows(kernels, rows, ld, squares, x + first * ld_x, ld_x, count, dim);
+            kernels->hash_codes(codes, wide, rows, ld, count, dim, planes, hashing->num_hashes,
+                                hashing->hash_bits);
+            continue;
+        }
+        uint32_t *pairs = (uint32_t *)(void *)rows;
+        take_pairs(kernels, projection, pairs, half, rows + CODES_ROWS * half, squares, x + first * ld_x,
+                   ld_x, count, dim);
+        kernels->hash_codes_dp(codes, wide, projection, pairs, half, count, (dim + 1) / 2, planes,
+                               hashing->num_hashes, hashing->hash_bits);
     }
 }

@@ -8,6 +8,7 @@
 
 struct hashing {
     size_t num_hashes, hash_bits;
+    enum hash_projection projection;
 };
 
 /* The codes of one side, queries or keys. */
@@ -28,11 +29,11 @@ static inline const void *codes_row(const struct codes *codes, size_t row)
     return (const char *)codes->data + row * codes->num_hashes * (codes->wide ? 4 : 2);
 }
 
-/* Hashes the rows of x into data: the signs of their own projections, since no length changes a sign; so
-   codes do not depend on how a length was rounded, and are the same bits on every instruction set. A row
-   shorter than UNIT_SHORTEST has code 0. rows (CODES_ROWS, ld) and squares (CODES_ROWS) are work space. */
+/* Hashes the rows of x into data: the signs of their projections, the same bits on every instruction set. A
+   row shorter than UNIT_SHORTEST has code 0. planes: as planes_turn left them for the same projection. rows
+   (CODES_ROWS, ld), ld = unit_padded(dim), and squares (CODES_ROWS) are work space. */
 void codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
-                size_t ld_x, size_t n, size_t dim, const float *planes, float *rows, size_t ld,
+                size_t ld_x, size_t n, size_t dim, const void *planes, float *rows, size_t ld,
                 float *squares);
 
 #endif

@@ -1,9 +1,9 @@
-/* Gaussian planes are rows of independent normals. Orthogonal planes are hash_bits * ceil(m / d) independent
-   blocks of at most d orthonormal rows, uniform among such frames (Haar on the Stiefel manifold): bit b of
-   every hash comes from blocks of its own. So the bits of one hash are independent and the collision
-   probability is exactly (1 - angle/pi)^hash_bits, while different hashes share orthogonal blocks and repel,
-   which lowers the variance of their mean. (Putting the bits of one hash into one block, as is often done,
-   makes them dependent and biases the probability by up to 64 %.)
+/* Gaussian planes are rows of independent normals, scaled to length 1. Orthogonal planes are hash_bits *
+   ceil(m / d) independent blocks of at most d orthonormal rows, uniform among such frames (Haar on the
+   Stiefel manifold): bit b of every hash comes from blocks of its own. So the bits of one hash are
+   independent and the collision probability is exactly (1 - angle/pi)^hash_bits, while different hashes share
+   orthogonal blocks and repel, which lowers the variance of their mean. (Putting the bits of one hash into
+   one block, as is often done, makes them dependent and biases the probability by up to 64 %.)
 
    A frame is made from normals x_i in d - i dimensions, i = 0, 1, ...: row i is H_0 H_1 .. H_{i-1} applied
    to (0, x_i / |x_i|), where the reflection H_j acts on coordinates j .. d-1 and maps the line of the j-th
@@ -15,11 +15,11 @@
 #include "parts/planes.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "kernels/kernels.h"
 #include "parts/yoso_options.h"
 
 /* Work for one frame of r rows: the rows stand side by side in lanes, so that the inner loops run over lanes
@@ -132,6 +132,17 @@ static void draw_orthogonal(struct planes *planes, size_t num_hashes, size_t dim
     }
 }
 
+/* To length 1, which changes no sign; unused planes to 0. */
+static void scale_plane(float *plane, size_t dim, bool used)
+{
+    double sum = 0;
+    for (size_t c = 0; c < dim; c++)
+        sum += (double)plane[c * HASH_LANES] * (double)plane[c * HASH_LANES];
+    double factor = used && sum > 0 ? 1 / sqrt(sum) : 0;
+    for (size_t c = 0; c < dim; c++)
+        plane[c * HASH_LANES] = (float)((double)plane[c * HASH_LANES] * factor);
+}
+
 void planes_draw(int kind, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t key, void *block)
 {
     struct planes planes;
@@ -145,9 +156,8 @@ void planes_draw(int kind, size_t num_hashes, size_t hash_bits, size_t dim, uint
             continue;
         }
         random_normals(bit_key, 0, planes.values + bit * bit_floats, bit_floats);
-        for (size_t hash = num_hashes; hash < planes.groups * HASH_LANES; hash++)
-            for (size_t c = 0; c < dim; c++)
-                plane_of(&planes, dim, bit, hash)[c * HASH_LANES] = 0;
+        for (size_t hash = 0; hash < planes.groups * HASH_LANES; hash++)
+            scale_plane(plane_of(&planes, dim, bit, hash), dim, hash < num_hashes);
     }
 }
 
@@ -157,17 +167,13 @@ size_t planes_count(size_t num_hashes, size_t hash_bits, size_t dim)
     return size_product(hash_bits * groups * HASH_LANES, dim);
 }
 
-void planes_turn(float *turned, const float *planes, size_t num_hashes, size_t hash_bits, size_t dim,
-                 uint64_t key, uint32_t *permutation, float *sign)
+void planes_turn(const struct kernels *kernels, enum hash_projection projection, void *turned,
+                 const float *planes, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t key,
+                 uint32_t *permutation, float *sign)
 {
     size_t groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
     random_permutation(random_key(key, RANDOM_TURN, 0), permutation, dim);
     random_signs(random_key(key, RANDOM_TURN, 1), sign, dim);
-    for (size_t group = 0; group < hash_bits * groups; group++)
-        for (size_t c = 0; c < dim; c++) {
-            const float *from = planes + (group * dim + permutation[c]) * HASH_LANES;
-            float *to = turned + (group * dim + c) * HASH_LANES;
-            for (size_t lane = 0; lane < HASH_LANES; lane++)
-                to[lane] = sign[c] * from[lane];
-        }
+    kernels->hash_planes(turned, hash_projection_of(kernels, projection), planes, hash_bits * groups, dim,
+                         permutation, sign);
 }

@@ -1,6 +1,8 @@
 /* The rows behind yoso_options.h. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/yoso_options.h"
 
+#include "kernels/kernels.h"
+
 static const char *const planes_names[] = {"gaussian", "orthogonal", NULL};
 static const char *const normalize_names[] = {"l2", "sum", "none", NULL};
 static const char *const gradient_names[] = {"lower", "true", NULL};
@@ -37,6 +39,12 @@ const struct option_row yoso_sampled_rows[] = {
      .preset = YOSO_PLANES_ORTHOGONAL,
      .choices = planes_names,
      .help = "how hyperplanes are drawn: independently, or orthogonal between hashes (less variance)"},
+    {.name = FIELD(projection),
+     .type = OPTION_CHOICE,
+     .preset = HASH_AUTO,
+     .choices = hash_projection_names,
+     .help = "how vectors are projected for hashing: in 16-bit fixed point, bfloat16 or float32; auto is the "
+             "fastest that hashes as well as float32"},
     NORMALIZE,
     GRADIENT,
     {.name = NULL},

@@ -16,6 +16,7 @@ struct yoso_options {
     int64_t num_hashes; /* m; the exact form has none */
     int64_t hash_bits;  /* tau */
     int planes, normalize, gradient;
+    int projection; /* enum hash_projection; the exact form has none */
 };
 
 extern const struct option_row yoso_sampled_rows[], yoso_exact_rows[]; /* ended by a row with name NULL */

@@ -4,6 +4,7 @@
    is checked. An option that is not there has its default, which is how older files stay readable; a key that
    nobody knows, a section that is missing and a value out of range are BAD_FILE with the key's name.
    SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +55,49 @@ static hashattn_status put_options(struct host *host, struct json *parent, const
     return HASHATTN_OK;
 }
 
+/* The field of the option `projection`, an enum hash_projection; NULL: this mechanism does not hash. */
+static int *projection_field(const struct encoder_config *model)
+{
+    const struct option_row *row = option_find(model->mechanism->options, "projection");
+    return row == NULL ? NULL : (int *)(void *)((char *)model->mechanism_options + row->offset);
+}
+
+/* What stands in the file: every run has the word, as it always had. */
+static const char *projection_of(const struct encoder_config *model)
+{
+    const int *field = projection_field(model);
+    assert(field == NULL || *field != HASH_AUTO);
+    return hash_projection_names[field == NULL ? HASH_F32 : *field];
+}
+
+void run_config_settle(const struct kernels *kernels, struct run_config *config)
+{
+    int *field = projection_field(&config->model);
+    if (field != NULL)
+        *field = (int)hash_projection_of(kernels, (enum hash_projection) * field);
+}
+
+/* A model hashes as it was trained. The option beside the recorded word says the same, or nothing (auto). */
+static hashattn_status get_projection(struct host *host, const struct json *root,
+                                      const struct encoder_config *model)
+{
+    const char *name;
+    int *field = projection_field(model), found = HASH_F32;
+    TRY(json_get_string(host, root, "attention.projection", &name));
+    while (hash_projection_names[found] != NULL && strcmp(hash_projection_names[found], name) != 0)
+        found++;
+    FAIL_IF(
+        hash_projection_names[found] == NULL, host, HASHATTN_BAD_FILE,
+        "attention.projection is '%.60s': hash codes were made so in training, and that is not known here",
+        name);
+    FAIL_IF(field != NULL && *field != HASH_AUTO && *field != found, host, HASHATTN_BAD_FILE,
+            "attention.projection is '%s' and attention.options.projection '%s'", name,
+            hash_projection_names[*field]);
+    if (field != NULL)
+        *field = found;
+    return HASHATTN_OK;
+}
+
 static hashattn_status put_facts(struct host *host, struct json *task, const struct task_facts *facts)
 {
     struct json *object, *labels;
@@ -83,7 +127,7 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
     TRY(json_new_object(host, &attention));
     TRY(json_put(host, root, "attention", attention));
     TRY(json_put_string(host, attention, "name", config->model.mechanism->name));
-    TRY(json_put_string(host, attention, "projection", HASH_PROJECTION));
+    TRY(json_put_string(host, attention, "projection", projection_of(&config->model)));
     TRY(put_options(host, attention, "options", config->model.mechanism->options,
                     config->model.mechanism_options));
     TRY(put_options(host, root, "training", train_rows, &config->training));
@@ -204,15 +248,11 @@ static hashattn_status get_model(struct host *host, const struct json *root, str
     model->mechanism = attention_find(name);
     FAIL_IF(model->mechanism == NULL, host, HASHATTN_BAD_FILE,
             "attention.name is '%.60s', which is no mechanism", name);
-    TRY(json_get_string(host, root, "attention.projection", &name));
-    FAIL_IF(
-        strcmp(name, HASH_PROJECTION) != 0, host, HASHATTN_BAD_FILE,
-        "attention.projection is '%.60s': hash codes were made so in training, and here '%s' alone is known",
-        name, HASH_PROJECTION);
     TRY(memory_new_zeroed(host, model->mechanism->options_size, 1, "attention options",
                           &model->mechanism_options));
     options_preset(model->mechanism->options, model->mechanism_options);
     TRY(get_options(host, root, "attention.options", model->mechanism->options, model->mechanism_options));
+    TRY(get_projection(host, root, model));
     model->vocab_size = (int64_t)config->facts.vocab_size;
     model->num_classes = (int64_t)config->facts.num_classes;
     model->max_len = (int64_t)config->facts.max_len;

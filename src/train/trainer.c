@@ -120,7 +120,6 @@ static void log_visit(struct trainer *t, const char *what)
     run_record_text(&record, "event", what);
     run_record_text(&record, "isa", t->state.kernels);
     run_record_text(&record, "product", t->state.product);
-    run_record_text(&record, "precision", precision_names[t->config->model.precision]);
     run_record_int(&record, "threads", pool_threads(t->setup->pool));
     run_record_int(&record, "parameters", (int64_t)params_count(t->stepper.params));
     log_append(t, &record);
@@ -324,11 +323,12 @@ static hashattn_status loop(struct trainer *t)
     }
 }
 
-hashattn_status train_run(struct host *host, const struct train_setup *setup, const struct run_config *config,
+hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run)
 {
     struct trainer trainer, *t = &trainer;
     hashattn_status status;
+    run_config_settle(setup->kernels, config);
     FAIL_IF(file_exists(run), host, HASHATTN_INVALID, "%.300s exists, a run is never overwritten", run);
     TRY_DONE(trainer_open(t, host, setup, config, run));
     TRY_DONE(file_make_directory(host, run, false));

@@ -57,17 +57,19 @@ struct run_config {
     char data[4096]; /* directory of the data set */
 };
 void run_config_free(struct host *host, struct run_config *config);
+/* Options that say auto get what auto means with this table, so that the run keeps it wherever it goes on. */
+void run_config_settle(const struct kernels *kernels, struct run_config *config);
 hashattn_status run_config_save(struct host *host, const char *run, const struct run_config *config);
 /* Leaves the config empty when it fails; an option that the file does not name has its default. */
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config);
 /* The text of a config.json. */
 hashattn_status run_config_parse(struct host *host, const char *text, size_t size, struct run_config *config);
 
-/* A new run in directory `run`, which must not exist; it is made once the data are read, and from the first
-   state, of step 0, on it can be resumed. INTERRUPTED when the callback asked to stop, after saving; FAILED
-   when a loss, gradient or parameter is not finite; NO_DISK when the last state or best model could not be
-   written. Whatever the failure, what was saved before is whole. */
-hashattn_status train_run(struct host *host, const struct train_setup *setup, const struct run_config *config,
+/* A new run in directory `run`, which must not exist (the config is settled first, see above); it is made
+   once the data are read, and from the first state, of step 0, on it can be resumed. INTERRUPTED when the
+   callback asked to stop, after saving; FAILED when a loss, gradient or parameter is not finite; NO_DISK when
+   the last state or best model could not be written. Whatever the failure, what was saved before is whole. */
+hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run);
 /* Goes on where last.safetensors stands, with the same data (compared by count and hash) and options. Where
    the instruction set or the product library is another, the callback is warned that the bits will be too. */

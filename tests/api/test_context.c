@@ -20,7 +20,7 @@ static void defaults_make_a_context(void **state)
     hashattn_context_describe(context, &is);
     assert_true(is.threads >= 1);
     assert_string_equal(is.version, HASHATTN_VERSION);
-    assert_string_equal(is.projection, "f32");
+    assert_string_equal(is.projection, "int16-dp");
     assert_string_equal(is.precision, "float32");
     assert_true(is.products[0] != '\0');
     hashattn_context_free(context);

@@ -6,7 +6,7 @@
 
 run info --json --threads 3
 cp out info.json
-holds object_of_info json info.json 'd["threads"] == 3 and d["version"] == "0.1.0" and d["projection"] == "f32" and d["precision"] == "float32" and d["bf16"] in ("by instruction", "by widening")'
+holds object_of_info json info.json 'd["threads"] == 3 and d["version"] == "0.1.0" and d["projection"] == "int16-dp" and d["precision"] == "float32"'
 holds mechanisms_are_there json info.json '{"softmax", "none", "yoso", "yoso-e"} <= {m["name"] for m in d["mechanisms"]}'
 holds exactness_is_told json info.json '[m["exact"] for m in d["mechanisms"] if m["name"] == "yoso"] == [False]'
 holds tasks_are_there json info.json '{"needle", "listops", "text"} <= {t["name"] for t in d["tasks"]}'
@@ -16,7 +16,7 @@ says words_of_info "instruction set" info
 
 run info --attention yoso --json
 cp out yoso.json
-holds options_of_yoso json yoso.json '{"num_hashes", "hash_bits", "planes", "normalize", "gradient"} <= {o["name"] for o in d["options"]}'
+holds options_of_yoso json yoso.json '{"num_hashes", "hash_bits", "planes", "projection", "normalize", "gradient"} <= {o["name"] for o in d["options"]}'
 holds defaults_are_typed json yoso.json '[o["default"] for o in d["options"] if o["name"] in ("num_hashes", "hash_bits", "planes")] == [32, 9, "orthogonal"]'
 holds ranges_are_told json yoso.json '[(o["minimum"], o["maximum"]) for o in d["options"] if o["name"] == "hash_bits"] == [(1, 24)]'
 holds choices_are_told json yoso.json '[o["choices"] for o in d["options"] if o["name"] == "normalize"] == [["l2", "sum", "none"]]'

@@ -12,7 +12,7 @@ static void the_widest_is_what_the_compiler_sees(void **state)
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-    bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+    bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
     assert_int_equal(isa_widest(), bf16 ? ISA_AVX512BF16 : avx512 ? ISA_AVX512 : avx2 ? ISA_AVX2 : ISA_REF);
 }
 

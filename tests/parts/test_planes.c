@@ -1,5 +1,5 @@
 /* Planes: frames are orthonormal and uniform, bits and blocks independent, and the collision law of both
-   kinds is (1 - angle / pi)^hash_bits, by chi-square over angles.
+   kinds is (1 - angle / pi)^hash_bits with every projection, by chi-square over angles.
    Bugs tried and caught: the bits of one hash taken from one block, the reflections applied in the wrong
    order, a row reflected by its own axis, the sign of the axis fixed, the same key for two bits, turned rows
    not permuted.
@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "kernels/kernels.h"
+#include "parts/codes.h"
 #include "parts/yoso_options.h"
 #include "support/check.h"
 
@@ -62,6 +63,16 @@ static void blocks_are_orthonormal(void **state)
                         check_near(dot_of(planes, shape, bit, a, b), a == b, 2e-7, "product of planes");
         free(planes);
     }
+}
+
+static void gaussian_planes_have_length_1(void **state)
+{
+    (void)state;
+    float *planes = draw(YOSO_PLANES_GAUSSIAN, &shapes[4], 5);
+    for (size_t bit = 0; bit < shapes[4].hash_bits; bit++)
+        for (size_t a = 0; a < shapes[4].num_hashes; a++)
+            check_near(dot_of(planes, &shapes[4], bit, a, a), 1, 2e-7, "square of a plane");
+    free(planes);
 }
 
 static void unused_lanes_are_zero(void **state)
@@ -116,30 +127,39 @@ static void frames_are_uniform(void **state)
 }
 
 /* Mean and variance of the share of hashes in which two vectors at this angle meet, over draws. */
-static void measure(int kind, const struct shape *shape, double angle, int draws, uint64_t seed, double *mean,
-                    double *variance)
+static void measure(int kind, enum hash_projection projection, const struct shape *shape, double angle,
+                    int draws, uint64_t seed, double *mean, double *variance)
 {
+    enum { MOST_DIM = 64, MOST_HASHES = 64 };
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
-    float pair[2 * 16] = {0};
-    uint16_t codes[2 * 64];
-    double sum = 0, squares = 0;
-    assert_true(shape->num_hashes <= 64 && shape->dim <= 16);
+    const struct hashing hashing = {
+        .num_hashes = shape->num_hashes, .hash_bits = shape->hash_bits, .projection = projection};
+    size_t dim = shape->dim;
+    float pair[2 * MOST_DIM] = {0}, rows[CODES_ROWS * MOST_DIM], squares[CODES_ROWS], sign[MOST_DIM];
+    uint32_t permutation[MOST_DIM];
+    uint16_t codes[2 * MOST_HASHES];
+    double sum = 0, sum_squares = 0;
+    assert_true(shape->num_hashes <= MOST_HASHES && dim <= MOST_DIM);
+    float *turned = malloc(planes_count(shape->num_hashes, shape->hash_bits, dim) * sizeof *turned);
     for (int i = 0; i < draws; i++) {
-        float *planes = draw(kind, shape, random_key(seed, RANDOM_BENCH, (uint64_t)i));
+        uint64_t key = random_key(seed, RANDOM_BENCH, (uint64_t)i);
+        float *planes = draw(kind, shape, key);
+        planes_turn(kernels, projection, turned, planes, shape->num_hashes, shape->hash_bits, dim, key,
+                    permutation, sign);
         pair[0] = 1;
-        pair[shape->dim] = (float)cos(angle);
-        pair[shape->dim + 1] = (float)sin(angle);
-        kernels->hash_codes(codes, false, pair, shape->dim, 2, shape->dim, planes, shape->num_hashes,
-                            shape->hash_bits);
+        pair[dim] = (float)cos(angle);
+        pair[dim + 1] = (float)sin(angle);
+        codes_hash(kernels, codes, &hashing, pair, dim, 2, dim, turned, rows, unit_padded(dim), squares);
         double meet = 0;
         for (size_t h = 0; h < shape->num_hashes; h++)
             meet += codes[h] == codes[shape->num_hashes + h];
         sum += meet / (double)shape->num_hashes;
-        squares += pow(meet / (double)shape->num_hashes, 2);
+        sum_squares += pow(meet / (double)shape->num_hashes, 2);
         free(planes);
     }
+    free(turned);
     *mean = sum / draws;
-    *variance = squares / draws - *mean * *mean;
+    *variance = sum_squares / draws - *mean * *mean;
 }
 
 static void collision_law(void **state)
@@ -147,13 +167,15 @@ static void collision_law(void **state)
     (void)state;
     enum { DRAWS = 1500, ANGLES = 12 };
     static const struct shape tried[] = {{16, 4, 8}, {16, 2, 3}, {8, 6, 16}, {10, 3, 2}};
-    for (int kind = 0; kind < 2; kind++)
+    for (int form = 0; form < 6; form++)
         for (size_t s = 0; s < sizeof tried / sizeof *tried; s++) {
+            int kind = form % 2;
+            enum hash_projection projection = (enum hash_projection)(HASH_F32 + form / 2);
             double chi = 0;
             for (int a = 1; a <= ANGLES; a++) {
                 double angle = PI * a / (ANGLES + 4), mean, variance; /* to 0.75 pi: enough meet there */
-                uint64_t seed = 1000 * s + 100 * (uint64_t)kind + (uint64_t)a;
-                measure(kind, &tried[s], angle, DRAWS, seed, &mean, &variance);
+                uint64_t seed = 1000 * s + 100 * (uint64_t)form + (uint64_t)a;
+                measure(kind, projection, &tried[s], angle, DRAWS, seed, &mean, &variance);
                 double want = pow(1 - angle / PI, (double)tried[s].hash_bits);
                 /* The variance of the formula (independent hashes) is a floor where few or none met. */
                 double least = want * (1 - want) / (double)tried[s].num_hashes;
@@ -161,8 +183,8 @@ static void collision_law(void **state)
             }
             /* 12 degrees of freedom: above 50 with probability 1e-6 */
             if (chi > 50)
-                fail_msg("kind %d, m %zu tau %zu d %zu: chi-square %.1f of 12 angles", kind,
-                         tried[s].num_hashes, tried[s].hash_bits, tried[s].dim, chi);
+                fail_msg("kind %d projection %d, m %zu tau %zu d %zu: chi-square %.1f of 12 angles", kind,
+                         projection, tried[s].num_hashes, tried[s].hash_bits, tried[s].dim, chi);
         }
 }
 
@@ -172,8 +194,8 @@ static void orthogonal_planes_vary_less(void **state)
     (void)state;
     static const struct shape shape = {16, 2, 16};
     double mean, gaussian, orthogonal;
-    measure(YOSO_PLANES_GAUSSIAN, &shape, PI / 6, 4000, 1, &mean, &gaussian);
-    measure(YOSO_PLANES_ORTHOGONAL, &shape, PI / 6, 4000, 2, &mean, &orthogonal);
+    measure(YOSO_PLANES_GAUSSIAN, HASH_AUTO, &shape, PI / 6, 4000, 1, &mean, &gaussian);
+    measure(YOSO_PLANES_ORTHOGONAL, HASH_AUTO, &shape, PI / 6, 4000, 2, &mean, &orthogonal);
     check_near(gaussian, mean * (1 - mean) / 16, 0.1 * gaussian, "variance of independent hashes");
     assert_true(orthogonal < 0.92 * gaussian);
 }
@@ -189,9 +211,10 @@ static void heads_turn_planes(void **state)
     static float sign[HEADS][D];
     float *planes = draw(YOSO_PLANES_GAUSSIAN, &shape, 1);
     float *turned = malloc(planes_count(M, BITS, D) * sizeof *turned);
+    const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     int same = 0, went[D][D][2] = {{{0}}};
     for (size_t head = 0; head < HEADS; head++) {
-        planes_turn(turned, planes, M, BITS, D, head, permutation[head], sign[head]);
+        planes_turn(kernels, HASH_F32, turned, planes, M, BITS, D, head, permutation[head], sign[head]);
         for (size_t bit = 0; bit < BITS; bit++)
             for (size_t h = 0; h < M; h++)
                 for (size_t c = 0; c < D; c++)
@@ -221,10 +244,10 @@ static void sizes_do_not_wrap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_orthonormal),      cmocka_unit_test(unused_lanes_are_zero),
-        cmocka_unit_test(frames_are_uniform),          cmocka_unit_test(collision_law),
-        cmocka_unit_test(orthogonal_planes_vary_less), cmocka_unit_test(heads_turn_planes),
-        cmocka_unit_test(sizes_do_not_wrap),
+        cmocka_unit_test(blocks_are_orthonormal), cmocka_unit_test(gaussian_planes_have_length_1),
+        cmocka_unit_test(unused_lanes_are_zero),  cmocka_unit_test(frames_are_uniform),
+        cmocka_unit_test(collision_law),          cmocka_unit_test(orthogonal_planes_vary_less),
+        cmocka_unit_test(heads_turn_planes),      cmocka_unit_test(sizes_do_not_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

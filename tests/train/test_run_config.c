@@ -1,7 +1,8 @@
 /* config.json: every option of every task and mechanism comes back, and nothing else comes in.
    Bugs planted and caught: the defaults of the model not set before its options; a failing range passed over;
    unknown keys of a section or of an option list let through; a flag written as a number; labels counted but
-   not copied; warmup not compared with steps; a foreign projection let through.
+   not copied; warmup not compared with steps; a foreign projection let through; the recorded
+   projection read and not used.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,7 +201,10 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
         {"\"dropout\": 0.25", "\"dropout\": -0.25", "dropout is -0.25"},
         {"\"model\"", "\"modal\"", "'modal'"},
         {"\"name\": \"yoso\"", "\"name\": \"yosemite\"", "attention.name is 'yosemite'"},
-        {"\"f32\"", "\"bf16-dp\"", "attention.projection is 'bf16-dp'"},
+        {"\"f32\"", "\"bf16-amx\"", "attention.projection is 'bf16-amx'"},
+        {"\"f32\"", "\"auto\"", "attention.projection is 'auto'"},
+        {"\"num_hashes\": 4", "\"projection\": \"int16-dp\"",
+         "attention.projection is 'f32' and attention.options.projection 'int16-dp'"},
         {"\"num_hashes\": 4", "\"num_hashes\": 1000000000", "num_hashes is 1000000000"},
         {"\"num_hashes\": 4", "\"hashes\": 4", "attention.options has the unknown key 'hashes'"},
         {"\"warmup\": 20", "\"warmup\": 51", "warmup is 51, at most the 50"},
@@ -231,6 +235,46 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
     check_status(&host, run_config_parse(&host, wide, (size_t)length, &config), HASHATTN_BAD_FILE,
                  "data is 5000 bytes long, at most 4095 fit");
     free(wide);
+}
+
+static int projection_of(const struct run_config *config)
+{
+    const struct option_row *row = option_find(config->model.mechanism->options, "projection");
+    return *(int *)(void *)((char *)config->model.mechanism_options + row->offset);
+}
+
+/* The recorded word decides, whatever this machine would choose; and auto is settled before anything is kept.
+ */
+static void a_model_hashes_as_it_was_trained(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"\"f32\"", "\"int16-dp\"", "\"bf16-dp\""};
+    struct host host;
+    struct run_config config;
+    host_init(&host);
+    for (int w = 0; w < 3; w++) {
+        check_status(&host, parse_changed(&host, words[0], words[w], &config), HASHATTN_OK, NULL);
+        assert_int_equal(projection_of(&config), HASH_F32 + w);
+        run_config_settle(kernels_all()[0], &config);
+        assert_int_equal(projection_of(&config), HASH_F32 + w);
+        run_config_free(&host, &config);
+    }
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        check_status(&host, run_config_parse(&host, good, sizeof good - 1, &config), HASHATTN_OK, NULL);
+        option_set(&host, config.model.mechanism->options, "yoso", config.model.mechanism_options,
+                   "projection", "auto");
+        run_config_settle(*kernels, &config);
+        assert_int_equal(projection_of(&config), hash_projection_of(*kernels, HASH_AUTO));
+        assert_int_not_equal(projection_of(&config), HASH_AUTO);
+        run_config_free(&host, &config);
+    }
+    /* A mechanism that does not hash has nothing to settle. */
+    check_status(&host,
+                 parse_changed(&host, "\"yoso\", \"projection\": \"f32\", \"options\": {\"num_hashes\": 4}",
+                               "\"none\", \"projection\": \"f32\", \"options\": {}", &config),
+                 HASHATTN_OK, NULL);
+    run_config_settle(kernels_all()[0], &config);
+    run_config_free(&host, &config);
 }
 
 static void every_cut_is_refused(void **state)
@@ -274,6 +318,7 @@ int main(void)
         cmocka_unit_test(every_option_comes_back),
         cmocka_unit_test(what_is_not_named_has_its_default),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_name),
+        cmocka_unit_test(a_model_hashes_as_it_was_trained),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(failing_allocations_leave_nothing),
     };

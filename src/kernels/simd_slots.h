@@ -1,0 +1,54 @@
+/* Every body, and the slots that all vector tables fill from them: included by the isa_*.c, each with the
+   words of its own. A slot that one instruction set does otherwise is a row there.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_SIMD_SLOTS_H
+#define KERNELS_SIMD_SLOTS_H
+
+#include "kernels/simd_bf16.h"
+#include "kernels/simd_collision.h"
+#include "kernels/simd_dropout.h"
+#include "kernels/simd_hash.h"
+#include "kernels/simd_pack.h"
+#include "kernels/simd_pairs.h"
+#include "kernels/simd_rows.h"
+#include "kernels/simd_softmax.h"
+#include "kernels/simd_table.h"
+#include "kernels/simd_tile.h"
+
+/* clang-format off */
+#define SIMD_SLOTS \
+    .hash_codes = hash_codes, \
+    .hash_rows = hash_rows, \
+    .hash_planes = hash_planes, \
+    .hash_codes_dp = hash_codes_dp, \
+    .table_add = table_add, \
+    .table_read = table_read, \
+    .bucket_pairs = bucket_pairs, \
+    .tile_product = tile_product, \
+    .tile_transpose = tile_transpose, \
+    .bf16_product = bf16_product, \
+    .bf16_round = bf16_round, \
+    .bf16_widen = bf16_widen, \
+    .bf16_interleave = bf16_interleave, \
+    .softmax_step = softmax_step, \
+    .softmax_again = softmax_again, \
+    .softmax_gradient = softmax_gradient, \
+    .scale_rows = scale_rows, \
+    .row_dots = row_dots, \
+    .collision_tile = collision_tile, \
+    .layer_norm = layer_norm, \
+    .layer_norm_backward = layer_norm_backward, \
+    .gelu = gelu, \
+    .gelu_backward = gelu_backward, \
+    .axpy = axpy, \
+    .add_bias = add_bias, \
+    .add_bias_backward = add_bias_backward, \
+    .convolve = convolve, \
+    .dropout = dropout, \
+    .sum_squares = sum_squares, \
+    .adamw_step = adamw_step, \
+    .fused_loop = fused_loop, \
+    .bf16_loop = bf16_loop
+/* clang-format on */
+
+#endif
