@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "cli/arguments.h"
+#include "cli/attend_chunks.h"
 #include "cli/json_out.h"
 
 /* Everything one call holds; what is NULL or empty is freed without harm. */
@@ -23,6 +24,9 @@ struct attend {
     void *saved, *scratch;
     size_t saved_bytes, scratch_bytes;
     double forward_ms, backward_ms;
+    size_t chunk_rows;       /* 0: whole arrays */
+    hashattn_context *files; /* in chunks: what reads them, on a thread of the library */
+    struct attend_chunks chunks;
 };
 
 static double milliseconds(void)
@@ -58,11 +62,19 @@ static size_t axis(const hashattn_npy *array, int from_right)
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-static int read_array(struct attend *a, const char *path, hashattn_npy *array)
+/* The whole array, or with --chunk its shape and a reader. */
+static hashattn_status read_or_open(struct attend *a, const char *path, hashattn_npy *array,
+                                    hashattn_npy_reader **reader)
 {
-    hashattn_status status = hashattn_npy_read(a->context, path, array);
+    return a->chunk_rows > 0 ? hashattn_npy_open(a->files, path, array, reader)
+                             : hashattn_npy_read(a->files, path, array);
+}
+
+static int read_array(struct attend *a, const char *path, hashattn_npy *array, hashattn_npy_reader **reader)
+{
+    hashattn_status status = read_or_open(a, path, array, reader);
     if (status != HASHATTN_OK)
-        return tool_fail_status(a->context, status);
+        return tool_fail_status(a->files, status);
     char text[120];
     if (array->element != HASHATTN_FLOAT32 || array->rank < 2)
         return tool_fail(EXIT_FILE,
@@ -84,9 +96,9 @@ static int agree(const char *path, const hashattn_npy *array, const char *other_
 
 static int read_arrays(struct attend *a)
 {
-    int code = read_array(a, a->q, &a->query);
-    code = code != EXIT_GOOD ? code : read_array(a, a->k, &a->key);
-    code = code != EXIT_GOOD ? code : read_array(a, a->v, &a->value);
+    int code = read_array(a, a->q, &a->query, &a->chunks.query);
+    code = code != EXIT_GOOD ? code : read_array(a, a->k, &a->key, &a->chunks.key);
+    code = code != EXIT_GOOD ? code : read_array(a, a->v, &a->value, &a->chunks.value);
     for (int i = 0; i < 4 && code == EXIT_GOOD; i++) {
         if (i != 1) /* n_q and n_k may differ */
             code = agree(a->q, &a->query, a->k, &a->key, i);
@@ -110,9 +122,9 @@ static int read_arrays(struct attend *a)
 /* (n_k) for all of the batch, or (batch, n_k). */
 static int read_mask(struct attend *a)
 {
-    hashattn_status status = hashattn_npy_read(a->context, a->mask, &a->key_mask);
+    hashattn_status status = read_or_open(a, a->mask, &a->key_mask, &a->chunks.mask);
     if (status != HASHATTN_OK)
-        return tool_fail_status(a->context, status);
+        return tool_fail_status(a->files, status);
     const hashattn_npy *mask = &a->key_mask;
     size_t batch = a->problem.num_sequences, keys = a->problem.num_keys;
     char text[120];
@@ -120,6 +132,9 @@ static int read_mask(struct attend *a)
         (mask->rank == 2 && axis(mask, 1) != batch))
         return tool_fail(EXIT_FILE, "%s: is %s; (%zu) or (%zu, %zu) of bool or uint8 is needed", a->mask,
                          shape_text(mask, text), keys, batch, keys);
+    a->chunks.mask_of_each = mask->rank == 2;
+    if (a->chunk_rows > 0)
+        return EXIT_GOOD;
     a->whole_mask = malloc(batch * keys + 1);
     if (a->whole_mask == NULL)
         return tool_fail(EXIT_ROOM, "no memory for a mask of %zu x %zu", batch, keys);
@@ -131,7 +146,7 @@ static int read_mask(struct attend *a)
 
 static int read_gradient(struct attend *a)
 {
-    int code = read_array(a, a->grad_out, &a->dout);
+    int code = read_array(a, a->grad_out, &a->dout, NULL);
     for (int i = 0; i < 4 && code == EXIT_GOOD; i++) {
         if (i == 0)
             code = agree(a->grad_out, &a->dout, a->v, &a->value, i);
@@ -213,6 +228,34 @@ static int compute(struct attend *a)
     return status == HASHATTN_OK ? EXIT_GOOD : fail_data(a, status);
 }
 
+static int compute_in_chunks(struct attend *a)
+{
+    const hashattn_problem *p = &a->problem;
+    if (p->causal && p->num_queries != p->num_keys)
+        return tool_fail(EXIT_USAGE, "%s has %zu rows and %s %zu; --causal needs as many of both", a->q,
+                         p->num_queries, a->k, p->num_keys);
+    size_t shape[4];
+    memcpy(shape, a->query.shape, sizeof shape);
+    shape[a->query.rank - 1] = p->value_dim;
+    hashattn_status status = hashattn_npy_begin(a->files, a->out, a->query.rank, shape, &a->chunks.out);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->files, status);
+    a->chunks.context = a->context;
+    a->chunks.files = a->files;
+    a->chunks.attention = a->attention;
+    a->chunks.problem = p;
+    a->chunks.chunk_rows = a->chunk_rows;
+    double start = milliseconds();
+    int code = attend_in_chunks(&a->chunks);
+    a->forward_ms = milliseconds() - start;
+    a->scratch_bytes = a->chunks.stream_bytes;
+    if (code != EXIT_GOOD)
+        return code;
+    status = hashattn_npy_commit(a->chunks.out);
+    a->chunks.out = NULL;
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->files, status);
+}
+
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
 static int write_one(struct attend *a, const char *directory, const char *name, const float *data,
@@ -258,6 +301,7 @@ static int report(const struct attend *a, bool as_json)
     json_count(&json, "keys", a->problem.num_keys);
     json_count(&json, "saved_bytes", a->saved_bytes);
     json_count(&json, "scratch_bytes", a->scratch_bytes);
+    json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
     json_number(&json, "forward_ms", a->forward_ms);
     if (a->grad_out != NULL)
         json_number(&json, "backward_ms", a->backward_ms);
@@ -271,7 +315,10 @@ static int report(const struct attend *a, bool as_json)
 
 static int open_mechanism(struct attend *a, const struct options *options)
 {
+    struct common for_files = options->common;
+    for_files.threads = 1;
     int code = tool_open(&options->common, &a->context);
+    code = code != EXIT_GOOD ? code : tool_open(&for_files, &a->files);
     if (code != EXIT_GOOD)
         return code;
     hashattn_status status = hashattn_attention_new(a->context, a->mechanism, &a->attention);
@@ -287,8 +334,13 @@ static void close_all(struct attend *a)
         free(blocks[i]);
     hashattn_npy *const arrays[] = {&a->query, &a->key, &a->value, &a->key_mask, &a->dout};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        hashattn_npy_free(a->context, arrays[i]);
+        hashattn_npy_free(a->files, arrays[i]);
+    hashattn_npy_reader *const readers[] = {a->chunks.query, a->chunks.key, a->chunks.value, a->chunks.mask};
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++)
+        hashattn_npy_close(readers[i]);
+    hashattn_npy_drop(a->chunks.out);
     hashattn_attention_free(a->attention);
+    hashattn_context_free(a->files);
     hashattn_context_free(a->context);
 }
 
@@ -304,6 +356,8 @@ static int check_usage(const struct attend *a, const struct options *options)
             return options_fail(options, "attend needs --%s FILE", needed[i].name);
     if ((a->grad_out == NULL) != (a->grad_dir == NULL))
         return options_fail(options, "--grad-out and --grad-dir are given together or not at all");
+    if (a->chunk_rows > 0 && a->grad_out != NULL)
+        return options_fail(options, "--chunk computes no gradients, --grad-out is given");
     return EXIT_GOOD;
 }
 
@@ -323,6 +377,11 @@ static int run(const struct command *self, int argc, char **argv)
         {"mask", OPTION_TEXT, &a.mask, "M.npy",
          "keys that take part: bool or uint8, 1 = takes part, (n_k) or (batch, n_k)", 0, 0},
         {"causal", OPTION_SWITCH, &a.causal, NULL, "query i sees keys 0 to i", 0, 0},
+        {"chunk", OPTION_COUNT, &a.chunk_rows, "N",
+         "leave the arrays in their files and pass over them N rows at a time, in memory that does not "
+         "depend "
+         "on n; for mechanisms with a state, as yoso",
+         1, 1e9},
         {"out", OPTION_TEXT, &a.out, "Y.npy", "where the output goes; - for stdout", 0, 0},
         {"grad-out", OPTION_TEXT, &a.grad_out, "G.npy", "gradient of the output, shaped like it", 0, 0},
         {"grad-dir", OPTION_TEXT, &a.grad_dir, "DIR",
@@ -342,8 +401,12 @@ static int run(const struct command *self, int argc, char **argv)
         code = code != EXIT_GOOD ? code : read_mask(&a);
     if (a.grad_out != NULL)
         code = code != EXIT_GOOD ? code : read_gradient(&a);
-    code = code != EXIT_GOOD ? code : compute(&a);
-    code = code != EXIT_GOOD ? code : write_arrays(&a);
+    if (code == EXIT_GOOD && a.chunk_rows > 0) {
+        code = compute_in_chunks(&a);
+    } else {
+        code = code != EXIT_GOOD ? code : compute(&a);
+        code = code != EXIT_GOOD ? code : write_arrays(&a);
+    }
     code = code != EXIT_GOOD ? code : report(&a, options.common.json);
     close_all(&a);
     return code;
@@ -356,6 +419,7 @@ const struct command command_attend = {
     .example =
         "  python3 -c 'import numpy as np; [np.save(x, np.random.randn(12, 4096, 64).astype(\"f\")) "
         "for x in \"qkv\"]'\n"
-        "  hashattn attend --attention yoso --q q.npy --k k.npy --v v.npy --num-hashes 64 --out y.npy\n",
+        "  hashattn attend --attention yoso --q q.npy --k k.npy --v v.npy --num-hashes 64 --out y.npy\n"
+        "  hashattn attend --chunk 65536 --q q.npy --k k.npy --v v.npy --out y.npy\n",
     .run = run,
 };

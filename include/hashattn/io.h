@@ -28,6 +28,27 @@ HASHATTN_API void hashattn_npy_free(hashattn_context *context, hashattn_npy *arr
 HASHATTN_API hashattn_status hashattn_npy_write(hashattn_context *context, const char *path,
                                                 const float *data, int rank, const size_t *shape);
 
+/* An array larger than memory, read a part at a time: type and shape go to *array, whose data stay NULL.
+   Errors as hashattn_npy_read; standard input and pipes are refused. */
+typedef struct hashattn_npy_reader hashattn_npy_reader;
+HASHATTN_API hashattn_status hashattn_npy_open(hashattn_context *context, const char *path,
+                                               hashattn_npy *array, hashattn_npy_reader **reader);
+/* Elements [first, first + count) in C order. INVALID beyond the array; BAD_FILE when the file has become
+   shorter. */
+HASHATTN_API hashattn_status hashattn_npy_read_part(hashattn_npy_reader *reader, size_t first, size_t count,
+                                                    void *to);
+HASHATTN_API void hashattn_npy_close(hashattn_npy_reader *reader); /* NULL is allowed */
+
+/* A float32 array written a part at a time, in C order. The file is there, in one step, when `commit` says
+   OK: INVALID unless all of the shape was written, NO_DISK with the system's reason. `drop` leaves what was
+   there. Both end the writer. */
+typedef struct hashattn_npy_writer hashattn_npy_writer;
+HASHATTN_API hashattn_status hashattn_npy_begin(hashattn_context *context, const char *path, int rank,
+                                                const size_t *shape, hashattn_npy_writer **writer);
+HASHATTN_API void hashattn_npy_write_part(hashattn_npy_writer *writer, const float *data, size_t count);
+HASHATTN_API hashattn_status hashattn_npy_commit(hashattn_npy_writer *writer);
+HASHATTN_API void hashattn_npy_drop(hashattn_npy_writer *writer); /* NULL is allowed */
+
 #ifdef __cplusplus
 }
 #endif

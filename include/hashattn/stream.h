@@ -19,6 +19,7 @@ typedef struct hashattn_stream_options {
     size_t num_heads, head_dim, value_dim;
     size_t chunk_rows; /* the most rows of a chunk; memory for them is taken once */
     int causal;        /* 1: keys and queries come together, and query i sees keys 0 .. i */
+    size_t first_head; /* number of the first of the heads, where the others are streams of their own */
     uint64_t seed;
 } hashattn_stream_options;
 

@@ -3,8 +3,22 @@
 #include <string.h>
 
 #include "api/handles.h"
+#include "base/memory.h"
 #include "hashattn/io.h"
 #include "io/npy.h"
+#include "io/npy_parts.h"
+
+static hashattn_status describe(struct host *host, const char *path, const struct npy *file,
+                                hashattn_npy *array)
+{
+    FAIL_IF(file->type != NPY_FLOAT32 && file->type != NPY_BOOL && file->type != NPY_UINT8, host,
+            HASHATTN_BAD_FILE, "%s: holds %s, float32 (or uint8 or bool) is needed", path,
+            npy_type_name(file->type));
+    array->element = file->type == NPY_FLOAT32 ? HASHATTN_FLOAT32 : HASHATTN_BYTE;
+    array->rank = file->rank;
+    memcpy(array->shape, file->shape, sizeof array->shape);
+    return HASHATTN_OK;
+}
 
 hashattn_status hashattn_npy_read(hashattn_context *context, const char *path, hashattn_npy *array)
 {
@@ -16,16 +30,12 @@ hashattn_status hashattn_npy_read(hashattn_context *context, const char *path, h
     memset(array, 0, sizeof *array);
     struct npy file;
     TRY(npy_read(host, path, SIZE_MAX / 2, &file));
-    if (file.type != NPY_FLOAT32 && file.type != NPY_BOOL && file.type != NPY_UINT8) {
+    hashattn_status status = describe(host, path, &file, array);
+    if (status != HASHATTN_OK)
         npy_free(host, &file);
-        return host_fail(host, HASHATTN_BAD_FILE, "%s: holds %s, float32 (or uint8 or bool) is needed", path,
-                         npy_type_name(file.type));
-    }
-    array->element = file.type == NPY_FLOAT32 ? HASHATTN_FLOAT32 : HASHATTN_BYTE;
-    array->rank = file.rank;
-    memcpy(array->shape, file.shape, sizeof array->shape);
-    array->data = file.data;
-    return HASHATTN_OK;
+    else
+        array->data = file.data;
+    return status;
 }
 
 void hashattn_npy_free(hashattn_context *context, hashattn_npy *array)
@@ -37,6 +47,22 @@ void hashattn_npy_free(hashattn_context *context, hashattn_npy *array)
     memset(array, 0, sizeof *array);
 }
 
+/* Type, shape and count of an array of floats that is to be written. */
+static hashattn_status floats_of(struct host *host, int rank, const size_t *shape, struct npy *file)
+{
+    FAIL_IF(rank < 0 || rank > NPY_RANK, host, HASHATTN_INVALID, "rank is %d, allowed are 0 to %d", rank,
+            NPY_RANK);
+    *file = (struct npy){.type = NPY_FLOAT32, .rank = rank, .count = 1};
+    for (int i = 0; i < rank; i++) {
+        file->shape[i] = shape[i];
+        file->count = shape[i] != 0 && file->count > SIZE_MAX / sizeof(float) / shape[i]
+                          ? SIZE_MAX
+                          : file->count * shape[i];
+    }
+    FAIL_IF(file->count == SIZE_MAX, host, HASHATTN_INVALID, "an array of this shape is too large");
+    return HASHATTN_OK;
+}
+
 hashattn_status hashattn_npy_write(hashattn_context *context, const char *path, const float *data, int rank,
                                    const size_t *shape)
 {
@@ -45,18 +71,129 @@ hashattn_status hashattn_npy_write(hashattn_context *context, const char *path, 
     struct host *host = &context->host;
     FAIL_IF(path == NULL || (shape == NULL && rank != 0), host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "shape");
-    FAIL_IF(rank < 0 || rank > NPY_RANK, host, HASHATTN_INVALID, "rank is %d, allowed are 0 to %d", rank,
-            NPY_RANK);
-    struct npy file = {.type = NPY_FLOAT32, .rank = rank, .count = 1};
-    for (int i = 0; i < rank; i++) {
-        file.shape[i] = shape[i];
-        file.count = shape[i] != 0 && file.count > SIZE_MAX / sizeof(float) / shape[i]
-                         ? SIZE_MAX
-                         : file.count * shape[i];
-    }
-    FAIL_IF(file.count == SIZE_MAX, host, HASHATTN_INVALID, "an array of this shape is too large");
+    struct npy file;
+    TRY(floats_of(host, rank, shape, &file));
     FAIL_IF(data == NULL && file.count > 0, host, HASHATTN_INVALID, "data is NULL");
     /* The writer reads only. */
     memcpy(&file.data, &data, sizeof file.data);
     return npy_write(host, path, &file);
+}
+
+/* ---- in parts ------------------------------------------------------------------------------------------ */
+
+struct hashattn_npy_reader {
+    hashattn_context *context;
+    struct npy_reader file;
+};
+
+hashattn_status hashattn_npy_open(hashattn_context *context, const char *path, hashattn_npy *array,
+                                  hashattn_npy_reader **reader)
+{
+    if (context == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &context->host;
+    FAIL_IF(path == NULL || array == NULL || reader == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            path == NULL    ? "path"
+            : array == NULL ? "array"
+                            : "reader");
+    memset(array, 0, sizeof *array);
+    *reader = NULL;
+    void *block;
+    TRY(memory_new(host, 1, sizeof **reader, "a reader", &block));
+    hashattn_npy_reader *made = block;
+    made->context = context;
+    hashattn_status status = npy_open(host, path, &made->file);
+    if (status == HASHATTN_OK)
+        status = describe(host, path, &made->file.array, array);
+    if (status != HASHATTN_OK) {
+        hashattn_npy_close(made);
+        return status;
+    }
+    *reader = made;
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_npy_read_part(hashattn_npy_reader *reader, size_t first, size_t count, void *to)
+{
+    if (reader == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &reader->context->host;
+    size_t there = reader->file.array.count;
+    FAIL_IF(first > there || count > there - first, host, HASHATTN_INVALID,
+            "%s: elements %zu to %zu of %zu are asked for", reader->file.path, first, first + count, there);
+    FAIL_IF(to == NULL && count > 0, host, HASHATTN_INVALID, "to is NULL");
+    return npy_read_part(host, &reader->file, first, count, to);
+}
+
+void hashattn_npy_close(hashattn_npy_reader *reader)
+{
+    if (reader == NULL)
+        return;
+    npy_close(&reader->file);
+    memory_free(&reader->context->host, reader);
+}
+
+struct hashattn_npy_writer {
+    hashattn_context *context;
+    struct file_writer file;
+    size_t written, count;
+};
+
+hashattn_status hashattn_npy_begin(hashattn_context *context, const char *path, int rank, const size_t *shape,
+                                   hashattn_npy_writer **writer)
+{
+    if (context == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &context->host;
+    FAIL_IF(path == NULL || writer == NULL || (shape == NULL && rank != 0), host, HASHATTN_INVALID,
+            "%s is NULL",
+            path == NULL     ? "path"
+            : writer == NULL ? "writer"
+                             : "shape");
+    *writer = NULL;
+    struct npy array;
+    TRY(floats_of(host, rank, shape, &array));
+    void *block;
+    TRY(memory_new_zeroed(host, 1, sizeof **writer, "a writer", &block));
+    hashattn_npy_writer *made = block;
+    made->context = context;
+    made->count = array.count;
+    hashattn_status status = npy_begin(host, path, &array, &made->file);
+    if (status != HASHATTN_OK) {
+        memory_free(host, made);
+        return status;
+    }
+    *writer = made;
+    return HASHATTN_OK;
+}
+
+void hashattn_npy_write_part(hashattn_npy_writer *writer, const float *data, size_t count)
+{
+    file_write(&writer->file, data, count * sizeof *data);
+    writer->written += count;
+}
+
+hashattn_status hashattn_npy_commit(hashattn_npy_writer *writer)
+{
+    if (writer == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &writer->context->host;
+    hashattn_status status;
+    if (writer->written != writer->count) {
+        status = host_fail(host, HASHATTN_INVALID, "%zu numbers were written, the shape has %zu",
+                           writer->written, writer->count);
+        file_abandon(&writer->file);
+    } else {
+        status = file_commit(host, &writer->file);
+    }
+    memory_free(host, writer);
+    return status;
+}
+
+void hashattn_npy_drop(hashattn_npy_writer *writer)
+{
+    if (writer == NULL)
+        return;
+    file_abandon(&writer->file);
+    memory_free(&writer->context->host, writer);
 }

@@ -38,7 +38,7 @@ void hashattn_stream_options_default(hashattn_stream_options *options)
 static struct stream head_at(const struct hashattn_stream *stream, size_t head)
 {
     struct stream one = stream->heads;
-    one.random_key = random_key(one.call_key, RANDOM_HEAD, head);
+    one.random_key = random_key(one.call_key, RANDOM_HEAD, stream->given.first_head + head);
     return one;
 }
 

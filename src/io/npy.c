@@ -292,15 +292,9 @@ void npy_describe(const struct npy *array, char *text, size_t size)
     snprintf(text + used, size - used, " %s", npy_type_name(array->type));
 }
 
-hashattn_status npy_write(struct host *host, const char *path, const struct npy *array)
+hashattn_status npy_begin(struct host *host, const char *path, const struct npy *array,
+                          struct file_writer *writer)
 {
-    size_t count = 1;
-    for (int i = 0; i < array->rank; i++)
-        count = size_product(count, array->shape[i]);
-    size_t bytes = size_product(count, npy_type_size(array->type));
-    FAIL_IF(bytes == SIZE_MAX, host, HASHATTN_INVALID, "%s: the array has more bytes than can be counted",
-            path);
-
     /* The data begin at a multiple of 64, so that they can be mapped. */
     char shape[NPY_RANK * 24], header[256];
     print_shape(array, shape, sizeof shape);
@@ -310,12 +304,23 @@ hashattn_status npy_write(struct host *host, const char *path, const struct npy 
     memset(header + written, ' ', length - (size_t)written);
     header[length - 1] = '\n';
     const unsigned char preamble[4] = {1, 0, (unsigned char)length, (unsigned char)(length >> 8)};
+    TRY(file_open_writer(host, path, writer));
+    file_write(writer, magic, MAGIC);
+    file_write(writer, preamble, sizeof preamble);
+    file_write(writer, header, length);
+    return HASHATTN_OK;
+}
 
+hashattn_status npy_write(struct host *host, const char *path, const struct npy *array)
+{
+    size_t count = 1;
+    for (int i = 0; i < array->rank; i++)
+        count = size_product(count, array->shape[i]);
+    size_t bytes = size_product(count, npy_type_size(array->type));
+    FAIL_IF(bytes == SIZE_MAX, host, HASHATTN_INVALID, "%s: the array has more bytes than can be counted",
+            path);
     struct file_writer writer;
-    TRY(file_open_writer(host, path, &writer));
-    file_write(&writer, magic, MAGIC);
-    file_write(&writer, preamble, sizeof preamble);
-    file_write(&writer, header, length);
+    TRY(npy_begin(host, path, array, &writer));
     file_write(&writer, array->data, bytes);
     return file_commit(host, &writer);
 }

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "base/file.h"
 #include "base/host.h"
 
 enum { NPY_RANK = 4 };
@@ -29,13 +30,19 @@ struct npy {
     void *data;   /* (shape) in C order, at a 64-byte boundary; NULL when count is 0 */
 };
 
+enum { NPY_MOST_HEADER = (1 << 16) + 64 }; /* bytes before the data, at most */
+
 /* Type, shape and count of a whole file in memory, and where its data begin; array->data stays NULL. Whatever
-   does not fit, the length of the data included, is BAD_FILE. */
+   does not fit, the length of the data included, is BAD_FILE. Of a file of `size` bytes, the first
+   NPY_MOST_HEADER are looked at, so `bytes` may end there. */
 hashattn_status npy_parse(struct host *host, const char *bytes, size_t size, struct npy *array, size_t *data);
 /* Reads a file of at most `limit` bytes ("-": standard input). */
 hashattn_status npy_read(struct host *host, const char *path, size_t limit, struct npy *array);
 void npy_free(struct host *host, struct npy *array);
 
+/* Begins a file of this type and shape: file_write its data in C order, then file_commit or file_abandon. */
+hashattn_status npy_begin(struct host *host, const char *path, const struct npy *array,
+                          struct file_writer *writer);
 /* Replaces a file in one step. data: (shape) in C order; array->count is not looked at. */
 hashattn_status npy_write(struct host *host, const char *path, const struct npy *array);
 

@@ -138,17 +138,59 @@ static void every_failing_allocation_is_survived(void **state)
     unlink(path);
 }
 
+static void parts_make_a_whole(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    float data[24], part[24];
+    hashattn_fill_normal(1, 0, data, 24);
+    const size_t shape[] = {4, 6};
+    hashattn_npy_writer *writer;
+    check_ok(context, hashattn_npy_begin(context, path, 2, shape, &writer));
+    for (size_t i = 0; i < 24; i += 8)
+        hashattn_npy_write_part(writer, data + i, 8);
+    assert_int_not_equal(access(path, F_OK), 0);
+    check_ok(context, hashattn_npy_commit(writer));
+    hashattn_npy array;
+    hashattn_npy_reader *reader;
+    check_ok(context, hashattn_npy_open(context, path, &array, &reader));
+    assert_true(array.element == HASHATTN_FLOAT32 && array.rank == 2 && array.shape[0] == 4 &&
+                array.shape[1] == 6 && array.data == NULL);
+    check_ok(context, hashattn_npy_read_part(reader, 5, 19, part));
+    check_same_bits(part, data + 5, 19 * sizeof(float), "a part");
+    check_call(context, hashattn_npy_read_part(reader, 5, 20, part), HASHATTN_INVALID,
+               "elements 5 to 25 of 24 are asked for");
+    check_call(context, hashattn_npy_read_part(reader, SIZE_MAX, 2, part), HASHATTN_INVALID, "of 24");
+    hashattn_npy_close(reader);
+    hashattn_npy_close(NULL);
+
+    /* Too little, and dropped: the old file stays. */
+    check_ok(context, hashattn_npy_begin(context, path, 2, shape, &writer));
+    hashattn_npy_write_part(writer, data, 23);
+    check_call(context, hashattn_npy_commit(writer), HASHATTN_INVALID,
+               "23 numbers were written, the shape has 24");
+    check_ok(context, hashattn_npy_begin(context, path, 2, shape, &writer));
+    hashattn_npy_drop(writer);
+    hashattn_npy_drop(NULL);
+    check_ok(context, hashattn_npy_read(context, path, &array));
+    check_same_bits(array.data, data, sizeof data, "the old file");
+    hashattn_npy_free(context, &array);
+    write_file("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", data, 8);
+    check_call(context, hashattn_npy_open(context, path, &array, &reader), HASHATTN_BAD_FILE, "holds int64");
+    assert_null(reader);
+    unlink(path);
+    hashattn_context_free(context);
+}
+
 int main(void)
 {
     char directory[] = "/tmp/hashattn-arrays-XXXXXX";
     if (mkdtemp(directory) == NULL || chdir(directory) != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(bytes_and_bools_are_bytes),
-        cmocka_unit_test(other_files_are_refused),
-        cmocka_unit_test(arguments_are_checked),
-        cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(bytes_and_bools_are_bytes),
+        cmocka_unit_test(other_files_are_refused), cmocka_unit_test(parts_make_a_whole),
+        cmocka_unit_test(arguments_are_checked),   cmocka_unit_test(every_failing_allocation_is_survived),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (chdir("/") != 0 || rmdir(directory) != 0)

@@ -267,6 +267,33 @@ static void what_cannot_be_is_told(void **state)
     free(data);
 }
 
+/* A head as a stream of its own hashes as it does among the others. */
+static void one_head_is_that_head(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_attention *attention = yoso(context);
+    struct data *data = data_new();
+    float *want = whole_of(context, attention, data, 1);
+    hashattn_stream_options options = options_of(N, 1);
+    options.num_heads = 1;
+    for (options.first_head = 0; options.first_head < HEADS; options.first_head++) {
+        hashattn_stream *stream;
+        check_ok(context, hashattn_stream_new(attention, &options, &stream));
+        hashattn_chunk chunk = chunk_of(data, 0, N);
+        chunk.query.data += options.first_head * D;
+        chunk.key.data += options.first_head * D;
+        chunk.value.data += options.first_head * D_V;
+        chunk.out.data += options.first_head * D_V;
+        check_ok(context, hashattn_stream_read(stream, &chunk));
+        hashattn_stream_free(stream);
+    }
+    check_same_bits(data->out, want, sizeof data->out, "head by head");
+    hashattn_attention_free(attention);
+    hashattn_context_free(context);
+    free(want), free(data);
+}
+
 /* Values are small whole numbers and there are 2^2 hashes, so that every sum is exact in any order. */
 static void shards_add_up(void **state)
 {
@@ -322,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_give_the_bits_of_the_whole),
         cmocka_unit_test(sources_give_the_bits_of_the_whole),
+        cmocka_unit_test(one_head_is_that_head),
         cmocka_unit_test(shards_add_up),
         cmocka_unit_test(what_cannot_be_is_told),
         cmocka_unit_test(every_allocation_may_fail),

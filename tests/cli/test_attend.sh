@@ -1,7 +1,8 @@
 #!/bin/sh
 # `attend`: numbers against plain loops, every shape, every mistake of an input, and that nothing is half written.
 # Planted and caught: the mask of the first sequence used for all; gradients of k and v exchanged on disk; the
-# batch read as heads; a NaN with exit code 2; y.npy touched although the disk is full; the seed ignored.
+# batch read as heads; a NaN with exit code 2; y.npy touched although the disk is full; the seed ignored; in chunks: the mask of
+# the first sequence for all, every head hashed as the first, the first head's rows for all.
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 attend() { "$tool" attend "$@" >out 2>err; code=$?; }
@@ -79,6 +80,37 @@ for n in range(1, 6):
 sys.exit(worst > 1e-5)
 P
 done
+
+# In chunks from the files: the bytes of the whole, with heads, batch and masks, causal or not.
+python3 "$npy" raw m.npy '|u1' '(2,7)' 0100010101000101010101010101
+for rows in 1 3 100; do
+    attend --attention yoso --normalize sum $arrays --mask m.npy --out y.npy
+    attend --attention yoso --normalize sum $arrays --mask m.npy --chunk $rows --out chunks.npy
+    holds chunks_of_$rows cmp y.npy chunks.npy
+    attend --attention yoso --causal --q q.npy --k q.npy --v g.npy --out y.npy
+    attend --attention yoso --causal --q q.npy --k q.npy --v g.npy --chunk $rows --threads 3 --out chunks.npy
+    holds causal_chunks_of_$rows cmp y.npy chunks.npy
+done
+attend $arrays --chunk 3 --out y.npy --json
+cp out report.json
+holds report_of_chunks json report.json 'd["scratch_bytes"] > 300000 and d["peak_rss_bytes"] > 1 << 20 and d["forward_ms"] > 0'
+expect chunks_need_a_state 2 "softmax has no state of constant size" attend --attention softmax $arrays --chunk 3 --out new.npy
+expect chunks_have_no_gradient 2 "--chunk computes no gradients" attend $arrays --chunk 3 --grad-out g.npy --grad-dir grads --out new.npy
+expect chunks_of_nothing 2 "--chunk" attend $arrays --chunk 0 --out new.npy
+expect chunks_need_files 3 "is no ordinary file" attend $arrays --chunk 3 --mask /dev/null --out new.npy
+expect causal_chunks_need_as_many 2 "q.npy has 5 rows and k.npy 7" attend --causal $arrays --chunk 3 --out new.npy
+expect chunks_of_tables_too_large 4 "this machine has" attend $arrays --chunk 3 --hash-bits 24 --num-hashes 4096 --out new.npy
+head -c 200 q.npy >bad.npy
+expect chunks_of_a_cut_file 3 "bad.npy: cut short" attend --q bad.npy --k k.npy --v v.npy --chunk 3 --out new.npy
+python3 - "$source_dir/tests/cli" <<'P'
+import sys
+sys.path.insert(0, sys.argv[1])
+import npy
+a = npy.read("k.npy")
+a[1][2][5][0] = float("nan")
+npy.write("bad.npy", a)
+P
+expect chunks_of_nan 3 "key is nan at row 5 of the sequence" attend --q q.npy --k bad.npy --v v.npy --chunk 3 --out new.npy
 
 # Streams and the report.
 "$tool" attend --attention softmax --q - --k k.npy --v v.npy --out - <q.npy >streamed.npy 2>err
