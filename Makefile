@@ -4,7 +4,7 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all demo test install help clean format check fuzz setup
+.PHONY: all demo test install help clean format check fuzz setup bench valgrind
 
 all: setup
 	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) > /dev/null
@@ -35,6 +35,15 @@ SECONDS ?= 60
 fuzz:
 	@tools/fuzz.sh $(SECONDS)
 
+# What the tests allocate and read, under valgrind with the AVX2 cap (it knows no AVX-512).
+valgrind: all
+	@tools/valgrind.sh $(BUILD)
+
+# Side by side with PyTorch, transformers and ONNX Runtime, which go into BUILD/peers-env; fills docs/PERFORMANCE.md.
+bench: all
+	@[ -e $(BUILD)/peers-env ] || bench/peers.py $(BUILD) --setup
+	@bench/peers.py $(BUILD) --docs
+
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
@@ -48,5 +57,7 @@ help:
 	@echo 'make install  library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (and DESTDIR)'
 	@echo 'make check    make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
 	@echo 'make fuzz     run every fuzz target for SECONDS=60 under libFuzzer, ASan and UBSan (needs clang)'
+	@echo 'make valgrind every quick test under memcheck, with the AVX2 kernels'
+	@echo 'make bench    times and errors beside PyTorch and others, which it installs into build/ (quarter of an hour)'
 	@echo 'make format   lay out the source with clang-format'
 	@echo 'make clean    remove build/'

@@ -1,0 +1,470 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""hashattn beside what a person would use instead: the same arrays, the same number of threads, in turn, in one process.
+
+    bench/peers.py --setup              once: PyTorch, transformers and ONNX Runtime into BUILD/peers-env (1.3 GB)
+    bench/peers.py [--quick]            measures: BUILD/peers.json and BUILD/peers.md, about ten minutes
+    bench/peers.py --docs               measures, and fills the tables of docs/PERFORMANCE.md
+
+Contenders of one row run one after another, round after round; ratios are taken inside a round, and what is told is
+their median with the least and the largest. hashattn is called through libhashattn.so on the arrays that PyTorch has;
+layers and steps, which have no such call, are processes of `hashattn bench`. Forward is timed in inference mode,
+"both" is forward + backward as training does it. A row whose package is absent is named with the reason.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HEADS, DIM = 12, 64
+YOSO = {"num_hashes": 32, "hash_bits": 9}
+PACKAGES = ["torch==2.13.0+cpu", "numpy", "transformers", "onnxruntime", "onnx"]
+SAMPLED = 256  # queries whose error is told
+
+
+# ---- the private environment ---------------------------------------------------------------------------------------
+
+def setup(environment):
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    pip = [os.path.join(environment, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check"]
+    # The wheel without CUDA: from where pip is told to look, else from PyTorch's own index.
+    if subprocess.run([*pip, PACKAGES[0]]).returncode != 0:
+        subprocess.run([*pip, PACKAGES[0], "--index-url", "https://download.pytorch.org/whl/cpu"], check=True)
+    for package in PACKAGES[1:]:  # one at a time: what cannot be had is missing from the tables, no more
+        subprocess.run([*pip, package])
+
+
+def enter(environment, threads):
+    """Starts this script again in the private environment, with its number of threads."""
+    python = os.path.join(environment, "bin", "python")
+    if not os.path.exists(python):
+        sys.exit(f"no {environment}: run bench/peers.py --setup first")
+    if os.path.realpath(sys.prefix) != os.path.realpath(environment):
+        os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
+        os.environ["TRANSFORMERS_OFFLINE"] = os.environ["HF_HUB_OFFLINE"] = "1"
+        os.execv(python, [python, os.path.abspath(__file__), *sys.argv[1:]])
+
+
+# ---- the clock -----------------------------------------------------------------------------------------------------
+
+def clock(call):
+    """Milliseconds of a call: the median of as many as fit 60 ms, after one that warms; what takes seconds runs once."""
+    time.sleep(0.01)  # threads of the one before stop spinning
+    begun = time.perf_counter()
+    call()
+    first = time.perf_counter() - begun
+    if first > 1.5:
+        return 1e3 * first
+    times = []
+    while not times or (sum(times) < 0.06 and len(times) < 15):
+        begun = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begun)
+    return 1e3 * statistics.median(times)
+
+
+class Contender:
+    """calls: name of the figure ("forward", "both") -> what is run; or measure, which gives all figures at once."""
+
+    def __init__(self, key, label, precision="float32", calls=None, measure=None, **facts):
+        self.row = {"key": key, "label": label, "precision": precision, **facts, "ms": {}}
+        self.calls, self.measure = calls or {}, measure
+
+    def round(self):
+        found = self.measure() if self.measure else {name: clock(call) for name, call in self.calls.items()}
+        for name, ms in found.items():
+            self.row["ms"].setdefault(name, []).append(ms)
+
+
+def compete(results, work, contenders, rounds, **facts):
+    """All contenders of one row in turn; one that fails is named with the reason and leaves."""
+    for index in range(rounds):
+        for contender in list(contenders):
+            try:
+                contender.round()
+            except Exception as error:  # whatever a package raises: the others still run
+                results["missing"].append({"work": work, "label": contender.row["label"], **facts,
+                                           "reason": f"{type(error).__name__}: {error}".split("\n")[0][:200]})
+                contenders.remove(contender)
+        print(f"{work} {facts}: round {index + 1} of {rounds}", file=sys.stderr)
+    results["rows"] += [{"work": work, **facts, **c.row} for c in contenders]
+
+
+def optional(results, work, label, make, **facts):
+    """A contender, or None and its name among the missing."""
+    try:
+        return make()
+    except Exception as error:
+        results["missing"].append({"work": work, "label": label, **facts,
+                                   "reason": f"{type(error).__name__}: {error}".split("\n")[0][:200]})
+        return None
+
+
+# ---- attention -----------------------------------------------------------------------------------------------------
+
+def arrays(torch, n, kind, heads=HEADS):
+    """q, k, v and a gradient, (1, heads, n, d); clustered as in `hashattn bench`: mean cosine 0.5, length sqrt(d)."""
+    torch.manual_seed(n)
+    made = [torch.randn(1, heads, n, DIM) for _ in range(4)]
+    if kind == "clustered":
+        centre = torch.randn(1, heads, 1, DIM)
+        for i in (0, 1):
+            made[i] = 0.5 ** 0.5 * (made[i] + centre)
+            made[i] *= DIM ** 0.5 / made[i].norm(dim=-1, keepdim=True)
+    return made
+
+
+def ours(torch, library, name, label, data, both=True, **options):
+    """A mechanism of hashattn, with blocks made before and outputs written where they are wanted."""
+    from library import Attention
+    query, key, value, dout = (x[0] for x in data)
+    out, *gradients = (torch.zeros_like(x) for x in (value, query, key, value))
+    attention = Attention(library, name, **options)
+    attention.prepare(query, key, value, 1)
+    forward = lambda: attention.forward(query, key, value, out)
+
+    def both_ways():
+        forward()
+        attention.backward(query, key, value, out, dout, *gradients)
+    contender = Contender(name, label, calls={"forward": forward, **({"both": both_ways} if both else {})},
+                          saved_bytes=attention.saved_bytes)
+    contender.output = lambda: (forward(), out[None])[1]
+    return contender
+
+
+def theirs(torch, key, label, function, data, both=True, dtype=None, prepare=None):
+    q, k, v, dout = (x if dtype is None else x.to(dtype) for x in data)
+    if prepare:
+        prepare(q, k, v)
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+
+    def forward():
+        with torch.inference_mode():
+            return function(q, k, v)
+    calls = {"forward": forward}
+    if both:
+        calls["both"] = lambda: torch.autograd.grad(function(*leaves), leaves, dout)
+    contender = Contender(key, label, "bf16" if dtype else "float32", calls=calls)
+    contender.output = forward
+    return contender
+
+
+def exact(torch, library, name, data, **options):
+    """The exact output of SAMPLED evenly spaced queries, and their places."""
+    from library import Attention
+    query, key, value, _ = (x[0] for x in data)
+    places = torch.arange(0, query.shape[1], max(1, query.shape[1] // SAMPLED))[:SAMPLED]
+    sampled = query[:, places].contiguous()
+    out = torch.zeros(sampled.shape)
+    attention = Attention(library, name, **options)
+    attention.prepare(sampled, key, value, 1)
+    attention.forward(sampled, key, value, out)
+    attention.close()
+    return out, places
+
+
+def error(torch, out, reference):
+    """Mean angle of rows, and the relative error of their lengths and directions together."""
+    wanted, places = reference
+    found = out[0][:, places].float()
+    unit = lambda x: x / x.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+    chord, other = (unit(found) - unit(wanted)).norm(dim=-1), (unit(found) + unit(wanted)).norm(dim=-1)
+    return {"radians": float((2 * torch.atan2(chord, other)).mean()),
+            "relative": float((found - wanted).norm() / wanted.norm())}
+
+
+def lengths_work(torch, library, results, lengths, rounds):
+    """yoso, our softmax and SDPA at every length, forward and both."""
+    import opponents
+    for n in lengths:
+        data = arrays(torch, n, "iid")
+        contenders = [ours(torch, library, "yoso", "hashattn yoso", data, **YOSO),
+                      ours(torch, library, "softmax", "hashattn softmax", data),
+                      theirs(torch, "sdpa", "PyTorch SDPA", opponents.sdpa, data)]
+        compete(results, "length", contenders, min(rounds, 3) if n > 4096 else rounds, n=n, input="iid")
+
+
+def clustered_work(torch, library, results, n, rounds):
+    import opponents
+    data = arrays(torch, n, "clustered")
+    contenders = [ours(torch, library, "yoso", "hashattn yoso", data, **YOSO),
+                  theirs(torch, "sdpa", "PyTorch SDPA", opponents.sdpa, data)]
+    contenders[0].row["error"] = {"to": "yoso-e",
+                                  **error(torch, contenders[0].output(), exact(torch, library, "yoso-e", data, hash_bits=9))}
+    compete(results, "clustered", contenders, rounds, n=n, input="clustered")
+
+
+def bf16_work(torch, library, results, n, long, rounds):
+    """SDPA in bf16; ours where arrays may be bf16 (hashattn_array says so)."""
+    import opponents
+    for length in (n, long):
+        data = arrays(torch, length, "iid")
+        contenders = [theirs(torch, "sdpa", "PyTorch SDPA", opponents.sdpa, data, length == n, torch.bfloat16)]
+        facts = dict(n=length, input="iid")
+        one = optional(results, "bf16", "hashattn yoso", lambda: ours_bf16(torch, library, data), **facts)
+        compete(results, "bf16", [one] * (one is not None) + contenders, min(rounds, 3), **facts)
+
+
+def ours_bf16(torch, library, data):
+    raise NotImplementedError("arrays of the operator are float32: bf16 in and out is not there")
+
+
+def race_that_reaches(torch, data, reference, wanted, bits):
+    """The least number of tables whose error against the exact kernel is ours, over several temperatures."""
+    import opponents
+    few = [x[:, :2] for x in data[:3]]
+    part = (reference[0][:2], reference[1])
+    best = None
+    for tables in (1, 2, 4, 8, 16, 32, 64):
+        for beta in (1.0, 2.0, 4.0):
+            race = opponents.Race(tables, bits, beta, DIM)
+            q = few[0][:, :, reference[1]]
+            with torch.inference_mode():
+                out = torch.zeros_like(few[0])
+                out[:, :, reference[1]] = race(q, few[1], few[2])
+            found = error(torch, out, part)["radians"]
+            if best is None or found < best[0]:
+                best = (found, race)
+        if best[0] <= wanted:
+            return best[1], True
+    return best[1], False
+
+
+def fastest(torch, function, data, try_compiler):
+    """The function, or torch.compile's form of it where that works here and is faster forward."""
+    if not try_compiler:
+        return function, False
+    with torch.inference_mode():
+        compiled = torch.compile(function, dynamic=False)
+        plain = clock(lambda: function(*data))
+        compiled(*data)
+        return (compiled, True) if clock(lambda: compiled(*data)) < plain else (function, False)
+
+
+def approximations_work(torch, library, results, n, rounds, threads, try_compiler):
+    """Everything that is not exact attention, with its error beside its time."""
+    import opponents
+    data = arrays(torch, n, "iid")
+    angular = exact(torch, library, "yoso-e", data, hash_bits=9)
+    softmax = exact(torch, library, "softmax", data)
+    coarse = exact(torch, library, "yoso-e", data, hash_bits=3, normalize="sum")
+    facts, found = dict(n=n, input="iid"), []
+
+    def enter_one(label, make, reference, to):
+        contender = optional(results, "approximation", label, make, **facts)
+        if contender is None:
+            return None
+        quality = optional(results, "approximation", label,
+                           lambda: error(torch, contender.output(), reference), **facts)
+        if quality is not None:
+            contender.row["error"] = {"to": to, **quality}
+            found.append(contender)
+        return quality
+
+    def formula(key, label, function):
+        chosen = optional(results, "approximation", label + " by torch.compile",
+                          lambda: fastest(torch, function, data[:3], try_compiler), **facts) or (function, False)
+        contender = theirs(torch, key, label, function, data)
+        if chosen[1]:
+            contender.row["label"] = label + " (forward by torch.compile)"
+            compiled = theirs(torch, key, label, chosen[0], data, both=False)
+            contender.calls["forward"] = compiled.calls["forward"]
+        return contender
+
+    own = enter_one("hashattn yoso", lambda: ours(torch, library, "yoso", "hashattn yoso", data, **YOSO), angular, "yoso-e")
+    enter_one("hashattn yoso-e", lambda: ours(torch, library, "yoso-e", "hashattn yoso-e", data, hash_bits=9), angular, "yoso-e")
+    enter_one("hashattn softmax", lambda: ours(torch, library, "softmax", "hashattn softmax", data), softmax, "softmax")
+    enter_one("PyTorch SDPA", lambda: theirs(torch, "sdpa", "PyTorch SDPA", opponents.sdpa, data), softmax, "softmax")
+
+    def onnx():
+        session = opponents.OnnxRuntime(n, HEADS, DIM, threads)
+        return theirs(torch, "onnxruntime", "ONNX Runtime MultiHeadAttention", session, data, both=False, prepare=session.prepare)
+    enter_one("ONNX Runtime MultiHeadAttention", onnx, softmax, "softmax")
+    for key, label, kind, reference, to in (
+            ("transformers-yoso", "transformers YosoSelfAttention", opponents.TransformersYoso, angular, "yoso-e"),
+            ("nystromformer", "transformers Nystromformer, 64 landmarks", opponents.Nystromformer, softmax, "softmax"),
+            ("longformer", "transformers Longformer, window 512", opponents.Longformer, softmax, "softmax")):
+        enter_one(label, lambda: theirs(torch, key, label, kind(n, HEADS, DIM), data), reference, to)
+    enter_one("linear attention, elu + 1",
+              lambda: formula("linear", "linear attention, elu + 1", opponents.linear_attention), softmax, "softmax")
+    enter_one("RACE, 3 tables of 8 buckets", lambda: formula(
+        "race", "RACE, 3 tables of 8 buckets", opponents.Race(3, 3, 1.0, DIM)), coarse, "yoso-e, tau 3")
+    race, reached = race_that_reaches(torch, data, angular, own["radians"], YOSO["hash_bits"])
+    label = f"RACE, {race.tables} tables of 512 buckets, beta {race.beta:g}" + ("" if reached else " (our error not reached)")
+    enter_one(label, lambda: theirs(torch, "race-equal", label, race, data), angular, "yoso-e")
+    compete(results, "approximation", found, min(rounds, 3), **facts)
+
+
+# ---- layers and steps ----------------------------------------------------------------------------------------------
+
+def tool(build, threads, *words):
+    # Through a shell that forks once more: else the process would count our resident memory as its own peak.
+    done = subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", os.path.join(build, "hashattn"), "bench", *words, "--threads", str(threads), "--json"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
+def layer_work(torch, build, results, n, rounds, threads, try_compiler):
+    """One layer of BERT-base size: 768 wide, 12 heads, feed-forward 3072."""
+    import opponents
+    dim, ffn = HEADS * DIM, 3072
+    torch.manual_seed(0)
+    x = torch.randn(1, n, dim)
+    plain = opponents.SdpaLayer(dim, HEADS, ffn).eval()
+
+    def own(name, precision):
+        words = ["layer", "--attention", name, "--seq-len", str(n), "--precision", precision]
+        words += ["--num-hashes", "32", "--hash-bits", "9", "--repeats", "5"]
+
+        def measure():
+            told = tool(build, threads, *words)
+            contender.row["products_share_of_peak"] = told["products_share_of_peak"]
+            return {"forward": told["forward_ms"]}
+        contender = Contender(name, f"hashattn layer with {name}", precision, measure=measure)
+        return contender
+
+    def torch_layer(key, label, layer, precision, rows):
+        def forward():
+            with torch.inference_mode():
+                return layer(rows)
+        return Contender(key, label, precision, calls={"forward": forward})
+    contenders = []
+    for precision, dtype in (("float32", torch.float32), ("bf16", torch.bfloat16)):
+        rows, layer = x.to(dtype), opponents.SdpaLayer(dim, HEADS, ffn).eval().to(dtype)
+        layer.load_state_dict(plain.state_dict())
+        chosen = optional(results, "layer", f"SDPA layer by torch.compile, {precision}",
+                          lambda: fastest(torch, layer, [rows], try_compiler), n=n) or (layer, False)
+        label = "PyTorch layer with SDPA" + (" (torch.compile)" if chosen[1] else "")
+        contenders += [own("yoso", precision), own("softmax", precision),
+                       torch_layer("sdpa", label, chosen[0], precision, rows)]
+    label = "transformers YosoLayer"
+    yoso = optional(results, "layer", label, lambda: torch_layer(
+        "transformers-yoso", label, opponents.transformers_yoso_layer(n, dim, HEADS, ffn), "float32", x), n=n)
+    compete(results, "layer", contenders + [yoso] * (yoso is not None), min(rounds, 3), n=n)
+
+
+def step_work(torch, build, results, batch, longest, rounds, threads):
+    """A training step of LRA size: batch sequences of ListOps lengths, 500 to `longest`."""
+    import opponents
+    share = [0.16, 0.14, 0.13, 0.11, 0.1, 0.08, 0.07, 0.06, 0.05, 0.04, 0.03, 0.03]  # of lengths, in steps of 125 from 500
+    lengths = [min(longest, 562 + 125 * i) for i, part in enumerate(share) for _ in range(round(part * batch))]
+    lengths = (lengths + [1000] * batch)[:batch]
+
+    def own(name):
+        words = ["step", "listops", "--preset", "lra", "--attention", name, "--batch", str(batch), "--repeats", "5"]
+        words += ["--num-hashes", "32"] if name == "yoso" else []
+
+        def measure():
+            told = tool(build, threads, *words)
+            contender.row["tokens"] = told["tokens_per_step"]
+            return {"step": told["step_ms"]}
+        contender = Contender(name, f"hashattn step with {name}, packed", measure=measure)
+        return contender
+    step = opponents.LraStep(lengths, longest)
+    padded = Contender("sdpa", "PyTorch step with SDPA, padded", calls={"step": step}, tokens=sum(lengths))
+    compete(results, "step", [own("yoso"), own("softmax"), padded], min(rounds, 3), n=longest, batch=batch)
+
+
+def stream_work(build, results, tokens, threads):
+    """One long sequence that a callback makes, in chunks."""
+    told = optional(results, "stream", "hashattn bench stream", lambda: tool(
+        build, threads, "stream", "--seq-len", str(tokens), "--num-hashes", "32", "--hash-bits", "9"))
+    results.update({} if told is None else {"stream": told})
+
+
+# ---- the run -------------------------------------------------------------------------------------------------------
+
+def surroundings(torch, library, threads):
+    import importlib.metadata as metadata
+    versions = {"python": platform.python_version()}
+    for name in ("torch", "transformers", "onnxruntime", "numpy"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    is_ = library.describe()
+    versions["hashattn"] = is_["version"]
+    flags = set()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo") as file:
+            flags = set(next((line.split(":")[1] for line in file if line.startswith("flags")), "").split())
+    return {"processor": is_["processor"], "cores": os.cpu_count(), "threads": threads, "isa": is_["isa"],
+            "torch_isa": torch.backends.cpu.get_cpu_capability(), "products": is_["products"],
+            "projection": is_["projection"], "amx": "amx_tile" in flags, "avx512_bf16": "avx512_bf16" in flags,
+            "versions": versions, "date": time.strftime("%Y-%m-%d")}
+
+
+def measure(asked):
+    import warnings
+    import torch
+    from library import Library
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(asked.threads)
+    library = Library(asked.build, asked.threads)
+    quick, only = asked.quick, asked.only.split(",") if asked.only else None
+    n, long, rounds = (512, 1024, 1) if quick else (4096, 16384, asked.rounds)
+    lengths = [128, 512, 1024] if quick else [128, 256, 384, 512, 1024, 2048, 4096, 8192, 16384]
+    results = {"machine": surroundings(torch, library, asked.threads), "quick": quick, "rounds": rounds,
+               "n": n, "long": long, "heads": HEADS, "head_dim": DIM, **YOSO, "rows": [], "missing": []}
+    build, threads, compiler = asked.build, asked.threads, not asked.no_compile
+    works = {
+        "peak": lambda: results.update(peak=tool(build, threads, "peak")),
+        "length": lambda: lengths_work(torch, library, results, lengths, rounds),
+        "clustered": lambda: clustered_work(torch, library, results, n, rounds),
+        "bf16": lambda: bf16_work(torch, library, results, n, long, rounds),
+        "approximation": lambda: approximations_work(torch, library, results, n, rounds, threads, compiler),
+        "layer": lambda: layer_work(torch, build, results, n, rounds, threads, compiler),
+        "step": lambda: step_work(torch, build, results, *((4, 1024) if quick else (32, 2048)), rounds, threads),
+        "stream": lambda: stream_work(build, results, 1 << (16 if quick else 24), threads),
+    }
+    for name, work in works.items():
+        if only is None or name in only:
+            begun = time.time()
+            work()
+            print(f"{name}: {time.time() - begun:.0f} s", file=sys.stderr)
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", nargs="?", default="build")
+    parser.add_argument("--setup", action="store_true", help="make the private environment, then leave")
+    parser.add_argument("--quick", action="store_true", help="small shapes, one round: does everything run?")
+    parser.add_argument("--docs", action="store_true", help="fill the tables of docs/PERFORMANCE.md too")
+    parser.add_argument("--tables", metavar="FILE.json", help="measure nothing: the tables of an earlier run")
+    parser.add_argument("--only", metavar="WORK,...", help="peak, length, clustered, bf16, approximation, layer, step, stream")
+    parser.add_argument("--no-compile", action="store_true", help="do not try torch.compile")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    asked = parser.parse_args()
+    environment = os.path.join(asked.build, "peers-env")
+    sys.path.insert(0, HERE)
+    import tables
+    if asked.setup:
+        return setup(environment)
+    if asked.tables:
+        with open(asked.tables) as file:
+            results = json.load(file)
+    else:
+        enter(environment, asked.threads)
+        results = measure(asked)
+        with open(os.path.join(asked.build, "peers.json"), "w") as file:
+            json.dump(results, file, indent=1)
+    text = tables.document(results)
+    with open(os.path.join(asked.build, "peers.md"), "w") as file:
+        file.write(text)
+    print(text)
+    if asked.docs:
+        tables.fill(os.path.join(HERE, "..", "docs", "PERFORMANCE.md"), results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Tests of a build folder under valgrind's memcheck, one line each; any finding fails. The kernels are capped at AVX2, which is
+# what valgrind knows, and so are oneDNN's. Left out: tests of whole trainings, and those whose point is time, threads or
+# killed processes; memcheck runs one thread at a time and fifty times as slow.
+# Usage: tools/valgrind.sh BUILD [PATTERN]
+set -u
+build=${1:-build} pattern=${2:-.}
+slow='test_(learning|trainer|setup|training|peak|pool|step|checkpoint|models|every_mechanism|yoso_mean|simd|file|replay)$'
+command -v valgrind >/dev/null || { echo "valgrind is not installed"; exit 1; }
+export HASHATTN_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 CMOCKA_MESSAGE_OUTPUT=STDOUT
+failed=0 passed=0
+for test in "$build"/tests/test_*; do
+    name=$(basename "$test")
+    echo "$name" | grep -qE "$pattern" || continue
+    echo "$name" | grep -qE "$slow" && { echo "left out: $name"; continue; }
+    log=$build/Testing/valgrind-$name.txt
+    if timeout "${VALGRIND_SECONDS:-300}" valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
+        --suppressions=tools/valgrind.supp "$test" >"$log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        code=$?
+        failed=$((failed + 1))
+        echo "failed: $name, exit code $code, $log"
+        grep -m 12 '^==' "$log"
+    fi
+done
+echo "$passed without a finding, $failed failed"
+[ "$failed" -eq 0 ]
