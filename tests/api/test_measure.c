@@ -1,8 +1,8 @@
 /* Profiles and the measurements of a layer and a step through the public header. Times are not judged, only
    that they are there, that counts and bytes are those of what was asked for, and every mistake.
-   Planted and caught: the warm-up in the profile; backward measured in place of forward; a profile that is
-   not begun anew; the context's profile not handed to a training; tokens of the last step alone; blocks not
-   given back. SPDX-License-Identifier: Apache-2.0 */
+   Planted and caught: a forward that is not timed; a profile that is not begun anew; the context's profile
+   kept from a training; tokens of the last step alone; blocks not given back.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

@@ -5,7 +5,8 @@
    left out; workers sharing scratch; layers sharing activations; convolution added in place in training; own
    loss not added, its gradient not divided; no gradient of the logits; dropout in evaluation; rows after the
    last token not cleared; sample ids kept from the mechanism; a row of the head computed apart; the head's
-   spare rows not cleared; post-LN without the norm of the embedding, or with its last norm; pairs averaged
+   spare rows not cleared; post-LN that goes past the norm of the embedding on
+   the way back, or pools rows of a last norm; pairs averaged
    over sequences, features of the second example from the first. SPDX-License-Identifier: Apache-2.0 */
 #include "models/encoder.h"
 

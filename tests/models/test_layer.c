@@ -1,7 +1,7 @@
 /* One block on its own against its definition in double: rows out, gradient of rows and parameters, several
    tiles, several sequences, a convolution; and the same bits for any number of threads.
    Bugs tried and caught: parts of the parameters added at another place; the second tile at the first's rows;
-   gradients of the first pass over tiles not added; inference with dropout; half the operations.
+   the pass before attention left out on the way back; inference with dropout; half the operations.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/layer.h"
 

@@ -4,9 +4,9 @@
    Bugs tried and caught: residual left out; the key of another place in backward; gradients of values not
    cleared; normalised rows of x taken for those of m; dense gradient from the rows before the convolution;
    dkey's part overwriting dquery's; convolution's gradient into keys; one head for all; keys taken for
-   queries; post-LN with the residual of x in place of m, with dropout inside its ffn, with one norm's
-   statistics for the other, without the sum's own gradient; own parameters and their gradients at the first
-   head, not cleared, not weighted. SPDX-License-Identifier: Apache-2.0 */
+   queries; own parameters and their gradients at the first head, not cleared, not weighted; post-LN with the
+   residual of x in place of m, with dropout inside its ffn, with statistics of other rows, without the
+   gradient that goes past the ffn. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/block.h"
 
 #include <stdlib.h>

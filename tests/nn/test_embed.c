@@ -1,7 +1,7 @@
 /* Embedding against plain loops; its gradient is a plain sum in the order of the rows, so both are the same
    bits for any number of threads. Bugs tried and caught: position counted in the packed rows; gradient of the
    position table missing; last columns (dim not a multiple of 16) left out; gradient overwriting; rows after
-   the last token not cleared; cosines in the even columns; sinusoids of the packed row; words beside
+   the last token not cleared; cosines in the even columns; sinusoids of the next place; words beside
    sinusoids that start small. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/embed.h"
 

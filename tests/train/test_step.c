@@ -1,7 +1,7 @@
 /* One step: micro-batches against one large batch, memory, and that a profile changes nothing.
    Bugs tried and caught: the loss divided by the micro-batch; every part with the first part's examples;
-   gradients cleared between parts; a mean of tokens for the sum; the norm taken before the last part; a step
-   that allocates; predictions counted by a step that fails; the step's number off by one in the schedule.
+   places in the walk that do not count parts; gradients cleared between parts; tokens of the last part alone;
+   a step that allocates; predictions counted by a step that fails; the schedule one step ahead.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/step.h"
 
