@@ -324,3 +324,13 @@ hashattn_status file_join(struct host *host, const char *directory, const char *
             "the path '%.60s...' is %d bytes long, at most %zu fit", directory, written, size - 1);
     return HASHATTN_OK;
 }
+
+void file_remove_directory(struct host *host, const char *directory, const char *const *names)
+{
+    struct host silent = *host; /* its message stays that of the failure */
+    char path[4096];
+    for (; *names != NULL; names++)
+        if (file_join(&silent, directory, *names, path, sizeof path) == HASHATTN_OK)
+            unlink(path);
+    rmdir(directory);
+}

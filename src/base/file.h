@@ -37,6 +37,9 @@ hashattn_status file_append_line(struct host *host, const char *path, const char
 bool file_exists(const char *path);
 /* Makes one directory; existing is INVALID (a run is never overwritten) unless may_exist. */
 hashattn_status file_make_directory(struct host *host, const char *path, bool may_exist);
+/* Removes these files of a directory, names ended by NULL, and then the directory if it is empty. Says
+   nothing: for whoever clears up after a failure that is told. */
+void file_remove_directory(struct host *host, const char *directory, const char *const *names);
 /* "directory/name" into text; INVALID when it does not fit. */
 hashattn_status file_join(struct host *host, const char *directory, const char *name, char *text,
                           size_t size);

@@ -323,6 +323,28 @@ static hashattn_status loop(struct trainer *t)
     }
 }
 
+/* The first files of a run, of step 0: from here on there is something to resume, and a disk that takes
+   nothing is known at once. */
+static hashattn_status save_first(struct trainer *t)
+{
+    TRY(run_config_save(t->host, t->run, t->config));
+    params_start(t->stepper.params, (uint64_t)t->options->seed, t->stepper.values);
+    return save_state(t);
+}
+
+/* A run that never began must not stand in the way of the next try. */
+static void discard(struct trainer *t)
+{
+    static const char *const names[] = {"config.json",
+                                        "last.safetensors.next",
+                                        "optimizer.safetensors.next",
+                                        "trainer.json",
+                                        "last.safetensors",
+                                        "optimizer.safetensors",
+                                        NULL};
+    file_remove_directory(t->host, t->run, names);
+}
+
 hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run)
 {
@@ -332,10 +354,11 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
     FAIL_IF(file_exists(run), host, HASHATTN_INVALID, "%.300s exists, a run is never overwritten", run);
     TRY_DONE(trainer_open(t, host, setup, config, run));
     TRY_DONE(file_make_directory(host, run, false));
-    TRY_DONE(run_config_save(host, run, config));
-    params_start(t->stepper.params, (uint64_t)t->options->seed, t->stepper.values);
-    /* From here on there is something to resume, and a disk that takes nothing is known at once. */
-    TRY_DONE(save_state(t));
+    status = save_first(t);
+    if (status != HASHATTN_OK) {
+        discard(t);
+        goto done;
+    }
     log_visit(t, "start");
     TRY_DONE(loop(t));
 done:

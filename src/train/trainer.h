@@ -68,7 +68,8 @@ hashattn_status run_config_parse(struct host *host, const char *text, size_t siz
 /* A new run in directory `run`, which must not exist (the config is settled first, see above); it is made
    once the data are read, and from the first state, of step 0, on it can be resumed. INTERRUPTED when the
    callback asked to stop, after saving; FAILED when a loss, gradient or parameter is not finite; NO_DISK when
-   the last state or best model could not be written. Whatever the failure, what was saved before is whole. */
+   the last state or best model could not be written. Whatever the failure, what was saved before is whole;
+   where nothing could be saved, the directory is not there. */
 hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run);
 /* Goes on where last.safetensors stands, with the same data (compared by count and hash) and options. Where

@@ -474,6 +474,31 @@ static void failing_allocations_are_survived(void **state)
 
 #define PLACED(test) cmocka_unit_test_setup_teardown(test, enter, leave)
 
+static void a_directory_is_removed_with_the_files_named(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    char directory[] = "/tmp/hashattn_remove_XXXXXX", path[100];
+    static const char *const names[] = {"one", "absent", NULL};
+    static const char *const written[] = {"one", "other"};
+    assert_non_null(mkdtemp(directory));
+    for (int i = 0; i < 2; i++) {
+        struct file_writer writer;
+        check_status(&host, file_join(&host, directory, written[i], path, sizeof path), HASHATTN_OK, NULL);
+        check_status(&host, file_open_writer(&host, path, &writer), HASHATTN_OK, NULL);
+        check_status(&host, file_commit(&host, &writer), HASHATTN_OK, NULL);
+    }
+    host_fail(&host, HASHATTN_FAILED, "what is told");
+    file_remove_directory(&host, directory, names);
+    assert_true(file_exists(directory) && file_exists(path)); /* it holds something else */
+    snprintf(path, sizeof path, "%s/one", directory);
+    assert_false(file_exists(path));
+    file_remove_directory(&host, directory, (const char *const[]){"other", NULL});
+    assert_false(file_exists(directory));
+    assert_string_equal(host.message, "what is told");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -496,6 +521,7 @@ int main(void)
         PLACED(directories_are_made_once),
         PLACED(paths_are_joined),
         cmocka_unit_test(failing_allocations_are_survived),
+        cmocka_unit_test(a_directory_is_removed_with_the_files_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
    not trimmed; gradients not zeroed; clipping or the cycling beta1 not handed on; the best model taken at
    every evaluation, or with the larger loss; a failed last save or last model forgotten; nothing saved when
    the last evaluation fails; saves left out; data compared by count alone; a loss that is not a number passed
-   on. SPDX-License-Identifier: Apache-2.0 */
+   on; the directory of a run that never began left behind. SPDX-License-Identifier: Apache-2.0 */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -451,6 +451,20 @@ static void a_full_disk_is_survived_or_named(void **state)
     struct watcher after = {.stop_at = -1};
     check_status(&small.host, train(&small, run, 1, &after, true), HASHATTN_OK, NULL);
     assert_int_equal(after.last.step, 10);
+    check_same_run(&small.host, small.run, run);
+
+    /* Nothing can be saved at all: the directory is gone again, whichever file is the first that fails. */
+    static const rlim_t rooms[] = {0, 100, 3000};
+    for (int i = 0; i < 3; i++) {
+        small_run_path(&small, "never", run);
+        limit_files(rooms[i]);
+        status = train(&small, run, 1, &after, false);
+        limit_files(RLIM_INFINITY);
+        check_status(&small.host, status, HASHATTN_NO_DISK, "never");
+        assert_false(file_exists(run));
+    }
+    struct watcher again = {.stop_at = -1};
+    check_status(&small.host, train(&small, run, 1, &again, false), HASHATTN_OK, NULL);
     check_same_run(&small.host, small.run, run);
     small_run_free(&small);
 }
