@@ -40,6 +40,8 @@ class Library:
             text = file.read()
         for name in ("context_options", "description", "array", "problem"):
             setattr(self, name, struct_of("hashattn_" + name, text))
+        elements = re.search(r"typedef enum hashattn_element \{(.*?)\}", text, re.S)
+        self.elements = [name.strip() for name in elements.group(1).split(",")] if elements else ["HASHATTN_FLOAT32"]
         self.so = ctypes.CDLL(os.path.join(build, "libhashattn.so"))
         self.so.hashattn_context_message.restype = ctypes.c_char_p
         self.so.hashattn_context_message.argtypes = [ctypes.c_void_p]
@@ -63,14 +65,13 @@ class Library:
 
 
 class Attention:
-    """One mechanism on arrays (heads, rows, width) that offer data_ptr() and shape, C order, float32."""
+    """One mechanism on arrays (heads, rows, width) that offer data_ptr() and shape, C order, float32 or bfloat16."""
 
     def __init__(self, library, name, **options):
         self.library, self.handle = library, ctypes.c_void_p()
         library.check(library.so.hashattn_attention_new(library.context, name.encode(), ctypes.byref(self.handle)))
         for key, value in options.items():
             library.check(library.so.hashattn_attention_set(self.handle, key.encode(), str(value).encode()))
-        self.shape = None
 
     def views(self, *arrays):
         views = []
@@ -80,13 +81,15 @@ class Attention:
                                             row_stride=width, head_stride=rows * width))
         return views
 
-    def prepare(self, query, key, value, seed):
+    def prepare(self, query, key, value, seed, element="HASHATTN_FLOAT32"):
         """The problem, and blocks for saved and scratch: everything that a loop of training has made before."""
         problem = self.library.problem()
         self.library.so.hashattn_problem_default(ctypes.byref(problem))
         problem.num_heads, problem.num_queries, problem.head_dim = query.shape
         problem.num_keys, problem.value_dim = key.shape[1], value.shape[2]
         problem.seed = seed
+        if element != "HASHATTN_FLOAT32":
+            problem.element = self.library.elements.index(element)
         saved, scratch = ctypes.c_size_t(), ctypes.c_size_t()
         self.library.check(self.library.so.hashattn_attention_sizes(
             self.handle, ctypes.byref(problem), ctypes.byref(saved), ctypes.byref(scratch)))

@@ -120,20 +120,20 @@ def arrays(torch, n, kind, heads=HEADS):
     return made
 
 
-def ours(torch, library, name, label, data, both=True, **options):
+def ours(torch, library, name, label, data, both=True, dtype=None, **options):
     """A mechanism of hashattn, with blocks made before and outputs written where they are wanted."""
     from library import Attention
-    query, key, value, dout = (x[0] for x in data)
+    query, key, value, dout = (x[0] if dtype is None else x[0].to(dtype) for x in data)
     out, *gradients = (torch.zeros_like(x) for x in (value, query, key, value))
     attention = Attention(library, name, **options)
-    attention.prepare(query, key, value, 1)
+    attention.prepare(query, key, value, 1, "HASHATTN_BF16" if dtype else "HASHATTN_FLOAT32")
     forward = lambda: attention.forward(query, key, value, out)
 
     def both_ways():
         forward()
         attention.backward(query, key, value, out, dout, *gradients)
-    contender = Contender(name, label, calls={"forward": forward, **({"both": both_ways} if both else {})},
-                          saved_bytes=attention.saved_bytes)
+    contender = Contender(name, label, "bf16" if dtype else "float32",
+                          calls={"forward": forward, **({"both": both_ways} if both else {})}, saved_bytes=attention.saved_bytes)
     contender.output = lambda: (forward(), out[None])[1]
     return contender
 
@@ -201,18 +201,19 @@ def clustered_work(torch, library, results, n, rounds):
 
 
 def bf16_work(torch, library, results, n, long, rounds):
-    """SDPA in bf16; ours where arrays may be bf16 (hashattn_array says so)."""
+    """bf16 in and out."""
     import opponents
     for length in (n, long):
-        data = arrays(torch, length, "iid")
-        contenders = [theirs(torch, "sdpa", "PyTorch SDPA", opponents.sdpa, data, length == n, torch.bfloat16)]
-        facts = dict(n=length, input="iid")
-        one = optional(results, "bf16", "hashattn yoso", lambda: ours_bf16(torch, library, data), **facts)
-        compete(results, "bf16", [one] * (one is not None) + contenders, min(rounds, 3), **facts)
-
-
-def ours_bf16(torch, library, data):
-    raise NotImplementedError("arrays of the operator are float32: bf16 in and out is not there")
+        data, both, facts = arrays(torch, length, "iid"), length == n, dict(n=length, input="iid")
+        one = optional(results, "bf16", "hashattn yoso",
+                       lambda: ours(torch, library, "yoso", "hashattn yoso", data, both, torch.bfloat16, **YOSO), **facts)
+        two = optional(results, "bf16", "hashattn softmax",
+                       lambda: ours(torch, library, "softmax", "hashattn softmax", data, both, torch.bfloat16), **facts)
+        sdpa = theirs(torch, "sdpa", "PyTorch SDPA", opponents.sdpa, data, both, torch.bfloat16)
+        for contender, name, options in ((one, "yoso-e", {"hash_bits": 9}), (two, "softmax", {}), (sdpa, "softmax", {})):
+            if contender is not None and both:
+                contender.row["error"] = {"to": name, **error(torch, contender.output(), exact(torch, library, name, data, **options))}
+        compete(results, "bf16", [c for c in (one, two, sdpa) if c is not None], min(rounds, 3), **facts)
 
 
 def race_that_reaches(torch, data, reference, wanted, bits):
