@@ -73,7 +73,7 @@ def main():
     asked = parser.parse_args()
     tool = os.path.join(asked.build, "hashattn")
 
-    kinds = ("iid", "clustered")
+    kinds = ("iid", "clustered", "same")
     rounds, per_token = {kind: [] for kind in kinds}, {4096: [], 16384: [], 65536: []}
     for index in range(asked.rounds):
         print(f"round {index + 1} of {asked.rounds}", file=sys.stderr)
@@ -90,10 +90,10 @@ def main():
           f" m 32, tau 9, n {LENGTH}, float32; median (least to largest) of {asked.rounds} rounds.\n")
     print(f"Product peak {spread([p['float32_gflops'] for p in peaks], decimal)} GF/s, memory"
           f" {spread([p['memory_gbytes_per_s'] for p in peaks], decimal)} GB/s.\n")
-    print("| figure | iid | clustered |\n|---|---|---|")
+    print(f"| figure | {' | '.join(kinds)} |\n|---{'|---' * len(kinds)}|")
     for name, form, value in ROWS:
         cells = [spread([value(*found) for found in rounds[kind]], form) for kind in kinds]
-        print(f"| {name} | {cells[0]} | {cells[1]} |")
+        print(f"| {name} | {' | '.join(cells)} |")
     flat = {length: statistics.median(found) for length, found in per_token.items()}
     print("\n`yoso` forward per token and head, iid: "
           + ", ".join(f"{value:.0f} ns at n {length}" for length, value in flat.items())

@@ -12,7 +12,8 @@ void *bench_block(size_t bytes)
 
 /* ---- made ---------------------------------------------------------------------------------------------- */
 
-static const struct bench_input inputs[] = {{"iid", 0, 0}, {"clustered", 0.5, 0}, {"matched", 0, 0.9}};
+static const struct bench_input inputs[] = {
+    {"iid", 0, 0}, {"clustered", 0.5, 0}, {"matched", 0, 0.9}, {"same", 1, 0}};
 
 int bench_find_input(const struct options *options, const char *name, struct bench_input *input)
 {
@@ -21,15 +22,17 @@ int bench_find_input(const struct options *options, const char *name, struct ben
             *input = inputs[i];
             return EXIT_GOOD;
         }
-    return options_fail(options, "--input is '%.60s', allowed are iid, clustered, matched", name);
+    return options_fail(options, "--input is '%.60s', allowed are iid, clustered, matched, same", name);
 }
 
 void bench_add_input(struct options *options, const char **name)
 {
-    options_add(options, (struct option){"input", OPTION_TEXT, name, "NAME",
-                                         "iid: independent normal numbers (default); clustered: mean cosine "
-                                         "0.5; matched: query i at cosine 0.9 to key i",
-                                         0, 0});
+    options_add(options,
+                (struct option){"input", OPTION_TEXT, name, "NAME",
+                                "iid: independent normal numbers (default); clustered: mean cosine "
+                                "0.5; matched: query i at cosine 0.9 to key i; same: all equal, every "
+                                "bucket full",
+                                0, 0});
 }
 
 /* rows = own * rows + other * others, at length sqrt(d); `others` steps by d every `each` rows. */

@@ -23,7 +23,7 @@ struct bench_input {
     const char *name;
     double cosine, matched;
 };
-/* iid, clustered (cosine 0.5) or matched (0.9); EXIT_GOOD, or a usage error that lists them. */
+/* iid, clustered (cosine 0.5), matched (0.9) or same (1); EXIT_GOOD, or a usage error that lists them. */
 int bench_find_input(const struct options *options, const char *name, struct bench_input *input);
 void bench_add_input(struct options *options, const char **name);
 

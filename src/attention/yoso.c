@@ -8,7 +8,8 @@
      dV_j = sum_i (c_ij / m) G_i                       (the same tables, from queries to keys)
      dQ_i = sum_j (c_ij / m) <G_i, V_j> w_ij K_j       (pairs within buckets), dK alike, then through the
    unit length. w = tau / 2 (lower, Eq. 4 of the paper) or tau / (p pi) times the unit tangent (true: Eq. 3
-   without bias; docs/MATH.md).
+   without bias; docs/MATH.md). released is the gradient of the published code: each pair that meets at all,
+   once, times the derivative of p^tau at 0.99 of its cosine; biased.
    Causal, the tables are prefix sums; held, they are all that a stream needs: m 2^tau d_v floats, however
    long it is (4 MiB at m 32, tau 9, d_v 64, the key-value cache of 8,192 tokens).
    Random: the planes (once per call) and the turn of each head. Saved: codes, and one float per query.
@@ -94,7 +95,7 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
     pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, shape->head_dim, shape->value_dim);
     pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, shape->head_dim, shape->value_dim);
     pair_work_lay_out(&scratch->backward.pairs, &arena, n_q, n_k, shape->head_dim, shape->value_dim,
-                      shape->workers);
+                      hashing.num_hashes, shape->workers);
     scratch->backward.query_norm = arena_take(&arena, n_q, float_size);
     scratch->backward.key_norm = arena_take(&arena, n_k, float_size);
     scratch->backward.bias = arena_take(&arena, n_q, float_size);
@@ -123,6 +124,8 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
         return "yoso takes float32 alone so far";
     if (options->gradient == YOSO_GRADIENT_TRUE && options->hash_bits < 2)
         return "gradient true needs hash_bits of at least 2: with 1 its second moment has no bound";
+    if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)
+        return "max_partners is for gradients true and released: lower costs no more in full buckets";
     if (shape->num_queries > UINT32_MAX / 2 || shape->num_keys > UINT32_MAX / 2)
         return "yoso numbers rows with 32 bits: at most 2147483647 queries and keys";
     if (saved_size(options, shape) > most_bytes || scratch_size(options, shape) > most_bytes ||
@@ -361,8 +364,6 @@ static void backward(const struct problem *problem, struct view out, struct view
 {
     struct head head = head_open(problem, true);
     struct scratch *scratch = &head.scratch;
-    bool tangent = head.options->gradient == YOSO_GRADIENT_TRUE;
-    float weight = tangent ? 1.0f : 0.5f * (float)head.hashing.hash_bits;
     head.out = out;
     head.dout = dout;
     head.gradients = gradients;
@@ -372,17 +373,27 @@ static void backward(const struct problem *problem, struct view out, struct view
                  scratch->backward.queries.value, scratch->backward.queries.ld, scratch->backward.keys.value,
                  scratch->backward.keys.ld, dout.cols);
     over_keys(&head, change_values);
-    const struct pairs pairs = {
+    struct pairs pairs = {
         .queries = scratch->backward.queries,
         .keys = scratch->backward.keys,
         .dim = problem->shape.head_dim,
         .value_dim = problem->shape.value_dim,
         .bias = head.options->normalize == YOSO_NORMALIZE_SUM ? scratch->backward.bias : NULL,
-        .scale = weight / (float)head.hashing.num_hashes,
-        .tangent = tangent,
+        .scale = 1 / (float)head.hashing.num_hashes,
+        .weight = PAIR_TANGENT,
         .hash_bits = head.hashing.hash_bits,
+        .max_partners = (size_t)head.options->max_partners,
+        .partners_key = problem->random_key,
         .visible = problem->visible,
     };
+    if (head.options->gradient == YOSO_GRADIENT_LOWER) {
+        pairs.weight = PAIR_CONSTANT;
+        pairs.scale *= 0.5f * (float)head.hashing.hash_bits;
+    } else if (head.options->gradient == YOSO_GRADIENT_RELEASED) {
+        pairs.weight = PAIR_SHRUNK;
+        pairs.scale = 1;
+        pairs.once = true;
+    }
     pairs_add(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys);
     over_queries_and_keys(&head, finish_block);
 }

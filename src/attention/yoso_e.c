@@ -264,7 +264,7 @@ static void redo_slope(const struct problem *problem, const struct scratch *scra
         .dquery = scratch->dquery + query * scratch->ld,
         .dkey = scratch->dkey + row * scratch->ld,
         .scale = scratch->power[at],
-        .tangent = true,
+        .weight = PAIR_TANGENT,
         .hash_bits = (unsigned)options->hash_bits,
     });
 }

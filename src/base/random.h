@@ -25,6 +25,7 @@ enum random_purpose {
     RANDOM_MECHANISM = 12,
     RANDOM_BENCH = 13,
     RANDOM_EVALUATION = 14,
+    RANDOM_PARTNERS = 15,
 };
 
 uint64_t random_key(uint64_t parent, enum random_purpose purpose, uint64_t index);

@@ -22,6 +22,13 @@ enum {
     KERNELS_TILE = 64 /* rows of a query block and of a key tile in the exact mechanisms */
 };
 
+/* How slot bucket_pairs weighs a pair; formulas there. */
+enum pair_weight {
+    PAIR_CONSTANT, /* all pairs the same */
+    PAIR_TANGENT,  /* the derivative of p^hash_bits over p^hash_bits, in a form without pole */
+    PAIR_SHRUNK,   /* the derivative of p^hash_bits itself, at PAIR_SHRINK times the cosine */
+};
+
 /* One bucket of one hash: queries and keys that share a code, as row numbers. See bucket_pairs. */
 struct bucket_pairs {
     const uint32_t *queries, *keys; /* (num_queries), (num_keys) */
@@ -32,8 +39,9 @@ struct bucket_pairs {
     const float *bias;    /* per query row, added to <dout_i, value_j>; or NULL */
     float *dquery, *dkey; /* rows as query and key (same ld), added into */
     float scale;          /* of every pair's weight */
-    /* false: weight = scale * score. true: the derivative of p^hash_bits by the tangent form. */
-    bool tangent;
+    const float *times;   /* (num_queries, num_keys), ld_times: of each pair's weight; NULL: 1 */
+    size_t ld_times;
+    enum pair_weight weight;
     unsigned hash_bits;
 };
 
@@ -120,12 +128,20 @@ struct kernels {
     void (*table_read)(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes,
                        bool wide, size_t num_hashes, size_t first, size_t count, size_t n, size_t dim);
 
-    /* All pairs (i, j) of one bucket. score = <dout_i, value_j> + bias_i.
-       Not tangent: w = scale * score; dquery_i += w key_j; dkey_j += w query_i.
+    /* times[i * ld + j] = of_count[number of hashes in which row queries[i] and row keys[j] have the same
+       code]. codes as above, (n, num_hashes); of_count (num_hashes + 1). EXACT. */
+    void (*meetings)(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
+                     size_t num_hashes, const float *of_count, const uint32_t *queries, size_t num_queries,
+                     const uint32_t *keys, size_t num_keys);
+
+    /* All pairs (i, j) of one bucket. score = (<dout_i, value_j> + bias_i) * scale * times_ij.
+       Constant: w = score; dquery_i += w key_j; dkey_j += w query_i.
+       Shrunk: the same with w = score * hash_bits p^(hash_bits-1) / (pi s), where p = 1 - acos(x) / pi, s =
+       sqrt(1 - x^2) and x = PAIR_SHRINK <query_i, key_j>.
        Tangent: with u = |q-k|, v = |q+k| (from differences and sums of the rows, never from the dot product;
        the larger may be taken from u^2 + v^2 = 4), angle = 2 atan2(u, v), p = 1 - angle / pi, s = u v / 2
-       (the sine) and sigma = the sign of <q, k> (v >= u: 1, else -1): w = scale * score * hash_bits / (p pi
-       s), 0 where s = 0 or p = 0; dquery_i += w (key_j - sigma query_i); dkey_j += w (query_i - sigma key_j).
+       (the sine) and sigma = the sign of <q, k> (v >= u: 1, else -1): w = score * hash_bits / (p pi s), 0
+       where s = 0 or p = 0; dquery_i += w (key_j - sigma query_i); dkey_j += w (query_i - sigma key_j).
        (The caller projects on the tangent, which removes the part along query_i exactly as the formula wants.
        A pair with a row of length 0 gets some finite weight: the projection removes its part from the other
        row, and nothing reads its own.) TOLERANT. About 6 dim operations a pair, and six rows moved. */
@@ -250,6 +266,9 @@ enum { FUSED_LOOP_OPERATIONS = 3840 };
 
 /* Words of enum hash_projection, ended by NULL. */
 extern const char *const hash_projection_names[];
+
+/* See bucket_pairs. */
+#define PAIR_SHRINK 0.99f
 
 /* See collision_tile: below it, 1 - |x| has at most about 12 good bits. */
 #define COLLISION_NEAR 2e-3f

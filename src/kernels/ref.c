@@ -229,6 +229,30 @@ static double tangent_weight(const float *q, const float *k, size_t dim, unsigne
     return s > 0 && p > 0 ? hash_bits / (p * PI * s) : 0;
 }
 
+/* hash_bits p^(hash_bits - 1) / (pi s) at PAIR_SHRINK times the cosine. */
+static double shrunk_weight(const float *q, const float *k, size_t dim, unsigned hash_bits)
+{
+    double dot = 0;
+    for (size_t c = 0; c < dim; c++)
+        dot += (double)q[c] * (double)k[c];
+    double x = (double)PAIR_SHRINK * dot, p = 1 - acos(x) / PI;
+    return hash_bits * pow(p, hash_bits - 1.0) / (PI * sqrt(1 - x * x));
+}
+
+static void meetings(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
+                     size_t num_hashes, const float *of_count, const uint32_t *queries, size_t num_queries,
+                     const uint32_t *keys, size_t num_keys)
+{
+    for (size_t i = 0; i < num_queries; i++)
+        for (size_t j = 0; j < num_keys; j++) {
+            size_t count = 0;
+            for (size_t h = 0; h < num_hashes; h++)
+                count += code_at(query_codes, wide, queries[i] * num_hashes + h) ==
+                         code_at(key_codes, wide, keys[j] * num_hashes + h);
+            times[i * ld + j] = of_count[count];
+        }
+}
+
 static void bucket_pairs(const struct bucket_pairs *bucket)
 {
     for (size_t i = 0; i < bucket->num_queries; i++) {
@@ -244,8 +268,12 @@ static void bucket_pairs(const struct bucket_pairs *bucket)
             for (size_t c = 0; c < bucket->value_dim; c++)
                 score += (double)g[c] * (double)value[c];
             double w = (double)bucket->scale * score;
-            if (bucket->tangent)
+            if (bucket->times != NULL)
+                w *= (double)bucket->times[i * bucket->ld_times + j];
+            if (bucket->weight == PAIR_TANGENT)
                 w *= tangent_weight(q, k, bucket->dim, bucket->hash_bits, &sigma);
+            if (bucket->weight == PAIR_SHRUNK)
+                w *= shrunk_weight(q, k, bucket->dim, bucket->hash_bits);
             for (size_t c = 0; c < bucket->dim; c++) {
                 dq[c] += (float)(w * ((double)k[c] - sigma * (double)q[c]));
                 dk[c] += (float)(w * ((double)q[c] - sigma * (double)k[c]));
@@ -551,6 +579,7 @@ const struct kernels kernels_ref = {
     .hash_codes_dp = hash_codes_dp,
     .table_add = table_add,
     .table_read = table_read,
+    .meetings = meetings,
     .bucket_pairs = bucket_pairs,
     .tile_product = tile_product,
     .tile_transpose = tile_transpose,

@@ -302,14 +302,49 @@ INLINE void pair_turn(const struct pair_side *queries, const struct pair_side *k
         pair_turn_columns(1, dim - c, queries, keys, weight, sigma, step, c);
 }
 
+/* weight *= hash_bits p^(hash_bits - 1) / (pi s) at PAIR_SHRINK times the cosines x. */
+INLINE void pair_shrunk(float *weight, const float *x, size_t size, unsigned hash_bits)
+{
+    vf one = v_set(1.0f), two = v_set(2.0f), shrink = v_set(PAIR_SHRINK);
+    vf per_pi = v_set(0.318309886f), bits_per_pi = v_set(0.318309886f * (float)hash_bits);
+    for (size_t i = 0; i < size; i += VLEN) {
+        size_t left = size - i < VLEN ? size - i : VLEN;
+        vf y = v_mul(shrink, v_get(x + i, left));
+        vf share = v_mul(v_angle(v_fnma(two, v_abs(y), two)), per_pi);
+        vf p = v_select(v_less(y, v_zero()), share, v_sub(one, share));
+        vf sine = v_sqrt(v_mul(v_sub(one, y), v_add(one, y)));
+        vf steep = v_div(v_mul(bits_per_pi, v_power(p, hash_bits - 1)), sine);
+        v_put(weight + i, v_mul(v_get(weight + i, left), steep), left);
+    }
+}
+
+/* weight *= times, of a block whose first pair is at times. */
+INLINE void pair_times(float *weight, size_t step, const float *times, size_t ld, size_t queries, size_t keys)
+{
+    for (size_t q = 0; q < queries; q++)
+        for (size_t k = 0; k < keys; k += VLEN) {
+            float *each = weight + q * step + k;
+            v_put(each, v_mul(v_get(each, keys - k), v_get(times + q * ld + k, keys - k)), keys - k);
+        }
+}
+
+/* `first`: place of the block's first pair in bucket->times. */
 static void bucket_block(const struct bucket_pairs *bucket, const struct pair_side *queries,
-                         const struct pair_side *keys)
+                         const struct pair_side *keys, size_t first)
 {
     float weight[PAIR_MOST];
     size_t step = pair_step(keys->count);
     pair_sums_all(false, weight, bucket->dout, bucket->ld_dout, queries, bucket->value, bucket->ld_value,
                   keys, bucket->value_dim, bucket->bias, bucket->scale);
-    if (bucket->tangent) {
+    if (bucket->times != NULL)
+        pair_times(weight, step, bucket->times + first, bucket->ld_times, queries->count, keys->count);
+    if (bucket->weight == PAIR_SHRUNK) {
+        float x[PAIR_MOST];
+        pair_sums_all(false, x, queries->x, queries->ld, queries, keys->x, keys->ld, keys, bucket->dim, NULL,
+                      1.0f);
+        pair_shrunk(weight, x, queries->count * step, bucket->hash_bits);
+    }
+    if (bucket->weight == PAIR_TANGENT) {
         float u2[PAIR_MOST], sigma[PAIR_MOST];
         pair_sums_all(true, u2, queries->x, queries->ld, queries, keys->x, keys->ld, keys, bucket->dim, NULL,
                       1.0f);
@@ -330,7 +365,7 @@ static void bucket_pairs(const struct bucket_pairs *bucket)
         for (size_t j = 0; j < bucket->num_keys; j += PAIR_KEYS) {
             some = bucket->num_keys - j < PAIR_KEYS ? bucket->num_keys - j : PAIR_KEYS;
             struct pair_side keys = {bucket->key, bucket->dkey, bucket->ld_key, some, bucket->keys + j};
-            bucket_block(bucket, &queries, &keys);
+            bucket_block(bucket, &queries, &keys, i * bucket->ld_times + j);
         }
     }
 }

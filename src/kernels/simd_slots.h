@@ -8,6 +8,7 @@
 #include "kernels/simd_collision.h"
 #include "kernels/simd_dropout.h"
 #include "kernels/simd_hash.h"
+#include "kernels/simd_meetings.h"
 #include "kernels/simd_pack.h"
 #include "kernels/simd_pairs.h"
 #include "kernels/simd_rows.h"
@@ -23,6 +24,7 @@
     .hash_codes_dp = hash_codes_dp, \
     .table_add = table_add, \
     .table_read = table_read, \
+    .meetings = meetings, \
     .bucket_pairs = bucket_pairs, \
     .tile_product = tile_product, \
     .tile_transpose = tile_transpose, \

@@ -253,6 +253,27 @@ static inline void u_store4(uint32_t *out, vu a, vu b, vu c, vu d)
     _mm256_storeu_si256(to + 3, _mm256_permute2x128_si256(t2, t3, 0x31));
 }
 
+static inline size_t u_same16(const uint16_t *a, const uint16_t *b, size_t n)
+{
+    size_t count = 0;
+    if (n < 2 * VLEN) {
+        for (size_t i = 0; i < n; i++)
+            count += a[i] == b[i];
+        return count;
+    }
+    __m256i same = _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *)(const void *)a),
+                                      _mm256_loadu_si256((const __m256i *)(const void *)b));
+    return (size_t)__builtin_popcount((unsigned)_mm256_movemask_epi8(same)) / 2;
+}
+
+static inline size_t u_same32(const uint32_t *a, const uint32_t *b, size_t n)
+{
+    __m256i left = _mm256_maskload_epi32((const int *)(const void *)a, v_first(n)),
+            right = _mm256_maskload_epi32((const int *)(const void *)b, v_first(n));
+    __m256i same = _mm256_and_si256(_mm256_cmpeq_epi32(left, right), v_first(n));
+    return (size_t)__builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(same)));
+}
+
 static inline vm u_short_below(const uint16_t *p, unsigned bound)
 {
     vu wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));

@@ -278,6 +278,20 @@ static inline void u_store4(uint32_t *out, vu a, vu b, vu c, vu d)
     _mm512_storeu_si512(out + 48, _mm512_shuffle_i32x4(low, high, 0xdd));
 }
 
+/* How many of the first n <= 2 VLEN numbers of 16 bits, or n <= VLEN of 32, are the same. */
+static inline size_t u_same16(const uint16_t *a, const uint16_t *b, size_t n)
+{
+    __mmask32 exist = (__mmask32)(((uint64_t)1 << n) - 1);
+    __m512i left = _mm512_maskz_loadu_epi16(exist, a), right = _mm512_maskz_loadu_epi16(exist, b);
+    return (size_t)__builtin_popcount(_mm512_mask_cmpeq_epi16_mask(exist, left, right));
+}
+
+static inline size_t u_same32(const uint32_t *a, const uint32_t *b, size_t n)
+{
+    __m512i left = _mm512_maskz_loadu_epi32(v_first(n), a), right = _mm512_maskz_loadu_epi32(v_first(n), b);
+    return (size_t)__builtin_popcount((unsigned)_mm512_mask_cmpeq_epi32_mask(v_first(n), left, right));
+}
+
 /* Lanes where the number of 16 bits is below `bound` <= 65535. */
 static inline vm u_short_below(const uint16_t *p, unsigned bound)
 {

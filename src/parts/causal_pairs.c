@@ -6,18 +6,12 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/causal_pairs.h"
 
+#include "parts/meetings.h"
+
 /* How many of the keys of the bucket are among the first `seen` rows. */
 static size_t count_seen(const struct bucket_pairs *bucket, size_t seen)
 {
-    size_t low = 0, high = bucket->num_keys;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (bucket->keys[middle] < seen)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return meetings_seen(bucket->keys, bucket->num_keys, seen);
 }
 
 static void rectangle(const struct kernels *kernels, const struct crowd *crowd,

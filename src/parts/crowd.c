@@ -28,7 +28,7 @@ bool crowd_is_cheaper(const struct bucket_pairs *bucket)
     double dim = (double)bucket->dim, value_dim = (double)bucket->value_dim;
     double by_pairs = queries * keys * (2 * value_dim + 4 * dim);
     double by_products = 4 * (queries + keys) * (value_dim + 1) * dim;
-    return !bucket->tangent && by_pairs > by_products;
+    return bucket->weight == PAIR_CONSTANT && by_pairs > by_products;
 }
 
 /* One side of a bucket. */

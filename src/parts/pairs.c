@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "parts/pairs.h"
 
+#include "base/random.h"
+
 #include "parts/causal_pairs.h"
 
 enum {
@@ -29,16 +31,22 @@ static void fetch(const struct pair_rows *side, const uint32_t *rows, size_t cou
 }
 
 void pair_work_lay_out(struct pair_work *work, struct arena *arena, size_t num_queries, size_t num_keys,
-                       size_t dim, size_t value_dim, size_t workers)
+                       size_t dim, size_t value_dim, size_t num_hashes, size_t workers)
 {
     buckets_lay_out(&work->buckets[0], arena, num_queries, num_keys);
     buckets_lay_out(&work->buckets[1], arena, num_queries, num_keys);
+    work->of_count = arena_take(arena, size_sum(num_hashes, 1), sizeof *work->of_count);
     work->crowds = arena_take(arena, workers, sizeof *work->crowds);
+    work->spaces = arena_take(arena, workers, sizeof *work->spaces);
     for (size_t worker = 0; worker < workers; worker++) {
         struct crowd crowd;
+        struct meeting_space space;
         crowd_lay_out(&crowd, arena, dim, value_dim);
-        if (work->crowds != NULL)
-            work->crowds[worker] = crowd;
+        meeting_space_lay_out(&space, arena);
+        if (work->crowds == NULL)
+            continue;
+        work->crowds[worker] = crowd;
+        work->spaces[worker] = space;
     }
 }
 
@@ -48,7 +56,9 @@ struct walk {
     const struct pairs *pairs;
     struct pair_work *work;
     const struct codes *queries, *keys;
+    struct meetings meetings;
     size_t hash, parts;
+    uint64_t partners_key; /* of this hash */
 };
 
 static struct bucket_pairs slot_of(const struct pairs *pairs)
@@ -68,13 +78,32 @@ static struct bucket_pairs slot_of(const struct pairs *pairs)
         .dquery = pairs->queries.gradient,
         .dkey = pairs->keys.gradient,
         .scale = pairs->scale,
-        .tangent = pairs->tangent,
+        .weight = pairs->weight,
         .hash_bits = (unsigned)pairs->hash_bits,
     };
 }
 
+/* One bucket, the way that its weights and its size ask for. */
+static void add_bucket(const struct walk *walk, int worker, const struct bucket_pairs *slot)
+{
+    const struct pairs *pairs = walk->pairs;
+    const struct crowd *crowd = &walk->work->crowds[worker];
+    const struct meeting_space *space = &walk->work->spaces[worker];
+    if (pairs->max_partners > 0 && slot->num_keys > pairs->max_partners)
+        meetings_sample(walk->kernels, &walk->meetings, space, slot, pairs->max_partners, walk->partners_key,
+                        pairs->once);
+    else if (pairs->once)
+        meetings_add(walk->kernels, &walk->meetings, space, slot);
+    else if (pairs->visible != NULL)
+        causal_pairs(walk->kernels, crowd, slot, pairs->visible);
+    else if (crowd_is_cheaper(slot))
+        crowd_pairs(walk->kernels, crowd, slot);
+    else
+        walk->kernels->bucket_pairs(slot);
+}
+
 /* The buckets whose queries begin in [first, end) of the sorted list. */
-static void walk_part(const struct walk *walk, const struct crowd *crowd, size_t first, size_t end)
+static void walk_part(const struct walk *walk, int worker, size_t first, size_t end)
 {
     const struct pairs *pairs = walk->pairs;
     const struct buckets *buckets = &walk->work->buckets[walk->hash % 2];
@@ -91,12 +120,7 @@ static void walk_part(const struct walk *walk, const struct crowd *crowd, size_t
         slot.keys = buckets->keys.rows + bucket.first_key;
         slot.num_queries = bucket.num_queries;
         slot.num_keys = bucket.num_keys;
-        if (pairs->visible != NULL)
-            causal_pairs(walk->kernels, crowd, &slot, pairs->visible);
-        else if (crowd_is_cheaper(&slot))
-            crowd_pairs(walk->kernels, crowd, &slot);
-        else
-            walk->kernels->bucket_pairs(&slot);
+        add_bucket(walk, worker, &slot);
     }
 }
 
@@ -106,9 +130,31 @@ static void walk_or_sort(void *argument, size_t index, int worker)
     const struct walk *walk = argument;
     size_t next = walk->hash + 1, n = walk->queries->n;
     if (index > 0)
-        walk_part(walk, &walk->work->crowds[worker], n * (index - 1) / walk->parts, n * index / walk->parts);
+        walk_part(walk, worker, n * (index - 1) / walk->parts, n * index / walk->parts);
     else if (next < walk->queries->num_hashes)
         buckets_sort(&walk->work->buckets[next % 2], walk->queries, walk->keys, next, walk->pairs->hash_bits);
+}
+
+/* Whether the buckets of the sorted hash, taken for each, have more pairs than the head. */
+static bool all_is_cheaper(const struct pairs *pairs, const struct buckets *buckets, size_t num_hashes)
+{
+    double met = 0; /* products of sizes may pass 2^64 */
+    struct bucket bucket = {0};
+    while (buckets_next(buckets, &bucket)) {
+        size_t most = pairs->max_partners > 0 && pairs->max_partners < bucket.num_keys ? pairs->max_partners
+                                                                                       : bucket.num_keys;
+        met += (double)bucket.num_queries * (double)most;
+    }
+    return pairs->weight != PAIR_CONSTANT &&
+           met * (double)num_hashes > (double)buckets->queries.n * (double)buckets->keys.n;
+}
+
+/* The hashes that share a pair share it out, so that it counts once. */
+static void fill_of_count(float *of_count, size_t num_hashes, bool once, bool all)
+{
+    of_count[0] = 0;
+    for (size_t c = 1; c <= num_hashes; c++)
+        of_count[c] = all ? (once ? 1 : (float)c) : 1 / (float)c;
 }
 
 void pairs_add(const struct kernels *kernels, struct pool *pool, const struct pairs *pairs,
@@ -119,8 +165,18 @@ void pairs_add(const struct kernels *kernels, struct pool *pool, const struct pa
                         .work = work,
                         .queries = queries,
                         .keys = keys,
+                        .meetings = {queries, keys, work->of_count, pairs->visible},
                         .parts = pool == NULL ? 1 : PARTS * (size_t)pool_threads(pool)};
     buckets_sort(&work->buckets[0], queries, keys, 0, pairs->hash_bits);
-    for (; walk.hash < queries->num_hashes; walk.hash++)
+    bool all = all_is_cheaper(pairs, &work->buckets[0], queries->num_hashes);
+    fill_of_count(work->of_count, queries->num_hashes, pairs->once, all);
+    if (all) {
+        struct bucket_pairs slot = slot_of(pairs);
+        meetings_add_all(kernels, pool, &walk.meetings, work->spaces, &slot);
+        return;
+    }
+    for (; walk.hash < queries->num_hashes; walk.hash++) {
+        walk.partners_key = random_key(pairs->partners_key, RANDOM_PARTNERS, walk.hash);
         pool_run(pool, walk_or_sort, &walk, 1 + walk.parts);
+    }
 }

@@ -5,7 +5,8 @@
 
 static const char *const planes_names[] = {"gaussian", "orthogonal", NULL};
 static const char *const normalize_names[] = {"l2", "sum", "none", NULL};
-static const char *const gradient_names[] = {"lower", "true", NULL};
+static const char *const gradient_names[] = {"lower", "true", "released", NULL};
+static const char *const exact_gradient_names[] = {"lower", "true", NULL};
 
 #define FIELD(name) #name, .offset = offsetof(struct yoso_options, name)
 #define HASH_BITS                                                                                            \
@@ -18,12 +19,6 @@ static const char *const gradient_names[] = {"lower", "true", NULL};
         .name = FIELD(normalize), .type = OPTION_CHOICE, .preset = YOSO_NORMALIZE_L2,                        \
         .choices = normalize_names,                                                                          \
         .help = "what is done to output rows: l2 unit length, sum weights add up to one, none"               \
-    }
-#define GRADIENT                                                                                             \
-    {                                                                                                        \
-        .name = FIELD(gradient), .type = OPTION_CHOICE, .preset = YOSO_GRADIENT_LOWER,                       \
-        .choices = gradient_names,                                                                           \
-        .help = "how queries and keys learn: lower the paper's bound, true the derivative itself"            \
     }
 
 const struct option_row yoso_sampled_rows[] = {
@@ -46,8 +41,29 @@ const struct option_row yoso_sampled_rows[] = {
      .help = "how vectors are projected for hashing: in 16-bit fixed point, bfloat16 or float32; auto is the "
              "fastest that hashes as well as float32"},
     NORMALIZE,
-    GRADIENT,
+    {.name = FIELD(gradient),
+     .type = OPTION_CHOICE,
+     .preset = YOSO_GRADIENT_LOWER,
+     .choices = gradient_names,
+     .help = "how queries and keys learn: lower the paper's bound, true the derivative itself, released the "
+             "published code's, which is biased"},
+    {.name = FIELD(max_partners),
+     .type = OPTION_INT,
+     .preset = 0,
+     .minimum = 0,
+     .maximum = INT32_MAX,
+     .help = "gradients true and released: so many keys of a fuller bucket, drawn for each query, stand for "
+             "all of them, without bias and at linear cost (0: all)"},
     {.name = NULL},
 };
 
-const struct option_row yoso_exact_rows[] = {HASH_BITS, NORMALIZE, GRADIENT, {.name = NULL}};
+const struct option_row yoso_exact_rows[] = {
+    HASH_BITS,
+    NORMALIZE,
+    {.name = FIELD(gradient),
+     .type = OPTION_CHOICE,
+     .preset = YOSO_GRADIENT_LOWER,
+     .choices = exact_gradient_names,
+     .help = "how queries and keys learn: lower the paper's bound, true the derivative itself"},
+    {.name = NULL},
+};

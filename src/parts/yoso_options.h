@@ -10,13 +10,14 @@
 
 enum yoso_planes { YOSO_PLANES_GAUSSIAN, YOSO_PLANES_ORTHOGONAL };
 enum yoso_normalize { YOSO_NORMALIZE_L2, YOSO_NORMALIZE_SUM, YOSO_NORMALIZE_NONE };
-enum yoso_gradient { YOSO_GRADIENT_LOWER, YOSO_GRADIENT_TRUE };
+enum yoso_gradient { YOSO_GRADIENT_LOWER, YOSO_GRADIENT_TRUE, YOSO_GRADIENT_RELEASED };
 
 struct yoso_options {
     int64_t num_hashes; /* m; the exact form has none */
     int64_t hash_bits;  /* tau */
     int planes, normalize, gradient;
-    int projection; /* enum hash_projection; the exact form has none */
+    int projection;       /* enum hash_projection; the exact form has none */
+    int64_t max_partners; /* the exact form has none */
 };
 
 extern const struct option_row yoso_sampled_rows[], yoso_exact_rows[]; /* ended by a row with name NULL */

@@ -64,7 +64,17 @@ static struct sizes sizes_of(const struct yoso_case *c)
             slope = c->options.gradient == YOSO_GRADIENT_LOWER
                         ? tau / 2
                         : tau / PI / fmax(p, 1e-3) * (2 + 1 / fmax(sin(PI * (1 - p)), 1e-6));
-            double size = weight * slope * dx_size * (v_length + (o->normalize == ORACLE_SUM));
+            double times = weight;
+            if (c->options.gradient == YOSO_GRADIENT_RELEASED) {
+                /* What a relative eps of the cosine is worth at 0.99 of it, at most: its sine is above 0.14.
+                 */
+                double cosine = 0.99 * cos(PI * (1 - p)), sine = sqrt(1 - cosine * cosine);
+                double shrunk = 1 - acos(cosine) / PI;
+                slope = tau * pow(shrunk, tau - 1) / (PI * sine) *
+                        (2 + tau / (shrunk * PI * sine) + 1 / (sine * sine));
+                times = weight > 0;
+            }
+            double size = times * slope * dx_size * (v_length + (o->normalize == ORACLE_SUM));
             for (size_t e = 0; e < d_v; e++)
                 s.dv[j * d_v + e] += weight * dx_size;
             for (size_t e = 0; e < d; e++) {
@@ -133,12 +143,12 @@ struct size {
 /* Every form of options, not causal and causal in two ways. */
 static void each_form(const struct size *size, void (*change)(struct yoso_case *))
 {
-    for (int form = 0; form < 36; form++) {
+    for (int form = 0; form < 54; form++) {
         struct yoso_options options = yoso_preset();
         options.num_hashes = size->num_hashes;
         options.hash_bits = size->hash_bits;
-        options.normalize = form / 4 % 3;
-        options.gradient = form / 2 % 2;
+        options.normalize = form / 6 % 3;
+        options.gradient = form / 2 % 3;
         options.planes = form % 2;
         if (options.gradient == YOSO_GRADIENT_TRUE && options.hash_bits == 1)
             continue;
@@ -146,8 +156,8 @@ static void each_form(const struct size *size, void (*change)(struct yoso_case *
                                        size->d_v, 5 * size->n_q + size->d);
         if (change != NULL)
             change(c);
-        if (form >= 12)
-            case_make_causal(c, form / 12 - 1);
+        if (form >= 18)
+            case_make_causal(c, form / 18 - 1);
         check_case(c);
         case_free(c);
     }
@@ -406,6 +416,53 @@ static void chance_is_addressed_by_keys(void **state)
     case_free(c);
 }
 
+/* A limit that no bucket reaches changes no bit; one that all reach changes dq and dk, and neither y nor dv.
+   The same bits for any number of threads. */
+static void partners_are_limited(void **state)
+{
+    (void)state;
+    static const int64_t limits[] = {0, 60, 2000000000, 2, 2};
+    struct host host;
+    struct pool *pool;
+    host_init(&host);
+    check_status(&host, pool_new(&host, 3, &pool), HASHATTN_OK, NULL);
+    for (int gradient = YOSO_GRADIENT_TRUE; gradient <= YOSO_GRADIENT_RELEASED; gradient++) {
+        float dq[5][60 * 8], dk[5][60 * 8], dv[5][60 * 6];
+        for (int l = 0; l < 5; l++) {
+            struct yoso_options options = yoso_preset();
+            options.gradient = gradient;
+            options.hash_bits = 3;
+            options.num_hashes = 7;
+            options.max_partners = limits[l];
+            struct yoso_case *c = case_new(&mechanism_yoso, best(), &options, 60, 60, 8, 6, 31);
+            if (l == 4) {
+                c->problem.pool = pool;
+                c->problem.shape.workers = 3;
+                free(c->problem.scratch);
+                c->problem.scratch = aligned_alloc(
+                    64, (mechanism_yoso.scratch_size(&options, &c->problem.shape) + 63) / 64 * 64);
+            }
+            case_forward(c);
+            case_backward(c);
+            for (size_t i = 0; i < 60; i++) {
+                memcpy(dq[l] + i * 8, case_row(c->gradients.query, i), 32);
+                memcpy(dk[l] + i * 8, case_row(c->gradients.key, i), 32);
+                memcpy(dv[l] + i * 6, case_row(c->gradients.value, i), 24);
+            }
+            case_free(c);
+        }
+        for (int l = 1; l < 5; l++) {
+            bool same = limits[l] >= 60;
+            assert_int_equal(memcmp(dq[0], dq[l], sizeof *dq) == 0, same);
+            assert_int_equal(memcmp(dk[0], dk[l], sizeof *dk) == 0, same);
+            check_same_bits(dv[0], dv[l], sizeof *dv, "dv with a limit");
+        }
+        check_same_bits(dq[3], dq[4], sizeof *dq, "dq on three threads");
+        check_same_bits(dk[3], dk[4], sizeof *dk, "dk on three threads");
+    }
+    pool_free(&host, pool);
+}
+
 static void says_what_it_refuses(void **state)
 {
     (void)state;
@@ -436,6 +493,11 @@ static void says_what_it_refuses(void **state)
     options.hash_bits = 1;
     options.gradient = YOSO_GRADIENT_TRUE;
     assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "hash_bits"));
+    options.gradient = YOSO_GRADIENT_LOWER;
+    options.max_partners = 5;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "max_partners"));
+    options.gradient = YOSO_GRADIENT_RELEASED;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
 }
 
 int main(void)
@@ -452,6 +514,7 @@ int main(void)
         cmocka_unit_test(order_of_keys_does_not_matter),
         cmocka_unit_test(gradients_are_added_and_repeat),
         cmocka_unit_test(chance_is_addressed_by_keys),
+        cmocka_unit_test(partners_are_limited),
         cmocka_unit_test(says_what_it_refuses),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,7 @@ struct setting {
     size_t n_q, n_k, d, d_v;
     int64_t num_hashes, hash_bits;
     int planes, gradient, projection;
+    int64_t max_partners;
     int samples;
     bool causal;
 };
@@ -108,6 +109,7 @@ static struct yoso_case *leaning(const struct setting *s)
     options.planes = s->planes;
     options.gradient = s->gradient;
     options.projection = s->projection;
+    options.max_partners = s->max_partners;
     options.normalize = YOSO_NORMALIZE_NONE; /* G is dout, the same for every sample */
     struct yoso_case *c = case_new(&mechanism_yoso, kernels_named(NULL, &(const char *){0}), &options, s->n_q,
                                    s->n_k, s->d, s->d_v, 3);
@@ -135,11 +137,11 @@ static void check_mean(const struct setting *s)
             tally_add(tallies[t], views[t], 1);
     }
     for (int t = 0; t < 4; t++) {
-        char what[120];
+        char what[160];
         snprintf(what, sizeof what,
-                 "%s of n %zu %zu d %zu %zu m %d tau %d planes %d gradient %d projection %d", names[t],
-                 s->n_q, s->n_k, s->d, s->d_v, (int)s->num_hashes, (int)s->hash_bits, s->planes, s->gradient,
-                 s->projection);
+                 "%s of n %zu %zu d %zu %zu m %d tau %d planes %d gradient %d projection %d partners %d",
+                 names[t], s->n_q, s->n_k, s->d, s->d_v, (int)s->num_hashes, (int)s->hash_bits, s->planes,
+                 s->gradient, s->projection, (int)s->max_partners);
         check_tally(tallies[t], what);
         tally_free(tallies[t]);
     }
@@ -196,6 +198,46 @@ static void one_bit(void **state)
                                      .hash_bits = 1,
                                      .planes = planes,
                                      .samples = 3000});
+}
+
+/* The set of pairs that meet at all, where hashes are independent: planes `gaussian`. */
+static void released_has_its_own_mean(void **state)
+{
+    (void)state;
+    static const struct setting shapes[] = {
+        {.n_q = 9, .n_k = 7, .d = 4, .d_v = 3, .num_hashes = 8, .hash_bits = 2, .samples = 4000},
+        {.n_q = 5, .n_k = 12, .d = 16, .d_v = 4, .num_hashes = 6, .hash_bits = 5, .samples = 3000},
+        {.n_q = 12, .n_k = 12, .d = 8, .d_v = 5, .num_hashes = 20, .hash_bits = 9, .samples = 3000},
+        {.n_q = 8, .n_k = 8, .d = 6, .d_v = 2, .num_hashes = 3, .hash_bits = 1, .samples = 3000},
+    };
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int causal = 0; causal < 2; causal++) {
+            struct setting setting = shapes[s];
+            setting.planes = YOSO_PLANES_GAUSSIAN;
+            setting.gradient = YOSO_GRADIENT_RELEASED;
+            setting.causal = causal;
+            check_mean(&setting);
+        }
+}
+
+/* Sampled partners: the same means as all of them. Buckets hold about 12 keys here, and pairs of all hashes
+   stay fewer than n_q n_k, so that a sample is taken. */
+static void partners_keep_the_mean(void **state)
+{
+    (void)state;
+    for (int64_t partners = 1; partners < 4; partners += 2)
+        for (int form = 0; form < 4; form++)
+            check_mean(&(struct setting){.n_q = 10,
+                                         .n_k = 48,
+                                         .d = 8,
+                                         .d_v = 4,
+                                         .num_hashes = 5,
+                                         .hash_bits = 2,
+                                         .planes = YOSO_PLANES_GAUSSIAN,
+                                         .gradient = form & 1 ? YOSO_GRADIENT_RELEASED : YOSO_GRADIENT_TRUE,
+                                         .max_partners = partners,
+                                         .samples = 4000,
+                                         .causal = form & 2});
 }
 
 /* The same tally sees a bias of 2 % in each of the four arrays. */
@@ -267,6 +309,8 @@ int main(void)
         cmocka_unit_test(means_are_exact),
         cmocka_unit_test(means_are_exact_with_any_projection),
         cmocka_unit_test(one_bit),
+        cmocka_unit_test(released_has_its_own_mean),
+        cmocka_unit_test(partners_keep_the_mean),
         cmocka_unit_test(a_bias_of_two_percent_is_seen),
         cmocka_unit_test(variance_falls_with_hashes),
     };

@@ -24,6 +24,10 @@ cp out clustered.json
 holds cosine_of_clustered json clustered.json 'abs(d["mean_cosine"] - .5) < .1'
 holds clustered_is_crowded json clustered.json 'd["pairs_over_uniform"] > 5 and d["input"] == "clustered"'
 
+bench --attention yoso --hash-bits 6 --seed 4 --input same --gradient released --backward
+cp out same.json
+holds same_fills_one_bucket json same.json 'abs(d["mean_cosine"] - 1) < 1e-5 and abs(d["pairs_over_uniform"] - 64) < 1e-3 and d["backward_ms"] > 0'
+
 bench --attention yoso-e --hash-bits 6
 cp out exact.json
 holds exact_has_no_error json exact.json 'd["error_radians"] < 1e-3'
@@ -108,7 +112,7 @@ expect bench_knows_its_kinds 2 ", not 'peek'; did you mean peak?" bench peek
 expect options_of_another_kind 2 "bench peak has no option --seq-len" bench peak --seq-len 8
 expect kinds_take_no_operand 2 "bench attention takes no operand, 'peak' is one" bench attention peak
 says kind_behind_options "float32 products" bench --threads 1 --seconds 0.01 peak
-expect unknown_input 2 "--input is 'odd', allowed are iid, clustered, matched" bench attention --input odd
+expect unknown_input 2 "--input is 'odd', allowed are iid, clustered, matched, same" bench attention --input odd
 expect unknown_mechanism 2 "no mechanism 'soft'" bench attention --attention soft
 expect absurd_option 2 "hash_bits is 99" bench attention --hash-bits 99
 expect absurd_repeats 2 "--repeats is '0'" bench attention --repeats 0

@@ -1,9 +1,10 @@
-/* bucket_pairs on every table, both forms, against double precision; each row alone gives the same bits.
+/* bucket_pairs on every table, every weight, against double precision; each row alone gives the same bits.
    Bugs planted and caught: rows of weights that overlap; bias forgotten, or that of the row beside; scale
    squared; weights not transposed for dkey; a block that begins at the first row again, or steps too far;
    keys beyond the first block dropped; u and v exchanged; the factor 2 of the sine; p where pi p is wanted; a
    coinciding pair that weighs; nearly opposite pairs taken from 4 - u^2; sigma forgotten in dkey; a wrong
-   coefficient of the angle. SPDX-License-Identifier: Apache-2.0 */
+   coefficient of the angle; times of the row before, or taken from the first row in every block; 1 for
+   PAIR_SHRUNK; p^hash_bits there. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 #define PI 3.14159265358979323846
@@ -11,7 +12,7 @@
 enum { ROWS = 80, LONGEST = WIDEST + 3 };
 
 struct fixture {
-    float *query, *key, *value, *dout, *bias, *dquery, *dkey;
+    float *query, *key, *value, *dout, *bias, *times, *dquery, *dkey;
     uint32_t queries[ROWS], keys[ROWS];
     struct bucket_pairs bucket;
 };
@@ -25,7 +26,8 @@ static void unit(float *row, size_t dim)
         row[c] = (float)((double)row[c] / sqrt(sum));
 }
 
-static void set_up(struct fixture *f, size_t a, size_t b, size_t dim, size_t value_dim, bool tangent)
+static void set_up(struct fixture *f, size_t a, size_t b, size_t dim, size_t value_dim,
+                   enum pair_weight weight)
 {
     size_t ld = dim + 1, ld_value = value_dim + 2, ld_dout = value_dim + 3;
     f->query = normals(1, ROWS * ld);
@@ -33,6 +35,7 @@ static void set_up(struct fixture *f, size_t a, size_t b, size_t dim, size_t val
     f->value = normals(3, ROWS * ld_value);
     f->dout = normals(4, ROWS * ld_dout);
     f->bias = normals(5, ROWS);
+    f->times = normals(10, ROWS * (ROWS + 1));
     f->dquery = normals(6, ROWS * ld);
     f->dkey = normals(7, ROWS * ld);
     random_permutation(8, f->queries, ROWS);
@@ -65,7 +68,9 @@ static void set_up(struct fixture *f, size_t a, size_t b, size_t dim, size_t val
                                       .dquery = f->dquery,
                                       .dkey = f->dkey,
                                       .scale = 0.37f,
-                                      .tangent = tangent,
+                                      .times = f->times,
+                                      .ld_times = ROWS + 1,
+                                      .weight = weight,
                                       .hash_bits = 9};
 }
 
@@ -77,48 +82,61 @@ static void tear_down(struct fixture *f)
     guard_free(f->value, ROWS * b->ld_value);
     guard_free(f->dout, ROWS * b->ld_dout);
     guard_free(f->bias, ROWS);
+    guard_free(f->times, ROWS * (ROWS + 1));
     guard_free(f->dquery, ROWS * b->ld_query);
     guard_free(f->dkey, ROWS * b->ld_key);
 }
 
-/* The weight of one pair, and an upper bound of the rounding in it. */
-static double weight_of(const struct fixture *f, size_t q, size_t k, double *sigma, double *error)
+/* The weight of the pair of the i-th query and the j-th key, and an upper bound of the rounding in it. */
+static double weight_of(const struct fixture *f, size_t i, size_t j, double *sigma, double *error)
 {
     const struct bucket_pairs *b = &f->bucket;
+    size_t q = b->queries[i], k = b->keys[j];
     double score = b->bias == NULL ? 0 : (double)b->bias[q], size = fabs(score), u2 = 0, v2 = 0;
+    double scale = (double)b->scale * (b->times == NULL ? 1 : (double)b->times[i * b->ld_times + j]);
     for (size_t c = 0; c < b->value_dim; c++) {
         double term = (double)b->dout[q * b->ld_dout + c] * (double)b->value[k * b->ld_value + c];
         score += term;
         size += fabs(term);
     }
     *sigma = 0;
-    *error = ((double)b->value_dim + 3) * ROUNDING * size * (double)b->scale;
-    if (!b->tangent)
-        return score * (double)b->scale;
+    *error = ((double)b->value_dim + 4) * ROUNDING * size * fabs(scale);
+    if (b->weight == PAIR_CONSTANT)
+        return score * scale;
     for (size_t c = 0; c < b->dim; c++) {
         double x = (double)b->query[q * b->ld_query + c], y = (double)b->key[k * b->ld_key + c];
         u2 += (x - y) * (x - y);
         v2 += (x + y) * (x + y);
     }
+    if (b->weight == PAIR_SHRUNK) {
+        double x = (double)PAIR_SHRINK * (v2 - u2) / 4, sine = sqrt(1 - x * x), share = 1 - acos(x) / PI;
+        double steep = (double)b->hash_bits * pow(share, (double)b->hash_bits - 1) / (PI * sine);
+        /* A dot product of unit rows and what its relative error is worth in each of the factors. */
+        double worth = (double)b->hash_bits / (share * PI * sine) + 2 / (sine * sine) + 3 * b->hash_bits + 20;
+        *error = *error * steep + ((double)b->dim + 3) * worth * ROUNDING * size * steep * fabs(scale);
+        return score * scale * steep;
+    }
     double p = 1 - 2 * atan2(sqrt(u2), sqrt(v2)) / PI, s = sqrt(u2 * v2) / 2;
     double steep = s > 0 && p > 0 ? (double)b->hash_bits / (p * PI * s) : 0;
     *sigma = v2 >= u2 ? 1 : -1;
     /* The squares of the differences, their sums, and about ten operations of the angle and its weight. */
-    *error = *error * steep +
-             ((double)b->value_dim + (double)b->dim + 20) * ROUNDING * size * steep * (double)b->scale;
-    return score * (double)b->scale * steep;
+    *error =
+        *error * steep + ((double)b->value_dim + (double)b->dim + 20) * ROUNDING * size * steep * fabs(scale);
+    return score * scale * steep;
 }
 
 static void check_pairs(const struct kernels *kernels, size_t a, size_t b, size_t dim, size_t value_dim,
-                        bool tangent, bool bias)
+                        enum pair_weight weight, bool bias, bool times)
 {
     static double want_q[ROWS * LONGEST], want_k[ROWS * LONGEST], room_q[ROWS * LONGEST],
         room_k[ROWS * LONGEST];
     struct fixture f;
-    set_up(&f, a, b, dim, value_dim, tangent);
+    set_up(&f, a, b, dim, value_dim, weight);
     size_t ld = f.bucket.ld_query;
     if (!bias)
         f.bucket.bias = NULL;
+    if (!times)
+        f.bucket.times = NULL;
     for (size_t i = 0; i < ROWS * ld; i++) {
         want_q[i] = (double)f.dquery[i];
         want_k[i] = (double)f.dkey[i];
@@ -127,7 +145,7 @@ static void check_pairs(const struct kernels *kernels, size_t a, size_t b, size_
     for (size_t i = 0; i < a; i++)
         for (size_t j = 0; j < b; j++) {
             size_t q = f.queries[i] * ld, k = f.keys[j] * ld;
-            double sigma, error, w = weight_of(&f, f.queries[i], f.keys[j], &sigma, &error);
+            double sigma, error, w = weight_of(&f, i, j, &sigma, &error);
             for (size_t c = 0; c < dim; c++) {
                 double x = (double)f.query[q + c], y = (double)f.key[k + c];
                 want_q[q + c] += w * (y - sigma * x);
@@ -140,7 +158,7 @@ static void check_pairs(const struct kernels *kernels, size_t a, size_t b, size_
     float *dquery = copy_of(f.dquery, ROWS * ld), *dkey = copy_of(f.dkey, ROWS * ld);
     kernels->bucket_pairs(&f.bucket);
     char text[128];
-    of(text, tangent ? "tangent bucket_pairs" : "bucket_pairs", kernels, a * 1000 + b, dim);
+    of(text, "bucket_pairs", kernels, a * 1000 + b, dim);
     for (size_t i = 0; i < ROWS * ld; i++) {
         check_near((double)f.dquery[i], want_q[i], room_q[i] * (1 + fabs(want_q[i])), text);
         check_near((double)f.dkey[i], want_k[i], room_k[i] * (1 + fabs(want_k[i])), text);
@@ -150,14 +168,18 @@ static void check_pairs(const struct kernels *kernels, size_t a, size_t b, size_
     memcpy(f.dquery, dquery, ROWS * ld * sizeof(float));
     struct bucket_pairs all = f.bucket;
     f.bucket.num_queries = 1;
-    for (size_t i = 0; i < a; i++, f.bucket.queries++)
+    for (size_t i = 0; i < a; i++, f.bucket.queries++) {
+        f.bucket.times = times ? f.times + i * f.bucket.ld_times : NULL;
         kernels->bucket_pairs(&f.bucket);
+    }
     check_same_bits(f.dquery, whole_q, ROWS * ld * sizeof(float), text);
     memcpy(f.dkey, dkey, ROWS * ld * sizeof(float));
     f.bucket = all;
     f.bucket.num_keys = 1;
-    for (size_t j = 0; j < b; j++, f.bucket.keys++)
+    for (size_t j = 0; j < b; j++, f.bucket.keys++) {
+        f.bucket.times = times ? f.times + j : NULL;
         kernels->bucket_pairs(&f.bucket);
+    }
     check_same_bits(f.dkey, whole_k, ROWS * ld * sizeof(float), text);
     guard_free(dquery, ROWS * ld);
     guard_free(dkey, ROWS * ld);
@@ -171,12 +193,14 @@ static void pairs_add_up(void **state)
     (void)state;
     static const size_t sizes[] = {0, 1, 2, 3, 4, 5, 8, 17, 35, 70};
     FOR_EACH_TABLE(kernels)
-    for (int tangent = 0; tangent < 2; tangent++) {
+    for (int weight = PAIR_CONSTANT; weight <= PAIR_SHRUNK; weight++) {
         for (size_t a = 0; a < 10; a++)
             for (size_t b = 0; b < 10; b++)
-                check_pairs(kernels, sizes[a], sizes[b], 9, 5, tangent, (a + b) % 2 == 0);
+                check_pairs(kernels, sizes[a], sizes[b], 9, 5, (enum pair_weight)weight, (a + b) % 2 == 0,
+                            b % 2 == 0);
         for (size_t w = 1; w < NUM_WIDTHS; w++)
-            check_pairs(kernels, 7, 6, widths[w], widths[NUM_WIDTHS - 1 - w], tangent, true);
+            check_pairs(kernels, 7, 6, widths[w], widths[NUM_WIDTHS - 1 - w], (enum pair_weight)weight, true,
+                        w % 2 == 0);
     }
 }
 
@@ -186,7 +210,7 @@ static void coinciding_and_opposite_pairs_weigh_nothing(void **state)
     FOR_EACH_TABLE(kernels)
     {
         struct fixture f;
-        set_up(&f, 1, 2, 20, 7, true);
+        set_up(&f, 1, 2, 20, 7, PAIR_TANGENT);
         const size_t ld = f.bucket.ld_query;
         for (size_t c = 0; c < 20; c++) {
             f.key[f.keys[0] * ld + c] = f.query[f.queries[0] * ld + c];

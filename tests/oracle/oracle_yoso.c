@@ -139,8 +139,25 @@ static void add_cosine(double *dq, const double *q, const double *k, double w, s
         dq[c] += w * (k[c] / k_length - cosine * q[c] / q_length) / q_length;
 }
 
-void oracle_yoso_backward(const struct oracle_yoso *yoso, bool lower, const double *dy, double *dq,
-                          double *dk, double *dv)
+/* The weight of pair (i, j) times the derivative by its cosine. */
+static double steep_weight(const struct oracle_yoso *yoso, enum oracle_gradient gradient, size_t i, size_t j)
+{
+    const double *q = yoso->q + i * yoso->d, *k = yoso->k + j * yoso->d;
+    double weight = oracle_weight(yoso, i, j), p = oracle_collision(q, k, yoso->d), tau = yoso->hash_bits;
+    double sine = sin(PI * (1 - p)); /* of the angle; d acos(x)/dx = -1 / sine */
+    if (gradient == ORACLE_LOWER)
+        return weight * tau / 2;
+    if (gradient == ORACLE_TRUE)
+        return p > 0 && p < 1 && sine > 0 ? weight * tau / (p * PI * sine) : 0;
+    double chosen = weight > 0 ? 1 : 0;
+    if (yoso->num_hashes == 0)
+        chosen = 1 - pow(1 - weight, (double)yoso->chosen_hashes);
+    double x = 0.99 * cos(PI * (1 - p));
+    return chosen * tau * pow(1 - acos(x) / PI, tau - 1) / (PI * sqrt(1 - x * x));
+}
+
+void oracle_yoso_backward(const struct oracle_yoso *yoso, enum oracle_gradient gradient, const double *dy,
+                          double *dq, double *dk, double *dv)
 {
     size_t d = yoso->d, d_v = yoso->d_v;
     double *dx = malloc(yoso->n_q * d_v * sizeof *dx), *dsum = malloc(yoso->n_q * sizeof *dsum);
@@ -151,14 +168,10 @@ void oracle_yoso_backward(const struct oracle_yoso *yoso, bool lower, const doub
     for (size_t i = 0; i < yoso->n_q; i++)
         for (size_t j = 0; j < yoso->n_k; j++) {
             const double *q = yoso->q + i * d, *k = yoso->k + j * d, *v = yoso->v + j * d_v;
-            double weight = oracle_weight(yoso, i, j), p = oracle_collision(q, k, d), tau = yoso->hash_bits;
+            double weight = oracle_weight(yoso, i, j);
             for (size_t c = 0; c < d_v; c++)
                 dv[j * d_v + c] += weight * dx[i * d_v + c];
-            /* sine of the angle; d acos(x)/dx = -1 / sine */
-            double sine = sin(PI * (1 - p)), slope = tau / 2;
-            if (!lower)
-                slope = p > 0 && p < 1 && sine > 0 ? tau / (p * PI * sine) : 0;
-            double w = (dot(dx + i * d_v, v, d_v) + dsum[i]) * weight * slope;
+            double w = (dot(dx + i * d_v, v, d_v) + dsum[i]) * steep_weight(yoso, gradient, i, j);
             add_cosine(dq + i * d, q, k, w, d);
             add_cosine(dk + j * d, k, q, w, d);
         }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum oracle_normalize { ORACLE_L2, ORACLE_SUM, ORACLE_NONE };
+enum oracle_gradient { ORACLE_LOWER, ORACLE_TRUE, ORACLE_RELEASED };
 
 struct oracle_yoso {
     size_t n_q, n_k, d, d_v;
@@ -18,6 +19,7 @@ struct oracle_yoso {
     /* The sampled form where num_hashes > 0: codes (n, num_hashes). */
     size_t num_hashes;
     const uint32_t *query_codes, *key_codes;
+    size_t chosen_hashes;  /* of the expectation of released */
     const size_t *visible; /* (n_q) causal: query i sees the first so many keys; NULL: all */
 };
 
@@ -30,10 +32,11 @@ double oracle_weight(const struct oracle_yoso *yoso, size_t i, size_t j);
 /* x (n_q, d_v) before normalisation and y after; either may be NULL. */
 void oracle_yoso_forward(const struct oracle_yoso *yoso, double *x, double *y);
 
-/* Gradients of sum <dy, y> with respect to raw q, k, v, written. lower: weights tau / 2; otherwise the
-   derivative (of the expectation), or its sampled estimate. */
-void oracle_yoso_backward(const struct oracle_yoso *yoso, bool lower, const double *dy, double *dq,
-                          double *dk, double *dv);
+/* Gradients of sum <dy, y> with respect to raw q, k, v, written. lower: weights tau / 2; true: the
+   derivative (of the expectation), or its sampled estimate; released: the set of pairs that meet at all, or
+   its expectation over chosen_hashes independent hashes, times the derivative at 0.99 of the cosine. */
+void oracle_yoso_backward(const struct oracle_yoso *yoso, enum oracle_gradient gradient, const double *dy,
+                          double *dq, double *dk, double *dv);
 
 /* dX and the gradient of each row's sum of weights, for given dy. */
 void oracle_yoso_dx(const struct oracle_yoso *yoso, const double *dy, double *dx, double *dsum);

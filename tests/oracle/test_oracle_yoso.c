@@ -88,12 +88,12 @@ static void gradients_are_derivatives(void **state)
             double dq[N_Q * D], dk[N_K * D], dv[N_K * D_V];
             new_point(&p, (enum oracle_normalize)normalize, seed);
             p.yoso.visible = seed > 3 ? visible : NULL;
-            oracle_yoso_backward(&p.yoso, false, p.dy, dq, dk, dv);
+            oracle_yoso_backward(&p.yoso, ORACLE_TRUE, p.dy, dq, dk, dv);
             check_differences(&p, p.q, dq, N_Q * D, NULL, "true dq");
             check_differences(&p, p.k, dk, N_K * D, NULL, "true dk");
             check_differences(&p, p.v, dv, N_K * D_V, NULL, "dv");
             oracle_yoso_dx(&p.yoso, p.dy, fixed.dx, fixed.dsum);
-            oracle_yoso_backward(&p.yoso, true, p.dy, dq, dk, dv);
+            oracle_yoso_backward(&p.yoso, ORACLE_LOWER, p.dy, dq, dk, dv);
             check_differences(&p, p.q, dq, N_Q * D, &fixed, "lower dq");
             check_differences(&p, p.k, dk, N_K * D, &fixed, "lower dk");
         }
@@ -121,9 +121,9 @@ static void known_values(void **state)
         double weight = oracle_weight(&yoso, 0, 0);
         check_near(weight, row[r][1], 1e-6, "phi");
         /* the gradient of q is w (k - x q): its second part is w sqrt(1 - x^2) */
-        oracle_yoso_backward(&yoso, false, &dy, dq, dk, &dv);
+        oracle_yoso_backward(&yoso, ORACLE_TRUE, &dy, dq, dk, &dv);
         check_near(dq[1] / k[1], row[r][2], 1e-4 * row[r][2] + 1e-5, "phi'");
-        oracle_yoso_backward(&yoso, true, &dy, dq, dk, &dv);
+        oracle_yoso_backward(&yoso, ORACLE_LOWER, &dy, dq, dk, &dv);
         check_near(dq[1] / k[1], row[r][3], 1e-5, "lower");
         check_near(dv, weight, 1e-15, "dv");
     }

@@ -67,7 +67,7 @@ static void check(const struct kernels *kernels, size_t num_queries, size_t num_
                                   .dquery = queries->want,
                                   .dkey = keys->want,
                                   .scale = 0.7f,
-                                  .tangent = tangent,
+                                  .weight = tangent ? PAIR_TANGENT : PAIR_CONSTANT,
                                   .hash_bits = 3};
     const struct kernels *plain = kernels_named("ref", &(const char *){0});
     for (size_t i = 0; i < num_queries; i++)

@@ -103,7 +103,7 @@ static void takes_the_cheaper_way(void **state)
     assert_false(crowd_is_cheaper(&bucket));
     bucket.num_queries = bucket.num_keys = (size_t)1 << 31;
     assert_true(crowd_is_cheaper(&bucket));
-    bucket.tangent = true;
+    bucket.weight = PAIR_TANGENT;
     assert_false(crowd_is_cheaper(&bucket));
 }
 

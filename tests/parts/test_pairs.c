@@ -1,9 +1,10 @@
 /* All pairs that meet, over hashes, against every pair by the slot of table "ref", one at a time; codes that
-   crowd and codes that spread, so that both ways of a bucket are taken.
+   crowd and codes that spread, so that all ways of a bucket and of a head are taken.
    On one thread and on three.
    Bugs tried and caught: the last bucket of a hash dropped, the last hash dropped, a piece that
    takes the first bucket of the next, the next hash sorted over the present one, a scale 1 % off, the
-   crowded way taken for a tangent.
+   crowded way taken for a tangent, the count for its inverse where pairs count once, 1 for the count where a
+   head is taken whole.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/pairs.h"
 
@@ -32,8 +33,16 @@ static void fill_rows(const struct pair_rows *rows, size_t n, uint64_t key)
     }
 }
 
-static void check_form(const struct kernels *kernels, struct pool *pool, bool tangent, bool biased,
-                       uint32_t spread)
+static bool share(const uint16_t *a, const uint16_t *b, uint32_t hashes)
+{
+    for (uint32_t h = 0; h < hashes; h++)
+        if (a[h] == b[h])
+            return true;
+    return false;
+}
+
+static void check_form(const struct kernels *kernels, struct pool *pool, enum pair_weight weight, bool biased,
+                       bool once, uint32_t spread)
 {
     const struct hashing hashing = {.num_hashes = M, .hash_bits = BITS};
     uint16_t query_codes[N_Q * M], key_codes[N_K * M];
@@ -49,14 +58,15 @@ static void check_form(const struct kernels *kernels, struct pool *pool, bool ta
                           .value_dim = D_V,
                           .bias = biased ? bias : NULL,
                           .scale = 0.3f,
-                          .tangent = tangent,
+                          .weight = weight,
+                          .once = once,
                           .hash_bits = BITS};
     struct arena arena = arena_on(NULL);
     void *block = NULL;
     for (int measured = 0; measured < 2; measured++) {
         pair_rows_lay_out(&pairs.queries, &arena, N_Q, D, D_V);
         pair_rows_lay_out(&pairs.keys, &arena, N_K, D, D_V);
-        pair_work_lay_out(&work, &arena, N_Q, N_K, D, D_V, (size_t)pool_threads(pool));
+        pair_work_lay_out(&work, &arena, N_Q, N_K, D, D_V, M, (size_t)pool_threads(pool));
         if (measured == 0)
             block = aligned_alloc(64, arena.used);
         arena = arena_on(block);
@@ -67,7 +77,8 @@ static void check_form(const struct kernels *kernels, struct pool *pool, bool ta
     for (uint32_t h = 0; h < M; h++)
         for (uint32_t i = 0; i < N_Q; i++)
             for (uint32_t j = 0; j < N_K; j++)
-                if (query_codes[i * M + h] == key_codes[j * M + h])
+                if (query_codes[i * M + h] == key_codes[j * M + h] &&
+                    !(once && share(query_codes + i * M, key_codes + j * M, h)))
                     plain->bucket_pairs(
                         &(struct bucket_pairs){.queries = &(uint32_t){0},
                                                .keys = &(uint32_t){0},
@@ -83,13 +94,13 @@ static void check_form(const struct kernels *kernels, struct pool *pool, bool ta
                                                .dquery = want + i * D,
                                                .dkey = want + (N_Q + j) * D,
                                                .scale = 0.3f,
-                                               .tangent = tangent,
+                                               .weight = weight,
                                                .hash_bits = BITS});
     struct codes queries = codes_at(&hashing, query_codes, N_Q), keys = codes_at(&hashing, key_codes, N_K);
     pairs_add(kernels, pool, &pairs, &work, &queries, &keys);
     /* At most 3 * 90 partners, each a few units large, some ten roundings each (the angle is worth more where
        vectors are near: none is within 0.1 of another here). */
-    double bound = 3 * N_Q * 10 * EPS * (tangent ? 50 : 10);
+    double bound = 3 * N_Q * 10 * EPS * (weight == PAIR_CONSTANT ? 10 : 50);
     for (size_t i = 0; i < N_Q; i++)
         for (size_t c = 0; c < D; c++)
             check_near((double)pairs.queries.gradient[i * pairs.queries.ld + c], (double)want[i * D + c],
@@ -111,8 +122,9 @@ static void equals_all_pairs(void **state)
     check_status(&host, pool_new(&host, 3, &pool), HASHATTN_OK, NULL);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (size_t s = 0; s < 3; s++)
-            for (int form = 0; form < 8; form++)
-                check_form(*kernels, form & 4 ? pool : NULL, form & 1, form & 2, spread[s]);
+            for (int form = 0; form < 24; form++)
+                check_form(*kernels, form & 4 ? pool : NULL, (enum pair_weight)(form / 8), form & 1, form & 2,
+                           spread[s]);
     pool_free(&host, pool);
 }
 

@@ -15,10 +15,12 @@ static void defaults(void **state)
     assert_int_equal(options.planes, YOSO_PLANES_ORTHOGONAL);
     assert_int_equal(options.normalize, YOSO_NORMALIZE_L2);
     assert_int_equal(options.gradient, YOSO_GRADIENT_LOWER);
+    assert_int_equal(options.max_partners, 0);
     options.num_hashes = -7;
     options_preset(yoso_exact_rows, &options);
     assert_int_equal(options.num_hashes, -7);
     assert_null(option_find(yoso_exact_rows, "planes"));
+    assert_null(option_find(yoso_exact_rows, "max_partners"));
 }
 
 static void texts(void **state)
@@ -28,11 +30,9 @@ static void texts(void **state)
     struct yoso_options options;
     host_init(&host);
     options_preset(yoso_sampled_rows, &options);
-    static const char *const good[][2] = {{"num_hashes", "4096"},
-                                          {"hash_bits", "24"},
-                                          {"planes", "gaussian"},
-                                          {"normalize", "sum"},
-                                          {"gradient", "true"}};
+    static const char *const good[][2] = {{"num_hashes", "4096"},         {"hash_bits", "24"},
+                                          {"planes", "gaussian"},         {"normalize", "sum"},
+                                          {"max_partners", "2147483647"}, {"gradient", "released"}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_int_equal(option_set(&host, yoso_sampled_rows, "yoso", &options, good[i][0], good[i][1]),
                          HASHATTN_OK);
@@ -40,9 +40,13 @@ static void texts(void **state)
     assert_int_equal(options.hash_bits, 24);
     assert_int_equal(options.planes, YOSO_PLANES_GAUSSIAN);
     assert_int_equal(options.normalize, YOSO_NORMALIZE_SUM);
-    assert_int_equal(options.gradient, YOSO_GRADIENT_TRUE);
+    assert_int_equal(options.gradient, YOSO_GRADIENT_RELEASED);
+    assert_int_equal(options.max_partners, INT32_MAX);
+    check_status(&host, option_set(&host, yoso_exact_rows, "yoso-e", &options, "gradient", "released"),
+                 HASHATTN_INVALID, "lower, true");
     static const char *const bad[][2] = {{"num_hashes", "4097"}, {"num_hashes", "0"}, {"hash_bits", "25"},
-                                         {"hash_bits", "0"},     {"planes", "haar"},  {"gradient", "lowest"}};
+                                         {"hash_bits", "0"},     {"planes", "haar"},  {"gradient", "lowest"},
+                                         {"max_partners", "-1"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         check_status(&host, option_set(&host, yoso_sampled_rows, "yoso", &options, bad[i][0], bad[i][1]),
                      HASHATTN_INVALID, bad[i][0]);

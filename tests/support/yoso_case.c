@@ -208,5 +208,6 @@ void case_ask_oracle(struct yoso_case *c, bool sampled)
 {
     case_to_oracle(c, sampled);
     oracle_yoso_forward(&c->oracle, c->x, c->y);
-    oracle_yoso_backward(&c->oracle, c->options.gradient == YOSO_GRADIENT_LOWER, c->dy, c->dq, c->dk, c->dv);
+    c->oracle.chosen_hashes = (size_t)c->options.num_hashes;
+    oracle_yoso_backward(&c->oracle, (enum oracle_gradient)c->options.gradient, c->dy, c->dq, c->dk, c->dv);
 }
