@@ -11,6 +11,7 @@ static int report(const hashattn_description *is, const hashattn_peak *peak, boo
         printf("  float32 products  %.1f GF/s\n", peak->float32_gflops);
         printf("  bf16 products     %.1f GF/s\n", peak->bf16_gflops);
         printf("  memory            %.1f GB/s\n", peak->memory_gbytes_per_s);
+        printf("  hash codes        %.1f GF/s, %s\n", peak->hash_gflops, is->projection);
         return tool_finish();
     }
     struct json_out json = json_out_to(stdout);
@@ -18,6 +19,8 @@ static int report(const hashattn_description *is, const hashattn_peak *peak, boo
     json_number(&json, "float32_gflops", peak->float32_gflops);
     json_number(&json, "bf16_gflops", peak->bf16_gflops);
     json_number(&json, "memory_gbytes_per_s", peak->memory_gbytes_per_s);
+    json_number(&json, "hash_gflops", peak->hash_gflops);
+    json_text(&json, "projection", is->projection);
     json_text(&json, "isa", is->isa);
     json_text(&json, "products", is->products);
     json_text(&json, "processor", is->processor);

@@ -208,6 +208,9 @@ typedef struct hashattn_peak {
     double bf16_gflops; /* of bfloat16 products; about the float32 rate where the processor has none */
     /* A sum of two arrays into a third, larger than the caches; bytes moved by the program. */
     double memory_gbytes_per_s;
+    /* Rows of 64 numbers to 32 hash codes of 9 bits, in the projection of the description: 2 x 64 x 32 x 9
+       operations a row, with everything that a row goes through. */
+    double hash_gflops;
 } hashattn_peak;
 
 /* Measures what the machine can do now, `seconds` (0.01 to 60) per shape of product and for the memory. It

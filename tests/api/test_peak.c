@@ -18,6 +18,9 @@ static void peaks_are_positive_and_add_up(void **state)
     assert_true(one.float32_gflops > 0.1 && isfinite(one.float32_gflops));
     assert_true(one.memory_gbytes_per_s > 0.01 && isfinite(one.memory_gbytes_per_s));
     assert_true(one.bf16_gflops > 0.1);
+    /* hashing is products: not above the peak of narrow ones, but for the clock's moods */
+    assert_true(one.hash_gflops > 0.1 && two.hash_gflops > 0.1);
+    assert_true(one.hash_gflops < 8 * one.bf16_gflops + 8 * one.float32_gflops);
     assert_true(two.float32_gflops > 0.1 && two.memory_gbytes_per_s > 0.01);
     assert_int_equal(one.struct_size, sizeof one);
 }

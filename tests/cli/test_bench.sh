@@ -47,7 +47,7 @@ says words_of_bench "angle to yoso-e" bench attention --seq-len 64 --heads 1
 
 run bench peak --threads 2 --seconds 0.02 --json
 cp out peak.json
-holds fields_of_peak json peak.json 'd["float32_gflops"] > .1 and d["memory_gbytes_per_s"] > .01 and d["threads"] == 2 and d["bf16_gflops"] > .1'
+holds fields_of_peak json peak.json 'd["float32_gflops"] > .1 and d["memory_gbytes_per_s"] > .01 and d["hash_gflops"] > .1 and d["projection"] and d["threads"] == 2 and d["bf16_gflops"] > .1'
 says words_of_peak "float32 products" bench peak --seconds 0.01
 
 run bench layer --attention yoso --dim 32 --heads 2 --ffn 64 --seq-len 300 --backward --repeats 3 --threads 2 --json

@@ -15,6 +15,7 @@ def row(work, key, ms, precision="float32", **facts):
 machine = dict(processor="P", cores=2, threads=2, isa="avx512", torch_isa="AVX512", amx=False, avx512_bf16=True, products="own",
                projection="f32", versions={"torch": "2", "onnxruntime": None}, date="2026-01-01")
 run = dict(machine=machine, quick=False, rounds=3, n=400, long=1600, rows=[], missing=[dict(work="bf16", label="ours", reason="not there")],
+           peak=dict(projection="int16-dp", hash_gflops=90.0, bf16_gflops=100.0, float32_gflops=50.0),
            stream=dict(seq_len=1000, peak_rss_bytes=2**29, threads_busy=0.5))
 for n, yoso, sdpa in ((100, 2.0, 1.0), (400, 2.0, 4.0), (1600, 2.0, 300.0)):
     run["rows"] += [row("length", "yoso", dict(forward=[yoso, 2 * yoso, yoso], both=[1, 1, 1]), n=n),
@@ -57,11 +58,12 @@ good = [
     check("in_part", "iid 0.5x (0.5x to 0.5x); clustered 7.0x | in part |" in of("forward + backward")),
     check("not_measured", of("the same, n 400, bf16").endswith("| not measured | not measured |")),
     check("both_precisions", "float32 20.0x; bf16 40.0x | yes |" in of("layer of BERT")),
+    check("hash_share", "int16-dp 90% | yes |" in of("hash projection") and tables.hash_share(dict(run["peak"], projection="f32")) == 1.8),
     check("share", "float32 90%; bf16 70% | in part |" in of("products of the layer")),
     check("bound_from_above", "<= 1.00 GiB | 0.50 GiB | yes |" in of("1000 tokens") and "50% | no |" in of("the same: share")),
     check("column_of_the_machine", "| 2.0x (1.0x to 18.0x) | >= 30x | not measured here |" in tables.figures_table(with_amx)[0]),
     check("short_rows_are_named", len(tables.figures_table(run)[1]) == len(cells) - 4),
-    check("nothing_measured", all(line.endswith(("| not measured |", "below | - |")) for line in tables.figures_table(dict(bare, stream={"seq_len": 1}))[0].split("\n")[2:])),
+    check("nothing_measured", all(line.endswith("| not measured |") for line in tables.figures_table(dict(bare, peak={}, stream={"seq_len": 1}))[0].split("\n")[2:])),
     check("error_beside_time", "| 400 | NYSTROM | float32 | 3 | 3x | - | - | 0.50 rad to softmax |" in text),
     check("missing_is_named", "- ours (bf16): not there" in text and "onnxruntime absent" in text),
     check("page", page.startswith("before\n<!-- peers: begin -->\n") and page.endswith("<!-- peers: end -->\nafter\n") and "old" not in page and text in page),
