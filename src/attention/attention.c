@@ -1,5 +1,6 @@
 /* The driver of all mechanisms: checks a call, lays out its two blocks, cuts it into units of work
-   (sequence, head), and runs them dearest first on the pool, so that the last unit to end is a small one.
+   (sequence, head), and runs them dearest first on the pool, so that the last unit to end is a small one; a
+   unit for which the others would have to wait has all threads to itself before that.
    Each unit computes what it would compute alone: its saved memory lies at a place of its own, its chance has
    a key of its own, its gradient of learned parameters goes to a slice of its own, and slices are added in
    the order of the sequences. So bits depend neither on threads nor on the batch. Cost beyond the mechanism:
@@ -20,18 +21,10 @@ static const uint8_t *mask_of(const struct attention_call *call, size_t sequence
     return call->key_mask == NULL ? NULL : call->key_mask + call->key_offsets[sequence];
 }
 
-/* Whether units run one after another, each with all threads inside, instead of side by side. No bits depend
- * on it. */
-static bool is_spread(const struct attention_call *call)
-{
-    return size_product(call->num_sequences, call->num_heads) < (size_t)pool_threads(call->pool);
-}
-
-/* Of one sequence with all its keys: what its memory is laid out for. */
+/* Of one sequence with all its keys, on one thread: what its memory is laid out for. */
 static struct problem_shape shape_of(const struct attention_call *call, size_t sequence)
 {
     const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
-    size_t threads = (size_t)pool_threads(call->pool);
     return (struct problem_shape){
         .num_queries = query[1] - query[0],
         .num_keys = key[1] - key[0],
@@ -40,13 +33,70 @@ static struct problem_shape shape_of(const struct attention_call *call, size_t s
         .causal = call->causal,
         .masked = call->mechanism->sees_mask && call->key_mask != NULL,
         .dtype = DTYPE_FLOAT32,
-        .workers = is_spread(call) ? threads : 1,
+        .workers = 1,
     };
 }
 
 static size_t param_count(const struct attention_call *call)
 {
     return attention_param_count(call->mechanism, call->options, call->head_dim, call->value_dim);
+}
+
+/* ---- which units are spread ----------------------------------------------------------------------------
+   A unit runs on one thread, beside others; or it has all threads to itself, which costs some wake-ups for
+   every step inside. No bits depend on it. The dearest units are spread where one of them would last longer
+   than all else that is left, shared out, and where a rest of equal units would leave threads idle: of 3
+   heads on 2 threads one, of 12 none, of 16 sequences with a long one the long one. */
+
+/* Below these costs of a unit waking threads is not worth it: at n 2,048 backward of yoso wakes them 40
+   times (11 us each) in 2 ms. */
+enum { SPREAD_ROWS = 4096, SPREAD_PAIRS = 512 * 512, EQUAL_ROUNDS = 4 };
+
+/* Of one head, in pairs or rows: units of one call are compared. */
+static size_t cost_of(const struct attention_call *call, size_t sequence)
+{
+    struct problem_shape shape = shape_of(call, sequence);
+    bool quadratic = call->mechanism->exact && call->mechanism->mixes;
+    return quadratic ? size_product(shape.num_queries, shape.num_keys)
+                     : size_sum(shape.num_queries, shape.num_keys);
+}
+
+/* Sum over the units of at most `limit` each, their number, and the dearest of them. */
+struct units {
+    size_t cost, count, dearest;
+};
+
+static struct units units_within(const struct attention_call *call, size_t limit)
+{
+    struct units units = {0};
+    for (size_t s = 0; s < call->num_sequences; s++) {
+        size_t cost = cost_of(call, s);
+        if (cost > limit)
+            continue;
+        units.cost = size_sum(units.cost, size_product(cost, call->num_heads));
+        units.count += call->num_heads;
+        units.dearest = cost > units.dearest ? cost : units.dearest;
+    }
+    return units;
+}
+
+/* How many units are spread: those come first, dearest first. */
+static size_t count_spread(const struct attention_call *call)
+{
+    const struct mechanism *mechanism = call->mechanism;
+    size_t threads = (size_t)pool_threads(call->pool), worth = mechanism->exact ? SPREAD_PAIRS : SPREAD_ROWS;
+    struct units all = units_within(call, SIZE_MAX), left = all;
+    if (threads == 1 || !mechanism->mixes || all.cost == SIZE_MAX)
+        return 0;
+    /* Those that would outlast the rest, a cost at a time. */
+    while (left.dearest >= worth && left.dearest > left.cost / threads + left.cost / 16)
+        left = units_within(call, left.dearest - 1);
+    /* A rest of equal ones. */
+    size_t rest = left.count % threads;
+    bool equal = left.count > 0 && left.dearest - left.cost / left.count <= left.dearest / 8;
+    if (left.dearest < worth || !equal || left.count > EQUAL_ROUNDS * threads || 4 * rest > 3 * threads)
+        rest = 0;
+    return all.count - left.count + rest;
 }
 
 /* ---- the plan ------------------------------------------------------------------------------------------ */
@@ -62,8 +112,9 @@ struct plan {
     size_t *start;          /* (sequences + 1) where the saved memory of a sequence's heads begins */
     double *losses;         /* (sequences, heads) */
     float *slices;          /* (sequences, heads, parameters) */
-    unsigned char *workers; /* (units at a time, worker_bytes) */
+    unsigned char *workers; /* (threads, worker_bytes), or one unit that is spread */
     size_t worker_bytes;
+    size_t num_spread; /* units, the first in order */
     size_t saved_bytes, scratch_bytes;
 };
 
@@ -74,8 +125,8 @@ static size_t padded(size_t bytes)
     return arena.used;
 }
 
-/* One worker's scratch for one unit: the kept rows where there is a mask that the mechanism does not see,
- * then the mechanism's own. */
+/* The scratch of one unit, on one thread or, by shape->workers, on all: the kept rows where there is a mask
+ * that the mechanism does not see, then the mechanism's own. */
 struct worker_memory {
     size_t *visible;
     float *key, *value, *dkey, *dvalue;
@@ -110,7 +161,8 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
     struct arena keep = arena_on(saved), work = arena_on(scratch);
     if (mechanism->shared_size != NULL)
         plan.shared = arena_take(&keep, mechanism->shared_size(call->options, call->head_dim), 1);
-    size_t units = size_product(call->num_sequences, call->num_heads);
+    size_t units = size_product(call->num_sequences, call->num_heads), spread_bytes = 0;
+    plan.num_spread = count_spread(call);
     plan.order = arena_take(&work, call->num_sequences, sizeof *plan.order);
     plan.start = arena_take(&work, size_sum(call->num_sequences, 1), sizeof *plan.start);
     if (mechanism->auxiliary != NULL)
@@ -124,11 +176,15 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
         size_t bytes = worker_memory(call, &shape, NULL).bytes;
         if (bytes > plan.worker_bytes)
             plan.worker_bytes = bytes;
+        shape.workers = (size_t)pool_threads(call->pool);
+        bytes = plan.num_spread == 0 ? 0 : worker_memory(call, &shape, NULL).bytes;
+        if (bytes > spread_bytes)
+            spread_bytes = bytes;
     }
     if (plan.start != NULL)
         plan.start[call->num_sequences] = keep.used;
-    plan.workers =
-        arena_take(&work, is_spread(call) ? 1 : (size_t)pool_threads(call->pool), plan.worker_bytes);
+    size_t all_workers = size_product((size_t)pool_threads(call->pool), plan.worker_bytes);
+    plan.workers = arena_take(&work, all_workers > spread_bytes ? all_workers : spread_bytes, 1);
     plan.saved_bytes = keep.used;
     plan.scratch_bytes = work.used;
     return plan;
@@ -211,15 +267,6 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
 
 /* ---- the order of work --------------------------------------------------------------------------------- */
 
-/* Of one head, in no unit: only the order matters. */
-static size_t cost_of(const struct attention_call *call, size_t sequence)
-{
-    struct problem_shape shape = shape_of(call, sequence);
-    bool quadratic = call->mechanism->exact && call->mechanism->mixes;
-    return quadratic ? size_product(shape.num_queries, shape.num_keys)
-                     : size_sum(shape.num_queries, shape.num_keys);
-}
-
 /* a comes before b. */
 static bool dearer(const struct attention_call *call, size_t a, size_t b)
 {
@@ -267,6 +314,7 @@ struct run {
     enum pass pass;
     size_t param_count;
     struct packed out, dout, dquery, dkey, dvalue;
+    void (*unit)(const struct run *run, size_t index, int worker);
     float *dparams; /* NULL: no gradient of parameters is wanted */
 };
 
@@ -334,6 +382,9 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
     size_t sequence = run->plan.order[index / call->num_heads], head = index % call->num_heads;
     const size_t *start = run->plan.start + sequence;
     struct problem_shape shape = shape_of(call, sequence);
+    bool spread = index < run->plan.num_spread;
+    if (spread)
+        shape.workers = (size_t)pool_threads(call->pool);
     struct worker_memory memory = worker_memory(
         call, &shape,
         run->plan.workers == NULL ? NULL : run->plan.workers + (size_t)worker * run->plan.worker_bytes);
@@ -352,7 +403,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
                      ? NULL
                      : run->plan.saved + start[0] + head * ((start[1] - start[0]) / call->num_heads),
         .scratch = memory.mechanism,
-        .pool = is_spread(call) ? call->pool : NULL,
+        .pool = spread ? call->pool : NULL,
     };
     if (run->pass != AUXILIARY)
         unit.out = head_rows(&run->out, call->query_offsets, sequence, head);
@@ -380,9 +431,8 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
     return unit;
 }
 
-static void forward_unit(void *argument, size_t index, int worker)
+static void forward_unit(const struct run *run, size_t index, int worker)
 {
-    const struct run *run = argument;
     struct unit unit = open_unit(run, index, worker);
     if (!unit.empty) {
         run->call->mechanism->forward(&unit.problem, unit.out);
@@ -392,9 +442,8 @@ static void forward_unit(void *argument, size_t index, int worker)
         memset((float *)unit.out.data + i * unit.out.stride, 0, unit.out.cols * sizeof(float));
 }
 
-static void backward_unit(void *argument, size_t index, int worker)
+static void backward_unit(const struct run *run, size_t index, int worker)
 {
-    const struct run *run = argument;
     struct unit unit = open_unit(run, index, worker);
     if (unit.empty)
         return;
@@ -405,9 +454,8 @@ static void backward_unit(void *argument, size_t index, int worker)
     }
 }
 
-static void auxiliary_unit(void *argument, size_t index, int worker)
+static void auxiliary_unit(const struct run *run, size_t index, int worker)
 {
-    const struct run *run = argument;
     struct unit unit = open_unit(run, index, worker);
     run->plan.losses[unit.sequence * run->call->num_heads + unit.head] =
         unit.empty ? 0 : run->call->mechanism->auxiliary(&unit.problem, &unit.gradients);
@@ -425,11 +473,21 @@ static void add_slices(void *argument, size_t head, int worker)
                             run->param_count);
 }
 
-static void run_units(struct run *run, void (*unit)(void *, size_t, int))
+/* One of those that are not spread. */
+static void run_unit(void *argument, size_t index, int worker)
+{
+    const struct run *run = argument;
+    run->unit(run, run->plan.num_spread + index, worker);
+}
+
+static void run_units(struct run *run, void (*unit)(const struct run *, size_t, int))
 {
     const struct attention_call *call = run->call;
+    run->unit = unit;
     sort_dearest_first(call, run->plan.order);
-    pool_run(is_spread(call) ? NULL : call->pool, unit, run, call->num_sequences * call->num_heads);
+    for (size_t index = 0; index < run->plan.num_spread; index++)
+        unit(run, index, 0);
+    pool_run(call->pool, run_unit, run, call->num_sequences * call->num_heads - run->plan.num_spread);
     if (run->dparams != NULL)
         pool_run(call->pool, add_slices, run, call->num_heads);
 }

@@ -54,8 +54,8 @@ struct problem {
     const float *params; /* this head's learned parameters, in the order of the rows; or NULL */
     void *saved;         /* saved_size bytes: forward writes, backward reads */
     void *scratch;       /* scratch_size bytes: dead when the call returns */
-    /* Threads for this problem alone, where a call has fewer units of work than threads; NULL: none. What is
-       computed must not depend on it: work is cut by shape, and sums keep their order. */
+    /* Threads for this problem alone, where they would else wait for it (see attention.c); NULL: none. What
+       is computed must not depend on it: work is cut by shape, and sums keep their order. */
     struct pool *pool;
 };
 

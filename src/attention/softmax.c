@@ -7,7 +7,8 @@
    adjacent and in the nearest cache. So a group of rows is copied out of the caller's strided views once, and
    everything of the other side passes by in tiles: forward holds a group of queries and turns a tile of keys
    for all of it; backward holds a group of keys. Scratch therefore does not grow with n (but for one float
-   per query). SPDX-License-Identifier: Apache-2.0 */
+   per query). Threads: groups of queries forward; backward a grid of groups of keys and blocks of queries, in
+   which dQ is summed along a column and dK, dV along a row. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
@@ -95,6 +96,16 @@ static size_t saved_size(const void *options, const struct problem_shape *shape)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
+/* Queries of a group: whole blocks, so that the same queries meet in a tile whatever the group, and at least
+   two groups for each thread. */
+static size_t query_group(const struct problem_shape *shape)
+{
+    size_t parts = shape->workers == 1 ? 1 : 2 * shape->workers;
+    size_t queries = (shape->num_queries + parts * BLOCK - 1) / (parts * BLOCK) * BLOCK;
+    return smaller(queries < BLOCK ? BLOCK : queries, QUERY_GROUP);
+}
+
+/* Of one thread. */
 struct forward_memory {
     float *query, *result;             /* (group, d), (group, d_v) */
     float *row_max, *row_sum, *factor; /* (group), (group), (BLOCK) */
@@ -107,7 +118,7 @@ static struct forward_memory forward_memory(const struct problem_shape *shape, v
 {
     struct forward_memory memory;
     struct arena arena = arena_on(block);
-    size_t group = smaller(shape->num_queries, QUERY_GROUP);
+    size_t group = smaller(shape->num_queries, query_group(shape));
     memory.query = arena_take(&arena, size_product(group, shape->head_dim), sizeof(float));
     memory.result = arena_take(&arena, size_product(group, shape->value_dim), sizeof(float));
     memory.row_max = arena_take(&arena, group, sizeof(float));
@@ -152,71 +163,111 @@ static void forward_tile(const struct problem *problem, const struct forward_mem
     kernels->tile_product(result, d_v, memory->scores, TILE, 1, memory->value, d_v, rows, d_v, cols, !first);
 }
 
-static void forward(const struct problem *problem, struct view out)
+struct forward_pass {
+    const struct problem *problem;
+    struct view out;
+    size_t start; /* first_seeing */
+    size_t group; /* queries of a group */
+    size_t groups;
+};
+
+static void forward_group(void *argument, size_t index, int worker)
 {
+    const struct forward_pass *pass = argument;
+    const struct problem *problem = pass->problem;
     const struct problem_shape *shape = &problem->shape;
     const struct kernels *kernels = problem->kernels;
-    struct forward_memory memory = forward_memory(shape, problem->scratch);
+    size_t bytes = forward_memory(shape, NULL).bytes;
+    struct forward_memory memory =
+        forward_memory(shape, (unsigned char *)problem->scratch + (size_t)worker * bytes);
     float *lse = problem->saved;
-    size_t start = first_seeing(problem);
-    for (size_t i = 0; i < start; i++)
-        memset(row_of(out, i), 0, out.cols * sizeof(float));
-    for (size_t group = start; group < shape->num_queries; group += QUERY_GROUP) {
-        size_t queries = smaller(QUERY_GROUP, shape->num_queries - group);
-        size_t keys = problem_seen(problem, group + queries - 1);
-        copy_rows(memory.query, problem->query, group, queries);
-        for (size_t i = 0; i < queries; i++) {
-            memory.row_max[i] = -INFINITY;
-            memory.row_sum[i] = 0;
-        }
-        for (size_t tile = 0; tile < keys; tile += TILE) {
-            size_t cols = smaller(TILE, keys - tile);
-            kernels->tile_transpose(memory.key_columns, TILE, row_of(problem->key, tile), problem->key.stride,
-                                    cols, shape->head_dim);
-            copy_rows(memory.value, problem->value, tile, cols);
-            for (size_t at = 0; at < queries; at += BLOCK)
-                forward_tile(problem, &memory, group, at, smaller(BLOCK, queries - at), tile, cols);
-        }
-        for (size_t i = 0; i < queries; i++) {
-            lse[group + i] = memory.row_max[i] + logf(memory.row_sum[i]);
-            memory.row_sum[i] = 1 / memory.row_sum[i];
-        }
-        kernels->scale_rows(memory.result, shape->value_dim, memory.row_sum, queries, shape->value_dim);
-        for (size_t i = 0; i < queries; i++)
-            memcpy(row_of(out, group + i), memory.result + i * out.cols, out.cols * sizeof(float));
+    /* The last queries of a causal problem see most: dearest first. */
+    size_t group = pass->start + (pass->groups - 1 - index) * pass->group;
+    size_t queries = smaller(pass->group, shape->num_queries - group);
+    size_t keys = problem_seen(problem, group + queries - 1);
+    copy_rows(memory.query, problem->query, group, queries);
+    for (size_t i = 0; i < queries; i++) {
+        memory.row_max[i] = -INFINITY;
+        memory.row_sum[i] = 0;
     }
+    for (size_t tile = 0; tile < keys; tile += TILE) {
+        size_t cols = smaller(TILE, keys - tile);
+        kernels->tile_transpose(memory.key_columns, TILE, row_of(problem->key, tile), problem->key.stride,
+                                cols, shape->head_dim);
+        copy_rows(memory.value, problem->value, tile, cols);
+        for (size_t at = 0; at < queries; at += BLOCK)
+            forward_tile(problem, &memory, group, at, smaller(BLOCK, queries - at), tile, cols);
+    }
+    for (size_t i = 0; i < queries; i++) {
+        lse[group + i] = memory.row_max[i] + logf(memory.row_sum[i]);
+        memory.row_sum[i] = 1 / memory.row_sum[i];
+    }
+    kernels->scale_rows(memory.result, shape->value_dim, memory.row_sum, queries, shape->value_dim);
+    for (size_t i = 0; i < queries; i++)
+        memcpy(row_of(pass->out, group + i), memory.result + i * shape->value_dim,
+               shape->value_dim * sizeof(float));
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    struct forward_pass pass = {.problem = problem,
+                                .out = out,
+                                .start = first_seeing(problem),
+                                .group = query_group(&problem->shape)};
+    for (size_t i = 0; i < pass.start; i++)
+        memset(row_of(out, i), 0, out.cols * sizeof(float));
+    pass.groups = (problem->shape.num_queries - pass.start + pass.group - 1) / pass.group;
+    pool_run(problem->pool, forward_group, &pass, pass.groups);
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------
    With P the probabilities, G = dout and delta_i = <G_i, out_i> = sum_j P_ij <G_i, V_j>:
    dV = P^T G;  dS_ij = P_ij (<G_i, V_j> - delta_i) / sqrt(d);  dQ = dS K;  dK = dS^T Q. */
 
+/* Of one group of keys that is under way, and of one thread. */
 struct backward_memory {
-    float *delta;                       /* (n_q) */
     float *key, *dkey, *dvalue;         /* (group, d), (group, d), (group, d_v) */
     float *key_columns, *value_columns; /* (group / TILE, d or d_v, TILE) */
     float *query, *dout, *dquery; /* (BLOCK, d), (BLOCK, d_v), (BLOCK, d): the present block of queries */
     float *scores, *dscores;      /* (BLOCK, TILE) */
+    float *delta;                 /* (n_q), of all */
     size_t bytes;
 };
 
-static struct backward_memory backward_memory(const struct problem_shape *shape, void *block)
+/* Groups of keys under way at once: dK and dV of a group pass from thread to thread. */
+static size_t groups_at_once(const struct problem_shape *shape)
+{
+    return shape->workers == 1 ? 1 : 2 * shape->workers;
+}
+
+/* What cell (group, thread) of the pass works in. */
+static struct backward_memory backward_memory(const struct problem_shape *shape, void *block, size_t group,
+                                              size_t worker)
 {
     struct backward_memory memory;
     struct arena arena = arena_on(block);
-    size_t group = smaller((shape->num_keys + TILE - 1) / BLOCK * TILE, KEY_GROUP);
-    size_t keys = size_product(group, shape->head_dim), values = size_product(group, shape->value_dim);
+    size_t rows = smaller((shape->num_keys + TILE - 1) / BLOCK * TILE, KEY_GROUP), d = shape->head_dim,
+           d_v = shape->value_dim, groups = groups_at_once(shape), workers = shape->workers;
     memory.delta = arena_take(&arena, shape->num_queries, sizeof(float));
-    memory.key = arena_take(&arena, keys, sizeof(float));
-    memory.dkey = arena_take(&arena, keys, sizeof(float));
-    memory.dvalue = arena_take(&arena, values, sizeof(float));
-    memory.key_columns = arena_take(&arena, keys, sizeof(float));
-    memory.value_columns = arena_take(&arena, values, sizeof(float));
-    memory.query = arena_take(&arena, size_product(BLOCK, shape->head_dim), sizeof(float));
-    memory.dout = arena_take(&arena, size_product(BLOCK, shape->value_dim), sizeof(float));
-    memory.dquery = arena_take(&arena, size_product(BLOCK, shape->head_dim), sizeof(float));
-    memory.scores = arena_take(&arena, BLOCK * TILE, sizeof(float));
-    memory.dscores = arena_take(&arena, BLOCK * TILE, sizeof(float));
+    struct {
+        float **array;
+        size_t count, size, index;
+    } arrays[] = {
+        {&memory.key, groups, size_product(rows, d), group},
+        {&memory.dkey, groups, size_product(rows, d), group},
+        {&memory.dvalue, groups, size_product(rows, d_v), group},
+        {&memory.key_columns, groups, size_product(rows, d), group},
+        {&memory.value_columns, groups, size_product(rows, d_v), group},
+        {&memory.query, workers, size_product(BLOCK, d), worker},
+        {&memory.dout, workers, size_product(BLOCK, d_v), worker},
+        {&memory.dquery, workers, size_product(BLOCK, d), worker},
+        {&memory.scores, workers, BLOCK * TILE, worker},
+        {&memory.dscores, workers, BLOCK * TILE, worker},
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        float *all = arena_take(&arena, size_product(arrays[i].count, arrays[i].size), sizeof(float));
+        *arrays[i].array = all == NULL ? NULL : all + arrays[i].index * arrays[i].size;
+    }
     memory.bytes = arena.used;
     return memory;
 }
@@ -249,48 +300,90 @@ static void backward_tile(const struct problem *problem, const struct backward_m
     kernels->tile_product(memory->dquery, d, ds, TILE, 1, memory->key + tile * d, d, rows, d, cols, tile > 0);
 }
 
+struct backward_pass {
+    const struct problem *problem;
+    struct view out, dout;
+    const struct problem_gradients *gradients;
+    size_t start;       /* first_seeing */
+    size_t first_group; /* of those under way, in keys */
+    size_t num_query_blocks;
+};
+
+static void group_begin(const struct backward_pass *pass, const struct backward_memory *memory, size_t group,
+                        size_t keys)
+{
+    const struct problem *problem = pass->problem;
+    const struct kernels *kernels = problem->kernels;
+    size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim;
+    copy_rows(memory->key, problem->key, group, keys);
+    for (size_t tile = 0; tile < keys; tile += TILE) {
+        size_t cols = smaller(TILE, keys - tile);
+        kernels->tile_transpose(memory->key_columns + tile * d, TILE, memory->key + tile * d, d, cols, d);
+        kernels->tile_transpose(memory->value_columns + tile * d_v, TILE,
+                                row_of(problem->value, group + tile), problem->value.stride, cols, d_v);
+    }
+    if (problem->shape.causal) {
+        memset(memory->dkey, 0, keys * d * sizeof(float));
+        memset(memory->dvalue, 0, keys * d_v * sizeof(float));
+    }
+}
+
+/* A group of keys meets a block of queries: blocks in order for dK and dV, groups in order for dQ. */
+static void backward_cell(void *argument, size_t row, size_t col, int worker)
+{
+    const struct backward_pass *pass = argument;
+    const struct problem *problem = pass->problem;
+    const struct problem_shape *shape = &problem->shape;
+    const struct kernels *kernels = problem->kernels;
+    struct backward_memory memory = backward_memory(shape, problem->scratch, row, (size_t)worker);
+    size_t group = pass->first_group + row * KEY_GROUP, keys = smaller(KEY_GROUP, shape->num_keys - group);
+    size_t block = pass->start + col * BLOCK, rows = smaller(BLOCK, shape->num_queries - block);
+    if (col == 0)
+        group_begin(pass, &memory, group, keys);
+    if (seen_of(problem, block + rows - 1, group, keys) > 0) {
+        copy_rows(memory.query, problem->query, block, rows);
+        copy_rows(memory.dout, pass->dout, block, rows);
+        for (size_t tile = 0; tile < keys; tile += TILE)
+            backward_tile(problem, &memory, block, rows, group, tile, smaller(TILE, keys - tile));
+        add_rows(kernels, pass->gradients->query, block, rows, memory.dquery);
+    }
+    if (col + 1 == pass->num_query_blocks) {
+        add_rows(kernels, pass->gradients->key, group, keys, memory.dkey);
+        add_rows(kernels, pass->gradients->value, group, keys, memory.dvalue);
+    }
+}
+
+static void delta_block(void *argument, size_t index, int worker)
+{
+    const struct backward_pass *pass = argument;
+    const struct problem *problem = pass->problem;
+    float *delta = backward_memory(&problem->shape, problem->scratch, 0, (size_t)worker).delta;
+    size_t block = pass->start + index * BLOCK, rows = smaller(BLOCK, problem->shape.num_queries - block);
+    problem->kernels->row_dots(delta + block, row_of(pass->dout, block), pass->dout.stride,
+                               row_of(pass->out, block), pass->out.stride, rows, problem->shape.value_dim);
+}
+
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
     const struct problem_shape *shape = &problem->shape;
-    const struct kernels *kernels = problem->kernels;
-    size_t d = shape->head_dim, d_v = shape->value_dim;
-    struct backward_memory memory = backward_memory(shape, problem->scratch);
-    size_t start = first_seeing(problem);
-    kernels->row_dots(memory.delta, dout.data, dout.stride, out.data, out.stride, shape->num_queries, d_v);
-    for (size_t group = 0; group < shape->num_keys; group += KEY_GROUP) {
-        size_t keys = smaller(KEY_GROUP, shape->num_keys - group);
-        copy_rows(memory.key, problem->key, group, keys);
-        for (size_t tile = 0; tile < keys; tile += TILE) {
-            size_t cols = smaller(TILE, keys - tile);
-            kernels->tile_transpose(memory.key_columns + tile * d, TILE, memory.key + tile * d, d, cols, d);
-            kernels->tile_transpose(memory.value_columns + tile * d_v, TILE,
-                                    row_of(problem->value, group + tile), problem->value.stride, cols, d_v);
-        }
-        if (shape->causal) {
-            memset(memory.dkey, 0, keys * d * sizeof(float));
-            memset(memory.dvalue, 0, keys * d_v * sizeof(float));
-        }
-        for (size_t block = start; block < shape->num_queries; block += BLOCK) {
-            size_t rows = smaller(BLOCK, shape->num_queries - block);
-            if (seen_of(problem, block + rows - 1, group, keys) == 0)
-                continue;
-            copy_rows(memory.query, problem->query, block, rows);
-            copy_rows(memory.dout, dout, block, rows);
-            for (size_t tile = 0; tile < keys; tile += TILE)
-                backward_tile(problem, &memory, block, rows, group, tile, smaller(TILE, keys - tile));
-            add_rows(kernels, gradients->query, block, rows, memory.dquery);
-        }
-        add_rows(kernels, gradients->key, group, keys, memory.dkey);
-        add_rows(kernels, gradients->value, group, keys, memory.dvalue);
+    struct backward_pass pass = {
+        .problem = problem, .out = out, .dout = dout, .gradients = gradients, .start = first_seeing(problem)};
+    pass.num_query_blocks = (shape->num_queries - pass.start + BLOCK - 1) / BLOCK;
+    pool_run(problem->pool, delta_block, &pass, pass.num_query_blocks);
+    size_t keys_at_once = groups_at_once(shape) * KEY_GROUP;
+    for (; pass.first_group < shape->num_keys; pass.first_group += keys_at_once) {
+        size_t keys = smaller(keys_at_once, shape->num_keys - pass.first_group);
+        pool_run_grid(problem->pool, backward_cell, &pass, (keys + KEY_GROUP - 1) / KEY_GROUP,
+                      pass.num_query_blocks);
     }
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
     (void)options;
-    size_t forward_bytes = forward_memory(shape, NULL).bytes;
-    size_t backward_bytes = backward_memory(shape, NULL).bytes;
+    size_t forward_bytes = size_product(shape->workers, forward_memory(shape, NULL).bytes);
+    size_t backward_bytes = backward_memory(shape, NULL, 0, 0).bytes;
     return forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
 }
 

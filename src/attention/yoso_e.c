@@ -9,6 +9,8 @@
    Causal: tiles that no query of a block sees are left out, and unseen pairs of the others weigh 0.
    Nothing is random. Saved: one float per query. Scratch: 2 n_k d floats and a few tiles. Cost: 2 n_q n_k
    (d + d_v) operations and n_q n_k angles and powers forward, about three times that backward; causal half.
+   Threads: blocks of queries forward; backward a grid of blocks of queries and tiles of keys, in which dQ is
+   summed along a row and dK, dV along a column.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
@@ -21,7 +23,12 @@
 
 #define PI 3.14159265358979323846
 
-enum { TILE = KERNELS_TILE };
+enum {
+    TILE = KERNELS_TILE,
+    KEYS_AT_ONCE =
+        2 * TILE, /* backward: of a cell of the grid; more would leave threads idle at its corners */
+    ROWS_AT_ONCE = 8 * TILE, /* keys brought to unit length, or back from it, by one thread */
+};
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -38,41 +45,61 @@ static float *row_of(struct view view, size_t row)
 /* A block of queries, all keys, and the tile where they meet. "turned" is (width, TILE): a column a row. */
 struct scratch {
     size_t ld, ld_value;
-    float *query, *query_turned;            /* (TILE, ld) unit rows, (ld, TILE) */
-    float *query_norm, *query_norm2;        /* (TILE) lengths; 1, or 0 for a zero vector */
-    float *key, *key_norm, *key_norm2;      /* (n_k, ld), (n_k), (n_k) */
-    float *dot, *power;                     /* (TILE keys, TILE queries) */
-    float *x;                               /* (TILE, ld_value): X in forward, its gradient in backward */
-    float *ones;                            /* (TILE) */
-    float *dquery, *dkey;                   /* backward only, as the rest: (TILE, ld), (n_k, ld) */
-    float *x_turned, *bias, *slope, *score; /* (ld_value, TILE), (TILE), tiles */
-    float *zeros;                           /* (TILE) */
+    /* Of a thread. */
+    float *dot, *power;   /* (TILE keys, TILE queries) */
+    float *slope, *score; /* backward only: the same */
+    /* Of a block of queries: more than one are under way where there are threads. */
+    float *query, *query_turned;     /* (TILE, ld) unit rows, (ld, TILE) */
+    float *query_norm, *query_norm2; /* (TILE) lengths; 1, or 0 for a zero vector */
+    float *x;                        /* (TILE, ld_value): X in forward, its gradient in backward */
+    float *dquery, *x_turned, *bias; /* backward only: (TILE, ld), (ld_value, TILE), (TILE) */
+    /* Of all. */
+    float *key, *key_norm, *key_norm2; /* (n_k, ld), (n_k), (n_k) */
+    float *dkey;                       /* backward only: (n_k, ld) */
+    float *ones, *zeros;               /* (TILE) */
 };
 
+/* Blocks of queries under way at once. */
+static size_t blocks_at_once(const struct problem_shape *shape)
+{
+    return shape->workers == 1 ? 1 : 2 * shape->workers;
+}
+
+/* For one block of queries and one thread. */
 static size_t lay_out_scratch(struct scratch *scratch, const struct problem_shape *shape, bool backward,
-                              void *block)
+                              size_t block_number, size_t worker, void *block)
 {
     struct arena arena = arena_on(block);
-    size_t float_size = sizeof(float), n_k = shape->num_keys;
+    size_t workers = shape->workers, blocks = blocks_at_once(shape), n_k = shape->num_keys;
     size_t ld = scratch->ld = unit_padded(shape->head_dim),
            ld_value = scratch->ld_value = unit_padded(shape->value_dim);
-    float **tiles[] = {&scratch->dot, &scratch->power, &scratch->slope, &scratch->score};
-    float **lines[] = {&scratch->query_norm, &scratch->query_norm2, &scratch->ones, &scratch->zeros,
-                       &scratch->bias};
-    for (size_t i = 0; i < (backward ? 4 : 2); i++)
-        *tiles[i] = arena_take(&arena, (size_t)TILE * TILE, float_size);
-    for (size_t i = 0; i < (backward ? 5 : 3); i++)
-        *lines[i] = arena_take(&arena, TILE, float_size);
-    scratch->query = arena_take(&arena, ld, TILE * float_size);
-    scratch->query_turned = arena_take(&arena, ld, TILE * float_size);
-    scratch->x = arena_take(&arena, ld_value, TILE * float_size);
-    scratch->key = arena_take(&arena, n_k, size_product(ld, float_size));
-    scratch->key_norm = arena_take(&arena, n_k, float_size);
-    scratch->key_norm2 = arena_take(&arena, n_k, float_size);
-    if (backward) {
-        scratch->dquery = arena_take(&arena, ld, TILE * float_size);
-        scratch->dkey = arena_take(&arena, n_k, size_product(ld, float_size));
-        scratch->x_turned = arena_take(&arena, ld_value, TILE * float_size);
+    size_t tile = (size_t)TILE * TILE, keys = size_product(n_k, ld), back = backward;
+    struct {
+        float **array;
+        size_t count, size, index;
+    } arrays[] = {
+        {&scratch->dot, workers, tile, worker},
+        {&scratch->power, workers, tile, worker},
+        {&scratch->slope, workers * back, tile, worker},
+        {&scratch->score, workers * back, tile, worker},
+        {&scratch->query, blocks, size_product(TILE, ld), block_number},
+        {&scratch->query_turned, blocks, size_product(TILE, ld), block_number},
+        {&scratch->query_norm, blocks, TILE, block_number},
+        {&scratch->query_norm2, blocks, TILE, block_number},
+        {&scratch->x, blocks, size_product(TILE, ld_value), block_number},
+        {&scratch->dquery, blocks * back, size_product(TILE, ld), block_number},
+        {&scratch->x_turned, blocks * back, size_product(TILE, ld_value), block_number},
+        {&scratch->bias, blocks * back, TILE, block_number},
+        {&scratch->key, 1, keys, 0},
+        {&scratch->key_norm, 1, n_k, 0},
+        {&scratch->key_norm2, 1, n_k, 0},
+        {&scratch->dkey, back, keys, 0},
+        {&scratch->ones, 1, TILE, 0},
+        {&scratch->zeros, 1, TILE, 0},
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        float *all = arena_take(&arena, size_product(arrays[i].count, arrays[i].size), sizeof(float));
+        *arrays[i].array = all == NULL ? NULL : all + arrays[i].index * arrays[i].size;
     }
     return arena.used;
 }
@@ -81,8 +108,8 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 {
     (void)options;
     struct scratch scratch;
-    size_t forward = lay_out_scratch(&scratch, shape, false, NULL);
-    size_t backward = lay_out_scratch(&scratch, shape, true, NULL);
+    size_t forward = lay_out_scratch(&scratch, shape, false, 0, 0, NULL);
+    size_t backward = lay_out_scratch(&scratch, shape, true, 0, 0, NULL);
     return forward > backward ? forward : backward;
 }
 
@@ -121,12 +148,41 @@ static void take_queries(const struct problem *problem, const struct scratch *sc
                                      problem->shape.head_dim);
 }
 
-static void take_keys(const struct problem *problem, const struct scratch *scratch)
+/* What all threads of a pass read. */
+struct pass {
+    const struct problem *problem;
+    struct view out, dout; /* dout: backward only, as the rest */
+    const struct problem_gradients *gradients;
+    size_t first_block; /* of queries, of those under way */
+};
+
+static struct scratch scratch_of(const struct pass *pass, size_t block, int worker)
 {
-    take_unit(problem->kernels, scratch->key, scratch->ld, scratch->key_norm, scratch->key_norm2,
-              problem->key, 0, problem->shape.num_keys);
-    for (size_t i = 0; i < TILE; i++)
-        scratch->ones[i] = 1;
+    struct scratch scratch;
+    lay_out_scratch(&scratch, &pass->problem->shape, pass->gradients != NULL, block, (size_t)worker,
+                    pass->problem->scratch);
+    return scratch;
+}
+
+static size_t count_blocks(size_t rows, size_t block)
+{
+    return (rows + block - 1) / block;
+}
+
+static void take_keys(void *argument, size_t index, int worker)
+{
+    const struct pass *pass = argument;
+    struct scratch scratch = scratch_of(pass, 0, worker);
+    size_t first = index * ROWS_AT_ONCE, n_k = pass->problem->shape.num_keys, ld = scratch.ld;
+    size_t rows = smaller(ROWS_AT_ONCE, n_k - first);
+    take_unit(pass->problem->kernels, scratch.key + first * ld, ld, scratch.key_norm + first,
+              scratch.key_norm2 + first, pass->problem->key, first, rows);
+    if (pass->gradients != NULL)
+        memset(scratch.dkey + first * ld, 0, rows * ld * sizeof *scratch.dkey);
+    for (size_t i = 0; index == 0 && i < TILE; i++) {
+        scratch.ones[i] = 1;
+        scratch.zeros[i] = 0;
+    }
 }
 
 /* Where a block of queries meets a tile of keys. */
@@ -206,37 +262,42 @@ static size_t meet(const struct problem *problem, const struct scratch *scratch,
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-static void forward(const struct problem *problem, struct view out)
+static void forward_block(void *argument, size_t index, int worker)
 {
+    const struct pass *pass = argument;
+    const struct problem *problem = pass->problem;
     const struct yoso_options *options = problem->options;
     const struct kernels *kernels = problem->kernels;
-    size_t n_q = problem->shape.num_queries, dim = problem->shape.value_dim;
-    float *kept = problem->saved;
-    struct scratch scratch;
-    lay_out_scratch(&scratch, &problem->shape, false, problem->scratch);
-    take_keys(problem, &scratch);
-    for (size_t first = 0; first < n_q; first += TILE) {
-        struct meeting meeting = {.first_query = first, .queries = smaller(TILE, n_q - first)};
-        float *block_kept = kept == NULL ? NULL : kept + first;
-        take_queries(problem, &scratch, first, meeting.queries);
-        memset(scratch.x, 0, meeting.queries * scratch.ld_value * sizeof *scratch.x);
+    struct scratch scratch = scratch_of(pass, (size_t)worker, worker);
+    /* The last queries of a causal problem see most: dearest first. */
+    size_t n_q = problem->shape.num_queries, first = (count_blocks(n_q, TILE) - 1 - index) * TILE;
+    struct meeting meeting = {.first_query = first, .queries = smaller(TILE, n_q - first)};
+    float *kept = options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
+    size_t seen = problem_seen(problem, first + meeting.queries - 1), dim = problem->shape.value_dim;
+    take_queries(problem, &scratch, first, meeting.queries);
+    memset(scratch.x, 0, meeting.queries * scratch.ld_value * sizeof *scratch.x);
+    if (options->normalize == YOSO_NORMALIZE_SUM)
+        memset(kept, 0, meeting.queries * sizeof *kept);
+    for (size_t key = 0; key < seen; key += TILE) {
+        meeting.first_key = key;
+        meeting.keys = smaller(TILE, seen - key);
+        meet(problem, &scratch, &meeting, NULL);
+        kernels->tile_product(scratch.x, scratch.ld_value, scratch.power, 1, TILE,
+                              row_of(problem->value, key), problem->value.stride, meeting.queries, dim,
+                              meeting.keys, true);
         if (options->normalize == YOSO_NORMALIZE_SUM)
-            memset(block_kept, 0, meeting.queries * sizeof *block_kept);
-        size_t seen = problem_seen(problem, first + meeting.queries - 1);
-        for (size_t key = 0; key < seen; key += TILE) {
-            meeting.first_key = key;
-            meeting.keys = smaller(TILE, seen - key);
-            meet(problem, &scratch, &meeting, NULL);
-            kernels->tile_product(scratch.x, scratch.ld_value, scratch.power, 1, TILE,
-                                  row_of(problem->value, key), problem->value.stride, meeting.queries, dim,
+            kernels->tile_product(kept, 1, scratch.power, 1, TILE, scratch.ones, 1, meeting.queries, 1,
                                   meeting.keys, true);
-            if (options->normalize == YOSO_NORMALIZE_SUM)
-                kernels->tile_product(block_kept, 1, scratch.power, 1, TILE, scratch.ones, 1, meeting.queries,
-                                      1, meeting.keys, true);
-        }
-        normalize_rows(kernels, options->normalize, row_of(out, first), out.stride, scratch.x,
-                       scratch.ld_value, 1, block_kept, meeting.queries, dim);
     }
+    normalize_rows(kernels, options->normalize, row_of(pass->out, first), pass->out.stride, scratch.x,
+                   scratch.ld_value, 1, kept, meeting.queries, dim);
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    struct pass pass = {.problem = problem, .out = out};
+    pool_run(problem->pool, take_keys, &pass, count_blocks(problem->shape.num_keys, ROWS_AT_ONCE));
+    pool_run(problem->pool, forward_block, &pass, count_blocks(problem->shape.num_queries, TILE));
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------ */
@@ -305,41 +366,71 @@ static void tile_backward(const struct problem *problem, const struct scratch *s
                           keys, head_dim, queries, true);
 }
 
+/* Unit rows and the gradient of X of a block of queries. */
+static void begin_queries(const struct pass *pass, const struct scratch *scratch,
+                          const struct meeting *meeting)
+{
+    const struct problem *problem = pass->problem;
+    const struct yoso_options *options = problem->options;
+    size_t first = meeting->first_query, dim = problem->shape.value_dim;
+    const float *kept = options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
+    take_queries(problem, scratch, first, meeting->queries);
+    normalize_rows_backward(problem->kernels, options->normalize, scratch->x, scratch->ld_value,
+                            scratch->bias, row_of(pass->out, first), pass->out.stride,
+                            row_of(pass->dout, first), pass->dout.stride, kept, meeting->queries, dim);
+    problem->kernels->tile_transpose(scratch->x_turned, TILE, scratch->x, scratch->ld_value, meeting->queries,
+                                     dim);
+    memset(scratch->dquery, 0, meeting->queries * scratch->ld * sizeof *scratch->dquery);
+}
+
+/* A block of queries meets some tiles of keys: keys in order for dQ, blocks in order for dK and dV. */
+static void backward_cell(void *argument, size_t row, size_t col, int worker)
+{
+    const struct pass *pass = argument;
+    const struct problem *problem = pass->problem;
+    struct scratch scratch = scratch_of(pass, row, worker);
+    size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys;
+    size_t first = (pass->first_block + row) * TILE;
+    struct meeting meeting = {.first_query = first, .queries = smaller(TILE, n_q - first)};
+    size_t seen = problem_seen(problem, first + meeting.queries - 1);
+    size_t end = smaller(seen, (col + 1) * KEYS_AT_ONCE);
+    if (col == 0)
+        begin_queries(pass, &scratch, &meeting);
+    for (size_t key = col * KEYS_AT_ONCE; key < end; key += TILE) {
+        meeting.first_key = key;
+        meeting.keys = smaller(TILE, end - key);
+        tile_backward(problem, &scratch, &meeting, pass->gradients->value);
+    }
+    if (col + 1 == count_blocks(n_k, KEYS_AT_ONCE))
+        problem->kernels->unit_rows_backward(row_of(pass->gradients->query, first),
+                                             pass->gradients->query.stride, scratch.dquery, scratch.query,
+                                             scratch.ld, scratch.query_norm, meeting.queries,
+                                             problem->shape.head_dim, NULL, NULL);
+}
+
+static void finish_keys(void *argument, size_t index, int worker)
+{
+    const struct pass *pass = argument;
+    struct scratch scratch = scratch_of(pass, 0, worker);
+    size_t first = index * ROWS_AT_ONCE, rows = smaller(ROWS_AT_ONCE, pass->problem->shape.num_keys - first);
+    pass->problem->kernels->unit_rows_backward(
+        row_of(pass->gradients->key, first), pass->gradients->key.stride, scratch.dkey + first * scratch.ld,
+        scratch.key + first * scratch.ld, scratch.ld, scratch.key_norm + first, rows,
+        pass->problem->shape.head_dim, NULL, NULL);
+}
+
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
-    const struct yoso_options *options = problem->options;
-    const struct kernels *kernels = problem->kernels;
-    size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys;
-    size_t head_dim = problem->shape.head_dim, value_dim = problem->shape.value_dim;
-    const float *kept = problem->saved;
-    struct scratch scratch;
-    lay_out_scratch(&scratch, &problem->shape, true, problem->scratch);
-    size_t ld = scratch.ld;
-    take_keys(problem, &scratch);
-    memset(scratch.zeros, 0, TILE * sizeof *scratch.zeros);
-    memset(scratch.dkey, 0, n_k * ld * sizeof *scratch.dkey);
-    for (size_t first = 0; first < n_q; first += TILE) {
-        struct meeting meeting = {.first_query = first, .queries = smaller(TILE, n_q - first)};
-        take_queries(problem, &scratch, first, meeting.queries);
-        normalize_rows_backward(kernels, options->normalize, scratch.x, scratch.ld_value, scratch.bias,
-                                row_of(out, first), out.stride, row_of(dout, first), dout.stride,
-                                kept == NULL ? NULL : kept + first, meeting.queries, value_dim);
-        kernels->tile_transpose(scratch.x_turned, TILE, scratch.x, scratch.ld_value, meeting.queries,
-                                value_dim);
-        memset(scratch.dquery, 0, meeting.queries * ld * sizeof *scratch.dquery);
-        size_t seen = problem_seen(problem, first + meeting.queries - 1);
-        for (size_t key = 0; key < seen; key += TILE) {
-            meeting.first_key = key;
-            meeting.keys = smaller(TILE, seen - key);
-            tile_backward(problem, &scratch, &meeting, gradients->value);
-        }
-        kernels->unit_rows_backward(row_of(gradients->query, first), gradients->query.stride, scratch.dquery,
-                                    scratch.query, ld, scratch.query_norm, meeting.queries, head_dim, NULL,
-                                    NULL);
-    }
-    kernels->unit_rows_backward(gradients->key.data, gradients->key.stride, scratch.dkey, scratch.key, ld,
-                                scratch.key_norm, n_k, head_dim, NULL, NULL);
+    const struct problem_shape *shape = &problem->shape;
+    struct pass pass = {.problem = problem, .out = out, .dout = dout, .gradients = gradients};
+    size_t blocks = count_blocks(shape->num_queries, TILE), at_once = blocks_at_once(shape);
+    size_t key_blocks = count_blocks(shape->num_keys, ROWS_AT_ONCE);
+    pool_run(problem->pool, take_keys, &pass, key_blocks);
+    for (; pass.first_block < blocks; pass.first_block += at_once)
+        pool_run_grid(problem->pool, backward_cell, &pass, smaller(at_once, blocks - pass.first_block),
+                      count_blocks(shape->num_keys, KEYS_AT_ONCE));
+    pool_run(problem->pool, finish_keys, &pass, key_blocks);
 }
 
 const struct mechanism mechanism_yoso_e = {

@@ -156,3 +156,33 @@ struct pool_times pool_times(const struct pool *pool)
 {
     return pool == NULL ? (struct pool_times){0, 0} : pool->times;
 }
+
+struct grid {
+    void (*run)(void *, size_t, size_t, int);
+    void *argument;
+    size_t diagonal, first_row;
+};
+
+static void run_cell(void *argument, size_t index, int worker)
+{
+    const struct grid *grid = argument;
+    size_t row = grid->first_row + index;
+    grid->run(grid->argument, row, grid->diagonal - row, worker);
+}
+
+void pool_run_grid(struct pool *pool, void (*run)(void *, size_t, size_t, int), void *argument, size_t rows,
+                   size_t cols)
+{
+    if (pool_threads(pool) == 1) {
+        for (size_t row = 0; row < rows; row++)
+            for (size_t col = 0; col < cols; col++)
+                run(argument, row, col, 0);
+        return;
+    }
+    struct grid grid = {.run = run, .argument = argument};
+    for (; rows > 0 && cols > 0 && grid.diagonal < rows + cols - 1; grid.diagonal++) {
+        size_t end = grid.diagonal < rows ? grid.diagonal + 1 : rows;
+        grid.first_row = grid.diagonal < cols ? 0 : grid.diagonal - cols + 1;
+        pool_run(pool, run_cell, &grid, end - grid.first_row);
+    }
+}

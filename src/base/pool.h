@@ -21,6 +21,12 @@ int pool_threads(const struct pool *pool);            /* NULL: 1 */
 void pool_run(struct pool *pool, void (*run)(void *argument, size_t index, int worker), void *argument,
               size_t count);
 
+/* Calls run(argument, row, col, worker) once for every cell of a grid, after the cell above it and the one
+   before it have returned: sums along rows and along columns both keep their order. Cells of one diagonal run
+   in parallel, so at most `cols` rows are under way at once. */
+void pool_run_grid(struct pool *pool, void (*run)(void *argument, size_t row, size_t col, int worker),
+                   void *argument, size_t rows, size_t cols);
+
 /* Seconds since the pool was made, for profiles; read between runs. While a caller does not wait it computes,
    so the threads together were busy for (time passed - waiting + helping). */
 struct pool_times {

@@ -3,10 +3,11 @@
    heads of a sequence sharing saved memory; slices summed for the first sequence only; a slice not cleared;
    sample ids left out of the key, or the place in the batch taken for the id; shared memory laid over the
    first unit; the parameters of head 0 for all; the cheapest unit first, and ties from behind; an empty
-   unit's loss taken; the refusal asked with all keys.
-   SPDX-License-Identifier: Apache-2.0 */
+   unit's loss taken; the refusal asked with all keys; units that are spread for nothing, or not where threads
+   idle. SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -309,6 +310,87 @@ static void the_dearest_units_come_first(void **state)
     pool_free(&host, pool);
 }
 
+/* ---- which units have the threads to themselves -------------------------------------------------------- */
+
+static atomic_size_t num_alone, num_side_by_side;
+
+static void note_threads(const struct problem *problem, struct view out)
+{
+    (void)out;
+    size_t threads = (size_t)pool_threads(problem->pool);
+    assert_true(problem->shape.workers == threads);
+    atomic_fetch_add(threads > 1 ? &num_alone : &num_side_by_side, 1);
+}
+
+static size_t no_bytes(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    (void)shape;
+    return 0;
+}
+
+static void units_are_spread_where_threads_would_idle(void **state)
+{
+    (void)state;
+    static const struct {
+        int threads;
+        size_t heads, spread, lengths[6];
+    } settings[] = {
+        {2, 1, 1, {4096}},
+        {2, 2, 0, {4096}},
+        {2, 3, 1, {4096}},
+        {2, 12, 0, {4096}},
+        {4, 3, 3, {4096}},
+        {16, 1, 1, {4096}},
+        {16, 15, 0, {4096}}, /* one thread idle is better than all waiting for each other */
+        {16, 9, 9, {4096}},
+        {2, 1, 0, {500}}, /* too short */
+        {2, 1, 1, {500, 65536, 400, 300, 300, 200}},
+        {2, 2, 0, {500, 65536, 400, 300, 300, 200}},
+        {3, 2, 2, {500, 65536, 400, 300, 300, 200}},
+        {4, 1, 3, {65536, 10000, 10000, 10, 10, 10}},
+        {1, 1, 0, {65536}},
+    };
+    struct mechanism noting = *attention_find("softmax");
+    noting.forward = note_threads;
+    noting.exact = false;
+    noting.saved_size = noting.scratch_size = no_bytes;
+    struct host host;
+    host_init(&host);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        size_t offsets[7] = {0}, sequences = 0;
+        while (sequences < 6 && settings[i].lengths[sequences] > 0) {
+            offsets[sequences + 1] = offsets[sequences] + settings[i].lengths[sequences];
+            sequences++;
+        }
+        struct pool *pool;
+        check_status(&host, pool_new(&host, settings[i].threads, &pool), HASHATTN_OK, NULL);
+        float *data = calloc(offsets[sequences] * settings[i].heads, sizeof *data);
+        struct packed rows = {.data = data, .width = 1, .row_stride = settings[i].heads, .head_stride = 1};
+        struct attention_call call = {.kernels = kernels_named("ref", &(const char *){0}),
+                                      .pool = pool,
+                                      .mechanism = &noting,
+                                      .num_sequences = sequences,
+                                      .num_heads = settings[i].heads,
+                                      .head_dim = 1,
+                                      .value_dim = 1,
+                                      .query_offsets = offsets,
+                                      .key_offsets = offsets,
+                                      .query = rows,
+                                      .key = rows,
+                                      .value = rows};
+        check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
+        void *scratch = aligned_alloc(64, (attention_scratch_size(&call) + 64) / 64 * 64);
+        num_alone = num_side_by_side = 0;
+        attention_forward(&call, rows, NULL, scratch);
+        if (num_alone != settings[i].spread)
+            fail_msg("setting %zu: %zu units are spread, not %zu", i, (size_t)num_alone, settings[i].spread);
+        assert_int_equal(num_alone + num_side_by_side, sequences * settings[i].heads);
+        free(data), free(scratch);
+        pool_free(&host, pool);
+    }
+}
+
 /* ---- the check ----------------------------------------------------------------------------------------- */
 
 static const char *refuse_nothing(const void *options, const struct problem_shape *shape)
@@ -421,6 +503,7 @@ int main(void)
         cmocka_unit_test(linear_is_its_formula_and_its_gradients),
         cmocka_unit_test(chance_follows_the_sample_or_is_the_same_for_all),
         cmocka_unit_test(the_dearest_units_come_first),
+        cmocka_unit_test(units_are_spread_where_threads_would_idle),
         cmocka_unit_test(refusals_name_the_numbers),
         cmocka_unit_test(sizes_that_overflow_and_kept_shapes_are_seen),
     };

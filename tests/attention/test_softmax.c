@@ -303,7 +303,8 @@ static void memory_is_linear_and_small(void **state)
 {
     (void)state;
     const struct mechanism *softmax = attention_find("softmax");
-    struct problem_shape shape = {.num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64};
+    struct problem_shape shape = {
+        .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64, .workers = 1};
     assert_int_equal(softmax->saved_size(NULL, &shape), 4096 * sizeof(float));
     size_t scratch = softmax->scratch_size(NULL, &shape);
     shape.num_queries = shape.num_keys = 8192;

@@ -305,7 +305,8 @@ static void says_what_it_refuses(void **state)
 {
     (void)state;
     struct yoso_options options = yoso_preset();
-    struct problem_shape shape = {.num_queries = 4, .num_keys = 4, .head_dim = 2, .value_dim = 2};
+    struct problem_shape shape = {
+        .num_queries = 4, .num_keys = 4, .head_dim = 2, .value_dim = 2, .workers = 1};
     assert_null(mechanism_yoso_e.refuse(&options, &shape));
     shape.dtype = DTYPE_BFLOAT16;
     assert_non_null(mechanism_yoso_e.refuse(&options, &shape));

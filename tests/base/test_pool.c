@@ -1,7 +1,8 @@
 /* Every index once, whatever the number of threads, run after run, and in a forked child.
    Bugs tried and caught: counter not reset between runs, return before the workers are done, worker number of
    the caller shared by a worker, a forked child waiting for workers that it has not, threads left behind when
-   one cannot be started. SPDX-License-Identifier: Apache-2.0 */
+   one cannot be started, a diagonal of a grid that begins a row too early.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -75,6 +76,47 @@ static void every_index_runs_once(void **state)
             check_run(pool, &work, i % 5);
         pool_free(&failing.host, pool);
         assert_int_equal(failing.outstanding, 0);
+    }
+}
+
+struct cells {
+    size_t rows, cols;
+    atomic_bool done[30 * 20];
+    atomic_size_t count, too_early;
+};
+
+static void fill_cell(void *argument, size_t row, size_t col, int worker)
+{
+    struct cells *cells = argument;
+    (void)worker;
+    bool above = row == 0 || cells->done[(row - 1) * cells->cols + col];
+    bool before = col == 0 || cells->done[row * cells->cols + col - 1];
+    atomic_fetch_add(&cells->too_early, !above || !before);
+    for (int i = 0; i < 3; i++)
+        sched_yield();
+    cells->done[row * cells->cols + col] = true;
+    atomic_fetch_add(&cells->count, 1);
+}
+
+static void cells_of_a_grid_wait_for_their_neighbours(void **state)
+{
+    (void)state;
+    static const size_t sizes[][2] = {{0, 3}, {3, 0}, {1, 1}, {1, 20}, {20, 1}, {7, 7}, {4, 19}, {30, 20}};
+    struct host host;
+    host_init(&host);
+    for (int threads = 1; threads <= THREADS; threads += 2) {
+        struct pool *pool;
+        check_status(&host, pool_new(&host, threads, &pool), HASHATTN_OK, NULL);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            static struct cells cells;
+            memset(&cells, 0, sizeof cells);
+            cells.rows = sizes[i][0];
+            cells.cols = sizes[i][1];
+            pool_run_grid(pool, fill_cell, &cells, cells.rows, cells.cols);
+            assert_int_equal(cells.count, cells.rows * cells.cols);
+            assert_int_equal(cells.too_early, 0);
+        }
+        pool_free(&host, pool);
     }
 }
 
@@ -254,6 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_that_cannot_be_started_are_reported),
         cmocka_unit_test(every_index_runs_once),
+        cmocka_unit_test(cells_of_a_grid_wait_for_their_neighbours),
         cmocka_unit_test(all_threads_take_part),
         cmocka_unit_test(a_forked_child_works_alone),
         cmocka_unit_test(absurd_numbers_are_refused),
