@@ -12,7 +12,7 @@
 
 void options_begin(struct options *options, const struct command *command)
 {
-    *options = (struct options){.command = command, .common = {.isa = "auto", .precision = "float32"}};
+    *options = (struct options){.command = command, .common = {.isa = "auto"}};
     struct common *common = &options->common;
     options_add(options, (struct option){"threads", OPTION_COUNT, &common->threads, "N",
                                          "threads to compute with (default: all processors)", 1, 1024});
@@ -20,8 +20,11 @@ void options_begin(struct options *options, const struct command *command)
                 (struct option){"isa", OPTION_TEXT, &common->isa, "NAME",
                                 "instruction set, one of those that `hashattn info` lists, or auto (default)",
                                 0, 0});
-    options_add(options, (struct option){"precision", OPTION_TEXT, &common->precision, "NAME",
-                                         "of products and sums: float32 (the only one there is now)", 0, 0});
+    options_add(
+        options,
+        (struct option){"precision", OPTION_TEXT, &common->precision, "NAME",
+                        "of products, float32 or bf16 (default float32; eval and predict: as in training)", 0,
+                        0});
     options_add(options, (struct option){
                              "seed", OPTION_SEED, &common->seed, "N",
                              "all chance comes from it (default 0; eval and predict: as in training)", 0, 0});

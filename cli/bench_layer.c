@@ -69,7 +69,9 @@ static hashattn_status measure(struct layer_bench *b, hashattn_context *context,
         status = hashattn_measure_peak(context, 0.2, &peak);
     double operations = b->cost.product_operations * (b->backward ? 3 : 1) * (double)b->cost.repeats;
     b->products_gflops = operations / profile_seconds(context, "products") * 1e-9;
-    b->peak_gflops = peak.float32_gflops;
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(context, &is);
+    b->peak_gflops = strcmp(is.precision, "bf16") == 0 ? peak.bf16_gflops : peak.float32_gflops;
     return status;
 }
 

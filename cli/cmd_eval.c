@@ -16,6 +16,7 @@ static void report(const char *split, const hashattn_model_info *info, const has
     json_object(&json, NULL);
     json_text(&json, "task", info->task);
     json_text(&json, "attention", info->mechanism);
+    json_text(&json, "precision", info->precision);
     json_text(&json, "split", split);
     json_number(&json, "accuracy", result->accuracy);
     json_number(&json, "loss", result->loss);

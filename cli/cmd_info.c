@@ -43,6 +43,7 @@ static void describe_json(const hashattn_description *is)
     json_text(&json, "isa", is->isa);
     json_text(&json, "projection", is->projection);
     json_text(&json, "precision", is->precision);
+    json_text(&json, "bf16", is->bf16);
     json_text(&json, "products", is->products);
     json_array(&json, "instruction_sets");
     for (const char *const *name = hashattn_isa_names(); *name != NULL; name++) {
@@ -83,7 +84,8 @@ static void describe_text(const hashattn_description *is)
     printf("hashattn %s\n\n", is->version);
     printf("processor         %s, %d thread%s\n", is->processor[0] == '\0' ? "unknown" : is->processor,
            is->threads, is->threads == 1 ? "" : "s");
-    printf("products          %s, %s; hash projection %s\n", is->products, is->precision, is->projection);
+    printf("products          %s, %s; bf16 %s; hash projection %s\n", is->products, is->precision, is->bf16,
+           is->projection);
     printf("instruction set   %s\n", is->isa);
     for (const char *const *name = hashattn_isa_names(); *name != NULL; name++) {
         const char *why = hashattn_isa_refusal(*name);

@@ -182,10 +182,11 @@ static int check_usage(const struct train *train, const struct options *options)
 {
     if (train->resume != NULL) {
         if (options->num_operands > 0 || train->data != NULL || train->out != NULL || train->preset != NULL ||
-            train->mechanism != NULL || options->num_settings > 0 || options->common.seed_given)
-            return options_fail(options,
-                                "--resume goes on with the options of the run: give no task, --data, "
-                                "--out, --preset, --attention, --seed nor options of a setup with it");
+            train->mechanism != NULL || options->num_settings > 0 || options->common.seed_given ||
+            options->common.precision != NULL)
+            return options_fail(
+                options, "--resume goes on with the options of the run: give no task, --data, "
+                         "--out, --preset, --attention, --seed, --precision nor options of a setup with it");
         return EXIT_GOOD;
     }
     if (options->num_operands != 1)

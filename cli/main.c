@@ -41,13 +41,11 @@ int tool_finish(void)
 
 int tool_open(const struct common *common, hashattn_context **context)
 {
-    if (strcmp(common->precision, "float32") != 0)
-        return tool_fail(EXIT_USAGE, "--precision %.40s is not supported: this version computes in float32",
-                         common->precision);
     hashattn_context_options options;
     hashattn_context_options_default(&options);
     options.threads = (int)common->threads;
     options.isa = common->isa;
+    options.precision = common->precision;
     char message[512];
     hashattn_status status = hashattn_context_new(&options, message, sizeof message, context);
     if (status != HASHATTN_OK)
@@ -59,7 +57,7 @@ int tool_open(const struct common *common, hashattn_context **context)
 static int print_version(void)
 {
     hashattn_context *context;
-    const struct common common = {.isa = "auto", .precision = "float32"};
+    const struct common common = {.isa = "auto"};
     int code = tool_open(&common, &context);
     if (code != EXIT_GOOD)
         return code;

@@ -31,7 +31,12 @@ typedef struct hashattn_context hashattn_context;
 
 typedef struct hashattn_context_options {
     size_t struct_size;
-    int threads;     /* 1 to 1024; 0 = as many as the processors this process may use */
+    int threads; /* 1 to 1024; 0 = as many as the processors this process may use */
+    /* Of products: "float32" or "bf16"; NULL = float32, and for a model or a run what it was trained with.
+       bf16 rounds the operands of every product of a dense layer to bfloat16; parameters, sums and everything
+       else stay float32; the operator alone is REFUSED in bf16. Where the processor has no instruction for
+       it, it is done by widening. */
+    const char *precision;
     const char *isa; /* one of hashattn_isa_names; NULL or "auto" = the best that runs here. The environment
                         variable HASHATTN_ISA caps both. */
     /* Where memory comes from, for the thread that calls; both NULL = aligned_alloc and free. allocate
@@ -56,7 +61,8 @@ typedef struct hashattn_description {
     const char *version;    /* of the library, "0.1.0" */
     const char *isa;        /* the table of kernels in use */
     const char *projection; /* how hash codes are computed where the option says auto: "int16-dp" */
-    const char *precision;  /* of products and sums: "float32" */
+    const char *precision;  /* of products: "float32" or "bf16" */
+    const char *bf16;       /* how products of bf16 are done here: "by instruction" or "by widening" */
     char products[64];      /* "oneDNN 2.6.3" or "own" */
     char processor[64];     /* model name, "" if unknown */
     int threads;

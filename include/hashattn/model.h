@@ -24,8 +24,9 @@ typedef struct hashattn_model_info {
     size_t struct_size;
     const char *task, *mechanism, *data; /* data: the directory it was trained on */
     size_t num_params, num_classes, max_len;
-    uint64_t seed; /* of its training */
-    int predicts;  /* hashattn_model_predict_file works */
+    uint64_t seed;         /* of its training */
+    int predicts;          /* hashattn_model_predict_file works */
+    const char *precision; /* of its products here: as trained, unless the context was given one */
 } hashattn_model_info;
 /* info->struct_size must be set; strings live as long as the model. */
 HASHATTN_API void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info);

@@ -26,6 +26,17 @@ static int processors(void)
     return online < 1 ? 1 : online > 1024 ? 1024 : (int)online;
 }
 
+static hashattn_status find_precision(struct host *host, const char *name, enum precision *precision)
+{
+    int found = 0;
+    while (name != NULL && precision_names[found] != NULL && strcmp(precision_names[found], name) != 0)
+        found++;
+    FAIL_IF(found == PRECISION_COUNT, host, HASHATTN_INVALID, "precision '%.40s': there are float32 and bf16",
+            name);
+    *precision = (enum precision)found;
+    return HASHATTN_OK;
+}
+
 static hashattn_status make_context(struct host *host, const hashattn_context_options *given,
                                     hashattn_context **out)
 {
@@ -41,6 +52,8 @@ static hashattn_status make_context(struct host *host, const hashattn_context_op
     const struct kernels *kernels = kernels_named(options.isa, &why);
     FAIL_IF(kernels == NULL, host, HASHATTN_INVALID, "isa '%.40s': %s",
             options.isa == NULL ? "auto" : options.isa, why);
+    enum precision precision = PRECISION_FLOAT32;
+    TRY(find_precision(host, options.precision, &precision));
     if (options.allocate != NULL) {
         host->allocate = options.allocate;
         host->release = options.release;
@@ -50,6 +63,8 @@ static hashattn_status make_context(struct host *host, const hashattn_context_op
     TRY(memory_new_zeroed(host, 1, sizeof **out, "context", &block));
     hashattn_context *context = block;
     context->kernels = kernels;
+    context->precision = precision;
+    context->precision_given = options.precision != NULL;
     hashattn_status status =
         pool_new(host, options.threads == 0 ? processors() : options.threads, &context->pool);
     context->host = *host;
@@ -117,7 +132,8 @@ void hashattn_context_describe(const hashattn_context *context, hashattn_descrip
         .version = HASHATTN_VERSION,
         .isa = context->kernels->name,
         .projection = hash_projection_names[hash_projection_of(context->kernels, HASH_AUTO)],
-        .precision = "float32",
+        .precision = precision_names[context->precision],
+        .bf16 = context->kernels->bf16,
         .threads = pool_threads(context->pool),
     };
     product_library(own.products, sizeof own.products);

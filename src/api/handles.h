@@ -5,13 +5,16 @@
 
 #include "attention/attention.h"
 #include "hashattn/attention.h"
+#include "kernels/product_weights.h"
 #include "nn/profile.h"
 
 struct hashattn_context {
     struct host host;
     const struct kernels *kernels;
     struct pool *pool;
-    struct profile *profile; /* NULL until one is started */
+    struct profile *profile;  /* NULL until one is started */
+    enum precision precision; /* of the operator and of new setups */
+    bool precision_given;     /* for models and runs too, whatever they were trained with */
 };
 
 struct hashattn_attention {

@@ -43,6 +43,8 @@ hashattn_status hashattn_model_load(hashattn_context *context, const char *run, 
     model->context = context;
     hashattn_status status;
     TRY_DONE(run_config_load(host, run, &model->config));
+    if (context->precision_given)
+        model->config.model.precision = (int)context->precision;
     TRY_DONE(encoder_new(host, &model->config.model, &model->encoder));
     TRY_DONE(read_values(host, model, run));
     *out = model;
@@ -106,6 +108,7 @@ void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *i
     const struct run_config *config = &model->config;
     const hashattn_model_info own = {.task = config->task->name,
                                      .mechanism = config->model.mechanism->name,
+                                     .precision = precision_names[config->model.precision],
                                      .data = config->data,
                                      .num_params = params_count(encoder_params(model->encoder)),
                                      .num_classes = config->facts.num_classes,

@@ -93,6 +93,9 @@ static struct made_offsets make_offsets(const hashattn_problem *p, void *block)
 static hashattn_status describe(hashattn_attention *attention, const hashattn_problem *p,
                                 const struct made_offsets *made, struct attention_call *call)
 {
+    FAIL_IF(attention->context->precision != PRECISION_FLOAT32, &attention->context->host, HASHATTN_REFUSED,
+            "precision %s is of models: attention itself computes in float32",
+            precision_names[attention->context->precision]);
     *call = (struct attention_call){
         .kernels = attention->context->kernels,
         .pool = attention->context->pool,

@@ -207,6 +207,7 @@ hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
     setup->lra = true;
     setup->warmup_set = false;
     take_preset(task, true, &setup->config.model, &setup->config.training);
+    setup->config.model.precision = (int)setup->context->precision;
     set_hash_bits(setup);
     return HASHATTN_OK;
 }
@@ -239,6 +240,7 @@ hashattn_status hashattn_setup_new(hashattn_context *context, const char *task, 
     setup->context = context;
     setup->config.task = found;
     take_preset(found, false, &setup->config.model, &setup->config.training);
+    setup->config.model.precision = (int)context->precision;
     hashattn_status status =
         memory_new_zeroed(host, 1, found->options_size, "options", &setup->config.task_options);
     if (status == HASHATTN_OK) {

@@ -63,6 +63,7 @@ struct adamw {
 
 struct kernels {
     const char *name; /* "ref", "avx2", "avx512", "avx512bf16" */
+    const char *bf16; /* how bf16_product multiplies: "by instruction" or "by widening" */
 
     /* ---- hashing ------------------------------------------------------------------------------------------
      */

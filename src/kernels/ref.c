@@ -571,6 +571,7 @@ static float bf16_loop(size_t rounds)
 
 const struct kernels kernels_ref = {
     .name = "ref",
+    .bf16 = "by widening",
     .unit_rows = unit_rows,
     .unit_rows_backward = unit_rows_backward,
     .hash_codes = hash_codes,

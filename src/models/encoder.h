@@ -25,10 +25,11 @@ struct encoder_config {
     int norm;                        /* enum block_norm */
     int positions;                   /* enum positions */
     double dropout;
+    int precision; /* enum precision: of the products of all dense layers, and inside exact attention */
     const struct mechanism *mechanism;
     void *mechanism_options; /* owned by whoever made the config */
 };
-extern const struct option_row encoder_options[]; /* layers ... dropout */
+extern const struct option_row encoder_options[]; /* layers ... precision */
 
 struct encoder;
 

@@ -22,6 +22,8 @@ const struct option_row encoder_options[] = {
     {"positions", OPTION_CHOICE, FIELD(positions), POSITIONS_LEARNED, 0, 0, position_names,
      "what is added to a token for its place: learned rows, sinusoids, or nothing"},
     {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL, "share of activations dropped in training"},
+    {"precision", OPTION_CHOICE, FIELD(precision), PRECISION_FLOAT32, 0, 0, precision_names,
+     "of the operands of products; parameters and sums are float32 in both"},
     {0},
 };
 
@@ -89,6 +91,7 @@ static hashattn_status describe(struct host *host, struct encoder *encoder)
     const struct encoder_config *config = &encoder->config;
     struct params *params = &encoder->params;
     size_t dim = encoder->dim;
+    params->precision = (enum precision)config->precision;
     struct block_shape shape = {
         .dim = dim,
         .heads = (size_t)config->heads,

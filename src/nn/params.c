@@ -92,6 +92,11 @@ void params_start(const struct params *params, uint64_t seed, float *values)
     }
 }
 
+size_t params_room(const struct params *params)
+{
+    return params->laid == 0 ? 0 : size_sum(params->laid, params->total);
+}
+
 size_t params_count(const struct params *params)
 {
     size_t count = 0;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/host.h"
+#include "kernels/product_weights.h"
 
 enum { PARAM_NAME = 96, PARAM_RANK = 4 };
 
@@ -31,7 +32,11 @@ struct param {
 struct params {
     struct param *rows;
     size_t num_rows, capacity;
-    size_t total; /* floats of one block, a multiple of 16 */
+    size_t total;             /* floats of one block, a multiple of 16 */
+    enum precision precision; /* of the products with weights; set before anything is described */
+    /* Floats of the weights as they are laid for products, a multiple of 16. They stand BEFORE the values, so
+       that a layer knows its place while the model is still being described; see params_room. */
+    size_t laid;
 };
 
 /* A stretch of a block: floats[0] is the block's float number `first`. Layers write gradients into a slice,
@@ -52,6 +57,9 @@ hashattn_status params_add(struct host *host, struct params *params, enum param_
 void params_free(struct host *host, struct params *params);
 /* Fills a block: row i from (seed, i) alone, zeros between rows. */
 void params_start(const struct params *params, uint64_t seed, float *values);
+/* Once per pass the values are copied to a room of this many floats, behind the laid weights: the layers are
+   given room + params->laid. 0: nothing is laid, and they are given the values themselves. */
+size_t params_room(const struct params *params);
 /* Sum of the counts (without the padding between rows). */
 size_t params_count(const struct params *params);
 

@@ -120,6 +120,7 @@ static void log_visit(struct trainer *t, const char *what)
     run_record_text(&record, "event", what);
     run_record_text(&record, "isa", t->state.kernels);
     run_record_text(&record, "product", t->state.product);
+    run_record_text(&record, "precision", precision_names[t->config->model.precision]);
     run_record_int(&record, "threads", pool_threads(t->setup->pool));
     run_record_int(&record, "parameters", (int64_t)params_count(t->stepper.params));
     log_append(t, &record);

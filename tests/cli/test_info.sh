@@ -6,7 +6,7 @@
 
 run info --json --threads 3
 cp out info.json
-holds object_of_info json info.json 'd["threads"] == 3 and d["version"] == "0.1.0" and d["projection"] == "int16-dp" and d["precision"] == "float32"'
+holds object_of_info json info.json 'd["threads"] == 3 and d["version"] == "0.1.0" and d["projection"] == "int16-dp" and d["precision"] == "float32" and d["bf16"] in ("by instruction", "by widening")'
 holds mechanisms_are_there json info.json '{"softmax", "none", "yoso", "yoso-e"} <= {m["name"] for m in d["mechanisms"]}'
 holds exactness_is_told json info.json '[m["exact"] for m in d["mechanisms"] if m["name"] == "yoso"] == [False]'
 holds tasks_are_there json info.json '{"needle", "listops", "text"} <= {t["name"] for t in d["tasks"]}'

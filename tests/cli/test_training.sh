@@ -37,11 +37,11 @@ run train needle --data d --out other --steps 12 --eval-every 4 --seed 6 $tiny
 cmp -s whole/last.safetensors other/last.safetensors && failed seed_matters "two seeds, one model" || passed seed_matters
 # A run hashes as it was trained: the word in config.json decides.
 holds auto_is_settled json whole/config.json 'd["attention"]["projection"] == d["attention"]["options"]["projection"] == "int16-dp"'
-run train needle --data d --out bf16 --steps 4 --seed 5 --projection bf16-dp $tiny
-holds projection_is_recorded json bf16/config.json 'd["attention"]["projection"] == "bf16-dp"'
-HASHATTN_ISA=avx2 says projection_runs_elsewhere '"loss"' eval bf16 --json
-sed 's/"projection": "bf16-dp"/"projection": "bf16-amx"/' bf16/config.json >config.json && mv config.json bf16/config.json
-expect unknown_projection 3 "projection is 'bf16-amx'" eval bf16
+run train needle --data d --out pairs --steps 4 --seed 5 --projection bf16-dp $tiny
+holds projection_is_recorded json pairs/config.json 'd["attention"]["projection"] == "bf16-dp"'
+HASHATTN_ISA=avx2 says projection_runs_elsewhere '"loss"' eval pairs --json
+sed 's/"projection": "bf16-dp"/"projection": "bf16-amx"/' pairs/config.json >config.json && mv config.json pairs/config.json
+expect unknown_projection 3 "projection is 'bf16-amx'" eval pairs
 run train needle --data d --out warm --warmup 5 --steps 7 $tiny
 holds warm_up_that_was_set json warm/config.json '(d["training"]["warmup"], d["training"]["steps"]) == (5, 7)'
 run train needle --data d --out part --steps 100000 --eval-every 50000 --max-seconds 0.2 --json $tiny
@@ -51,6 +51,20 @@ expect no_model_before_an_evaluation 3 "part/model.safetensors is not there" eva
 run train needle --data d --out learned --steps 100000 --eval-every 5 --until-accuracy 0.1 --learning-rate 0.01 --json $tiny
 cp out learned.json
 [ "$code" = 0 ] && holds accuracy_is_reached json learned.json 'd["stopped_by"] == "accuracy" and d["valid_accuracy"] >= .1 and d["steps"] % 5 == 0' || failed accuracy_is_reached "$(cat err)"
+
+# Precision: the run remembers it, eval follows it unless told, and going on has no say in it.
+run train needle --data d --out bf16 --steps 12 --eval-every 4 --seed 5 --threads 1 --precision bf16 $tiny
+holds config_has_the_precision json bf16/config.json 'd["model"]["precision"] == "bf16"'
+cmp -s whole/last.safetensors bf16/last.safetensors && failed precision_matters "the same bits" || passed precision_matters
+run train needle --data d --out bf16threads --steps 12 --eval-every 4 --seed 5 --threads 3 --precision bf16 $tiny
+holds threads_change_no_bit_of_bf16 cmp bf16/last.safetensors bf16threads/last.safetensors
+run eval bf16 --json
+cp out bf16.json
+run eval bf16 --json --precision float32
+cp out float32.json
+holds eval_has_the_precision json bf16.json 'd["precision"] == "bf16" and d["loss"] > 0'
+holds eval_can_be_told json float32.json 'd["precision"] == "float32" and d["loss"] != json.load(open("bf16.json"))["loss"] and abs(d["loss"] - json.load(open("bf16.json"))["loss"]) < .1'
+expect resuming_keeps_the_precision 2 "--precision" train --resume bf16 --precision float32
 
 # Signals: the first saves and leaves with 130, and the run goes on as if nothing had been.
 for signal in INT TERM; do

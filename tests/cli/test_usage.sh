@@ -18,11 +18,12 @@ for command in info attend data train eval predict bench; do
     tail -n 1 out | grep -q "hashattn $command" && passed "example_of_$command" || failed "example_of_$command" "$(tail -n 1 out)"
     says "short_help_of_$command" "usage: hashattn $command" "$command" --no-such-thing -h
     expect "unknown_option_of_$command" 2 "$command has no option --thread; did you mean --threads?" "$command" --thread 2
-    expect "precision_of_$command" 2 "" "$command" --precision bf16
+    expect "precision_of_$command" 2 "" "$command" --precision float64
 done
-expect bf16_is_refused_by_name 2 "--precision bf16 is not supported" info --precision bf16
-expect other_precisions_too 2 "--precision float64" info --precision float64
-says float32_is_there "mechanisms" info --precision float32
+expect precisions_are_named 2 "precision 'float64': there are float32 and bf16" info --precision float64
+says float32_is_there '"precision": "float32"' info --precision float32 --json
+says bf16_is_there '"precision": "bf16"' info --precision bf16 --json
+HASHATTN_ISA=avx2 says bf16_without_the_instruction '"bf16": "by widening"' info --json
 expect value_is_missing 2 "--threads needs a value" info --threads
 expect value_is_no_number 2 "--threads is 'two', a whole number from 1 to 1024 is needed" info --threads two
 expect value_is_negative 2 "--threads is '-1'" info --threads -1

@@ -293,6 +293,49 @@ static void gradients_over_many_tiles_are_right(void **state)
     check_many_tiles(1);
 }
 
+/* ---- bf16 ---- */
+
+/* |a - b| / |b| over all. */
+static double distance(const float *a, const float *b, size_t n)
+{
+    double apart = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        double step = (double)a[i] - (double)b[i];
+        apart += step * step;
+        size += (double)b[i] * (double)b[i];
+    }
+    return sqrt(apart / size);
+}
+
+/* Rounding to bfloat16 moves an operand by at most 2^-9 of itself, so a product by 2^-8, and there are eight
+   products on the way through a layer there and eight back: 2 x 16 x 2^-8 = 1/8 if none of them ever
+   cancelled another. The first one alone moves something by 2^-12. */
+static void bf16_is_float32_rounded(void **state)
+{
+    (void)state;
+    enum { TOTAL = 4096 };
+    float logits[2][MOST_SEQUENCES * CLASSES], gradients[2][TOTAL];
+    size_t total = 0;
+    for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+        struct model_test t = {.workspace = NULL};
+        struct encoder_config config = config_of(&t, attention_find("softmax"), 260);
+        config.precision = precision;
+        open_model(&t, &config, 2);
+        open_batch(&t, 5, (size_t[]){200, 1, 259, 60, 123});
+        run_forward(&t);
+        run_backward(&t);
+        total = t.base.params.total;
+        assert_true(total <= TOTAL);
+        memcpy(logits[precision], t.logits, sizeof t.logits);
+        memcpy(gradients[precision], t.base.gradients, total * sizeof(float));
+        close_model(&t);
+    }
+    double apart = distance(logits[1], logits[0], 5 * CLASSES);
+    assert_true(apart > ldexp(1, -12) && apart < 0.125);
+    apart = distance(gradients[1], gradients[0], total);
+    assert_true(apart > ldexp(1, -12) && apart < 0.125);
+}
+
 /* ---- packing, threads, evaluation --------------------------------------------------------------------- */
 
 static const size_t packed_lengths[] = {200, 1, 259, 60, 123};
@@ -300,11 +343,12 @@ static const size_t packed_lengths[] = {200, 1, 259, 60, 123};
 static void a_sequence_is_the_same_alone_and_packed(void **state)
 {
     (void)state;
-    for (int run = 0; run < 4; run++) {
+    for (int run = 0; run < 6; run++) {
         bool training = run % 2 == 1;
         struct model_test t = {.workspace = NULL};
         struct encoder_config config = config_of(&t, attention_find("softmax"), 260);
-        config.norm = run / 2;
+        config.norm = run / 2 == 1;
+        config.precision = run / 2 == 2 ? PRECISION_BF16 : PRECISION_FLOAT32;
         config.conv_window = 5;
         config.dropout = 0.2;
         open_model(&t, &config, 2);
@@ -337,6 +381,8 @@ static void a_sequence_is_the_same_alone_and_packed(void **state)
             const struct param *row = &t.base.params.rows[i];
             t.batch = whole;
             double bound = 5 * gradient_bound(&t, t.base.gradients + row->offset, row->count);
+            if (config.precision == PRECISION_BF16) /* a gradient of a fifth the size is rounded elsewhere */
+                bound = 5 * 0.125 * (largest(t.base.gradients + row->offset, row->count) + 0.05);
             for (size_t k = 0; k < row->count; k++)
                 check_near((double)t.base.gradients[row->offset + k] / 5, sum[row->offset + k], bound,
                            row->name);
@@ -379,7 +425,8 @@ static void predictions_do_not_depend_on_the_batch(void **state)
 static void threads_change_no_bit(void **state)
 {
     (void)state;
-    for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL; mechanism++) {
+    const struct mechanism *const *mechanism = attention_mechanisms();
+    for (int precision = 0; *mechanism != NULL; mechanism += precision, precision = !precision) {
         float *gradients = NULL, logits[MOST_SEQUENCES * CLASSES];
         double loss = 0;
         for (int threads = 1; threads <= 3; threads++) {
@@ -387,6 +434,7 @@ static void threads_change_no_bit(void **state)
             struct encoder_config config = config_of(&t, *mechanism, 260);
             config.conv_window = 5;
             config.dropout = 0.2;
+            config.precision = precision;
             open_model(&t, &config, threads);
             open_batch(&t, 5, packed_lengths);
             double got = run_forward(&t);
@@ -567,6 +615,7 @@ int main(void)
         cmocka_unit_test(every_gradient_is_right),
         cmocka_unit_test(gradients_of_pairs_are_right),
         cmocka_unit_test(gradients_over_many_tiles_are_right),
+        cmocka_unit_test(bf16_is_float32_rounded),
         cmocka_unit_test(a_sequence_is_the_same_alone_and_packed),
         cmocka_unit_test(predictions_do_not_depend_on_the_batch),
         cmocka_unit_test(threads_change_no_bit),

@@ -1,7 +1,8 @@
 /* The dense layer against double precision, gradients against central differences of the double form. A sum
-   of k products of factors up to a and b is off by at most (k + 1) EPSILON k a b. Bugs tried and caught: W
-   used untransposed (in = out); bias gradient skipped; dx overwritten where it should be added; gradient of W
-   overwriting instead of adding; in and out swapped in the shape. SPDX-License-Identifier: Apache-2.0 */
+   of k products of factors up to a and b is off by at most (k + 1) EPSILON k a b. With precision
+   bf16 the same holds of the operands as bfloat16 rounds them. Bugs tried and caught: W used untransposed (in
+   = out); bias gradient skipped; dx overwritten where it should be added; gradient of W overwriting instead
+   of adding; in and out swapped in the shape. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dense.h"
 
 #include <stdlib.h>
@@ -96,6 +97,106 @@ static void dense_agrees_with_double(void **state)
     check_case(0, 3, 4);
 }
 
+/* x as bfloat16 rounds it. */
+static float *new_rounded(const struct kernels *kernels, const float *x, size_t n)
+{
+    float *rounded = new_zeros(n);
+    bf16 *half = malloc((n + 1) * sizeof *half);
+    kernels->bf16_round(half, n, x, n, 1, n);
+    kernels->bf16_widen(rounded, n, half, n, 1, n);
+    free(half);
+    return rounded;
+}
+
+/* sum over k of a(i, k) b(k, j) in double, by strides. */
+static double *new_product(const float *a, size_t a_row, size_t a_col, const float *b, size_t b_row,
+                           size_t b_col, size_t m, size_t n, size_t depth)
+{
+    double *c = calloc(m * n + 1, sizeof *c);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++)
+            for (size_t k = 0; k < depth; k++)
+                c[i * n + j] += (double)a[i * a_row + k * a_col] * (double)b[k * b_row + j * b_col];
+    return c;
+}
+
+/* Laid weights, in both precisions: the products of the operands as they are rounded, and nothing else is. */
+static void check_laid(enum precision precision, size_t n, size_t in, size_t out)
+{
+    struct layer_test t;
+    struct dense dense;
+    layer_test_open(&t, 1);
+    t.params.precision = precision;
+    check_status(&t.host, dense_describe(&t.host, &t.params, "layer", in, out, &dense), HASHATTN_OK, NULL);
+    assert_true(params_room(&t.params) >= in * out + t.params.total);
+    layer_test_start(&t, n + in);
+    dense_lay(&dense, t.kernels, t.values, true);
+    const float *weight = t.values + dense.weight;
+    float *x = new_normals(1, n * in, 1), *dy = new_normals(2, n * out, 1), *y = guard_floats(n * out);
+    float *dx = guard_floats(n * in), *all[] = {new_normals(1, n * in, 1), new_normals(2, n * out, 1), NULL};
+    all[2] = new_zeros(in * out);
+    for (size_t i = 0; i < in * out; i++)
+        all[2][i] = weight[i];
+    if (precision == PRECISION_BF16) {
+        const float *from[] = {x, dy, weight};
+        const size_t count[] = {n * in, n * out, in * out};
+        for (size_t i = 0; i < 3; i++) {
+            free(all[i]);
+            all[i] = new_rounded(t.kernels, from[i], count[i]);
+        }
+    }
+    const float *rx = all[0], *rdy = all[1], *rw = all[2];
+    double ax = largest(rx, n * in), ag = largest(rdy, n * out), aw = largest(rw, in * out);
+
+    dense_forward(&dense, t.kernels, t.values, y, x, n);
+    double *want = new_product(rx, in, 1, rw, 1, in, n, out, in);
+    for (size_t i = 0; i < n * out; i++)
+        want[i] += (double)t.values[dense.bias + i % out];
+    check_near_all(y, want, n * out, sum_bound(in, ax, aw), "y");
+    free(want);
+
+    dense_backward(&dense, t.kernels, t.values, whole_gradient(&t), dx, false, dy, x, n);
+    want = new_product(rdy, out, 1, rw, in, 1, n, in, out);
+    check_near_all(dx, want, n * in, sum_bound(out, ag, aw), "dx");
+    free(want);
+    want = new_product(rdy, 1, out, rx, in, 1, out, in, n);
+    check_near_all(t.gradients + dense.weight, want, in * out, sum_bound(n, ag, ax), "dweight");
+    free(want);
+    for (size_t c = 0; c < out; c++) {
+        double sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += (double)dy[i * out + c];
+        check_near((double)t.gradients[dense.bias + c], sum, sum_bound(n, ag, 1), "dbias");
+    }
+    guard_free(y, n * out);
+    guard_free(dx, n * in);
+    free(x), free(dy), free(all[0]), free(all[1]), free(all[2]);
+    layer_test_close(&t);
+}
+
+static void laid_weights_are_the_weights(void **state)
+{
+    (void)state;
+    check_laid(PRECISION_FLOAT32, 7, 300, 5);
+    check_laid(PRECISION_FLOAT32, 5, 70, 257);
+    check_laid(PRECISION_BF16, 5, 8, 8);
+    check_laid(PRECISION_BF16, 1, 1, 1);
+    check_laid(PRECISION_BF16, 33, 7, 19);
+    check_laid(PRECISION_BF16, 70, 130, 65);
+}
+
+/* Small weights of float32 stay where they are. */
+static void small_weights_are_not_laid(void **state)
+{
+    (void)state;
+    struct layer_test t;
+    struct dense dense;
+    layer_test_open(&t, 1);
+    check_status(&t.host, dense_describe(&t.host, &t.params, "a", 256, 256, &dense), HASHATTN_OK, NULL);
+    assert_int_equal(params_room(&t.params), 0);
+    layer_test_close(&t);
+}
+
 static void starts_like_a_linear_layer(void **state)
 {
     (void)state;
@@ -115,6 +216,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_agrees_with_double),
+        cmocka_unit_test(laid_weights_are_the_weights),
+        cmocka_unit_test(small_weights_are_not_laid),
         cmocka_unit_test(starts_like_a_linear_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

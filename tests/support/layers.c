@@ -20,7 +20,7 @@ void layer_test_open(struct layer_test *test, int threads)
 void layer_test_start(struct layer_test *test, uint64_t seed)
 {
     const struct params *params = &test->params;
-    test->values = new_zeros(params->total);
+    test->values = new_zeros(params->laid + params->total) + params->laid;
     test->gradients = new_zeros(params->total);
     params_start(params, seed, test->values);
     for (size_t i = 0; i < params->num_rows; i++) {
@@ -30,14 +30,15 @@ void layer_test_start(struct layer_test *test, uint64_t seed)
             test->values[row->offset + k] += moved[k];
         free(moved);
     }
+    test->laid = params->laid;
     test->exact = new_doubles(test->values, params->total);
 }
 
 void layer_test_close(struct layer_test *test)
 {
     pool_free(&test->host, test->pool);
+    free(test->values == NULL ? NULL : test->values - test->laid);
     params_free(&test->host, &test->params);
-    free(test->values);
     free(test->gradients);
     free(test->exact);
 }

@@ -15,8 +15,10 @@ struct layer_test {
     struct pool *pool;
     const struct kernels *kernels; /* the best table that runs here */
     struct params params;
-    float *values, *gradients; /* (params.total); gradients start as zeros */
+    float *values, *gradients; /* (params.total); gradients start as zeros; params.laid floats stand before
+                                  the values */
     double *exact;             /* values in double */
+    size_t laid;               /* of the params that the values were made for */
 };
 void layer_test_open(struct layer_test *test, int threads);
 /* After the layer is described: start values from the seed, then biases and gains moved off 0 and 1, so that

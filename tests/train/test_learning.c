@@ -1,10 +1,10 @@
 /* Learning works: `yoso` learns needle, where the answer stands in 8 of 256 tokens and is read at the first,
-   and `none`, which cannot look there, stays at chance. The ordinary run takes one seed; with
-   HASHATTN_LONG_TESTS set in the environment all three are taken. `none` needs no thousand steps to show that
-   it does not learn: the first token is the same in every example, so without attention the answer is the
-   same too, whatever the parameters, and the accuracy is the share of one class. Bugs planted and caught:
-   attention without its gradient (75 % after 1,000 steps); a step up the slope; an example whose first token
-   tells the answer (`none` is no constant any more). SPDX-License-Identifier: Apache-2.0 */
+   in float32 and in bf16, and `none`, which cannot look there, stays at chance. The ordinary run takes one
+   seed; with HASHATTN_LONG_TESTS set in the environment all three are taken. `none` needs no thousand steps
+   to show that it does not learn: the first token is the same in every example, so without attention the
+   answer is the same too, whatever the parameters, and the accuracy is the share of one class. Bugs planted
+   and caught: attention without its gradient (75 % after 1,000 steps); a step up the slope; an example whose
+   first token tells the answer (`none` is no constant any more). SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,12 +72,13 @@ static struct evaluation test_run(struct small_run *small, struct train_setup se
     return found;
 }
 
-static void yoso_learns(int64_t seed)
+static void yoso_learns(int64_t seed, const char *precision)
 {
     const char *why;
     int64_t steps = 0;
     struct small_run small;
     prepare(&small, "yoso", seed);
+    small_run_set(&small, "precision", precision);
     small_run_set(&small, "num_hashes", "32");
     small_run_set(&small, "hash_bits", "8");
     struct train_setup setup = {
@@ -89,8 +90,9 @@ static void yoso_learns(int64_t seed)
         check_status(&small.host, status, HASHATTN_OK, NULL);
     double seconds = clock_seconds() - start;
     struct evaluation found = test_run(&small, setup, NULL);
-    print_message("seed %lld: %.2f %% of %zu fresh sequences after %lld steps, %.0f s, %s\n", (long long)seed,
-                  100 * found.accuracy, found.examples, (long long)steps, seconds, setup.kernels->name);
+    print_message("seed %lld, %s: %.2f %% of %zu fresh sequences after %lld steps, %.0f s, %s\n",
+                  (long long)seed, precision, 100 * found.accuracy, found.examples, (long long)steps, seconds,
+                  setup.kernels->name);
     assert_true(found.accuracy >= 0.98 && steps <= STEPS);
     pool_free(&small.host, setup.pool);
     small_run_free(&small);
@@ -99,7 +101,13 @@ static void yoso_learns(int64_t seed)
 static void yoso_learns_needle(void **state)
 {
     (void)state;
-    yoso_learns(1);
+    yoso_learns(1, "float32");
+}
+
+static void yoso_learns_needle_in_bf16(void **state)
+{
+    (void)state;
+    yoso_learns(1, "bf16");
 }
 
 static void yoso_learns_needle_with_other_seeds(void **state)
@@ -107,8 +115,10 @@ static void yoso_learns_needle_with_other_seeds(void **state)
     (void)state;
     if (getenv("HASHATTN_LONG_TESTS") == NULL)
         skip();
-    yoso_learns(2);
-    yoso_learns(3);
+    yoso_learns(2, "float32");
+    yoso_learns(3, "float32");
+    yoso_learns(2, "bf16");
+    yoso_learns(3, "bf16");
 }
 
 static void none_stays_at_chance(void **state)
@@ -138,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(yoso_learns_needle),
+        cmocka_unit_test(yoso_learns_needle_in_bf16),
         cmocka_unit_test(yoso_learns_needle_with_other_seeds),
         cmocka_unit_test(none_stays_at_chance),
     };
