@@ -102,18 +102,42 @@ void batches_free(struct host *host, struct batches *batches)
     memset(batches, 0, sizeof *batches);
 }
 
+/* The example at a place of the endless walk. */
+static size_t example_at(struct batches *batches, uint64_t place)
+{
+    uint64_t epoch = place / batches->dataset->count;
+    if (epoch != batches->epoch) {
+        random_permutation(random_key(batches->key, RANDOM_SHUFFLE, epoch), batches->order,
+                           batches->dataset->count);
+        batches->epoch = epoch;
+    }
+    return batches->order[place % batches->dataset->count];
+}
+
+uint64_t batches_largest(struct batches *batches, uint64_t count)
+{
+    const struct dataset *dataset = batches->dataset;
+    size_t each = dataset->pairs ? 2 : 1, most = 0;
+    uint64_t largest = 0, look = BATCHES_LOOK / batches->batch + 1;
+    for (uint64_t i = 0; i < count && i < look; i++) {
+        size_t tokens = 0;
+        for (size_t k = 0; k < batches->batch; k++) {
+            size_t example = example_at(batches, i * batches->batch + k);
+            tokens += dataset->offsets[(example + 1) * each] - dataset->offsets[example * each];
+        }
+        largest = tokens > most ? i : largest;
+        most = tokens > most ? tokens : most;
+    }
+    return largest;
+}
+
 const struct packed_examples *batches_get(struct batches *batches, uint64_t step)
 {
     const struct dataset *dataset = batches->dataset;
     batches->packed.examples = batches->packed.count = 0;
     for (size_t i = 0; i < batches->batch; i++) {
-        uint64_t place = step * batches->batch + i, epoch = place / dataset->count;
-        if (epoch != batches->epoch) {
-            random_permutation(random_key(batches->key, RANDOM_SHUFFLE, epoch), batches->order,
-                               dataset->count);
-            batches->epoch = epoch;
-        }
-        append(&batches->packed, dataset, batches->order[place % dataset->count], place);
+        uint64_t place = step * batches->batch + i;
+        append(&batches->packed, dataset, example_at(batches, place), place);
     }
     assert(batches->packed.examples == batches->batch);
     return &batches->packed;

@@ -36,6 +36,11 @@ void batches_free(struct host *host, struct batches *batches);
 /* Packs batch number `step`, counted from 0, in any order of calls. */
 const struct packed_examples *batches_get(struct batches *batches, uint64_t step);
 
+/* Of the batches 0 .. count - 1 one with the most tokens, by looking at the first BATCHES_LOOK examples of
+   the walk at most: a few nanoseconds each. */
+enum { BATCHES_LOOK = 1 << 22 };
+uint64_t batches_largest(struct batches *batches, uint64_t count);
+
 /* Largest number of tokens in any `batch` examples of a data set: as if all were its longest sequence. */
 size_t batches_max_tokens(const struct dataset *dataset, size_t batch);
 

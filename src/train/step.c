@@ -51,6 +51,35 @@ static hashattn_status make_blocks(struct stepper *s)
     return HASHATTN_OK;
 }
 
+static struct encoder_batch batch_of(const struct stepper *s, const struct packed_examples *packed,
+                                     int64_t step)
+{
+    const struct train_options *options = s->options;
+    return (struct encoder_batch){
+        .kernels = s->setup->kernels,
+        .pool = s->setup->pool,
+        .num_sequences = packed->count,
+        .offsets = packed->offsets,
+        .tokens = packed->tokens,
+        .labels = packed->labels,
+        .sample_ids = packed->sample_ids,
+        .random_key = random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)step),
+        .mean_over = packed->examples * (size_t)options->accumulate,
+        .training = true,
+        .profile = s->setup->profile,
+    };
+}
+
+/* The workspace of the batch with the most tokens, so that a training that begins has the memory to end. */
+static hashattn_status reserve(struct stepper *s)
+{
+    const struct train_options *options = s->options;
+    uint64_t count = (uint64_t)options->steps * (uint64_t)options->accumulate;
+    const struct packed_examples *packed = batches_get(&s->batches, batches_largest(&s->batches, count));
+    const struct encoder_batch batch = batch_of(s, packed, 0);
+    return workspace_fit(s->host, &s->workspace, encoder_workspace_size(s->encoder, &batch));
+}
+
 hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
                              const struct run_config *config, struct stepper *s)
 {
@@ -66,7 +95,8 @@ hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
                            &s->train));
     TRY(evaluate_check(host, s->encoder, &s->train));
     TRY(batches_new(host, &s->train, (size_t)options->batch, seed, &s->batches));
-    return make_blocks(s);
+    TRY(make_blocks(s));
+    return reserve(s);
 }
 
 /* ---- a step ---- */
@@ -83,21 +113,9 @@ static hashattn_status fail_not_finite(const struct stepper *s, const char *what
 static hashattn_status run_part(struct stepper *s, int64_t step, int64_t part, struct metrics *metrics,
                                 struct step_outcome *outcome)
 {
-    const struct train_options *options = s->options;
     const struct packed_examples *packed =
-        batches_get(&s->batches, (uint64_t)(step * options->accumulate + part));
-    const struct encoder_batch batch = {.kernels = s->setup->kernels,
-                                        .pool = s->setup->pool,
-                                        .num_sequences = packed->count,
-                                        .offsets = packed->offsets,
-                                        .tokens = packed->tokens,
-                                        .labels = packed->labels,
-                                        .sample_ids = packed->sample_ids,
-                                        .random_key =
-                                            random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)step),
-                                        .mean_over = packed->examples * (size_t)options->accumulate,
-                                        .training = true,
-                                        .profile = s->setup->profile};
+        batches_get(&s->batches, (uint64_t)(step * s->options->accumulate + part));
+    const struct encoder_batch batch = batch_of(s, packed, step);
     TRY(workspace_fit(s->host, &s->workspace, encoder_workspace_size(s->encoder, &batch)));
     profile_lap(batch.profile, PROFILE_DATA);
     double loss = encoder_forward(s->encoder, &batch, s->values, s->workspace.block, s->logits);

@@ -3,8 +3,9 @@
    and going on changes no bit. Gradients of micro-batches add up to that of one batch as large as all of them
    together: the same examples with the same dropout and hashing, every loss divided by all sequences of the
    step; they differ from it by the rounding of sums that are cut elsewhere.
-   Memory: the blocks of values, gradients and two moments, the training set, and one workspace that grows to
-   the largest batch; a step that is no larger than those before it allocates nothing.
+   Memory: the blocks of values, gradients and two moments, the training set, and one workspace, made at once
+   for the batch with the most tokens. A step allocates nothing, but where a batch of as many or fewer tokens
+   in more sequences needs a little more.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_STEP_H
 #define TRAIN_STEP_H

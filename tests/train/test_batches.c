@@ -1,7 +1,8 @@
 /* The walk through the training set: every example once per epoch, another order in each, everything a
    function of the step, and rows packed without a gap.
    Bugs planted and caught: the epoch's key without the epoch; place % count replaced by i; ids that restart
-   in each step; an offset one too far; the epoch cached across a jump back.
+   in each step; an offset one too far; the epoch cached across a jump back; the
+   first batch taken for the largest.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/batches.h"
 
@@ -160,6 +161,26 @@ static void failing_allocations_leave_nothing(void **state)
     assert_int_equal(n, 6); /* five blocks */
 }
 
+static void the_largest_batch_is_found(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct batches batches;
+    fixture_init(&fixture);
+    check_status(&fixture.host, batches_new(&fixture.host, &fixture.dataset, 3, 5, &batches), HASHATTN_OK,
+                 NULL);
+    for (uint64_t count = 1; count < 12; count++) {
+        uint64_t found = batches_largest(&batches, count);
+        assert_true(found < count);
+        size_t most = batches_get(&batches, found)->offsets[3];
+        for (uint64_t i = 0; i < count; i++) {
+            size_t tokens = batches_get(&batches, i)->offsets[3];
+            assert_true(tokens <= most);
+        }
+    }
+    batches_free(&fixture.host, &batches);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +189,7 @@ int main(void)
         cmocka_unit_test(ranges_are_in_order),
         cmocka_unit_test(an_empty_set_is_refused),
         cmocka_unit_test(failing_allocations_leave_nothing),
+        cmocka_unit_test(the_largest_batch_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

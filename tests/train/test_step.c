@@ -1,11 +1,12 @@
 /* One step: micro-batches against one large batch, memory, and that a profile changes nothing.
    Bugs tried and caught: the loss divided by the micro-batch; every part with the first part's examples;
    places in the walk that do not count parts; gradients cleared between parts; tokens of the last part alone;
-   a step that allocates; predictions counted by a step that fails; the schedule one step ahead.
-   SPDX-License-Identifier: Apache-2.0 */
+   a step that allocates; no workspace before the first step; predictions counted by a step that fails; the
+   schedule one step ahead. SPDX-License-Identifier: Apache-2.0 */
 #include "train/step.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,18 @@ struct step_test {
     struct metrics metrics;
 };
 
+/* Needles of 3 to 24 tokens in place of the generated ones. */
+static void vary_lengths(const struct small_run *small)
+{
+    char path[120];
+    snprintf(path, sizeof path, "%s/train.tsv", small->data);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 23; i++)
+        fprintf(file, "b\t?%.*s\n", 2 + i * 7 % 22 + (i == 22), "abBdefBhijklmnopabcdefgh");
+    fclose(file);
+}
+
 static void open_step(struct step_test *t, struct host *host, const char *mechanism, int threads,
                       const char *batch, const char *accumulate)
 {
@@ -29,6 +42,8 @@ static void open_step(struct step_test *t, struct host *host, const char *mechan
     small_run_init(&t->small, mechanism, 24, 3);
     small_run_set(&t->small, "batch", batch);
     small_run_set(&t->small, "accumulate", accumulate);
+    if (host != NULL)
+        vary_lengths(&t->small);
     t->setup.kernels = kernels_named("auto", &why);
     host = host == NULL ? &t->small.host : host;
     check_status(host, pool_new(host, threads, &t->setup.pool), HASHATTN_OK, NULL);
@@ -110,7 +125,8 @@ static void threads_and_profiles_change_no_bit(void **state)
     close_step(&one), close_step(&three);
 }
 
-static void later_steps_allocate_nothing(void **state)
+/* Sequences of many lengths, so of batches of many sizes. */
+static void steps_allocate_nothing(void **state)
 {
     (void)state;
     static const char *const mechanisms[] = {"softmax", "yoso", "yoso-e", "none"};
@@ -119,11 +135,15 @@ static void later_steps_allocate_nothing(void **state)
         struct step_test t;
         failing_host_init(&failing, -1);
         open_step(&t, &failing.host, mechanisms[m], 2, "5", "2");
-        run(&t, 0);
         long before = failing.calls;
-        for (int step = 1; step < 10; step++) /* an epoch ends in between */
-            run(&t, step);
+        size_t most = 0, least = SIZE_MAX;
+        for (int step = 0; step < 10; step++) { /* epochs end in between */
+            size_t tokens = run(&t, step).tokens;
+            most = tokens > most ? tokens : most;
+            least = tokens < least ? tokens : least;
+        }
         assert_int_equal(failing.calls, before);
+        assert_true(most > least + 20);
         close_step(&t);
         assert_int_equal(failing.outstanding, 0);
     }
@@ -163,7 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_add_up_to_the_large_batch),
         cmocka_unit_test(threads_and_profiles_change_no_bit),
-        cmocka_unit_test(later_steps_allocate_nothing),
+        cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(a_step_that_fails_counts_nowhere),
         cmocka_unit_test(the_rate_is_that_of_the_schedule),
     };
