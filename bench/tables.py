@@ -150,15 +150,16 @@ def against_yoso(results, row, figure):
 
 
 def contender_table(results, work, first, second):
-    lines = [f"| n | | precision | {first}, ms | over yoso | {second + ', ms' if second else ''} | {'over yoso' if second else ''} | error |",
+    lines = [f"| n | | precision | {first}, ms | over yoso | {second}, ms | over yoso | error, radians |",
              "|---|---|---|---|---|---|---|---|"] if second else \
             [f"| n | | precision | {first}, ms | over yoso |", "|---|---|---|---|---|"]
     for row in [row for row in results["rows"] if row["work"] == work]:
         cells = [str(row.get("n", "")), row["label"], row["precision"], ms(row, first), against_yoso(results, row, first)]
         if second:
-            error = row.get("error")
-            told = "" if not error else f"{error['radians']:.2f} rad to {error['to']}" if error["radians"] > 0.005 else \
-                f"{error['radians']:.0e} rad to {error['to']}"
+            told, error = "", row.get("error")
+            if error:
+                told = " / ".join(f"{v:.2f}" if v > 0.005 else f"{v:.0e}" if v > 0 else "0" for v in error["radians"].values())
+                told += f" to {error['to']}"
             cells += [ms(row, second), against_yoso(results, row, second), told]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -176,7 +177,7 @@ def document(results):
     parts = [head, "### Figures to reach\n", table]
     titles = [("length", "Attention over the length, iid", "forward", "both"),
               ("clustered", "Clustered inputs", "forward", "both"), ("bf16", "bf16 in and out", "forward", "both"),
-              ("approximation", "Everything else, with its error", "forward", "both"),
+              ("approximation", "Everything else, with its error: iid / clustered / matched inputs", "forward", "both"),
               ("layer", "A layer of BERT-base size", "forward", None), ("step", "A training step of LRA size", "step", None)]
     for work, title, first, second in titles:
         if any(row["work"] == work for row in results["rows"]):

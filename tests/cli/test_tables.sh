@@ -21,8 +21,8 @@ for n, yoso, sdpa in ((100, 2.0, 1.0), (400, 2.0, 4.0), (1600, 2.0, 300.0)):
     run["rows"] += [row("length", "yoso", dict(forward=[yoso, 2 * yoso, yoso], both=[1, 1, 1]), n=n),
                     row("length", "sdpa", dict(forward=[sdpa, sdpa, 9 * sdpa], both=[0.5, 0.5, 0.5]), n=n)]
 run["rows"] += [row("clustered", "yoso", dict(both=[1.0]), n=400), row("clustered", "sdpa", dict(both=[7.0]), n=400),
-                row("approximation", "yoso", dict(forward=[1.0], both=[2.0]), n=400, error=dict(radians=1.25, to="yoso-e")),
-                row("approximation", "nystrom", dict(forward=[3.0]), n=400, error=dict(radians=0.5, to="softmax")),
+                row("approximation", "yoso", dict(forward=[1.0], both=[2.0]), n=400, error=dict(radians=dict(iid=1.25), to="yoso-e")),
+                row("approximation", "nystrom", dict(forward=[3.0]), n=400, error=dict(radians=dict(iid=0.5, clustered=0.0001, matched=0.0), to="softmax")),
                 row("layer", "yoso", dict(forward=[10.0]), n=400, products_share_of_peak=0.9),
                 row("layer", "yoso", dict(forward=[5.0]), "bf16", n=400, products_share_of_peak=0.7),
                 row("layer", "transformers-yoso", dict(forward=[200.0]), n=400)]
@@ -64,7 +64,7 @@ good = [
     check("column_of_the_machine", "| 2.0x (1.0x to 18.0x) | >= 30x | not measured here |" in tables.figures_table(with_amx)[0]),
     check("short_rows_are_named", len(tables.figures_table(run)[1]) == len(cells) - 4),
     check("nothing_measured", all(line.endswith("| not measured |") for line in tables.figures_table(dict(bare, peak={}, stream={"seq_len": 1}))[0].split("\n")[2:])),
-    check("error_beside_time", "| 400 | NYSTROM | float32 | 3 | 3x | - | - | 0.50 rad to softmax |" in text),
+    check("error_beside_time", "| 400 | NYSTROM | float32 | 3 | 3x | - | - | 0.50 / 1e-04 / 0 to softmax |" in text),
     check("missing_is_named", "- ours (bf16): not there" in text and "onnxruntime absent" in text),
     check("page", page.startswith("before\n<!-- peers: begin -->\n") and page.endswith("<!-- peers: end -->\nafter\n") and "old" not in page and text in page),
     check("page_without_marks", refused),
