@@ -12,7 +12,8 @@
    once, times the derivative of p^tau at 0.99 of its cosine; biased.
    Causal, the tables are prefix sums; held, they are all that a stream needs: m 2^tau d_v floats, however
    long it is (4 MiB at m 32, tau 9, d_v 64, the key-value cache of 8,192 tokens).
-   Random: the planes (once per call) and the turn of each head. Saved: codes, and one float per query.
+   Random: the planes (once per call) and the turn of each head. Saved: codes, and one float per query; with
+   recompute the float alone, and backward hashes again.
    Cost: 2 (n_q + n_k) d m tau operations to hash, 2 (n_q + n_k) d_v m table words, and in backward the same
    tables again and 6 d operations per colliding pair. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -37,8 +38,8 @@ static struct hashing hashing_of(const struct yoso_options *options)
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 struct saved {
-    void *query_codes, *key_codes;
-    float *kept; /* (n_q) what the normalisation keeps */
+    void *query_codes, *key_codes; /* with recompute these lie in scratch */
+    float *kept;                   /* (n_q) what the normalisation keeps */
 };
 
 static size_t lay_out_saved(struct saved *saved, const struct yoso_options *options,
@@ -46,22 +47,31 @@ static size_t lay_out_saved(struct saved *saved, const struct yoso_options *opti
 {
     struct arena arena = arena_on(block);
     struct hashing hashing = hashing_of(options);
-    saved->query_codes = arena_take(&arena, codes_size(&hashing, shape->num_queries), 1);
-    saved->key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
+    saved->query_codes = saved->key_codes = NULL;
+    if (!options->recompute) {
+        saved->query_codes = arena_take(&arena, codes_size(&hashing, shape->num_queries), 1);
+        saved->key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
+    }
     saved->kept = arena_take(&arena, options->normalize == YOSO_NORMALIZE_NONE ? 0 : shape->num_queries,
                              sizeof *saved->kept);
     return arena.used;
 }
 
+/* What hashing needs. */
+struct hasher {
+    float *planes, *sign; /* of this head; signs and order of its coordinates */
+    uint32_t *permutation;
+    float *rows, *squares; /* (workers, CODES_ROWS, ld), (workers, CODES_ROWS) */
+};
+
 struct scratch {
     size_t ld, ld_value; /* of unit rows and of value rows */
     struct tables tables;
+    struct hasher hasher;          /* not in backward without recompute */
+    void *query_codes, *key_codes; /* with recompute alone */
     union {
         struct {
-            float *planes, *sign; /* of this head; signs and order of its coordinates */
-            uint32_t *permutation;
-            float *rows, *squares; /* (workers, CODES_ROWS, ld), (workers, CODES_ROWS) */
-            float *value, *x;      /* (n_k, ld_value), (n_q, ld_value) */
+            float *value, *x; /* (n_k, ld_value), (n_q, ld_value) */
         } forward;
         struct {
             struct pair_rows queries, keys; /* unit rows, their gradients, and rows of dX or V */
@@ -80,14 +90,20 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
     size_t ld = scratch->ld = unit_padded(shape->head_dim),
            ld_value = scratch->ld_value = unit_padded(shape->value_dim);
     tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers);
-    if (!backward) {
-        scratch->forward.planes = arena_take(
+    if (options->recompute) {
+        scratch->query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
+        scratch->key_codes = arena_take(&arena, codes_size(&hashing, n_k), 1);
+    }
+    if (!backward || options->recompute) {
+        scratch->hasher.planes = arena_take(
             &arena, planes_count(hashing.num_hashes, hashing.hash_bits, shape->head_dim), float_size);
-        scratch->forward.sign = arena_take(&arena, shape->head_dim, float_size);
-        scratch->forward.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
+        scratch->hasher.sign = arena_take(&arena, shape->head_dim, float_size);
+        scratch->hasher.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
         size_t rows = size_product(shape->workers, CODES_ROWS);
-        scratch->forward.rows = arena_take(&arena, rows, size_product(ld, float_size));
-        scratch->forward.squares = arena_take(&arena, rows, float_size);
+        scratch->hasher.rows = arena_take(&arena, rows, size_product(ld, float_size));
+        scratch->hasher.squares = arena_take(&arena, rows, float_size);
+    }
+    if (!backward) {
         scratch->forward.value = arena_take(&arena, n_k, size_product(ld_value, float_size));
         scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
         return arena.used;
@@ -180,6 +196,10 @@ static struct head head_open(const struct problem *problem, bool backward)
     lay_out_saved(&head.saved, head.options, &problem->shape, problem->saved);
     lay_out_scratch(&head.scratch, head.options, &problem->shape, backward, problem->scratch);
     head.scratch.tables.visible = problem->visible;
+    if (head.options->recompute) {
+        head.saved.query_codes = head.scratch.query_codes;
+        head.saved.key_codes = head.scratch.key_codes;
+    }
     head.queries = codes_at(&head.hashing, head.saved.query_codes, problem->shape.num_queries);
     head.keys = codes_at(&head.hashing, head.saved.key_codes, problem->shape.num_keys);
     return head;
@@ -238,9 +258,19 @@ static void hash_block(void *argument, size_t index, int worker)
     char *codes = block.of_keys ? head->saved.key_codes : head->saved.query_codes;
     size_t work = (size_t)worker * CODES_ROWS;
     codes_hash(head->kernels, codes + codes_size(&head->hashing, block.first), &head->hashing,
-               row_of(rows, block.first), rows.stride, block.rows, rows.cols, head->scratch.forward.planes,
-               head->scratch.forward.rows + work * head->scratch.ld, head->scratch.ld,
-               head->scratch.forward.squares + work);
+               row_of(rows, block.first), rows.stride, block.rows, rows.cols, head->scratch.hasher.planes,
+               head->scratch.hasher.rows + work * head->scratch.ld, head->scratch.ld,
+               head->scratch.hasher.squares + work);
+}
+
+/* The codes of all rows. */
+static void hash_head(struct head *head)
+{
+    const struct hasher *hasher = &head->scratch.hasher;
+    planes_turn(head->kernels, head->hashing.projection, hasher->planes, head->problem->shared,
+                head->hashing.num_hashes, head->hashing.hash_bits, head->problem->shape.head_dim,
+                head->problem->random_key, hasher->permutation, hasher->sign);
+    over_queries_and_keys(head, hash_block);
 }
 
 /* The tables pass over the rows of V and X many times, in the caller's memory where rows lie close to each
@@ -286,10 +316,7 @@ static void forward(const struct problem *problem, struct view out)
     if (!is_close(problem->value))
         head.value.data = scratch->forward.value, head.value.stride = scratch->ld_value;
 
-    planes_turn(head.kernels, head.hashing.projection, scratch->forward.planes, problem->shared,
-                head.hashing.num_hashes, head.hashing.hash_bits, problem->shape.head_dim, problem->random_key,
-                scratch->forward.permutation, scratch->forward.sign);
-    over_queries_and_keys(&head, hash_block);
+    hash_head(&head);
     over_queries_and_keys(&head, begin_block);
     tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys, KEYS_TO_QUERIES,
                  head.value.data, head.value.stride, head.x.data, head.x.stride, out.cols);
@@ -368,6 +395,8 @@ static void backward(const struct problem *problem, struct view out, struct view
     head.dout = dout;
     head.gradients = gradients;
 
+    if (head.options->recompute)
+        hash_head(&head);
     over_queries_and_keys(&head, take_block);
     tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys, QUERIES_TO_KEYS,
                  scratch->backward.queries.value, scratch->backward.queries.ld, scratch->backward.keys.value,
@@ -444,10 +473,10 @@ static size_t lay_out_stream(struct head *head, const struct problem_shape *shap
     head->saved.query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
     head->saved.key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
     head->saved.kept = arena_take(&arena, n_q, float_size);
-    scratch->forward.sign = arena_take(&arena, shape->head_dim, float_size);
-    scratch->forward.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
-    scratch->forward.rows = arena_take(&arena, rows, size_product(scratch->ld, float_size));
-    scratch->forward.squares = arena_take(&arena, rows, float_size);
+    scratch->hasher.sign = arena_take(&arena, shape->head_dim, float_size);
+    scratch->hasher.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
+    scratch->hasher.rows = arena_take(&arena, rows, size_product(scratch->ld, float_size));
+    scratch->hasher.squares = arena_take(&arena, rows, float_size);
     scratch->forward.x = arena_take(&arena, n_q, size_product(scratch->ld_value, float_size));
     return arena.used;
 }
@@ -465,11 +494,11 @@ static struct head head_stream(const struct problem *problem, const struct state
     lay_out_stream(&head, &problem->shape, problem->scratch);
     head.queries = codes_at(&head.hashing, head.saved.query_codes, problem->shape.num_queries);
     head.keys = codes_at(&head.hashing, head.saved.key_codes, problem->shape.num_keys);
-    head.scratch.forward.planes = state->planes;
+    head.scratch.hasher.planes = state->planes;
     if (*state->turned == 0)
         planes_turn(head.kernels, head.hashing.projection, state->planes, problem->shared,
                     head.hashing.num_hashes, head.hashing.hash_bits, problem->shape.head_dim,
-                    problem->random_key, head.scratch.forward.permutation, head.scratch.forward.sign);
+                    problem->random_key, head.scratch.hasher.permutation, head.scratch.hasher.sign);
     *state->turned = 1;
     over_queries_and_keys(&head, hash_block);
     return head;

@@ -54,6 +54,10 @@ const struct option_row yoso_sampled_rows[] = {
      .maximum = INT32_MAX,
      .help = "gradients true and released: so many keys of a fuller bucket, drawn for each query, stand for "
              "all of them, without bias and at linear cost (0: all)"},
+    {.name = FIELD(recompute),
+     .type = OPTION_FLAG,
+     .preset = 0,
+     .help = "keep no codes for backward, which hashes again: less memory, the same bits"},
     {.name = NULL},
 };
 

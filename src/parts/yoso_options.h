@@ -18,6 +18,7 @@ struct yoso_options {
     int planes, normalize, gradient;
     int projection;       /* enum hash_projection; the exact form has none */
     int64_t max_partners; /* the exact form has none */
+    int recompute;        /* nor this */
 };
 
 extern const struct option_row yoso_sampled_rows[], yoso_exact_rows[]; /* ended by a row with name NULL */

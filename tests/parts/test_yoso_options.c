@@ -16,6 +16,7 @@ static void defaults(void **state)
     assert_int_equal(options.normalize, YOSO_NORMALIZE_L2);
     assert_int_equal(options.gradient, YOSO_GRADIENT_LOWER);
     assert_int_equal(options.max_partners, 0);
+    assert_int_equal(options.recompute, 0);
     options.num_hashes = -7;
     options_preset(yoso_exact_rows, &options);
     assert_int_equal(options.num_hashes, -7);
@@ -32,7 +33,8 @@ static void texts(void **state)
     options_preset(yoso_sampled_rows, &options);
     static const char *const good[][2] = {{"num_hashes", "4096"},         {"hash_bits", "24"},
                                           {"planes", "gaussian"},         {"normalize", "sum"},
-                                          {"max_partners", "2147483647"}, {"gradient", "released"}};
+                                          {"max_partners", "2147483647"}, {"gradient", "released"},
+                                          {"recompute", "true"}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_int_equal(option_set(&host, yoso_sampled_rows, "yoso", &options, good[i][0], good[i][1]),
                          HASHATTN_OK);
@@ -42,6 +44,7 @@ static void texts(void **state)
     assert_int_equal(options.normalize, YOSO_NORMALIZE_SUM);
     assert_int_equal(options.gradient, YOSO_GRADIENT_RELEASED);
     assert_int_equal(options.max_partners, INT32_MAX);
+    assert_int_equal(options.recompute, 1);
     check_status(&host, option_set(&host, yoso_exact_rows, "yoso-e", &options, "gradient", "released"),
                  HASHATTN_INVALID, "lower, true");
     static const char *const bad[][2] = {{"num_hashes", "4097"}, {"num_hashes", "0"}, {"hash_bits", "25"},
