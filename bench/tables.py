@@ -175,6 +175,8 @@ def document(results):
             f" (3 where a run takes long), ratios inside a round{', QUICK: small shapes, no figure to quote' if results['quick'] else ''}.")
     table, short = figures_table(results)
     parts = [head, "### Figures to reach\n", table]
+    if short:
+        parts.append("Short of the aim, or not measured: " + "; ".join(short) + ".")
     titles = [("length", "Attention over the length, iid", "forward", "both"),
               ("clustered", "Clustered inputs", "forward", "both"), ("bf16", "bf16 in and out", "forward", "both"),
               ("approximation", "Everything else, with its error: iid / clustered / matched inputs", "forward", "both"),

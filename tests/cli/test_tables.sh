@@ -64,6 +64,7 @@ good = [
     check("column_of_the_machine", "| 2.0x (1.0x to 18.0x) | >= 30x | not measured here |" in tables.figures_table(with_amx)[0]),
     check("short_rows_are_named", len(tables.figures_table(run)[1]) == len(cells) - 4),
     check("nothing_measured", all(line.endswith("| not measured |") for line in tables.figures_table(dict(bare, peak={}, stream={"seq_len": 1}))[0].split("\n")[2:])),
+    check("short_rows_are_listed", "Short of the aim, or not measured: forward, n 400, float32, against SDPA float32; " in text),
     check("error_beside_time", "| 400 | NYSTROM | float32 | 3 | 3x | - | - | 0.50 / 1e-04 / 0 to softmax |" in text),
     check("missing_is_named", "- ours (bf16): not there" in text and "onnxruntime absent" in text),
     check("page", page.startswith("before\n<!-- peers: begin -->\n") and page.endswith("<!-- peers: end -->\nafter\n") and "old" not in page and text in page),
