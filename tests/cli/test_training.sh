@@ -53,18 +53,18 @@ cp out learned.json
 [ "$code" = 0 ] && holds accuracy_is_reached json learned.json 'd["stopped_by"] == "accuracy" and d["valid_accuracy"] >= .1 and d["steps"] % 5 == 0' || failed accuracy_is_reached "$(cat err)"
 
 # Precision: the run remembers it, eval follows it unless told, and going on has no say in it.
-run train needle --data d --out bf16 --steps 12 --eval-every 4 --seed 5 --threads 1 --precision bf16 $tiny
-holds config_has_the_precision json bf16/config.json 'd["model"]["precision"] == "bf16"'
-cmp -s whole/last.safetensors bf16/last.safetensors && failed precision_matters "the same bits" || passed precision_matters
-run train needle --data d --out bf16threads --steps 12 --eval-every 4 --seed 5 --threads 3 --precision bf16 $tiny
-holds threads_change_no_bit_of_bf16 cmp bf16/last.safetensors bf16threads/last.safetensors
-run eval bf16 --json
-cp out bf16.json
-run eval bf16 --json --precision float32
-cp out float32.json
-holds eval_has_the_precision json bf16.json 'd["precision"] == "bf16" and d["loss"] > 0'
-holds eval_can_be_told json float32.json 'd["precision"] == "float32" and d["loss"] != json.load(open("bf16.json"))["loss"] and abs(d["loss"] - json.load(open("bf16.json"))["loss"]) < .1'
-expect resuming_keeps_the_precision 2 "--precision" train --resume bf16 --precision float32
+run train needle --data d --out rounded --steps 12 --eval-every 4 --seed 5 --threads 1 --precision bf16 $tiny
+holds config_has_the_precision json rounded/config.json 'd["model"]["precision"] == "bf16"'
+cmp -s whole/last.safetensors rounded/last.safetensors && failed precision_matters "the same bits" || passed precision_matters
+run train needle --data d --out rounded3 --steps 12 --eval-every 4 --seed 5 --threads 3 --precision bf16 $tiny
+holds threads_change_no_bit_of_bf16 cmp rounded/last.safetensors rounded3/last.safetensors
+run eval rounded --json
+cp out rounded.json
+run eval rounded --json --precision float32
+cp out single.json
+holds eval_has_the_precision json rounded.json 'd["precision"] == "bf16" and d["loss"] > 0'
+holds eval_can_be_told json single.json 'd["precision"] == "float32" and d["loss"] != json.load(open("rounded.json"))["loss"] and abs(d["loss"] - json.load(open("rounded.json"))["loss"]) < .1'
+expect resuming_keeps_the_precision 2 "--precision" train --resume rounded --precision float32
 
 # Signals: the first saves and leaves with 130, and the run goes on as if nothing had been.
 for signal in INT TERM; do
