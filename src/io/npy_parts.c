@@ -53,7 +53,7 @@ hashattn_status npy_open(struct host *host, const char *path, struct npy_reader 
     reader->descriptor = -1;
     FAIL_IF(strlen(path) >= sizeof reader->path, host, HASHATTN_BAD_FILE, "a path of %zu bytes is too long",
             strlen(path));
-    snprintf(reader->path, sizeof reader->path, "%s", path);
+    memcpy(reader->path, path, strlen(path) + 1);
     reader->descriptor = open(path, O_RDONLY | O_CLOEXEC);
     FAIL_IF(reader->descriptor < 0, host, HASHATTN_BAD_FILE, "%s: %s", path, strerror(errno));
     hashattn_status status = open_header(host, reader);
