@@ -148,6 +148,9 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
         planes_size(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits,
                     shape->head_dim) > most_bytes)
         return "yoso would need more than 1099511627776 bytes for one head";
+    if ((options->planes == YOSO_PLANES_HADAMARD || options->planes == YOSO_PLANES_HADAMARD_PAPER) &&
+        shape->head_dim < 32)
+        return "planes hadamard and hadamard-paper need head_dim of at least 32: below, their law is wrong";
     if (shape->head_dim > 1 << 24) /* beyond, fixed point has no bits left for a coordinate */
         return "yoso hashes vectors of at most 16777216 numbers";
     return NULL;

@@ -5,6 +5,11 @@
    orthogonal blocks and repel, which lowers the variance of their mean. (Putting the bits of one hash into
    one block, as is often done, makes them dependent and biases the probability by up to 64 %.)
 
+   Hadamard planes are rows of blocks H D3 H D2 H D1, H the Hadamard matrix and D random signs (Andoni et al.
+   2015, Practical and optimal LSH for angular distance): orthogonal and nearly uniform, for 2 d log2 d
+   additions a plane and no normals. `hadamard` arranges them as the orthogonal ones; `hadamard-paper` takes
+   the bits of one hash from consecutive rows of one block, as the released code does, and is biased.
+
    A frame is made from normals x_i in d - i dimensions, i = 0, 1, ...: row i is H_0 H_1 .. H_{i-1} applied
    to (0, x_i / |x_i|), where the reflection H_j acts on coordinates j .. d-1 and maps the line of the j-th
    axis to that of x_j. Each row is thus uniform in the complement of those before it (Stewart 1980, The
@@ -35,7 +40,14 @@ struct planes {
     size_t groups, blocks, block_rows;
     float *values;
     struct frame frame;
+    size_t padded; /* hadamard: dim, or the next power of two */
+    float *row;    /* (padded) */
 };
+
+static bool is_hadamard(int kind)
+{
+    return kind == YOSO_PLANES_HADAMARD || kind == YOSO_PLANES_HADAMARD_PAPER;
+}
 
 static size_t lay_out(struct planes *planes, int kind, size_t num_hashes, size_t hash_bits, size_t dim,
                       void *block)
@@ -52,6 +64,11 @@ static size_t lay_out(struct planes *planes, int kind, size_t num_hashes, size_t
         frame->row = arena_take(&arena, size_product(dim, frame->lanes), sizeof *frame->row);
         frame->axis = arena_take(&arena, size_product(dim, planes->block_rows), sizeof *frame->axis);
         frame->normal = arena_take(&arena, dim, sizeof *frame->normal);
+    }
+    if (is_hadamard(kind)) {
+        for (planes->padded = 1; planes->padded < dim && planes->padded <= SIZE_MAX / 4;)
+            planes->padded *= 2;
+        planes->row = arena_take(&arena, planes->padded, sizeof *planes->row);
     }
     return arena.used;
 }
@@ -143,11 +160,64 @@ static void scale_plane(float *plane, size_t dim, bool used)
         plane[c * HASH_LANES] = (float)((double)plane[c * HASH_LANES] * factor);
 }
 
+/* row <- row H, in place: butterflies; H has entries 1 and -1 (Sylvester's order). */
+static void transform(float *row, size_t n)
+{
+    for (size_t half = 1; half < n; half *= 2)
+        for (size_t first = 0; first < n; first += 2 * half)
+            for (size_t c = first; c < first + half; c++) {
+                float a = row[c], b = row[c + half];
+                row[c] = a + b;
+                row[c + half] = a - b;
+            }
+}
+
+/* Row i of the block H D3 H D2 H D1 that belongs to the key, by the signs of D3, D2, D1 in that order; of the
+   padded row the coordinates past dim meet zeros. */
+static void hadamard_plane(struct planes *planes, float *plane, size_t dim, size_t i, uint64_t key)
+{
+    size_t n = planes->padded;
+    for (size_t c = 0; c < n; c++)
+        planes->row[c] = __builtin_parityll(i & c) ? -1.0f : 1.0f;
+    for (uint64_t round = 0; round < 3; round++) {
+        if (round > 0)
+            transform(planes->row, n);
+        struct random signs = random_open(random_key(key, RANDOM_PLANES, round));
+        uint32_t word = 0;
+        for (size_t c = 0; c < n; c++) {
+            if (c % 32 == 0)
+                word = random_next(&signs);
+            planes->row[c] *= (word >> (c % 32) & 1) ? 1.0f : -1.0f;
+        }
+    }
+    for (size_t c = 0; c < dim; c++)
+        plane[c * HASH_LANES] = planes->row[c];
+    scale_plane(plane, dim, true);
+}
+
+static void draw_hadamard(struct planes *planes, bool paper, size_t num_hashes, size_t hash_bits, size_t dim,
+                          uint64_t key)
+{
+    size_t per_block = paper ? planes->padded / hash_bits : planes->padded; /* hashes of a block */
+    for (size_t bit = 0; bit < hash_bits; bit++)
+        for (size_t hash = 0; hash < num_hashes; hash++) {
+            size_t row = hash % per_block;
+            uint64_t bits = paper ? key : random_key(key, RANDOM_PLANES, bit);
+            hadamard_plane(planes, plane_of(planes, dim, bit, hash), dim, paper ? row * hash_bits + bit : row,
+                           random_key(bits, RANDOM_PLANES, hash / per_block));
+        }
+}
+
 void planes_draw(int kind, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t key, void *block)
 {
     struct planes planes;
     lay_out(&planes, kind, num_hashes, hash_bits, dim, block);
     size_t bit_floats = planes.groups * HASH_LANES * dim;
+    if (is_hadamard(kind)) {
+        memset(planes.values, 0, hash_bits * bit_floats * sizeof *planes.values);
+        draw_hadamard(&planes, kind == YOSO_PLANES_HADAMARD_PAPER, num_hashes, hash_bits, dim, key);
+        return;
+    }
     for (size_t bit = 0; bit < hash_bits; bit++) {
         uint64_t bit_key = random_key(key, RANDOM_PLANES, bit);
         if (kind == YOSO_PLANES_ORTHOGONAL) {

@@ -3,7 +3,7 @@
 
 #include "kernels/kernels.h"
 
-static const char *const planes_names[] = {"gaussian", "orthogonal", NULL};
+static const char *const planes_names[] = {"gaussian", "orthogonal", "hadamard", "hadamard-paper", NULL};
 static const char *const normalize_names[] = {"l2", "sum", "none", NULL};
 static const char *const gradient_names[] = {"lower", "true", "released", NULL};
 static const char *const exact_gradient_names[] = {"lower", "true", NULL};
@@ -33,7 +33,9 @@ const struct option_row yoso_sampled_rows[] = {
      .type = OPTION_CHOICE,
      .preset = YOSO_PLANES_ORTHOGONAL,
      .choices = planes_names,
-     .help = "how hyperplanes are drawn: independently, or orthogonal between hashes (less variance)"},
+     .help =
+         "how hyperplanes are drawn: independently, orthogonal between hashes (less variance), by Hadamard "
+         "matrices (nearly so), or as the paper's code does (biased)"},
     {.name = FIELD(projection),
      .type = OPTION_CHOICE,
      .preset = HASH_AUTO,

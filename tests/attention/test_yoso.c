@@ -521,6 +521,12 @@ static void says_what_it_refuses(void **state)
     shape.head_dim = (size_t)1 << 60;
     assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "bytes"));
     shape = good;
+    options.planes = YOSO_PLANES_HADAMARD;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
+    shape.head_dim = 31;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "head_dim of at least 32"));
+    options.planes = YOSO_PLANES_ORTHOGONAL;
+    shape = good;
     options.hash_bits = 24;
     options.num_hashes = 4096;
     assert_null(mechanism_yoso.refuse(&options, &shape));
