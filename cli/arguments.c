@@ -20,11 +20,10 @@ void options_begin(struct options *options, const struct command *command)
                 (struct option){"isa", OPTION_TEXT, &common->isa, "NAME",
                                 "instruction set, one of those that `hashattn info` lists, or auto (default)",
                                 0, 0});
-    options_add(
-        options,
-        (struct option){"precision", OPTION_TEXT, &common->precision, "NAME",
-                        "of products, float32 or bf16 (default float32; eval and predict: as in training)", 0,
-                        0});
+    options_add(options, (struct option){"precision", OPTION_TEXT, &common->precision, "NAME",
+                                         "float32 or bf16: of products, and of the arrays of attend and "
+                                         "bench (default float32; eval and predict: as in training)",
+                                         0, 0});
     options_add(options, (struct option){
                              "seed", OPTION_SEED, &common->seed, "N",
                              "all chance comes from it (default 0; eval and predict: as in training)", 0, 0});

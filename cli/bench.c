@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "cli/halves.h"
+
 /* ---- time ---------------------------------------------------------------------------------------------- */
 
 double bench_seconds(void)
@@ -84,6 +86,10 @@ static int run_once(void *user, double *part_ms)
                    dquery = hashattn_array_of_heads(t->dquery, p->num_heads, p->num_queries, p->head_dim),
                    dkey = hashattn_array_of_heads(t->dkey, p->num_heads, p->num_keys, p->head_dim),
                    dvalue = hashattn_array_of_heads(t->dvalue, p->num_heads, p->num_keys, p->value_dim);
+    hashattn_array *const all[] = {&t->run.query, &t->run.key, &t->run.value, &out,
+                                   &dout,         &dquery,     &dkey,         &dvalue};
+    for (size_t i = 0; p->element == HASHATTN_BF16 && i < 8; i++)
+        all[i]->data = t->halves[i];
     double start = bench_seconds();
     hashattn_status status = hashattn_attention_forward(t->attention, p, &t->run.query, &t->run.key,
                                                         &t->run.value, &out, t->saved, t->scratch);
@@ -101,6 +107,8 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
 {
     t->context = context;
     t->run = bench_problem_of(arrays, arrays->queries, seed);
+    if (halves_wanted(context))
+        t->run.problem.element = HASHATTN_BF16;
     hashattn_status status =
         hashattn_attention_sizes(t->attention, &t->run.problem, &t->saved_bytes, &t->scratch_bytes);
     if (status != HASHATTN_OK)
@@ -119,6 +127,15 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
             return tool_fail(EXIT_ROOM, "no memory for an array of %zu numbers", arrays_of[i].count);
     if (t->backward)
         hashattn_fill_normal(seed, 3, t->dout, outs);
+    const struct {
+        const float *from;
+        size_t count;
+    } halves[8] = {
+        {arrays->query, queries}, {arrays->key, keys}, {arrays->value, values}, {NULL, outs}, {t->dout, outs},
+        {NULL, queries},          {NULL, keys},        {NULL, values}};
+    for (size_t i = 0; t->run.problem.element == HASHATTN_BF16 && i < (t->backward ? 8u : 4u); i++)
+        if ((t->halves[i] = halves_new(context, halves[i].from, halves[i].count)) == NULL)
+            return tool_fail(EXIT_ROOM, "no memory for %zu numbers as bfloat16", halves[i].count);
     t->saved = bench_block(t->saved_bytes);
     t->scratch = bench_block(t->scratch_bytes);
     if (t->saved == NULL || t->scratch == NULL)
@@ -126,6 +143,8 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
                          t->scratch_bytes);
     double median_ms[2];
     int code = bench_measure(run_once, t, repeats, 2, median_ms, &t->measured);
+    if (code == EXIT_GOOD && t->run.problem.element == HASHATTN_BF16)
+        hashattn_bf16_widen(context, t->halves[3], t->out, outs);
     if (code == EXIT_GOOD) {
         t->forward_ms = median_ms[0];
         t->backward_ms = t->backward ? median_ms[1] : NAN;
@@ -138,6 +157,8 @@ void bench_free_timed(struct bench_timed *t)
     void *const blocks[] = {t->out, t->dout, t->dquery, t->dkey, t->dvalue, t->saved, t->scratch};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         free(blocks[i]);
+    for (size_t i = 0; i < sizeof t->halves / sizeof t->halves[0]; i++)
+        free(t->halves[i]);
     hashattn_attention_free(t->attention);
 }
 

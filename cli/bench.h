@@ -50,6 +50,7 @@ struct bench_timed {
     hashattn_context *context;
     struct bench_problem run;
     float *dout, *dquery, *dkey, *dvalue;
+    uint16_t *halves[8]; /* what is timed where the context computes in bf16: query ... dvalue */
     void *saved, *scratch;
 };
 /* All queries of the arrays; `out` (heads, queries, d_v) is there afterwards. */

@@ -9,6 +9,7 @@
 
 #include "cli/arguments.h"
 #include "cli/attend_chunks.h"
+#include "cli/halves.h"
 #include "cli/json_out.h"
 
 /* Everything one call holds; what is NULL or empty is freed without harm. */
@@ -21,6 +22,7 @@ struct attend {
     hashattn_problem problem;
     uint8_t *whole_mask; /* (batch, n_k) */
     float *output, *dquery, *dkey, *dvalue;
+    uint16_t *halves[8]; /* with --precision bf16, in the order of the call: query ... dvalue */
     void *saved, *scratch;
     size_t saved_bytes, scratch_bytes;
     double forward_ms, backward_ms;
@@ -175,9 +177,30 @@ static size_t product_of(size_t a, size_t b)
     return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
 }
 
-static hashattn_array whole(const hashattn_problem *p, float *data, size_t rows, size_t width)
+/* The array of one argument of the call: the floats, or a copy of them as bfloat16 where those are wanted. */
+static int whole(struct attend *a, size_t argument, float *data, size_t rows, size_t width,
+                 hashattn_array *array)
 {
-    return hashattn_array_of_heads(data, p->num_heads, rows, width);
+    const hashattn_problem *p = &a->problem;
+    enum { OUT = 3, DOUT = 4 };
+    *array = hashattn_array_of_heads(data, p->num_heads, rows, width);
+    if (p->element == HASHATTN_FLOAT32)
+        return EXIT_GOOD;
+    bool given = argument < OUT || argument == DOUT;
+    size_t count = p->num_sequences * p->num_heads * rows * width;
+    free(a->halves[argument]);
+    array->data = a->halves[argument] = halves_new(a->context, given ? data : NULL, count);
+    return array->data != NULL ? EXIT_GOOD
+                               : tool_fail(EXIT_ROOM, "no memory for %zu numbers as bfloat16", count);
+}
+
+/* What was written as bfloat16 is widened into the floats. */
+static void bring_back(const struct attend *a, const hashattn_array *array, float *data, size_t rows,
+                       size_t width)
+{
+    const hashattn_problem *p = &a->problem;
+    if (p->element == HASHATTN_BF16)
+        hashattn_bf16_widen(a->context, array->data, data, p->num_sequences * p->num_heads * rows * width);
 }
 
 /* An INVALID of the data: the call itself has been accepted, so a file is to blame. */
@@ -190,6 +213,7 @@ static int fail_data(const struct attend *a, hashattn_status status)
 static int compute(struct attend *a)
 {
     const hashattn_problem *p = &a->problem;
+    a->problem.element = halves_wanted(a->context) ? HASHATTN_BF16 : HASHATTN_FLOAT32;
     hashattn_status status = hashattn_attention_sizes(a->attention, p, &a->saved_bytes, &a->scratch_bytes);
     if (status != HASHATTN_OK)
         return tool_fail_status(a->context, status);
@@ -201,15 +225,20 @@ static int compute(struct attend *a)
     if (a->output == NULL || a->saved == NULL || a->scratch == NULL)
         return tool_fail(EXIT_ROOM, "no memory for an output of %zu numbers, %zu bytes saved and %zu scratch",
                          outputs, a->saved_bytes, a->scratch_bytes);
-    hashattn_array query = whole(p, a->query.data, p->num_queries, p->head_dim),
-                   key = whole(p, a->key.data, p->num_keys, p->head_dim),
-                   value = whole(p, a->value.data, p->num_keys, p->value_dim),
-                   out = whole(p, a->output, p->num_queries, p->value_dim);
+    size_t n_q = p->num_queries, n_k = p->num_keys, d = p->head_dim, d_v = p->value_dim;
+    hashattn_array query, key, value, out, dout, dquery, dkey, dvalue;
+    int code = whole(a, 0, a->query.data, n_q, d, &query);
+    code = code != EXIT_GOOD ? code : whole(a, 1, a->key.data, n_k, d, &key);
+    code = code != EXIT_GOOD ? code : whole(a, 2, a->value.data, n_k, d_v, &value);
+    code = code != EXIT_GOOD ? code : whole(a, 3, a->output, n_q, d_v, &out);
+    if (code != EXIT_GOOD)
+        return code;
     double start = milliseconds();
     status = hashattn_attention_forward(a->attention, p, &query, &key, &value, &out, a->saved, a->scratch);
     a->forward_ms = milliseconds() - start;
     if (status != HASHATTN_OK)
         return fail_data(a, status);
+    bring_back(a, &out, a->output, n_q, d_v);
     if (a->grad_out == NULL)
         return EXIT_GOOD;
     a->dquery = new_floats(count_of(&a->query));
@@ -217,15 +246,22 @@ static int compute(struct attend *a)
     a->dvalue = new_floats(count_of(&a->value));
     if (a->dquery == NULL || a->dkey == NULL || a->dvalue == NULL)
         return tool_fail(EXIT_ROOM, "no memory for the gradients, as large as q, k and v");
-    hashattn_array dout = whole(p, a->dout.data, p->num_queries, p->value_dim),
-                   dquery = whole(p, a->dquery, p->num_queries, p->head_dim),
-                   dkey = whole(p, a->dkey, p->num_keys, p->head_dim),
-                   dvalue = whole(p, a->dvalue, p->num_keys, p->value_dim);
+    code = whole(a, 4, a->dout.data, n_q, d_v, &dout);
+    code = code != EXIT_GOOD ? code : whole(a, 5, a->dquery, n_q, d, &dquery);
+    code = code != EXIT_GOOD ? code : whole(a, 6, a->dkey, n_k, d, &dkey);
+    code = code != EXIT_GOOD ? code : whole(a, 7, a->dvalue, n_k, d_v, &dvalue);
+    if (code != EXIT_GOOD)
+        return code;
     start = milliseconds();
     status = hashattn_attention_backward(a->attention, p, &query, &key, &value, &out, &dout, &dquery, &dkey,
                                          &dvalue, a->saved, a->scratch);
     a->backward_ms = milliseconds() - start;
-    return status == HASHATTN_OK ? EXIT_GOOD : fail_data(a, status);
+    if (status != HASHATTN_OK)
+        return fail_data(a, status);
+    bring_back(a, &dquery, a->dquery, n_q, d);
+    bring_back(a, &dkey, a->dkey, n_k, d);
+    bring_back(a, &dvalue, a->dvalue, n_k, d_v);
+    return EXIT_GOOD;
 }
 
 static int compute_in_chunks(struct attend *a)
@@ -306,6 +342,7 @@ static int report(const struct attend *a, bool as_json)
     if (a->grad_out != NULL)
         json_number(&json, "backward_ms", a->backward_ms);
     json_text(&json, "isa", is.isa);
+    json_text(&json, "precision", is.precision);
     json_count(&json, "threads", (uint64_t)is.threads);
     json_end_object(&json);
     return tool_finish();
@@ -332,6 +369,8 @@ static void close_all(struct attend *a)
     void *const blocks[] = {a->saved, a->scratch, a->output, a->dquery, a->dkey, a->dvalue, a->whole_mask};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         free(blocks[i]);
+    for (size_t i = 0; i < sizeof a->halves / sizeof a->halves[0]; i++)
+        free(a->halves[i]);
     hashattn_npy *const arrays[] = {&a->query, &a->key, &a->value, &a->key_mask, &a->dout};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         hashattn_npy_free(a->files, arrays[i]);
@@ -358,6 +397,9 @@ static int check_usage(const struct attend *a, const struct options *options)
         return options_fail(options, "--grad-out and --grad-dir are given together or not at all");
     if (a->chunk_rows > 0 && a->grad_out != NULL)
         return options_fail(options, "--chunk computes no gradients, --grad-out is given");
+    if (a->chunk_rows > 0 && options->common.precision != NULL &&
+        strcmp(options->common.precision, "bf16") == 0)
+        return options_fail(options, "--chunk computes on float32 arrays, --precision is bf16");
     return EXIT_GOOD;
 }
 

@@ -68,9 +68,10 @@ int main(void)
         return fail(context, status);
 
     double sum = 0, gradient = 0;
+    const float *out = a[OUT].data, *dquery = a[DQUERY].data;
     for (int i = 0; i < COUNT; i++) {
-        sum += (double)a[OUT].data[i] * a[OUT].data[i];
-        gradient += (double)a[DQUERY].data[i] * a[DQUERY].data[i];
+        sum += (double)out[i] * out[i];
+        gradient += (double)dquery[i] * dquery[i];
     }
     printf("%d rows of %d heads: mean square of the output %.4f, of the gradient of queries %.3g\n", ROWS,
            HEADS, sum / COUNT, gradient / COUNT);

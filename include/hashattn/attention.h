@@ -34,8 +34,8 @@ typedef struct hashattn_context_options {
     int threads; /* 1 to 1024; 0 = as many as the processors this process may use */
     /* Of products: "float32" or "bf16"; NULL = float32, and for a model or a run what it was trained with.
        bf16 rounds the operands of every product of a dense layer to bfloat16; parameters, sums and everything
-       else stay float32; the operator alone is REFUSED in bf16. Where the processor has no instruction for
-       it, it is done by widening. */
+       else stay float32; the operator alone does what the elements of its arrays say. Where the processor has
+       no instruction for it, it is done by widening. */
     const char *precision;
     const char *isa; /* one of hashattn_isa_names; NULL or "auto" = the best that runs here. The environment
                         variable HASHATTN_ISA caps both. */
@@ -150,13 +150,17 @@ HASHATTN_API int hashattn_attention_tensor(const hashattn_attention *attention, 
    offsets[s] + r. A row_stride below the width is INVALID; so is, in an output, any stride that would let two
    elements meet. Arrays that are written must not overlap any other. */
 typedef struct hashattn_array {
-    float *data; /* not written where the array is an input; may be NULL where there are no elements */
+    void *data; /* floats, or uint16_t where the problem says BF16: not written where the array is an input;
+                   may be NULL where there are no elements */
     size_t sequence_stride, row_stride, head_stride;
 } hashattn_array;
 
 /* Contiguous arrays: (sequences, heads, rows, width), and packed or single (rows, heads, width). */
-HASHATTN_API hashattn_array hashattn_array_of_heads(float *data, size_t heads, size_t rows, size_t width);
-HASHATTN_API hashattn_array hashattn_array_of_rows(float *data, size_t heads, size_t rows, size_t width);
+HASHATTN_API hashattn_array hashattn_array_of_heads(void *data, size_t heads, size_t rows, size_t width);
+HASHATTN_API hashattn_array hashattn_array_of_rows(void *data, size_t heads, size_t rows, size_t width);
+
+/* What arrays hold. BF16: the upper 16 bits of a float, as uint16_t. BYTE: uint8 or bool, in files alone. */
+typedef enum hashattn_element { HASHATTN_FLOAT32, HASHATTN_BYTE, HASHATTN_BF16 } hashattn_element;
 
 typedef struct hashattn_problem {
     size_t struct_size;
@@ -175,6 +179,10 @@ typedef struct hashattn_problem {
     /* (num_sequences) numbers that make sequences hash apart, as in training; NULL = every sequence hashes
        alike, so a sequence has the same output alone and in any batch. */
     const uint64_t *sample_ids;
+    /* Of every array of the problem, in and out: FLOAT32 (the default) or BF16. With BF16 the mechanism
+       computes as with FLOAT32 from the same numbers, and what is written is rounded to nearest, ties to
+       even; beyond the largest bfloat16 that is infinity. */
+    hashattn_element element;
 } hashattn_problem;
 
 /* 1 sequence, 1 head, everything else 0 or NULL. */
@@ -225,6 +233,14 @@ HASHATTN_API hashattn_status hashattn_measure_peak(hashattn_context *context, do
                                                    hashattn_peak *peak);
 /* Largest resident set of this process so far, in bytes. */
 HASHATTN_API size_t hashattn_peak_resident_bytes(void);
+
+/* ---- bfloat16 ---- */
+
+/* Rounds to nearest, ties to even; a NaN stays one. And back, which is exact. */
+HASHATTN_API void hashattn_bf16_round(const hashattn_context *context, const float *from, uint16_t *to,
+                                      size_t count);
+HASHATTN_API void hashattn_bf16_widen(const hashattn_context *context, const uint16_t *from, float *to,
+                                      size_t count);
 
 /* ---- inputs to try things with ---- */
 

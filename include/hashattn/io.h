@@ -8,11 +8,9 @@
 extern "C" {
 #endif
 
-typedef enum hashattn_element { HASHATTN_FLOAT32, HASHATTN_BYTE } hashattn_element; /* BYTE: uint8 or bool */
-
 typedef struct hashattn_npy {
-    hashattn_element element;
-    int rank; /* 0 to 4 */
+    hashattn_element element; /* FLOAT32 or BYTE: .npy knows no bfloat16 */
+    int rank;                 /* 0 to 4 */
     size_t shape[4];
     void *data; /* C order, allocated by the library */
 } hashattn_npy;

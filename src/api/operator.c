@@ -12,14 +12,24 @@
 #include "base/memory.h"
 #include "base/random.h"
 
-hashattn_array hashattn_array_of_heads(float *data, size_t heads, size_t rows, size_t width)
+hashattn_array hashattn_array_of_heads(void *data, size_t heads, size_t rows, size_t width)
 {
     return (hashattn_array){data, heads * rows * width, width, rows * width};
 }
 
-hashattn_array hashattn_array_of_rows(float *data, size_t heads, size_t rows, size_t width)
+hashattn_array hashattn_array_of_rows(void *data, size_t heads, size_t rows, size_t width)
 {
     return (hashattn_array){data, rows * heads * width, heads * width, width};
+}
+
+void hashattn_bf16_round(const hashattn_context *context, const float *from, uint16_t *to, size_t count)
+{
+    context->kernels->bf16_round(to, count, from, count, 1, count);
+}
+
+void hashattn_bf16_widen(const hashattn_context *context, const uint16_t *from, float *to, size_t count)
+{
+    context->kernels->bf16_widen(to, count, from, count, 1, count);
 }
 
 void hashattn_problem_default(hashattn_problem *problem)
@@ -48,6 +58,8 @@ static hashattn_status check_offsets(struct host *host, const char *what, const 
 
 static hashattn_status check_problem(struct host *host, const hashattn_problem *p)
 {
+    FAIL_IF(p->element != HASHATTN_FLOAT32 && p->element != HASHATTN_BF16, host, HASHATTN_INVALID,
+            "element is %d, allowed are HASHATTN_FLOAT32 and HASHATTN_BF16", (int)p->element);
     FAIL_IF(p->num_heads == 0, host, HASHATTN_INVALID, "num_heads is 0, at least 1 is needed");
     FAIL_IF(p->head_dim == 0, host, HASHATTN_INVALID, "head_dim is 0, at least 1 is needed");
     FAIL_IF(p->value_dim == 0, host, HASHATTN_INVALID, "value_dim is 0, at least 1 is needed");
@@ -93,9 +105,6 @@ static struct made_offsets make_offsets(const hashattn_problem *p, void *block)
 static hashattn_status describe(hashattn_attention *attention, const hashattn_problem *p,
                                 const struct made_offsets *made, struct attention_call *call)
 {
-    FAIL_IF(attention->context->precision != PRECISION_FLOAT32, &attention->context->host, HASHATTN_REFUSED,
-            "precision %s is of models: attention itself computes in float32",
-            precision_names[attention->context->precision]);
     *call = (struct attention_call){
         .kernels = attention->context->kernels,
         .pool = attention->context->pool,
@@ -107,9 +116,10 @@ static hashattn_status describe(hashattn_attention *attention, const hashattn_pr
         .value_dim = p->value_dim,
         .query_offsets = p->query_offsets != NULL ? p->query_offsets : made->query,
         .key_offsets = p->key_offsets != NULL ? p->key_offsets : made->key,
-        .query = {.dtype = DTYPE_FLOAT32, .width = p->head_dim, .row_stride = p->head_dim},
-        .key = {.dtype = DTYPE_FLOAT32, .width = p->head_dim, .row_stride = p->head_dim},
-        .value = {.dtype = DTYPE_FLOAT32, .width = p->value_dim, .row_stride = p->value_dim},
+        .dtype = p->element == HASHATTN_BF16 ? DTYPE_BFLOAT16 : DTYPE_FLOAT32,
+        .query = {.width = p->head_dim, .row_stride = p->head_dim},
+        .key = {.width = p->head_dim, .row_stride = p->head_dim},
+        .value = {.width = p->value_dim, .row_stride = p->value_dim},
         .key_mask = p->key_mask,
         .causal = p->causal != 0,
         .call_key = random_key(p->seed, RANDOM_EVALUATION, 0),
@@ -210,7 +220,7 @@ static hashattn_status check_array(struct host *host, const struct attention_cal
     size_t rows = packed_rows ? total : longest(offsets, call->num_sequences);
     FAIL_IF(array->given == NULL, host, HASHATTN_INVALID, "%s is NULL", array->name);
     hashattn_array given = *array->given;
-    array->packed = (struct packed){.dtype = DTYPE_FLOAT32, .width = array->width};
+    array->packed = (struct packed){.width = array->width};
     if (total == 0)
         return HASHATTN_OK;
     FAIL_IF(given.data == NULL, host, HASHATTN_INVALID, "%s.data is NULL", array->name);
@@ -236,12 +246,19 @@ static hashattn_status check_array(struct host *host, const struct attention_cal
     return HASHATTN_OK;
 }
 
+static size_t element_bytes(const struct attention_call *call)
+{
+    return call->dtype == DTYPE_BFLOAT16 ? sizeof(bf16) : sizeof(float);
+}
+
 /* Row r of sequence s and head h. */
-static float *row_of(const struct packed *array, const size_t *offsets, size_t s, size_t h, size_t r)
+static void *row_of(const struct attention_call *call, const struct packed *array, const size_t *offsets,
+                    size_t s, size_t h, size_t r)
 {
     size_t sequence =
         array->sequence_stride != 0 ? s * array->sequence_stride : offsets[s] * array->row_stride;
-    return (float *)array->data + sequence + r * array->row_stride + h * array->head_stride;
+    size_t element = sequence + r * array->row_stride + h * array->head_stride;
+    return (unsigned char *)array->data + element * element_bytes(call);
 }
 
 /* ---- one pass over the rows of every array, on the pool -------------------------------------------------
@@ -263,6 +280,21 @@ static bool is_absent(const struct attention_call *call, const struct checked_ar
 }
 
 /* Squares of floats cannot overflow a double, so their sum is finite exactly when all of them are. */
+static bool all_finite(const struct attention_call *call, const void *elements, size_t count)
+{
+    enum { PIECE = 1024 };
+    float piece[PIECE];
+    if (call->dtype == DTYPE_FLOAT32)
+        return isfinite(call->kernels->sum_squares(elements, count));
+    for (size_t i = 0; i < count; i += PIECE) {
+        size_t n = count - i < PIECE ? count - i : PIECE;
+        call->kernels->bf16_widen(piece, n, (const bf16 *)elements + i, n, 1, n);
+        if (!isfinite(call->kernels->sum_squares(piece, n)))
+            return false;
+    }
+    return true;
+}
+
 static void look_for_nan(void *argument, size_t index, int worker)
 {
     (void)worker;
@@ -277,10 +309,18 @@ static void look_for_nan(void *argument, size_t index, int worker)
         size_t rows = offsets[s + 1] - offsets[s], step = together ? rows : 1;
         for (size_t r = 0; r < rows; r += step)
             if (!is_absent(call, array, s, r) &&
-                !isfinite(call->kernels->sum_squares(row_of(&array->packed, offsets, s, h, r),
-                                                     step * array->width)))
+                !all_finite(call, row_of(call, &array->packed, offsets, s, h, r), step * array->width))
                 atomic_store_explicit(&pass->found, true, memory_order_relaxed);
     }
+}
+
+static double element_of(const struct attention_call *call, const void *row, size_t column)
+{
+    float number;
+    if (call->dtype == DTYPE_FLOAT32)
+        return (double)((const float *)row)[column];
+    call->kernels->bf16_widen(&number, 1, (const bf16 *)row + column, 1, 1, 1);
+    return (double)number;
 }
 
 /* The place of the first NaN or infinity; there is one. */
@@ -293,11 +333,13 @@ static hashattn_status fail_nan(struct host *host, const struct pass *pass)
         for (size_t i = 0; i < call->num_sequences * call->num_heads; i++) {
             size_t s = i / call->num_heads, h = i % call->num_heads;
             for (size_t r = 0; r < offsets[s + 1] - offsets[s]; r++) {
-                const float *row = row_of(&array->packed, offsets, s, h, r);
-                for (size_t c = 0; c < array->width; c++)
-                    FAIL_IF(!isfinite(row[c]) && !is_absent(call, array, s, r), host, HASHATTN_INVALID,
-                            "%s is %g at sequence %zu, head %zu, row %zu, column %zu", array->name,
-                            (double)row[c], s, h, r, c);
+                const void *row = row_of(call, &array->packed, offsets, s, h, r);
+                for (size_t c = 0; c < array->width; c++) {
+                    double number = element_of(call, row, c);
+                    FAIL_IF(!isfinite(number) && !is_absent(call, array, s, r), host, HASHATTN_INVALID,
+                            "%s is %g at sequence %zu, head %zu, row %zu, column %zu", array->name, number, s,
+                            h, r, c);
+                }
             }
         }
     }
@@ -322,7 +364,7 @@ static void write_zeros(void *argument, size_t index, int worker)
         const struct checked_array *array = &pass->arrays[a];
         const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
         for (size_t r = 0; r < offsets[s + 1] - offsets[s]; r++)
-            memset(row_of(&array->packed, offsets, s, h, r), 0, array->width * sizeof(float));
+            memset(row_of(call, &array->packed, offsets, s, h, r), 0, array->width * element_bytes(call));
     }
 }
 

@@ -178,7 +178,8 @@ static bool is_absent(const struct step *step, const struct part *part, size_t r
 
 static const float *part_row(const struct part *part, size_t head, size_t row)
 {
-    return part->array->data + row * part->array->row_stride + head * part->array->head_stride;
+    const float *data = part->array->data;
+    return data + row * part->array->row_stride + head * part->array->head_stride;
 }
 
 /* Index: (head, block of rows). */
@@ -259,8 +260,8 @@ static hashattn_status check_step(struct host *host, struct step *step)
 
 static struct view view_of(const struct step *step, const hashattn_array *array, size_t head, size_t width)
 {
-    return (struct view){.data = array->data == NULL ? NULL : array->data + head * array->head_stride,
-                         .dtype = DTYPE_FLOAT32,
+    float *data = array->data;
+    return (struct view){.data = data == NULL ? NULL : data + head * array->head_stride,
                          .rows = step->chunk->rows,
                          .cols = width,
                          .stride = array->row_stride};

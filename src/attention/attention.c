@@ -32,7 +32,6 @@ static struct problem_shape shape_of(const struct attention_call *call, size_t s
         .value_dim = call->value_dim,
         .causal = call->causal,
         .masked = call->mechanism->sees_mask && call->key_mask != NULL,
-        .dtype = DTYPE_FLOAT32,
         .workers = 1,
     };
 }
@@ -125,11 +124,11 @@ static size_t padded(size_t bytes)
     return arena.used;
 }
 
-/* The scratch of one unit, on one thread or, by shape->workers, on all: the kept rows where there is a mask
- * that the mechanism does not see, then the mechanism's own. */
+/* The scratch of one unit, on one thread or, by shape->workers, on all: the rows that cannot be seen where
+   they are, because they are bfloat16 or lie among masked ones; then the mechanism's own. */
 struct worker_memory {
     size_t *visible;
-    float *key, *value, *dkey, *dvalue;
+    float *query, *key, *value, *out, *dout, *dquery, *dkey, *dvalue; /* NULL: the caller's own rows do */
     void *mechanism;
     size_t bytes;
 };
@@ -141,9 +140,18 @@ static struct worker_memory worker_memory(const struct attention_call *call,
     struct arena arena = arena_on(block);
     if (call->causal)
         memory.visible = arena_take(&arena, shape->num_queries, sizeof *memory.visible);
-    if (call->key_mask != NULL && !call->mechanism->sees_mask) {
-        size_t keys = size_product(shape->num_keys, shape->head_dim);
-        size_t values = size_product(shape->num_keys, shape->value_dim);
+    bool half = call->dtype == DTYPE_BFLOAT16;
+    size_t queries = size_product(shape->num_queries, shape->head_dim);
+    size_t outputs = size_product(shape->num_queries, shape->value_dim);
+    size_t keys = size_product(shape->num_keys, shape->head_dim);
+    size_t values = size_product(shape->num_keys, shape->value_dim);
+    if (half) {
+        memory.query = arena_take(&arena, queries, sizeof(float));
+        memory.out = arena_take(&arena, outputs, sizeof(float));
+        memory.dout = arena_take(&arena, outputs, sizeof(float));
+        memory.dquery = arena_take(&arena, queries, sizeof(float));
+    }
+    if (half || (call->key_mask != NULL && !call->mechanism->sees_mask)) {
         memory.key = arena_take(&arena, keys, sizeof(float));
         memory.value = arena_take(&arena, values, sizeof(float));
         memory.dkey = arena_take(&arena, keys, sizeof(float));
@@ -205,8 +213,6 @@ size_t attention_scratch_size(const struct attention_call *call)
 static hashattn_status check_rows(struct host *host, const char *what, const struct packed *rows,
                                   size_t width, size_t count)
 {
-    FAIL_IF(rows->dtype != DTYPE_FLOAT32, host, HASHATTN_REFUSED,
-            "%s is bfloat16; attention takes float32 only", what);
     FAIL_IF(rows->width != width, host, HASHATTN_INVALID, "%s has width %zu, the call says %zu", what,
             rows->width, width);
     FAIL_IF(count > 1 && rows->row_stride < width, host, HASHATTN_INVALID,
@@ -324,19 +330,22 @@ struct unit {
     struct problem problem;
     struct view out, dout;
     struct problem_gradients gradients;
-    struct view whole_dkey, whole_dvalue; /* where gathered gradients go back to, with all rows ... */
-    const uint8_t *gathered;              /* ... by this mask; NULL: nothing was gathered */
+    /* Rows that moved go back to where they came from; `data` NULL: the mechanism wrote there itself. */
+    struct stored_rows own_out, own_dquery, own_dkey, own_dvalue;
+    const uint8_t *gathered; /* by this mask those of the keys; NULL: all of them */
 };
 
-static struct view head_rows(const struct packed *rows, const size_t *offsets, size_t sequence, size_t head)
+static struct stored_rows head_rows(const struct attention_call *call, const struct packed *rows,
+                                    const size_t *offsets, size_t sequence, size_t head)
 {
-    assert(rows->dtype == DTYPE_FLOAT32);
+    size_t bytes = call->dtype == DTYPE_BFLOAT16 ? sizeof(bf16) : sizeof(float);
     size_t count = offsets[sequence + 1] - offsets[sequence];
     size_t first =
         rows->sequence_stride != 0 ? sequence * rows->sequence_stride : offsets[sequence] * rows->row_stride;
-    return (struct view){
-        .data = count == 0 ? NULL : (float *)rows->data + first + head * rows->head_stride,
-        .dtype = DTYPE_FLOAT32,
+    size_t at = (first + head * rows->head_stride) * bytes;
+    return (struct stored_rows){
+        .data = count == 0 ? NULL : (unsigned char *)rows->data + at,
+        .dtype = call->dtype,
         .rows = count,
         .cols = rows->width,
         .stride = rows->row_stride,
@@ -353,27 +362,73 @@ static uint64_t unit_key(const struct attention_call *call, size_t sequence, siz
     return random_key(key, RANDOM_HEAD, head);
 }
 
-/* Leaves only the kept keys, for a mechanism that does not see the mask. */
-static void keep_keys(const struct run *run, struct unit *unit, const uint8_t *mask, struct kept kept,
-                      const struct worker_memory *memory)
+/* The rows on one side of a problem, as its mechanism sees them. */
+struct side {
+    const struct attention_call *call;
+    const size_t *offsets;
+    size_t sequence, head;
+    const uint8_t *mask; /* of the rows that are gathered; NULL: all */
+    struct kept kept;
+    bool moves; /* gathered, or widened */
+};
+
+static struct view see(const struct side *side, const struct packed *rows, float *block)
 {
+    struct stored_rows stored = head_rows(side->call, rows, side->offsets, side->sequence, side->head);
+    if (side->moves)
+        return kept_gather(side->call->kernels, stored, side->mask, side->kept, block);
+    return (struct view){
+        .data = stored.data, .rows = side->kept.count, .cols = stored.cols, .stride = stored.stride};
+}
+
+/* The same for rows that are added to: *own says where they go back to. */
+static struct view see_written(const struct side *side, const struct packed *rows, float *block,
+                               struct stored_rows *own)
+{
+    if (side->moves)
+        *own = head_rows(side->call, rows, side->offsets, side->sequence, side->head);
+    return see(side, rows, block);
+}
+
+/* The views of a unit that is not empty; mask: of the keys that its mechanism is not given. */
+static void see_rows(const struct run *run, struct unit *unit, const uint8_t *mask, struct kept kept,
+                     const struct worker_memory *memory)
+{
+    const struct attention_call *call = run->call;
     struct problem *problem = &unit->problem;
     struct problem_gradients *gradients = &unit->gradients;
+    bool half = call->dtype == DTYPE_BFLOAT16;
+    struct side queries = {.call = call,
+                           .offsets = call->query_offsets,
+                           .sequence = unit->sequence,
+                           .head = unit->head,
+                           .kept = kept_count(NULL, problem->shape.num_queries),
+                           .moves = half};
+    struct side keys = queries;
+    keys.offsets = call->key_offsets;
+    keys.mask = mask;
+    keys.kept = kept;
+    keys.moves = half || !kept.prefix;
     problem->shape.num_keys = kept.count;
-    if (kept.prefix) {
-        problem->key.rows = problem->value.rows = kept.count;
-        gradients->key.rows = gradients->value.rows = kept.count;
-        return;
-    }
+    problem->query = see(&queries, &call->query, memory->query);
+    problem->key = see(&keys, &call->key, memory->key);
+    problem->value = see(&keys, &call->value, memory->value);
     unit->gathered = mask;
-    problem->key = kept_gather(problem->key, mask, kept, memory->key);
-    problem->value = kept_gather(problem->value, mask, kept, memory->value);
-    if (run->pass == BACKWARD) {
-        unit->whole_dkey = gradients->key;
-        unit->whole_dvalue = gradients->value;
-        gradients->key = kept_gather(gradients->key, mask, kept, memory->dkey);
-        gradients->value = kept_gather(gradients->value, mask, kept, memory->dvalue);
+    if (run->pass == FORWARD && half) { /* written whole: what is there now is not read */
+        unit->own_out = head_rows(call, &run->out, call->query_offsets, unit->sequence, unit->head);
+        unit->out = (struct view){.data = memory->out,
+                                  .rows = unit->own_out.rows,
+                                  .cols = run->out.width,
+                                  .stride = run->out.width};
+    } else if (run->pass != AUXILIARY) {
+        unit->out = see(&queries, &run->out, memory->out);
     }
+    if (run->pass != BACKWARD)
+        return;
+    unit->dout = see(&queries, &run->dout, memory->dout);
+    gradients->query = see_written(&queries, &run->dquery, memory->dquery, &unit->own_dquery);
+    gradients->key = see_written(&keys, &run->dkey, memory->dkey, &unit->own_dkey);
+    gradients->value = see_written(&keys, &run->dvalue, memory->dvalue, &unit->own_dvalue);
 }
 
 static struct unit open_unit(const struct run *run, size_t index, int worker)
@@ -393,9 +448,6 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
         .kernels = call->kernels,
         .shape = shape,
         .options = call->options,
-        .query = head_rows(&call->query, call->query_offsets, sequence, head),
-        .key = head_rows(&call->key, call->key_offsets, sequence, head),
-        .value = head_rows(&call->value, call->key_offsets, sequence, head),
         .random_key = unit_key(call, sequence, head),
         .shared = run->plan.shared,
         .params = run->param_count == 0 ? NULL : call->params + head * run->param_count,
@@ -405,14 +457,6 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
         .scratch = memory.mechanism,
         .pool = spread ? call->pool : NULL,
     };
-    if (run->pass != AUXILIARY)
-        unit.out = head_rows(&run->out, call->query_offsets, sequence, head);
-    if (run->pass == BACKWARD) {
-        unit.dout = head_rows(&run->dout, call->query_offsets, sequence, head);
-        unit.gradients.query = head_rows(&run->dquery, call->query_offsets, sequence, head);
-        unit.gradients.key = head_rows(&run->dkey, call->key_offsets, sequence, head);
-        unit.gradients.value = head_rows(&run->dvalue, call->key_offsets, sequence, head);
-    }
     if (run->dparams != NULL) {
         unit.gradients.params = run->plan.slices + (sequence * call->num_heads + head) * run->param_count;
         memset(unit.gradients.params, 0, run->param_count * sizeof(float));
@@ -420,26 +464,44 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
     const uint8_t *mask = mask_of(call, sequence);
     struct kept kept = kept_count(mask, shape.num_keys);
     unit.empty = shape.num_queries == 0 || kept.count == 0;
+    if (call->mechanism->sees_mask) {
+        unit.problem.key_mask = mask;
+        mask = NULL;
+        kept = kept_count(NULL, shape.num_keys);
+    }
     if (call->causal) {
-        kept_visible(call->mechanism->sees_mask ? NULL : mask, shape.num_queries, memory.visible);
+        kept_visible(mask, shape.num_queries, memory.visible);
         unit.problem.visible = memory.visible;
     }
-    if (call->mechanism->sees_mask)
-        unit.problem.key_mask = mask;
-    else if (!unit.empty)
-        keep_keys(run, &unit, mask, kept, &memory);
+    if (!unit.empty)
+        see_rows(run, &unit, mask, kept, &memory);
     return unit;
+}
+
+/* Rows that moved go back. */
+static void put_back(const struct run *run, struct view rows, const uint8_t *mask, struct stored_rows own)
+{
+    if (own.data != NULL)
+        kept_put_back(run->call->kernels, rows, mask, own);
+}
+
+static void write_zeros(struct stored_rows rows)
+{
+    size_t bytes = rows.dtype == DTYPE_BFLOAT16 ? sizeof(bf16) : sizeof(float);
+    for (size_t i = 0; i < rows.rows; i++)
+        memset((unsigned char *)rows.data + i * rows.stride * bytes, 0, rows.cols * bytes);
 }
 
 static void forward_unit(const struct run *run, size_t index, int worker)
 {
+    const struct attention_call *call = run->call;
     struct unit unit = open_unit(run, index, worker);
-    if (!unit.empty) {
-        run->call->mechanism->forward(&unit.problem, unit.out);
+    if (unit.empty) {
+        write_zeros(head_rows(call, &run->out, call->query_offsets, unit.sequence, unit.head));
         return;
     }
-    for (size_t i = 0; i < unit.out.rows; i++)
-        memset((float *)unit.out.data + i * unit.out.stride, 0, unit.out.cols * sizeof(float));
+    call->mechanism->forward(&unit.problem, unit.out);
+    put_back(run, unit.out, NULL, unit.own_out);
 }
 
 static void backward_unit(const struct run *run, size_t index, int worker)
@@ -448,10 +510,9 @@ static void backward_unit(const struct run *run, size_t index, int worker)
     if (unit.empty)
         return;
     run->call->mechanism->backward(&unit.problem, unit.out, unit.dout, &unit.gradients);
-    if (unit.gathered != NULL) {
-        kept_put_back(unit.gradients.key, unit.gathered, unit.whole_dkey);
-        kept_put_back(unit.gradients.value, unit.gathered, unit.whole_dvalue);
-    }
+    put_back(run, unit.gradients.query, NULL, unit.own_dquery);
+    put_back(run, unit.gradients.key, unit.gathered, unit.own_dkey);
+    put_back(run, unit.gradients.value, unit.gathered, unit.own_dvalue);
 }
 
 static void auxiliary_unit(const struct run *run, size_t index, int worker)

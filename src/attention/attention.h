@@ -8,12 +8,15 @@
 #include "attention/mechanism.h"
 #include "base/pool.h"
 
+/* What the arrays of a call hold. A mechanism sees floats: rows of bfloat16 are widened into its worker's
+   memory, and what it writes is rounded to nearest on its way back (gradients: once, after all was added). */
+enum dtype { DTYPE_FLOAT32, DTYPE_BFLOAT16 };
+
 /* Rows of all sequences, (total rows, heads, width): row r of head h starts at data + r * row_stride + h *
    head_stride. Where sequence_stride is not 0 the sequences do not follow one another: row r of sequence s,
    counted in the sequence, starts at data + s * sequence_stride + r * row_stride + h * head_stride. */
 struct packed {
     void *data;
-    enum dtype dtype;
     size_t width, row_stride, head_stride, sequence_stride;
 };
 
@@ -25,6 +28,7 @@ struct attention_call {
     size_t num_sequences, num_heads, head_dim, value_dim;
     const size_t *query_offsets,
         *key_offsets; /* (num_sequences + 1) rising, first 0; the same array for self-attention */
+    enum dtype dtype; /* of every array of the call, here and below */
     struct packed query, key, value;
     const uint8_t *key_mask; /* (key rows) 1 = takes part; or NULL */
     bool causal;
@@ -54,7 +58,7 @@ size_t attention_scratch_size(const struct attention_call *call);
 /* out (query rows, heads, value_dim) is written. The call has been checked. */
 void attention_forward(const struct attention_call *call, struct packed out, void *saved, void *scratch);
 
-/* Adds into dquery, dkey, dvalue (float32) and dparams (num_heads, ...; NULL where there are none), partial
+/* Adds into dquery, dkey, dvalue and dparams (num_heads, ...; NULL where there are none), partial
    sums of params in the order of the sequences. */
 void attention_backward(const struct attention_call *call, struct packed out, struct packed dout,
                         struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams,

@@ -2,7 +2,6 @@
    at all where every key is kept or the kept keys come first. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/kept.h"
 
-#include <assert.h>
 #include <string.h>
 
 struct kept kept_count(const uint8_t *mask, size_t n)
@@ -21,30 +20,47 @@ struct kept kept_count(const uint8_t *mask, size_t n)
     return kept;
 }
 
-struct view kept_gather(struct view rows, const uint8_t *mask, struct kept kept, float *block)
+/* How many rows from `first` on are kept, one after another. */
+static size_t run_length(const uint8_t *mask, size_t first, size_t n)
 {
-    assert(rows.dtype == DTYPE_FLOAT32);
-    const float *from = rows.data;
-    float *to = block;
-    for (size_t i = 0; i < rows.rows; i++) {
-        if (mask[i] == 0)
-            continue;
-        memcpy(to, from + i * rows.stride, rows.cols * sizeof *to);
-        to += rows.cols;
-    }
-    return (struct view){
-        .data = block, .dtype = DTYPE_FLOAT32, .rows = kept.count, .cols = rows.cols, .stride = rows.cols};
+    size_t end = mask == NULL ? n : first;
+    while (end < n && mask[end] != 0)
+        end++;
+    return end - first;
 }
 
-void kept_put_back(struct view gathered, const uint8_t *mask, struct view rows)
+static void *row_at(struct stored_rows rows, size_t row)
+{
+    size_t bytes = rows.dtype == DTYPE_BFLOAT16 ? sizeof(bf16) : sizeof(float);
+    return (unsigned char *)rows.data + row * rows.stride * bytes;
+}
+
+struct view kept_gather(const struct kernels *kernels, struct stored_rows rows, const uint8_t *mask,
+                        struct kept kept, float *block)
+{
+    float *to = block;
+    for (size_t i = 0, run; i < rows.rows; i += run + 1, to += run * rows.cols) {
+        run = run_length(mask, i, rows.rows);
+        if (rows.dtype == DTYPE_BFLOAT16)
+            kernels->bf16_widen(to, rows.cols, row_at(rows, i), rows.stride, run, rows.cols);
+        else
+            for (size_t r = 0; r < run; r++)
+                memcpy(to + r * rows.cols, row_at(rows, i + r), rows.cols * sizeof *to);
+    }
+    return (struct view){.data = block, .rows = kept.count, .cols = rows.cols, .stride = rows.cols};
+}
+
+void kept_put_back(const struct kernels *kernels, struct view gathered, const uint8_t *mask,
+                   struct stored_rows rows)
 {
     const float *from = gathered.data;
-    float *to = rows.data;
-    for (size_t i = 0; i < rows.rows; i++) {
-        if (mask[i] == 0)
-            continue;
-        memcpy(to + i * rows.stride, from, rows.cols * sizeof *to);
-        from += gathered.stride;
+    for (size_t i = 0, run; i < rows.rows; i += run + 1, from += run * gathered.stride) {
+        run = run_length(mask, i, rows.rows);
+        if (rows.dtype == DTYPE_BFLOAT16)
+            kernels->bf16_round(row_at(rows, i), rows.stride, from, gathered.stride, run, rows.cols);
+        else
+            for (size_t r = 0; r < run; r++)
+                memcpy(row_at(rows, i + r), from + r * gathered.stride, rows.cols * sizeof *from);
     }
 }
 

@@ -16,13 +16,10 @@
 #include "base/pool.h"
 #include "kernels/kernels.h"
 
-enum dtype { DTYPE_FLOAT32, DTYPE_BFLOAT16 };
-
 /* (rows, cols) elements, `stride` elements from one row to the next; columns are adjacent. A head inside an
    (n, H d) matrix is such a view, so nothing is copied to get at it. */
 struct view {
-    void *data;
-    enum dtype dtype;
+    void *data; /* floats */
     size_t rows, cols, stride;
 };
 
@@ -32,7 +29,6 @@ struct problem_shape {
     size_t head_dim, value_dim;   /* d of queries and keys, d_v of values and output; >= 1 */
     bool causal;                  /* query i sees the first problem.visible[i] keys alone */
     bool masked;                  /* a key mask with at least one 0 may come */
-    enum dtype dtype;
     size_t workers; /* threads of problem.pool: scratch_size counts what each of them needs; >= 1 */
 };
 
@@ -65,7 +61,7 @@ static inline size_t problem_seen(const struct problem *problem, size_t i)
     return problem->shape.causal ? problem->visible[i] : problem->shape.num_keys;
 }
 
-/* Where backward adds its gradients. Views as in the problem, float32; params NULL when there are none. */
+/* Where backward adds its gradients. Views as in the problem; params NULL when there are none. */
 struct problem_gradients {
     struct view query, key, value; /* += */
     float *params;                 /* +=, laid out as problem.params */

@@ -18,7 +18,6 @@ static struct problem_shape shape_of(const struct stream *stream, size_t queries
         .value_dim = stream->value_dim,
         .causal = stream->causal,
         .masked = stream->mechanism->sees_mask,
-        .dtype = DTYPE_FLOAT32,
         .workers = (size_t)pool_threads(stream->pool),
     };
 }
@@ -105,12 +104,19 @@ void stream_open(const struct stream *stream, void *state)
 static hashattn_status check_view(struct host *host, const char *what, size_t position,
                                   const struct view *view, size_t rows, size_t cols)
 {
-    FAIL_IF(view->dtype != DTYPE_FLOAT32, host, HASHATTN_REFUSED,
-            "%s of the chunk at %zu is bfloat16; attention takes float32 only", what, position);
     FAIL_IF(view->rows != rows || view->cols != cols, host, HASHATTN_INVALID,
             "%s of the chunk at %zu is %zu x %zu, %zu x %zu is needed", what, position, view->rows,
             view->cols, rows, cols);
     return HASHATTN_OK;
+}
+
+static struct stored_rows stored_floats(struct view rows)
+{
+    return (struct stored_rows){.data = rows.data,
+                                .dtype = DTYPE_FLOAT32,
+                                .rows = rows.rows,
+                                .cols = rows.cols,
+                                .stride = rows.stride};
 }
 
 enum side { KEYS = 1, QUERIES = 2 };
@@ -155,8 +161,10 @@ static struct problem problem_of(const struct stream *stream, int sides, const s
         } else {
             struct kept kept = kept_count(chunk->key_mask, chunk->key.rows);
             if (!kept.prefix) {
-                problem.key = kept_gather(chunk->key, chunk->key_mask, kept, memory->key);
-                problem.value = kept_gather(chunk->value, chunk->key_mask, kept, memory->value);
+                problem.key = kept_gather(stream->kernels, stored_floats(chunk->key), chunk->key_mask, kept,
+                                          memory->key);
+                problem.value = kept_gather(stream->kernels, stored_floats(chunk->value), chunk->key_mask,
+                                            kept, memory->value);
             }
             problem.key.rows = problem.value.rows = kept.count;
         }

@@ -136,8 +136,6 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
 {
     const struct yoso_options *options = of;
     const size_t most_bytes = (size_t)1 << 40;
-    if (shape->dtype != DTYPE_FLOAT32)
-        return "yoso takes float32 alone so far";
     if (options->gradient == YOSO_GRADIENT_TRUE && options->hash_bits < 2)
         return "gradient true needs hash_bits of at least 2: with 1 its second moment has no bound";
     if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)
@@ -528,8 +526,7 @@ static void read(const struct problem *problem, void *block, size_t first, struc
     size_t n_q = problem->shape.num_queries, ld = head.scratch.ld_value;
     const float per_hash = 1 / (float)head.hashing.num_hashes;
     head.out = out;
-    head.x = (struct view){
-        .data = head.scratch.forward.x, .dtype = DTYPE_FLOAT32, .rows = n_q, .cols = out.cols, .stride = ld};
+    head.x = (struct view){.data = head.scratch.forward.x, .rows = n_q, .cols = out.cols, .stride = ld};
     memset(head.scratch.forward.x, 0, n_q * ld * sizeof(float));
     memset(head.saved.kept, 0, n_q * sizeof(float));
     const struct table_rows x = {.codes = &head.queries, .out = head.scratch.forward.x, .ld_out = ld};

@@ -121,8 +121,6 @@ static size_t saved_size(const void *of, const struct problem_shape *shape)
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
-    if (shape->dtype != DTYPE_FLOAT32)
-        return "yoso-e takes float32 alone so far";
     if (scratch_size(options, shape) > (size_t)1 << 40)
         return "yoso-e would need more than 1099511627776 bytes for one head";
     return NULL;

@@ -76,7 +76,6 @@ static hashattn_status check_config(struct host *host, const struct encoder_conf
         .num_keys = max_len,
         .head_dim = head_dim,
         .value_dim = head_dim,
-        .dtype = DTYPE_FLOAT32,
         .workers = 1,
     };
     const struct mechanism *mechanism = config->mechanism;

@@ -116,7 +116,6 @@ static struct packed columns(const struct self_attention *attention, float *data
 {
     return (struct packed){
         .data = data,
-        .dtype = DTYPE_FLOAT32,
         .width = attention->head_dim,
         .row_stride = attention->dim,
         .head_stride = attention->head_dim,

@@ -100,6 +100,121 @@ static void run_both(struct fixture *f)
     free(scratch);
 }
 
+/* ---- bfloat16 ---- */
+
+enum { ARRAYS = 8, INPUTS = 3, OUT = 3, DOUT = 4, LARGEST = SEQUENCES * HEADS * KEYS * VALUE_DIM };
+
+struct halves {
+    uint16_t data[ARRAYS][LARGEST];
+};
+
+static void arrays_of(struct fixture *f, float *floats[ARRAYS], size_t count[ARRAYS],
+                      hashattn_array *array[ARRAYS])
+{
+    float *const all[] = {f->query, f->key, f->value, f->out, f->dout, f->dquery, f->dkey, f->dvalue};
+    const size_t counts[] = {COUNT(f->query), COUNT(f->key),    COUNT(f->value), COUNT(f->out),
+                             COUNT(f->dout),  COUNT(f->dquery), COUNT(f->dkey),  COUNT(f->dvalue)};
+    hashattn_array *const arrays[] = {&f->q, &f->k, &f->v, &f->o, &f->g, &f->dq, &f->dk, &f->dv};
+    memcpy(floats, all, sizeof all);
+    memcpy(count, counts, sizeof counts);
+    memcpy(array, arrays, sizeof arrays);
+}
+
+/* With bfloat16 arrays a mechanism computes what it does with the same numbers as floats, and the results are
+   rounded once: by bits, for mechanisms that are exact and sampled, with and without masks, one unit spread
+   over threads and many. (What backward is given as output is the rounded one.) */
+static void check_bf16(const char *mechanism, int masked, size_t heads, int threads)
+{
+    static const uint8_t mask[SEQUENCES * KEYS] = {1, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0};
+    struct fixture f;
+    static struct halves halves;
+    float *floats[ARRAYS], want[ARRAYS][LARGEST];
+    size_t count[ARRAYS];
+    hashattn_array *array[ARRAYS];
+    set_up(&f, mechanism, threads, NULL);
+    f.problem.num_heads = heads;
+    f.problem.num_sequences = heads == 1 ? 1 : SEQUENCES;
+    f.problem.key_mask = masked ? mask : NULL;
+    arrays_of(&f, floats, count, array);
+    for (size_t a = 0; a < ARRAYS; a++)
+        if (a < INPUTS || a == DOUT) {
+            hashattn_bf16_round(f.context, floats[a], halves.data[a], count[a]);
+            hashattn_bf16_widen(f.context, halves.data[a], floats[a], count[a]);
+        }
+    size_t saved_bytes, scratch_bytes;
+    check_ok(f.context, hashattn_attention_sizes(f.attention, &f.problem, &saved_bytes, &scratch_bytes));
+    void *saved = new_block(saved_bytes), *scratch = new_block(scratch_bytes);
+    check_ok(f.context, forward(&f, saved, scratch));
+    hashattn_bf16_round(f.context, f.out, halves.data[OUT], COUNT(f.out));
+    hashattn_bf16_widen(f.context, halves.data[OUT], f.out, COUNT(f.out));
+    check_ok(f.context, backward(&f, saved, scratch));
+    free(saved), free(scratch);
+    for (size_t a = OUT; a < ARRAYS; a++) {
+        memcpy(want[a], floats[a], count[a] * sizeof(float));
+        if (a != DOUT)
+            memset(halves.data[a], 0xff, sizeof halves.data[a]);
+        array[a]->data = halves.data[a];
+    }
+    for (size_t a = 0; a < INPUTS; a++)
+        array[a]->data = halves.data[a];
+    f.problem.element = HASHATTN_BF16;
+    run_both(&f);
+    const size_t written[] = {OUT, 5, 6, 7};
+    for (size_t w = 0; w < 4; w++) {
+        size_t a = written[w], rows = w == 0 || a == 5 ? QUERIES : f.problem.num_keys;
+        size_t elements = f.problem.num_sequences * heads * rows * (a == OUT || a == 7 ? VALUE_DIM : DIM);
+        uint16_t rounded[LARGEST];
+        hashattn_bf16_round(f.context, want[a], rounded, elements);
+        check_same_bits(halves.data[a], rounded, elements * sizeof *rounded, mechanism);
+    }
+    tear_down(&f);
+}
+
+static void bf16_arrays_are_rounded_once(void **state)
+{
+    (void)state;
+    static const char *const mechanisms[] = {"softmax", "yoso", "yoso-e"};
+    for (size_t m = 0; m < 3; m++)
+        for (int masked = 0; masked < 2; masked++) {
+            check_bf16(mechanisms[m], masked, HEADS, 2);
+            check_bf16(mechanisms[m], masked, 1, 3);
+        }
+}
+
+static void bf16_mistakes_are_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    static struct halves halves;
+    float *floats[ARRAYS];
+    size_t count[ARRAYS];
+    hashattn_array *array[ARRAYS];
+    set_up(&f, "softmax", 2, NULL);
+    arrays_of(&f, floats, count, array);
+    f.problem.element = HASHATTN_BYTE;
+    check_call(f.context, forward(&f, NULL, NULL), HASHATTN_INVALID, "element is 1");
+    f.problem.element = HASHATTN_BF16;
+    for (size_t a = 0; a < ARRAYS; a++) {
+        hashattn_bf16_round(f.context, floats[a], halves.data[a], count[a]);
+        array[a]->data = halves.data[a];
+    }
+    check_ok(f.context, forward(&f, NULL, NULL));
+    /* A quiet NaN, a signalling one, one with its payload below the sign, and an infinity. */
+    static const uint16_t bad[] = {0x7fc0, 0x7f81, 0xffff, 0x7f80};
+    size_t at = ((1 * HEADS + 2) * KEYS + 3) * DIM + 1;
+    for (size_t b = 0; b < 4; b++) {
+        uint16_t kept = halves.data[1][at];
+        halves.data[1][at] = bad[b];
+        check_call(f.context, forward(&f, NULL, NULL), HASHATTN_INVALID,
+                   "at sequence 1, head 2, row 3, column 1");
+        halves.data[1][at] = kept;
+    }
+    const float large[] = {3.4e38f, -3.4e38f};
+    hashattn_bf16_round(f.context, large, halves.data[0], 2);
+    assert_true(halves.data[0][0] == 0x7f80 && halves.data[0][1] == 0xff80);
+    tear_down(&f);
+}
+
 /* ---- numbers and layouts ------------------------------------------------------------------------------- */
 
 /* Softmax of one head by plain loops. */
@@ -294,9 +409,9 @@ static void threads_and_seeds_decide_what_they_should(void **state)
     assert_true(memcmp(one.out, other.out, sizeof one.out) != 0);
     /* Alone as in the batch, unless samples have numbers. */
     one.problem.num_sequences = 1;
-    one.q.data += HEADS * QUERIES * DIM;
-    one.k.data += HEADS * KEYS * DIM;
-    one.v.data += HEADS * KEYS * VALUE_DIM;
+    one.q.data = one.query + HEADS * QUERIES * DIM;
+    one.k.data = one.key + HEADS * KEYS * DIM;
+    one.v.data = one.value + HEADS * KEYS * VALUE_DIM;
     check_ok(one.context, forward(&one, NULL, NULL));
     check_same_bits(one.out, three.out + HEADS * QUERIES * VALUE_DIM, sizeof one.out / 2, "alone");
     const uint64_t ids[] = {77};
@@ -557,6 +672,8 @@ static void every_failing_allocation_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bf16_arrays_are_rounded_once),
+        cmocka_unit_test(bf16_mistakes_are_named),
         cmocka_unit_test(forward_is_attention),
         cmocka_unit_test(all_layouts_give_the_same_bits),
         cmocka_unit_test(an_input_may_show_one_head_to_all),

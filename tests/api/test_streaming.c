@@ -281,10 +281,10 @@ static void one_head_is_that_head(void **state)
         hashattn_stream *stream;
         check_ok(context, hashattn_stream_new(attention, &options, &stream));
         hashattn_chunk chunk = chunk_of(data, 0, N);
-        chunk.query.data += options.first_head * D;
-        chunk.key.data += options.first_head * D;
-        chunk.value.data += options.first_head * D_V;
-        chunk.out.data += options.first_head * D_V;
+        chunk.query.data = (float *)chunk.query.data + options.first_head * D;
+        chunk.key.data = (float *)chunk.key.data + options.first_head * D;
+        chunk.value.data = (float *)chunk.value.data + options.first_head * D_V;
+        chunk.out.data = (float *)chunk.out.data + options.first_head * D_V;
         check_ok(context, hashattn_stream_read(stream, &chunk));
         hashattn_stream_free(stream);
     }

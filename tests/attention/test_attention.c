@@ -430,9 +430,6 @@ static void refusals_name_the_numbers(void **state)
     call.key.row_stride = 2;
     check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "key has rows of width 3 only 2");
     call = good;
-    call.value.dtype = DTYPE_BFLOAT16;
-    check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED, "value is bfloat16");
-    call = good;
     call.params = NULL;
     check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "8 learned parameters");
     call = good;

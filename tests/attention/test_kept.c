@@ -30,10 +30,10 @@ static void every_small_mask(void **state)
             float rows[MOST * STRIDE], before[MOST * STRIDE];
             for (size_t i = 0; i < MOST * STRIDE; i++)
                 rows[i] = before[i] = (float)i;
-            struct view view = {
-                .data = rows, .dtype = DTYPE_FLOAT32, .rows = n, .cols = COLS, .stride = STRIDE};
+            struct stored_rows view = {.data = rows, .rows = n, .cols = COLS, .stride = STRIDE};
             float *block = guard_floats(count * COLS);
-            struct view gathered = kept_gather(view, mask, kept, block);
+            const struct kernels *kernels = kernels_all()[0];
+            struct view gathered = kept_gather(kernels, view, mask, kept, block);
             assert_int_equal(gathered.rows, count);
             assert_int_equal(gathered.cols, COLS);
             size_t at = 0;
@@ -43,10 +43,31 @@ static void every_small_mask(void **state)
                                     COLS * sizeof(float), "gathered row");
             for (size_t i = 0; i < count * COLS; i++)
                 block[i] += 1000;
-            kept_put_back(gathered, mask, view);
+            kept_put_back(kernels, gathered, mask, view);
             for (size_t i = 0; i < MOST * STRIDE; i++) {
                 bool moved = i / STRIDE < n && mask[i / STRIDE] && i % STRIDE < COLS;
                 assert_true(rows[i] == before[i] + (moved ? 1000 : 0));
+            }
+            /* The same rows as bfloat16: small whole numbers, which are exact. */
+            bf16 halves[MOST * STRIDE];
+            for (size_t i = 0; i < MOST * STRIDE; i++)
+                rows[i] = (float)i;
+            kernels->bf16_round(halves, STRIDE, rows, STRIDE, MOST, STRIDE);
+            struct stored_rows stored = {
+                .data = halves, .dtype = DTYPE_BFLOAT16, .rows = n, .cols = COLS, .stride = STRIDE};
+            gathered = kept_gather(kernels, stored, mask, kept, block);
+            at = 0;
+            for (size_t i = 0; i < n; i++)
+                if (mask[i])
+                    check_same_bits((float *)gathered.data + at++ * gathered.stride, before + i * STRIDE,
+                                    COLS * sizeof(float), "widened row");
+            for (size_t i = 0; i < count * COLS; i++)
+                block[i] += 100;
+            kept_put_back(kernels, gathered, mask, stored);
+            kernels->bf16_widen(rows, STRIDE, halves, STRIDE, MOST, STRIDE);
+            for (size_t i = 0; i < MOST * STRIDE; i++) {
+                bool moved = i / STRIDE < n && mask[i / STRIDE] && i % STRIDE < COLS;
+                assert_true(rows[i] == before[i] + (moved ? 100 : 0));
             }
             guard_free(block, count * COLS);
         }

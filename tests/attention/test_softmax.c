@@ -114,9 +114,9 @@ static void check_uneven(const struct kernels *kernels, size_t n_q, size_t n_k, 
                   .value_dim = d_v,
                   .causal = true,
                   .workers = 1},
-        .query = {data.query, DTYPE_FLOAT32, n_q, d, d},
-        .key = {data.key, DTYPE_FLOAT32, n_k, d, d},
-        .value = {data.value, DTYPE_FLOAT32, n_k, d_v, d_v},
+        .query = {data.query, n_q, d, d},
+        .key = {data.key, n_k, d, d},
+        .value = {data.value, n_k, d_v, d_v},
         .visible = visible,
     };
     size_t saved = data.mechanism->saved_size(NULL, &problem.shape) / sizeof(float),
@@ -129,13 +129,13 @@ static void check_uneven(const struct kernels *kernels, size_t n_q, size_t n_k, 
     memset(dquery, 0, n_q * d * sizeof(float));
     memset(dkey, 0, n_k * d * sizeof(float));
     memset(dvalue, 0, n_k * d_v * sizeof(float));
-    struct view y = {out, DTYPE_FLOAT32, n_q, d_v, d_v}, g = {data.dout, DTYPE_FLOAT32, n_q, d_v, d_v};
+    struct view y = {out, n_q, d_v, d_v}, g = {data.dout, n_q, d_v, d_v};
     data.mechanism->forward(&problem, y);
     memset(problem.scratch, 0xff, scratch * sizeof(float));
     data.mechanism->backward(&problem, y, g,
-                             &(struct problem_gradients){.query = {dquery, DTYPE_FLOAT32, n_q, d, d},
-                                                         .key = {dkey, DTYPE_FLOAT32, n_k, d, d},
-                                                         .value = {dvalue, DTYPE_FLOAT32, n_k, d_v, d_v}});
+                             &(struct problem_gradients){.query = {dquery, n_q, d, d},
+                                                         .key = {dkey, n_k, d, d},
+                                                         .value = {dvalue, n_k, d_v, d_v}});
     check_array(out, o.out, o.out_bound, n_q * d_v, 0, "out");
     check_array(dquery, o.dquery, o.dquery_bound, n_q * d, 0, "dquery");
     check_array(dkey, o.dkey, o.dkey_bound, n_k * d, 0, "dkey");

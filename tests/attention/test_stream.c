@@ -30,7 +30,6 @@ static struct view cut(const struct piece *piece, float *rows, size_t first, siz
 {
     size_t heads = piece->problem->num_heads;
     return (struct view){.data = rows + (first * heads + piece->head) * width,
-                         .dtype = DTYPE_FLOAT32,
                          .rows = count,
                          .cols = width,
                          .stride = heads * width};

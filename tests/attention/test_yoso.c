@@ -506,9 +506,6 @@ static void says_what_it_refuses(void **state)
     struct problem_shape shape = good;
     assert_null(mechanism_yoso.refuse(&options, &shape));
     assert_true(mechanism_yoso.saved_size(&options, &shape) < 1 << 20);
-    shape.dtype = DTYPE_BFLOAT16;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "float32"));
-    shape = good;
     shape.num_keys = (size_t)1 << 33;
     assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "32 bits"));
     shape = good;

@@ -308,9 +308,6 @@ static void says_what_it_refuses(void **state)
     struct problem_shape shape = {
         .num_queries = 4, .num_keys = 4, .head_dim = 2, .value_dim = 2, .workers = 1};
     assert_null(mechanism_yoso_e.refuse(&options, &shape));
-    shape.dtype = DTYPE_BFLOAT16;
-    assert_non_null(mechanism_yoso_e.refuse(&options, &shape));
-    shape.dtype = DTYPE_FLOAT32;
     shape.num_keys = (size_t)1 << 40;
     assert_non_null(mechanism_yoso_e.refuse(&options, &shape));
     assert_true(mechanism_yoso_e.scratch_size(&options, &shape) > (size_t)1 << 40);

@@ -15,6 +15,27 @@ for rank in 2 3 4; do
 done
 [ -s out ] && failed attend_is_silent "$(cat out)" || passed attend_is_silent
 
+# bf16: arrays of bfloat16 in and out, which the files show as float32 with 16 zero bits.
+cp y.npy y32.npy
+attend --attention softmax $arrays --grad-out g.npy --grad-dir halves --out y16.npy --precision bf16 --json
+cp out y16.json
+holds bf16_is_said json y16.json 'd["precision"] == "bf16"'
+holds bf16_in_and_out python3 - "$source_dir/tests/cli" <<'P'
+import struct
+import sys
+sys.path.insert(0, sys.argv[1])
+import npy
+for half, single in (("y16.npy", "y32.npy"), ("halves/dq.npy", "grads/dq.npy"), ("halves/dv.npy", "grads/dv.npy")):
+    a, b = npy.flat(npy.read(half)), npy.flat(npy.read(single))
+    large = max(map(abs, b))
+    # Operands move by 2^-9 of themselves, scores by a few of these, and what is written by 2^-9 once more.
+    assert all(abs(x - y) <= 2 ** -4 * large for x, y in zip(a, b)), half
+    assert all(struct.unpack("<I", struct.pack("<f", x))[0] & 0xffff == 0 for x in a), half
+    assert a != b, half
+P
+
+expect chunks_are_float32 2 "--chunk computes on float32 arrays, --precision is bf16" attend --attention yoso $arrays --out y.npy --chunk 4 --precision bf16
+
 # Masks: bool or bytes, for all of the batch or for each sequence.
 python3 "$npy" raw m.npy '|b1' '(7,)' 01000101010001
 attend --attention softmax $arrays --mask m.npy --grad-out g.npy --grad-dir grads --out y.npy

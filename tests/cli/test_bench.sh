@@ -9,6 +9,9 @@ bench() { run bench attention --seq-len 512 --heads 2 --head-dim 32 --repeats 3 
 bench --attention yoso --hash-bits 6 --threads 2 --seed 4 --backward
 cp out yoso.json
 holds fields_of_bench json yoso.json 'all(k in d for k in "forward_ms backward_ms saved_bytes scratch_bytes peak_rss_bytes isa projection precision threads mean_cosine pairs_over_uniform error_radians".split())'
+run bench attention --attention yoso --seq-len 64 --heads 2 --head-dim 16 --backward --repeats 3 --precision bf16 --json
+cp out half.json
+holds bench_of_bf16 json half.json 'd["precision"] == "bf16" and d["forward_ms"] > 0 and d["backward_ms"] > 0 and 0 < d["error_radians"] < 2'
 holds figures_are_figures json yoso.json 'd["forward_ms"] > 0 and d["backward_ms"] > 0 and d["saved_bytes"] > 0 and d["scratch_bytes"] > 0 and d["peak_rss_bytes"] > 1 << 20 and d["threads"] == 2 and d["repeats"] == 3'
 holds what_was_measured json yoso.json '(d["attention"], d["seq_len"], d["heads"], d["head_dim"], d["input"], d["options"]["hash_bits"]) == ("yoso", 512, 2, 32, "iid", "6")'
 # For independent vectors E p^tau is computed here by a sum over the law of the cosine, d = 32.

@@ -90,7 +90,7 @@ static struct rows rows_new(const struct attention_case *problem, const size_t *
            longest = 0;
     for (size_t s = 0; s < problem->num_sequences; s++)
         longest = lengths[s] > longest ? lengths[s] : longest;
-    struct rows rows = {.packed = {.dtype = DTYPE_FLOAT32, .width = width}};
+    struct rows rows = {.packed = {.width = width}};
     struct packed *packed = &rows.packed;
     switch (problem->layout) {
     case LAYOUT_PACKED:
@@ -186,11 +186,8 @@ static float *rows_end(const struct attention_case *problem, const size_t *lengt
 
 static struct packed plain_rows(const struct attention_case *problem, float *data, size_t width)
 {
-    return (struct packed){.data = data,
-                           .dtype = DTYPE_FLOAT32,
-                           .width = width,
-                           .row_stride = problem->num_heads * width,
-                           .head_stride = width};
+    return (struct packed){
+        .data = data, .width = width, .row_stride = problem->num_heads * width, .head_stride = width};
 }
 
 struct attention_call attention_case_call(const struct attention_case *problem, struct pool *pool,

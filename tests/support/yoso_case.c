@@ -32,7 +32,7 @@ float *case_row(struct view view, size_t row)
 
 static struct view view_of(size_t rows, size_t cols, uint64_t key)
 {
-    struct view view = {.dtype = DTYPE_FLOAT32, .rows = rows, .cols = cols, .stride = cols + GAP};
+    struct view view = {.rows = rows, .cols = cols, .stride = cols + GAP};
     size_t count = rows * view.stride;
     float *data = view.data = block_of(count * sizeof *data);
     for (size_t i = 0; i < count; i++)
