@@ -280,19 +280,19 @@ static bool is_absent(const struct attention_call *call, const struct checked_ar
 }
 
 /* Squares of floats cannot overflow a double, so their sum is finite exactly when all of them are. */
-static bool all_finite(const struct attention_call *call, const void *elements, size_t count)
+static double squares_of(const struct attention_call *call, const void *elements, size_t count)
 {
     enum { PIECE = 1024 };
     float piece[PIECE];
+    double sum = 0;
     if (call->dtype == DTYPE_FLOAT32)
-        return isfinite(call->kernels->sum_squares(elements, count));
+        return call->kernels->sum_squares(elements, count);
     for (size_t i = 0; i < count; i += PIECE) {
         size_t n = count - i < PIECE ? count - i : PIECE;
         call->kernels->bf16_widen(piece, n, (const bf16 *)elements + i, n, 1, n);
-        if (!isfinite(call->kernels->sum_squares(piece, n)))
-            return false;
+        sum += call->kernels->sum_squares(piece, n);
     }
-    return true;
+    return sum;
 }
 
 static void look_for_nan(void *argument, size_t index, int worker)
@@ -309,7 +309,8 @@ static void look_for_nan(void *argument, size_t index, int worker)
         size_t rows = offsets[s + 1] - offsets[s], step = together ? rows : 1;
         for (size_t r = 0; r < rows; r += step)
             if (!is_absent(call, array, s, r) &&
-                !all_finite(call, row_of(call, &array->packed, offsets, s, h, r), step * array->width))
+                !isfinite(
+                    squares_of(call, row_of(call, &array->packed, offsets, s, h, r), step * array->width)))
                 atomic_store_explicit(&pass->found, true, memory_order_relaxed);
     }
 }
@@ -352,6 +353,27 @@ static hashattn_status check_finite(struct host *host, const struct attention_ca
     struct pass pass = {.call = call, .arrays = arrays, .num_arrays = num_arrays};
     pool_run(call->pool, look_for_nan, &pass, call->num_sequences * call->num_heads);
     return atomic_load(&pass.found) ? fail_nan(host, &pass) : HASHATTN_OK;
+}
+
+/* Rows that may not be longer than the mechanism says; a rounding over is not told. */
+static hashattn_status check_lengths(struct host *host, const struct attention_call *call,
+                                     const struct checked_array *array)
+{
+    double limit = call->mechanism->norm_limit == NULL ? 0 : call->mechanism->norm_limit(call->options);
+    const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
+    for (size_t i = 0; limit > 0 && i < call->num_sequences * call->num_heads; i++) {
+        size_t s = i / call->num_heads, h = i % call->num_heads;
+        for (size_t r = 0; r < offsets[s + 1] - offsets[s]; r++) {
+            if (is_absent(call, array, s, r))
+                continue;
+            double length =
+                sqrt(squares_of(call, row_of(call, &array->packed, offsets, s, h, r), array->width));
+            FAIL_IF(length > limit * (1 + 1e-6), host, HASHATTN_INVALID,
+                    "%s has length %g at sequence %zu, head %zu, row %zu; max_norm is %g", array->name,
+                    length, s, h, r, limit);
+        }
+    }
+    return HASHATTN_OK;
 }
 
 static void write_zeros(void *argument, size_t index, int worker)
@@ -447,6 +469,8 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
         TRY_DONE(check_array(host, &call, own.query_offsets != NULL, &arrays[a]));
     TRY_DONE(check_mask(host, &call));
     TRY_DONE(check_finite(host, &call, arrays, 3));
+    TRY_DONE(check_lengths(host, &call, &arrays[0]));
+    TRY_DONE(check_lengths(host, &call, &arrays[1]));
     call.query = arrays[0].packed;
     call.key = arrays[1].packed;
     call.value = arrays[2].packed;

@@ -212,6 +212,21 @@ static hashattn_status fail_nan(struct host *host, const struct step *step)
     return host_fail(host, HASHATTN_INVALID, "a chunk holds NaN or infinity");
 }
 
+/* As check_lengths of a call: `limit` of queries and keys. */
+static hashattn_status check_lengths(struct host *host, const struct step *step, const struct part *part,
+                                     double limit)
+{
+    for (size_t h = 0; limit > 0 && part->array != &step->chunk->value && h < step->stream->given.num_heads;
+         h++)
+        for (size_t r = 0; r < step->chunk->rows; r++) {
+            double length = sqrt(step->stream->heads.kernels->sum_squares(part_row(part, h, r), part->width));
+            FAIL_IF(length > limit * (1 + 1e-6) && !is_absent(step, part, r), host, HASHATTN_INVALID,
+                    "%s has length %g at row %zu of the sequence, head %zu; max_norm is %g", part->name,
+                    length, step->position + r, h, limit);
+        }
+    return HASHATTN_OK;
+}
+
 static hashattn_status check_array(struct host *host, const struct step *step, const char *name,
                                    const hashattn_array *array, size_t width)
 {
@@ -253,7 +268,13 @@ static hashattn_status check_step(struct host *host, struct step *step)
         TRY(check_array(host, step, step->parts[p].name, step->parts[p].array, step->parts[p].width));
     size_t blocks = (chunk->rows + LOOK_ROWS - 1) / LOOK_ROWS;
     pool_run(step->stream->context->pool, look_for_nan, step, given->num_heads * blocks);
-    return atomic_load(&step->found) ? fail_nan(host, step) : HASHATTN_OK;
+    if (atomic_load(&step->found))
+        return fail_nan(host, step);
+    const struct mechanism *mechanism = step->stream->heads.mechanism;
+    double limit = mechanism->norm_limit == NULL ? 0 : mechanism->norm_limit(step->stream->options);
+    for (size_t p = 0; p < step->num_parts; p++)
+        TRY(check_lengths(host, step, &step->parts[p], limit));
+    return HASHATTN_OK;
 }
 
 /* ---- computing a chunk --------------------------------------------------------------------------------- */

@@ -29,6 +29,7 @@ struct problem_shape {
     size_t head_dim, value_dim;   /* d of queries and keys, d_v of values and output; >= 1 */
     bool causal;                  /* query i sees the first problem.visible[i] keys alone */
     bool masked;                  /* a key mask with at least one 0 may come */
+    bool streamed;                /* rows come in chunks: nothing of later ones is known */
     size_t workers; /* threads of problem.pool: scratch_size counts what each of them needs; >= 1 */
 };
 
@@ -91,6 +92,10 @@ struct mechanism {
 
     /* NULL if it can, else a constant sentence that says why not. */
     const char *(*refuse)(const void *options, const struct problem_shape *shape);
+
+    /* (optional) No query or kept key may be longer than this; 0: of any length. Checked at the border; what
+       is longer all the same is taken at that length. */
+    double (*norm_limit)(const void *options);
 
     /* The paper's Backward-Cache without Q, K, V and the output; and the temporary memory of forward and
        backward. Never less for more rows: a problem may come with fewer keys than its blocks are made for. */

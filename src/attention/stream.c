@@ -17,6 +17,7 @@ static struct problem_shape shape_of(const struct stream *stream, size_t queries
         .head_dim = stream->head_dim,
         .value_dim = stream->value_dim,
         .causal = stream->causal,
+        .streamed = true,
         .masked = stream->mechanism->sees_mask,
         .workers = (size_t)pool_threads(stream->pool),
     };

@@ -16,6 +16,7 @@
    recompute the float alone, and backward hashes again.
    Cost: 2 (n_q + n_k) d m tau operations to hash, 2 (n_q + n_k) d_v m table words, and in backward the same
    tables again and 6 d operations per colliding pair. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <string.h>
 
 #include "attention/mechanism.h"
@@ -26,6 +27,7 @@
 #include "parts/pairs.h"
 #include "parts/planes.h"
 #include "parts/table_state.h"
+#include "parts/unit_map.h"
 #include "parts/yoso_options.h"
 
 static struct hashing hashing_of(const struct yoso_options *options)
@@ -62,6 +64,7 @@ struct hasher {
     float *planes, *sign; /* of this head; signs and order of its coordinates */
     uint32_t *permutation;
     float *rows, *squares; /* (workers, CODES_ROWS, ld), (workers, CODES_ROWS) */
+    float *mapped;         /* as rows: what the map makes of them; none where it is l2 */
 };
 
 struct scratch {
@@ -87,7 +90,8 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
     struct arena arena = arena_on(block);
     struct hashing hashing = hashing_of(options);
     size_t n_q = shape->num_queries, n_k = shape->num_keys, float_size = sizeof(float);
-    size_t ld = scratch->ld = unit_padded(shape->head_dim),
+    size_t width = unit_map_width(options, shape->head_dim);
+    size_t ld = scratch->ld = unit_padded(width),
            ld_value = scratch->ld_value = unit_padded(shape->value_dim);
     tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers);
     if (options->recompute) {
@@ -95,23 +99,25 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
         scratch->key_codes = arena_take(&arena, codes_size(&hashing, n_k), 1);
     }
     if (!backward || options->recompute) {
-        scratch->hasher.planes = arena_take(
-            &arena, planes_count(hashing.num_hashes, hashing.hash_bits, shape->head_dim), float_size);
-        scratch->hasher.sign = arena_take(&arena, shape->head_dim, float_size);
-        scratch->hasher.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
+        scratch->hasher.planes =
+            arena_take(&arena, planes_count(hashing.num_hashes, hashing.hash_bits, width), float_size);
+        scratch->hasher.sign = arena_take(&arena, width, float_size);
+        scratch->hasher.permutation = arena_take(&arena, width, sizeof(uint32_t));
         size_t rows = size_product(shape->workers, CODES_ROWS);
         scratch->hasher.rows = arena_take(&arena, rows, size_product(ld, float_size));
         scratch->hasher.squares = arena_take(&arena, rows, float_size);
+        scratch->hasher.mapped =
+            arena_take(&arena, unit_map_is_l2(options) ? 0 : rows, size_product(ld, float_size));
     }
     if (!backward) {
         scratch->forward.value = arena_take(&arena, n_k, size_product(ld_value, float_size));
         scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
         return arena.used;
     }
-    pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, shape->head_dim, shape->value_dim);
-    pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, shape->head_dim, shape->value_dim);
-    pair_work_lay_out(&scratch->backward.pairs, &arena, n_q, n_k, shape->head_dim, shape->value_dim,
-                      hashing.num_hashes, shape->workers);
+    pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, width, shape->value_dim);
+    pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, width, shape->value_dim);
+    pair_work_lay_out(&scratch->backward.pairs, &arena, n_q, n_k, width, shape->value_dim, hashing.num_hashes,
+                      shape->workers);
     scratch->backward.query_norm = arena_take(&arena, n_q, float_size);
     scratch->backward.key_norm = arena_take(&arena, n_k, float_size);
     scratch->backward.bias = arena_take(&arena, n_q, float_size);
@@ -140,11 +146,13 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
         return "gradient true needs hash_bits of at least 2: with 1 its second moment has no bound";
     if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)
         return "max_partners is for gradients true and released: lower costs no more in full buckets";
+    if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
+        return "map neyshabur needs max_norm where later rows are not known: causal and in chunks";
     if (shape->num_queries > UINT32_MAX / 2 || shape->num_keys > UINT32_MAX / 2)
         return "yoso numbers rows with 32 bits: at most 2147483647 queries and keys";
     if (saved_size(options, shape) > most_bytes || scratch_size(options, shape) > most_bytes ||
         planes_size(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits,
-                    shape->head_dim) > most_bytes)
+                    unit_map_width(options, shape->head_dim)) > most_bytes)
         return "yoso would need more than 1099511627776 bytes for one head";
     if ((options->planes == YOSO_PLANES_HADAMARD || options->planes == YOSO_PLANES_HADAMARD_PAPER) &&
         shape->head_dim < 32)
@@ -159,15 +167,16 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
 static size_t shared_size(const void *of, size_t head_dim)
 {
     const struct yoso_options *options = of;
-    return planes_size(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits, head_dim);
+    return planes_size(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits,
+                       unit_map_width(options, head_dim));
 }
 
 static void prepare(const void *of, size_t head_dim, uint64_t call_key, void *shared, struct pool *pool)
 {
     (void)pool;
     const struct yoso_options *options = of;
-    planes_draw(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits, head_dim, call_key,
-                shared);
+    planes_draw(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits,
+                unit_map_width(options, head_dim), call_key, shared);
 }
 
 /* ---- one head ------------------------------------------------------------------------------------------ */
@@ -180,6 +189,8 @@ struct head {
     const struct yoso_options *options;
     const struct kernels *kernels;
     struct hashing hashing;
+    size_t width;    /* of unit rows */
+    double max_norm; /* of map neyshabur */
     struct saved saved;
     struct scratch scratch;
     struct codes queries, keys;
@@ -188,12 +199,26 @@ struct head {
     const struct problem_gradients *gradients;
 };
 
+static double longest_of(struct view rows)
+{
+    return unit_map_longest(rows.data, rows.stride, rows.rows, rows.cols);
+}
+
+/* What does not depend on where memory lies. */
+static struct head head_of(const struct problem *problem)
+{
+    struct head head = {.problem = problem, .options = problem->options, .kernels = problem->kernels};
+    head.hashing = hashing_of(head.options);
+    head.width = unit_map_width(head.options, problem->shape.head_dim);
+    head.max_norm = head.options->max_norm;
+    if (!unit_map_is_l2(head.options) && head.max_norm <= 0)
+        head.max_norm = fmax(longest_of(problem->query), longest_of(problem->key));
+    return head;
+}
+
 static struct head head_open(const struct problem *problem, bool backward)
 {
-    struct head head = {.problem = problem,
-                        .options = problem->options,
-                        .kernels = problem->kernels,
-                        .hashing = hashing_of(problem->options)};
+    struct head head = head_of(problem);
     lay_out_saved(&head.saved, head.options, &problem->shape, problem->saved);
     lay_out_scratch(&head.scratch, head.options, &problem->shape, backward, problem->scratch);
     head.scratch.tables.visible = problem->visible;
@@ -251,6 +276,23 @@ static float *row_of(struct view view, size_t row)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
+/* The codes of rows that are mapped first, CODES_ROWS at a time. */
+static void hash_mapped(const struct head *head, const struct block *block, int worker)
+{
+    struct view rows = block->of_keys ? head->problem->key : head->problem->query;
+    char *codes = block->of_keys ? head->saved.key_codes : head->saved.query_codes;
+    size_t work = (size_t)worker * CODES_ROWS, ld = head->scratch.ld;
+    float *mapped = head->scratch.hasher.mapped + work * ld, *squares = head->scratch.hasher.squares + work;
+    for (size_t at = block->first, end = at + block->rows; at < end; at += CODES_ROWS) {
+        size_t n = end - at < CODES_ROWS ? end - at : CODES_ROWS;
+        unit_map_take(mapped, ld, squares, row_of(rows, at), rows.stride, n, rows.cols, head->max_norm,
+                      block->of_keys);
+        codes_hash(head->kernels, codes + codes_size(&head->hashing, at), &head->hashing, mapped, ld, n,
+                   head->width, head->scratch.hasher.planes, head->scratch.hasher.rows + work * ld, ld,
+                   squares);
+    }
+}
+
 static void hash_block(void *argument, size_t index, int worker)
 {
     const struct head *head = argument;
@@ -258,6 +300,10 @@ static void hash_block(void *argument, size_t index, int worker)
     struct view rows = block.of_keys ? head->problem->key : head->problem->query;
     char *codes = block.of_keys ? head->saved.key_codes : head->saved.query_codes;
     size_t work = (size_t)worker * CODES_ROWS;
+    if (!unit_map_is_l2(head->options)) {
+        hash_mapped(head, &block, worker);
+        return;
+    }
     codes_hash(head->kernels, codes + codes_size(&head->hashing, block.first), &head->hashing,
                row_of(rows, block.first), rows.stride, block.rows, rows.cols, head->scratch.hasher.planes,
                head->scratch.hasher.rows + work * head->scratch.ld, head->scratch.ld,
@@ -269,8 +315,8 @@ static void hash_head(struct head *head)
 {
     const struct hasher *hasher = &head->scratch.hasher;
     planes_turn(head->kernels, head->hashing.projection, hasher->planes, head->problem->shared,
-                head->hashing.num_hashes, head->hashing.hash_bits, head->problem->shape.head_dim,
-                head->problem->random_key, hasher->permutation, hasher->sign);
+                head->hashing.num_hashes, head->hashing.hash_bits, head->width, head->problem->random_key,
+                hasher->permutation, hasher->sign);
     over_queries_and_keys(head, hash_block);
 }
 
@@ -344,8 +390,12 @@ static void take_block(void *argument, size_t index, int worker)
     struct view rows = block.of_keys ? head->problem->key : head->problem->query;
     float *norm = block.of_keys ? scratch->backward.key_norm : scratch->backward.query_norm;
     size_t at = block.first * to->ld;
-    unit_take(head->kernels, to->unit + at, to->ld, norm + block.first, row_of(rows, block.first),
-              rows.stride, block.rows, rows.cols);
+    if (unit_map_is_l2(head->options))
+        unit_take(head->kernels, to->unit + at, to->ld, norm + block.first, row_of(rows, block.first),
+                  rows.stride, block.rows, rows.cols);
+    else
+        unit_map_take(to->unit + at, to->ld, norm + block.first, row_of(rows, block.first), rows.stride,
+                      block.rows, rows.cols, head->max_norm, block.of_keys);
     if (block.of_keys)
         return;
     const float *kept =
@@ -382,6 +432,11 @@ static void finish_block(void *argument, size_t index, int worker)
     struct view gradient = block.of_keys ? head->gradients->key : head->gradients->query;
     const float *norm = block.of_keys ? scratch->backward.key_norm : scratch->backward.query_norm;
     size_t at = block.first * from->ld;
+    if (!unit_map_is_l2(head->options)) {
+        unit_map_backward(head->kernels, row_of(gradient, block.first), gradient.stride, from->gradient + at,
+                          from->ld, norm + block.first, block.rows, gradient.cols);
+        return;
+    }
     head->kernels->unit_rows_backward(row_of(gradient, block.first), gradient.stride, from->gradient + at,
                                       from->unit + at, from->ld, norm + block.first, block.rows,
                                       gradient.cols, NULL, NULL);
@@ -406,11 +461,11 @@ static void backward(const struct problem *problem, struct view out, struct view
     struct pairs pairs = {
         .queries = scratch->backward.queries,
         .keys = scratch->backward.keys,
-        .dim = problem->shape.head_dim,
+        .dim = head.width,
         .value_dim = problem->shape.value_dim,
         .bias = head.options->normalize == YOSO_NORMALIZE_SUM ? scratch->backward.bias : NULL,
         .scale = 1 / (float)head.hashing.num_hashes,
-        .weight = PAIR_TANGENT,
+        .weight = unit_map_is_l2(head.options) ? PAIR_TANGENT : PAIR_FLOORED,
         .hash_bits = head.hashing.hash_bits,
         .max_partners = (size_t)head.options->max_partners,
         .partners_key = problem->random_key,
@@ -447,7 +502,8 @@ static struct state state_at(const struct yoso_options *options, const struct pr
     struct state state = {
         .values = {.hashing = hashing, .dim = shape->value_dim},
         .weights = {.hashing = hashing, .dim = options->normalize == YOSO_NORMALIZE_SUM ? 1 : 0}};
-    size_t planes = planes_count(hashing.num_hashes, hashing.hash_bits, shape->head_dim);
+    size_t planes =
+        planes_count(hashing.num_hashes, hashing.hash_bits, unit_map_width(options, shape->head_dim));
     state.values.tables = arena_take(&arena, table_state_floats(&hashing, state.values.dim), sizeof(float));
     state.weights.tables = arena_take(&arena, table_state_floats(&hashing, state.weights.dim), sizeof(float));
     state.planes = arena_take(&arena, planes, sizeof *state.planes);
@@ -466,18 +522,21 @@ static size_t lay_out_stream(struct head *head, const struct problem_shape *shap
 {
     struct arena arena = arena_on(block);
     struct scratch *scratch = &head->scratch;
-    struct hashing hashing = head->hashing = hashing_of(head->options);
-    size_t n_q = shape->num_queries, float_size = sizeof(float);
+    struct hashing hashing = hashing_of(head->options);
+    size_t width = unit_map_width(head->options, shape->head_dim), n_q = shape->num_queries,
+           float_size = sizeof(float);
     size_t rows = size_product(shape->workers, CODES_ROWS);
-    scratch->ld = unit_padded(shape->head_dim);
+    scratch->ld = unit_padded(width);
     scratch->ld_value = unit_padded(shape->value_dim);
     head->saved.query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
     head->saved.key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
     head->saved.kept = arena_take(&arena, n_q, float_size);
-    scratch->hasher.sign = arena_take(&arena, shape->head_dim, float_size);
-    scratch->hasher.permutation = arena_take(&arena, shape->head_dim, sizeof(uint32_t));
+    scratch->hasher.sign = arena_take(&arena, width, float_size);
+    scratch->hasher.permutation = arena_take(&arena, width, sizeof(uint32_t));
     scratch->hasher.rows = arena_take(&arena, rows, size_product(scratch->ld, float_size));
     scratch->hasher.squares = arena_take(&arena, rows, float_size);
+    scratch->hasher.mapped =
+        arena_take(&arena, unit_map_is_l2(head->options) ? 0 : rows, size_product(scratch->ld, float_size));
     scratch->forward.x = arena_take(&arena, n_q, size_product(scratch->ld_value, float_size));
     return arena.used;
 }
@@ -491,15 +550,15 @@ static size_t stream_scratch_size(const void *options, const struct problem_shap
 /* The head with its planes, and the codes of its rows. */
 static struct head head_stream(const struct problem *problem, const struct state *state)
 {
-    struct head head = {.problem = problem, .options = problem->options, .kernels = problem->kernels};
+    struct head head = head_of(problem);
     lay_out_stream(&head, &problem->shape, problem->scratch);
     head.queries = codes_at(&head.hashing, head.saved.query_codes, problem->shape.num_queries);
     head.keys = codes_at(&head.hashing, head.saved.key_codes, problem->shape.num_keys);
     head.scratch.hasher.planes = state->planes;
     if (*state->turned == 0)
         planes_turn(head.kernels, head.hashing.projection, state->planes, problem->shared,
-                    head.hashing.num_hashes, head.hashing.hash_bits, problem->shape.head_dim,
-                    problem->random_key, head.scratch.hasher.permutation, head.scratch.hasher.sign);
+                    head.hashing.num_hashes, head.hashing.hash_bits, head.width, problem->random_key,
+                    head.scratch.hasher.permutation, head.scratch.hasher.sign);
     *state->turned = 1;
     over_queries_and_keys(&head, hash_block);
     return head;
@@ -563,6 +622,7 @@ const struct mechanism mechanism_yoso = {
     .exact = false,
     .mixes = true,
     .refuse = refuse,
+    .norm_limit = unit_map_limit,
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .shared_size = shared_size,

@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "parts/normalize.h"
 #include "parts/unit.h"
+#include "parts/unit_map.h"
 #include "parts/yoso_options.h"
 
 #define PI 3.14159265358979323846
@@ -44,7 +45,7 @@ static float *row_of(struct view view, size_t row)
 
 /* A block of queries, all keys, and the tile where they meet. "turned" is (width, TILE): a column a row. */
 struct scratch {
-    size_t ld, ld_value;
+    size_t width, ld, ld_value; /* width of unit rows */
     /* Of a thread. */
     float *dot, *power;   /* (TILE keys, TILE queries) */
     float *slope, *score; /* backward only: the same */
@@ -66,12 +67,14 @@ static size_t blocks_at_once(const struct problem_shape *shape)
 }
 
 /* For one block of queries and one thread. */
-static size_t lay_out_scratch(struct scratch *scratch, const struct problem_shape *shape, bool backward,
-                              size_t block_number, size_t worker, void *block)
+static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options *options,
+                              const struct problem_shape *shape, bool backward, size_t block_number,
+                              size_t worker, void *block)
 {
     struct arena arena = arena_on(block);
     size_t workers = shape->workers, blocks = blocks_at_once(shape), n_k = shape->num_keys;
-    size_t ld = scratch->ld = unit_padded(shape->head_dim),
+    scratch->width = unit_map_width(options, shape->head_dim);
+    size_t ld = scratch->ld = unit_padded(scratch->width),
            ld_value = scratch->ld_value = unit_padded(shape->value_dim);
     size_t tile = (size_t)TILE * TILE, keys = size_product(n_k, ld), back = backward;
     struct {
@@ -106,10 +109,9 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct problem_shap
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
-    (void)options;
     struct scratch scratch;
-    size_t forward = lay_out_scratch(&scratch, shape, false, 0, 0, NULL);
-    size_t backward = lay_out_scratch(&scratch, shape, true, 0, 0, NULL);
+    size_t forward = lay_out_scratch(&scratch, options, shape, false, 0, 0, NULL);
+    size_t backward = lay_out_scratch(&scratch, options, shape, true, 0, 0, NULL);
     return forward > backward ? forward : backward;
 }
 
@@ -119,8 +121,11 @@ static size_t saved_size(const void *of, const struct problem_shape *shape)
     return options->normalize == YOSO_NORMALIZE_NONE ? 0 : size_product(shape->num_queries, sizeof(float));
 }
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
+static const char *refuse(const void *of, const struct problem_shape *shape)
 {
+    const struct yoso_options *options = of;
+    if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
+        return "map neyshabur needs max_norm where later rows are not known: causal and in chunks";
     if (scratch_size(options, shape) > (size_t)1 << 40)
         return "yoso-e would need more than 1099511627776 bytes for one head";
     return NULL;
@@ -128,37 +133,68 @@ static const char *refuse(const void *options, const struct problem_shape *shape
 
 /* ---- blocks and tiles ---------------------------------------------------------------------------------- */
 
-static void take_unit(const struct kernels *kernels, float *unit, size_t ld, float *norm, float *norm2,
-                      struct view view, size_t first, size_t rows)
-{
-    unit_take(kernels, unit, ld, norm, row_of(view, first), view.stride, rows, view.cols);
-    for (size_t i = 0; i < rows; i++)
-        norm2[i] = norm[i] < UNIT_SHORTEST ? 0 : 1;
-}
-
-/* The unit rows of queries first .. first + rows - 1, both ways round. */
-static void take_queries(const struct problem *problem, const struct scratch *scratch, size_t first,
-                         size_t rows)
-{
-    take_unit(problem->kernels, scratch->query, scratch->ld, scratch->query_norm, scratch->query_norm2,
-              problem->query, first, rows);
-    problem->kernels->tile_transpose(scratch->query_turned, TILE, scratch->query, scratch->ld, rows,
-                                     problem->shape.head_dim);
-}
-
 /* What all threads of a pass read. */
 struct pass {
     const struct problem *problem;
     struct view out, dout; /* dout: backward only, as the rest */
     const struct problem_gradients *gradients;
     size_t first_block; /* of queries, of those under way */
+    double max_norm;    /* of map neyshabur */
 };
+
+static double longest_of(struct view rows)
+{
+    return unit_map_longest(rows.data, rows.stride, rows.rows, rows.cols);
+}
+
+static double max_norm_of(const struct problem *problem)
+{
+    const struct yoso_options *options = problem->options;
+    return unit_map_is_l2(options) || options->max_norm > 0
+               ? options->max_norm
+               : fmax(longest_of(problem->query), longest_of(problem->key));
+}
+
+/* Unit rows, zeros beyond them, what their gradients are divided by, and the squares of their lengths. */
+static void take_unit(const struct pass *pass, bool of_keys, size_t first, size_t rows, float *unit,
+                      size_t ld, float *norm, float *norm2)
+{
+    struct view view = of_keys ? pass->problem->key : pass->problem->query;
+    bool is_l2 = unit_map_is_l2(pass->problem->options);
+    if (is_l2)
+        unit_take(pass->problem->kernels, unit, ld, norm, row_of(view, first), view.stride, rows, view.cols);
+    else
+        unit_map_take(unit, ld, norm, row_of(view, first), view.stride, rows, view.cols, pass->max_norm,
+                      of_keys);
+    for (size_t i = 0; i < rows; i++)
+        norm2[i] = is_l2 && norm[i] < UNIT_SHORTEST ? 0 : 1;
+}
+
+/* The way back, added to rows of `to` from `first` on. */
+static void give_unit(const struct problem *problem, struct view to, size_t first, size_t rows,
+                      const float *gradient, const float *unit, size_t ld, const float *norm)
+{
+    if (unit_map_is_l2(problem->options))
+        problem->kernels->unit_rows_backward(row_of(to, first), to.stride, gradient, unit, ld, norm, rows,
+                                             to.cols, NULL, NULL);
+    else
+        unit_map_backward(problem->kernels, row_of(to, first), to.stride, gradient, ld, norm, rows, to.cols);
+}
+
+/* The unit rows of queries first .. first + rows - 1, both ways round. */
+static void take_queries(const struct pass *pass, const struct scratch *scratch, size_t first, size_t rows)
+{
+    take_unit(pass, false, first, rows, scratch->query, scratch->ld, scratch->query_norm,
+              scratch->query_norm2);
+    pass->problem->kernels->tile_transpose(scratch->query_turned, TILE, scratch->query, scratch->ld, rows,
+                                           scratch->width);
+}
 
 static struct scratch scratch_of(const struct pass *pass, size_t block, int worker)
 {
     struct scratch scratch;
-    lay_out_scratch(&scratch, &pass->problem->shape, pass->gradients != NULL, block, (size_t)worker,
-                    pass->problem->scratch);
+    lay_out_scratch(&scratch, pass->problem->options, &pass->problem->shape, pass->gradients != NULL, block,
+                    (size_t)worker, pass->problem->scratch);
     return scratch;
 }
 
@@ -173,8 +209,8 @@ static void take_keys(void *argument, size_t index, int worker)
     struct scratch scratch = scratch_of(pass, 0, worker);
     size_t first = index * ROWS_AT_ONCE, n_k = pass->problem->shape.num_keys, ld = scratch.ld;
     size_t rows = smaller(ROWS_AT_ONCE, n_k - first);
-    take_unit(pass->problem->kernels, scratch.key + first * ld, ld, scratch.key_norm + first,
-              scratch.key_norm2 + first, pass->problem->key, first, rows);
+    take_unit(pass, true, first, rows, scratch.key + first * ld, ld, scratch.key_norm + first,
+              scratch.key_norm2 + first);
     if (pass->gradients != NULL)
         memset(scratch.dkey + first * ld, 0, rows * ld * sizeof *scratch.dkey);
     for (size_t i = 0; index == 0 && i < TILE; i++) {
@@ -237,7 +273,7 @@ static void redo_power(const struct problem *problem, const struct scratch *scra
     const struct yoso_options *options = problem->options;
     scratch->power[key * TILE + query] = power_of_pair(
         scratch->query + query * scratch->ld, scratch->key + (meeting->first_key + key) * scratch->ld,
-        problem->shape.head_dim, options->hash_bits);
+        scratch->width, options->hash_bits);
 }
 
 /* The tile of p^tau, and of its slope where that is asked for. Returns how many pairs are near. */
@@ -247,7 +283,7 @@ static size_t meet(const struct problem *problem, const struct scratch *scratch,
     const struct yoso_options *options = problem->options;
     const float *key = scratch->key + meeting->first_key * scratch->ld;
     problem->kernels->tile_product(scratch->dot, TILE, key, scratch->ld, 1, scratch->query_turned, TILE,
-                                   meeting->keys, meeting->queries, problem->shape.head_dim, false);
+                                   meeting->keys, meeting->queries, scratch->width, false);
     size_t near = problem->kernels->collision_tile(scratch->power, slope, scratch->dot, TILE, meeting->keys,
                                                    meeting->queries, scratch->key_norm2 + meeting->first_key,
                                                    scratch->query_norm2, (unsigned)options->hash_bits);
@@ -272,7 +308,7 @@ static void forward_block(void *argument, size_t index, int worker)
     struct meeting meeting = {.first_query = first, .queries = smaller(TILE, n_q - first)};
     float *kept = options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
     size_t seen = problem_seen(problem, first + meeting.queries - 1), dim = problem->shape.value_dim;
-    take_queries(problem, &scratch, first, meeting.queries);
+    take_queries(pass, &scratch, first, meeting.queries);
     memset(scratch.x, 0, meeting.queries * scratch.ld_value * sizeof *scratch.x);
     if (options->normalize == YOSO_NORMALIZE_SUM)
         memset(kept, 0, meeting.queries * sizeof *kept);
@@ -293,7 +329,7 @@ static void forward_block(void *argument, size_t index, int worker)
 
 static void forward(const struct problem *problem, struct view out)
 {
-    struct pass pass = {.problem = problem, .out = out};
+    struct pass pass = {.problem = problem, .max_norm = max_norm_of(problem), .out = out};
     pool_run(problem->pool, take_keys, &pass, count_blocks(problem->shape.num_keys, ROWS_AT_ONCE));
     pool_run(problem->pool, forward_block, &pass, count_blocks(problem->shape.num_queries, TILE));
 }
@@ -317,13 +353,13 @@ static void redo_slope(const struct problem *problem, const struct scratch *scra
         .key = scratch->key + row * scratch->ld,
         .value = row_of(problem->value, row),
         .dout = scratch->x + query * scratch->ld_value,
-        .dim = problem->shape.head_dim,
+        .dim = scratch->width,
         .value_dim = problem->shape.value_dim,
         .bias = options->normalize == YOSO_NORMALIZE_SUM ? scratch->bias + query : NULL,
         .dquery = scratch->dquery + query * scratch->ld,
         .dkey = scratch->dkey + row * scratch->ld,
         .scale = scratch->power[at],
-        .weight = PAIR_TANGENT,
+        .weight = unit_map_is_l2(options) ? PAIR_TANGENT : PAIR_FLOORED,
         .hash_bits = (unsigned)options->hash_bits,
     });
 }
@@ -346,7 +382,7 @@ static void tile_backward(const struct problem *problem, const struct scratch *s
 {
     const struct yoso_options *options = problem->options;
     const struct kernels *kernels = problem->kernels;
-    size_t head_dim = problem->shape.head_dim, value_dim = problem->shape.value_dim, ld = scratch->ld;
+    size_t width = scratch->width, value_dim = problem->shape.value_dim, ld = scratch->ld;
     size_t queries = meeting->queries, keys = meeting->keys, first_key = meeting->first_key;
     bool derivative = options->gradient == YOSO_GRADIENT_TRUE;
     size_t near = meet(problem, scratch, meeting, derivative ? scratch->slope : NULL);
@@ -359,9 +395,9 @@ static void tile_backward(const struct problem *problem, const struct scratch *s
     kernels->softmax_gradient(scratch->score, TILE, derivative ? scratch->slope : scratch->power, TILE, keys,
                               queries, derivative ? 1 : 0.5f * (float)options->hash_bits, scratch->zeros);
     kernels->tile_product(scratch->dquery, ld, scratch->score, 1, TILE, scratch->key + first_key * ld, ld,
-                          queries, head_dim, keys, true);
+                          queries, width, keys, true);
     kernels->tile_product(scratch->dkey + first_key * ld, ld, scratch->score, TILE, 1, scratch->query, ld,
-                          keys, head_dim, queries, true);
+                          keys, width, queries, true);
 }
 
 /* Unit rows and the gradient of X of a block of queries. */
@@ -372,7 +408,7 @@ static void begin_queries(const struct pass *pass, const struct scratch *scratch
     const struct yoso_options *options = problem->options;
     size_t first = meeting->first_query, dim = problem->shape.value_dim;
     const float *kept = options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
-    take_queries(problem, scratch, first, meeting->queries);
+    take_queries(pass, scratch, first, meeting->queries);
     normalize_rows_backward(problem->kernels, options->normalize, scratch->x, scratch->ld_value,
                             scratch->bias, row_of(pass->out, first), pass->out.stride,
                             row_of(pass->dout, first), pass->dout.stride, kept, meeting->queries, dim);
@@ -400,10 +436,8 @@ static void backward_cell(void *argument, size_t row, size_t col, int worker)
         tile_backward(problem, &scratch, &meeting, pass->gradients->value);
     }
     if (col + 1 == count_blocks(n_k, KEYS_AT_ONCE))
-        problem->kernels->unit_rows_backward(row_of(pass->gradients->query, first),
-                                             pass->gradients->query.stride, scratch.dquery, scratch.query,
-                                             scratch.ld, scratch.query_norm, meeting.queries,
-                                             problem->shape.head_dim, NULL, NULL);
+        give_unit(problem, pass->gradients->query, first, meeting.queries, scratch.dquery, scratch.query,
+                  scratch.ld, scratch.query_norm);
 }
 
 static void finish_keys(void *argument, size_t index, int worker)
@@ -411,17 +445,19 @@ static void finish_keys(void *argument, size_t index, int worker)
     const struct pass *pass = argument;
     struct scratch scratch = scratch_of(pass, 0, worker);
     size_t first = index * ROWS_AT_ONCE, rows = smaller(ROWS_AT_ONCE, pass->problem->shape.num_keys - first);
-    pass->problem->kernels->unit_rows_backward(
-        row_of(pass->gradients->key, first), pass->gradients->key.stride, scratch.dkey + first * scratch.ld,
-        scratch.key + first * scratch.ld, scratch.ld, scratch.key_norm + first, rows,
-        pass->problem->shape.head_dim, NULL, NULL);
+    give_unit(pass->problem, pass->gradients->key, first, rows, scratch.dkey + first * scratch.ld,
+              scratch.key + first * scratch.ld, scratch.ld, scratch.key_norm + first);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
     const struct problem_shape *shape = &problem->shape;
-    struct pass pass = {.problem = problem, .out = out, .dout = dout, .gradients = gradients};
+    struct pass pass = {.problem = problem,
+                        .max_norm = max_norm_of(problem),
+                        .out = out,
+                        .dout = dout,
+                        .gradients = gradients};
     size_t blocks = count_blocks(shape->num_queries, TILE), at_once = blocks_at_once(shape);
     size_t key_blocks = count_blocks(shape->num_keys, ROWS_AT_ONCE);
     pool_run(problem->pool, take_keys, &pass, key_blocks);
@@ -439,6 +475,7 @@ const struct mechanism mechanism_yoso_e = {
     .exact = true,
     .mixes = true,
     .refuse = refuse,
+    .norm_limit = unit_map_limit,
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .forward = forward,

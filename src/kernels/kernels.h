@@ -26,7 +26,9 @@ enum {
 enum pair_weight {
     PAIR_CONSTANT, /* all pairs the same */
     PAIR_TANGENT,  /* the derivative of p^hash_bits over p^hash_bits, in a form without pole */
-    PAIR_SHRUNK,   /* the derivative of p^hash_bits itself, at PAIR_SHRINK times the cosine */
+    PAIR_FLOORED, /* the same, plainly, of a sine no less than PAIR_LEAST_SINE: where nothing cancels the pole
+                   */
+    PAIR_SHRUNK,  /* the derivative of p^hash_bits itself, at PAIR_SHRINK times the cosine */
 };
 
 /* One bucket of one hash: queries and keys that share a code, as row numbers. See bucket_pairs. */
@@ -143,6 +145,7 @@ struct kernels {
        the larger may be taken from u^2 + v^2 = 4), angle = 2 atan2(u, v), p = 1 - angle / pi, s = u v / 2
        (the sine) and sigma = the sign of <q, k> (v >= u: 1, else -1): w = score * hash_bits / (p pi s), 0
        where s = 0 or p = 0; dquery_i += w (key_j - sigma query_i); dkey_j += w (query_i - sigma key_j).
+       Floored: the same w with s no less than PAIR_LEAST_SINE, 0 where p = 0, added as a constant one.
        (The caller projects on the tangent, which removes the part along query_i exactly as the formula wants.
        A pair with a row of length 0 gets some finite weight: the projection removes its part from the other
        row, and nothing reads its own.) TOLERANT. About 6 dim operations a pair, and six rows moved. */
@@ -270,6 +273,8 @@ extern const char *const hash_projection_names[];
 
 /* See bucket_pairs. */
 #define PAIR_SHRINK 0.99f
+/* See PAIR_FLOORED: 1 - x^2 is no less than 1e-4. */
+#define PAIR_LEAST_SINE 0.01f
 
 /* See collision_tile: below it, 1 - |x| has at most about 12 good bits. */
 #define COLLISION_NEAR 2e-3f

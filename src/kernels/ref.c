@@ -217,7 +217,8 @@ static void table_read(float *out, size_t ld_out, const float *tables, size_t bu
 }
 
 /* hash_bits / (p pi s) from the differences, and the sign of the dot product. */
-static double tangent_weight(const float *q, const float *k, size_t dim, unsigned hash_bits, double *sigma)
+static double tangent_weight(const float *q, const float *k, size_t dim, unsigned hash_bits,
+                             double least_sine, double *sigma)
 {
     double u2 = 0, v2 = 0;
     for (size_t c = 0; c < dim; c++) {
@@ -226,6 +227,7 @@ static double tangent_weight(const float *q, const float *k, size_t dim, unsigne
     }
     double u = sqrt(u2), v = sqrt(v2), p = 1 - 2 * atan2(u, v) / PI, s = u * v / 2;
     *sigma = v >= u ? 1 : -1;
+    s = fmax(s, least_sine);
     return s > 0 && p > 0 ? hash_bits / (p * PI * s) : 0;
 }
 
@@ -271,7 +273,11 @@ static void bucket_pairs(const struct bucket_pairs *bucket)
             if (bucket->times != NULL)
                 w *= (double)bucket->times[i * bucket->ld_times + j];
             if (bucket->weight == PAIR_TANGENT)
-                w *= tangent_weight(q, k, bucket->dim, bucket->hash_bits, &sigma);
+                w *= tangent_weight(q, k, bucket->dim, bucket->hash_bits, 0, &sigma);
+            if (bucket->weight == PAIR_FLOORED) {
+                w *= tangent_weight(q, k, bucket->dim, bucket->hash_bits, (double)PAIR_LEAST_SINE, &sigma);
+                sigma = 0;
+            }
             if (bucket->weight == PAIR_SHRUNK)
                 w *= shrunk_weight(q, k, bucket->dim, bucket->hash_bits);
             for (size_t c = 0; c < bucket->dim; c++) {

@@ -212,9 +212,10 @@ static vf pair_opposite(vf v2, size_t first, size_t left, const struct pair_side
    rows of length 1, which is as good as its own sum unless it is small. (A row of length 0 gets some finite
    weight, and so multiples of its partner, which the projection on the tangent removes.) */
 INLINE void pair_tangent(float *weight, float *sigma, const float *u2, const struct pair_side *queries,
-                         const struct pair_side *keys, size_t dim, unsigned hash_bits)
+                         const struct pair_side *keys, size_t dim, unsigned hash_bits, float least_sine)
 {
     size_t size = queries->count * pair_step(keys->count);
+    vf least = v_set(4.0f * least_sine * least_sine); /* of (2 s)^2 = u2 v2 */
     vf zero = v_zero(), one = v_set(1.0f), bits = v_set(2.0f * (float)hash_bits);
     for (size_t i = 0; i < size; i += VLEN) {
         size_t left = size - i < VLEN ? size - i : VLEN;
@@ -224,7 +225,7 @@ INLINE void pair_tangent(float *weight, float *sigma, const float *u2, const str
         vm opposite = v_less(v, u);
         vf angle = v_angle(v_select(opposite, v, u));
         vf p_pi = v_select(opposite, angle, v_sub(v_set(3.14159265f), angle));
-        vf product = v_mul(p_pi, v_sqrt(v_mul(u, v)));
+        vf product = v_mul(p_pi, v_sqrt(v_max(v_mul(u, v), least)));
         vf steep = v_select(v_less(zero, product), v_div(bits, product), zero);
         v_put(weight + i, v_mul(v_get(weight + i, left), steep), left);
         v_put(sigma + i, v_select(opposite, v_sub(zero, one), one), left);
@@ -344,13 +345,17 @@ static void bucket_block(const struct bucket_pairs *bucket, const struct pair_si
                       1.0f);
         pair_shrunk(weight, x, queries->count * step, bucket->hash_bits);
     }
-    if (bucket->weight == PAIR_TANGENT) {
+    bool plain = bucket->weight != PAIR_TANGENT;
+    if (!plain || bucket->weight == PAIR_FLOORED) {
         float u2[PAIR_MOST], sigma[PAIR_MOST];
         pair_sums_all(true, u2, queries->x, queries->ld, queries, keys->x, keys->ld, keys, bucket->dim, NULL,
                       1.0f);
-        pair_tangent(weight, sigma, u2, queries, keys, bucket->dim, bucket->hash_bits);
-        pair_turn(queries, keys, weight, sigma, step, bucket->dim);
-    } else {
+        pair_tangent(weight, sigma, u2, queries, keys, bucket->dim, bucket->hash_bits,
+                     plain ? PAIR_LEAST_SINE : 0.0f);
+        if (!plain)
+            pair_turn(queries, keys, weight, sigma, step, bucket->dim);
+    }
+    if (plain) {
         pair_spread(queries, keys, weight, step, 1, bucket->dim);
         pair_spread(keys, queries, weight, 1, step, bucket->dim);
     }

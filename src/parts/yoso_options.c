@@ -5,6 +5,7 @@
 
 static const char *const planes_names[] = {"gaussian", "orthogonal", "hadamard", "hadamard-paper", NULL};
 static const char *const normalize_names[] = {"l2", "sum", "none", NULL};
+static const char *const map_names[] = {"l2", "neyshabur", NULL};
 static const char *const gradient_names[] = {"lower", "true", "released", NULL};
 static const char *const exact_gradient_names[] = {"lower", "true", NULL};
 
@@ -19,6 +20,17 @@ static const char *const exact_gradient_names[] = {"lower", "true", NULL};
         .name = FIELD(normalize), .type = OPTION_CHOICE, .preset = YOSO_NORMALIZE_L2,                        \
         .choices = normalize_names,                                                                          \
         .help = "what is done to output rows: l2 unit length, sum weights add up to one, none"               \
+    }
+
+#define MAP                                                                                                  \
+    {                                                                                                        \
+        .name = FIELD(map), .type = OPTION_CHOICE, .preset = YOSO_MAP_L2, .choices = map_names,              \
+        .help = "how rows get unit length: l2 alone, or neyshabur, which keeps their dot products"           \
+    }
+#define MAX_NORM                                                                                             \
+    {                                                                                                        \
+        .name = FIELD(max_norm), .type = OPTION_REAL, .preset = 0, .minimum = 0, .maximum = 1e18,            \
+        .help = "of map neyshabur: no query or key is longer; 0 takes the longest of each head"              \
     }
 
 const struct option_row yoso_sampled_rows[] = {
@@ -60,6 +72,8 @@ const struct option_row yoso_sampled_rows[] = {
      .type = OPTION_FLAG,
      .preset = 0,
      .help = "keep no codes for backward, which hashes again: less memory, the same bits"},
+    MAP,
+    MAX_NORM,
     {.name = NULL},
 };
 
@@ -71,5 +85,7 @@ const struct option_row yoso_exact_rows[] = {
      .preset = YOSO_GRADIENT_LOWER,
      .choices = exact_gradient_names,
      .help = "how queries and keys learn: lower the paper's bound, true the derivative itself"},
+    MAP,
+    MAX_NORM,
     {.name = NULL},
 };

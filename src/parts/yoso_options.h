@@ -16,11 +16,13 @@ enum yoso_planes {
 };
 enum yoso_normalize { YOSO_NORMALIZE_L2, YOSO_NORMALIZE_SUM, YOSO_NORMALIZE_NONE };
 enum yoso_gradient { YOSO_GRADIENT_LOWER, YOSO_GRADIENT_TRUE, YOSO_GRADIENT_RELEASED };
+enum yoso_map { YOSO_MAP_L2, YOSO_MAP_NEYSHABUR };
 
 struct yoso_options {
     int64_t num_hashes; /* m; the exact form has none */
     int64_t hash_bits;  /* tau */
-    int planes, normalize, gradient;
+    int planes, normalize, gradient, map;
+    double max_norm;      /* M of the map; 0: the longest row of each head */
     int projection;       /* enum hash_projection; the exact form has none */
     int64_t max_partners; /* the exact form has none */
     int recompute;        /* nor this */

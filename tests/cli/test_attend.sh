@@ -159,6 +159,17 @@ expect number_without_end 2 "hash_bits" attend --hash-bits 999999999999999999999
 expect causal_needs_as_many 2 "5 queries and 7 keys; causal attention needs as many" attend --causal $arrays --out y.npy
 expect none_needs_as_many 2 "5 queries, 7 keys" attend --attention none $arrays --out y.npy
 
+# Lengths that count: the map, its M, and rows that are longer.
+attend --attention yoso-e --map neyshabur $arrays --grad-out g.npy --grad-dir grads --out y.npy
+[ "$code" = 0 ] && passed map_with_the_longest_row || failed map_with_the_longest_row "$(cat err)"
+attend --attention yoso --map neyshabur --max-norm 50 --causal --q q.npy --k q.npy --v g.npy --out y.npy
+attend --attention yoso --map neyshabur --max-norm 50 --causal --q q.npy --k q.npy --v g.npy --chunk 2 --out chunks.npy
+holds map_in_chunks cmp y.npy chunks.npy
+expect row_longer_than_m 3 "; max_norm is 0.001" attend --map neyshabur --max-norm 0.001 $arrays --out new.npy
+expect row_of_a_chunk_longer_than_m 3 "key has length" attend --map neyshabur --max-norm 0.001 --chunk 3 $arrays --out new.npy
+expect causal_map_needs_m 2 "map neyshabur needs max_norm" attend --map neyshabur --causal --q q.npy --k q.npy --v g.npy --out new.npy
+expect chunks_with_map_need_m 2 "map neyshabur needs max_norm" attend --map neyshabur --chunk 3 $arrays --out new.npy
+
 # Files that are not what they should be.
 cp q.npy good.npy
 broken() { name=$1 part=$2; expect "$name" 3 "$part" attend --attention softmax --q bad.npy --k k.npy --v v.npy --out new.npy; }

@@ -4,7 +4,8 @@
    keys beyond the first block dropped; u and v exchanged; the factor 2 of the sine; p where pi p is wanted; a
    coinciding pair that weighs; nearly opposite pairs taken from 4 - u^2; sigma forgotten in dkey; a wrong
    coefficient of the angle; times of the row before, or taken from the first row in every block; 1 for
-   PAIR_SHRUNK; p^hash_bits there. SPDX-License-Identifier: Apache-2.0 */
+   PAIR_SHRUNK; p^hash_bits there; no least sine, or sigma used beside it. SPDX-License-Identifier: Apache-2.0
+ */
 #include "kernels/slots.h"
 
 #define PI 3.14159265358979323846
@@ -117,8 +118,10 @@ static double weight_of(const struct fixture *f, size_t i, size_t j, double *sig
         return score * scale * steep;
     }
     double p = 1 - 2 * atan2(sqrt(u2), sqrt(v2)) / PI, s = sqrt(u2 * v2) / 2;
+    if (b->weight == PAIR_FLOORED)
+        s = fmax(s, (double)PAIR_LEAST_SINE);
     double steep = s > 0 && p > 0 ? (double)b->hash_bits / (p * PI * s) : 0;
-    *sigma = v2 >= u2 ? 1 : -1;
+    *sigma = b->weight == PAIR_FLOORED ? 0 : v2 >= u2 ? 1 : -1;
     /* The squares of the differences, their sums, and about ten operations of the angle and its weight. */
     *error =
         *error * steep + ((double)b->value_dim + (double)b->dim + 20) * ROUNDING * size * steep * fabs(scale);

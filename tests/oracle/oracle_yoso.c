@@ -45,6 +45,19 @@ double oracle_collision(const double *q, const double *k, size_t d)
     return 1 - angle_of(q, k, d) / PI;
 }
 
+/* Mapped rows are (q / M, sqrt(1 - |q|^2 / M^2), 0) and (k / M, 0, sqrt(1 - |k|^2 / M^2)): their cosine. */
+static double mapped_cosine(const struct oracle_yoso *yoso, size_t i, size_t j)
+{
+    return dot(yoso->q + i * yoso->d, yoso->k + j * yoso->d, yoso->d) / (yoso->max_norm * yoso->max_norm);
+}
+
+double oracle_pair_collision(const struct oracle_yoso *yoso, size_t i, size_t j)
+{
+    if (yoso->max_norm > 0)
+        return 1 - acos(fmax(-1, fmin(1, mapped_cosine(yoso, i, j)))) / PI;
+    return oracle_collision(yoso->q + i * yoso->d, yoso->k + j * yoso->d, yoso->d);
+}
+
 static bool is_seen(const struct oracle_yoso *yoso, size_t i, size_t j)
 {
     return yoso->visible == NULL || j < yoso->visible[i];
@@ -55,7 +68,7 @@ double oracle_weight(const struct oracle_yoso *yoso, size_t i, size_t j)
     if (!is_seen(yoso, i, j))
         return 0;
     if (yoso->num_hashes == 0)
-        return pow(oracle_collision(yoso->q + i * yoso->d, yoso->k + j * yoso->d, yoso->d), yoso->hash_bits);
+        return pow(oracle_pair_collision(yoso, i, j), yoso->hash_bits);
     size_t meet = 0;
     for (size_t h = 0; h < yoso->num_hashes; h++)
         meet += yoso->query_codes[i * yoso->num_hashes + h] == yoso->key_codes[j * yoso->num_hashes + h];
@@ -142,11 +155,12 @@ static void add_cosine(double *dq, const double *q, const double *k, double w, s
 /* The weight of pair (i, j) times the derivative by its cosine. */
 static double steep_weight(const struct oracle_yoso *yoso, enum oracle_gradient gradient, size_t i, size_t j)
 {
-    const double *q = yoso->q + i * yoso->d, *k = yoso->k + j * yoso->d;
-    double weight = oracle_weight(yoso, i, j), p = oracle_collision(q, k, yoso->d), tau = yoso->hash_bits;
+    double weight = oracle_weight(yoso, i, j), p = oracle_pair_collision(yoso, i, j), tau = yoso->hash_bits;
     double sine = sin(PI * (1 - p)); /* of the angle; d acos(x)/dx = -1 / sine */
     if (gradient == ORACLE_LOWER)
         return weight * tau / 2;
+    if (gradient == ORACLE_TRUE && yoso->max_norm > 0) /* a pole that is real: 1 - x^2 no less than 1e-4 */
+        return p > 0 ? weight * tau / (p * PI * fmax(sine, 0.01)) : 0;
     if (gradient == ORACLE_TRUE)
         return p > 0 && p < 1 && sine > 0 ? weight * tau / (p * PI * sine) : 0;
     double chosen = weight > 0 ? 1 : 0;
@@ -172,6 +186,12 @@ void oracle_yoso_backward(const struct oracle_yoso *yoso, enum oracle_gradient g
             for (size_t c = 0; c < d_v; c++)
                 dv[j * d_v + c] += weight * dx[i * d_v + c];
             double w = (dot(dx + i * d_v, v, d_v) + dsum[i]) * steep_weight(yoso, gradient, i, j);
+            for (size_t c = 0; yoso->max_norm > 0 && c < d; c++) {
+                dq[i * d + c] += w * k[c] / (yoso->max_norm * yoso->max_norm);
+                dk[j * d + c] += w * q[c] / (yoso->max_norm * yoso->max_norm);
+            }
+            if (yoso->max_norm > 0)
+                continue;
             add_cosine(dq + i * d, q, k, w, d);
             add_cosine(dk + j * d, k, q, w, d);
         }
@@ -201,7 +221,9 @@ double oracle_yoso_lower_partner(const struct oracle_yoso *yoso, const double *d
         for (size_t j = 0; j < yoso->n_k; j++) {
             const double *q = yoso->q + i * d, *k = yoso->k + j * d;
             double score = dot(dx + i * d_v, yoso->v + j * d_v, d_v) + dsum[i];
-            if (is_seen(yoso, i, j) && !is_zero(q, d) && !is_zero(k, d))
+            if (is_seen(yoso, i, j) && yoso->max_norm > 0)
+                total += score * lower_integral(mapped_cosine(yoso, i, j), yoso->hash_bits);
+            else if (is_seen(yoso, i, j) && !is_zero(q, d) && !is_zero(k, d))
                 total += score * lower_integral(cos(angle_of(q, k, d)), yoso->hash_bits);
         }
     return total;

@@ -20,11 +20,15 @@ struct oracle_yoso {
     size_t num_hashes;
     const uint32_t *query_codes, *key_codes;
     size_t chosen_hashes;  /* of the expectation of released */
+    double max_norm;       /* 0: unit length. Else M of the maps that keep dot products, no row is longer */
     const size_t *visible; /* (n_q) causal: query i sees the first so many keys; NULL: all */
 };
 
 /* 1 - angle / pi of two raw vectors; zero vectors: 1 if both are zero, else 1/2. */
 double oracle_collision(const double *q, const double *k, size_t d);
+
+/* The same of the pair (i, j), by the maps that yoso says. */
+double oracle_pair_collision(const struct oracle_yoso *yoso, size_t i, size_t j);
 
 /* The weight of pair (i, j): p^tau, or the share of hashes that meet; 0 where i does not see j. */
 double oracle_weight(const struct oracle_yoso *yoso, size_t i, size_t j);

@@ -1,6 +1,7 @@
 /* Building and running one head. SPDX-License-Identifier: Apache-2.0 */
 #include "support/yoso_case.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,12 +189,29 @@ static void read_codes(uint32_t *to, const void *codes, bool wide, size_t count)
         to[i] = wide ? ((const uint32_t *)codes)[i] : ((const uint16_t *)codes)[i];
 }
 
+/* Of queries and keys. */
+static double longest_row(const struct oracle_yoso *yoso)
+{
+    double longest = 0;
+    for (size_t i = 0; i < yoso->n_q + yoso->n_k; i++) {
+        const double *row = i < yoso->n_q ? yoso->q + i * yoso->d : yoso->k + (i - yoso->n_q) * yoso->d;
+        double square = 0;
+        for (size_t e = 0; e < yoso->d; e++)
+            square += row[e] * row[e];
+        longest = fmax(longest, sqrt(square));
+    }
+    return longest;
+}
+
 void case_to_oracle(struct yoso_case *c, bool sampled)
 {
     case_read((double *)c->oracle.q, c->problem.query);
     case_read((double *)c->oracle.k, c->problem.key);
     case_read((double *)c->oracle.v, c->problem.value);
     case_read(c->dy, c->dout);
+    c->oracle.max_norm = c->options.map == YOSO_MAP_L2 ? 0
+                         : c->options.max_norm > 0     ? c->options.max_norm
+                                                       : longest_row(&c->oracle);
     c->oracle.num_hashes = sampled ? (size_t)c->options.num_hashes : 0;
     if (sampled) { /* saved begins with the codes of queries, then of keys, each at a cache line */
         bool wide = c->options.hash_bits > 16;
