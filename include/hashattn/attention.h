@@ -33,9 +33,9 @@ typedef struct hashattn_context_options {
     size_t struct_size;
     int threads; /* 1 to 1024; 0 = as many as the processors this process may use */
     /* Of products: "float32" or "bf16"; NULL = float32, and for a model or a run what it was trained with.
-       bf16 rounds the operands of every product of a dense layer to bfloat16; parameters, sums and everything
-       else stay float32; the operator alone does what the elements of its arrays say. Where the processor has
-       no instruction for it, it is done by widening. */
+       bf16 rounds the operands of every product of a dense layer and inside `softmax` to bfloat16;
+       parameters, sums and everything else stay float32. Where the processor has no instruction for it, it is
+       done by widening. */
     const char *precision;
     const char *isa; /* one of hashattn_isa_names; NULL or "auto" = the best that runs here. The environment
                         variable HASHATTN_ISA caps both. */

@@ -117,6 +117,7 @@ static hashattn_status describe(hashattn_attention *attention, const hashattn_pr
         .query_offsets = p->query_offsets != NULL ? p->query_offsets : made->query,
         .key_offsets = p->key_offsets != NULL ? p->key_offsets : made->key,
         .dtype = p->element == HASHATTN_BF16 ? DTYPE_BFLOAT16 : DTYPE_FLOAT32,
+        .precision = attention->context->precision,
         .query = {.width = p->head_dim, .row_stride = p->head_dim},
         .key = {.width = p->head_dim, .row_stride = p->head_dim},
         .value = {.width = p->value_dim, .row_stride = p->value_dim},

@@ -32,6 +32,7 @@ static struct problem_shape shape_of(const struct attention_call *call, size_t s
         .value_dim = call->value_dim,
         .causal = call->causal,
         .masked = call->mechanism->sees_mask && call->key_mask != NULL,
+        .precision = call->precision,
         .workers = 1,
     };
 }

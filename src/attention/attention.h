@@ -27,8 +27,9 @@ struct attention_call {
     const void *options;
     size_t num_sequences, num_heads, head_dim, value_dim;
     const size_t *query_offsets,
-        *key_offsets; /* (num_sequences + 1) rising, first 0; the same array for self-attention */
-    enum dtype dtype; /* of every array of the call, here and below */
+        *key_offsets;         /* (num_sequences + 1) rising, first 0; the same array for self-attention */
+    enum dtype dtype;         /* of every array of the call, here and below */
+    enum precision precision; /* see struct problem_shape */
     struct packed query, key, value;
     const uint8_t *key_mask; /* (key rows) 1 = takes part; or NULL */
     bool causal;

@@ -15,6 +15,7 @@
 #include "base/options.h"
 #include "base/pool.h"
 #include "kernels/kernels.h"
+#include "kernels/product_weights.h"
 
 /* (rows, cols) elements, `stride` elements from one row to the next; columns are adjacent. A head inside an
    (n, H d) matrix is such a view, so nothing is copied to get at it. */
@@ -30,6 +31,7 @@ struct problem_shape {
     bool causal;                  /* query i sees the first problem.visible[i] keys alone */
     bool masked;                  /* a key mask with at least one 0 may come */
     bool streamed;                /* rows come in chunks: nothing of later ones is known */
+    enum precision precision;     /* what operands of products may be rounded to; sums stay float32 */
     size_t workers; /* threads of problem.pool: scratch_size counts what each of them needs; >= 1 */
 };
 

@@ -8,12 +8,15 @@
    everything of the other side passes by in tiles: forward holds a group of queries and turns a tile of keys
    for all of it; backward holds a group of keys. Scratch therefore does not grow with n (but for one float
    per query). Threads: groups of queries forward; backward a grid of groups of keys and blocks of queries, in
-   which dQ is summed along a column and dK, dV along a row. SPDX-License-Identifier: Apache-2.0 */
+   which dQ is summed along a column and dK, dV along a row. With precision bf16 the operands of every product
+   are rounded, probabilities too; scores, maxima, sums and results stay float32.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
 #include "attention/mechanism.h"
 #include "base/memory.h"
+#include "parts/tile_products.h"
 
 /* Measured on Zen 5 at n 4096, d 64, as a share of the peak: tiles of 64 x 64 in groups half as large reach
    71 % forward and 79 % backward, these 76 % and 83 %. A row of products is six wide on every instruction
@@ -94,6 +97,14 @@ static size_t saved_size(const void *options, const struct problem_shape *shape)
     return size_product(shape->num_queries, sizeof(float)); /* lse */
 }
 
+/* Of one thread, for every product here: rows of TILE or BLOCK, columns and depth of these or of a width. */
+static struct tile_products take_products(const struct problem_shape *shape, struct arena *arena)
+{
+    size_t wide = shape->head_dim > shape->value_dim ? shape->head_dim : shape->value_dim;
+    wide = wide > TILE ? wide : TILE;
+    return tile_products_take(arena, shape->precision, TILE, wide, wide);
+}
+
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
 /* Queries of a group: whole blocks, so that the same queries meet in a tile whatever the group, and at least
@@ -111,6 +122,7 @@ struct forward_memory {
     float *row_max, *row_sum, *factor; /* (group), (group), (BLOCK) */
     float *key_columns, *value;        /* (d, TILE), (TILE, d_v): the present tile of keys */
     float *scores;                     /* (BLOCK, TILE) */
+    struct tile_products products;
     size_t bytes;
 };
 
@@ -127,6 +139,7 @@ static struct forward_memory forward_memory(const struct problem_shape *shape, v
     memory.key_columns = arena_take(&arena, size_product(TILE, shape->head_dim), sizeof(float));
     memory.value = arena_take(&arena, size_product(TILE, shape->value_dim), sizeof(float));
     memory.scores = arena_take(&arena, BLOCK * TILE, sizeof(float));
+    memory.products = take_products(shape, &arena);
     memory.bytes = arena.used;
     return memory;
 }
@@ -153,14 +166,15 @@ static void forward_tile(const struct problem *problem, const struct forward_mem
     cols = seen_of(problem, group + at + rows - 1, tile, cols);
     if (cols == 0)
         return;
-    kernels->tile_product(memory->scores, TILE, memory->query + at * d, d, 1, memory->key_columns, TILE, rows,
-                          cols, d, false);
+    tile_multiply(&memory->products, kernels, memory->scores, TILE, memory->query + at * d, d, 1,
+                  memory->key_columns, TILE, rows, cols, d, false);
     hide_unseen(problem, memory->scores, group + at, rows, tile, cols);
     kernels->softmax_step(memory->scores, TILE, rows, cols, scale_of(&problem->shape), memory->row_max + at,
                           memory->row_sum + at, memory->factor);
     if (!first)
         rescale(kernels, result, d_v, memory->factor, rows);
-    kernels->tile_product(result, d_v, memory->scores, TILE, 1, memory->value, d_v, rows, d_v, cols, !first);
+    tile_multiply(&memory->products, kernels, result, d_v, memory->scores, TILE, 1, memory->value, d_v, rows,
+                  d_v, cols, !first);
 }
 
 struct forward_pass {
@@ -230,7 +244,8 @@ struct backward_memory {
     float *key_columns, *value_columns; /* (group / TILE, d or d_v, TILE) */
     float *query, *dout, *dquery; /* (BLOCK, d), (BLOCK, d_v), (BLOCK, d): the present block of queries */
     float *scores, *dscores;      /* (BLOCK, TILE) */
-    float *delta;                 /* (n_q), of all */
+    struct tile_products products;
+    float *delta; /* (n_q), of all */
     size_t bytes;
 };
 
@@ -268,6 +283,11 @@ static struct backward_memory backward_memory(const struct problem_shape *shape,
         float *all = arena_take(&arena, size_product(arrays[i].count, arrays[i].size), sizeof(float));
         *arrays[i].array = all == NULL ? NULL : all + arrays[i].index * arrays[i].size;
     }
+    struct arena one = arena_on(NULL);
+    take_products(shape, &one);
+    unsigned char *products = arena_take(&arena, workers, one.used);
+    one = arena_on(products == NULL ? NULL : products + worker * one.used);
+    memory.products = take_products(shape, &one);
     memory.bytes = arena.used;
     return memory;
 }
@@ -287,17 +307,19 @@ static void backward_tile(const struct problem *problem, const struct backward_m
         return;
     float scale = scale_of(&problem->shape), *p = memory->scores, *ds = memory->dscores;
     const float *lse = problem->saved;
-    kernels->tile_product(p, TILE, memory->query, d, 1, memory->key_columns + tile * d, TILE, rows, cols, d,
-                          false);
+    tile_multiply(&memory->products, kernels, p, TILE, memory->query, d, 1, memory->key_columns + tile * d,
+                  TILE, rows, cols, d, false);
     hide_unseen(problem, p, block, rows, group + tile, cols);
     kernels->softmax_again(p, TILE, rows, cols, scale, lse + block);
-    kernels->tile_product(ds, TILE, memory->dout, d_v, 1, memory->value_columns + tile * d_v, TILE, rows,
-                          cols, d_v, false);
+    tile_multiply(&memory->products, kernels, ds, TILE, memory->dout, d_v, 1,
+                  memory->value_columns + tile * d_v, TILE, rows, cols, d_v, false);
     kernels->softmax_gradient(ds, TILE, p, TILE, rows, cols, scale, memory->delta + block);
-    kernels->tile_product(memory->dvalue + tile * d_v, d_v, p, 1, TILE, memory->dout, d_v, cols, d_v, rows,
-                          add);
-    kernels->tile_product(memory->dkey + tile * d, d, ds, 1, TILE, memory->query, d, cols, d, rows, add);
-    kernels->tile_product(memory->dquery, d, ds, TILE, 1, memory->key + tile * d, d, rows, d, cols, tile > 0);
+    tile_multiply(&memory->products, kernels, memory->dvalue + tile * d_v, d_v, p, 1, TILE, memory->dout, d_v,
+                  cols, d_v, rows, add);
+    tile_multiply(&memory->products, kernels, memory->dkey + tile * d, d, ds, 1, TILE, memory->query, d, cols,
+                  d, rows, add);
+    tile_multiply(&memory->products, kernels, memory->dquery, d, ds, TILE, 1, memory->key + tile * d, d, rows,
+                  d, cols, tile > 0);
 }
 
 struct backward_pass {

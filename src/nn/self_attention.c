@@ -31,6 +31,7 @@ hashattn_status self_attention_describe_mix(struct host *host, struct params *pa
 {
     attention->mechanism = mechanism;
     attention->options = options;
+    attention->precision = params->precision;
     size_t heads = attention->heads, width = attention->head_dim;
     if (taps > 0) {
         char text[PARAM_NAME];
@@ -136,6 +137,7 @@ static struct attention_call call_of(const struct self_attention *attention, con
         .value_dim = attention->head_dim,
         .query_offsets = rows->offsets,
         .key_offsets = rows->offsets,
+        .precision = attention->precision,
         .query = columns(attention, space->query),
         .key = columns(attention, space->key),
         .value = columns(attention, space->value),

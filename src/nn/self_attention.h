@@ -18,6 +18,7 @@ struct self_attention {
     size_t dim, heads, head_dim;
     const struct mechanism *mechanism;
     const void *options;
+    enum precision precision; /* of the mechanism's products: that of the layers */
     struct dense query, key, value, output;
     struct convolution convolution;
     size_t num_own, own_count; /* tensors of the mechanism, and its floats per head */

@@ -215,6 +215,46 @@ static void bf16_mistakes_are_named(void **state)
     tear_down(&f);
 }
 
+/* A context of precision bf16 multiplies rounded numbers inside softmax. A score is then off by little more
+   than 2^-7 of the sum of its products' sizes, `delta`; a probability by the factor e^(2 delta), its own
+   rounding and that of a value 2^-8 each. Gradients have bounds in test_softmax.c. */
+static void softmax_in_bf16_keeps_its_bound(void **state)
+{
+    (void)state;
+    struct fixture f, exact;
+    set_up(&exact, "softmax", 1, NULL);
+    run_both(&exact);
+    set_up(&f, "softmax", 2, NULL);
+    tear_down(&f);
+    hashattn_context_options options;
+    hashattn_context_options_default(&options);
+    options.threads = 2;
+    options.precision = "bf16";
+    assert_int_equal(hashattn_context_new(&options, NULL, 0, &f.context), HASHATTN_OK);
+    check_ok(f.context, hashattn_attention_new(f.context, "softmax", &f.attention));
+    run_both(&f);
+    double delta = 0, value = 0, far = 0, dfar = 0;
+    for (size_t h = 0; h < SEQUENCES * HEADS; h++)
+        for (size_t i = 0; i < QUERIES; i++)
+            for (size_t j = 0; j < KEYS; j++) {
+                double sum = 0;
+                for (size_t c = 0; c < DIM; c++)
+                    sum += fabs((double)f.query[(h * QUERIES + i) * DIM + c] *
+                                (double)f.key[(h * KEYS + j) * DIM + c]);
+                delta = fmax(delta, 1.01 * ldexp(sum, -7) / sqrt(DIM));
+            }
+    for (size_t i = 0; i < COUNT(f.value); i++)
+        value = fmax(value, fabs((double)f.value[i]));
+    for (size_t i = 0; i < COUNT(f.out); i++)
+        far = fmax(far, fabs((double)f.out[i] - (double)exact.out[i]));
+    assert_true(far > ldexp(value, -14) && far < value * (exp(2 * delta) - 1 + 1.1 * ldexp(1, -7)));
+    for (size_t i = 0; i < COUNT(f.dquery); i++)
+        dfar = fmax(dfar, fabs((double)f.dquery[i] - (double)exact.dquery[i]));
+    assert_true(dfar > 0);
+    tear_down(&f);
+    tear_down(&exact);
+}
+
 /* ---- numbers and layouts ------------------------------------------------------------------------------- */
 
 /* Softmax of one head by plain loops. */
@@ -674,6 +714,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bf16_arrays_are_rounded_once),
         cmocka_unit_test(bf16_mistakes_are_named),
+        cmocka_unit_test(softmax_in_bf16_keeps_its_bound),
         cmocka_unit_test(forward_is_attention),
         cmocka_unit_test(all_layouts_give_the_same_bits),
         cmocka_unit_test(an_input_may_show_one_head_to_all),

@@ -5,7 +5,7 @@
    or always of the first block; dS without the scale; dK of the last block only; dQ of the last tile only; P
    not transposed in dV; gradients written instead of added; causal: the query's own key
    unseen, sums of a tile that is seen in part not begun at 0, a tile left out by the first query of its
-   block. SPDX-License-Identifier: Apache-2.0 */
+   block; bf16: all threads rounding in the memory of the first. SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -71,6 +71,7 @@ static struct oracle_softmax oracle_of(const struct attention_case *problem)
 {
     size_t n_q = problem->queries[0], n_k = problem->keys[0], d = problem->head_dim, d_v = problem->value_dim;
     struct oracle_softmax o = oracle_softmax_new(n_q, n_k, d, d_v);
+    o.rounding = problem->precision == PRECISION_BF16 ? ldexp(1, -8) : 0; /* 8 bits, to nearest */
     if (problem->causal) {
         o.visible = malloc(n_q * sizeof *o.visible);
         for (size_t i = 0; i < n_q; i++)
@@ -178,6 +179,34 @@ static void check_against_oracle(struct attention_case *problem)
     oracle_softmax_free(&o);
 }
 
+/* Normals; where operands are rounded, such as stay what they are. */
+static void fill(struct attention_case *problem, uint64_t seed)
+{
+    attention_case_fill(problem, seed, false);
+    const struct kernels *kernels = kernels_all()[0];
+    size_t n_q = problem->queries[0], n_k = problem->keys[0], d = problem->head_dim, d_v = problem->value_dim;
+    float *arrays[] = {problem->query, problem->key, problem->value, problem->dout};
+    size_t counts[] = {n_q * d, n_k * d, n_k * d_v, n_q * d_v};
+    for (size_t a = 0; a < 4 && problem->precision == PRECISION_BF16; a++) {
+        bf16 *half = malloc(counts[a] * sizeof *half);
+        kernels->bf16_round(half, counts[a], arrays[a], counts[a], 1, counts[a]);
+        kernels->bf16_widen(arrays[a], counts[a], half, counts[a], 1, counts[a]);
+        free(half);
+    }
+}
+
+static void check_shape(const size_t shape[4], uint64_t seed, enum precision precision)
+{
+    for (int causal = 0; causal < 2; causal++) {
+        struct attention_case problem = one_head(shape[0], causal ? shape[0] : shape[1], shape[2], shape[3]);
+        problem.precision = precision;
+        problem.causal = causal;
+        fill(&problem, seed);
+        check_against_oracle(&problem);
+        attention_case_free(&problem);
+    }
+}
+
 static void every_shape_is_the_definition(void **state)
 {
     (void)state;
@@ -188,15 +217,8 @@ static void every_shape_is_the_definition(void **state)
         {97, 129, 5, 17}, {961, 130, 4, 3}, {100, 641, 8, 4}, {33, 200, 80, 1}, {64, 64, 33, 31},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        struct attention_case problem = one_head(shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]);
-        attention_case_fill(&problem, i, false);
-        check_against_oracle(&problem);
-        attention_case_free(&problem);
-        problem = one_head(shapes[i][0], shapes[i][0], shapes[i][2], shapes[i][3]);
-        problem.causal = true;
-        attention_case_fill(&problem, i, false);
-        check_against_oracle(&problem);
-        attention_case_free(&problem);
+        check_shape(shapes[i], i, PRECISION_FLOAT32);
+        check_shape(shapes[i], i, PRECISION_BF16);
     }
 }
 
@@ -299,6 +321,27 @@ static void the_output_is_linear_in_the_values(void **state)
     attention_case_free(&sum);
 }
 
+/* Beside each other in groups of queries and of keys, each thread with tiles of its own. */
+static void threads_do_not_change_a_bit_in_bf16(void **state)
+{
+    (void)state;
+    for (int causal = 0; causal < 2; causal++) {
+        struct attention_case problem = one_head(2311, causal ? 2311 : 1931, 19, 41);
+        problem.kernels = kernels_named(NULL, &(const char *){0});
+        problem.precision = PRECISION_BF16;
+        problem.causal = causal;
+        attention_case_fill(&problem, 17, false);
+        struct attention_result one = attention_case_run(&problem);
+        for (problem.threads = 2; problem.threads < 16; problem.threads += 3) {
+            struct attention_result many = attention_case_run(&problem);
+            attention_case_same_bits(&one, &many, &problem, "softmax in bf16");
+            attention_result_free(&many);
+        }
+        attention_result_free(&one);
+        attention_case_free(&problem);
+    }
+}
+
 static void memory_is_linear_and_small(void **state)
 {
     (void)state;
@@ -310,6 +353,8 @@ static void memory_is_linear_and_small(void **state)
     shape.num_queries = shape.num_keys = 8192;
     assert_int_equal(softmax->scratch_size(NULL, &shape), scratch + 4096 * sizeof(float));
     assert_true(scratch < 1 << 20);
+    shape.precision = PRECISION_BF16;
+    assert_true(softmax->scratch_size(NULL, &shape) <= scratch + 4096 * sizeof(float) + (192 << 10));
 }
 
 int main(void)
@@ -322,6 +367,7 @@ int main(void)
         cmocka_unit_test(values_of_one_give_one),
         cmocka_unit_test(the_order_of_keys_changes_rounding_only),
         cmocka_unit_test(the_output_is_linear_in_the_values),
+        cmocka_unit_test(threads_do_not_change_a_bit_in_bf16),
         cmocka_unit_test(memory_is_linear_and_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

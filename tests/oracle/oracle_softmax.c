@@ -119,20 +119,22 @@ double oracle_softmax_run(struct oracle_softmax *o)
             for (size_t c = 0; c < o->d_v; c++) {
                 o->out[i * o->d_v + c] += p[j] * v[c];
                 o->out_bound[i * o->d_v + c] +=
-                    (off + (n_k + 2) * FLT_EPSILON) * p[j] * fabs(v[c]) + FLT_MIN * fabs(v[c]);
+                    (off + o->rounding + (n_k + 2) * FLT_EPSILON) * p[j] * fabs(v[c]) + FLT_MIN * fabs(v[c]);
                 o->dvalue[j * o->d_v + c] += p[j] * g[c];
                 o->dvalue_bound[j * o->d_v + c] +=
-                    (off_again + (n_q + 2) * FLT_EPSILON) * p[j] * fabs(g[c]) + FLT_MIN * fabs(g[c]);
+                    (off_again + o->rounding + (n_q + 2) * FLT_EPSILON) * p[j] * fabs(g[c]) +
+                    FLT_MIN * fabs(g[c]);
             }
         }
         total += delta;
-        double delta_error = delta_size * (off + (n_k + (double)o->d_v + 4) * FLT_EPSILON);
+        double delta_error = delta_size * (off + o->rounding + (n_k + (double)o->d_v + 4) * FLT_EPSILON);
         for (size_t j = 0; j < o->n_k; j++) {
             const double *k = o->key + j * o->d;
             double ds = scale * p[j] * (dp[j] - delta), size = scale * p[j] * (dp_size[j] + delta_size);
             double error =
                 size * off_again + scale * FLT_MIN * (dp_size[j] + delta_size) +
                 scale * p[j] * (((double)o->d_v + 4) * FLT_EPSILON * (dp_size[j] + delta_size) + delta_error);
+            error += o->rounding * (fabs(ds) + error);
             for (size_t c = 0; c < o->d; c++) {
                 o->dquery[i * o->d + c] += ds * k[c];
                 o->dquery_bound[i * o->d + c] += (error + (n_k + 2) * FLT_EPSILON * size) * fabs(k[c]);

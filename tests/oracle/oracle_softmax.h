@@ -1,6 +1,8 @@
 /* Softmax attention of one head in double precision by its definition, with its gradients in closed form, and
    beside every number a bound on what float32 may differ by. The bounds are sums of sizes of terms times the
-   roundings that each passes: they hold for any order of the sums. SPDX-License-Identifier: Apache-2.0 */
+   roundings that each passes: they hold for any order of the sums. Operands that are rounded more widely are
+   counted where they are made inside, probabilities and dS: what is given is to be exact in both.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_ORACLE_ORACLE_SOFTMAX_H
 #define TESTS_ORACLE_ORACLE_SOFTMAX_H
 
@@ -10,6 +12,7 @@ struct oracle_softmax {
     size_t n_q, n_k, d, d_v;
     double *query, *key, *value, *dout; /* (n_q, d), (n_k, d), (n_k, d_v), (n_q, d_v); fill these */
     size_t *visible; /* (n_q) causal: query i sees the first so many keys; NULL: all. malloc; freed with it */
+    double rounding; /* relative, of an operand of a product; 0: float32 */
     double *out, *dquery, *dkey, *dvalue;
     double *out_bound, *dquery_bound, *dkey_bound, *dvalue_bound;
 };

@@ -22,6 +22,7 @@ struct attention_case {
     const struct kernels *kernels; /* NULL: the plain table */
     int threads;                   /* 0: one */
     enum layout layout;
+    enum precision precision;
     bool causal;
     size_t num_sequences, num_heads, head_dim, value_dim;
     size_t queries[CASE_SEQUENCES], keys[CASE_SEQUENCES]; /* lengths */
