@@ -35,7 +35,8 @@ def struct_of(name, text):
 
 
 class Library:
-    def __init__(self, build, threads):
+    def __init__(self, build, threads, precision="float32"):
+        self.build, self.threads, self.other = build, threads, None
         with open(HEADER) as file:
             text = file.read()
         for name in ("context_options", "description", "array", "problem"):
@@ -47,11 +48,16 @@ class Library:
         self.so.hashattn_context_message.argtypes = [ctypes.c_void_p]
         options, message = self.context_options(), ctypes.create_string_buffer(512)
         self.so.hashattn_context_options_default(ctypes.byref(options))
-        options.threads = threads
+        options.threads, options.precision = threads, precision.encode()
         self.context = ctypes.c_void_p()
         if self.so.hashattn_context_new(ctypes.byref(options), message, ctypes.c_size_t(512),
                                         ctypes.byref(self.context)):
             raise RuntimeError(message.value.decode())
+
+    def in_bf16(self):
+        """The same with products in bf16: precision belongs to a context."""
+        self.other = self.other or Library(self.build, self.threads, "bf16")
+        return self.other
 
     def check(self, status):
         if status:

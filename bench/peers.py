@@ -130,7 +130,7 @@ def ours(torch, library, name, label, data, both=True, dtype=None, **options):
     from library import Attention
     query, key, value, dout = (x[0] if dtype is None else x[0].to(dtype) for x in data)
     out, *gradients = (torch.zeros_like(x) for x in (value, query, key, value))
-    attention = Attention(library, name, **options)
+    attention = Attention(library.in_bf16() if dtype else library, name, **options)
     attention.prepare(query, key, value, 1, "HASHATTN_BF16" if dtype else "HASHATTN_FLOAT32")
     forward = lambda: attention.forward(query, key, value, out)
 

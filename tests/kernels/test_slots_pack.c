@@ -1,10 +1,9 @@
 /* hash_rows, hash_planes and hash_codes_dp on every table, by bits, against the words of their contracts.
    (That results under 2^-126 become 0 cannot be seen alone: the next step takes them for 0 all the same.)
    Bugs planted and caught: the low product of bfloat16 before the high one; a denormal taken as it is; >= for
-   > in the bit; whole numbers added as unsigned halves; halves truncated instead of rounded and ties rounded
-   up; the squares added in another order; the scale of the row before; the odd last coordinate beside noise;
-   padding of a row not zeroed; sign and permutation of the low half used for the high one; codes of the
-   second group of hashes from the planes of the first. SPDX-License-Identifier: Apache-2.0 */
+   > in the bit; ties of bfloat16 rounded up; the odd last coordinate beside noise; the sign of the low half
+   used for the high one; codes of the second group of hashes from the planes of the first.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "kernels/slots.h"

@@ -1,7 +1,7 @@
 /* Codes in blocks of rows are the codes of single rows, for both widths; no length changes a code, except
    that a row shorter than 1e-12 has code 0; all for each projection.
    Bugs tried and caught: offset of a block counted in rows, widths mixed up at 16 bits, short rows hashed,
-   huge rows left to overflow, a mended row packed by its old length, planes rounded to 8 bits.
+   huge rows left to overflow, a row packed without being mended.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/codes.h"
 
