@@ -67,6 +67,19 @@ struct hasher {
     float *mapped;         /* as rows: what the map makes of them; none where it is l2 */
 };
 
+/* All but the planes, for rows of ld floats. */
+static void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yoso_options *options,
+                           const struct problem_shape *shape, size_t ld)
+{
+    size_t width = unit_map_width(options, shape->head_dim), row = size_product(ld, sizeof(float));
+    size_t rows = size_product(shape->workers, CODES_ROWS);
+    hasher->sign = arena_take(arena, width, sizeof *hasher->sign);
+    hasher->permutation = arena_take(arena, width, sizeof *hasher->permutation);
+    hasher->rows = arena_take(arena, rows, row);
+    hasher->squares = arena_take(arena, rows, sizeof *hasher->squares);
+    hasher->mapped = arena_take(arena, unit_map_is_l2(options) ? 0 : rows, row);
+}
+
 struct scratch {
     size_t ld, ld_value; /* of unit rows and of value rows */
     struct tables tables;
@@ -101,13 +114,7 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
     if (!backward || options->recompute) {
         scratch->hasher.planes =
             arena_take(&arena, planes_count(hashing.num_hashes, hashing.hash_bits, width), float_size);
-        scratch->hasher.sign = arena_take(&arena, width, float_size);
-        scratch->hasher.permutation = arena_take(&arena, width, sizeof(uint32_t));
-        size_t rows = size_product(shape->workers, CODES_ROWS);
-        scratch->hasher.rows = arena_take(&arena, rows, size_product(ld, float_size));
-        scratch->hasher.squares = arena_take(&arena, rows, float_size);
-        scratch->hasher.mapped =
-            arena_take(&arena, unit_map_is_l2(options) ? 0 : rows, size_product(ld, float_size));
+        hasher_lay_out(&scratch->hasher, &arena, options, shape, ld);
     }
     if (!backward) {
         scratch->forward.value = arena_take(&arena, n_k, size_product(ld_value, float_size));
@@ -523,20 +530,13 @@ static size_t lay_out_stream(struct head *head, const struct problem_shape *shap
     struct arena arena = arena_on(block);
     struct scratch *scratch = &head->scratch;
     struct hashing hashing = hashing_of(head->options);
-    size_t width = unit_map_width(head->options, shape->head_dim), n_q = shape->num_queries,
-           float_size = sizeof(float);
-    size_t rows = size_product(shape->workers, CODES_ROWS);
-    scratch->ld = unit_padded(width);
+    size_t n_q = shape->num_queries, float_size = sizeof(float);
+    scratch->ld = unit_padded(unit_map_width(head->options, shape->head_dim));
     scratch->ld_value = unit_padded(shape->value_dim);
     head->saved.query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
     head->saved.key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
     head->saved.kept = arena_take(&arena, n_q, float_size);
-    scratch->hasher.sign = arena_take(&arena, width, float_size);
-    scratch->hasher.permutation = arena_take(&arena, width, sizeof(uint32_t));
-    scratch->hasher.rows = arena_take(&arena, rows, size_product(scratch->ld, float_size));
-    scratch->hasher.squares = arena_take(&arena, rows, float_size);
-    scratch->hasher.mapped =
-        arena_take(&arena, unit_map_is_l2(head->options) ? 0 : rows, size_product(scratch->ld, float_size));
+    hasher_lay_out(&scratch->hasher, &arena, head->options, shape, scratch->ld);
     scratch->forward.x = arena_take(&arena, n_q, size_product(scratch->ld_value, float_size));
     return arena.used;
 }
