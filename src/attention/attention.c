@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "attention/kept.h"
+#include "attention/work_order.h"
 #include "base/memory.h"
 #include "base/random.h"
 
@@ -40,63 +41,6 @@ static struct problem_shape shape_of(const struct attention_call *call, size_t s
 static size_t param_count(const struct attention_call *call)
 {
     return attention_param_count(call->mechanism, call->options, call->head_dim, call->value_dim);
-}
-
-/* ---- which units are spread ----------------------------------------------------------------------------
-   A unit runs on one thread, beside others; or it has all threads to itself, which costs some wake-ups for
-   every step inside. No bits depend on it. The dearest units are spread where one of them would last longer
-   than all else that is left, shared out, and where a rest of equal units would leave threads idle: of 3
-   heads on 2 threads one, of 12 none, of 16 sequences with a long one the long one. */
-
-/* Below these costs of a unit waking threads is not worth it: at n 2,048 backward of yoso wakes them 40
-   times (11 us each) in 2 ms. */
-enum { SPREAD_ROWS = 4096, SPREAD_PAIRS = 512 * 512, EQUAL_ROUNDS = 4 };
-
-/* Of one head, in pairs or rows: units of one call are compared. */
-static size_t cost_of(const struct attention_call *call, size_t sequence)
-{
-    struct problem_shape shape = shape_of(call, sequence);
-    bool quadratic = call->mechanism->exact && call->mechanism->mixes;
-    return quadratic ? size_product(shape.num_queries, shape.num_keys)
-                     : size_sum(shape.num_queries, shape.num_keys);
-}
-
-/* Sum over the units of at most `limit` each, their number, and the dearest of them. */
-struct units {
-    size_t cost, count, dearest;
-};
-
-static struct units units_within(const struct attention_call *call, size_t limit)
-{
-    struct units units = {0};
-    for (size_t s = 0; s < call->num_sequences; s++) {
-        size_t cost = cost_of(call, s);
-        if (cost > limit)
-            continue;
-        units.cost = size_sum(units.cost, size_product(cost, call->num_heads));
-        units.count += call->num_heads;
-        units.dearest = cost > units.dearest ? cost : units.dearest;
-    }
-    return units;
-}
-
-/* How many units are spread: those come first, dearest first. */
-static size_t count_spread(const struct attention_call *call)
-{
-    const struct mechanism *mechanism = call->mechanism;
-    size_t threads = (size_t)pool_threads(call->pool), worth = mechanism->exact ? SPREAD_PAIRS : SPREAD_ROWS;
-    struct units all = units_within(call, SIZE_MAX), left = all;
-    if (threads == 1 || !mechanism->mixes || all.cost == SIZE_MAX)
-        return 0;
-    /* Those that would outlast the rest, a cost at a time. */
-    while (left.dearest >= worth && left.dearest > left.cost / threads + left.cost / 16)
-        left = units_within(call, left.dearest - 1);
-    /* A rest of equal ones. */
-    size_t rest = left.count % threads;
-    bool equal = left.count > 0 && left.dearest - left.cost / left.count <= left.dearest / 8;
-    if (left.dearest < worth || !equal || left.count > EQUAL_ROUNDS * threads || 4 * rest > 3 * threads)
-        rest = 0;
-    return all.count - left.count + rest;
 }
 
 /* ---- the plan ------------------------------------------------------------------------------------------ */
@@ -171,7 +115,7 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
     if (mechanism->shared_size != NULL)
         plan.shared = arena_take(&keep, mechanism->shared_size(call->options, call->head_dim), 1);
     size_t units = size_product(call->num_sequences, call->num_heads), spread_bytes = 0;
-    plan.num_spread = count_spread(call);
+    plan.num_spread = work_order_spread(call);
     plan.order = arena_take(&work, call->num_sequences, sizeof *plan.order);
     plan.start = arena_take(&work, size_sum(call->num_sequences, 1), sizeof *plan.start);
     if (mechanism->auxiliary != NULL)
@@ -270,45 +214,6 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
             "scratch)",
             mechanism->name, queries, keys, call->num_heads, saved, scratch);
     return HASHATTN_OK;
-}
-
-/* ---- the order of work --------------------------------------------------------------------------------- */
-
-/* a comes before b. */
-static bool dearer(const struct attention_call *call, size_t a, size_t b)
-{
-    size_t cost_a = cost_of(call, a), cost_b = cost_of(call, b);
-    return cost_a != cost_b ? cost_a > cost_b : a < b;
-}
-
-/* Restores the heap below `root`, whose top is the cheapest of order[0 .. count). */
-static void sift(const struct attention_call *call, size_t *order, size_t root, size_t count)
-{
-    for (size_t child; (child = 2 * root + 1) < count; root = child) {
-        if (child + 1 < count && dearer(call, order[child], order[child + 1]))
-            child++;
-        if (!dearer(call, order[root], order[child]))
-            return;
-        size_t cheaper = order[child];
-        order[child] = order[root];
-        order[root] = cheaper;
-    }
-}
-
-/* Heap sort: in place, n log n, and qsort may allocate. */
-static void sort_dearest_first(const struct attention_call *call, size_t *order)
-{
-    size_t count = call->num_sequences;
-    for (size_t i = 0; i < count; i++)
-        order[i] = i;
-    for (size_t i = count / 2; i-- > 0;)
-        sift(call, order, i, count);
-    for (size_t i = count; i-- > 1;) {
-        size_t cheapest = order[0];
-        order[0] = order[i];
-        order[i] = cheapest;
-        sift(call, order, 0, i);
-    }
 }
 
 /* ---- units of work ------------------------------------------------------------------------------------- */
@@ -546,7 +451,7 @@ static void run_units(struct run *run, void (*unit)(const struct run *, size_t, 
 {
     const struct attention_call *call = run->call;
     run->unit = unit;
-    sort_dearest_first(call, run->plan.order);
+    work_order_sort(call, run->plan.order);
     for (size_t index = 0; index < run->plan.num_spread; index++)
         unit(run, index, 0);
     pool_run(call->pool, run_unit, run, call->num_sequences * call->num_heads - run->plan.num_spread);

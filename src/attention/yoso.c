@@ -10,8 +10,8 @@
    unit length. w = tau / 2 (lower, Eq. 4 of the paper) or tau / (p pi) times the unit tangent (true: Eq. 3
    without bias; docs/MATH.md). released is the gradient of the published code: each pair that meets at all,
    once, times the derivative of p^tau at 0.99 of its cosine; biased.
-   Causal, the tables are prefix sums; held, they are all that a stream needs: m 2^tau d_v floats, however
-   long it is (4 MiB at m 32, tau 9, d_v 64, the key-value cache of 8,192 tokens).
+   Causal, the tables are prefix sums; held, they are all that a stream needs (yoso_stream.c): m 2^tau d_v
+   floats, however long it is (4 MiB at m 32, tau 9, d_v 64, the key-value cache of 8,192 tokens).
    Random: the planes (once per call) and the turn of each head. Saved: codes, and one float per query; with
    recompute the float alone, and backward hashes again.
    Cost: 2 (n_q + n_k) d m tau operations to hash, 2 (n_q + n_k) d_v m table words, and in backward the same
@@ -20,22 +20,14 @@
 #include <string.h>
 
 #include "attention/mechanism.h"
+#include "attention/yoso_stream.h"
 #include "base/memory.h"
-#include "parts/codes.h"
 #include "parts/hash_tables.h"
+#include "parts/hasher.h"
 #include "parts/normalize.h"
 #include "parts/pairs.h"
 #include "parts/planes.h"
-#include "parts/table_state.h"
 #include "parts/unit_map.h"
-#include "parts/yoso_options.h"
-
-static struct hashing hashing_of(const struct yoso_options *options)
-{
-    return (struct hashing){.num_hashes = (size_t)options->num_hashes,
-                            .hash_bits = (size_t)options->hash_bits,
-                            .projection = (enum hash_projection)options->projection};
-}
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
@@ -59,31 +51,10 @@ static size_t lay_out_saved(struct saved *saved, const struct yoso_options *opti
     return arena.used;
 }
 
-/* What hashing needs. */
-struct hasher {
-    float *planes, *sign; /* of this head; signs and order of its coordinates */
-    uint32_t *permutation;
-    float *rows, *squares; /* (workers, CODES_ROWS, ld), (workers, CODES_ROWS) */
-    float *mapped;         /* as rows: what the map makes of them; none where it is l2 */
-};
-
-/* All but the planes, for rows of ld floats. */
-static void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yoso_options *options,
-                           const struct problem_shape *shape, size_t ld)
-{
-    size_t width = unit_map_width(options, shape->head_dim), row = size_product(ld, sizeof(float));
-    size_t rows = size_product(shape->workers, CODES_ROWS);
-    hasher->sign = arena_take(arena, width, sizeof *hasher->sign);
-    hasher->permutation = arena_take(arena, width, sizeof *hasher->permutation);
-    hasher->rows = arena_take(arena, rows, row);
-    hasher->squares = arena_take(arena, rows, sizeof *hasher->squares);
-    hasher->mapped = arena_take(arena, unit_map_is_l2(options) ? 0 : rows, row);
-}
-
 struct scratch {
-    size_t ld, ld_value; /* of unit rows and of value rows */
+    size_t ld_value; /* of value rows */
     struct tables tables;
-    struct hasher hasher;          /* not in backward without recompute */
+    struct hasher hasher;          /* its memory not in backward without recompute */
     void *query_codes, *key_codes; /* with recompute alone */
     union {
         struct {
@@ -104,17 +75,15 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
     struct hashing hashing = hashing_of(options);
     size_t n_q = shape->num_queries, n_k = shape->num_keys, float_size = sizeof(float);
     size_t width = unit_map_width(options, shape->head_dim);
-    size_t ld = scratch->ld = unit_padded(width),
-           ld_value = scratch->ld_value = unit_padded(shape->value_dim);
+    size_t ld_value = scratch->ld_value = unit_padded(shape->value_dim);
     tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers);
     if (options->recompute) {
         scratch->query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
         scratch->key_codes = arena_take(&arena, codes_size(&hashing, n_k), 1);
     }
     if (!backward || options->recompute) {
-        scratch->hasher.planes =
-            arena_take(&arena, planes_count(hashing.num_hashes, hashing.hash_bits, width), float_size);
-        hasher_lay_out(&scratch->hasher, &arena, options, shape, ld);
+        scratch->hasher.planes = arena_take(&arena, hasher_planes(options, shape->head_dim), float_size);
+        hasher_lay_out(&scratch->hasher, &arena, options, shape->head_dim, shape->workers);
     }
     if (!backward) {
         scratch->forward.value = arena_take(&arena, n_k, size_product(ld_value, float_size));
@@ -260,11 +229,6 @@ static struct block block_at(const struct head *head, size_t index)
     return block;
 }
 
-static void over_queries(struct head *head, void (*run)(void *, size_t, int))
-{
-    pool_run(head->problem->pool, run, head, count_blocks(head->queries.n));
-}
-
 /* The blocks of the keys come after those of the queries. */
 static void over_keys(struct head *head, void (*run)(void *, size_t, int))
 {
@@ -283,48 +247,18 @@ static float *row_of(struct view view, size_t row)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* The codes of rows that are mapped first, CODES_ROWS at a time. */
-static void hash_mapped(const struct head *head, const struct block *block, int worker)
-{
-    struct view rows = block->of_keys ? head->problem->key : head->problem->query;
-    char *codes = block->of_keys ? head->saved.key_codes : head->saved.query_codes;
-    size_t work = (size_t)worker * CODES_ROWS, ld = head->scratch.ld;
-    float *mapped = head->scratch.hasher.mapped + work * ld, *squares = head->scratch.hasher.squares + work;
-    for (size_t at = block->first, end = at + block->rows; at < end; at += CODES_ROWS) {
-        size_t n = end - at < CODES_ROWS ? end - at : CODES_ROWS;
-        unit_map_take(mapped, ld, squares, row_of(rows, at), rows.stride, n, rows.cols, head->max_norm,
-                      block->of_keys);
-        codes_hash(head->kernels, codes + codes_size(&head->hashing, at), &head->hashing, mapped, ld, n,
-                   head->width, head->scratch.hasher.planes, head->scratch.hasher.rows + work * ld, ld,
-                   squares);
-    }
-}
-
-static void hash_block(void *argument, size_t index, int worker)
-{
-    const struct head *head = argument;
-    const struct block block = block_at(head, index);
-    struct view rows = block.of_keys ? head->problem->key : head->problem->query;
-    char *codes = block.of_keys ? head->saved.key_codes : head->saved.query_codes;
-    size_t work = (size_t)worker * CODES_ROWS;
-    if (!unit_map_is_l2(head->options)) {
-        hash_mapped(head, &block, worker);
-        return;
-    }
-    codes_hash(head->kernels, codes + codes_size(&head->hashing, block.first), &head->hashing,
-               row_of(rows, block.first), rows.stride, block.rows, rows.cols, head->scratch.hasher.planes,
-               head->scratch.hasher.rows + work * head->scratch.ld, head->scratch.ld,
-               head->scratch.hasher.squares + work);
-}
-
 /* The codes of all rows. */
 static void hash_head(struct head *head)
 {
-    const struct hasher *hasher = &head->scratch.hasher;
-    planes_turn(head->kernels, head->hashing.projection, hasher->planes, head->problem->shared,
-                head->hashing.num_hashes, head->hashing.hash_bits, head->width, head->problem->random_key,
-                hasher->permutation, hasher->sign);
-    over_queries_and_keys(head, hash_block);
+    const struct problem *problem = head->problem;
+    struct hasher *hasher = &head->scratch.hasher;
+    const struct hashed_side queries = {problem->query.data, problem->query.stride, problem->query.rows,
+                                        head->saved.query_codes};
+    const struct hashed_side keys = {problem->key.data, problem->key.stride, problem->key.rows,
+                                     head->saved.key_codes};
+    hasher->max_norm = head->max_norm;
+    hasher_turn(head->kernels, hasher, problem->shared, problem->random_key);
+    hasher_codes(head->kernels, problem->pool, hasher, &queries, &keys);
 }
 
 /* The tables pass over the rows of V and X many times, in the caller's memory where rows lie close to each
@@ -348,17 +282,6 @@ static void begin_block(void *argument, size_t index, int worker)
             memcpy(row_of(head->value, i), row_of(head->problem->value, i), width);
 }
 
-static void normalize_block(void *argument, size_t index, int worker)
-{
-    (void)worker;
-    const struct head *head = argument;
-    const struct block block = block_at(head, index);
-    float *kept = head->options->normalize == YOSO_NORMALIZE_NONE ? NULL : head->saved.kept + block.first;
-    normalize_rows(head->kernels, head->options->normalize, row_of(head->out, block.first), head->out.stride,
-                   row_of(head->x, block.first), head->x.stride, 1 / (float)head->hashing.num_hashes, kept,
-                   block.rows, head->out.cols);
-}
-
 static void forward(const struct problem *problem, struct view out)
 {
     struct head head = head_open(problem, false);
@@ -380,7 +303,8 @@ static void forward(const struct problem *problem, struct view out)
         tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
                      KEYS_TO_QUERIES, &per_hash, 0, head.saved.kept, 1, 1);
     }
-    over_queries(&head, normalize_block);
+    normalize_rows(head.kernels, problem->pool, head.options->normalize, out.data, out.stride, head.x.data,
+                   head.x.stride, 1 / (float)head.hashing.num_hashes, head.saved.kept, out.rows, out.cols);
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------ */
@@ -490,130 +414,6 @@ static void backward(const struct problem *problem, struct view out, struct view
     over_queries_and_keys(&head, finish_block);
 }
 
-/* ---- streaming -----------------------------------------------------------------------------------------
-   The tables of all hashes are the state, and the head's own planes, which the first call draws from: turning
-   them takes longer than a token. */
-
-struct state {
-    struct table_state values, weights; /* of V; of 1 / m, for the sums that normalize sum divides by */
-    float *planes;
-    uint32_t *turned; /* 1: the planes are there */
-    size_t bytes;
-};
-
-static struct state state_at(const struct yoso_options *options, const struct problem_shape *shape,
-                             const void *block)
-{
-    struct arena arena = arena_on((void *)block);
-    struct hashing hashing = hashing_of(options);
-    struct state state = {
-        .values = {.hashing = hashing, .dim = shape->value_dim},
-        .weights = {.hashing = hashing, .dim = options->normalize == YOSO_NORMALIZE_SUM ? 1 : 0}};
-    size_t planes =
-        planes_count(hashing.num_hashes, hashing.hash_bits, unit_map_width(options, shape->head_dim));
-    state.values.tables = arena_take(&arena, table_state_floats(&hashing, state.values.dim), sizeof(float));
-    state.weights.tables = arena_take(&arena, table_state_floats(&hashing, state.weights.dim), sizeof(float));
-    state.planes = arena_take(&arena, planes, sizeof *state.planes);
-    state.turned = arena_take(&arena, 1, sizeof *state.turned);
-    state.bytes = arena.used;
-    return state;
-}
-
-static size_t state_size(const void *options, const struct problem_shape *shape)
-{
-    return state_at(options, shape, NULL).bytes;
-}
-
-/* What hashing and normalising need of a head's memory. */
-static size_t lay_out_stream(struct head *head, const struct problem_shape *shape, void *block)
-{
-    struct arena arena = arena_on(block);
-    struct scratch *scratch = &head->scratch;
-    struct hashing hashing = hashing_of(head->options);
-    size_t n_q = shape->num_queries, float_size = sizeof(float);
-    scratch->ld = unit_padded(unit_map_width(head->options, shape->head_dim));
-    scratch->ld_value = unit_padded(shape->value_dim);
-    head->saved.query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
-    head->saved.key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
-    head->saved.kept = arena_take(&arena, n_q, float_size);
-    hasher_lay_out(&scratch->hasher, &arena, head->options, shape, scratch->ld);
-    scratch->forward.x = arena_take(&arena, n_q, size_product(scratch->ld_value, float_size));
-    return arena.used;
-}
-
-static size_t stream_scratch_size(const void *options, const struct problem_shape *shape)
-{
-    struct head head = {.options = options};
-    return lay_out_stream(&head, shape, NULL);
-}
-
-/* The head with its planes, and the codes of its rows. */
-static struct head head_stream(const struct problem *problem, const struct state *state)
-{
-    struct head head = head_of(problem);
-    lay_out_stream(&head, &problem->shape, problem->scratch);
-    head.queries = codes_at(&head.hashing, head.saved.query_codes, problem->shape.num_queries);
-    head.keys = codes_at(&head.hashing, head.saved.key_codes, problem->shape.num_keys);
-    head.scratch.hasher.planes = state->planes;
-    if (*state->turned == 0)
-        planes_turn(head.kernels, head.hashing.projection, state->planes, problem->shared,
-                    head.hashing.num_hashes, head.hashing.hash_bits, head.width, problem->random_key,
-                    head.scratch.hasher.permutation, head.scratch.hasher.sign);
-    *state->turned = 1;
-    over_queries_and_keys(&head, hash_block);
-    return head;
-}
-
-static void absorb(const struct problem *problem, void *block, size_t first)
-{
-    (void)first;
-    struct state state = state_at(problem->options, &problem->shape, block);
-    struct head head = head_stream(problem, &state);
-    const float per_hash = 1 / (float)head.hashing.num_hashes;
-    const struct table_rows values = {
-        .codes = &head.keys, .values = problem->value.data, .ld_values = problem->value.stride};
-    const struct table_rows weights = {.codes = &head.keys, .values = &per_hash};
-    table_state_add(head.kernels, problem->pool, &state.values, &values);
-    table_state_add(head.kernels, problem->pool, &state.weights, &weights);
-}
-
-static void read(const struct problem *problem, void *block, size_t first, struct view out)
-{
-    (void)first;
-    struct state state = state_at(problem->options, &problem->shape, block);
-    struct head head = head_stream(problem, &state);
-    size_t n_q = problem->shape.num_queries, ld = head.scratch.ld_value;
-    const float per_hash = 1 / (float)head.hashing.num_hashes;
-    head.out = out;
-    head.x = (struct view){.data = head.scratch.forward.x, .rows = n_q, .cols = out.cols, .stride = ld};
-    memset(head.scratch.forward.x, 0, n_q * ld * sizeof(float));
-    memset(head.saved.kept, 0, n_q * sizeof(float));
-    const struct table_rows x = {.codes = &head.queries, .out = head.scratch.forward.x, .ld_out = ld};
-    const struct table_rows sums = {.codes = &head.queries, .out = head.saved.kept, .ld_out = 1};
-    if (problem->shape.causal) {
-        const struct table_rows values = {
-            .codes = &head.keys, .values = problem->value.data, .ld_values = problem->value.stride};
-        const struct table_rows weights = {.codes = &head.keys, .values = &per_hash};
-        table_state_scan(head.kernels, problem->pool, &state.values, &x, &values, problem->visible);
-        table_state_scan(head.kernels, problem->pool, &state.weights, &sums, &weights, problem->visible);
-    } else {
-        table_state_read(head.kernels, problem->pool, &state.values, &x);
-        table_state_read(head.kernels, problem->pool, &state.weights, &sums);
-    }
-    over_queries(&head, normalize_block);
-}
-
-static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
-{
-    struct state to = state_at(options, shape, into), more = state_at(options, shape, from);
-    size_t values = table_state_floats(&to.values.hashing, to.values.dim);
-    size_t weights = table_state_floats(&to.weights.hashing, to.weights.dim);
-    for (size_t i = 0; i < values; i++)
-        to.values.tables[i] += more.values.tables[i];
-    for (size_t i = 0; i < weights; i++)
-        to.weights.tables[i] += more.weights.tables[i];
-}
-
 const struct mechanism mechanism_yoso = {
     .name = "yoso",
     .summary = "attention by hash collisions, linear in the length (Zeng et al. 2021)",
@@ -629,9 +429,9 @@ const struct mechanism mechanism_yoso = {
     .prepare = prepare,
     .forward = forward,
     .backward = backward,
-    .state_size = state_size,
-    .stream_scratch_size = stream_scratch_size,
-    .absorb = absorb,
-    .read = read,
-    .merge = merge,
+    .state_size = yoso_state_size,
+    .stream_scratch_size = yoso_stream_scratch_size,
+    .absorb = yoso_absorb,
+    .read = yoso_read,
+    .merge = yoso_merge,
 };

@@ -6,7 +6,10 @@
 
 #define SHORTEST 1e-12f
 
-enum { BLOCK = 64 }; /* rows that stay in the first cache while they are worked on */
+enum {
+    BLOCK = 64,  /* rows that stay in the first cache while they are worked on */
+    PIECE = 512, /* rows that a thread takes at a time */
+};
 
 static float length_of(float square, const float *row, size_t dim)
 {
@@ -44,19 +47,46 @@ static void take_factors(const struct kernels *kernels, int kind, float *factor,
         }
 }
 
-void normalize_rows(const struct kernels *kernels, int kind, float *out, size_t ld_out, float *x, size_t ld_x,
-                    float scale, float *kept, size_t n, size_t dim)
+/* What is done to a head's rows, for a pool. */
+struct work {
+    const struct kernels *kernels;
+    int kind;
+    float *out, *x, *kept;
+    size_t ld_out, ld_x, n, dim;
+    float scale;
+};
+
+static void normalize_piece(void *argument, size_t index, int worker)
 {
+    (void)worker;
+    const struct work *work = argument;
     float factor[BLOCK];
-    for (size_t first = 0; first < n; first += BLOCK) {
-        size_t rows = n - first < BLOCK ? n - first : BLOCK;
-        float *block = x + first * ld_x;
-        take_factors(kernels, kind, factor, block, ld_x, scale,
-                     kind == YOSO_NORMALIZE_NONE ? NULL : kept + first, rows, dim);
-        kernels->scale_rows(block, ld_x, factor, rows, dim);
-        for (size_t i = 0; i < rows && out != x; i++)
-            memcpy(out + (first + i) * ld_out, block + i * ld_x, dim * sizeof *out);
+    size_t end = work->n - index * PIECE < PIECE ? work->n : (index + 1) * PIECE;
+    for (size_t first = index * PIECE; first < end; first += BLOCK) {
+        size_t rows = end - first < BLOCK ? end - first : BLOCK, ld_x = work->ld_x;
+        float *block = work->x + first * ld_x;
+        take_factors(work->kernels, work->kind, factor, block, ld_x, work->scale,
+                     work->kind == YOSO_NORMALIZE_NONE ? NULL : work->kept + first, rows, work->dim);
+        work->kernels->scale_rows(block, ld_x, factor, rows, work->dim);
+        for (size_t i = 0; i < rows && work->out != work->x; i++)
+            memcpy(work->out + (first + i) * work->ld_out, block + i * ld_x, work->dim * sizeof *block);
     }
+}
+
+void normalize_rows(const struct kernels *kernels, struct pool *pool, int kind, float *out, size_t ld_out,
+                    float *x, size_t ld_x, float scale, float *kept, size_t n, size_t dim)
+{
+    struct work work = {.kernels = kernels,
+                        .kind = kind,
+                        .out = out,
+                        .x = x,
+                        .kept = kept,
+                        .ld_out = ld_out,
+                        .ld_x = ld_x,
+                        .n = n,
+                        .dim = dim,
+                        .scale = scale};
+    pool_run(pool, normalize_piece, &work, (n + PIECE - 1) / PIECE);
 }
 
 void normalize_rows_backward(const struct kernels *kernels, int kind, float *dx, size_t ld_dx, float *bias,

@@ -2,8 +2,8 @@
    Bugs tried and caught: the position not carried to the next chunk; a shard begun at 0; the state not
    cleared; kept rows of a chunk not gathered; a chunk without kept keys absorbed; what the call shares
    prepared from the head's key; of yoso: the keys of a chunk that no query of it sees left out, weights not
-   merged, the second slice of columns read from the
-   first. SPDX-License-Identifier: Apache-2.0 */
+   merged, the second slice of columns read from the first. Covers: stream.c yoso_stream.c
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/stream.h"
 
 #include <math.h>

@@ -26,7 +26,7 @@ static void check_kind(const struct kernels *kernels, int kind)
     for (size_t i = 0; i < N; i++)
         for (size_t c = 0; c < D; c++)
             x[i][c] *= 4;
-    normalize_rows(kernels, kind, out[0], LD, x[0], LD, 0.25f, kept, N, D);
+    normalize_rows(kernels, NULL, kind, out[0], LD, x[0], LD, 0.25f, kept, N, D);
     normalize_rows_backward(kernels, kind, dx[0], LD, bias, out[0], LD, dout[0], LD, kept, N, D);
     for (size_t i = 0; i < N; i++) {
         double length = 0, along = 0, divisor = 1, want;

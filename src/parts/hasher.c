@@ -1,0 +1,98 @@
+/* Blocks of rows, those of the queries first; each thread maps and packs CODES_ROWS of them at a time in
+   memory of its own. Cost: codes_hash, and a pass over rows that are mapped.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/hasher.h"
+
+#include "parts/planes.h"
+#include "parts/unit_map.h"
+
+enum { BLOCK_ROWS = 4 * CODES_ROWS }; /* that one thread takes at a time */
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+struct hashing hashing_of(const struct yoso_options *options)
+{
+    return (struct hashing){.num_hashes = (size_t)options->num_hashes,
+                            .hash_bits = (size_t)options->hash_bits,
+                            .projection = (enum hash_projection)options->projection};
+}
+
+size_t hasher_planes(const struct yoso_options *options, size_t dim)
+{
+    struct hashing hashing = hashing_of(options);
+    return planes_count(hashing.num_hashes, hashing.hash_bits, unit_map_width(options, dim));
+}
+
+void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yoso_options *options,
+                    size_t dim, size_t workers)
+{
+    size_t rows = size_product(workers, CODES_ROWS);
+    hasher->options = options;
+    hasher->hashing = hashing_of(options);
+    hasher->dim = dim;
+    hasher->width = unit_map_width(options, dim);
+    hasher->max_norm = options->max_norm;
+    hasher->ld = unit_padded(hasher->width);
+    size_t row = size_product(hasher->ld, sizeof(float));
+    hasher->sign = arena_take(arena, hasher->width, sizeof *hasher->sign);
+    hasher->permutation = arena_take(arena, hasher->width, sizeof *hasher->permutation);
+    hasher->rows = arena_take(arena, rows, row);
+    hasher->squares = arena_take(arena, rows, sizeof *hasher->squares);
+    hasher->mapped = arena_take(arena, unit_map_is_l2(options) ? 0 : rows, row);
+}
+
+void hasher_turn(const struct kernels *kernels, const struct hasher *hasher, const float *shared,
+                 uint64_t random_key)
+{
+    planes_turn(kernels, hasher->hashing.projection, hasher->planes, shared, hasher->hashing.num_hashes,
+                hasher->hashing.hash_bits, hasher->width, random_key, hasher->permutation, hasher->sign);
+}
+
+struct work {
+    const struct kernels *kernels;
+    const struct hasher *hasher;
+    const struct hashed_side *queries, *keys;
+    size_t query_blocks;
+};
+
+static size_t count_blocks(const struct hashed_side *side)
+{
+    return (side->n + BLOCK_ROWS - 1) / BLOCK_ROWS;
+}
+
+static void hash_block(void *argument, size_t index, int worker)
+{
+    const struct work *work = argument;
+    const struct hasher *hasher = work->hasher;
+    bool of_keys = index >= work->query_blocks;
+    const struct hashed_side *side = of_keys ? work->keys : work->queries;
+    size_t first = (of_keys ? index - work->query_blocks : index) * BLOCK_ROWS;
+    size_t n = smaller(BLOCK_ROWS, side->n - first), place = (size_t)worker * CODES_ROWS, ld = hasher->ld;
+    bool is_l2 = unit_map_is_l2(hasher->options);
+    size_t at_once = is_l2 ? n : CODES_ROWS;
+    float *mapped = is_l2 ? NULL : hasher->mapped + place * ld, *squares = hasher->squares + place;
+    for (size_t at = first, count; at < first + n; at += count) {
+        const float *rows = side->rows + at * side->ld_rows;
+        count = smaller(at_once, first + n - at);
+        if (!is_l2)
+            unit_map_take(mapped, ld, squares, rows, side->ld_rows, count, hasher->dim, hasher->max_norm,
+                          of_keys);
+        codes_hash(work->kernels, (char *)side->codes + codes_size(&hasher->hashing, at), &hasher->hashing,
+                   is_l2 ? rows : mapped, is_l2 ? side->ld_rows : ld, count, hasher->width, hasher->planes,
+                   hasher->rows + place * ld, ld, squares);
+    }
+}
+
+void hasher_codes(const struct kernels *kernels, struct pool *pool, const struct hasher *hasher,
+                  const struct hashed_side *queries, const struct hashed_side *keys)
+{
+    struct work work = {.kernels = kernels,
+                        .hasher = hasher,
+                        .queries = queries,
+                        .keys = keys,
+                        .query_blocks = count_blocks(queries)};
+    pool_run(pool, hash_block, &work, work.query_blocks + count_blocks(keys));
+}
