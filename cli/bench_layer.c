@@ -85,6 +85,8 @@ static void report_text(const struct layer_bench *b, hashattn_context *context,
     printf("  forward   %.3f ms\n", b->cost.forward_ms);
     if (b->backward)
         printf("  backward  %.3f ms\n", b->cost.backward_ms);
+    printf("  weights laid in %.3f ms, %s\n", b->cost.lay_ms,
+           b->backward ? "in every forward pass, as in a step" : "once before, as in an evaluation");
     printf("  products  %.1f GF/s, %.0f %% of the peak of %.1f\n", b->products_gflops,
            b->products_gflops / b->peak_gflops * 100, b->peak_gflops);
     fflush(stdout);
@@ -103,6 +105,7 @@ static void report_json(const struct layer_bench *b, const hashattn_context *con
     json_count(&json, "seq_len", b->seq_len);
     json_number(&json, "forward_ms", b->cost.forward_ms);
     json_number(&json, "backward_ms", b->cost.backward_ms);
+    json_number(&json, "lay_ms", b->cost.lay_ms);
     json_count(&json, "repeats", b->cost.repeats);
     json_number(&json, "products_gflops", b->products_gflops);
     json_number(&json, "peak_gflops", b->peak_gflops);

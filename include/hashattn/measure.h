@@ -36,6 +36,8 @@ typedef struct hashattn_layer_cost {
     double product_operations;      /* of the dense layers in one forward, two per multiplication; backward
                                        has twice as many */
     size_t repeats, saved_bytes, workspace_bytes;
+    double lay_ms; /* of laying the weights for products: part of forward_ms with backward, as it belongs to
+                      each step; else done once before, as an evaluation does it for all its batches */
 } hashattn_layer_cost;
 
 /* One layer with the model and mechanism of the setup on one sequence of seq_len random rows; with backward

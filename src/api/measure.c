@@ -64,15 +64,17 @@ static double median(double *values, size_t count)
 
 /* ---- one layer ----------------------------------------------------------------------------------------- */
 
+enum { PART_LAY, PART_FORWARD, PART_BACKWARD, PARTS };
+
 /* x, y and the gradient of y, which backward turns into that of x; a copy of it; parameters and gradients. */
 struct layer_blocks {
-    void *x, *y, *stream, *dy, *values, *gradients, *workspace, *times;
+    void *x, *y, *stream, *dy, *values, *room, *gradients, *workspace, *times;
 };
 
 static void free_blocks(struct host *host, struct layer_blocks *blocks)
 {
-    void *const all[] = {blocks->x,      blocks->y,         blocks->stream,    blocks->dy,
-                         blocks->values, blocks->gradients, blocks->workspace, blocks->times};
+    void *const all[] = {blocks->x,    blocks->y,         blocks->stream,    blocks->dy,   blocks->values,
+                         blocks->room, blocks->gradients, blocks->workspace, blocks->times};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         memory_free(host, all[i]);
 }
@@ -87,58 +89,78 @@ static hashattn_status make_blocks(struct host *host, struct layer_pass *pass, s
         TRY(memory_new_zeroed(host, floats, sizeof(float), "rows of the layer", rows[i]));
     }
     TRY(memory_new(host, total, sizeof(float), "parameters", &blocks->values));
+    TRY(memory_new(host, params_room(&pass->layer->params), sizeof(float), "weights laid for products",
+                   &blocks->room));
     TRY(memory_new_zeroed(host, total, sizeof(float), "gradients", &blocks->gradients));
-    TRY(memory_new(host, size_product(2, repeats), sizeof(double), "times", &blocks->times));
+    TRY(memory_new(host, size_product(PARTS, repeats), sizeof(double), "times", &blocks->times));
     TRY(memory_new(host, layer_workspace_size(pass), 1, "workspace of the layer", &blocks->workspace));
     size_t used = pass->rows.count * pass->layer->block.dim;
     random_normals(random_key(pass->random_key, RANDOM_BENCH, 0), 0, blocks->x, used);
     if (pass->training)
         random_normals(random_key(pass->random_key, RANDOM_BENCH, 1), 0, blocks->dy, used);
     params_start(&pass->layer->params, pass->random_key, blocks->values);
-    pass->values = blocks->values;
     pass->workspace = blocks->workspace;
     return HASHATTN_OK;
 }
 
-/* One forward, and one backward in training; their seconds. */
-static void run_layer(const struct layer_pass *pass, const struct layer_blocks *blocks, double seconds[2])
+/* Lays the weights, as is done once per step or evaluation; its seconds. */
+static double run_lay(struct layer_pass *pass, const struct layer_blocks *blocks)
 {
     double start = clock_seconds();
     profile_begin(pass->rows.profile);
+    pass->values = params_lay(&pass->layer->params, pass->rows.kernels, pass->rows.pool, blocks->values,
+                              pass->training, blocks->room);
+    profile_lap(pass->rows.profile, PROFILE_LAYING);
+    return clock_seconds() - start;
+}
+
+/* One forward; in training with laying before it, which belongs to each step, and one backward. */
+static void run_layer(struct layer_pass *pass, const struct layer_blocks *blocks, double seconds[PARTS])
+{
+    if (pass->training)
+        seconds[PART_LAY] = run_lay(pass, blocks);
+    double start = clock_seconds();
+    profile_begin(pass->rows.profile);
     layer_forward(pass, blocks->y, blocks->x);
-    seconds[0] = clock_seconds() - start;
+    seconds[PART_FORWARD] = clock_seconds() - start;
     if (!pass->training)
         return;
+    seconds[PART_FORWARD] += seconds[PART_LAY];
     memcpy(blocks->stream, blocks->dy, pass->rows.padded * pass->layer->block.dim * sizeof(float));
     start = clock_seconds();
     profile_begin(pass->rows.profile);
     layer_backward(pass, blocks->stream, blocks->gradients, blocks->x);
-    seconds[1] = clock_seconds() - start;
+    seconds[PART_BACKWARD] = clock_seconds() - start;
 }
 
 static hashattn_status measure_layer(struct host *host, struct layer_pass *pass, size_t repeats,
                                      hashattn_layer_cost *cost)
 {
     struct layer_blocks blocks = {0};
-    double seconds[2] = {0, 0};
+    double seconds[PARTS] = {0};
     hashattn_status status;
     TRY_DONE(make_blocks(host, pass, repeats > 0 ? repeats : MOST_REPEATS, &blocks));
+    run_lay(pass, &blocks); /* warms up */
+    seconds[PART_LAY] = run_lay(pass, &blocks);
     run_layer(pass, &blocks, seconds);
     if (repeats == 0) {
-        double fit = 2 / (seconds[0] + seconds[1]);
+        double fit = 2 / (seconds[PART_FORWARD] + seconds[PART_BACKWARD]);
         repeats = fit < LEAST_REPEATS ? LEAST_REPEATS : fit > MOST_REPEATS ? MOST_REPEATS : (size_t)fit;
     }
     if (pass->rows.profile != NULL)
         profile_clear(pass->rows.profile);
-    double *forward = blocks.times, *backward = forward + repeats;
+    double *times[PARTS];
+    for (int part = 0; part < PARTS; part++)
+        times[part] = (double *)blocks.times + (size_t)part * repeats;
     for (size_t i = 0; i < repeats; i++) {
         run_layer(pass, &blocks, seconds);
-        forward[i] = seconds[0] * 1e3;
-        backward[i] = seconds[1] * 1e3;
+        for (int part = 0; part < PARTS; part++)
+            times[part][i] = seconds[part] * 1e3;
     }
     *cost = (hashattn_layer_cost){
-        .forward_ms = median(forward, repeats),
-        .backward_ms = pass->training ? median(backward, repeats) : NAN,
+        .forward_ms = median(times[PART_FORWARD], repeats),
+        .backward_ms = pass->training ? median(times[PART_BACKWARD], repeats) : NAN,
+        .lay_ms = median(times[PART_LAY], repeats),
         .product_operations = layer_operations(pass->layer) * (double)pass->rows.count,
         .repeats = repeats,
         .saved_bytes = layer_saved_size(pass),

@@ -17,7 +17,6 @@ struct space {
     bool training;
     size_t narrow, wide,
         saved_bytes; /* floats of (padded, dim) and (padded, ffn); bytes that attention saves */
-    float *room;     /* params_room: the values of this pass behind the laid weights, or NULL */
     float *stream;   /* (layers + 1) inputs of the blocks and of the last norm; one in evaluation */
     float *middle, *query, *key, *value, *context, *mixed; /* (layers) (padded, dim) */
     float *sum;            /* (layers) (padded, dim), post-LN; none in evaluation */
@@ -79,9 +78,7 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
         .saved_bytes = self_attention_saved_size(attention, &rows),
         .tile_floats = scratch_floats(encoder),
     };
-    size_t narrow = size_product(kept, s.narrow), room = params_room(&encoder->params);
-    if (room > 0)
-        s.room = arena_take(&arena, room, sizeof(float));
+    size_t narrow = size_product(kept, s.narrow);
     s.stream = arena_take(&arena, size_product(batch->training ? layers + 1 : 1, s.narrow), sizeof(float));
     s.query = arena_take(&arena, narrow, sizeof(float));
     s.key = arena_take(&arena, narrow, sizeof(float));
@@ -174,8 +171,6 @@ static struct pass open_pass(const struct encoder *encoder, const struct encoder
         .dropout = dropout_of(batch->training ? encoder->config.dropout : 0),
     };
     assert(pass.dropout.threshold == 0 || batch->sample_ids != NULL);
-    if (pass.space.room != NULL)
-        pass.values = pass.space.room + encoder->params.laid;
     return pass;
 }
 
@@ -235,37 +230,6 @@ static uint64_t embed_key(const struct pass *pass)
     return random_key(pass->batch->random_key, RANDOM_DROPOUT, 0);
 }
 
-/* ---- weights for products ----------------------------------------------------------------------------- */
-
-static size_t count_dense(const struct encoder *encoder)
-{
-    return encoder->layers * BLOCK_DENSE + 2;
-}
-
-static void lay_dense(void *argument, size_t index, int worker)
-{
-    (void)worker;
-    const struct pass *pass = argument;
-    const struct encoder *encoder = pass->encoder;
-    size_t layer = index / BLOCK_DENSE;
-    const struct dense *dense = layer < encoder->layers
-                                    ? block_dense(&encoder->blocks[layer], index % BLOCK_DENSE)
-                                : index % BLOCK_DENSE == 0 ? &encoder->head.first
-                                                           : &encoder->head.second;
-    dense_lay(dense, pass->rows.kernels, pass->space.room + encoder->params.laid, pass->space.training);
-}
-
-/* Once per forward pass; backward finds them in the workspace. */
-static void lay_weights(struct pass *pass, const float *values)
-{
-    const struct encoder *encoder = pass->encoder;
-    if (pass->space.room == NULL)
-        return;
-    memcpy(pass->space.room + encoder->params.laid, values, encoder->params.total * sizeof *values);
-    pool_run(pass->batch->pool, lay_dense, pass, count_dense(encoder));
-    profile_lap(pass->batch->profile, PROFILE_PRODUCTS);
-}
-
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
 static void forward_tile(void *argument, size_t tile, int worker)
@@ -312,7 +276,6 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
     struct pass pass = open_pass(encoder, batch, values, workspace);
     const struct space *s = &pass.space;
     double own = 0;
-    lay_weights(&pass, values);
     for (pass.stage = 0; pass.stage <= encoder->layers; pass.stage++) {
         if (pass.stage > 0) {
             const struct block *block = &encoder->blocks[pass.stage - 1];

@@ -62,10 +62,9 @@ size_t encoder_workspace_size(const struct encoder *encoder, const struct encode
 /* Bytes of what attention saved in it for backward (all layers), for the tables of memory. */
 size_t encoder_saved_size(const struct encoder *encoder, const struct encoder_batch *batch);
 
-/* logits (examples, num_classes) is written. Returns the mean cross-entropy (see mean_over), 0 without
-   labels; in
-   training, where the mechanism has a loss of its own (over a sequence and a head each), plus the sum of that
-   over layers and heads, mean over sequences. */
+/* values: of params_lay. logits (examples, num_classes) is written. Returns the mean cross-entropy (see
+   mean_over), 0 without labels; in training, where the mechanism has a loss of its own (over a sequence and a
+   head each), plus the sum of that over layers and heads, mean over sequences. */
 double encoder_forward(const struct encoder *encoder, const struct encoder_batch *batch, const float *values,
                        void *workspace, float *logits);
 /* After a training forward with labels: gradients (one block, as values) += d loss. */

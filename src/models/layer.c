@@ -43,7 +43,6 @@ double layer_operations(const struct layer *layer)
 struct space {
     struct block_space block;
     struct attention_gradients d;
-    float *room; /* params_room, or NULL */
     float *tiles, *partials;
     size_t tile_floats;
 };
@@ -66,9 +65,6 @@ static struct space lay(const struct layer_pass *pass, size_t *bytes)
     size_t narrow = size_product(rows->padded, block->dim), wide = size_product(rows->padded, block->wide);
     struct space s = {.tile_floats = ROW_TILE * (3 * block->dim + block->wide + 2)};
     struct attention_space *a = &s.block.attention;
-    size_t room = params_room(&pass->layer->params);
-    if (room > 0)
-        s.room = arena_take(&arena, room, sizeof(float));
     float **const arrays[] = {&a->query, &a->key, &a->value, &a->context, &s.block.middle};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         *arrays[i] = arena_take(&arena, narrow, sizeof(float));
@@ -137,27 +133,7 @@ static struct run open_run(const struct layer_pass *pass, float *x)
         .space = lay(pass, &bytes),
     };
     run.space.block.x = x;
-    if (run.space.room != NULL)
-        run.block_pass.values = run.space.room + pass->layer->params.laid;
     return run;
-}
-
-static void lay_dense(void *argument, size_t index, int worker)
-{
-    (void)worker;
-    const struct run *run = argument;
-    dense_lay(block_dense(run->block, index), run->pass->rows.kernels,
-              run->space.room + run->pass->layer->params.laid, run->pass->training);
-}
-
-/* As the encoder does, once per forward pass. */
-static void lay_weights(struct run *run)
-{
-    const struct params *params = &run->pass->layer->params;
-    if (run->space.room == NULL)
-        return;
-    memcpy(run->space.room + params->laid, run->pass->values, params->total * sizeof(float));
-    pool_run(run->pass->rows.pool, lay_dense, run, BLOCK_DENSE);
 }
 
 static struct block_scratch scratch_of(const struct run *run, int worker)
@@ -187,7 +163,6 @@ void layer_forward(const struct layer_pass *pass, float *y, float *x)
 {
     struct run run = open_run(pass, x);
     run.y = y;
-    lay_weights(&run);
     pool_run(pass->rows.pool, forward_tile, &run, pass->rows.tiles);
     profile_lap(pass->rows.profile, PROFILE_PRODUCTS);
     block_mix(run.block, &run.block_pass, &run.space.block);

@@ -19,7 +19,7 @@ void layer_free(struct host *host, struct layer *layer);
 struct layer_pass {
     const struct layer *layer;
     struct rows rows;
-    const float *values;
+    const float *values; /* of params_lay */
     uint64_t random_key;
     bool training; /* dropout on, and what backward needs is kept */
     void *workspace;

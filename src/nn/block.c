@@ -47,15 +47,6 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
     return HASHATTN_OK;
 }
 
-const struct dense *block_dense(const struct block *block, size_t index)
-{
-    const struct dense *const all[BLOCK_DENSE] = {
-        &block->attention.query,  &block->attention.key, &block->attention.value,
-        &block->attention.output, &block->ffn.first,     &block->ffn.second,
-    };
-    return all[index];
-}
-
 /* ---- into attention ----------------------------------------------------------------------------------- */
 
 /* What goes into attention: the normalised rows, in scratch, or in a post-LN block x itself. */

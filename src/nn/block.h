@@ -35,10 +35,6 @@ struct block {
 hashattn_status block_describe(struct host *host, struct params *params, const char *name,
                                const struct block_shape *shape, struct block *block);
 
-enum { BLOCK_DENSE = 6 };
-/* The dense layers of a block, index < BLOCK_DENSE: for what is done to each of them. */
-const struct dense *block_dense(const struct block *block, size_t index);
-
 /* Activations of one block for the whole batch, (padded rows, ...). */
 struct block_space {
     float *x;              /* (dim) input */

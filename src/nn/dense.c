@@ -7,41 +7,24 @@
 
 #include <math.h>
 
-#include "base/memory.h"
 #include "kernels/product.h"
 
 enum { SMALL = 256 };
-
-/* The weights of (k, n) take their place before the values. */
-static size_t place_laid(struct params *params, size_t k, size_t n)
-{
-    params->laid = size_sum(params->laid, weights_size(params->precision, k, n));
-    return params->laid;
-}
 
 hashattn_status dense_describe(struct host *host, struct params *params, const char *name, size_t in,
                                size_t out, struct dense *dense)
 {
     float scale = (float)(1 / sqrt((double)in));
     *dense = (struct dense){.in = in, .out = out, .precision = params->precision};
-    if (dense->precision == PRECISION_BF16 || in > SMALL || out > SMALL)
-        dense->laid = place_laid(params, in, out);
-    if (dense->precision == PRECISION_BF16)
-        dense->laid_backward = place_laid(params, out, in);
     TRY(params_add(host, params, START_UNIFORM, scale, &dense->weight, 2, (size_t[]){out, in}, "%s.weight",
                    name));
+    if (dense->precision == PRECISION_BF16 || in > SMALL || out > SMALL)
+        dense->laid = params_place(params, in, out);
+    if (dense->precision == PRECISION_BF16)
+        dense->laid_backward = params_place(params, out, in);
+    params->rows[params->num_rows - 1].laid = dense->laid;
+    params->rows[params->num_rows - 1].laid_backward = dense->laid_backward;
     return params_add(host, params, START_UNIFORM, scale, &dense->bias, 1, &out, "%s.bias", name);
-}
-
-void dense_lay(const struct dense *dense, const struct kernels *kernels, float *values, bool backward)
-{
-    const float *weight = values + dense->weight;
-    if (dense->laid > 0)
-        weights_lay(kernels, dense->precision, values - dense->laid, weight, dense->in, true, dense->in,
-                    dense->out);
-    if (backward && dense->laid_backward > 0)
-        weights_lay(kernels, dense->precision, values - dense->laid_backward, weight, dense->in, false,
-                    dense->out, dense->in);
 }
 
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,

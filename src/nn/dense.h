@@ -2,7 +2,7 @@
    the default of PyTorch's Linear. Cost 2 n in out operations forward and twice that backward, all in
    products. With precision bf16 both operands of each are rounded to bfloat16, and nothing else: W, its
    gradient, sums and the bias stay float32. The rounded weights, and large float32 ones too, are laid once
-   per pass for all tiles (product_weights.h). SPDX-License-Identifier: Apache-2.0 */
+   for all passes with the same values (params_lay). SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_DENSE_H
 #define NN_DENSE_H
 
@@ -13,14 +13,11 @@ struct dense {
     size_t in, out;
     size_t weight, bias; /* offsets in the block of parameters */
     enum precision precision;
-    size_t laid;          /* W^T as laid stands this many floats before the values; 0: it is not laid */
-    size_t laid_backward; /* W too, for backward */
+    size_t laid, laid_backward; /* as in its row of the params */
 };
 hashattn_status dense_describe(struct host *host, struct params *params, const char *name, size_t in,
                                size_t out, struct dense *dense);
 
-/* Lays the weights before the values, once per pass; backward: for dense_backward too. */
-void dense_lay(const struct dense *dense, const struct kernels *kernels, float *values, bool backward);
 /* y (n, out) of x (n, in). */
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
                    const float *x, size_t n);

@@ -1,5 +1,6 @@
-/* The description of a block of parameters and its start values. Rows begin at multiples of 16 floats, a
-   cache line, so no two tensors share one. SPDX-License-Identifier: Apache-2.0 */
+/* The description of a block of parameters, its start values, and its weights laid for products. Rows begin
+   at multiples of 16 floats, a cache line, so no two tensors share one. SPDX-License-Identifier: Apache-2.0
+ */
 #include "nn/params.h"
 
 #include <assert.h>
@@ -92,9 +93,50 @@ void params_start(const struct params *params, uint64_t seed, float *values)
     }
 }
 
+size_t params_place(struct params *params, size_t k, size_t n)
+{
+    params->laid = size_sum(params->laid, weights_size(params->precision, k, n));
+    return params->laid;
+}
+
 size_t params_room(const struct params *params)
 {
     return params->laid == 0 ? 0 : size_sum(params->laid, params->total);
+}
+
+struct laying {
+    const struct params *params;
+    const struct kernels *kernels;
+    const float *from;
+    float *to; /* the values in the room */
+    bool backward;
+};
+
+static void lay_row(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct laying *l = argument;
+    const struct param *row = &l->params->rows[index];
+    enum precision precision = l->params->precision;
+    const float *from = l->from + row->offset;
+    if (row->laid > 0)
+        weights_lay(l->kernels, precision, l->to - row->laid, from, row->shape[1], true, row->shape[1],
+                    row->shape[0]);
+    if (row->laid_backward > 0 && l->backward)
+        weights_lay(l->kernels, precision, l->to - row->laid_backward, from, row->shape[1], false,
+                    row->shape[0], row->shape[1]);
+    if (row->laid == 0 || (row->laid_backward == 0 && l->backward))
+        memcpy(l->to + row->offset, from, row->count * sizeof *from);
+}
+
+const float *params_lay(const struct params *params, const struct kernels *kernels, struct pool *pool,
+                        const float *values, bool backward, float *room)
+{
+    if (params->laid == 0)
+        return values;
+    struct laying laying = {params, kernels, values, room + params->laid, backward};
+    pool_run(pool, lay_row, &laying, params->num_rows);
+    return laying.to;
 }
 
 size_t params_count(const struct params *params)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/host.h"
+#include "base/pool.h"
 #include "kernels/product_weights.h"
 
 enum { PARAM_NAME = 96, PARAM_RANK = 4 };
@@ -26,6 +27,9 @@ struct param {
     size_t offset, count; /* in floats; offsets are multiples of 16 */
     enum param_start start;
     float scale;
+    /* Of the weights of a dense layer, (out, in): they are laid this many floats before the values, turned
+       for forward, as they are for backward; 0: not laid. */
+    size_t laid, laid_backward;
 };
 
 /* Grows while a model is described; owned by the model. */
@@ -35,7 +39,7 @@ struct params {
     size_t total;             /* floats of one block, a multiple of 16 */
     enum precision precision; /* of the products with weights; set before anything is described */
     /* Floats of the weights as they are laid for products, a multiple of 16. They stand BEFORE the values, so
-       that a layer knows its place while the model is still being described; see params_room. */
+       that a layer knows its place while the model is still being described; see params_lay. */
     size_t laid;
 };
 
@@ -57,9 +61,15 @@ hashattn_status params_add(struct host *host, struct params *params, enum param_
 void params_free(struct host *host, struct params *params);
 /* Fills a block: row i from (seed, i) alone, zeros between rows. */
 void params_start(const struct params *params, uint64_t seed, float *values);
-/* Once per pass the values are copied to a room of this many floats, behind the laid weights: the layers are
-   given room + params->laid. 0: nothing is laid, and they are given the values themselves. */
+/* The next place for laid weights of (k, n): so many floats before the values. */
+size_t params_place(struct params *params, size_t k, size_t n);
+/* The floats of the room that params_lay fills; 0: nothing is laid. */
 size_t params_room(const struct params *params);
+/* What the layers are given for these values: a copy in `room`, behind the laid weights, good until the
+   values change, that is for a step or a whole evaluation; where nothing is laid, the values themselves.
+   Weights that no product reads as they stand are not copied. backward: for backward passes too. */
+const float *params_lay(const struct params *params, const struct kernels *kernels, struct pool *pool,
+                        const float *values, bool backward, float *room);
 /* Sum of the counts (without the padding between rows). */
 size_t params_count(const struct params *params);
 

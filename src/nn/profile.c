@@ -7,9 +7,9 @@
 #include "base/memory.h"
 
 const char *const profile_names[PROFILE_PARTS + 1] = {
-    "data",        "embedding", "layer norm", "products", "attention", "attention backward",
-    "convolution", "gelu",      "dropout",    "head",     "sums",      "optimiser",
-    "evaluation",  "saving",    NULL,
+    "data",        "embedding", "layer norm", "weights laid", "products", "attention", "attention backward",
+    "convolution", "gelu",      "dropout",    "head",         "sums",     "optimiser", "evaluation",
+    "saving",      NULL,
 };
 
 hashattn_status profile_new(struct host *host, struct pool *pool, struct profile **out)

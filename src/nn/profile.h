@@ -13,6 +13,7 @@ enum profile_part {
     PROFILE_DATA,
     PROFILE_EMBEDDING,
     PROFILE_NORM,
+    PROFILE_LAYING, /* weights, for products */
     PROFILE_PRODUCTS,
     PROFILE_ATTENTION,
     PROFILE_ATTENTION_BACKWARD,

@@ -275,9 +275,10 @@ hashattn_status documents_load(struct host *host, const struct split_files *file
     return split_load(host, files, directory, split, seed, read_file, facts, dataset);
 }
 
-hashattn_status documents_load_file(struct host *host, const struct task_facts *facts, const char *path,
-                                    struct dataset *dataset)
+hashattn_status documents_load_file(struct host *host, const void *options, const struct task_facts *facts,
+                                    const char *path, struct dataset *dataset)
 {
+    (void)options;
     struct dataset_builder builder = {.dataset.pairs = facts->pairs};
     struct reading reading = {facts, false, &builder};
     struct visit visit = {format_of(path), facts->pairs, false, push_document, &reading};

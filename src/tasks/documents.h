@@ -11,13 +11,14 @@
 
 enum { DOCUMENTS_VOCAB = 257 };
 
-/* The functions of a task (task.h) for these files; whether they hold pairs says `files`, then the facts. */
+/* The functions of a task (task.h) for these files; whether they hold pairs says `files`, then the facts.
+   The last is the slot itself: what it needs of the options is in the facts. */
 hashattn_status documents_facts(struct host *host, const struct split_files *files, const char *directory,
                                 size_t max_len, struct task_facts *facts);
 hashattn_status documents_load(struct host *host, const struct split_files *files,
                                const struct task_facts *facts, const char *directory, enum split split,
                                uint64_t seed, struct dataset *dataset);
-hashattn_status documents_load_file(struct host *host, const struct task_facts *facts, const char *path,
-                                    struct dataset *dataset);
+hashattn_status documents_load_file(struct host *host, const void *options, const struct task_facts *facts,
+                                    const char *path, struct dataset *dataset);
 
 #endif

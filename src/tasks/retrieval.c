@@ -51,13 +51,6 @@ static hashattn_status load(struct host *host, const void *options, const struct
     return documents_load(host, files, facts, directory, split, seed, dataset);
 }
 
-static hashattn_status load_file(struct host *host, const void *options, const struct task_facts *facts,
-                                 const char *path, struct dataset *dataset)
-{
-    (void)options;
-    return documents_load_file(host, facts, path, dataset);
-}
-
 const struct task task_retrieval = {
     .name = "retrieval",
     .summary =
@@ -88,5 +81,5 @@ const struct task task_retrieval = {
             .pooling = "mean-padded"},
     .facts = facts,
     .load = load,
-    .load_file = load_file,
+    .load_file = documents_load_file,
 };

@@ -30,13 +30,6 @@ static hashattn_status load(struct host *host, const void *options, const struct
     return documents_load(host, &files, facts, directory, split, seed, dataset);
 }
 
-static hashattn_status load_file(struct host *host, const void *options, const struct task_facts *facts,
-                                 const char *path, struct dataset *dataset)
-{
-    (void)options;
-    return documents_load_file(host, facts, path, dataset);
-}
-
 const struct task task_text = {
     .name = "text",
     .summary = "classify your own documents by their bytes (train.jsonl or train.tsv)",
@@ -66,5 +59,5 @@ const struct task task_text = {
             .pooling = "mean-padded"},
     .facts = facts,
     .load = load,
-    .load_file = load_file,
+    .load_file = documents_load_file,
 };

@@ -60,6 +60,7 @@ hashattn_status evaluate_check(struct host *host, const struct encoder *encoder,
 struct buffers {
     struct packed_examples packed;
     float *logits;  /* (batch, classes) */
+    float *room;    /* params_room, or NULL */
     size_t *counts; /* (classes) */
 };
 
@@ -67,11 +68,12 @@ static void buffers_free(struct host *host, struct buffers *buffers)
 {
     memory_free(host, buffers->counts);
     memory_free(host, buffers->logits);
+    memory_free(host, buffers->room);
     packed_examples_free(host, &buffers->packed);
 }
 
 static hashattn_status buffers_new(struct host *host, const struct dataset *dataset, size_t batch,
-                                   size_t classes, struct buffers *buffers)
+                                   size_t classes, size_t room, struct buffers *buffers)
 {
     hashattn_status status;
     void *block;
@@ -81,6 +83,8 @@ static hashattn_status buffers_new(struct host *host, const struct dataset *data
     buffers->logits = block;
     TRY_DONE(memory_new(host, classes, sizeof(size_t), "counts of classes", &block));
     buffers->counts = block;
+    TRY_DONE(memory_new(host, room, sizeof(float), "weights laid for products", &block));
+    buffers->room = block;
 done:
     if (status != HASHATTN_OK)
         buffers_free(host, buffers);
@@ -116,8 +120,10 @@ hashattn_status evaluate_within(struct host *host, const struct train_setup *set
     size_t tokens = 0;
     double start = clock_seconds();
     batch = batch < count ? batch : count;
-    TRY(buffers_new(host, dataset, batch, classes, &buffers));
+    const struct params *params = encoder_params(encoder);
+    TRY(buffers_new(host, dataset, batch, classes, params_room(params), &buffers));
     hashattn_status status = HASHATTN_OK;
+    values = params_lay(params, setup->kernels, setup->pool, values, false, buffers.room);
     for (size_t first = 0; first < count; first += batch) {
         size_t n = count - first < batch ? count - first : batch;
         packed_examples_range(&buffers.packed, dataset, first, n);

@@ -16,6 +16,7 @@ void stepper_close(struct stepper *s)
     workspace_free(host, &s->workspace);
     memory_free(host, s->logits);
     memory_free(host, s->chunk_sums);
+    memory_free(host, s->room);
     memory_free(host, s->blocks);
     batches_free(host, &s->batches);
     dataset_free(host, &s->train);
@@ -33,6 +34,8 @@ static hashattn_status make_blocks(struct stepper *s)
     s->blocks = block;
     s->values = s->blocks;
     s->gradients = s->blocks + total;
+    TRY(memory_new(host, params_room(s->params), sizeof(float), "weights laid for products", &block));
+    s->room = block;
     TRY(memory_new(host, optim_chunks(total), sizeof(double), "sums of chunks", &block));
     s->chunk_sums = block;
     TRY(memory_new(host, size_product((size_t)options->batch, (size_t)s->config->model.num_classes),
@@ -110,18 +113,18 @@ static hashattn_status fail_not_finite(const struct stepper *s, const char *what
 }
 
 /* Micro-batch number `part` of the step: its share of the loss, and of the gradient, which is added. */
-static hashattn_status run_part(struct stepper *s, int64_t step, int64_t part, struct metrics *metrics,
-                                struct step_outcome *outcome)
+static hashattn_status run_part(struct stepper *s, int64_t step, int64_t part, const float *values,
+                                struct metrics *metrics, struct step_outcome *outcome)
 {
     const struct packed_examples *packed =
         batches_get(&s->batches, (uint64_t)(step * s->options->accumulate + part));
     const struct encoder_batch batch = batch_of(s, packed, step);
     TRY(workspace_fit(s->host, &s->workspace, encoder_workspace_size(s->encoder, &batch)));
     profile_lap(batch.profile, PROFILE_DATA);
-    double loss = encoder_forward(s->encoder, &batch, s->values, s->workspace.block, s->logits);
+    double loss = encoder_forward(s->encoder, &batch, values, s->workspace.block, s->logits);
     if (!isfinite(loss))
         return fail_not_finite(s, "the loss", loss, step);
-    encoder_backward(s->encoder, &batch, s->values, s->workspace.block, s->gradients);
+    encoder_backward(s->encoder, &batch, values, s->workspace.block, s->gradients);
     metrics_add(metrics, s->logits, packed->labels, packed->examples, (size_t)s->config->model.num_classes,
                 NULL);
     size_t saved = encoder_saved_size(s->encoder, &batch);
@@ -141,8 +144,10 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, struct metrics *met
     profile_begin(s->setup->profile);
     memset(s->gradients, 0, s->params->total * sizeof *s->gradients);
     profile_lap(s->setup->profile, PROFILE_SUMS);
+    const float *values = params_lay(s->params, s->setup->kernels, s->setup->pool, s->values, true, s->room);
+    profile_lap(s->setup->profile, PROFILE_LAYING);
     for (int64_t part = 0; part < options->accumulate; part++)
-        TRY(run_part(s, step, part, &counted, outcome));
+        TRY(run_part(s, step, part, values, &counted, outcome));
     outcome->norm = optim_norm(&s->optim, s->gradients);
     if (!isfinite(outcome->norm))
         return fail_not_finite(s, "the norm of the gradient", outcome->norm, step);

@@ -28,6 +28,7 @@ struct stepper {
     struct batches batches;
     float *blocks; /* values, gradients, m, v */
     float *values, *gradients;
+    float *room; /* params_room: what a step's passes read, or NULL */
     struct optim optim;
     double *chunk_sums;
     float *logits; /* (batch, classes) */

@@ -130,7 +130,7 @@ static void check_laid(enum precision precision, size_t n, size_t in, size_t out
     check_status(&t.host, dense_describe(&t.host, &t.params, "layer", in, out, &dense), HASHATTN_OK, NULL);
     assert_true(params_room(&t.params) >= in * out + t.params.total);
     layer_test_start(&t, n + in);
-    dense_lay(&dense, t.kernels, t.values, true);
+    const float *values = layer_test_lay(&t, true);
     const float *weight = t.values + dense.weight;
     float *x = new_normals(1, n * in, 1), *dy = new_normals(2, n * out, 1), *y = guard_floats(n * out);
     float *dx = guard_floats(n * in), *all[] = {new_normals(1, n * in, 1), new_normals(2, n * out, 1), NULL};
@@ -148,14 +148,14 @@ static void check_laid(enum precision precision, size_t n, size_t in, size_t out
     const float *rx = all[0], *rdy = all[1], *rw = all[2];
     double ax = largest(rx, n * in), ag = largest(rdy, n * out), aw = largest(rw, in * out);
 
-    dense_forward(&dense, t.kernels, t.values, y, x, n);
+    dense_forward(&dense, t.kernels, values, y, x, n);
     double *want = new_product(rx, in, 1, rw, 1, in, n, out, in);
     for (size_t i = 0; i < n * out; i++)
         want[i] += (double)t.values[dense.bias + i % out];
     check_near_all(y, want, n * out, sum_bound(in, ax, aw), "y");
     free(want);
 
-    dense_backward(&dense, t.kernels, t.values, whole_gradient(&t), dx, false, dy, x, n);
+    dense_backward(&dense, t.kernels, values, whole_gradient(&t), dx, false, dy, x, n);
     want = new_product(rdy, out, 1, rw, in, 1, n, in, out);
     check_near_all(dx, want, n * in, sum_bound(out, ag, aw), "dx");
     free(want);

@@ -20,7 +20,7 @@ void layer_test_open(struct layer_test *test, int threads)
 void layer_test_start(struct layer_test *test, uint64_t seed)
 {
     const struct params *params = &test->params;
-    test->values = new_zeros(params->laid + params->total) + params->laid;
+    test->values = new_zeros(params->total);
     test->gradients = new_zeros(params->total);
     params_start(params, seed, test->values);
     for (size_t i = 0; i < params->num_rows; i++) {
@@ -30,14 +30,23 @@ void layer_test_start(struct layer_test *test, uint64_t seed)
             test->values[row->offset + k] += moved[k];
         free(moved);
     }
-    test->laid = params->laid;
     test->exact = new_doubles(test->values, params->total);
+}
+
+/* The room is full of NaNs, so that reading before writing shows. */
+const float *layer_test_lay(struct layer_test *test, bool backward)
+{
+    size_t bytes = params_room(&test->params) * sizeof(float);
+    free(test->room);
+    test->room = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(test->room, 0xff, bytes);
+    return params_lay(&test->params, test->kernels, test->pool, test->values, backward, test->room);
 }
 
 void layer_test_close(struct layer_test *test)
 {
     pool_free(&test->host, test->pool);
-    free(test->values == NULL ? NULL : test->values - test->laid);
+    free(test->values), free(test->room);
     params_free(&test->host, &test->params);
     free(test->gradients);
     free(test->exact);

@@ -15,15 +15,16 @@ struct layer_test {
     struct pool *pool;
     const struct kernels *kernels; /* the best table that runs here */
     struct params params;
-    float *values, *gradients; /* (params.total); gradients start as zeros; params.laid floats stand before
-                                  the values */
+    float *values, *gradients; /* (params.total); gradients start as zeros */
+    float *room;               /* of layer_test_lay */
     double *exact;             /* values in double */
-    size_t laid;               /* of the params that the values were made for */
 };
 void layer_test_open(struct layer_test *test, int threads);
 /* After the layer is described: start values from the seed, then biases and gains moved off 0 and 1, so that
    no term of any gradient vanishes. */
 void layer_test_start(struct layer_test *test, uint64_t seed);
+/* The values as they are now, as params_lay gives them to the layers. */
+const float *layer_test_lay(struct layer_test *test, bool backward);
 void layer_test_close(struct layer_test *test);
 struct slice whole_gradient(const struct layer_test *test);
 /* The row of that name; the test fails when there is none. */
