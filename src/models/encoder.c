@@ -1,15 +1,15 @@
-/* Running the encoder: forward goes through stages of tiles and mixings of the whole batch in turn, backward
-   comes back through the same. A tile of rows goes from the end of one block into the beginning of the next
-   while it is in cache. In training every block has activations of its own; in evaluation all blocks share
-   one set and rows are overwritten in place. Memory in training, floats per row and block: 6 dim + 2 ffn
-   (post-LN: 7 dim), beside what attention saves, and 5 dim once. SPDX-License-Identifier: Apache-2.0 */
+/* Running the trunk, and what is behind it: forward goes through stages of tiles and mixings of the whole
+   batch in turn, backward comes back through the same. A tile of rows goes from the end of one block into the
+   beginning of the next while it is in cache. In training every block has activations of its own; in
+   evaluation all blocks share one set and rows are overwritten in place. Memory in training, floats per row
+   and block: 6 dim + 2 ffn (post-LN: 7 dim), beside what attention saves, and 5 dim once.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/random.h"
 #include "models/encoder_parts.h"
-#include "nn/loss.h"
 
 /* ---- the workspace ------------------------------------------------------------------------------------ */
 
@@ -26,25 +26,29 @@ struct space {
     float *normed; /* (padded, dim) out of the last norm */
     float *tiles;  /* (threads) scratch of tiles */
     size_t tile_floats;
-    float *pooled, *partial;           /* (head_rows of sequences): dim */
-    float *features, *hidden, *logits; /* (head_rows of examples): 4 dim (pooled itself where an example is
-                                          one sequence), 2 dim, classes */
+    struct classifier_space classifier; /* one of the two */
+    struct next_token_space next;
     /* backward */
-    float *dlogits, *dpooled, *dfeatures, *dhidden; /* as above */
-    float *dstream;                                 /* (padded, dim) */
-    struct attention_gradients d;                   /* (padded, dim) */
-    float *partials;                                /* (chunks, floats of the largest stage) */
+    float *dstream;               /* (padded, dim) */
+    struct attention_gradients d; /* (padded, dim) */
+    float *partials;              /* (chunks, floats of the largest stage) */
 };
-
-static size_t examples_in(const struct encoder *encoder, const struct encoder_batch *batch)
-{
-    assert(!encoder->config.pairs || batch->num_sequences % 2 == 0);
-    return batch->num_sequences / (encoder->config.pairs ? 2 : 1);
-}
 
 static size_t mean_over(const struct encoder *encoder, const struct encoder_batch *batch)
 {
-    return batch->mean_over > 0 ? batch->mean_over : examples_in(encoder, batch);
+    if (batch->mean_over > 0)
+        return batch->mean_over;
+    return batch->num_sequences / (encoder->config.pairs ? 2 : 1);
+}
+
+static size_t mean_over_tokens(const struct encoder_batch *batch)
+{
+    size_t count = 0;
+    if (batch->mean_over_tokens > 0)
+        return batch->mean_over_tokens;
+    for (size_t row = 0; row < batch->offsets[batch->num_sequences]; row++)
+        count += batch->labels[row] >= 1;
+    return count > 0 ? count : 1;
 }
 
 static struct rows rows_in(const struct encoder_batch *batch)
@@ -67,9 +71,6 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
     struct rows rows = rows_in(batch);
     struct arena arena = arena_on(block);
     size_t layers = encoder->layers, kept = batch->training ? layers : 1;
-    size_t pooled = head_rows(batch->num_sequences), examples = head_rows(examples_in(encoder, batch));
-    size_t features = size_product(examples, encoder->head.first.in);
-    bool pairs = encoder->config.pairs;
     const struct self_attention *attention = &encoder->blocks[0].attention;
     struct space s = {
         .training = batch->training,
@@ -90,11 +91,10 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
     s.mix_scratch = arena_take(&arena, self_attention_scratch_size(attention, &rows), 1);
     s.tiles =
         arena_take(&arena, size_product((size_t)pool_threads(batch->pool), s.tile_floats), sizeof(float));
-    s.pooled = arena_take(&arena, size_product(pooled, encoder->dim), sizeof(float));
-    s.partial = arena_take(&arena, size_product(pooled, encoder->dim), sizeof(float));
-    s.features = pairs ? arena_take(&arena, features, sizeof(float)) : s.pooled;
-    s.logits = arena_take(&arena, size_product(examples, encoder->head.second.out), sizeof(float));
-    s.hidden = arena_take(&arena, size_product(examples, encoder->head.first.out), sizeof(float));
+    if (encoder->config.next_token)
+        s.next = next_token_lay(&encoder->next, &rows, batch->training, &arena);
+    else
+        s.classifier = classifier_lay(&encoder->classifier, &rows, batch->training, &arena);
     if (!batch->training) {
         s.middle = s.stream;
         s.mixed = s.context;
@@ -109,10 +109,6 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
         s.sum = arena_take(&arena, narrow, sizeof(float));
     s.before = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
     s.after = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
-    s.dlogits = arena_take(&arena, size_product(examples, encoder->head.second.out), sizeof(float));
-    s.dpooled = arena_take(&arena, size_product(pooled, encoder->dim), sizeof(float));
-    s.dfeatures = pairs ? arena_take(&arena, features, sizeof(float)) : s.dpooled;
-    s.dhidden = arena_take(&arena, size_product(examples, encoder->head.first.out), sizeof(float));
     s.dstream = arena_take(&arena, s.narrow, sizeof(float));
     s.d.query = arena_take(&arena, s.narrow, sizeof(float));
     s.d.key = arena_take(&arena, s.narrow, sizeof(float));
@@ -270,6 +266,13 @@ static void forward_tile(void *argument, size_t tile, int worker)
     }
 }
 
+/* The rows that leave the trunk. In training they are there until backward has come back to its end. */
+static const float *last_rows(const struct pass *pass)
+{
+    const struct encoder *encoder = pass->encoder;
+    return encoder_is_post_norm(encoder) ? stream_of(&pass->space, encoder->layers) : pass->space.normed;
+}
+
 double encoder_forward(const struct encoder *encoder, const struct encoder_batch *batch, const float *values,
                        void *workspace, float *logits)
 {
@@ -288,25 +291,25 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
         pool_run(batch->pool, forward_tile, &pass, pass.rows.tiles);
         profile_lap(batch->profile, PROFILE_PRODUCTS);
     }
-    const float *last = encoder_is_post_norm(encoder) ? stream_of(s, encoder->layers) : s->normed;
-    pooling_forward((enum pooling)encoder->config.pooling, encoder->embed.max_len, &pass.rows, s->pooled,
-                    s->partial, last, encoder->dim);
-    size_t count = examples_in(encoder, batch), classes = encoder->head.second.out;
-    size_t spare = head_rows(count) - count; /* rows that fill the head's last tile */
-    size_t width = encoder->head.first.in;
-    if (encoder->config.pairs)
-        pair_forward(s->features, s->pooled, count, encoder->dim);
-    memset(s->features + count * width, 0, spare * width * sizeof(float));
-    head_forward(&encoder->head, batch->kernels, pass.values, s->logits, s->hidden, s->features, count);
-    memcpy(logits, s->logits, count * classes * sizeof *logits);
+    double loss = 0, examples = (double)mean_over(encoder, batch);
+    if (!encoder->config.next_token)
+        loss = classifier_forward(&encoder->classifier, &pass.rows, pass.values, &s->classifier,
+                                  last_rows(&pass), batch->labels, mean_over(encoder, batch), logits);
+    else if (batch->labels != NULL)
+        loss = next_token_forward(&encoder->next, &pass.rows, pass.values, &s->next, last_rows(&pass),
+                                  batch->labels) /
+               (double)mean_over_tokens(batch);
     profile_lap(batch->profile, PROFILE_HEAD);
-    if (batch->labels == NULL || count == 0)
-        return 0;
-    double loss = loss_cross_entropy(logits, batch->labels, count, classes, mean_over(encoder, batch),
-                                     batch->training ? s->dlogits : NULL);
-    if (batch->training)
-        memset(s->dlogits + count * classes, 0, spare * classes * sizeof(float));
-    return loss + own / (double)mean_over(encoder, batch);
+    return batch->labels == NULL || batch->num_sequences == 0 ? 0 : loss + own / examples;
+}
+
+struct token_scores encoder_token_scores(const struct encoder *encoder, const struct encoder_batch *batch,
+                                         void *workspace)
+{
+    size_t bytes;
+    struct space s = lay(encoder, batch, workspace, &bytes);
+    assert(encoder->config.next_token && batch->labels != NULL);
+    return (struct token_scores){s.next.loss, s.next.correct};
 }
 
 /* ---- backward ----------------------------------------------------------------------------------------- */
@@ -345,8 +348,11 @@ static void backward_tile(const struct pass *pass, const struct block_scratch *s
     } else {
         bool post = encoder_is_post_norm(encoder);
         float *normed = scratch->narrow[0], *dnormed = post ? dstream + at : scratch->narrow[1];
-        pooling_backward_rows((enum pooling)encoder->config.pooling, encoder->embed.max_len, &pass->rows,
-                              dnormed, s->dpooled, first, ROW_TILE, encoder->dim);
+        if (!encoder->config.next_token)
+            classifier_backward_rows(&encoder->classifier, &pass->rows, &s->classifier, dnormed, first,
+                                     ROW_TILE);
+        else if (!post) /* the whole batch's are in dstream */
+            memcpy(dnormed, dstream + at, ROW_TILE * encoder->dim * sizeof *dstream);
         watch_lap(scratch->watch, PROFILE_HEAD);
         if (!post) {
             norm_forward(&encoder->norm, pass->rows.kernels, pass->values, normed, scratch->statistics,
@@ -392,11 +398,11 @@ void encoder_backward(const struct encoder *encoder, const struct encoder_batch 
     struct pass pass = open_pass(encoder, batch, values, workspace);
     const struct space *s = &pass.space;
     struct slice whole = {gradients, 0};
-    size_t count = examples_in(encoder, batch);
-    head_backward(&encoder->head, batch->kernels, pass.values, whole, s->dfeatures, s->dhidden, s->dlogits,
-                  s->hidden, s->features, count);
-    if (encoder->config.pairs)
-        pair_backward(s->dpooled, s->dfeatures, s->pooled, count, encoder->dim);
+    if (encoder->config.next_token)
+        next_token_backward(&encoder->next, &pass.rows, pass.values, whole, &s->next, s->dstream,
+                            last_rows(&pass), batch->labels, (float)(1 / (double)mean_over_tokens(batch)));
+    else
+        classifier_backward(&encoder->classifier, &pass.rows, pass.values, whole, &s->classifier);
     profile_lap(batch->profile, PROFILE_HEAD);
     for (size_t left = encoder->layers + 1; left > 0; left--) {
         pass.stage = left - 1;

@@ -61,7 +61,10 @@ static hashattn_status check_options(struct host *host, const struct encoder_con
 static hashattn_status check_config(struct host *host, const struct encoder_config *config)
 {
     TRY(check_range(host, "vocab_size", config->vocab_size, 2, 65536));
-    TRY(check_range(host, "num_classes", config->num_classes, 1, 1 << 20));
+    if (!config->next_token)
+        TRY(check_range(host, "num_classes", config->num_classes, 1, 1 << 20));
+    FAIL_IF(config->next_token && config->pairs, host, HASHATTN_INVALID,
+            "model: an example is two sequences, and the next token is of one");
     TRY(check_range(host, "max_len", config->max_len, 1, (int64_t)1 << 31));
     TRY(check_options(host, config));
     FAIL_IF(config->dim % config->heads != 0, host, HASHATTN_INVALID,
@@ -70,12 +73,16 @@ static hashattn_status check_config(struct host *host, const struct encoder_conf
     FAIL_IF(config->conv_window != 0 && config->conv_window % 2 == 0, host, HASHATTN_INVALID,
             "model: conv_window is %lld, allowed are 0 and odd numbers to 1023",
             (long long)config->conv_window);
+    FAIL_IF(config->conv_window != 0 && config->next_token, host, HASHATTN_INVALID,
+            "model: conv_window is %lld, and half of its taps would see the tokens that are to be predicted",
+            (long long)config->conv_window);
     size_t head_dim = (size_t)(config->dim / config->heads), max_len = (size_t)config->max_len;
     struct problem_shape shape = {
         .num_queries = max_len,
         .num_keys = max_len,
         .head_dim = head_dim,
         .value_dim = head_dim,
+        .causal = config->next_token,
         .workers = 1,
     };
     const struct mechanism *mechanism = config->mechanism;
@@ -99,10 +106,11 @@ static hashattn_status describe(struct host *host, struct encoder *encoder)
         .norm = (enum block_norm)config->norm,
         .mechanism = config->mechanism,
         .options = config->mechanism_options,
+        .causal = config->next_token,
     };
     bool post = config->norm == BLOCK_POST_NORM;
     TRY(embed_describe(host, params, (size_t)config->vocab_size, (size_t)config->max_len, dim,
-                       (enum positions)config->positions, &encoder->embed));
+                       (enum positions)config->positions, config->next_token, &encoder->embed));
     if (post)
         TRY(norm_describe(host, params, "embeddings.LayerNorm", dim, &encoder->norm));
     for (size_t i = 0; i < encoder->layers; i++) {
@@ -112,8 +120,14 @@ static hashattn_status describe(struct host *host, struct encoder *encoder)
     }
     if (!post)
         TRY(norm_describe(host, params, "layernorm", dim, &encoder->norm));
-    return head_describe(host, params, config->pairs ? PAIR_WIDTH * dim : dim, 2 * dim,
-                         (size_t)config->num_classes, &encoder->head);
+    encoder->trunk_end = params->total;
+    if (config->next_token)
+        return next_token_describe(host, params, &encoder->embed, &encoder->next);
+    encoder->classifier = (struct classifier){.pooling = (enum pooling)config->pooling,
+                                              .pairs = config->pairs,
+                                              .dim = dim,
+                                              .max_len = (size_t)config->max_len};
+    return classifier_describe(host, params, (size_t)config->num_classes, &encoder->classifier);
 }
 
 hashattn_status encoder_new(struct host *host, const struct encoder_config *config, struct encoder **out)
@@ -167,7 +181,7 @@ struct stage encoder_stage(const struct encoder *encoder, size_t stage)
     /* A norm is two rows that stand together; that of the embedding is right before the first block. */
     size_t start = encoder_is_post_norm(encoder) ? encoder->norm.gain : blocks[0].first;
     size_t first = stage == 0 ? start : blocks[stage - 1].leave;
-    /* After the last block comes the last norm, where there is one, and then the head. */
-    size_t end = stage == encoder->layers ? encoder->head.first.weight : blocks[stage].mix;
+    /* After the last block comes the last norm, where there is one, and then what is behind the trunk. */
+    size_t end = stage == encoder->layers ? encoder->trunk_end : blocks[stage].mix;
     return (struct stage){first, end - first};
 }

@@ -3,12 +3,12 @@
 #ifndef MODELS_ENCODER_PARTS_H
 #define MODELS_ENCODER_PARTS_H
 
+#include "models/classifier.h"
 #include "models/encoder.h"
 #include "nn/block.h"
 #include "nn/embed.h"
-#include "nn/head.h"
+#include "nn/next_token.h"
 #include "nn/norm.h"
-#include "nn/pair.h"
 
 struct encoder {
     struct encoder_config config;
@@ -16,7 +16,10 @@ struct encoder {
     struct embed embed;
     struct block *blocks; /* (layers) */
     struct norm norm;     /* pre-LN: after the last block; post-LN: of the embedding */
-    struct head head;
+    /* Behind the trunk one of two, as config.next_token says. Its own parameters stand from trunk_end on. */
+    struct classifier classifier;
+    struct next_token next;
+    size_t trunk_end;
     size_t layers, dim, wide;
 };
 

@@ -17,6 +17,7 @@ hashattn_status layer_new(struct host *host, const struct encoder_config *config
         .norm = (enum block_norm)config->norm,
         .mechanism = config->mechanism,
         .options = config->mechanism_options,
+        .causal = config->next_token,
     };
     memset(layer, 0, sizeof *layer);
     layer->dropout = dropout_of(config->dropout);

@@ -34,6 +34,7 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
     block->mix = params->total;
     TRY(self_attention_describe_mix(host, params, attention, shape->taps, shape->mechanism, shape->options,
                                     &block->attention));
+    block->attention.causal = shape->causal;
     block->leave = params->total;
     TRY(self_attention_describe_leave(host, params, attention, &block->attention));
     snprintf(text, sizeof text, post ? "%s.attention.output.LayerNorm" : "%s.layernorm_after", name);

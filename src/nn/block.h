@@ -19,6 +19,7 @@ struct block_shape {
     enum block_norm norm;
     const struct mechanism *mechanism;
     const void *options; /* of the mechanism */
+    bool causal;         /* tokens see none after them; no taps then */
 };
 
 struct block {

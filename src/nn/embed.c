@@ -29,11 +29,13 @@ static hashattn_status make_sinusoids(struct host *host, struct embed *embed)
 }
 
 hashattn_status embed_describe(struct host *host, struct params *params, size_t vocab_size, size_t max_len,
-                               size_t dim, enum positions kind, struct embed *embed)
+                               size_t dim, enum positions kind, bool tied, struct embed *embed)
 {
     *embed = (struct embed){.vocab_size = vocab_size, .max_len = max_len, .dim = dim, .kind = kind};
-    TRY(params_add(host, params, START_NORMAL, kind == POSITIONS_SINUSOIDAL ? 1.0f : 0.02f, &embed->words, 2,
-                   (size_t[]){vocab_size, dim}, "embeddings.word_embeddings.weight"));
+    embed->scale = tied ? sqrtf((float)dim) : 1;
+    float start = tied ? 1 / embed->scale : kind == POSITIONS_SINUSOIDAL ? 1.0f : 0.02f;
+    TRY(params_add(host, params, START_NORMAL, start, &embed->words, 2, (size_t[]){vocab_size, dim},
+                   "embeddings.word_embeddings.weight"));
     if (kind == POSITIONS_SINUSOIDAL)
         return make_sinusoids(host, embed);
     if (kind == POSITIONS_NONE)
@@ -58,7 +60,9 @@ void embed_forward(const struct embed *embed, const struct rows *rows, const flo
         for (size_t i = 0; i < s.count; i++, done++) {
             size_t token = tokens[s.row + i];
             assert(token < embed->vocab_size);
-            memcpy(y + done * dim, values + embed->words + token * dim, dim * sizeof *y);
+            const float *word = values + embed->words + token * dim;
+            for (size_t c = 0; c < dim; c++)
+                y[done * dim + c] = embed->scale * word[c];
         }
         if (table != NULL)
             rows->kernels->axpy(y + (done - s.count) * dim, 1.0f, table + s.position * dim, s.count * dim);
@@ -84,7 +88,7 @@ static void embed_backward_columns(void *argument, size_t index, int worker)
         for (size_t i = 0; i < s.count; i++) {
             const float *dy = g->dy + (s.row + i) * dim + c;
             float *word = g->words + g->tokens[s.row + i] * dim + c;
-            rows->kernels->axpy(word, 1.0f, dy, width);
+            rows->kernels->axpy(word, g->embed->scale, dy, width);
             if (g->positions != NULL)
                 rows->kernels->axpy(g->positions + (s.position + i) * dim + c, 1.0f, dy, width);
         }

@@ -138,6 +138,7 @@ static struct attention_call call_of(const struct self_attention *attention, con
         .query_offsets = rows->offsets,
         .key_offsets = rows->offsets,
         .precision = attention->precision,
+        .causal = attention->causal,
         .query = columns(attention, space->query),
         .key = columns(attention, space->key),
         .value = columns(attention, space->value),

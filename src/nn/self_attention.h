@@ -19,6 +19,7 @@ struct self_attention {
     const struct mechanism *mechanism;
     const void *options;
     enum precision precision; /* of the mechanism's products: that of the layers */
+    bool causal;              /* a token sees those before it and itself; set after description */
     struct dense query, key, value, output;
     struct convolution convolution;
     size_t num_own, own_count; /* tensors of the mechanism, and its floats per head */

@@ -7,7 +7,8 @@
    last token not cleared; sample ids kept from the mechanism; a row of the head computed apart; the head's
    spare rows not cleared; post-LN that goes past the norm of the embedding on
    the way back, or pools rows of a last norm; pairs averaged
-   over sequences, features of the second example from the first. SPDX-License-Identifier: Apache-2.0 */
+   over sequences, features of the second example from the first. Covers: classifier.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/encoder.h"
 
 #include <math.h>

@@ -2,7 +2,8 @@
    bits for any number of threads. Bugs tried and caught: position counted in the packed rows; gradient of the
    position table missing; last columns (dim not a multiple of 16) left out; gradient overwriting; rows after
    the last token not cleared; cosines in the even columns; sinusoids of the next place; words beside
-   sinusoids that start small. SPDX-License-Identifier: Apache-2.0 */
+   sinusoids that start small; a tied table's factor left out.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/embed.h"
 
 #include <math.h>
@@ -39,9 +40,10 @@ static void embed_adds_word_and_position(void **state)
         struct layer_test test;
         struct embed embed;
         layer_test_open(&test, threads);
-        check_status(&test.host,
-                     embed_describe(&test.host, &test.params, VOCAB, MAX_LEN, DIM, POSITIONS_LEARNED, &embed),
-                     HASHATTN_OK, NULL);
+        check_status(
+            &test.host,
+            embed_describe(&test.host, &test.params, VOCAB, MAX_LEN, DIM, POSITIONS_LEARNED, false, &embed),
+            HASHATTN_OK, NULL);
         layer_test_start(&test, 8);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         const struct param *word = param_named(&test.params, "embeddings.word_embeddings.weight");
@@ -88,10 +90,10 @@ static void positions_may_be_sinusoids_or_nothing(void **state)
         struct layer_test test;
         struct embed embed;
         layer_test_open(&test, 2);
-        check_status(
-            &test.host,
-            embed_describe(&test.host, &test.params, VOCAB, MAX_LEN, DIM, (enum positions)kind, &embed),
-            HASHATTN_OK, NULL);
+        check_status(&test.host,
+                     embed_describe(&test.host, &test.params, VOCAB, MAX_LEN, DIM, (enum positions)kind,
+                                    false, &embed),
+                     HASHATTN_OK, NULL);
         layer_test_start(&test, 8);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         assert_int_equal(test.params.num_rows, 1);
@@ -118,11 +120,43 @@ static void positions_may_be_sinusoids_or_nothing(void **state)
     }
 }
 
+/* A table that is the output too: its rows come in sqrt(DIM) as large, and so do their gradients. */
+static void a_tied_table_is_scaled(void **state)
+{
+    (void)state;
+    uint16_t tokens[ROWS];
+    fill_tokens(tokens);
+    struct layer_test test;
+    struct embed embed;
+    layer_test_open(&test, 2);
+    check_status(&test.host,
+                 embed_describe(&test.host, &test.params, VOCAB, MAX_LEN, DIM, POSITIONS_NONE, true, &embed),
+                 HASHATTN_OK, NULL);
+    layer_test_start(&test, 8);
+    struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
+    float factor = sqrtf(DIM), *y = new_normals(1, PADDED * DIM, 1), *dy = new_normals(4, PADDED * DIM, 1);
+    assert_true(test.params.rows[0].scale == 1 / factor);
+    embed_forward(&embed, &rows, test.values, y, tokens, 0, PADDED);
+    embed_backward(&embed, &rows, whole_gradient(&test), dy, tokens);
+    double *sum = calloc(VOCAB * DIM, sizeof *sum);
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t c = 0; c < DIM; c++) {
+            check_near((double)y[r * DIM + c], sqrt(DIM) * (double)test.values[tokens[r] * DIM + c],
+                       4 * EPSILON * sqrt(DIM), "row");
+            sum[tokens[r] * DIM + c] += sqrt(DIM) * (double)dy[r * DIM + c];
+        }
+    check_near_all(test.gradients, sum, VOCAB * DIM, ROWS * EPSILON * largest(test.gradients, VOCAB * DIM),
+                   "gradient");
+    free(y), free(dy), free(sum);
+    layer_test_close(&test);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(embed_adds_word_and_position),
         cmocka_unit_test(positions_may_be_sinusoids_or_nothing),
+        cmocka_unit_test(a_tied_table_is_scaled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,7 @@ void oracle_block(const struct oracle_block *b, double *y, const double *x, size
     for (size_t s = 0; s < num_sequences; s++) {
         size_t first = offsets[s], len = offsets[s + 1] - first, at = first * dim;
         if (b->softmax)
-            oracle_attention(mixed + at, q + at, k + at, v + at, len, b->heads, dim / b->heads);
+            oracle_attention(mixed + at, q + at, k + at, v + at, len, b->heads, dim / b->heads, b->causal);
         else
             memcpy(mixed + at, v + at, len * dim * sizeof *v);
         if (b->taps > 0)
@@ -104,7 +104,7 @@ static void embed(const struct oracle_encoder *e, double *x)
             double place = (double)(r - e->offsets[s]);
             for (size_t c = 0; c < dim; c++) {
                 double turn = place / pow(10000, (double)(c / 2 * 2) / (double)dim);
-                row[c] = words[e->tokens[r] * dim + c];
+                row[c] = words[e->tokens[r] * dim + c] * (e->next_token ? sqrt((double)dim) : 1);
                 if (e->positions == 0)
                     row[c] += positions[(r - e->offsets[s]) * dim + c];
                 else if (e->positions == 1)
@@ -133,6 +133,30 @@ static void pool(const struct oracle_encoder *e, double *pooled, const double *x
     }
 }
 
+/* The mean over rows that have a label of -log softmax(x W^T + b)[label], by way of all logits. */
+static double next_token_loss(const struct oracle_encoder *e, const double *x)
+{
+    size_t dim = e->blocks[0].dim, n = e->offsets[e->num_sequences], asked = 0;
+    const double *words = named(e->params, e->values, "embeddings.word_embeddings", ".weight");
+    const double *bias = named(e->params, e->values, "lm_head", ".bias");
+    double *logits = rows_new(e->classes), loss = 0;
+    for (size_t r = 0; r < n; r++) {
+        int32_t label = e->labels[r] - 1;
+        if (e->row_losses != NULL)
+            e->row_losses[r] = 0;
+        if (label < 0)
+            continue;
+        oracle_dense(logits, x + r * dim, words + dim, bias, 1, dim, e->classes);
+        double one = oracle_cross_entropy(logits, &label, 1, e->classes);
+        if (e->row_losses != NULL)
+            e->row_losses[r] = one;
+        loss += one;
+        asked++;
+    }
+    free(logits);
+    return asked > 0 ? loss / (double)asked : 0;
+}
+
 double oracle_encoder_loss(const struct oracle_encoder *e, double *logits)
 {
     size_t dim = e->blocks[0].dim, n = e->offsets[e->num_sequences], count = e->num_sequences;
@@ -153,6 +177,11 @@ double oracle_encoder_loss(const struct oracle_encoder *e, double *logits)
     if (!e->blocks[0].post)
         oracle_norm(y, x, named(e->params, e->values, "layernorm", ".weight"),
                     named(e->params, e->values, "layernorm", ".bias"), n, dim);
+    if (e->next_token) {
+        double loss = next_token_loss(e, y);
+        free(x), free(y), free(pooled), free(hidden), free(out);
+        return loss;
+    }
     pool(e, pooled, y);
     size_t width = dim;
     double *features = rows_new(count * 4 * dim);

@@ -14,6 +14,7 @@ struct oracle_block {
     size_t dim, heads, wide, taps;
     int softmax; /* 0: attention gives back its values */
     int post;    /* post-LN, as in BERT */
+    int causal;
     const struct params *params;
     const double *values;
     char name[64];                                      /* of its parameters: "encoder.layer.0" */
@@ -24,8 +25,7 @@ void oracle_block(const struct oracle_block *block, double *y, const double *x, 
                   const size_t *offsets);
 
 struct oracle_encoder {
-    struct oracle_block
-        blocks[ORACLE_LAYERS]; /* of dim, heads, wide, taps, softmax and masks the first's count */
+    struct oracle_block blocks[ORACLE_LAYERS]; /* of all but the masks the first's count */
     size_t layers, classes, max_len;
     int pooling;   /* 0 mean, 1 sum over max_len, 2 first */
     int positions; /* 0 learned, 1 sinusoids, 2 none */
@@ -37,6 +37,10 @@ struct oracle_encoder {
     const size_t *offsets;
     const uint16_t *tokens;
     const int32_t *labels;
+    /* A model of the next token: labels (rows) are token ids, below 1: not asked. classes is vocab_size - 1,
+       the loss a mean over what is asked, and row_losses (rows), or NULL, is written. */
+    int next_token;
+    double *row_losses;
 };
 /* Mean cross-entropy; logits (num_sequences, classes) may be NULL. */
 double oracle_encoder_loss(const struct oracle_encoder *encoder, double *logits);

@@ -50,24 +50,25 @@ void oracle_convolve(double *y, const double *x, const double *filters, size_t t
 }
 
 void oracle_attention(double *out, const double *query, const double *key, const double *value, size_t n,
-                      size_t heads, size_t width)
+                      size_t heads, size_t width, int causal)
 {
     size_t dim = heads * width;
     double *weight = malloc((n > 0 ? n : 1) * sizeof *weight);
     for (size_t i = 0; i < n; i++)
         for (size_t h = 0; h < heads; h++) {
             double most = -INFINITY, sum = 0;
-            for (size_t j = 0; j < n; j++) {
+            size_t seen = causal ? i + 1 : n;
+            for (size_t j = 0; j < seen; j++) {
                 weight[j] = 0;
                 for (size_t c = h * width; c < (h + 1) * width; c++)
                     weight[j] += query[i * dim + c] * key[j * dim + c] / sqrt((double)width);
                 most = fmax(most, weight[j]);
             }
-            for (size_t j = 0; j < n; j++)
+            for (size_t j = 0; j < seen; j++)
                 sum += weight[j] = exp(weight[j] - most);
             for (size_t c = h * width; c < (h + 1) * width; c++) {
                 out[i * dim + c] = 0;
-                for (size_t j = 0; j < n; j++)
+                for (size_t j = 0; j < seen; j++)
                     out[i * dim + c] += weight[j] / sum * value[j * dim + c];
             }
         }

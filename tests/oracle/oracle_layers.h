@@ -14,9 +14,10 @@ double oracle_gelu(double x);
 /* y += the convolution of one sequence: x, y (n, heads * width), filters (heads, taps). */
 void oracle_convolve(double *y, const double *x, const double *filters, size_t taps, size_t n, size_t heads,
                      size_t width);
-/* out (n, heads * width): softmax(q k^T / sqrt(width)) v per head, one sequence. */
+/* out (n, heads * width): softmax(q k^T / sqrt(width)) v per head, one sequence; causal: row i of the first
+   i + 1 alone. */
 void oracle_attention(double *out, const double *query, const double *key, const double *value, size_t n,
-                      size_t heads, size_t width);
+                      size_t heads, size_t width, int causal);
 double oracle_cross_entropy(const double *logits, const int32_t *labels, size_t n, size_t classes);
 
 #endif

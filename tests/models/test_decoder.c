@@ -1,0 +1,461 @@
+/* The model of the next token, whole: causal attention, tied table, loss per token. Against double precision,
+   and what must not be seen: the future, the neighbours in a batch, the number of threads.
+   Bugs tried and caught: the table's gradient as a table without its factor; rows of the table without it;
+   the gradient of the last rows lost on its way into the trunk; attention that is not causal; a mechanism's
+   own loss divided by tokens; the labels of the whole step not looked at, or tokens counted that have none.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "models/encoder.h"
+#include "nn/embed.h"
+#include "oracle/oracle_encoder.h"
+#include "support/check.h"
+#include "support/layers.h"
+#include "support/linear_mechanism.h"
+
+enum { DIM = 8, HEADS = 2, WIDE = 12, VOCAB = 11, LONGEST = 260, MOST_ROWS = 700, MOST_SEQUENCES = 8 };
+
+struct decoder_test {
+    struct layer_test base;
+    struct encoder *encoder;
+    struct encoder_config config;
+    size_t offsets[MOST_SEQUENCES + 1];
+    uint16_t tokens[MOST_ROWS];
+    int32_t labels[MOST_ROWS];
+    uint64_t samples[MOST_SEQUENCES];
+    struct encoder_batch batch;
+    unsigned char options[4096]; /* of the mechanism */
+    void *workspace;
+    const float *values; /* as laid by the last forward */
+    double row_losses[MOST_ROWS];
+    struct oracle_encoder oracle;
+};
+
+static struct encoder_config config_of(struct decoder_test *t, const struct mechanism *mechanism)
+{
+    assert_true(mechanism->options_size <= sizeof t->options);
+    options_preset(mechanism->options, t->options);
+    return (struct encoder_config){
+        .vocab_size = VOCAB,
+        .max_len = LONGEST,
+        .next_token = true,
+        .layers = 2,
+        .dim = DIM,
+        .heads = HEADS,
+        .ffn = WIDE,
+        .mechanism = mechanism,
+        .mechanism_options = t->options,
+    };
+}
+
+static void open_model(struct decoder_test *t, const struct encoder_config *config, int threads)
+{
+    layer_test_open(&t->base, threads);
+    t->config = *config;
+    check_status(&t->base.host, encoder_new(&t->base.host, config, &t->encoder), HASHATTN_OK, NULL);
+    t->base.params = *encoder_params(t->encoder);
+    layer_test_start(&t->base, 5);
+}
+
+/* Labels that are not the tokens after: the model must not care. One in nine is not asked. */
+static void open_batch(struct decoder_test *t, size_t count, const size_t *lengths)
+{
+    for (size_t s = 0; s < count; s++) {
+        t->offsets[s + 1] = t->offsets[s] + lengths[s];
+        t->samples[s] = 100 + 7 * s;
+    }
+    assert_true(t->offsets[count] <= MOST_ROWS);
+    struct random random = random_open(3);
+    for (size_t r = 0; r < t->offsets[count]; r++) {
+        t->tokens[r] = (uint16_t)(1 + random_below(&random, VOCAB - 1));
+        t->labels[r] = r % 9 == 4 ? -1 : (int32_t)(1 + random_below(&random, VOCAB - 1));
+    }
+    t->batch = (struct encoder_batch){
+        .kernels = t->base.kernels,
+        .pool = t->base.pool,
+        .num_sequences = count,
+        .offsets = t->offsets,
+        .tokens = t->tokens,
+        .labels = t->labels,
+        .sample_ids = t->samples,
+        .random_key = 77,
+        .training = true,
+    };
+}
+
+/* Memory of exactly the size asked for, full of NaNs. */
+static double run_forward(struct decoder_test *t)
+{
+    size_t bytes = encoder_workspace_size(t->encoder, &t->batch);
+    free(t->workspace);
+    t->workspace = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(t->workspace, 0xff, bytes);
+    t->values = layer_test_lay(&t->base, t->batch.training);
+    return encoder_forward(t->encoder, &t->batch, t->values, t->workspace, NULL);
+}
+
+static void run_backward(struct decoder_test *t)
+{
+    encoder_backward(t->encoder, &t->batch, t->values, t->workspace, t->base.gradients);
+}
+
+static struct token_scores scores_of(struct decoder_test *t)
+{
+    return encoder_token_scores(t->encoder, &t->batch, t->workspace);
+}
+
+static void close_model(struct decoder_test *t)
+{
+    memset(&t->base.params, 0, sizeof t->base.params); /* the encoder's */
+    encoder_free(&t->base.host, t->encoder);
+    layer_test_close(&t->base);
+    free(t->workspace);
+}
+
+/* ---- against double precision ------------------------------------------------------------------------- */
+
+static void open_oracle(struct decoder_test *t)
+{
+    t->oracle = (struct oracle_encoder){
+        .layers = (size_t)t->config.layers,
+        .classes = VOCAB - 1,
+        .max_len = (size_t)t->config.max_len,
+        .positions = t->config.positions,
+        .params = &t->base.params,
+        .values = t->base.exact,
+        .num_sequences = t->batch.num_sequences,
+        .offsets = t->offsets,
+        .tokens = t->tokens,
+        .labels = t->labels,
+        .next_token = 1,
+        .row_losses = t->row_losses,
+    };
+    t->oracle.blocks[0] = (struct oracle_block){
+        .dim = DIM,
+        .heads = HEADS,
+        .wide = WIDE,
+        .softmax = strcmp(t->config.mechanism->name, "softmax") == 0,
+        .causal = 1,
+        .post = t->config.norm == 1,
+    };
+}
+
+static double oracle_loss(void *user)
+{
+    struct decoder_test *t = user;
+    return oracle_encoder_loss(&t->oracle, NULL);
+}
+
+/* As test_encoder's: roundings of sums of dim, wide and rows terms, of numbers of the size of the gradient.
+   The table's rows are sqrt(DIM) larger inside. */
+static double gradient_bound(const struct decoder_test *t, const float *gradient, size_t n)
+{
+    double rows = (double)t->offsets[t->batch.num_sequences];
+    double roundings = (double)t->config.layers * (8 * DIM + 2 * WIDE) + rows + VOCAB;
+    return roundings * EPSILON * (3 * largest(gradient, n) + 0.05);
+}
+
+static void check_losses(struct decoder_test *t, double loss)
+{
+    double exact = oracle_encoder_loss(&t->oracle, NULL);
+    double roundings = (double)t->config.layers * (8 * DIM + 2 * WIDE) + (double)t->config.max_len;
+    struct token_scores scores = scores_of(t);
+    for (size_t r = 0; r < t->offsets[t->batch.num_sequences]; r++)
+        check_near(scores.loss[r], t->row_losses[r], 4 * roundings * EPSILON * (1 + t->row_losses[r]),
+                   "loss of a row");
+    check_near(loss, exact, 4 * roundings * EPSILON * (1 + loss), "loss");
+}
+
+static void check_every_derivative(const char *mechanism, int norm, int positions)
+{
+    struct decoder_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, attention_find(mechanism));
+    config.max_len = 9;
+    config.norm = norm;
+    config.positions = positions;
+    open_model(&t, &config, 2);
+    open_batch(&t, 3, (size_t[]){5, 1, 9});
+    open_oracle(&t);
+    check_losses(&t, run_forward(&t));
+    run_backward(&t);
+    for (size_t i = 0; i < t.base.params.num_rows; i++) {
+        const struct param *row = &t.base.params.rows[i];
+        float *gradient = t.base.gradients + row->offset;
+        check_derivatives(gradient, t.base.exact + row->offset, row->count, oracle_loss, &t,
+                          gradient_bound(&t, gradient, row->count), row->name);
+    }
+    close_model(&t);
+}
+
+/* The table's gradient is that of both of its uses. */
+static void every_gradient_is_right(void **state)
+{
+    (void)state;
+    check_every_derivative("softmax", 0, POSITIONS_LEARNED);
+    check_every_derivative("softmax", 1, POSITIONS_SINUSOIDAL);
+    check_every_derivative("none", 0, POSITIONS_NONE);
+}
+
+/* Several tiles and chunks of rows: one random direction per tensor. */
+static void gradients_over_many_tiles_are_right(void **state)
+{
+    (void)state;
+    for (int norm = 0; norm < 2; norm++) {
+        struct decoder_test t = {.workspace = NULL};
+        struct encoder_config config = config_of(&t, attention_find("softmax"));
+        config.norm = norm;
+        open_model(&t, &config, 2);
+        open_batch(&t, 5, (size_t[]){200, 1, 259, 60, 123});
+        open_oracle(&t);
+        check_losses(&t, run_forward(&t));
+        run_backward(&t);
+        for (size_t i = 0; i < t.base.params.num_rows; i++) {
+            const struct param *row = &t.base.params.rows[i];
+            float *direction = new_normals(900 + i, row->count, 1 / sqrt((double)row->count));
+            double *values = t.base.exact + row->offset, step = 1e-4, side[2], got = 0;
+            for (int up = 0; up < 2; up++) {
+                for (size_t k = 0; k < row->count; k++)
+                    values[k] += (up ? 2 : -1) * step * (double)direction[k];
+                side[up] = oracle_loss(&t);
+            }
+            for (size_t k = 0; k < row->count; k++) {
+                values[k] -= step * (double)direction[k];
+                got += (double)direction[k] * (double)t.base.gradients[row->offset + k];
+            }
+            check_near(got, (side[1] - side[0]) / (2 * step),
+                       gradient_bound(&t, t.base.gradients + row->offset, row->count) + 1e-8, row->name);
+            free(direction);
+        }
+        close_model(&t);
+    }
+}
+
+/* ---- what must not be seen ---------------------------------------------------------------------------- */
+
+static const size_t packed_lengths[] = {200, 1, 259, 60, 123};
+
+static bool is_causal(const struct mechanism *mechanism, const void *options)
+{
+    const struct problem_shape shape = {.num_queries = LONGEST,
+                                        .num_keys = LONGEST,
+                                        .head_dim = DIM / HEADS,
+                                        .value_dim = DIM / HEADS,
+                                        .causal = true,
+                                        .workers = 1};
+    return mechanism->refuse == NULL || mechanism->refuse(options, &shape) == NULL;
+}
+
+/* Whatever stands after a token changes no bit of its loss; what stands at it or before does. */
+static void the_future_is_not_seen(void **state)
+{
+    (void)state;
+    size_t tried = 0;
+    for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL; mechanism++) {
+        struct decoder_test t = {.workspace = NULL};
+        struct encoder_config config = config_of(&t, *mechanism);
+        if (!is_causal(*mechanism, t.options))
+            continue;
+        tried++;
+        config.norm = (int)(tried % 2);
+        open_model(&t, &config, 2);
+        open_batch(&t, 2, (size_t[]){130, 200});
+        t.batch.training = false;
+        run_forward(&t);
+        double before[MOST_ROWS];
+        memcpy(before, scores_of(&t).loss, t.offsets[2] * sizeof *before);
+        static const size_t places[] = {0, 70, 129, 130, 200, 329};
+        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+            size_t at = places[i], start = at < 130 ? 0 : 130, end = at < 130 ? 130 : 330;
+            uint16_t saved[MOST_ROWS];
+            memcpy(saved, t.tokens, sizeof saved);
+            for (size_t r = at; r < end; r++)
+                t.tokens[r] = (uint16_t)(1 + (t.tokens[r] + 3) % (VOCAB - 1));
+            run_forward(&t);
+            struct token_scores scores = scores_of(&t);
+            check_same_bits(scores.loss + start, before + start, (at - start) * sizeof *before,
+                            (*mechanism)->name);
+            assert_true(scores.loss[at] != before[at] || t.labels[at] < 1);
+            size_t other = start == 0 ? 130 : 0, count = start == 0 ? 200 : 130;
+            check_same_bits(scores.loss + other, before + other, count * sizeof *before, "the other one");
+            memcpy(t.tokens, saved, sizeof saved);
+        }
+        close_model(&t);
+    }
+    assert_true(tried >= 4); /* softmax, none, yoso, yoso-e */
+}
+
+static void a_sequence_is_the_same_alone_and_packed(void **state)
+{
+    (void)state;
+    for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL; mechanism++) {
+        struct decoder_test t = {.workspace = NULL};
+        struct encoder_config config = config_of(&t, *mechanism);
+        if (!is_causal(*mechanism, t.options))
+            continue;
+        config.dropout = 0.2;
+        config.dim = 64;
+        open_model(&t, &config, 2);
+        open_batch(&t, 5, packed_lengths);
+        double together[MOST_ROWS];
+        run_forward(&t);
+        memcpy(together, scores_of(&t).loss, t.offsets[5] * sizeof *together);
+        t.batch.num_sequences = 1;
+        for (size_t s = 0; s < 5; s++) {
+            const size_t alone[2] = {0, packed_lengths[s]};
+            t.batch.offsets = alone;
+            t.batch.tokens = t.tokens + t.offsets[s];
+            t.batch.labels = t.labels + t.offsets[s];
+            t.batch.sample_ids = t.samples + s;
+            run_forward(&t);
+            check_same_bits(scores_of(&t).loss, together + t.offsets[s], alone[1] * sizeof *together,
+                            (*mechanism)->name);
+        }
+        close_model(&t);
+    }
+}
+
+static void threads_change_no_bit(void **state)
+{
+    (void)state;
+    for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+        float *gradients = NULL;
+        double loss = 0;
+        for (int threads = 1; threads <= 3; threads++) {
+            struct decoder_test t = {.workspace = NULL};
+            struct encoder_config config = config_of(&t, attention_find(precision == 0 ? "yoso" : "softmax"));
+            config.dropout = 0.2;
+            config.precision = precision;
+            open_model(&t, &config, threads);
+            open_batch(&t, 5, packed_lengths);
+            double got = run_forward(&t);
+            run_backward(&t);
+            size_t bytes = t.base.params.total * sizeof(float);
+            if (threads == 1) {
+                loss = got;
+                gradients = malloc(bytes);
+                memcpy(gradients, t.base.gradients, bytes);
+                for (size_t i = 0; i < t.base.params.total; i++)
+                    assert_true(isfinite(gradients[i]));
+            }
+            check_same_bits(&loss, &got, sizeof loss, "loss");
+            check_same_bits(gradients, t.base.gradients, bytes, "gradients");
+            close_model(&t);
+        }
+        free(gradients);
+    }
+}
+
+/* ---- what the loss is divided by ---------------------------------------------------------------------- */
+
+/* Two micro-batches of unequal length, each told the labels of both: their losses and gradients add up. */
+static void parts_add_up_to_the_whole(void **state)
+{
+    (void)state;
+    struct decoder_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, attention_find("softmax"));
+    open_model(&t, &config, 1);
+    open_batch(&t, 3, (size_t[]){30, 100, 61});
+    double whole = run_forward(&t);
+    run_backward(&t);
+    size_t total = t.base.params.total, asked = 0;
+    double *want = new_doubles(t.base.gradients, total);
+    memset(t.base.gradients, 0, total * sizeof(float));
+    for (size_t r = 0; r < t.offsets[3]; r++)
+        asked += t.labels[r] >= 1;
+    const size_t second[] = {0, 100, 161};
+    double sum = 0;
+    t.batch.mean_over_tokens = asked;
+    t.batch.mean_over = 3;
+    t.batch.num_sequences = 1;
+    sum += run_forward(&t);
+    run_backward(&t);
+    t.batch.num_sequences = 2;
+    t.batch.offsets = second;
+    t.batch.tokens = t.tokens + 30;
+    t.batch.labels = t.labels + 30;
+    t.batch.sample_ids = t.samples + 1;
+    sum += run_forward(&t);
+    run_backward(&t);
+    check_near(sum, whole, 100 * EPSILON * whole, "loss");
+    for (size_t i = 0; i < t.base.params.num_rows; i++) {
+        const struct param *row = &t.base.params.rows[i];
+        check_near_all(t.base.gradients + row->offset, want + row->offset, row->count,
+                       gradient_bound(&t, t.base.gradients + row->offset, row->count), row->name);
+    }
+    free(want);
+    close_model(&t);
+}
+
+/* A mechanism's own loss is a mean over sequences, whatever the number of tokens. */
+static void an_own_loss_is_per_sequence(void **state)
+{
+    (void)state;
+    struct decoder_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, &linear_mechanism);
+    open_model(&t, &config, 1);
+    open_batch(&t, 2, (size_t[]){40, 50});
+    double plain = 0, loss[2];
+    size_t asked = 0;
+    loss[0] = run_forward(&t);
+    for (size_t r = 0; r < t.offsets[2]; r++) {
+        plain += scores_of(&t).loss[r];
+        asked += t.labels[r] >= 1;
+    }
+    double own = loss[0] - plain / (double)asked;
+    assert_true(own > 1e-3);
+    t.batch.mean_over = 8; /* a step of eight sequences */
+    loss[1] = run_forward(&t);
+    check_near(loss[1] - plain / (double)asked, own / 4, 1e-9 + 100 * EPSILON * own, "own loss");
+    close_model(&t);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    struct decoder_test t = {.workspace = NULL};
+    struct encoder *encoder;
+    struct encoder_config config = config_of(&t, attention_find("softmax"));
+    struct host host;
+    host_init(&host);
+    config.conv_window = 3;
+    check_status(&host, encoder_new(&host, &config, &encoder), HASHATTN_INVALID, "conv_window is 3");
+    config.conv_window = 0;
+    config.pairs = true;
+    check_status(&host, encoder_new(&host, &config, &encoder), HASHATTN_INVALID, "two sequences");
+    config.pairs = false;
+    config.vocab_size = 1;
+    check_status(&host, encoder_new(&host, &config, &encoder), HASHATTN_INVALID, "vocab_size is 1");
+}
+
+static void an_empty_batch_is_nothing(void **state)
+{
+    (void)state;
+    struct decoder_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, attention_find("softmax"));
+    open_model(&t, &config, 2);
+    open_batch(&t, 0, NULL);
+    check_near(run_forward(&t), 0, 0, "loss");
+    run_backward(&t);
+    for (size_t i = 0; i < t.base.params.total; i++)
+        assert_true(t.base.gradients[i] == 0);
+    close_model(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_gradient_is_right),
+        cmocka_unit_test(gradients_over_many_tiles_are_right),
+        cmocka_unit_test(the_future_is_not_seen),
+        cmocka_unit_test(a_sequence_is_the_same_alone_and_packed),
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(parts_add_up_to_the_whole),
+        cmocka_unit_test(an_own_loss_is_per_sequence),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(an_empty_batch_is_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
