@@ -98,6 +98,9 @@ static int run_once(void *user, double *part_ms)
     if (status == HASHATTN_OK && t->backward)
         status = hashattn_attention_backward(t->attention, p, &t->run.query, &t->run.key, &t->run.value, &out,
                                              &dout, &dquery, &dkey, &dvalue, t->saved, t->scratch);
+    if (status == HASHATTN_OK && t->dparams != NULL)
+        status = hashattn_attention_own_loss(t->attention, p, &t->run.query, &t->run.key, &t->run.value,
+                                             &t->own_loss, t->dparams, t->saved, t->scratch);
     part_ms[1] = (bench_seconds() - start) * 1e3;
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(t->context, status);
 }
@@ -127,6 +130,13 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
             return tool_fail(EXIT_ROOM, "no memory for an array of %zu numbers", arrays_of[i].count);
     if (t->backward)
         hashattn_fill_normal(seed, 3, t->dout, outs);
+    hashattn_tensor tensor = {.struct_size = sizeof tensor};
+    size_t params = 0;
+    for (size_t i = 0;
+         hashattn_attention_tensor(t->attention, arrays->head_dim, arrays->value_dim, i, &tensor); i++)
+        params += arrays->heads * tensor.rows * tensor.cols;
+    if (t->backward && params > 0 && (t->dparams = bench_block(params * sizeof(float))) == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for the gradients of %zu parameters", params);
     const struct {
         const float *from;
         size_t count;
@@ -154,7 +164,7 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
 
 void bench_free_timed(struct bench_timed *t)
 {
-    void *const blocks[] = {t->out, t->dout, t->dquery, t->dkey, t->dvalue, t->saved, t->scratch};
+    void *const blocks[] = {t->out, t->dout, t->dquery, t->dkey, t->dvalue, t->dparams, t->saved, t->scratch};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         free(blocks[i]);
     for (size_t i = 0; i < sizeof t->halves / sizeof t->halves[0]; i++)

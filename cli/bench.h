@@ -49,7 +49,8 @@ struct bench_timed {
     /* of one run */
     hashattn_context *context;
     struct bench_problem run;
-    float *dout, *dquery, *dkey, *dvalue;
+    float *dout, *dquery, *dkey, *dvalue, *dparams; /* dparams: NULL where the mechanism has none */
+    double own_loss;
     uint16_t *halves[8]; /* what is timed where the context computes in bf16: query ... dvalue */
     void *saved, *scratch;
 };

@@ -14,7 +14,7 @@
 
 /* Everything one call holds; what is NULL or empty is freed without harm. */
 struct attend {
-    const char *mechanism, *q, *k, *v, *mask, *out, *grad_out, *grad_dir;
+    const char *mechanism, *q, *k, *v, *mask, *params, *out, *grad_out, *grad_dir;
     int causal;
     hashattn_context *context;
     hashattn_attention *attention;
@@ -144,6 +144,14 @@ static int read_mask(struct attend *a)
         memcpy(a->whole_mask + s * keys, (uint8_t *)mask->data + (mask->rank == 2 ? s * keys : 0), keys);
     a->problem.key_mask = a->whole_mask;
     return EXIT_GOOD;
+}
+
+static int read_params(struct attend *a)
+{
+    const hashattn_problem *p = &a->problem;
+    hashattn_status status =
+        hashattn_attention_read_params(a->attention, a->params, p->num_heads, p->head_dim, p->value_dim);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
 }
 
 static int read_gradient(struct attend *a)
@@ -418,6 +426,11 @@ static int run(const struct command *self, int argc, char **argv)
         {"v", OPTION_TEXT, &a.v, "V.npy", "values, a row for each key", 0, 0},
         {"mask", OPTION_TEXT, &a.mask, "M.npy",
          "keys that take part: bool or uint8, 1 = takes part, (n_k) or (batch, n_k)", 0, 0},
+        {"params", OPTION_TEXT, &a.params, "P.safetensors",
+         "learned parameters of the mechanism, as info --attention NAME lists them, (heads, rows, cols) "
+         "each; "
+         "else they come from the seed",
+         0, 0},
         {"causal", OPTION_SWITCH, &a.causal, NULL, "query i sees keys 0 to i", 0, 0},
         {"chunk", OPTION_COUNT, &a.chunk_rows, "N",
          "leave the arrays in their files and pass over them N rows at a time, in memory that does not "
@@ -441,6 +454,8 @@ static int run(const struct command *self, int argc, char **argv)
     code = code != EXIT_GOOD ? code : read_arrays(&a);
     if (a.mask != NULL)
         code = code != EXIT_GOOD ? code : read_mask(&a);
+    if (a.params != NULL)
+        code = code != EXIT_GOOD ? code : read_params(&a);
     if (a.grad_out != NULL)
         code = code != EXIT_GOOD ? code : read_gradient(&a);
     if (code == EXIT_GOOD && a.chunk_rows > 0) {

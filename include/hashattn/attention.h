@@ -109,7 +109,7 @@ typedef struct hashattn_mechanism_info {
     const char *name, *summary;
     int exact;          /* 0: sampled, depends on the seed */
     size_t num_options; /* see hashattn_mechanism_option */
-    size_t num_params;  /* learned tensors of its own */
+    size_t num_params;  /* learned tensors of its own, at most: see hashattn_attention_tensor */
 } hashattn_mechanism_info;
 
 HASHATTN_API size_t hashattn_mechanism_count(void);
@@ -143,6 +143,15 @@ typedef struct hashattn_tensor {
 HASHATTN_API int hashattn_attention_tensor(const hashattn_attention *attention, size_t head_dim,
                                            size_t value_dim, size_t index, hashattn_tensor *tensor);
 
+/* The learned parameters of a mechanism that has some. The operator draws them from the problem's seed, when
+   the sizes are asked for or at the first call, unless they were read: from a safetensors file with one
+   tensor (num_heads, rows, cols) for each of hashattn_attention_tensor, by its name. Setting an option drops
+   them. BAD_FILE: a tensor is missing, has another shape, or holds NaN or infinity; INVALID: the mechanism
+   has none; a problem with other heads or widths is INVALID from then on. */
+HASHATTN_API hashattn_status hashattn_attention_read_params(hashattn_attention *attention, const char *path,
+                                                            size_t num_heads, size_t head_dim,
+                                                            size_t value_dim);
+
 /* ---- the operator ---- */
 
 /* Where element (sequence s, row r of it, head h, column c) lies: data[s * sequence_stride + r * row_stride +
@@ -172,7 +181,9 @@ typedef struct hashattn_problem {
     const size_t *query_offsets, *key_offsets;
     /* 1 = the key takes part, 0 = it is as if it were not there (and its key and value may hold anything,
        NaN too). (num_sequences, num_keys), or (key rows) with offsets; NULL = all take part. Queries are
-       never masked; a query that meets no key gets 0 and passes no gradient. */
+       not masked, but where they compete for places in buckets (lha, lsh, random) and a sequence has as many
+       of them as keys: there a masked token is absent as a query too. A query that meets no key gets 0 and
+       passes no gradient. */
     const uint8_t *key_mask;
     int causal; /* 1: query i sees keys 0 .. i of its sequence; REFUSED by mechanisms without such a form */
     uint64_t seed; /* all the chance of sampled mechanisms */
@@ -212,6 +223,16 @@ HASHATTN_API hashattn_status hashattn_attention_backward(
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,
     const hashattn_array *dout, const hashattn_array *dquery, const hashattn_array *dkey,
     const hashattn_array *dvalue, void *saved, void *scratch);
+
+/* The loss that a mechanism has of its own (0 where it has none), after a forward as for backward: summed
+   over sequences and heads. dparams, if not NULL, is WRITTEN: its gradient, (num_heads, floats of all tensors
+   of a head, in the order of hashattn_attention_tensor). */
+HASHATTN_API hashattn_status hashattn_attention_own_loss(hashattn_attention *attention,
+                                                         const hashattn_problem *problem,
+                                                         const hashattn_array *query,
+                                                         const hashattn_array *key,
+                                                         const hashattn_array *value, double *loss,
+                                                         float *dparams, void *saved, void *scratch);
 
 /* ---- measuring ---- */
 

@@ -21,6 +21,11 @@ struct hashattn_attention {
     struct hashattn_context *context;
     const struct mechanism *mechanism;
     void *options; /* mechanism->options_size bytes */
+    /* The mechanism's learned parameters, (heads, floats of a head), or NULL: none are there yet. */
+    float *params;
+    size_t params_heads, params_head_dim, params_value_dim; /* what they are for */
+    bool params_drawn;                                      /* from the seed below, not from a file */
+    uint64_t params_seed;
 };
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/handles.h"
+#include "api/own_params.h"
 #include "api/versions.h"
 #include "base/memory.h"
 
@@ -122,7 +123,7 @@ hashattn_status hashattn_attention_new(hashattn_context *context, const char *me
     }
     options_preset(found->options, options);
     *attention = block;
-    **attention = (hashattn_attention){context, found, options};
+    **attention = (hashattn_attention){.context = context, .mechanism = found, .options = options};
     return HASHATTN_OK;
 }
 
@@ -131,6 +132,7 @@ void hashattn_attention_free(hashattn_attention *attention)
     if (attention == NULL)
         return;
     struct host *host = &attention->context->host;
+    memory_free(host, attention->params);
     memory_free(host, attention->options);
     memory_free(host, attention);
 }
@@ -142,6 +144,7 @@ hashattn_status hashattn_attention_set(hashattn_attention *attention, const char
     struct host *host = &attention->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the text of the option");
+    own_params_drop(attention); /* their shapes may follow the option */
     return option_set(host, attention->mechanism->options, attention->mechanism->name, attention->options,
                       name, text);
 }
@@ -169,11 +172,14 @@ hashattn_status hashattn_attention_get(const hashattn_attention *attention, cons
 int hashattn_attention_tensor(const hashattn_attention *attention, size_t head_dim, size_t value_dim,
                               size_t index, hashattn_tensor *tensor)
 {
-    if (attention == NULL || index >= count_params(attention->mechanism))
-        return 0;
-    const struct parameter_row *row = &attention->mechanism->params[index];
-    hashattn_tensor own = {.name = row->name};
-    row->shape(attention->options, head_dim, value_dim, &own.rows, &own.cols);
-    version_give(tensor, &own, sizeof own);
-    return 1;
+    const struct parameter_row *row = attention == NULL ? NULL : attention->mechanism->params;
+    for (; row != NULL && row->name != NULL; row++) {
+        hashattn_tensor own = {.name = row->name};
+        row->shape(attention->options, head_dim, value_dim, &own.rows, &own.cols);
+        if (own.rows == 0 || index-- > 0) /* not there with these options, or before the one asked for */
+            continue;
+        version_give(tensor, &own, sizeof own);
+        return 1;
+    }
+    return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/handles.h"
+#include "api/own_params.h"
 #include "api/versions.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -105,6 +106,7 @@ static struct made_offsets make_offsets(const hashattn_problem *p, void *block)
 static hashattn_status describe(hashattn_attention *attention, const hashattn_problem *p,
                                 const struct made_offsets *made, struct attention_call *call)
 {
+    TRY(own_params_for(attention, p));
     *call = (struct attention_call){
         .kernels = attention->context->kernels,
         .pool = attention->context->pool,
@@ -125,6 +127,7 @@ static hashattn_status describe(hashattn_attention *attention, const hashattn_pr
         .causal = p->causal != 0,
         .call_key = random_key(p->seed, RANDOM_EVALUATION, 0),
         .sample_ids = p->sample_ids,
+        .params = attention->params,
     };
     return attention_check(&attention->context->host, call);
 }
@@ -520,6 +523,43 @@ hashattn_status hashattn_attention_backward(hashattn_attention *attention, const
     call.value = arrays[3].packed;
     attention_backward(&call, arrays[4].packed, arrays[0].packed, arrays[5].packed, arrays[6].packed,
                        arrays[7].packed, NULL, blocks.saved, blocks.scratch);
+done:
+    close_call(host, &blocks);
+    return status;
+}
+
+hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const hashattn_problem *problem,
+                                            const hashattn_array *query, const hashattn_array *key,
+                                            const hashattn_array *value, double *loss, float *dparams,
+                                            void *saved, void *scratch)
+{
+    if (attention == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &attention->context->host;
+    struct blocks blocks = {.saved = saved, .scratch = scratch};
+    hashattn_problem own;
+    struct attention_call call;
+    hashattn_status status;
+    TRY_DONE(open_call(attention, problem, &own, &blocks, &call));
+    if (blocks.own_saved != NULL || loss == NULL) {
+        status = host_fail(host, HASHATTN_INVALID, "%s is NULL%s", loss == NULL ? "loss" : "saved",
+                           loss == NULL ? "" : ": the loss needs what forward left there");
+        goto done;
+    }
+    struct checked_array arrays[] = {
+        {.name = "query", .given = query, .width = own.head_dim},
+        {.name = "key", .given = key, .width = own.head_dim, .of_keys = true},
+        {.name = "value", .given = value, .width = own.value_dim, .of_keys = true},
+    };
+    for (size_t a = 0; a < 3; a++)
+        TRY_DONE(check_array(host, &call, own.query_offsets != NULL, &arrays[a]));
+    call.query = arrays[0].packed;
+    call.key = arrays[1].packed;
+    call.value = arrays[2].packed;
+    size_t count = attention_param_count(call.mechanism, call.options, call.head_dim, call.value_dim);
+    if (dparams != NULL && count > 0)
+        memset(dparams, 0, call.num_heads * count * sizeof *dparams);
+    *loss = attention_auxiliary(&call, dparams, blocks.saved, blocks.scratch);
 done:
     close_call(host, &blocks);
     return status;

@@ -78,6 +78,12 @@ struct worker_memory {
     size_t bytes;
 };
 
+/* Whether a masked token is absent as a query too (`competes`). */
+static bool masks_queries(const struct attention_call *call, const struct problem_shape *shape)
+{
+    return call->mechanism->competes && call->key_mask != NULL && shape->num_queries == shape->num_keys;
+}
+
 static struct worker_memory worker_memory(const struct attention_call *call,
                                           const struct problem_shape *shape, void *block)
 {
@@ -90,7 +96,7 @@ static struct worker_memory worker_memory(const struct attention_call *call,
     size_t outputs = size_product(shape->num_queries, shape->value_dim);
     size_t keys = size_product(shape->num_keys, shape->head_dim);
     size_t values = size_product(shape->num_keys, shape->value_dim);
-    if (half) {
+    if (half || masks_queries(call, shape)) {
         memory.query = arena_take(&arena, queries, sizeof(float));
         memory.out = arena_take(&arena, outputs, sizeof(float));
         memory.dout = arena_take(&arena, outputs, sizeof(float));
@@ -182,8 +188,11 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
     FAIL_IF(call->causal && shape.num_queries != shape.num_keys, host, HASHATTN_INVALID,
             "sequence %zu has %zu queries and %zu keys; causal attention needs as many of both", sequence,
             shape.num_queries, shape.num_keys);
+    bool masked = masks_queries(call, &shape);
     if (!mechanism->sees_mask)
         shape.num_keys = kept_count(mask_of(call, sequence), shape.num_keys).count;
+    if (masked)
+        shape.num_queries = shape.num_keys;
     const char *why = mechanism->refuse(call->options, &shape);
     FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s: %s (sequence %zu: %zu queries, %zu keys, head_dim %zu)",
             mechanism->name, why, sequence, shape.num_queries, shape.num_keys, shape.head_dim);
@@ -238,7 +247,8 @@ struct unit {
     struct problem_gradients gradients;
     /* Rows that moved go back to where they came from; `data` NULL: the mechanism wrote there itself. */
     struct stored_rows own_out, own_dquery, own_dkey, own_dvalue;
-    const uint8_t *gathered; /* by this mask those of the keys; NULL: all of them */
+    const uint8_t *gathered;         /* by this mask those of the keys; NULL: all of them */
+    const uint8_t *gathered_queries; /* the same for queries, outputs and their gradients */
 };
 
 static struct stored_rows head_rows(const struct attention_call *call, const struct packed *rows,
@@ -296,7 +306,8 @@ static struct view see_written(const struct side *side, const struct packed *row
     return see(side, rows, block);
 }
 
-/* The views of a unit that is not empty; mask: of the keys that its mechanism is not given. */
+/* The views of a unit that is not empty; mask: of the keys that its mechanism is not given, and, where the
+   unit says so, of the queries too. */
 static void see_rows(const struct run *run, struct unit *unit, const uint8_t *mask, struct kept kept,
                      const struct worker_memory *memory)
 {
@@ -308,22 +319,24 @@ static void see_rows(const struct run *run, struct unit *unit, const uint8_t *ma
                            .offsets = call->query_offsets,
                            .sequence = unit->sequence,
                            .head = unit->head,
-                           .kept = kept_count(NULL, problem->shape.num_queries),
-                           .moves = half};
+                           .mask = unit->gathered_queries,
+                           .kept = kept_count(unit->gathered_queries, problem->shape.num_queries)};
+    queries.moves = half || !queries.kept.prefix;
     struct side keys = queries;
     keys.offsets = call->key_offsets;
     keys.mask = mask;
     keys.kept = kept;
     keys.moves = half || !kept.prefix;
     problem->shape.num_keys = kept.count;
+    problem->shape.num_queries = queries.kept.count;
     problem->query = see(&queries, &call->query, memory->query);
     problem->key = see(&keys, &call->key, memory->key);
     problem->value = see(&keys, &call->value, memory->value);
     unit->gathered = mask;
-    if (run->pass == FORWARD && half) { /* written whole: what is there now is not read */
+    if (run->pass == FORWARD && queries.moves) { /* written whole: what is there now is not read */
         unit->own_out = head_rows(call, &run->out, call->query_offsets, unit->sequence, unit->head);
         unit->out = (struct view){.data = memory->out,
-                                  .rows = unit->own_out.rows,
+                                  .rows = queries.kept.count,
                                   .cols = run->out.width,
                                   .stride = run->out.width};
     } else if (run->pass != AUXILIARY) {
@@ -375,8 +388,11 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
         mask = NULL;
         kept = kept_count(NULL, shape.num_keys);
     }
+    if (masks_queries(call, &shape))
+        unit.gathered_queries = mask;
     if (call->causal) {
-        kept_visible(mask, shape.num_queries, memory.visible);
+        bool same = unit.gathered_queries != NULL;
+        kept_visible(same ? NULL : mask, same ? kept.count : shape.num_queries, memory.visible);
         unit.problem.visible = memory.visible;
     }
     if (!unit.empty)
@@ -402,12 +418,12 @@ static void forward_unit(const struct run *run, size_t index, int worker)
 {
     const struct attention_call *call = run->call;
     struct unit unit = open_unit(run, index, worker);
-    if (unit.empty) {
+    if (unit.empty || unit.gathered_queries != NULL)
         write_zeros(head_rows(call, &run->out, call->query_offsets, unit.sequence, unit.head));
+    if (unit.empty)
         return;
-    }
     call->mechanism->forward(&unit.problem, unit.out);
-    put_back(run, unit.out, NULL, unit.own_out);
+    put_back(run, unit.out, unit.gathered_queries, unit.own_out);
 }
 
 static void backward_unit(const struct run *run, size_t index, int worker)
@@ -416,7 +432,7 @@ static void backward_unit(const struct run *run, size_t index, int worker)
     if (unit.empty)
         return;
     run->call->mechanism->backward(&unit.problem, unit.out, unit.dout, &unit.gradients);
-    put_back(run, unit.gradients.query, NULL, unit.own_dquery);
+    put_back(run, unit.gradients.query, unit.gathered_queries, unit.own_dquery);
     put_back(run, unit.gradients.key, unit.gathered, unit.own_dkey);
     put_back(run, unit.gradients.value, unit.gathered, unit.own_dvalue);
 }
@@ -487,7 +503,6 @@ void attention_backward(const struct attention_call *call, struct packed out, st
                       .dvalue = dvalue};
     assert(dout.width == call->value_dim && dvalue.width == call->value_dim);
     assert(dquery.width == call->head_dim && dkey.width == call->head_dim);
-    assert(dparams != NULL || run.param_count == 0);
     run.dparams = run.param_count == 0 ? NULL : dparams;
     run_units(&run, backward_unit);
 }

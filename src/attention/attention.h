@@ -59,7 +59,7 @@ size_t attention_scratch_size(const struct attention_call *call);
 /* out (query rows, heads, value_dim) is written. The call has been checked. */
 void attention_forward(const struct attention_call *call, struct packed out, void *saved, void *scratch);
 
-/* Adds into dquery, dkey, dvalue and dparams (num_heads, ...; NULL where there are none), partial
+/* Adds into dquery, dkey, dvalue and dparams (num_heads, ...; NULL: there are none, or none wanted), partial
    sums of params in the order of the sequences. */
 void attention_backward(const struct attention_call *call, struct packed out, struct packed dout,
                         struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams,

@@ -64,14 +64,14 @@ static inline size_t problem_seen(const struct problem *problem, size_t i)
     return problem->shape.causal ? problem->visible[i] : problem->shape.num_keys;
 }
 
-/* Where backward adds its gradients. Views as in the problem; params NULL when there are none. */
+/* Where backward adds its gradients. Views as in the problem. */
 struct problem_gradients {
     struct view query, key, value; /* += */
-    float *params;                 /* +=, laid out as problem.params */
+    float *params;                 /* +=, laid out as problem.params; NULL: not wanted */
 };
 
 /* One learned tensor of a mechanism: (rows, cols) per head; `init` is the standard deviation of its normal
- * start. */
+ * start. A row whose shape is (0, 0) is not there with these options. */
 struct parameter_row {
     const char *name;
     void (*shape)(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols);
@@ -91,6 +91,11 @@ struct mechanism {
        the kept keys, in order, without a mask, and puts the gradients back: a masked key IS an absent key, to
        the bit. */
     bool sees_mask;
+    /* true: queries compete with each other (for places in buckets), so those of padding must be absent too.
+       Where a sequence has as many queries as keys they are taken as the same tokens, and a masked token is
+       absent as both: its output is 0. So a causal problem has n_q = n_k and visible[i] = i + 1, and tokens
+       may be told from both. Without sees_mask. */
+    bool competes;
 
     /* NULL if it can, else a constant sentence that says why not. */
     const char *(*refuse)(const void *options, const struct problem_shape *shape);

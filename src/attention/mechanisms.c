@@ -9,7 +9,10 @@
     X(softmax)                                                                                               \
     X(none)                                                                                                  \
     X(yoso)                                                                                                  \
-    X(yoso_e)
+    X(yoso_e)                                                                                                \
+    X(lha)                                                                                                   \
+    X(lsh)                                                                                                   \
+    X(random)
 
 #define DECLARE(name) extern const struct mechanism mechanism_##name;
 MECHANISMS(DECLARE)

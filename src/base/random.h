@@ -26,6 +26,8 @@ enum random_purpose {
     RANDOM_BENCH = 13,
     RANDOM_EVALUATION = 14,
     RANDOM_PARTNERS = 15,
+    RANDOM_BUCKETS = 16,
+    RANDOM_FEATURES = 17,
 };
 
 uint64_t random_key(uint64_t parent, enum random_purpose purpose, uint64_t index);

@@ -218,6 +218,16 @@ struct kernels {
     size_t (*collision_tile)(float *power, float *slope, const float *x, size_t ld, size_t rows, size_t cols,
                              const float *norm2_query, const float *norm2_key, unsigned hash_bits);
 
+    /* ---- selection of the largest ------------------------------------------------------------------------
+     */
+
+    /* How many of x[0 .. n) are greater than `bound`, which is no NaN; a NaN is not. EXACT. One comparison a
+       vector: the speed of the first-level cache. */
+    size_t (*count_above)(const float *x, size_t n, float bound);
+
+    /* The indices of those, rising; n < 2^32. EXACT. */
+    void (*list_above)(uint32_t *out, const float *x, size_t n, float bound);
+
     /* ---- rows of the layers -------------------------------------------------------------------------------
      */
 

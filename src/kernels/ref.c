@@ -434,6 +434,21 @@ static size_t collision_tile(float *power, float *slope, const float *x, size_t 
 
 /* ---- rows of the layers ------------------------------------------------------------------------------- */
 
+static size_t count_above(const float *x, size_t n, float bound)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += x[i] > bound;
+    return count;
+}
+
+static void list_above(uint32_t *out, const float *x, size_t n, float bound)
+{
+    for (size_t i = 0; i < n; i++)
+        if (x[i] > bound)
+            *out++ = (uint32_t)i;
+}
+
 static void layer_norm(float *y, float *mean_rstd, const float *x, const float *gain, const float *bias,
                        size_t n, size_t dim, float epsilon)
 {
@@ -600,6 +615,8 @@ const struct kernels kernels_ref = {
     .scale_rows = scale_rows,
     .row_dots = row_dots,
     .collision_tile = collision_tile,
+    .count_above = count_above,
+    .list_above = list_above,
     .layer_norm = layer_norm,
     .layer_norm_backward = layer_norm_backward,
     .gelu = gelu,

@@ -12,6 +12,7 @@
 #include "kernels/simd_pack.h"
 #include "kernels/simd_pairs.h"
 #include "kernels/simd_rows.h"
+#include "kernels/simd_select.h"
 #include "kernels/simd_softmax.h"
 #include "kernels/simd_table.h"
 #include "kernels/simd_tile.h"
@@ -38,6 +39,8 @@
     .scale_rows = scale_rows, \
     .row_dots = row_dots, \
     .collision_tile = collision_tile, \
+    .count_above = count_above, \
+    .list_above = list_above, \
     .layer_norm = layer_norm, \
     .layer_norm_backward = layer_norm_backward, \
     .gelu = gelu, \

@@ -143,6 +143,12 @@ static inline vm v_either(vm a, vm b)
     return _mm256_or_ps(a, b);
 }
 
+/* Bit l is lane l. */
+static inline unsigned v_bits(vm a)
+{
+    return (unsigned)_mm256_movemask_ps(a);
+}
+
 static inline size_t v_count(vm a, size_t n)
 {
     return (size_t)__builtin_popcount((unsigned)_mm256_movemask_ps(a) & ((1u << n) - 1));

@@ -143,6 +143,12 @@ static inline vm v_either(vm a, vm b)
     return _kor_mask16(a, b);
 }
 
+/* Bit l is lane l. */
+static inline unsigned v_bits(vm a)
+{
+    return (unsigned)a;
+}
+
 /* How many of the first n lanes are set. */
 static inline size_t v_count(vm a, size_t n)
 {

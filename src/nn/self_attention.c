@@ -39,9 +39,12 @@ hashattn_status self_attention_describe_mix(struct host *host, struct params *pa
         TRY(convolution_describe(host, params, text, heads, width, taps, &attention->convolution));
     }
     for (const struct parameter_row *row = mechanism->params; row != NULL && row->name != NULL; row++) {
-        size_t rows, cols, i = attention->num_own++;
-        assert(i < OWN_ROWS);
+        size_t rows, cols;
         row->shape(options, width, width, &rows, &cols);
+        if (rows == 0)
+            continue;
+        size_t i = attention->num_own++;
+        assert(i < OWN_ROWS);
         attention->own_size[i] = rows * cols;
         attention->own_count += rows * cols;
         TRY(params_add(host, params, START_NORMAL, row->init, &attention->own_offset[i], 3,

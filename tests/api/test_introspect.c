@@ -126,7 +126,8 @@ static void tensors_have_their_shapes(void **state)
     (void)state;
     hashattn_context *context = context_with(1, NULL);
     struct linear_options options = {.features = 5};
-    struct hashattn_attention attention = {context, &linear_mechanism, &options};
+    struct hashattn_attention attention = {
+        .context = context, .mechanism = &linear_mechanism, .options = &options};
     hashattn_tensor tensor = {.struct_size = sizeof tensor};
     assert_int_equal(hashattn_attention_tensor(&attention, 7, 3, 0, &tensor), 1);
     assert_string_equal(tensor.name, "project");

@@ -3,7 +3,8 @@
    Bugs tried and caught: gradients of gathered keys not put back, or gathered from the keys; gathered values
    laid over the keys; the mask taken from the start of the batch; the number of kept keys not told, or the
    views not shortened; a unit without keys left without zeros; sequence_stride times the row; workers sharing
-   one scratch (units or the blocks of one head); slices and losses at each other's place.
+   one scratch (units or the blocks of one head); slices and losses at each other's place; outputs of masked
+   queries left as they were; visible counted over all tokens where masked queries are gone.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ static void subjects_of(struct subject *subjects)
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
         subjects[count++] = (struct subject){.mechanism = &linear_mechanism, .kernels = *kernels};
         subjects[count++] = (struct subject){.mechanism = &blind_mechanism, .kernels = *kernels};
+        subjects[count++] = (struct subject){.mechanism = &competing_mechanism, .kernels = *kernels};
         for (const struct mechanism *const *row = attention_mechanisms(); *row != NULL; row++) {
             assert_true(count < MOST_SUBJECTS - 3);
             subjects[count++] = (struct subject){.mechanism = *row, .kernels = *kernels};
@@ -165,6 +167,8 @@ static void check_packed_alone_and_padded(const struct subject *subject, bool ca
     problem.sample_ids = ids;
     if (causal)
         make_causal(&problem);
+    else if (subject->mechanism->competes) /* else noise in the padding is queries like others */
+        memcpy(problem.keys, problem.queries, sizeof problem.keys);
     attention_case_fill(&problem, 2, false);
     struct attention_result packed = attention_case_run(&problem);
 
@@ -173,7 +177,7 @@ static void check_packed_alone_and_padded(const struct subject *subject, bool ca
     padded = problem;
     for (size_t s = 0; s < problem.num_sequences; s++) {
         padded.queries[s] = 100;
-        padded.keys[s] = causal || !subject->mechanism->mixes ? 100 : 130;
+        padded.keys[s] = memcmp(problem.keys, problem.queries, sizeof problem.keys) == 0 ? 100 : 130;
     }
     attention_case_fill(&padded, 3, true);
     memset(padded.dout, 0, 5 * 100 * problem.num_heads * problem.value_dim * sizeof *padded.dout);
@@ -256,6 +260,67 @@ static void packed_alone_and_padded_are_the_same_bits(void **state)
 }
 
 /* Masks with holes, everything masked, and nothing masked. */
+/* Where queries compete and there are as many as keys, a masked token is absent as both. */
+static void a_masked_token_is_absent_where_queries_compete(void **state)
+{
+    (void)state;
+    struct subject subjects[MOST_SUBJECTS];
+    subjects_of(subjects);
+    for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
+        if (!subject->mechanism->competes)
+            continue;
+        for (int causal = 0; causal < 2; causal++) {
+            enum { LENGTH = 90 };
+            struct attention_case masked = case_of(subject);
+            masked.num_sequences = 1;
+            masked.queries[0] = masked.keys[0] = LENGTH;
+            masked.causal = causal != 0;
+            struct attention_case absent = masked;
+            attention_case_fill(&masked, 6, true);
+            size_t d = masked.num_heads * masked.head_dim, d_v = masked.num_heads * masked.value_dim,
+                   kept = 0;
+            for (size_t i = 0; i < LENGTH; i++)
+                kept += masked.key_mask[i] = i % 3 != 1;
+            absent.queries[0] = absent.keys[0] = kept;
+            attention_case_fill(&absent, 6, false);
+            kept = 0;
+            for (size_t i = 0; i < LENGTH; i++)
+                if (masked.key_mask[i]) {
+                    attention_case_take_rows(absent.query, kept, masked.query, i, 1, d);
+                    attention_case_take_rows(absent.key, kept, masked.key, i, 1, d);
+                    attention_case_take_rows(absent.value, kept, masked.value, i, 1, d_v);
+                    attention_case_take_rows(absent.dout, kept++, masked.dout, i, 1, d_v);
+                }
+            struct attention_result with_mask = attention_case_run(&masked),
+                                    without = attention_case_run(&absent);
+            const char *what = subject->mechanism->name;
+            size_t params = without.param_count * masked.num_heads * sizeof(float);
+            check_same_bits(&with_mask.auxiliary, &without.auxiliary, sizeof(double), what);
+            check_same_bits(with_mask.dparams, without.dparams, params, what);
+            check_same_bits(with_mask.auxiliary_dparams, without.auxiliary_dparams, params, what);
+            kept = 0;
+            for (size_t i = 0; i < LENGTH; i++) {
+                if (masked.key_mask[i]) {
+                    same_rows(with_mask.out, i, without.out, kept, 1, d_v, what);
+                    same_rows(with_mask.dquery, i, without.dquery, kept, 1, d, what);
+                    same_rows(with_mask.dkey, i, without.dkey, kept, 1, d, what);
+                    same_rows(with_mask.dvalue, i, without.dvalue, kept++, 1, d_v, what);
+                    continue;
+                }
+                for (size_t c = 0; c < d_v; c++)
+                    assert_true(with_mask.out[i * d_v + c] == 0);
+                for (size_t c = 0; c < d; c++)
+                    assert_true(with_mask.dquery[i * d + c] == masked.start);
+            }
+            attention_result_free(&with_mask);
+            attention_result_free(&without);
+            attention_case_free(&masked);
+            attention_case_free(&absent);
+        }
+    }
+    subjects_free(subjects);
+}
+
 static void a_masked_key_is_an_absent_key(void **state)
 {
     (void)state;
@@ -483,6 +548,7 @@ int main(void)
         cmocka_unit_test(a_long_head_on_many_threads_is_the_same),
         cmocka_unit_test(packed_alone_and_padded_are_the_same_bits),
         cmocka_unit_test(a_masked_key_is_an_absent_key),
+        cmocka_unit_test(a_masked_token_is_absent_where_queries_compete),
         cmocka_unit_test(the_future_is_not_seen),
         cmocka_unit_test(a_query_that_meets_no_key_gives_zero_and_no_gradient),
         cmocka_unit_test(a_batch_of_nothing_is_nothing),

@@ -44,6 +44,7 @@ void oracle_softmax_free(struct oracle_softmax *oracle)
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(oracle->visible);
+    free(oracle->times);
 }
 
 static double dot(const double *a, const double *b, size_t n)
@@ -51,6 +52,14 @@ static double dot(const double *a, const double *b, size_t n)
     double sum = 0;
     for (size_t c = 0; c < n; c++)
         sum += a[c] * b[c];
+    return sum;
+}
+
+static double size_of(const double *a, size_t n)
+{
+    double sum = 0;
+    for (size_t c = 0; c < n; c++)
+        sum += fabs(a[c]);
     return sum;
 }
 
@@ -62,28 +71,39 @@ static double dot_size(const double *a, const double *b, size_t n)
     return sum;
 }
 
+static double times(const struct oracle_softmax *o, size_t i, size_t j)
+{
+    return o->times == NULL ? 1 : o->times[i * o->n_k + j];
+}
+
 /* Probabilities p (n_k) of query i, and by how much they may be off, relatively, in forward and in backward.
    A query that sees no key has none. */
 static void probabilities(const struct oracle_softmax *o, size_t i, double *p, double *off, double *off_again)
 {
-    size_t seen = o->visible == NULL ? o->n_k : o->visible[i];
+    size_t seen = o->visible == NULL ? o->n_k : o->visible[i], met = 0;
     const double *q = o->query + i * o->d;
     double scale = 1 / sqrt((double)o->d), most = -INFINITY, least = INFINITY, sum = 0, score_error = 0;
     for (size_t j = 0; j < seen; j++) {
-        p[j] = scale * dot(q, o->key + j * o->d, o->d);
+        const double *k = o->key + j * o->d;
+        p[j] = scale * dot(q, k, o->d);
+        if (times(o, i, j) == 0)
+            continue;
+        met++;
         most = fmax(most, p[j]);
         least = fmin(least, p[j]);
-        score_error = fmax(score_error,
-                           ((double)o->d + 3) * FLT_EPSILON * scale * dot_size(q, o->key + j * o->d, o->d));
+        score_error = fmax(score_error, ((double)o->d + 3) * FLT_EPSILON * scale * dot_size(q, k, o->d) +
+                                            o->input_error * scale * (size_of(q, o->d) + size_of(k, o->d)));
     }
     for (size_t j = seen; j < o->n_k; j++)
         p[j] = 0;
     *off = *off_again = 0;
-    if (seen == 0)
+    if (met == 0) {
+        memset(p, 0, o->n_k * sizeof *p);
         return;
+    }
     double range = fmin(most - least, 100); /* further down everything is nothing */
     for (size_t j = 0; j < seen; j++) {
-        p[j] = exp(p[j] - most);
+        p[j] = times(o, i, j) == 0 ? 0 : times(o, i, j) * exp(p[j] - most);
         sum += p[j];
     }
     for (size_t j = 0; j < seen; j++)
@@ -137,9 +157,11 @@ double oracle_softmax_run(struct oracle_softmax *o)
             error += o->rounding * (fabs(ds) + error);
             for (size_t c = 0; c < o->d; c++) {
                 o->dquery[i * o->d + c] += ds * k[c];
-                o->dquery_bound[i * o->d + c] += (error + (n_k + 2) * FLT_EPSILON * size) * fabs(k[c]);
+                o->dquery_bound[i * o->d + c] +=
+                    (error + (n_k + 2) * FLT_EPSILON * size) * fabs(k[c]) + o->input_error * size;
                 o->dkey[j * o->d + c] += ds * q[c];
-                o->dkey_bound[j * o->d + c] += (error + (n_q + 2) * FLT_EPSILON * size) * fabs(q[c]);
+                o->dkey_bound[j * o->d + c] +=
+                    (error + (n_q + 2) * FLT_EPSILON * size) * fabs(q[c]) + o->input_error * size;
             }
         }
     }

@@ -13,6 +13,10 @@ struct oracle_softmax {
     double *query, *key, *value, *dout; /* (n_q, d), (n_k, d), (n_k, d_v), (n_q, d_v); fill these */
     size_t *visible; /* (n_q) causal: query i sees the first so many keys; NULL: all. malloc; freed with it */
     double rounding; /* relative, of an operand of a product; 0: float32 */
+    /* (n_q, n_k) how many times query i meets key j: each time counts; 0: not at all. NULL: once. malloc;
+       freed with it. A query that meets nothing gives 0 and has no gradient. */
+    double *times;
+    double input_error; /* absolute, of each number of query and key; 0: they are exact */
     double *out, *dquery, *dkey, *dvalue;
     double *out_bound, *dquery_bound, *dkey_bound, *dvalue_bound;
 };

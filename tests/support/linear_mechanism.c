@@ -147,7 +147,8 @@ static void feature_backward(const struct problem *problem, const float *signs, 
         for (size_t c = 0; c < d; c++) {
             if (dx != NULL)
                 dx[c] += dfeature[r] * problem->params[r * d + c] * signs[c];
-            dproject[r * d + c] += dfeature[r] * signs[c] * x[c];
+            if (dproject != NULL)
+                dproject[r * d + c] += dfeature[r] * signs[c] * x[c];
         }
 }
 
@@ -285,7 +286,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     struct saved saved = saved_on(problem->options, shape, problem->saved);
     struct scratch scratch = open_scratch(problem);
     size_t features = features_of(problem->options), d_v = shape->value_dim, entered = 0;
-    float *dgain = gradients->params + features * shape->head_dim;
+    float *dgain = gradients->params == NULL ? NULL : gradients->params + features * shape->head_dim;
     memset(scratch.state, 0, state_floats(problem->options, shape) * sizeof(float));
     memset(scratch.dstate, 0, state_floats(problem->options, shape) * sizeof(float));
     /* Queries in rising order, against the table as each of them saw it. */
@@ -302,7 +303,7 @@ static void backward(const struct problem *problem, struct view out, struct view
         }
         feature_backward(problem, scratch.signs, row_of(problem->query, i), scratch.dfeature,
                          (float *)gradients->query.data + i * gradients->query.stride, gradients->params);
-        for (size_t c = 0; c < d_v; c++)
+        for (size_t c = 0; c < d_v && dgain != NULL; c++)
             dgain[c] += row_of(dout, i)[c] * saved.mean[i * d_v + c];
     }
     /* Keys in falling order, against what the queries that saw them sent. */
@@ -431,15 +432,18 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
-#define LINEAR(name_, summary_, sees_mask_, refuse_)                                                         \
+#define LINEAR(name_, summary_, sees_mask_, competes_, refuse_)                                              \
     {                                                                                                        \
         .name = name_, .summary = summary_, .options = options,                                              \
         .options_size = sizeof(struct linear_options), .exact = true, .mixes = true,                         \
-        .sees_mask = sees_mask_, .refuse = refuse_, .saved_size = saved_size, .scratch_size = scratch_size,  \
-        .shared_size = shared_size, .prepare = prepare, .forward = forward, .backward = backward,            \
-        .params = params, .auxiliary = auxiliary, .state_size = state_size,                                  \
+        .sees_mask = sees_mask_, .competes = competes_, .refuse = refuse_, .saved_size = saved_size,         \
+        .scratch_size = scratch_size, .shared_size = shared_size, .prepare = prepare, .forward = forward,    \
+        .backward = backward, .params = params, .auxiliary = auxiliary, .state_size = state_size,            \
         .stream_scratch_size = scratch_size, .absorb = absorb, .read = read, .merge = merge,                 \
     }
 
-const struct mechanism linear_mechanism = LINEAR("linear", "the test mechanism", true, refuse);
-const struct mechanism blind_mechanism = LINEAR("blind", "the same, blind to masks", false, blind_refuse);
+const struct mechanism linear_mechanism = LINEAR("linear", "the test mechanism", true, false, refuse);
+const struct mechanism blind_mechanism =
+    LINEAR("blind", "the same, blind to masks", false, false, blind_refuse);
+const struct mechanism competing_mechanism =
+    LINEAR("competing", "blind, and its queries are told of each other", false, true, blind_refuse);

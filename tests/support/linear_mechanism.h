@@ -20,5 +20,7 @@ struct linear_options {
 extern const struct mechanism linear_mechanism;
 /* The same with even weights, and blind to masks: attention.c keeps the masked keys from it. */
 extern const struct mechanism blind_mechanism;
+/* Blind, and it says that its queries compete: masked tokens are kept from it as queries too. */
+extern const struct mechanism competing_mechanism;
 
 #endif

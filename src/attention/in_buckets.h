@@ -1,0 +1,64 @@
+/* A problem as the mechanisms with buckets of tokens hand it down to parts/bucketed.h: lha, lsh and random
+   differ in their scores alone. SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTENTION_IN_BUCKETS_H
+#define ATTENTION_IN_BUCKETS_H
+
+#include "attention/mechanism.h"
+#include "parts/bucketed.h"
+
+static inline const char *in_buckets_refuse(const struct bucketing_options *options,
+                                            const struct problem_shape *shape)
+{
+    if (options->joint && shape->num_queries != shape->num_keys)
+        return "joint needs as many queries as keys, which are the same tokens";
+    return NULL;
+}
+
+/* All that sizes depend on. */
+static inline struct bucketed in_buckets(const struct bucketing_options *options,
+                                         const struct problem_shape *shape)
+{
+    bool released = options->mode == MODE_RELEASED;
+    return (struct bucketed){
+        .workers = shape->workers,
+        .precision = shape->precision,
+        .num_queries = shape->num_queries,
+        .num_keys = shape->num_keys,
+        .dim = shape->head_dim,
+        .value_dim = shape->value_dim,
+        .capacity = {(size_t)options->num_buckets, options->enlargement, released},
+        .joint = options->joint || shape->causal,
+        .causal = shape->causal,
+        .by_token = shape->causal && options->membership == MEMBERSHIP_STRICT,
+        .norm = released,
+    };
+}
+
+static inline struct head_rows in_buckets_rows(struct view view)
+{
+    return (struct head_rows){view.data, view.stride};
+}
+
+/* With the rows of the problem; score and scratch are the mechanism's affair. */
+static inline struct bucketed in_buckets_open(const struct bucketing_options *options,
+                                              const struct problem *problem)
+{
+    struct bucketed bucketed = in_buckets(options, &problem->shape);
+    bucketed.kernels = problem->kernels;
+    bucketed.pool = problem->pool;
+    bucketed.query = in_buckets_rows(problem->query);
+    bucketed.key = in_buckets_rows(problem->key);
+    bucketed.value = in_buckets_rows(problem->value);
+    bucketed.saved = problem->saved;
+    return bucketed;
+}
+
+static inline void in_buckets_backward(const struct bucketed *bucketed, struct view out, struct view dout,
+                                       const struct problem_gradients *gradients)
+{
+    struct bucket_gradients down = {gradients->query.data,   gradients->key.data,   gradients->value.data,
+                                    gradients->query.stride, gradients->key.stride, gradients->value.stride};
+    bucketed_backward(bucketed, in_buckets_rows(out), in_buckets_rows(dout), &down);
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* Attention inside buckets of a random linear hash, the control of lha: H(x) = x [R; -R] / sqrt(d), R (d,
+   B/2) standard normal (of an odd B one direction lacks its opposite), the same for queries and keys (Kitaev
+   et al. 2020, Reformer; Sun et al. 2022, eq. 9). As there a token belongs where H is largest; made balanced
+   as lha is: softmax over the buckets, then each bucket takes its best tokens, or with causal problems each
+   token its own best bucket (parts/bucketed.h). Random: R, once per head and call. Saved: index lists and
+   log-sum-exps. Cost: n d B operations for the scores, then 2 (d + d_v) a pair in a bucket, about 2 / B of
+   all pairs. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "attention/in_buckets.h"
+#include "base/memory.h"
+#include "base/random.h"
+
+struct scratch {
+    float *directions; /* (d, (B + 1) / 2) */
+    void *bucketed;
+    size_t bytes;
+};
+
+static size_t buckets_of(const void *options)
+{
+    return (size_t)((const struct bucketing_options *)options)->num_buckets;
+}
+
+static size_t directions_of(const void *options)
+{
+    return (buckets_of(options) + 1) / 2;
+}
+
+static struct scratch scratch_on(const void *options, const struct problem_shape *shape, void *block)
+{
+    struct scratch scratch;
+    struct arena arena = arena_on(block);
+    struct bucketed bucketed = in_buckets(options, shape);
+    scratch.directions =
+        arena_take(&arena, size_product(directions_of(options), shape->head_dim), sizeof(float));
+    scratch.bucketed = arena_take(&arena, bucketed_scratch_size(&bucketed), 1);
+    scratch.bytes = arena.used;
+    return scratch;
+}
+
+static const char *refuse(const void *options, const struct problem_shape *shape)
+{
+    return in_buckets_refuse(options, shape);
+}
+
+static size_t saved_size(const void *options, const struct problem_shape *shape)
+{
+    struct bucketed bucketed = in_buckets(options, shape);
+    return bucketed_saved_size(&bucketed);
+}
+
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
+{
+    return scratch_on(options, shape, NULL).bytes;
+}
+
+struct scorer {
+    const struct problem *problem;
+    const float *directions;
+    bool joint;
+};
+
+/* Joint: H(q) + H(k), in one sum. */
+static void score(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
+                  int worker)
+{
+    (void)worker;
+    const struct scorer *scorer = argument;
+    const struct problem *problem = scorer->problem;
+    struct view rows = side == SIDE_QUERIES ? problem->query : problem->key;
+    size_t buckets = buckets_of(problem->options), half = directions_of(problem->options);
+    size_t d = problem->shape.head_dim;
+    problem->kernels->tile_product(z, buckets, (const float *)rows.data + first * rows.stride, rows.stride, 1,
+                                   scorer->directions, half, count, half, d, false);
+    if (scorer->joint)
+        problem->kernels->tile_product(
+            z, buckets, (const float *)problem->key.data + first * problem->key.stride, problem->key.stride,
+            1, scorer->directions, half, count, half, d, true);
+    for (size_t i = 0; i < count; i++)
+        for (size_t b = half; b < buckets; b++)
+            z[i * buckets + b] = -z[i * buckets + b - half];
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
+    struct bucketed bucketed = in_buckets_open(problem->options, problem);
+    size_t count = directions_of(problem->options) * problem->shape.head_dim;
+    float scale = (float)(1 / sqrt((double)problem->shape.head_dim));
+    random_normals(random_key(problem->random_key, RANDOM_BUCKETS, 0), 0, scratch.directions, count);
+    for (size_t i = 0; i < count; i++)
+        scratch.directions[i] *= scale;
+    struct scorer scorer = {problem, scratch.directions, bucketed.joint};
+    bucketed.score = score;
+    bucketed.argument = &scorer;
+    bucketed.scratch = scratch.bucketed;
+    bucketed_forward(&bucketed, out.data, out.stride);
+}
+
+static void backward(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients)
+{
+    struct bucketed bucketed = in_buckets_open(problem->options, problem);
+    bucketed.scratch = scratch_on(problem->options, &problem->shape, problem->scratch).bucketed;
+    in_buckets_backward(&bucketed, out, dout, gradients);
+}
+
+static const struct option_row options[] = {BUCKETING_ROWS, {.name = NULL}};
+
+const struct mechanism mechanism_lsh = {
+    .name = "lsh",
+    .summary = "softmax attention inside balanced buckets of a random linear hash: a control for lha",
+    .options = options,
+    .options_size = sizeof(struct bucketing_options),
+    .exact = false,
+    .mixes = true,
+    .competes = true,
+    .refuse = refuse,
+    .saved_size = saved_size,
+    .scratch_size = scratch_size,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,279 @@
+/* Steps 1 to 3, each on the pool. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/bucketed.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "parts/plain_norm.h"
+
+const char *const lha_mode_names[] = {"released", "paper", NULL};
+const char *const membership_names[] = {"strict", "whole", NULL};
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------
+ */
+
+static size_t places_of(const struct bucketed *b, size_t n)
+{
+    return b->by_token ? n : size_product(b->capacity.num_buckets, capacity_of(&b->capacity, n));
+}
+
+static size_t longest_of(const struct bucketed *b, size_t n)
+{
+    return b->by_token ? n : capacity_of(&b->capacity, n);
+}
+
+static struct bucket_sizes sizes_of(const struct bucketed *b)
+{
+    return (struct bucket_sizes){
+        .num_queries = b->num_queries,
+        .num_keys = b->num_keys,
+        .dim = b->dim,
+        .value_dim = b->value_dim,
+        .query_places = places_of(b, b->num_queries),
+        .key_places = places_of(b, b->num_keys),
+        .longest_query = longest_of(b, b->num_queries),
+        .longest_key = longest_of(b, b->num_keys),
+        .precision = b->precision,
+        .workers = b->workers,
+    };
+}
+
+struct bucketed_saved bucketed_saved(const struct bucketed *b)
+{
+    struct bucketed_saved saved;
+    struct arena arena = arena_on(b->saved);
+    saved.queries = members_take(&arena, b->capacity.num_buckets, places_of(b, b->num_queries));
+    saved.keys = saved.queries;
+    if (!b->joint)
+        saved.keys = members_take(&arena, b->capacity.num_buckets, places_of(b, b->num_keys));
+    saved.lse = arena_take(&arena, b->num_queries, sizeof *saved.lse);
+    saved.bytes = arena.used;
+    return saved;
+}
+
+size_t bucketed_saved_size(const struct bucketed *bucketed)
+{
+    struct bucketed measured = *bucketed;
+    measured.saved = NULL;
+    return bucketed_saved(&measured).bytes;
+}
+
+/* The normed rows live through the products; scores are dead before these begin, and share their memory. */
+struct memory {
+    float *query, *key;                       /* (n, d): normed */
+    float *query_statistics, *key_statistics; /* (n, 2) */
+    float *dquery, *dkey;                     /* (n, d): of normed rows, backward alone */
+    unsigned char *norm;                      /* (workers, plain_norm_size) */
+    unsigned char *rest;                      /* scores, then bucket_attention */
+    size_t bytes;
+};
+
+static struct memory memory_of(const struct bucketed *b, bool backward, size_t rest)
+{
+    struct memory memory = {NULL};
+    struct arena arena = arena_on(b->scratch);
+    size_t query = size_product(b->num_queries, b->dim), key = size_product(b->num_keys, b->dim);
+    if (b->norm) {
+        memory.query = arena_take(&arena, query, sizeof(float));
+        memory.key = arena_take(&arena, key, sizeof(float));
+        memory.query_statistics = arena_take(&arena, b->num_queries, 2 * sizeof(float));
+        memory.key_statistics = arena_take(&arena, b->num_keys, 2 * sizeof(float));
+        memory.norm = arena_take(&arena, b->workers, plain_norm_size(b->dim));
+    }
+    if (b->norm && backward) {
+        memory.dquery = arena_take(&arena, query, sizeof(float));
+        memory.dkey = arena_take(&arena, key, sizeof(float));
+    }
+    memory.rest = arena_take(&arena, rest, 1);
+    memory.bytes = arena.used;
+    return memory;
+}
+
+struct score_memory {
+    float *scores;                     /* (num_buckets, n) of one side */
+    uint32_t *choice;                  /* (n): by_token */
+    float *z, *largest, *sum, *factor; /* of one thread: (SCORE_ROWS, num_buckets), (SCORE_ROWS) each */
+    size_t bytes;
+};
+
+static struct score_memory score_memory(const struct bucketed *b, void *block, size_t n, size_t worker)
+{
+    struct score_memory memory = {NULL};
+    struct arena arena = arena_on(block);
+    size_t buckets = b->capacity.num_buckets, workers = b->workers;
+    if (b->by_token)
+        memory.choice = arena_take(&arena, n, sizeof *memory.choice);
+    else
+        memory.scores = arena_take(&arena, size_product(buckets, n), sizeof(float));
+    float *z = arena_take(&arena, size_product(workers, SCORE_ROWS), size_product(buckets, sizeof(float)));
+    float *rows = arena_take(&arena, size_product(workers, 3 * SCORE_ROWS), sizeof(float));
+    if (block != NULL) {
+        memory.z = z + worker * SCORE_ROWS * buckets;
+        memory.largest = rows + worker * 3 * SCORE_ROWS;
+        memory.sum = memory.largest + SCORE_ROWS;
+        memory.factor = memory.sum + SCORE_ROWS;
+    }
+    memory.bytes = arena.used;
+    return memory;
+}
+
+size_t bucketed_scratch_size(const struct bucketed *bucketed)
+{
+    struct bucketed b = *bucketed;
+    b.scratch = NULL;
+    struct bucket_sizes sizes = sizes_of(&b);
+    size_t scores = score_memory(&b, NULL, larger(b.num_queries, b.num_keys), 0).bytes;
+    size_t forward = memory_of(&b, false, larger(scores, bucket_forward_size(&sizes))).bytes;
+    return larger(forward, memory_of(&b, true, bucket_backward_size(&sizes)).bytes);
+}
+
+/* ---- membership ------------------------------------------------------------------------------------------
+ */
+
+void bucketed_softmax(const struct kernels *kernels, float *z, size_t num_buckets, size_t count,
+                      float *largest, float *sum, float *factor)
+{
+    for (size_t i = 0; i < count; i++) {
+        largest[i] = -INFINITY;
+        sum[i] = 0;
+    }
+    kernels->softmax_step(z, num_buckets, count, num_buckets, 1, largest, sum, factor);
+    for (size_t i = 0; i < count; i++)
+        factor[i] = 1 / sum[i];
+    kernels->scale_rows(z, num_buckets, factor, count, num_buckets);
+}
+
+size_t bucketed_best(const float *z, size_t num_buckets)
+{
+    size_t best = 0;
+    for (size_t b = 1; b < num_buckets; b++)
+        if (z[b] > z[best] || (isnan(z[best]) && !isnan(z[b])))
+            best = b;
+    return best;
+}
+
+struct scoring {
+    const struct bucketed *bucketed;
+    enum bucketed_side side;
+    size_t n;
+    void *block;
+};
+
+static void score_tile(void *argument, size_t tile, int worker)
+{
+    const struct scoring *scoring = argument;
+    const struct bucketed *b = scoring->bucketed;
+    struct score_memory memory = score_memory(b, scoring->block, scoring->n, (size_t)worker);
+    size_t buckets = b->capacity.num_buckets, first = tile * SCORE_ROWS,
+           count = smaller(SCORE_ROWS, scoring->n - first);
+    b->score(b->argument, scoring->side, first, count, memory.z, worker);
+    if (b->by_token) {
+        for (size_t i = 0; i < count; i++)
+            memory.choice[first + i] = (uint32_t)bucketed_best(memory.z + i * buckets, buckets);
+        return;
+    }
+    bucketed_softmax(b->kernels, memory.z, buckets, count, memory.largest, memory.sum, memory.factor);
+    b->kernels->tile_transpose(memory.scores + first, scoring->n, memory.z, buckets, count, buckets);
+}
+
+static void fill_members(const struct bucketed *b, enum bucketed_side side, const struct members *members,
+                         void *block)
+{
+    size_t n = side == SIDE_QUERIES ? b->num_queries : b->num_keys;
+    struct scoring scoring = {b, side, n, block};
+    struct score_memory memory = score_memory(b, block, n, 0);
+    pool_run(b->pool, score_tile, &scoring, (n + SCORE_ROWS - 1) / SCORE_ROWS);
+    if (b->by_token)
+        members_by_token(members, memory.choice, n);
+    else
+        members_by_bucket(members, b->kernels, b->pool, memory.scores, n, capacity_of(&b->capacity, n));
+}
+
+/* ---- forward and backward --------------------------------------------------------------------------------
+ */
+
+static struct plain_norm norm_of(const struct bucketed *b, const struct memory *memory,
+                                 enum bucketed_side side)
+{
+    bool queries = side == SIDE_QUERIES;
+    struct head_rows rows = queries ? b->query : b->key;
+    return (struct plain_norm){.kernels = b->kernels,
+                               .pool = b->pool,
+                               .x = rows.data,
+                               .ld = rows.ld,
+                               .n = queries ? b->num_queries : b->num_keys,
+                               .dim = b->dim,
+                               .statistics = queries ? memory->query_statistics : memory->key_statistics,
+                               .scratch = memory->norm};
+}
+
+/* With the rows that meet: normed, or as they are. */
+static struct bucket_attention attention_of(const struct bucketed *b, const struct memory *memory)
+{
+    struct bucketed_saved saved = bucketed_saved(b);
+    struct bucket_attention attention = {
+        .kernels = b->kernels,
+        .pool = b->pool,
+        .sizes = sizes_of(b),
+        .sight = !b->causal    ? SIGHT_ALL
+                 : b->by_token ? SIGHT_WINDOW
+                               : SIGHT_PAST,
+        .window = b->capacity,
+        .query = b->query,
+        .key = b->key,
+        .value = b->value,
+        .queries = saved.queries,
+        .keys = saved.keys,
+        .lse = saved.lse,
+    };
+    if (!b->norm)
+        return attention;
+    struct plain_norm queries = norm_of(b, memory, SIDE_QUERIES), keys = norm_of(b, memory, SIDE_KEYS);
+    plain_norm_forward(&queries, memory->query);
+    plain_norm_forward(&keys, memory->key);
+    attention.query = (struct head_rows){memory->query, b->dim};
+    attention.key = (struct head_rows){memory->key, b->dim};
+    return attention;
+}
+
+void bucketed_forward(const struct bucketed *b, float *out, size_t ld_out)
+{
+    struct bucketed_saved saved = bucketed_saved(b);
+    struct memory memory = memory_of(b, false, 0);
+    fill_members(b, SIDE_QUERIES, &saved.queries, memory.rest);
+    if (!b->joint)
+        fill_members(b, SIDE_KEYS, &saved.keys, memory.rest);
+    struct bucket_attention attention = attention_of(b, &memory);
+    bucket_forward(&attention, out, ld_out, memory.rest);
+}
+
+void bucketed_backward(const struct bucketed *b, struct head_rows out, struct head_rows dout,
+                       const struct bucket_gradients *gradients)
+{
+    struct memory memory = memory_of(b, true, 0);
+    struct bucket_attention attention = attention_of(b, &memory);
+    if (!b->norm) {
+        bucket_backward(&attention, out, dout, gradients, memory.rest);
+        return;
+    }
+    struct bucket_gradients normed = *gradients;
+    normed.query = memory.dquery;
+    normed.key = memory.dkey;
+    normed.ld_query = normed.ld_key = b->dim;
+    memset(memory.dquery, 0, b->num_queries * b->dim * sizeof(float));
+    memset(memory.dkey, 0, b->num_keys * b->dim * sizeof(float));
+    bucket_backward(&attention, out, dout, &normed, memory.rest);
+    struct plain_norm queries = norm_of(b, &memory, SIDE_QUERIES), keys = norm_of(b, &memory, SIDE_KEYS);
+    plain_norm_backward(&queries, memory.dquery, gradients->query, gradients->ld_query);
+    plain_norm_backward(&keys, memory.dkey, gradients->key, gradients->ld_key);
+}

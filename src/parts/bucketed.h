@@ -1,0 +1,63 @@
+/* Attention inside buckets of tokens, from scores of the tokens for the buckets to out and gradients: what
+   mechanisms share that differ in where the scores come from (learned, drawn at random, free of content).
+   1. z (n, B): scores of queries and of keys, or with `joint` one for both.
+   2. p_i = softmax of z_i over the buckets. Each bucket takes the capacity_of(n_q) queries with the largest p
+      and, independently, the capacity_of(n_k) keys. Joint, its keys are its queries.
+      `by_token` (joint): each token goes to its own best bucket alone, ties to the lower one.
+   3. Softmax attention inside the buckets, merged (bucket_attention.h), of rows that may be normed first
+      (plain_norm.h).
+   Membership has no gradient. Saved: the lists and lse. Cost beyond the pairs: the scores, 32 countings of
+   them at most, n d numbers normed, gathered and put together. Scratch is linear in n.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_BUCKETED_H
+#define PARTS_BUCKETED_H
+
+#include "parts/bucket_attention.h"
+#include "parts/bucketing_options.h"
+
+enum bucketed_side { SIDE_QUERIES, SIDE_KEYS };
+
+/* Rows for which scores are asked at once. */
+enum { SCORE_ROWS = 64 };
+
+struct bucketed {
+    const struct kernels *kernels;
+    struct pool *pool; /* NULL: none */
+    size_t workers;
+    enum precision precision;
+    size_t num_queries, num_keys, dim, value_dim;
+    struct capacity capacity;
+    bool joint, causal, by_token, norm;
+    struct head_rows query, key, value;
+    /* z (count, num_buckets), adjacent, of rows first .. first + count - 1, count <= SCORE_ROWS; joint: of
+       both, and side is SIDE_QUERIES. `worker` names its scratch. */
+    void (*score)(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
+                  int worker);
+    const void *argument;
+    void *saved, *scratch;
+};
+
+/* The sizes follow from all that stands before the rows. They never fall as rows are added. */
+size_t bucketed_saved_size(const struct bucketed *bucketed);
+size_t bucketed_scratch_size(const struct bucketed *bucketed);
+
+/* The lists and lse in the saved block. */
+struct bucketed_saved {
+    struct members queries, keys; /* joint: the same */
+    float *lse;
+    size_t bytes;
+};
+struct bucketed_saved bucketed_saved(const struct bucketed *bucketed);
+
+void bucketed_forward(const struct bucketed *bucketed, float *out, size_t ld_out);
+void bucketed_backward(const struct bucketed *bucketed, struct head_rows out, struct head_rows dout,
+                       const struct bucket_gradients *gradients);
+
+/* p <- softmax over the buckets of z (count, num_buckets), in place; largest, sum and factor: (count). */
+void bucketed_softmax(const struct kernels *kernels, float *z, size_t num_buckets, size_t count,
+                      float *largest, float *sum, float *factor);
+
+/* The place of the largest of z[0 .. num_buckets), ties to the lower; 0 where all are NaN. */
+size_t bucketed_best(const float *z, size_t num_buckets);
+
+#endif

@@ -1,0 +1,133 @@
+/* The learned parameters of a mechanism at the border: drawn from the seed, or read from a file, and the loss
+   of its own. Bugs planted and caught: heads and tensors in each other's place; parameters kept when an
+   option changes their shape; a file for other heads taken; NaN taken; drawn again where they were read.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/own_params.h"
+#include "base/random.h"
+#include "io/safetensors.h"
+#include "support/api_context.h"
+#include "support/check.h"
+#include "support/folder.h"
+
+enum { HEADS = 3, N = 40, D = 6, BUCKETS = 4, SIZE = D * BUCKETS };
+
+struct case_of {
+    hashattn_context *context;
+    hashattn_attention *attention;
+    hashattn_problem problem;
+    float query[HEADS * N * D], out[HEADS * N * D];
+};
+
+static void open_case(struct case_of *c)
+{
+    c->context = context_with(1, NULL);
+    check_ok(c->context, hashattn_attention_new(c->context, "lha", &c->attention));
+    check_ok(c->context, hashattn_attention_set(c->attention, "num_buckets", "4"));
+    check_ok(c->context, hashattn_attention_set(c->attention, "hash", "linear"));
+    hashattn_problem_default(&c->problem);
+    c->problem.num_heads = HEADS;
+    c->problem.num_queries = c->problem.num_keys = N;
+    c->problem.head_dim = c->problem.value_dim = D;
+    c->problem.seed = 7;
+    random_normals(1, 0, c->query, HEADS * N * D);
+}
+
+static void close_case(struct case_of *c)
+{
+    hashattn_attention_free(c->attention);
+    hashattn_context_free(c->context);
+}
+
+static hashattn_status run(struct case_of *c)
+{
+    hashattn_array query = hashattn_array_of_heads(c->query, HEADS, N, D),
+                   out = hashattn_array_of_heads(c->out, HEADS, N, D);
+    return hashattn_attention_forward(c->attention, &c->problem, &query, &query, &query, &out, NULL, NULL);
+}
+
+static void they_come_from_the_seed(void **state)
+{
+    (void)state;
+    struct case_of c;
+    open_case(&c);
+    check_ok(c.context, run(&c));
+    float tensor[HEADS * SIZE], first[HEADS * 2 * SIZE];
+    for (size_t row = 0; row < 2; row++) { /* query and key, the second and third row of the mechanism */
+        random_normals(random_key(7, RANDOM_INIT, row + 1), 0, tensor, HEADS * SIZE);
+        for (size_t h = 0; h < HEADS; h++)
+            for (size_t i = 0; i < SIZE; i++)
+                assert_true(c.attention->params[(2 * h + row) * SIZE + i] == 0.1f * tensor[h * SIZE + i]);
+    }
+    memcpy(first, c.attention->params, sizeof first);
+    c.problem.seed = 8;
+    check_ok(c.context, run(&c));
+    assert_memory_not_equal(first, c.attention->params, sizeof first);
+    check_ok(c.context, hashattn_attention_set(c.attention, "num_buckets", "5"));
+    assert_null(c.attention->params);
+    check_ok(c.context, run(&c));
+    close_case(&c);
+}
+
+static void write_file(struct case_of *c, const char *path, const float *query, const float *key,
+                       size_t heads)
+{
+    struct tensor tensors[2] = {
+        {.name = "query", .type = TENSOR_F32, .rank = 3, .shape = {heads, D, BUCKETS}, .data = query},
+        {.name = "key", .type = TENSOR_F32, .rank = 3, .shape = {heads, D, BUCKETS}, .data = key}};
+    check_status(&c->context->host, safetensors_write(&c->context->host, path, tensors, 2, NULL, 0),
+                 HASHATTN_OK, NULL);
+}
+
+static void they_are_read(void **state)
+{
+    const struct folder *folder = *state;
+    struct case_of c;
+    open_case(&c);
+    char path[100];
+    snprintf(path, sizeof path, "%s/p.safetensors", folder->path);
+    float query[HEADS * SIZE], key[HEADS * SIZE];
+    random_normals(5, 0, query, HEADS * SIZE);
+    random_normals(6, 0, key, HEADS * SIZE);
+    write_file(&c, path, query, key, HEADS);
+    check_ok(c.context, hashattn_attention_read_params(c.attention, path, HEADS, D, D));
+    check_ok(c.context, run(&c)); /* the seed does not replace them */
+    for (size_t h = 0; h < HEADS; h++) {
+        check_same_bits(c.attention->params + 2 * h * SIZE, query + h * SIZE, SIZE * sizeof *query, "query");
+        check_same_bits(c.attention->params + (2 * h + 1) * SIZE, key + h * SIZE, SIZE * sizeof *key, "key");
+    }
+    c.problem.num_heads = 2;
+    check_call(c.context, run(&c), HASHATTN_INVALID,
+               "are for 3 heads of width 6 and values of width 6, the problem has 2, 6 and 6");
+    c.problem.num_heads = HEADS;
+    check_call(c.context, hashattn_attention_read_params(c.attention, path, 2, D, D), HASHATTN_BAD_FILE,
+               "query");
+    key[9] = NAN;
+    write_file(&c, path, query, key, HEADS);
+    check_call(c.context, hashattn_attention_read_params(c.attention, path, HEADS, D, D), HASHATTN_BAD_FILE,
+               "tensor 'key' holds nan at element 9 of 72");
+    check_call(c.context, hashattn_attention_read_params(c.attention, NULL, HEADS, D, D), HASHATTN_INVALID,
+               "path");
+    check_call(c.context, hashattn_attention_read_params(c.attention, path, 0, D, D), HASHATTN_INVALID,
+               "num_heads is 0");
+    assert_int_equal(hashattn_attention_read_params(NULL, path, HEADS, D, D), HASHATTN_INVALID);
+    hashattn_attention *softmax;
+    check_ok(c.context, hashattn_attention_new(c.context, "softmax", &softmax));
+    check_call(c.context, hashattn_attention_read_params(softmax, path, HEADS, D, D), HASHATTN_INVALID,
+               "softmax has no learned parameters of its own");
+    hashattn_attention_free(softmax);
+    close_case(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(they_come_from_the_seed),
+        cmocka_unit_test_setup_teardown(they_are_read, folder_enter, folder_leave),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

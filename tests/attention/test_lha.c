@@ -1,0 +1,207 @@
+/* lha against double precision from its parameters on: every mode, hash and way of seeing; and what must hold
+   of it by itself. The attention below the scores is tested in test_bucketed.c, what holds of every mechanism
+   in test_every_mechanism.c. Bugs planted and caught: the hash of keys for queries; shared and private
+   weights swapped; the mean for the sum, and the sum for the mean, of a joint score; scores of normed rows;
+   the second matrix of queries for keys; a mode without its norm. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/attention.h"
+#include "base/random.h"
+#include "support/bucket_case.h"
+#include "support/check.h"
+
+enum { D = 20, D_V = 12 };
+
+/* z (n, buckets) += weight * H(x): one matrix, or two around a relu, a bias in the last row of each. */
+static void add_scores(double *z, const float *x, size_t n, size_t buckets, double weight, const float *first,
+                       const float *second, size_t width)
+{
+    double *hidden = calloc(width + 1, sizeof *hidden);
+    for (size_t i = 0; i < n; i++, x += D, z += buckets) {
+        for (size_t h = 0; h < width; h++) {
+            hidden[h] = (double)first[D * width + h];
+            for (size_t c = 0; c < D; c++)
+                hidden[h] += (double)x[c] * (double)first[c * width + h];
+            hidden[h] = hidden[h] > 0 ? hidden[h] : 0;
+        }
+        for (size_t b = 0; b < buckets; b++) {
+            double sum = width == 0 ? 0 : (double)second[width * buckets + b];
+            for (size_t h = 0; h < width; h++)
+                sum += hidden[h] * (double)second[h * buckets + b];
+            for (size_t c = 0; c < D && width == 0; c++)
+                sum += (double)x[c] * (double)first[c * buckets + b];
+            z[b] += weight * sum;
+        }
+    }
+    free(hidden);
+}
+
+struct variant {
+    const char *settings;
+    size_t n_q, n_k, buckets, width; /* width 0: linear */
+    bool paper, shared, joint, causal, strict;
+};
+
+/* The scores of the variant, from the parameters of the case. */
+static void fill_scores(const struct attention_case *data, const struct variant *v, struct oracle_buckets *o)
+{
+    size_t n_q = v->n_q, n_k = v->n_k, buckets = v->buckets, matrix = D * buckets;
+    double half = o->joint && !v->paper ? 0.5 : 1;
+    double *z_query = o->z_query, *z_key = o->joint ? o->z_query : o->z_key;
+    const float *p = data->params, *query = data->query, *key = data->key;
+    size_t first = (D + 1) * v->width, second = (v->width + 1) * buckets;
+    if (v->width > 0) {
+        add_scores(z_query, query, n_q, buckets, half, p, p + first, v->width);
+        add_scores(z_key, key, n_k, buckets, half, p + first + second, p + 2 * first + second, v->width);
+    } else if (v->shared) {
+        add_scores(z_query, query, n_q, buckets, 0.9 * half, p, NULL, 0);
+        add_scores(z_query, query, n_q, buckets, 0.1 * half, p + matrix, NULL, 0);
+        add_scores(z_key, key, n_k, buckets, 0.9 * half, p, NULL, 0);
+        add_scores(z_key, key, n_k, buckets, 0.1 * half, p + 2 * matrix, NULL, 0);
+    } else {
+        add_scores(z_query, query, n_q, buckets, half, p, NULL, 0);
+        add_scores(z_key, key, n_k, buckets, half, p + matrix, NULL, 0);
+    }
+}
+
+static void check_variant(const struct variant *v, const struct kernels *kernels)
+{
+    void *options = bucket_case_options("lha", v->settings);
+    struct attention_case data = bucket_case_new("lha", options, v->n_q, v->n_k, D, D_V, v->causal);
+    data.kernels = kernels;
+    struct oracle_buckets o = bucket_case_oracle(&data, v->buckets, v->paper, v->joint, v->strict);
+    fill_scores(&data, v, &o);
+    bucket_case_check(&data, &o, v->settings);
+    attention_case_free(&data);
+    free(options);
+}
+
+static void scores_come_from_the_parameters(void **state)
+{
+    (void)state;
+    static const struct variant variants[] = {
+        {"num_buckets=6", 150, 131, 6, .shared = true},
+        {"num_buckets=6 mode=paper", 150, 131, 6, .paper = true},
+        {"num_buckets=6 hash=linear", 150, 131, 6, .width = 0},
+        {"num_buckets=6 mode=paper hash=shared", 150, 131, 6, .paper = true, .shared = true},
+        {"num_buckets=6 hash=mlp hash_width=9", 150, 131, 6, .width = 9},
+        {"num_buckets=6 mode=paper hash=mlp hash_width=9 joint=true", 131, 131, 6, 9, .paper = true,
+         .joint = true},
+        {"num_buckets=6 joint=true", 131, 131, 6, .shared = true, .joint = true},
+        {"num_buckets=4 membership=whole", 131, 131, 4, .shared = true, .causal = true},
+        {"num_buckets=4 membership=whole mode=paper", 131, 131, 4, .paper = true, .causal = true},
+        {"num_buckets=4", 131, 131, 4, .shared = true, .causal = true, .strict = true},
+        {"num_buckets=4 hash=mlp hash_width=9", 131, 131, 4, 9, .causal = true, .strict = true},
+        {"num_buckets=50", 20, 30, 50, .shared = true}, /* more buckets than tokens */
+        {"num_buckets=50", 1, 1, 50, .shared = true},
+        {"num_buckets=50 mode=paper", 1, 1, 50, .paper = true, .causal = true, .strict = true},
+    };
+    size_t count = sizeof variants / sizeof *variants;
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
+        for (size_t i = 0; i < count; i++)
+            check_variant(&variants[i], *kernels);
+}
+
+/* One bucket is plain attention: of normed rows with mode released, and to rounding that of softmax with mode
+   paper. */
+static void one_bucket_is_softmax(void **state)
+{
+    (void)state;
+    void *options = bucket_case_options("lha", "num_buckets=1 mode=paper");
+    struct attention_case data = bucket_case_new("lha", options, 140, 97, D, D_V, false);
+    struct attention_result lha = attention_case_run(&data);
+    data.mechanism = attention_find("softmax");
+    struct attention_result softmax = attention_case_run(&data);
+    /* Both are sums of 97 weighted values, weights off by some 1e-5 at scores below 30. */
+    for (size_t i = 0; i < 140 * D_V; i++)
+        check_near((double)lha.out[i], (double)softmax.out[i], 1e-5, "one bucket");
+    attention_result_free(&lha);
+    attention_result_free(&softmax);
+    attention_case_free(&data);
+    free(options);
+}
+
+/* Tokens have no places: in another order they give the same rows in that order. */
+static void order_does_not_matter(void **state)
+{
+    (void)state;
+    enum { N = 120 };
+    void *options = bucket_case_options("lha", "num_buckets=5");
+    struct attention_case data = bucket_case_new("lha", options, N, N, D, D_V, false);
+    struct attention_case other = bucket_case_new("lha", options, N, N, D, D_V, false);
+    uint32_t order[N];
+    random_permutation(3, order, N);
+    for (size_t i = 0; i < N; i++) {
+        memcpy(other.query + i * D, data.query + order[i] * D, D * sizeof(float));
+        memcpy(other.key + i * D, data.key + order[i] * D, D * sizeof(float));
+        memcpy(other.value + i * D_V, data.value + order[i] * D_V, D_V * sizeof(float));
+    }
+    struct attention_result a = attention_case_run(&data), b = attention_case_run(&other);
+    for (size_t i = 0; i < N; i++)
+        for (size_t c = 0; c < D_V; c++)
+            check_near((double)b.out[i * D_V + c], (double)a.out[order[i] * D_V + c], 1e-5, "another order");
+    attention_result_free(&a);
+    attention_result_free(&b);
+    attention_case_free(&data);
+    attention_case_free(&other);
+    free(options);
+}
+
+/* Scores that are all equal, all zero or all NaN: the lower indices are taken, and all results are numbers.
+ */
+static void scores_without_meaning_are_defined(void **state)
+{
+    (void)state;
+    void *options = bucket_case_options("lha", "num_buckets=4 enlargement=1");
+    struct attention_case data = bucket_case_new("lha", options, 40, 40, D, D_V, false);
+    size_t params = attention_param_count(data.mechanism, options, D, D_V);
+    memset(data.params, 0, params * sizeof *data.params);
+    struct attention_result zero = attention_case_run(&data);
+    for (size_t i = 0; i < 40; i++) /* each bucket has the first ten, so 11 to 40 meet nothing */
+        for (size_t c = 0; c < D_V; c++)
+            assert_true(i < 10 ? zero.out[i * D_V + c] != 0 : zero.out[i * D_V + c] == 0);
+    for (size_t i = 0; i < params; i++)
+        data.params[i] = NAN;
+    struct attention_result nan = attention_case_run(&data);
+    check_same_bits(zero.out, nan.out, 40 * D_V * sizeof(float), "NaN scores");
+    check_same_bits(zero.dkey, nan.dkey, 40 * D * sizeof(float), "NaN scores");
+    attention_result_free(&zero);
+    attention_result_free(&nan);
+    attention_case_free(&data);
+    free(options);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    void *options = bucket_case_options("lha", "joint=true");
+    struct attention_case data = bucket_case_new("lha", options, 40, 41, D, D_V, false);
+    struct host host;
+    struct pool *pool;
+    size_t offsets[2 * (CASE_SEQUENCES + 1)];
+    host_init(&host);
+    check_status(&host, pool_new(&host, 1, &pool), HASHATTN_OK, NULL);
+    struct attention_call call = attention_case_call(&data, pool, offsets);
+    check_status(
+        &host, attention_check(&host, &call), HASHATTN_REFUSED,
+        "lha: joint needs as many queries as keys, which are the same tokens (sequence 0: 40 queries, 41");
+    call.params = NULL;
+    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "and was given none");
+    pool_free(&host, pool);
+    attention_case_free(&data);
+    free(options);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_come_from_the_parameters),
+        cmocka_unit_test(one_bucket_is_softmax),
+        cmocka_unit_test(order_does_not_matter),
+        cmocka_unit_test(scores_without_meaning_are_defined),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,50 @@
+/* random against double precision, with the scores of its key; contents change no membership. The attention
+   below the scores is tested in test_bucketed.c. Bugs planted and caught: one score for queries and keys;
+   every tile's scores those of the first; a score of the call for that of the head.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "support/bucket_case.h"
+#include "support/check.h"
+
+enum { N = 131, D = 20, D_V = 12, BUCKETS = 6 };
+
+static void fill_scores(double *z, uint64_t side)
+{
+    float scores[N * BUCKETS];
+    uint64_t head = random_key(123, RANDOM_HEAD, 0);
+    random_normals(random_key(head, RANDOM_BUCKETS, side), 0, scores, N * BUCKETS);
+    for (size_t i = 0; i < N * BUCKETS; i++)
+        z[i] = (double)scores[i];
+}
+
+static void check(const char *settings, bool paper, bool joint, bool causal, bool strict)
+{
+    void *options = bucket_case_options("random", settings);
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        struct attention_case data = bucket_case_new("random", options, N, N, D, D_V, causal);
+        data.kernels = *kernels;
+        struct oracle_buckets o = bucket_case_oracle(&data, BUCKETS, paper, joint, strict);
+        fill_scores(o.z_query, 0);
+        fill_scores(o.z_key, 1);
+        bucket_case_check(&data, &o, settings);
+        attention_case_free(&data);
+    }
+    free(options);
+}
+
+static void scores_follow_the_key_alone(void **state)
+{
+    (void)state;
+    check("num_buckets=6", false, false, false, false);
+    check("num_buckets=6 mode=paper joint=true", true, true, false, false);
+    check("num_buckets=6", false, false, true, true);
+    check("num_buckets=6 membership=whole", false, false, true, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(scores_follow_the_key_alone)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* See the header. SPDX-License-Identifier: Apache-2.0 */
+#include "oracle/oracle_buckets.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double *zeros(size_t rows, size_t cols)
+{
+    double *x = calloc(rows * cols + 1, sizeof *x);
+    if (x == NULL)
+        abort();
+    return x;
+}
+
+struct oracle_buckets oracle_buckets_new(size_t n_q, size_t n_k, size_t d, size_t d_v, size_t buckets)
+{
+    struct oracle_buckets o = {.n_q = n_q, .n_k = n_k, .d = d, .d_v = d_v, .buckets = buckets};
+    o.z_query = zeros(n_q, buckets);
+    o.z_key = zeros(n_k, buckets);
+    o.query = zeros(n_q, d);
+    o.key = zeros(n_k, d);
+    o.enlargement = sqrt(2);
+    o.softmax = oracle_softmax_new(n_q, n_k, d, d_v);
+    o.softmax.times = zeros(n_q, n_k);
+    return o;
+}
+
+void oracle_buckets_free(struct oracle_buckets *o)
+{
+    free(o->z_query);
+    free(o->z_key);
+    free(o->query);
+    free(o->key);
+    oracle_softmax_free(&o->softmax);
+}
+
+size_t oracle_capacity(const struct oracle_buckets *o, size_t n)
+{
+    double share = (double)n / (double)o->buckets;
+    double count = floor(o->enlargement * (o->whole ? ceil(share) : share));
+    return (size_t)fmin(fmax(count, 1), (double)n);
+}
+
+/* p_b of token i. */
+static double probability(const struct oracle_buckets *o, const double *z, size_t i, size_t b)
+{
+    double sum = 0;
+    for (size_t c = 0; c < o->buckets; c++)
+        sum += exp(z[i * o->buckets + c] - z[i * o->buckets + b]);
+    return 1 / sum;
+}
+
+bool oracle_member(const struct oracle_buckets *o, const double *z, size_t n, size_t i, size_t b)
+{
+    if (o->by_token) {
+        for (size_t c = 0; c < o->buckets; c++)
+            if (z[i * o->buckets + c] > z[i * o->buckets + b] ||
+                (c < b && z[i * o->buckets + c] == z[i * o->buckets + b]))
+                return false;
+        return true;
+    }
+    size_t rank = 0;
+    double own = probability(o, z, i, b);
+    for (size_t j = 0; j < n; j++) {
+        double other = probability(o, z, j, b);
+        rank += other > own || (other == own && j < i);
+    }
+    return rank < oracle_capacity(o, n);
+}
+
+static bool sees(const struct oracle_buckets *o, const bool *in, size_t i, size_t j, size_t b)
+{
+    if (o->causal && j > i)
+        return false;
+    if (!o->causal || !o->by_token)
+        return true;
+    size_t after = 0; /* members of the bucket from j on, up to i */
+    for (size_t t = j; t <= i; t++)
+        after += in[t * o->buckets + b];
+    return after <= oracle_capacity(o, i + 1);
+}
+
+static void find_times(struct oracle_buckets *o)
+{
+    bool *query = calloc(o->n_q * o->buckets + 1, 1), *key = calloc(o->n_k * o->buckets + 1, 1);
+    for (size_t b = 0; b < o->buckets; b++) {
+        for (size_t i = 0; i < o->n_q; i++)
+            query[i * o->buckets + b] = oracle_member(o, o->z_query, o->n_q, i, b);
+        for (size_t j = 0; j < o->n_k; j++)
+            key[j * o->buckets + b] = oracle_member(o, o->joint ? o->z_query : o->z_key, o->n_k, j, b);
+    }
+    for (size_t i = 0; i < o->n_q; i++)
+        for (size_t j = 0; j < o->n_k; j++) {
+            double *times = &o->softmax.times[i * o->n_k + j];
+            *times = 0;
+            for (size_t b = 0; b < o->buckets; b++)
+                *times += query[i * o->buckets + b] && key[j * o->buckets + b] && sees(o, key, i, j, b);
+        }
+    free(query);
+    free(key);
+}
+
+/* x^ of a row; gives 1 / sigma. */
+static double norm_row(double *hat, const double *x, size_t d)
+{
+    double mean = 0, variance = 0;
+    for (size_t c = 0; c < d; c++)
+        mean += x[c] / (double)d;
+    for (size_t c = 0; c < d; c++)
+        variance += (x[c] - mean) * (x[c] - mean) / (double)d;
+    double rstd = 1 / sqrt(variance + 1e-6);
+    for (size_t c = 0; c < d; c++)
+        hat[c] = (x[c] - mean) * rstd;
+    return rstd;
+}
+
+/* Gradients of normed rows become those of the rows, with their bounds: dx = (g - mean g - x^ mean(g x^)) /
+   sigma. */
+static void norm_back(const double *x, double *gradient, double *bound, size_t n, size_t d)
+{
+    double *hat = zeros(1, d);
+    for (size_t i = 0; i < n; i++, gradient += d, bound += d) {
+        double rstd = norm_row(hat, x + i * d, d), mean = 0, along = 0, off = 0, off_along = 0;
+        for (size_t c = 0; c < d; c++) {
+            mean += gradient[c] / (double)d;
+            along += gradient[c] * hat[c] / (double)d;
+            double error = bound[c] + ((double)d + 8) * FLT_EPSILON * fabs(gradient[c]);
+            off += error / (double)d;
+            off_along += error * (fabs(hat[c]) + 1) / (double)d;
+        }
+        for (size_t c = 0; c < d; c++) {
+            gradient[c] = rstd * (gradient[c] - mean - hat[c] * along);
+            bound[c] = rstd * (bound[c] + off + (fabs(hat[c]) + 1) * off_along) +
+                       8 * FLT_EPSILON * fabs(gradient[c]) +
+                       ((double)d + 8) * FLT_EPSILON * rstd * (fabs(mean) + (fabs(hat[c]) + 1) * fabs(along));
+        }
+    }
+    free(hat);
+}
+
+double oracle_buckets_run(struct oracle_buckets *o)
+{
+    struct oracle_softmax *s = &o->softmax;
+    find_times(o);
+    memcpy(s->query, o->query, o->n_q * o->d * sizeof(double));
+    memcpy(s->key, o->key, o->n_k * o->d * sizeof(double));
+    if (!o->norm)
+        return oracle_softmax_run(s);
+    for (size_t i = 0; i < o->n_q; i++)
+        norm_row(s->query + i * o->d, o->query + i * o->d, o->d);
+    for (size_t j = 0; j < o->n_k; j++)
+        norm_row(s->key + j * o->d, o->key + j * o->d, o->d);
+    s->input_error = 0.5 * ((double)o->d + 8) * FLT_EPSILON; /* the mean's roundings, in units of sigma */
+    double total = oracle_softmax_run(s);
+    norm_back(o->query, s->dquery, s->dquery_bound, o->n_q, o->d);
+    norm_back(o->key, s->dkey, s->dkey_bound, o->n_k, o->d);
+    return total;
+}
