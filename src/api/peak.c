@@ -15,6 +15,7 @@
 enum { MEMORY_FLOATS = 32 << 20, MOST_THREADS = 1024 };
 /* Hashing is measured at the default m and tau, on a stretch of rows as a head has them. */
 enum { HASH_DIM = 64, HASH_ROWS = 4096, NUM_HASHES = 32, HASH_BITS = 9 };
+static const struct planes_form hash_form = {YOSO_PLANES_ORTHOGONAL, NUM_HASHES, HASH_BITS, HASH_DIM};
 
 struct peak_job {
     const struct kernels *kernels;
@@ -38,6 +39,7 @@ struct hash_job {
     const float *x, *planes;     /* (HASH_ROWS, HASH_DIM); as turned for a head */
     float *rows, *squares;       /* (threads, CODES_ROWS, unit_padded(HASH_DIM)); (threads, CODES_ROWS) */
     char *codes;                 /* of each thread */
+    void *work;                  /* of planes_draw */
 };
 
 static void measure_hashing(void *argument, size_t index, int worker)
@@ -62,8 +64,9 @@ static size_t lay_out(struct hash_job *job, void *block, size_t threads, float *
 {
     struct arena arena = arena_on(block);
     *x = arena_take(&arena, HASH_ROWS * HASH_DIM, sizeof(float));
-    *drawn = arena_take(&arena, planes_size(YOSO_PLANES_ORTHOGONAL, NUM_HASHES, HASH_BITS, HASH_DIM), 1);
+    *drawn = arena_take(&arena, planes_count(NUM_HASHES, HASH_BITS, HASH_DIM), sizeof(float));
     *turned = arena_take(&arena, planes_count(NUM_HASHES, HASH_BITS, HASH_DIM), sizeof(float));
+    job->work = arena_take(&arena, planes_work_size(&hash_form, threads), 1);
     *permutation = arena_take(&arena, HASH_DIM, sizeof(uint32_t));
     *sign = arena_take(&arena, HASH_DIM, sizeof(float));
     job->rows = arena_take(&arena, threads * CODES_ROWS * unit_padded(HASH_DIM), sizeof(float));
@@ -84,7 +87,7 @@ static hashattn_status hash_rate(struct host *host, struct pool *pool, struct ha
     lay_out(job, block, threads, &x, &drawn, &turned, &permutation, &sign);
     uint64_t key = random_key(0, RANDOM_BENCH, 0);
     random_normals(key, 0, x, HASH_ROWS * HASH_DIM);
-    planes_draw(YOSO_PLANES_ORTHOGONAL, NUM_HASHES, HASH_BITS, HASH_DIM, key, drawn);
+    planes_draw(job->kernels, pool, &hash_form, key, drawn, job->work);
     planes_turn(job->kernels, job->hashing.projection, turned, drawn, NUM_HASHES, HASH_BITS, HASH_DIM, key,
                 permutation, sign);
     job->x = x;

@@ -141,7 +141,7 @@ void hashattn_stream_clear(hashattn_stream *stream)
 {
     stream->absorbed = stream->answered = 0;
     for (size_t h = 0; h < stream->given.num_heads; h++)
-        stream_open(&stream->heads, stream->states + h * stream->state_bytes);
+        stream_open(&stream->heads, stream->states + h * stream->state_bytes, stream->scratch);
 }
 
 size_t hashattn_stream_bytes(const hashattn_stream *stream)

@@ -142,8 +142,15 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
     }
     if (plan.start != NULL)
         plan.start[call->num_sequences] = keep.used;
-    size_t all_workers = size_product((size_t)pool_threads(call->pool), plan.worker_bytes);
-    plan.workers = arena_take(&work, all_workers > spread_bytes ? all_workers : spread_bytes, 1);
+    size_t threads = (size_t)pool_threads(call->pool);
+    size_t worker_area = size_product(threads, plan.worker_bytes);
+    if (spread_bytes > worker_area)
+        worker_area = spread_bytes;
+    if (mechanism->prepare_scratch_size != NULL) { /* dead before the first unit */
+        size_t bytes = mechanism->prepare_scratch_size(call->options, call->head_dim, threads);
+        worker_area = bytes > worker_area ? bytes : worker_area;
+    }
+    plan.workers = arena_take(&work, worker_area, 1);
     plan.saved_bytes = keep.used;
     plan.scratch_bytes = work.used;
     return plan;
@@ -483,8 +490,15 @@ void attention_forward(const struct attention_call *call, struct packed out, voi
                       .param_count = param_count(call),
                       .out = out};
     assert(out.width == call->value_dim);
+    const struct preparation preparation = {.kernels = call->kernels,
+                                            .options = call->options,
+                                            .head_dim = call->head_dim,
+                                            .call_key = call->call_key,
+                                            .pool = call->pool,
+                                            .shared = run.plan.shared,
+                                            .scratch = run.plan.workers};
     if (call->mechanism->prepare != NULL)
-        call->mechanism->prepare(call->options, call->head_dim, call->call_key, run.plan.shared, call->pool);
+        call->mechanism->prepare(&preparation);
     run_units(&run, forward_unit);
 }
 

@@ -58,6 +58,17 @@ struct problem {
     struct pool *pool;
 };
 
+/* What one call of attention prepares for all its heads. */
+struct preparation {
+    const struct kernels *kernels;
+    const void *options; /* as in a problem */
+    size_t head_dim;
+    uint64_t call_key;
+    struct pool *pool; /* or NULL; no bits depend on it */
+    void *shared;      /* shared_size bytes: written */
+    void *scratch;     /* prepare_scratch_size bytes, for the threads of the pool */
+};
+
 /* How many of the keys given query i sees, from the first on. */
 static inline size_t problem_seen(const struct problem *problem, size_t i)
 {
@@ -110,9 +121,10 @@ struct mechanism {
     size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
 
     /* (optional) Work done once per call for all heads and sequences (YOSO's planes), from the call's random
-       key; it has the pool to itself. */
+       key: what is kept, and (optional) the temporary memory of making it on so many threads. */
     size_t (*shared_size)(const void *options, size_t head_dim);
-    void (*prepare)(const void *options, size_t head_dim, uint64_t call_key, void *shared, struct pool *pool);
+    size_t (*prepare_scratch_size)(const void *options, size_t head_dim, size_t workers);
+    void (*prepare)(const struct preparation *preparation);
 
     /* out (n_q, d_v) is written. */
     void (*forward)(const struct problem *problem, struct view out);

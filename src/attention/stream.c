@@ -71,7 +71,12 @@ size_t stream_state_size(const struct stream *stream)
 
 size_t stream_scratch_size(const struct stream *stream)
 {
-    return chunk_memory(stream, NULL).bytes;
+    const struct mechanism *mechanism = stream->mechanism;
+    size_t chunks = chunk_memory(stream, NULL).bytes, opening = 0;
+    if (mechanism->prepare_scratch_size != NULL)
+        opening = mechanism->prepare_scratch_size(stream->options, stream->head_dim,
+                                                  (size_t)pool_threads(stream->pool));
+    return chunks > opening ? chunks : opening;
 }
 
 hashattn_status stream_check(struct host *host, const struct stream *stream)
@@ -93,12 +98,18 @@ hashattn_status stream_check(struct host *host, const struct stream *stream)
     return HASHATTN_OK;
 }
 
-void stream_open(const struct stream *stream, void *state)
+void stream_open(const struct stream *stream, void *state, void *scratch)
 {
     struct state_memory memory = state_memory(stream, state);
+    const struct preparation preparation = {.kernels = stream->kernels,
+                                            .options = stream->options,
+                                            .head_dim = stream->head_dim,
+                                            .call_key = stream->call_key,
+                                            .pool = stream->pool,
+                                            .shared = memory.shared,
+                                            .scratch = scratch};
     if (stream->mechanism->prepare != NULL)
-        stream->mechanism->prepare(stream->options, stream->head_dim, stream->call_key, memory.shared,
-                                   stream->pool);
+        stream->mechanism->prepare(&preparation);
     memset(memory.state, 0, memory.state_bytes);
 }
 

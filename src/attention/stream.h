@@ -46,7 +46,7 @@ hashattn_status stream_read_chunk(struct host *host, const struct stream *stream
                                   const struct stream_chunk *chunk, void *state, void *scratch);
 
 /* An empty state. The stream has been checked, here and below. */
-void stream_open(const struct stream *stream, void *state);
+void stream_open(const struct stream *stream, void *state, void *scratch);
 /* All keys of the source; its first row has position `first`. Not for causal streams. */
 hashattn_status stream_absorb(struct host *host, const struct stream *stream, size_t first,
                               stream_source source, void *user, void *state, void *scratch);

@@ -114,6 +114,35 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
     return forward > backward ? forward : backward;
 }
 
+/* ---- planes: once per call ----------------------------------------------------------------------------- */
+
+static struct planes_form planes_form_of(const struct yoso_options *options, size_t head_dim)
+{
+    return (struct planes_form){.kind = options->planes,
+                                .num_hashes = (size_t)options->num_hashes,
+                                .hash_bits = (size_t)options->hash_bits,
+                                .dim = unit_map_width(options, head_dim)};
+}
+
+static size_t shared_size(const void *options, size_t head_dim)
+{
+    struct planes_form form = planes_form_of(options, head_dim);
+    return size_product(planes_count(form.num_hashes, form.hash_bits, form.dim), sizeof(float));
+}
+
+static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
+{
+    struct planes_form form = planes_form_of(options, head_dim);
+    return planes_work_size(&form, workers);
+}
+
+static void prepare(const struct preparation *preparation)
+{
+    struct planes_form form = planes_form_of(preparation->options, preparation->head_dim);
+    planes_draw(preparation->kernels, preparation->pool, &form, preparation->call_key, preparation->shared,
+                preparation->scratch);
+}
+
 static const char *refuse(const void *of, const struct problem_shape *shape)
 {
     const struct yoso_options *options = of;
@@ -127,8 +156,8 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
     if (shape->num_queries > UINT32_MAX / 2 || shape->num_keys > UINT32_MAX / 2)
         return "yoso numbers rows with 32 bits: at most 2147483647 queries and keys";
     if (saved_size(options, shape) > most_bytes || scratch_size(options, shape) > most_bytes ||
-        planes_size(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits,
-                    unit_map_width(options, shape->head_dim)) > most_bytes)
+        shared_size(options, shape->head_dim) > most_bytes ||
+        prepare_scratch_size(options, shape->head_dim, shape->workers) > most_bytes)
         return "yoso would need more than 1099511627776 bytes for one head";
     if ((options->planes == YOSO_PLANES_HADAMARD || options->planes == YOSO_PLANES_HADAMARD_PAPER) &&
         shape->head_dim < 32)
@@ -136,23 +165,6 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
     if (shape->head_dim > 1 << 24) /* beyond, fixed point has no bits left for a coordinate */
         return "yoso hashes vectors of at most 16777216 numbers";
     return NULL;
-}
-
-/* ---- planes: once per call ----------------------------------------------------------------------------- */
-
-static size_t shared_size(const void *of, size_t head_dim)
-{
-    const struct yoso_options *options = of;
-    return planes_size(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits,
-                       unit_map_width(options, head_dim));
-}
-
-static void prepare(const void *of, size_t head_dim, uint64_t call_key, void *shared, struct pool *pool)
-{
-    (void)pool;
-    const struct yoso_options *options = of;
-    planes_draw(options->planes, (size_t)options->num_hashes, (size_t)options->hash_bits,
-                unit_map_width(options, head_dim), call_key, shared);
 }
 
 /* ---- one head ------------------------------------------------------------------------------------------ */
@@ -426,6 +438,7 @@ const struct mechanism mechanism_yoso = {
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .shared_size = shared_size,
+    .prepare_scratch_size = prepare_scratch_size,
     .prepare = prepare,
     .forward = forward,
     .backward = backward,

@@ -28,6 +28,24 @@ static size_t code_at(const void *codes, bool wide, size_t k)
     return wide ? ((const uint32_t *)codes)[k] : ((const uint16_t *)codes)[k];
 }
 
+/* ---- chance ------------------------------------------------------------------------------------------- */
+
+static void normals(float *out, uint64_t key, size_t n)
+{
+    random_normals(key, 0, out, n);
+}
+
+static void reflect(double *rows, size_t ld, size_t first, const double *axis, size_t dim)
+{
+    for (size_t l = first; l < ld; l++) {
+        double dot = 0;
+        for (size_t c = 0; c < dim; c++)
+            dot = fma(axis[c], rows[c * ld + l], dot);
+        for (size_t c = 0; c < dim; c++)
+            rows[c * ld + l] = fma(-dot, axis[c], rows[c * ld + l]);
+    }
+}
+
 /* ---- hashing ------------------------------------------------------------------------------------------ */
 
 static void unit_rows(float *out, size_t ld_out, float *norm, const float *x, size_t ld_x, size_t n,
@@ -593,6 +611,8 @@ static float bf16_loop(size_t rounds)
 const struct kernels kernels_ref = {
     .name = "ref",
     .bf16 = "by widening",
+    .normals = normals,
+    .reflect = reflect,
     .unit_rows = unit_rows,
     .unit_rows_backward = unit_rows_backward,
     .hash_codes = hash_codes,

@@ -7,10 +7,12 @@
 #include "kernels/simd_bf16.h"
 #include "kernels/simd_collision.h"
 #include "kernels/simd_dropout.h"
+#include "kernels/simd_frame.h"
 #include "kernels/simd_hash.h"
 #include "kernels/simd_meetings.h"
 #include "kernels/simd_pack.h"
 #include "kernels/simd_pairs.h"
+#include "kernels/simd_random.h"
 #include "kernels/simd_rows.h"
 #include "kernels/simd_select.h"
 #include "kernels/simd_softmax.h"
@@ -19,6 +21,8 @@
 
 /* clang-format off */
 #define SIMD_SLOTS \
+    .normals = normals, \
+    .reflect = reflect, \
     .hash_codes = hash_codes, \
     .hash_rows = hash_rows, \
     .hash_planes = hash_planes, \

@@ -197,6 +197,8 @@ static inline void v_code_bit(uint32_t *codes, vf a, uint32_t bit)
 }
 
 typedef __m256d vd;
+typedef __m256d dm;
+enum { DLEN = VLEN / 2 };
 
 static inline vd d_zero(void)
 {
@@ -214,6 +216,86 @@ static inline double d_sum(vd a)
 {
     __m128d half = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
     return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
+}
+
+static inline vd d_load(const double *p)
+{
+    return _mm256_loadu_pd(p);
+}
+
+static inline void d_store(double *p, vd a)
+{
+    _mm256_storeu_pd(p, a);
+}
+
+static inline vd d_set(double a)
+{
+    return _mm256_set1_pd(a);
+}
+
+static inline vd d_add(vd a, vd b)
+{
+    return _mm256_add_pd(a, b);
+}
+
+static inline vd d_sub(vd a, vd b)
+{
+    return _mm256_sub_pd(a, b);
+}
+
+static inline vd d_mul(vd a, vd b)
+{
+    return _mm256_mul_pd(a, b);
+}
+
+static inline vd d_div(vd a, vd b)
+{
+    return _mm256_div_pd(a, b);
+}
+
+static inline vd d_sqrt(vd a)
+{
+    return _mm256_sqrt_pd(a);
+}
+
+static inline vd d_fma(vd a, vd b, vd c)
+{
+    return _mm256_fmadd_pd(a, b, c);
+}
+
+static inline vd d_fnma(vd a, vd b, vd c)
+{
+    return _mm256_fnmadd_pd(a, b, c);
+}
+
+static inline vd d_truncate(vd a)
+{
+    return _mm256_round_pd(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
+static inline dm d_less(vd a, vd b)
+{
+    return _mm256_cmp_pd(a, b, _CMP_LT_OQ);
+}
+
+static inline vd d_select(dm condition, vd yes, vd no)
+{
+    return _mm256_blendv_pd(no, yes, condition);
+}
+
+/* A whole number below 2^52 in the last bits of 2^52 is that number more. */
+static inline vd d_whole(__m256i a)
+{
+    __m256i bits = _mm256_or_si256(a, _mm256_set1_epi64x(0x4330000000000000));
+    return _mm256_sub_pd(_mm256_castsi256_pd(bits), _mm256_set1_pd(0x1p52));
+}
+
+static inline vd d_split(vd a, vd *exponent)
+{
+    __m256i bits = _mm256_castpd_si256(a);
+    __m256i fraction = _mm256_and_si256(bits, _mm256_set1_epi64x(0x000fffffffffffff));
+    *exponent = _mm256_sub_pd(d_whole(_mm256_srli_epi64(bits, 52)), _mm256_set1_pd(1022));
+    return _mm256_castsi256_pd(_mm256_or_si256(fraction, _mm256_set1_epi64x(0x3fe0000000000000)));
 }
 
 typedef __m256i vu;
@@ -289,6 +371,21 @@ static inline vm u_short_below(const uint16_t *p, unsigned bound)
 static inline vu u_from(vf a)
 {
     return _mm256_castps_si256(a);
+}
+
+static inline vd d_low(vu a)
+{
+    return d_whole(_mm256_cvtepu32_epi64(_mm256_castsi256_si128(a)));
+}
+
+static inline vd d_high(vu a)
+{
+    return d_whole(_mm256_cvtepu32_epi64(_mm256_extracti128_si256(a, 1)));
+}
+
+static inline vf v_rounded(vd low, vd high)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high), 1);
 }
 
 static inline vf v_from(vu a)

@@ -217,8 +217,10 @@ static inline void v_code_bit(uint32_t *codes, vf a, uint32_t bit)
     _mm512_storeu_si512(codes, _mm512_mask_or_epi32(old, positive, old, _mm512_set1_epi32((int)bit)));
 }
 
-/* Sums of squares in double. */
+/* Doubles, half as many lanes. */
 typedef __m512d vd;
+typedef __mmask8 dm;
+enum { DLEN = VLEN / 2 };
 
 static inline vd d_zero(void)
 {
@@ -235,6 +237,79 @@ static inline vd d_add_squares(vd sum, vf a)
 static inline double d_sum(vd a)
 {
     return _mm512_reduce_add_pd(a);
+}
+
+static inline vd d_load(const double *p)
+{
+    return _mm512_loadu_pd(p);
+}
+
+static inline void d_store(double *p, vd a)
+{
+    _mm512_storeu_pd(p, a);
+}
+
+static inline vd d_set(double a)
+{
+    return _mm512_set1_pd(a);
+}
+
+static inline vd d_add(vd a, vd b)
+{
+    return _mm512_add_pd(a, b);
+}
+
+static inline vd d_sub(vd a, vd b)
+{
+    return _mm512_sub_pd(a, b);
+}
+
+static inline vd d_mul(vd a, vd b)
+{
+    return _mm512_mul_pd(a, b);
+}
+
+static inline vd d_div(vd a, vd b)
+{
+    return _mm512_div_pd(a, b);
+}
+
+static inline vd d_sqrt(vd a)
+{
+    return _mm512_sqrt_pd(a);
+}
+
+/* a b + c and c - a b, rounded once. */
+static inline vd d_fma(vd a, vd b, vd c)
+{
+    return _mm512_fmadd_pd(a, b, c);
+}
+
+static inline vd d_fnma(vd a, vd b, vd c)
+{
+    return _mm512_fnmadd_pd(a, b, c);
+}
+
+static inline vd d_truncate(vd a)
+{
+    return _mm512_roundscale_pd(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
+static inline dm d_less(vd a, vd b)
+{
+    return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ);
+}
+
+static inline vd d_select(dm condition, vd yes, vd no)
+{
+    return _mm512_mask_blend_pd(condition, no, yes);
+}
+
+/* a = 2^*exponent * result for a normal a > 0, the result in [1/2, 1). */
+static inline vd d_split(vd a, vd *exponent)
+{
+    *exponent = _mm512_add_pd(_mm512_getexp_pd(a), _mm512_set1_pd(1));
+    return _mm512_getmant_pd(a, _MM_MANT_NORM_p5_1, _MM_MANT_SIGN_src);
 }
 
 /* VLEN whole numbers of 32 bits. */
@@ -308,6 +383,22 @@ static inline vm u_short_below(const uint16_t *p, unsigned bound)
 static inline vu u_from(vf a)
 {
     return _mm512_castps_si512(a);
+}
+
+/* The first DLEN lanes as doubles, without a sign, and the others; two such halves as floats. */
+static inline vd d_low(vu a)
+{
+    return _mm512_cvtepu32_pd(_mm512_castsi512_si256(a));
+}
+
+static inline vd d_high(vu a)
+{
+    return _mm512_cvtepu32_pd(_mm512_extracti64x4_epi64(a, 1));
+}
+
+static inline vf v_rounded(vd low, vd high)
+{
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
 }
 
 static inline vf v_from(vu a)

@@ -14,9 +14,9 @@
    to (0, x_i / |x_i|), where the reflection H_j acts on coordinates j .. d-1 and maps the line of the j-th
    axis to that of x_j. Each row is thus uniform in the complement of those before it (Stewart 1980, The
    efficient generation of random orthogonal matrices). For r rows about 2 r (r d - r^2 / 3) operations, in
-   double, and r d - r^2 / 2 normals; a frame of 32 x 64
-   takes about 50 us, of 64 x 64 90 us, half of it for the normals.
-   SPDX-License-Identifier: Apache-2.0 */
+   double, and r d - r^2 / 2 normals: a frame of 32 x 64 took 50 us in plain C and takes 10 us now, a third
+   for each of slot normals, slot reflect and the rest. Frames, or bits where planes are independent, are
+   drawn side by side from keys of their own. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/planes.h"
 
 #include <math.h>
@@ -27,21 +27,18 @@
 #include "base/random.h"
 #include "parts/yoso_options.h"
 
-/* Work for one frame of r rows: the rows stand side by side in lanes, so that the inner loops run over lanes
-   and no sum is re-ordered. */
-struct frame {
-    size_t rows, dim, lanes; /* lanes: rows, rounded up to HASH_LANES */
-    double *row;             /* (dim, lanes): row i in lane i */
-    double *axis;            /* (rows, dim): the vectors of the reflections, |axis_j|^2 = 2 */
-    float *normal;           /* (dim) */
-};
-
-struct planes {
-    size_t groups, blocks, block_rows;
-    float *values;
-    struct frame frame;
-    size_t padded; /* hadamard: dim, or the next power of two */
-    float *row;    /* (padded) */
+/* What one thread works in. */
+struct work {
+    /* A frame of r rows, which stand side by side in lanes: inner loops run over lanes, and no sum is
+       re-ordered. */
+    size_t lanes;  /* r, rounded up to HASH_LANES */
+    double *row;   /* (dim, lanes): row i in lane i */
+    double *axis;  /* (r, dim): the vectors of the reflections, |axis_j|^2 = 2 */
+    float *normal; /* (dim) */
+    /* hadamard */
+    size_t padded; /* dim, or the next power of two */
+    float *signs;  /* (padded) */
+    size_t bytes;
 };
 
 static bool is_hadamard(int kind)
@@ -49,105 +46,126 @@ static bool is_hadamard(int kind)
     return kind == YOSO_PLANES_HADAMARD || kind == YOSO_PLANES_HADAMARD_PAPER;
 }
 
-static size_t lay_out(struct planes *planes, int kind, size_t num_hashes, size_t hash_bits, size_t dim,
-                      void *block)
+static struct work work_at(const struct planes_form *form, void *block)
 {
     struct arena arena = arena_on(block);
-    planes->groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
-    planes->blocks = (num_hashes + dim - 1) / dim;
-    planes->block_rows = num_hashes < dim ? num_hashes : dim;
-    planes->values = arena_take(&arena, planes_count(num_hashes, hash_bits, dim), sizeof *planes->values);
-    if (kind == YOSO_PLANES_ORTHOGONAL) {
-        struct frame *frame = &planes->frame;
-        frame->dim = dim;
-        frame->lanes = (planes->block_rows + HASH_LANES - 1) / HASH_LANES * HASH_LANES;
-        frame->row = arena_take(&arena, size_product(dim, frame->lanes), sizeof *frame->row);
-        frame->axis = arena_take(&arena, size_product(dim, planes->block_rows), sizeof *frame->axis);
-        frame->normal = arena_take(&arena, dim, sizeof *frame->normal);
+    struct work work = {.lanes = 0};
+    size_t dim = form->dim;
+    if (form->kind == YOSO_PLANES_ORTHOGONAL) {
+        size_t rows = form->num_hashes < dim ? form->num_hashes : dim;
+        work.lanes = (rows + HASH_LANES - 1) / HASH_LANES * HASH_LANES;
+        work.row = arena_take(&arena, size_product(dim, work.lanes), sizeof *work.row);
+        work.axis = arena_take(&arena, size_product(dim, rows), sizeof *work.axis);
+        work.normal = arena_take(&arena, dim, sizeof *work.normal);
     }
-    if (is_hadamard(kind)) {
-        for (planes->padded = 1; planes->padded < dim && planes->padded <= SIZE_MAX / 4;)
-            planes->padded *= 2;
-        planes->row = arena_take(&arena, planes->padded, sizeof *planes->row);
+    if (is_hadamard(form->kind)) {
+        for (work.padded = 1; work.padded < dim && work.padded <= SIZE_MAX / 4;)
+            work.padded *= 2;
+        work.signs = arena_take(&arena, work.padded, sizeof *work.signs);
     }
-    return arena.used;
+    work.bytes = arena.used;
+    return work;
 }
 
-size_t planes_size(int kind, size_t num_hashes, size_t hash_bits, size_t dim)
+size_t planes_work_size(const struct planes_form *form, size_t workers)
 {
-    struct planes planes;
-    return lay_out(&planes, kind, num_hashes, hash_bits, dim, NULL);
+    return size_product(work_at(form, NULL).bytes, workers);
+}
+
+/* Groups of hashes. */
+static size_t count_groups(size_t num_hashes)
+{
+    return (num_hashes + HASH_LANES - 1) / HASH_LANES;
+}
+
+size_t planes_count(size_t num_hashes, size_t hash_bits, size_t dim)
+{
+    return size_product(hash_bits * count_groups(num_hashes) * HASH_LANES, dim);
+}
+
+/* The planes of a call under way. */
+struct drawing {
+    const struct kernels *kernels;
+    const struct planes_form *form;
+    uint64_t key;
+    float *planes;
+    unsigned char *work; /* (workers, work_bytes) */
+    size_t work_bytes;
+};
+
+/* Its coordinates lie HASH_LANES apart. */
+static float *plane_of(const struct drawing *drawing, size_t bit, size_t hash)
+{
+    size_t group = bit * count_groups(drawing->form->num_hashes) + hash / HASH_LANES;
+    return drawing->planes + group * drawing->form->dim * HASH_LANES + hash % HASH_LANES;
+}
+
+/* ---- frames -------------------------------------------------------------------------------------------- */
+
+static double square_of(const float *x, size_t n)
+{
+    enum { SUMS = 8 };
+    double sum[SUMS] = {0};
+    for (size_t c = 0; c < n; c++)
+        sum[c % SUMS] += (double)x[c] * (double)x[c];
+    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
 }
 
 /* Row i as x_i / |x_i| at coordinates i .. dim-1, and the axis of H_i: x/|x| + sign(x_0) e_0, scaled. */
-static void start_row(struct frame *frame, size_t i)
+static void start_row(struct work *work, size_t dim, size_t i)
 {
-    size_t n = frame->dim - i;
-    double sum = 0, *axis = frame->axis + i * frame->dim + i;
-    for (size_t c = 0; c < n; c++)
-        sum += (double)frame->normal[c] * (double)frame->normal[c];
-    for (size_t c = 0; c < n; c++)
-        axis[c] = sum > 0 ? (double)frame->normal[c] / sqrt(sum) : c == 0;
-    for (size_t c = 0; c < frame->dim; c++)
-        frame->row[c * frame->lanes + i] = c < i ? 0 : axis[c - i];
+    size_t n = dim - i;
+    double square = square_of(work->normal, n), factor = square > 0 ? 1 / sqrt(square) : 0;
+    double *axis = work->axis + i * dim + i, *row = work->row + i;
+    double first = square > 0 ? (double)work->normal[0] * factor : 1;
     /* |x + s e_0|^2 = 2 (1 + |x_0|) for a unit x: scaled to 2, H = I - axis axis^T. */
-    double scale = 1 / sqrt(1 + fabs(axis[0]));
-    axis[0] += axis[0] < 0 ? -1 : 1;
-    for (size_t c = 0; c < n; c++)
-        axis[c] *= scale;
+    double scale = 1 / sqrt(1 + fabs(first));
+    for (size_t c = 0; c < i; c++)
+        row[c * work->lanes] = 0;
+    for (size_t c = 0; c < n; c++) {
+        double x = (double)work->normal[c] * factor;
+        row[(i + c) * work->lanes] = x;
+        axis[c] = x * scale;
+    }
+    row[i * work->lanes] = first;
+    axis[0] = (first + (first < 0 ? -1 : 1)) * scale;
 }
 
-/* H_j on every row after j, HASH_LANES rows at a time. */
-static void reflect(struct frame *frame, size_t j)
+/* Orthonormal rows, as many as lie in the frame; lanes past them hold noise. */
+static void draw_frame(const struct drawing *drawing, struct work *work, size_t rows, uint64_t key)
 {
-    const double *axis = frame->axis + j * frame->dim;
-    for (size_t first = (j + 1) / HASH_LANES * HASH_LANES; first < frame->lanes; first += HASH_LANES) {
-        double dot[HASH_LANES] = {0};
-        for (size_t c = j; c < frame->dim; c++) {
-            const double *row = frame->row + c * frame->lanes + first;
-            for (size_t lane = 0; lane < HASH_LANES; lane++)
-                dot[lane] += axis[c] * row[lane];
-        }
-        for (size_t lane = 0; first + lane <= j && lane < HASH_LANES; lane++)
-            dot[lane] = 0;
-        for (size_t c = j; c < frame->dim; c++) {
-            double *row = frame->row + c * frame->lanes + first, along = axis[c];
-            for (size_t lane = 0; lane < HASH_LANES; lane++)
-                row[lane] -= dot[lane] * along;
-        }
+    size_t dim = drawing->form->dim;
+    for (size_t i = 0; i < rows; i++) {
+        drawing->kernels->normals(work->normal, random_key(key, RANDOM_PLANES, i), dim - i);
+        start_row(work, dim, i);
+    }
+    for (size_t j = rows; j-- > 0;)
+        drawing->kernels->reflect(work->row + j * work->lanes, work->lanes, j + 1, work->axis + j * dim + j,
+                                  dim - j);
+}
+
+/* Index: (bit, block). */
+static void draw_block(void *argument, size_t index, int worker)
+{
+    const struct drawing *drawing = argument;
+    const struct planes_form *form = drawing->form;
+    struct work work = work_at(form, drawing->work + (size_t)worker * drawing->work_bytes);
+    size_t dim = form->dim, blocks = (form->num_hashes + dim - 1) / dim;
+    size_t bit = index / blocks, block = index % blocks, left = form->num_hashes - block * dim;
+    size_t rows = left < dim ? left : dim;
+    uint64_t bit_key = random_key(drawing->key, RANDOM_PLANES, bit);
+    draw_frame(drawing, &work, rows, random_key(bit_key, RANDOM_PLANES, block));
+    for (size_t i = 0, run; i < rows; i += run) {
+        size_t hash = block * dim + i, lane = hash % HASH_LANES;
+        run = HASH_LANES - lane < rows - i ? HASH_LANES - lane : rows - i; /* of one group */
+        float *plane = plane_of(drawing, bit, hash);
+        for (size_t c = 0; c < dim; c++)
+            for (size_t l = 0; l < run; l++)
+                plane[c * HASH_LANES + l] = (float)work.row[c * work.lanes + i + l];
     }
 }
 
-static void draw_frame(struct frame *frame, uint64_t key)
-{
-    memset(frame->row, 0, frame->dim * frame->lanes * sizeof *frame->row);
-    for (size_t i = 0; i < frame->rows; i++) {
-        random_normals(random_key(key, RANDOM_PLANES, i), 0, frame->normal, frame->dim - i);
-        start_row(frame, i);
-    }
-    for (size_t j = frame->rows; j-- > 0;)
-        reflect(frame, j);
-}
-
-static float *plane_of(const struct planes *planes, size_t dim, size_t bit, size_t hash)
-{
-    return planes->values + (bit * planes->groups + hash / HASH_LANES) * dim * HASH_LANES + hash % HASH_LANES;
-}
-
-static void draw_orthogonal(struct planes *planes, size_t num_hashes, size_t dim, size_t bit, uint64_t key)
-{
-    struct frame *frame = &planes->frame;
-    for (size_t block = 0; block < planes->blocks; block++) {
-        size_t left = num_hashes - block * dim;
-        frame->rows = left < dim ? left : dim;
-        draw_frame(frame, random_key(key, RANDOM_PLANES, block));
-        for (size_t i = 0; i < frame->rows; i++) {
-            float *plane = plane_of(planes, dim, bit, block * dim + i);
-            for (size_t c = 0; c < dim; c++)
-                plane[c * HASH_LANES] = (float)frame->row[c * frame->lanes + i];
-        }
-    }
-}
+/* ---- independent planes, and Hadamard's ---------------------------------------------------------------- */
 
 /* To length 1, which changes no sign; unused planes to 0. */
 static void scale_plane(float *plane, size_t dim, bool used)
@@ -158,6 +176,18 @@ static void scale_plane(float *plane, size_t dim, bool used)
     double factor = used && sum > 0 ? 1 / sqrt(sum) : 0;
     for (size_t c = 0; c < dim; c++)
         plane[c * HASH_LANES] = (float)((double)plane[c * HASH_LANES] * factor);
+}
+
+static void draw_gaussian(void *argument, size_t bit, int worker)
+{
+    (void)worker;
+    const struct drawing *drawing = argument;
+    const struct planes_form *form = drawing->form;
+    size_t hashes = count_groups(form->num_hashes) * HASH_LANES;
+    drawing->kernels->normals(plane_of(drawing, bit, 0), random_key(drawing->key, RANDOM_PLANES, bit),
+                              hashes * form->dim);
+    for (size_t hash = 0; hash < hashes; hash++)
+        scale_plane(plane_of(drawing, bit, hash), form->dim, hash < form->num_hashes);
 }
 
 /* row <- row H, in place: butterflies; H has entries 1 and -1 (Sylvester's order). */
@@ -174,76 +204,70 @@ static void transform(float *row, size_t n)
 
 /* Row i of the block H D3 H D2 H D1 that belongs to the key, by the signs of D3, D2, D1 in that order; of the
    padded row the coordinates past dim meet zeros. */
-static void hadamard_plane(struct planes *planes, float *plane, size_t dim, size_t i, uint64_t key)
+static void hadamard_plane(float *row, size_t n, float *plane, size_t dim, size_t i, uint64_t key)
 {
-    size_t n = planes->padded;
     for (size_t c = 0; c < n; c++)
-        planes->row[c] = __builtin_parityll(i & c) ? -1.0f : 1.0f;
+        row[c] = __builtin_parityll(i & c) ? -1.0f : 1.0f;
     for (uint64_t round = 0; round < 3; round++) {
         if (round > 0)
-            transform(planes->row, n);
+            transform(row, n);
         struct random signs = random_open(random_key(key, RANDOM_PLANES, round));
         uint32_t word = 0;
         for (size_t c = 0; c < n; c++) {
             if (c % 32 == 0)
                 word = random_next(&signs);
-            planes->row[c] *= (word >> (c % 32) & 1) ? 1.0f : -1.0f;
+            row[c] *= (word >> (c % 32) & 1) ? 1.0f : -1.0f;
         }
     }
     for (size_t c = 0; c < dim; c++)
-        plane[c * HASH_LANES] = planes->row[c];
+        plane[c * HASH_LANES] = row[c];
     scale_plane(plane, dim, true);
 }
 
-static void draw_hadamard(struct planes *planes, bool paper, size_t num_hashes, size_t hash_bits, size_t dim,
-                          uint64_t key)
+static void draw_hadamard(void *argument, size_t bit, int worker)
 {
-    size_t per_block = paper ? planes->padded / hash_bits : planes->padded; /* hashes of a block */
-    for (size_t bit = 0; bit < hash_bits; bit++)
-        for (size_t hash = 0; hash < num_hashes; hash++) {
-            size_t row = hash % per_block;
-            uint64_t bits = paper ? key : random_key(key, RANDOM_PLANES, bit);
-            hadamard_plane(planes, plane_of(planes, dim, bit, hash), dim, paper ? row * hash_bits + bit : row,
-                           random_key(bits, RANDOM_PLANES, hash / per_block));
-        }
+    const struct drawing *drawing = argument;
+    const struct planes_form *form = drawing->form;
+    struct work work = work_at(form, drawing->work + (size_t)worker * drawing->work_bytes);
+    bool paper = form->kind == YOSO_PLANES_HADAMARD_PAPER;
+    size_t per_block = paper ? work.padded / form->hash_bits : work.padded; /* hashes of a block */
+    uint64_t bits = paper ? drawing->key : random_key(drawing->key, RANDOM_PLANES, bit);
+    for (size_t hash = 0; hash < form->num_hashes; hash++) {
+        size_t row = hash % per_block;
+        hadamard_plane(work.signs, work.padded, plane_of(drawing, bit, hash), form->dim,
+                       paper ? row * form->hash_bits + bit : row,
+                       random_key(bits, RANDOM_PLANES, hash / per_block));
+    }
 }
 
-void planes_draw(int kind, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t key, void *block)
+void planes_draw(const struct kernels *kernels, struct pool *pool, const struct planes_form *form,
+                 uint64_t key, float *planes, void *work)
 {
-    struct planes planes;
-    lay_out(&planes, kind, num_hashes, hash_bits, dim, block);
-    size_t bit_floats = planes.groups * HASH_LANES * dim;
-    if (is_hadamard(kind)) {
-        memset(planes.values, 0, hash_bits * bit_floats * sizeof *planes.values);
-        draw_hadamard(&planes, kind == YOSO_PLANES_HADAMARD_PAPER, num_hashes, hash_bits, dim, key);
+    struct drawing drawing = {.kernels = kernels,
+                              .form = form,
+                              .key = key,
+                              .planes = planes,
+                              .work = work,
+                              .work_bytes = work_at(form, NULL).bytes};
+    if (form->kind == YOSO_PLANES_GAUSSIAN) {
+        pool_run(pool, draw_gaussian, &drawing, form->hash_bits);
         return;
     }
-    for (size_t bit = 0; bit < hash_bits; bit++) {
-        uint64_t bit_key = random_key(key, RANDOM_PLANES, bit);
-        if (kind == YOSO_PLANES_ORTHOGONAL) {
-            memset(planes.values + bit * bit_floats, 0, bit_floats * sizeof *planes.values);
-            draw_orthogonal(&planes, num_hashes, dim, bit, bit_key);
-            continue;
-        }
-        random_normals(bit_key, 0, planes.values + bit * bit_floats, bit_floats);
-        for (size_t hash = 0; hash < planes.groups * HASH_LANES; hash++)
-            scale_plane(plane_of(&planes, dim, bit, hash), dim, hash < num_hashes);
-    }
-}
-
-size_t planes_count(size_t num_hashes, size_t hash_bits, size_t dim)
-{
-    size_t groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
-    return size_product(hash_bits * groups * HASH_LANES, dim);
+    size_t count = planes_count(form->num_hashes, form->hash_bits, form->dim);
+    memset(planes, 0, count * sizeof *planes); /* lanes of no hash */
+    if (form->kind == YOSO_PLANES_ORTHOGONAL)
+        pool_run(pool, draw_block, &drawing,
+                 form->hash_bits * ((form->num_hashes + form->dim - 1) / form->dim));
+    else
+        pool_run(pool, draw_hadamard, &drawing, form->hash_bits);
 }
 
 void planes_turn(const struct kernels *kernels, enum hash_projection projection, void *turned,
                  const float *planes, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t key,
                  uint32_t *permutation, float *sign)
 {
-    size_t groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
     random_permutation(random_key(key, RANDOM_TURN, 0), permutation, dim);
     random_signs(random_key(key, RANDOM_TURN, 1), sign, dim);
-    kernels->hash_planes(turned, hash_projection_of(kernels, projection), planes, hash_bits * groups, dim,
-                         permutation, sign);
+    kernels->hash_planes(turned, hash_projection_of(kernels, projection), planes,
+                         hash_bits * count_groups(num_hashes), dim, permutation, sign);
 }

@@ -8,18 +8,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/pool.h"
 #include "kernels/kernels.h"
 
-/* Bytes of the block that planes_draw fills, work space included; SIZE_MAX when they overflow. */
-size_t planes_size(int kind, size_t num_hashes, size_t hash_bits, size_t dim);
+struct planes_form {
+    int kind; /* enum yoso_planes */
+    size_t num_hashes, hash_bits, dim;
+};
 
-/* The block begins with the planes, (hash_bits, groups, dim, HASH_LANES), of length 1, unused lanes 0. `kind`
-   is an enum yoso_planes. Bit b of hash h depends on (key, b, h) and the kind alone for gaussian planes, and
-   on all hashes of the same bit and block for orthogonal ones. */
-void planes_draw(int kind, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t key, void *block);
-
-/* Floats of the planes alone. */
+/* Floats of the planes; SIZE_MAX when they overflow, here and below. */
 size_t planes_count(size_t num_hashes, size_t hash_bits, size_t dim);
+
+/* Writes planes (hash_bits, groups, dim, HASH_LANES), of length 1, unused lanes 0. Bit b of hash h depends on
+   (key, b, h) and the kind alone for gaussian planes, and on all hashes of the same bit and block for
+   orthogonal ones; on no table of kernels, and on no thread. work: planes_work_size bytes for the pool's
+   threads, aligned as an arena's. */
+void planes_draw(const struct kernels *kernels, struct pool *pool, const struct planes_form *form,
+                 uint64_t key, float *planes, void *work);
+size_t planes_work_size(const struct planes_form *form, size_t workers);
 
 /* turned[..][c][lane] = sign[c] * planes[..][permutation[c]][lane], drawn from the head's key, in the form
    that the projection wants (slot hash_planes); room for planes_count floats is enough for any. permutation

@@ -220,7 +220,7 @@ static void what_cannot_be_is_told(void **state)
     check_ok(context, hashattn_attention_set(attention, "hash_bits", "24"));
     check_ok(context, hashattn_attention_set(attention, "num_hashes", "4096"));
     check_call(context, hashattn_stream_new(attention, &options, &stream), HASHATTN_NO_MEMORY,
-               "yoso would hold 52776574652736 bytes for 3 heads");
+               "yoso would hold 52776574648512 bytes for 3 heads");
     check_ok(context, hashattn_attention_set(attention, "hash_bits", "4"));
     check_ok(context, hashattn_attention_set(attention, "num_hashes", "6"));
 

@@ -96,12 +96,12 @@ static void run_stream(const struct attention_case *problem, struct pool *pool, 
         float *state = garbage(state_bytes), *other = garbage(state_bytes), *scratch = garbage(scratch_bytes);
         struct piece piece = {
             .problem = problem, .head = head, .end = shard, .rows = rows, .out = out, .fail_after = -1};
-        stream_open(&stream, state);
+        stream_open(&stream, state, scratch);
         if (!problem->causal) {
             check_status(&host, stream_absorb(&host, &stream, 0, hand_out, &piece, state, scratch),
                          HASHATTN_OK, NULL);
             if (shard < problem->keys[0]) {
-                stream_open(&stream, other);
+                stream_open(&stream, other, scratch);
                 piece.begin = shard;
                 piece.end = problem->keys[0];
                 memset(scratch, 0xff, scratch_bytes);
@@ -264,7 +264,7 @@ static void what_cannot_be_streamed_is_refused(void **state)
 
     size_t state_bytes = stream_state_size(&stream), scratch_bytes = stream_scratch_size(&stream);
     float *held = garbage(state_bytes), *scratch = garbage(scratch_bytes);
-    stream_open(&stream, held);
+    stream_open(&stream, held, scratch);
     piece.too_many = 1;
     check_status(&host, stream_absorb(&host, &stream, 0, hand_out, &piece, held, scratch), HASHATTN_INVALID,
                  "the chunk at 0 has 5 rows, at most 4");

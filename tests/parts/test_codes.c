@@ -28,11 +28,12 @@ static const enum hash_projection projections[PROJECTIONS] = {HASH_F32, HASH_INT
 static void *planes_of(const struct kernels *kernels, const struct hashing *hashing, size_t dim)
 {
     size_t m = hashing->num_hashes, bits = hashing->hash_bits;
-    float *drawn = aligned_alloc(64, planes_size(YOSO_PLANES_GAUSSIAN, m, bits, dim));
+    const struct planes_form form = {YOSO_PLANES_GAUSSIAN, m, bits, dim};
+    float *drawn = malloc(planes_count(m, bits, dim) * sizeof *drawn);
     void *turned = malloc(planes_count(m, bits, dim) * sizeof *drawn);
     uint32_t *permutation = malloc(dim * sizeof *permutation);
     float *sign = malloc(dim * sizeof *sign);
-    planes_draw(YOSO_PLANES_GAUSSIAN, m, bits, dim, 2, drawn);
+    planes_draw(kernels, NULL, &form, 2, drawn, NULL);
     planes_turn(kernels, hashing->projection, turned, drawn, m, bits, dim, 3, permutation, sign);
     free(drawn), free(permutation), free(sign);
     return turned;

@@ -46,9 +46,11 @@ static void check_codes(const struct yoso_options *options, struct pool *pool, s
     static float query[N_Q * LD], key[N_K * LD];
     random_normals(1, 0, query, N_Q * LD);
     random_normals(2, 0, key, N_K * LD);
-    float *drawn = aligned_alloc(
-        64, planes_size(options->planes, hashing.num_hashes, hashing.hash_bits, width) / 64 * 64 + 64);
-    planes_draw(options->planes, hashing.num_hashes, hashing.hash_bits, width, 5, drawn);
+    const struct planes_form which = {options->planes, hashing.num_hashes, hashing.hash_bits, width};
+    float *drawn = malloc(hasher_planes(options, D) * sizeof *drawn);
+    void *work = aligned_alloc(64, planes_work_size(&which, 1) / 64 * 64 + 64);
+    planes_draw(kernels, NULL, &which, 5, drawn, work);
+    free(work);
 
     struct hasher hasher;
     struct arena size = arena_on(NULL);

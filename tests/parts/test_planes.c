@@ -2,7 +2,8 @@
    kinds is (1 - angle / pi)^hash_bits with every projection, by chi-square over angles.
    Bugs tried and caught: the bits of one hash taken from one block, the reflections applied in the wrong
    order, a row reflected by its own axis, the sign of the axis fixed, the same key for two bits, turned rows
-   not permuted.
+   not permuted, lanes of no hash not cleared,
+   one key for all blocks of a bit, an axis taken from the wrong coordinate on.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/planes.h"
 
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pool.h"
 #include "base/random.h"
 #include "kernels/kernels.h"
 #include "parts/codes.h"
@@ -22,14 +24,28 @@ struct shape {
     size_t num_hashes, hash_bits, dim;
 };
 
-static float *draw(int kind, const struct shape *shape, uint64_t key)
+static void *block_of(size_t bytes)
 {
-    size_t bytes = planes_size(kind, shape->num_hashes, shape->hash_bits, shape->dim);
-    float *block = aligned_alloc(64, bytes);
+    void *block = aligned_alloc(64, (bytes + 64) / 64 * 64);
     assert_non_null(block);
     memset(block, 0xA5, bytes);
-    planes_draw(kind, shape->num_hashes, shape->hash_bits, shape->dim, key, block);
     return block;
+}
+
+static float *draw_with(const struct kernels *kernels, struct pool *pool, int kind, const struct shape *shape,
+                        uint64_t key)
+{
+    const struct planes_form form = {kind, shape->num_hashes, shape->hash_bits, shape->dim};
+    float *planes = block_of(planes_count(shape->num_hashes, shape->hash_bits, shape->dim) * sizeof *planes);
+    void *work = block_of(planes_work_size(&form, (size_t)pool_threads(pool)));
+    planes_draw(kernels, pool, &form, key, planes, work);
+    free(work);
+    return planes;
+}
+
+static float *draw(int kind, const struct shape *shape, uint64_t key)
+{
+    return draw_with(kernels_named(NULL, &(const char *){0}), NULL, kind, shape, key);
 }
 
 static double plane_at(const float *planes, const struct shape *shape, size_t bit, size_t hash, size_t c)
@@ -313,27 +329,50 @@ static void hadamard_law(void **state)
     check_near(collisions_over_law(YOSO_PLANES_HADAMARD_PAPER, 0.8, 600), 0.965, 0.02, "paper at .8");
 }
 
+/* No thread and no table of kernels changes a bit. */
+static void threads_and_tables_draw_the_same_bits(void **state)
+{
+    (void)state;
+    struct host host;
+    struct pool *pool;
+    host_init(&host);
+    assert_int_equal(pool_new(&host, 3, &pool), HASHATTN_OK);
+    const struct kernels *const *tables = kernels_all();
+    for (int kind = YOSO_PLANES_GAUSSIAN; kind <= YOSO_PLANES_HADAMARD_PAPER; kind++)
+        for (size_t s = 0; s < 3; s++) {
+            const struct shape *shape = &wide[s];
+            size_t bytes = planes_count(shape->num_hashes, shape->hash_bits, shape->dim) * sizeof(float);
+            float *want = draw_with(tables[0], NULL, kind, shape, 7);
+            for (size_t t = 0; tables[t] != NULL; t++) {
+                float *got = draw_with(tables[t], pool, kind, shape, 7);
+                check_same_bits(got, want, bytes, tables[t]->name);
+                free(got);
+            }
+            free(want);
+        }
+    pool_free(&host, pool);
+}
+
 static void sizes_do_not_wrap(void **state)
 {
     (void)state;
-    assert_true(planes_size(YOSO_PLANES_ORTHOGONAL, 4096, 24, SIZE_MAX / 8) == SIZE_MAX);
-    assert_true(planes_size(YOSO_PLANES_HADAMARD, 4096, 24, SIZE_MAX / 8) == SIZE_MAX);
-    assert_true(planes_size(YOSO_PLANES_HADAMARD, 4096, 24, SIZE_MAX) == SIZE_MAX);
-    assert_true(planes_size(YOSO_PLANES_GAUSSIAN, 32, 9, 64) == 32 * 9 * 64 * sizeof(float));
+    static const int kinds[] = {YOSO_PLANES_ORTHOGONAL, YOSO_PLANES_HADAMARD};
+    assert_true(planes_count(4096, 24, SIZE_MAX / 8) == SIZE_MAX);
+    assert_true(planes_count(32, 9, 64) == 32 * 9 * 64);
+    for (size_t k = 0; k < 2; k++)
+        assert_true(planes_work_size(&(struct planes_form){kinds[k], 4096, 24, SIZE_MAX}, 2) == SIZE_MAX);
+    assert_true(planes_work_size(&(struct planes_form){kinds[0], 4096, 24, SIZE_MAX / 8}, 2) == SIZE_MAX);
+    assert_true(planes_work_size(&(struct planes_form){YOSO_PLANES_GAUSSIAN, 4096, 24, SIZE_MAX}, 2) == 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_orthonormal),
-        cmocka_unit_test(gaussian_planes_have_length_1),
-        cmocka_unit_test(unused_lanes_are_zero),
-        cmocka_unit_test(frames_are_uniform),
-        cmocka_unit_test(collision_law),
-        cmocka_unit_test(orthogonal_planes_vary_less),
-        cmocka_unit_test(heads_turn_planes),
-        cmocka_unit_test(sizes_do_not_wrap),
-        cmocka_unit_test(hadamard_blocks_are_orthonormal),
+        cmocka_unit_test(blocks_are_orthonormal), cmocka_unit_test(gaussian_planes_have_length_1),
+        cmocka_unit_test(unused_lanes_are_zero),  cmocka_unit_test(frames_are_uniform),
+        cmocka_unit_test(collision_law),          cmocka_unit_test(orthogonal_planes_vary_less),
+        cmocka_unit_test(heads_turn_planes),      cmocka_unit_test(threads_and_tables_draw_the_same_bits),
+        cmocka_unit_test(sizes_do_not_wrap),      cmocka_unit_test(hadamard_blocks_are_orthonormal),
         cmocka_unit_test(hadamard_law),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

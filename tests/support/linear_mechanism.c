@@ -99,11 +99,22 @@ static size_t shared_size(const void *options, size_t head_dim)
     return size_product(head_dim, sizeof(float));
 }
 
-static void prepare(const void *options, size_t head_dim, uint64_t call_key, void *shared, struct pool *pool)
+enum { PREPARE_BYTES = 4096 };
+
+/* Far more than a unit needs: it must not be that the driver's other scratch is enough. */
+static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
 {
     (void)options;
-    (void)pool;
-    random_signs(random_key(call_key, RANDOM_PLANES, 0), shared, head_dim);
+    return size_product(size_product(workers, PREPARE_BYTES), head_dim);
+}
+
+static void prepare(const struct preparation *preparation)
+{
+    size_t workers = (size_t)pool_threads(preparation->pool);
+    memset(preparation->scratch, 0xA5,
+           prepare_scratch_size(preparation->options, preparation->head_dim, workers));
+    random_signs(random_key(preparation->call_key, RANDOM_PLANES, 0), preparation->shared,
+                 preparation->head_dim);
 }
 
 /* Views must say what the shape says. */
@@ -437,7 +448,8 @@ static const struct option_row options[] = {
         .name = name_, .summary = summary_, .options = options,                                              \
         .options_size = sizeof(struct linear_options), .exact = true, .mixes = true,                         \
         .sees_mask = sees_mask_, .competes = competes_, .refuse = refuse_, .saved_size = saved_size,         \
-        .scratch_size = scratch_size, .shared_size = shared_size, .prepare = prepare, .forward = forward,    \
+        .scratch_size = scratch_size, .shared_size = shared_size,                                            \
+        .prepare_scratch_size = prepare_scratch_size, .prepare = prepare, .forward = forward,                \
         .backward = backward, .params = params, .auxiliary = auxiliary, .state_size = state_size,            \
         .stream_scratch_size = scratch_size, .absorb = absorb, .read = read, .merge = merge,                 \
     }

@@ -84,6 +84,8 @@ struct yoso_case *case_new(const struct mechanism *mechanism, const struct kerne
     c->problem.scratch = block_of(mechanism->scratch_size(options, &c->problem.shape));
     if (mechanism->shared_size != NULL)
         c->shared = block_of(mechanism->shared_size(options, d));
+    if (mechanism->prepare_scratch_size != NULL)
+        c->prepare_scratch = block_of(mechanism->prepare_scratch_size(options, d, 1));
     c->problem.shared = c->shared;
     case_prepare(c, seed);
     size_t m = (size_t)options->num_hashes;
@@ -120,6 +122,7 @@ void case_free(struct yoso_case *c)
     void *blocks[] = {c->problem.saved,
                       c->problem.scratch,
                       c->shared,
+                      c->prepare_scratch,
                       c->visible,
                       c->query_codes,
                       c->key_codes,
@@ -152,9 +155,14 @@ void case_make_causal(struct yoso_case *c, int form)
 void case_prepare(struct yoso_case *c, uint64_t seed)
 {
     c->problem.random_key = random_key(seed, RANDOM_HEAD, 0);
+    const struct preparation preparation = {.kernels = c->problem.kernels,
+                                            .options = &c->options,
+                                            .head_dim = c->problem.shape.head_dim,
+                                            .call_key = random_key(seed, RANDOM_LAYER, 0),
+                                            .shared = c->shared,
+                                            .scratch = c->prepare_scratch};
     if (c->mechanism->prepare != NULL)
-        c->mechanism->prepare(&c->options, c->problem.shape.head_dim, random_key(seed, RANDOM_LAYER, 0),
-                              c->shared, NULL);
+        c->mechanism->prepare(&preparation);
 }
 
 void case_forward(struct yoso_case *c)

@@ -16,7 +16,7 @@ struct yoso_case {
     struct problem problem;
     struct view out, dout;
     struct problem_gradients gradients;
-    void *shared;
+    void *shared, *prepare_scratch;
     size_t *visible; /* (n_q), or NULL */
     /* The oracle's view of the same: inputs by case_to_oracle, results (rows, width) without gaps. */
     struct oracle_yoso oracle;
