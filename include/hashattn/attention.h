@@ -207,9 +207,10 @@ HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attent
                                                       size_t *scratch_bytes);
 
 /* out (n_q, heads, d_v per sequence) = attention. Errors as above; and inputs that hold NaN or infinity are
-   INVALID, with the place of the first. saved, scratch: blocks of at least the sizes above, aligned to 64
-   bytes; a NULL one is allocated for this call and freed (saved: then no backward can follow). With both
-   blocks given nothing is allocated. */
+   INVALID, with the place of the first: then `out` holds no result, and some of it may have been written, for
+   they are met on the way (after every other error it is as it was). saved, scratch: blocks of at least the
+   sizes above, aligned to 64 bytes; a NULL one is allocated for this call and freed (saved: then no backward
+   can follow). With both blocks given nothing is allocated. */
 HASHATTN_API hashattn_status hashattn_attention_forward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out, void *saved,
@@ -217,7 +218,8 @@ HASHATTN_API hashattn_status hashattn_attention_forward(
 
 /* After a forward with the same attention, problem, arrays and `saved`: dquery, dkey, dvalue (shaped as
    query, key, value) are WRITTEN, the gradients with respect to the raw inputs of sum(out * dout). dout that
-   holds NaN or infinity is INVALID. scratch: as in forward; it need not be the same block. */
+   holds NaN or infinity is INVALID; after an error nothing was written. scratch: as in forward; it need not
+   be the same block. */
 HASHATTN_API hashattn_status hashattn_attention_backward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,

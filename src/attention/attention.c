@@ -14,6 +14,7 @@
 #include "attention/work_order.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "parts/elements.h"
 
 /* ---- shapes -------------------------------------------------------------------------------------------- */
 
@@ -261,11 +262,10 @@ struct unit {
 static struct stored_rows head_rows(const struct attention_call *call, const struct packed *rows,
                                     const size_t *offsets, size_t sequence, size_t head)
 {
-    size_t bytes = call->dtype == DTYPE_BFLOAT16 ? sizeof(bf16) : sizeof(float);
     size_t count = offsets[sequence + 1] - offsets[sequence];
     size_t first =
         rows->sequence_stride != 0 ? sequence * rows->sequence_stride : offsets[sequence] * rows->row_stride;
-    size_t at = (first + head * rows->head_stride) * bytes;
+    size_t at = (first + head * rows->head_stride) * element_bytes(call->dtype);
     return (struct stored_rows){
         .data = count == 0 ? NULL : (unsigned char *)rows->data + at,
         .dtype = call->dtype,
@@ -300,8 +300,11 @@ static struct view see(const struct side *side, const struct packed *rows, float
     struct stored_rows stored = head_rows(side->call, rows, side->offsets, side->sequence, side->head);
     if (side->moves)
         return kept_gather(side->call->kernels, stored, side->mask, side->kept, block);
-    return (struct view){
-        .data = stored.data, .rows = side->kept.count, .cols = stored.cols, .stride = stored.stride};
+    return (struct view){.data = stored.data,
+                         .rows = side->kept.count,
+                         .cols = stored.cols,
+                         .stride = stored.stride,
+                         .dtype = stored.dtype};
 }
 
 /* The same for rows that are added to: *own says where they go back to. */
@@ -321,7 +324,9 @@ static void see_rows(const struct run *run, struct unit *unit, const uint8_t *ma
     const struct attention_call *call = run->call;
     struct problem *problem = &unit->problem;
     struct problem_gradients *gradients = &unit->gradients;
-    bool half = call->dtype == DTYPE_BFLOAT16;
+    bool (*reads_bf16)(const void *) = call->mechanism->reads_bf16;
+    bool reads = run->pass == FORWARD && reads_bf16 != NULL && reads_bf16(call->options);
+    bool half = call->dtype == DTYPE_BFLOAT16 && !reads; /* and has to be widened */
     struct side queries = {.call = call,
                            .offsets = call->query_offsets,
                            .sequence = unit->sequence,
@@ -382,6 +387,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
                      : run->plan.saved + start[0] + head * ((start[1] - start[0]) / call->num_heads),
         .scratch = memory.mechanism,
         .pool = spread ? call->pool : NULL,
+        .not_finite = call->not_finite,
     };
     if (run->dparams != NULL) {
         unit.gradients.params = run->plan.slices + (sequence * call->num_heads + head) * run->param_count;
@@ -416,7 +422,7 @@ static void put_back(const struct run *run, struct view rows, const uint8_t *mas
 
 static void write_zeros(struct stored_rows rows)
 {
-    size_t bytes = rows.dtype == DTYPE_BFLOAT16 ? sizeof(bf16) : sizeof(float);
+    size_t bytes = element_bytes(rows.dtype);
     for (size_t i = 0; i < rows.rows; i++)
         memset((unsigned char *)rows.data + i * rows.stride * bytes, 0, rows.cols * bytes);
 }

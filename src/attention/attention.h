@@ -8,10 +8,6 @@
 #include "attention/mechanism.h"
 #include "base/pool.h"
 
-/* What the arrays of a call hold. A mechanism sees floats: rows of bfloat16 are widened into its worker's
-   memory, and what it writes is rounded to nearest on its way back (gradients: once, after all was added). */
-enum dtype { DTYPE_FLOAT32, DTYPE_BFLOAT16 };
-
 /* Rows of all sequences, (total rows, heads, width): row r of head h starts at data + r * row_stride + h *
    head_stride. Where sequence_stride is not 0 the sequences do not follow one another: row r of sequence s,
    counted in the sequence, starts at data + s * sequence_stride + r * row_stride + h * head_stride. */
@@ -27,8 +23,11 @@ struct attention_call {
     const void *options;
     size_t num_sequences, num_heads, head_dim, value_dim;
     const size_t *query_offsets,
-        *key_offsets;         /* (num_sequences + 1) rising, first 0; the same array for self-attention */
-    enum dtype dtype;         /* of every array of the call, here and below */
+        *key_offsets; /* (num_sequences + 1) rising, first 0; the same array for self-attention */
+    /* Of every array of the call, here and below. Most mechanisms see floats alone: rows of bfloat16 are
+       widened into a worker's memory, and what is written is rounded to nearest on its way back (gradients:
+       once, after all was added). See reads_bf16 of struct mechanism. */
+    enum dtype dtype;
     enum precision precision; /* see struct problem_shape */
     struct packed query, key, value;
     const uint8_t *key_mask; /* (key rows) 1 = takes part; or NULL */
@@ -37,6 +36,9 @@ struct attention_call {
     const uint64_t *sample_ids; /* (num_sequences) global indices, part of each head's key; NULL: every
                                    sequence hashes alike */
     const float *params;        /* (num_heads, parameters of a head); or NULL */
+    /* NULL, or set by forward where a mechanism that checks_rows meets NaN or infinity in a unit that has
+       queries and kept keys. Then what was written is no result. */
+    atomic_bool *not_finite;
 };
 
 /* All mechanisms, in the order in which lists show them, ended by NULL. */

@@ -2,7 +2,7 @@
    at all where every key is kept or the kept keys come first. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/kept.h"
 
-#include <string.h>
+#include "parts/elements.h"
 
 struct kept kept_count(const uint8_t *mask, size_t n)
 {
@@ -31,8 +31,7 @@ static size_t run_length(const uint8_t *mask, size_t first, size_t n)
 
 static void *row_at(struct stored_rows rows, size_t row)
 {
-    size_t bytes = rows.dtype == DTYPE_BFLOAT16 ? sizeof(bf16) : sizeof(float);
-    return (unsigned char *)rows.data + row * rows.stride * bytes;
+    return (unsigned char *)rows.data + row * rows.stride * element_bytes(rows.dtype);
 }
 
 struct view kept_gather(const struct kernels *kernels, struct stored_rows rows, const uint8_t *mask,
@@ -41,11 +40,7 @@ struct view kept_gather(const struct kernels *kernels, struct stored_rows rows, 
     float *to = block;
     for (size_t i = 0, run; i < rows.rows; i += run + 1, to += run * rows.cols) {
         run = run_length(mask, i, rows.rows);
-        if (rows.dtype == DTYPE_BFLOAT16)
-            kernels->bf16_widen(to, rows.cols, row_at(rows, i), rows.stride, run, rows.cols);
-        else
-            for (size_t r = 0; r < run; r++)
-                memcpy(to + r * rows.cols, row_at(rows, i + r), rows.cols * sizeof *to);
+        elements_load(kernels, to, rows.cols, row_at(rows, i), rows.stride, rows.dtype, run, rows.cols);
     }
     return (struct view){.data = block, .rows = kept.count, .cols = rows.cols, .stride = rows.cols};
 }
@@ -56,11 +51,8 @@ void kept_put_back(const struct kernels *kernels, struct view gathered, const ui
     const float *from = gathered.data;
     for (size_t i = 0, run; i < rows.rows; i += run + 1, from += run * gathered.stride) {
         run = run_length(mask, i, rows.rows);
-        if (rows.dtype == DTYPE_BFLOAT16)
-            kernels->bf16_round(row_at(rows, i), rows.stride, from, gathered.stride, run, rows.cols);
-        else
-            for (size_t r = 0; r < run; r++)
-                memcpy(row_at(rows, i + r), from + r * gathered.stride, rows.cols * sizeof *from);
+        elements_store(kernels, row_at(rows, i), rows.stride, rows.dtype, from, gathered.stride, run,
+                       rows.cols);
     }
 }
 

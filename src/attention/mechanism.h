@@ -8,6 +8,7 @@
 #ifndef ATTENTION_MECHANISM_H
 #define ATTENTION_MECHANISM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,8 +21,9 @@
 /* (rows, cols) elements, `stride` elements from one row to the next; columns are adjacent. A head inside an
    (n, H d) matrix is such a view, so nothing is copied to get at it. */
 struct view {
-    void *data; /* floats */
+    void *data; /* floats, or what dtype says: see reads_bf16 */
     size_t rows, cols, stride;
+    enum dtype dtype;
 };
 
 /* The shape of one problem: what refuse and the size functions may depend on besides the options. */
@@ -56,6 +58,7 @@ struct problem {
     /* Threads for this problem alone, where they would else wait for it (see attention.c); NULL: none. What
        is computed must not depend on it: work is cut by shape, and sums keep their order. */
     struct pool *pool;
+    atomic_bool *not_finite; /* see checks_rows; NULL: nobody asks */
 };
 
 /* What one call of attention prepares for all its heads. */
@@ -107,6 +110,12 @@ struct mechanism {
        absent as both: its output is 0. So a causal problem has n_q = n_k and visible[i] = i + 1, and tokens
        may be told from both. Without sees_mask. */
     bool competes;
+    /* forward sets *problem.not_finite where it meets NaN or infinity in a row of query, key or value, and
+       may leave out unfinished; else who asks reads all rows before. */
+    bool checks_rows;
+    /* (optional) Whether forward takes query, key, value and out as views of bfloat16, too. Everything else
+       is floats. */
+    bool (*reads_bf16)(const void *options);
 
     /* NULL if it can, else a constant sentence that says why not. */
     const char *(*refuse)(const void *options, const struct problem_shape *shape);

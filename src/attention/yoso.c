@@ -22,6 +22,7 @@
 #include "attention/mechanism.h"
 #include "attention/yoso_stream.h"
 #include "base/memory.h"
+#include "parts/elements.h"
 #include "parts/hash_tables.h"
 #include "parts/hasher.h"
 #include "parts/normalize.h"
@@ -167,9 +168,18 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
     return NULL;
 }
 
+/* Hashing widens rows where they are hashed; the longest row of a head is looked for in floats. */
+static bool reads_bf16(const void *options)
+{
+    return unit_map_is_l2(options);
+}
+
 /* ---- one head ------------------------------------------------------------------------------------------ */
 
-enum { BLOCK_ROWS = 4 * CODES_ROWS }; /* rows of queries or keys that one thread takes at a time */
+enum {
+    BLOCK_ROWS = 4 * CODES_ROWS, /* rows of queries or keys that one thread takes at a time */
+    TAKE_ROWS = 64               /* of V, that stay in the first cache from copying to looking at them */
+};
 
 /* One head under way. */
 struct head {
@@ -259,39 +269,67 @@ static float *row_of(struct view view, size_t row)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
+/* Someone asks for rows that are not finite, and there are some. */
+static void tell(const struct head *head, bool finite)
+{
+    if (!finite && head->problem->not_finite != NULL)
+        atomic_store_explicit(head->problem->not_finite, true, memory_order_relaxed);
+}
+
 /* The codes of all rows. */
 static void hash_head(struct head *head)
 {
     const struct problem *problem = head->problem;
     struct hasher *hasher = &head->scratch.hasher;
     const struct hashed_side queries = {problem->query.data, problem->query.stride, problem->query.rows,
-                                        head->saved.query_codes};
+                                        head->saved.query_codes, problem->query.dtype};
     const struct hashed_side keys = {problem->key.data, problem->key.stride, problem->key.rows,
-                                     head->saved.key_codes};
+                                     head->saved.key_codes, problem->key.dtype};
     hasher->max_norm = head->max_norm;
     hasher_turn(head->kernels, hasher, problem->shared, problem->random_key);
-    hasher_codes(head->kernels, problem->pool, hasher, &queries, &keys);
+    tell(head, hasher_codes(head->kernels, problem->pool, hasher, &queries, &keys));
 }
 
-/* The tables pass over the rows of V and X many times, in the caller's memory where rows lie close to each
+/* The tables pass over the rows of V and X many times, in the caller's memory where floats lie close to each
    other, else in a copy: rows 768 floats apart cost a third more time in every pass, rows 64 apart none. */
 static bool is_close(struct view rows)
 {
-    return rows.stride <= 2 * rows.cols;
+    return rows.dtype == DTYPE_FLOAT32 && rows.stride <= 2 * rows.cols;
 }
 
-/* Copies V where it does not lie close, and makes X zero. */
+/* Copies V where it does not lie close, or widens it. It is looked at for NaN and infinity while it comes
+   into the caches, where the tables will need it. */
+static void take_values(const struct head *head, const struct block *block)
+{
+    struct view from = head->problem->value, to = head->value;
+    const char *stored = from.data;
+    size_t row_bytes = from.stride * element_bytes(from.dtype), count;
+    for (size_t at = block->first, end = at + block->rows; at < end; at += count) {
+        count = end - at < TAKE_ROWS ? end - at : TAKE_ROWS;
+        if (to.data != from.data)
+            elements_load(head->kernels, row_of(to, at), to.stride, stored + at * row_bytes, from.stride,
+                          from.dtype, count, from.cols);
+        if (head->problem->not_finite != NULL)
+            tell(head, head->kernels->all_finite(row_of(to, at), to.stride, count, to.cols));
+    }
+}
+
+/* Takes V, and makes X zero. */
 static void begin_block(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct head *head = argument;
     const struct block block = block_at(head, index);
-    size_t width = head->out.cols * sizeof(float);
-    for (size_t i = block.first; i < block.first + block.rows; i++)
-        if (!block.of_keys)
-            memset(row_of(head->x, i), 0, width);
-        else if (head->value.data != head->problem->value.data)
-            memcpy(row_of(head->value, i), row_of(head->problem->value, i), width);
+    if (block.of_keys)
+        take_values(head, &block);
+    else
+        for (size_t i = block.first; i < block.first + block.rows; i++)
+            memset(row_of(head->x, i), 0, head->x.cols * sizeof(float));
+}
+
+static struct view in_scratch(struct view rows, float *data, size_t ld)
+{
+    return (struct view){.data = data, .rows = rows.rows, .cols = rows.cols, .stride = ld};
 }
 
 static void forward(const struct problem *problem, struct view out)
@@ -301,12 +339,14 @@ static void forward(const struct problem *problem, struct view out)
     head.out = head.x = out;
     head.value = problem->value;
     if (!is_close(out))
-        head.x.data = scratch->forward.x, head.x.stride = scratch->ld_value;
+        head.x = in_scratch(out, scratch->forward.x, scratch->ld_value);
     if (!is_close(problem->value))
-        head.value.data = scratch->forward.value, head.value.stride = scratch->ld_value;
+        head.value = in_scratch(problem->value, scratch->forward.value, scratch->ld_value);
 
     hash_head(&head);
     over_queries_and_keys(&head, begin_block);
+    if (problem->not_finite != NULL && atomic_load_explicit(problem->not_finite, memory_order_relaxed))
+        return; /* in this head or another: nobody will read out */
     tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys, KEYS_TO_QUERIES,
                  head.value.data, head.value.stride, head.x.data, head.x.stride, out.cols);
     if (head.options->normalize == YOSO_NORMALIZE_SUM) {
@@ -315,8 +355,9 @@ static void forward(const struct problem *problem, struct view out)
         tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
                      KEYS_TO_QUERIES, &per_hash, 0, head.saved.kept, 1, 1);
     }
-    normalize_rows(head.kernels, problem->pool, head.options->normalize, out.data, out.stride, head.x.data,
-                   head.x.stride, 1 / (float)head.hashing.num_hashes, head.saved.kept, out.rows, out.cols);
+    normalize_rows(head.kernels, problem->pool, head.options->normalize, out.data, out.stride, out.dtype,
+                   head.x.data, head.x.stride, 1 / (float)head.hashing.num_hashes, head.saved.kept, out.rows,
+                   out.cols);
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------ */
@@ -433,6 +474,8 @@ const struct mechanism mechanism_yoso = {
     .options_size = sizeof(struct yoso_options),
     .exact = false,
     .mixes = true,
+    .checks_rows = true,
+    .reads_bf16 = reads_bf16,
     .refuse = refuse,
     .norm_limit = unit_map_limit,
     .saved_size = saved_size,

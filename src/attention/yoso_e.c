@@ -323,8 +323,8 @@ static void forward_block(void *argument, size_t index, int worker)
             kernels->tile_product(kept, 1, scratch.power, 1, TILE, scratch.ones, 1, meeting.queries, 1,
                                   meeting.keys, true);
     }
-    normalize_rows(kernels, NULL, options->normalize, row_of(pass->out, first), pass->out.stride, scratch.x,
-                   scratch.ld_value, 1, kept, meeting.queries, dim);
+    normalize_rows(kernels, NULL, options->normalize, row_of(pass->out, first), pass->out.stride,
+                   DTYPE_FLOAT32, scratch.x, scratch.ld_value, 1, kept, meeting.queries, dim);
 }
 
 static void forward(const struct problem *problem, struct view out)

@@ -88,9 +88,9 @@ static struct chunk chunk_open(const struct problem *problem, void *block)
         hasher_turn(problem->kernels, hasher, problem->shared, problem->random_key);
     *chunk.state.turned = 1;
     const struct hashed_side queries = {problem->query.data, problem->query.stride,
-                                        problem->shape.num_queries, scratch->query_codes};
+                                        problem->shape.num_queries, scratch->query_codes, DTYPE_FLOAT32};
     const struct hashed_side keys = {problem->key.data, problem->key.stride, problem->shape.num_keys,
-                                     scratch->key_codes};
+                                     scratch->key_codes, DTYPE_FLOAT32};
     hasher_codes(problem->kernels, problem->pool, hasher, &queries, &keys);
     chunk.queries = codes_at(&hasher->hashing, scratch->query_codes, queries.n);
     chunk.keys = codes_at(&hasher->hashing, scratch->key_codes, keys.n);
@@ -138,8 +138,8 @@ void yoso_read(const struct problem *problem, void *state, size_t first, struct 
         table_state_read(kernels, problem->pool, &chunk.state.values, &x);
         table_state_read(kernels, problem->pool, &chunk.state.weights, &sums);
     }
-    normalize_rows(kernels, problem->pool, options->normalize, out.data, out.stride, scratch->x, scratch->ld,
-                   chunk.per_hash, scratch->kept, n_q, out.cols);
+    normalize_rows(kernels, problem->pool, options->normalize, out.data, out.stride, out.dtype, scratch->x,
+                   scratch->ld, chunk.per_hash, scratch->kept, n_q, out.cols);
 }
 
 void yoso_merge(const void *options, const struct problem_shape *shape, void *into, const void *from)

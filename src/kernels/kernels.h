@@ -17,6 +17,9 @@
 /* A bfloat16 number: the upper 16 bits of a float. */
 typedef uint16_t bf16;
 
+/* What arrays of callers hold. */
+enum dtype { DTYPE_FLOAT32, DTYPE_BFLOAT16 };
+
 enum {
     HASH_LANES = 16,  /* hash functions stand side by side in groups of this many; see hash_codes */
     KERNELS_TILE = 64 /* rows of a query block and of a key tile in the exact mechanisms */
@@ -270,6 +273,8 @@ struct kernels {
        65535. EXACT. */
     void (*dropout)(float *y, const float *residual, const float *x, size_t n, uint64_t key, uint64_t first,
                     unsigned threshold, float scale);
+    /* Whether no number of x (rows, cols) is NaN or infinite. EXACT. */
+    bool (*all_finite)(const float *x, size_t ld, size_t rows, size_t cols);
     /* Sum of squares in double, over blocks of 4096 in order. TOLERANT. */
     double (*sum_squares)(const float *x, size_t n);
     /* One AdamW step on a block of n: m, v moments; w values; g gradients (read, times gradient_scale).

@@ -553,6 +553,15 @@ static void convolve(float *y, size_t ld_y, const float *x, size_t ld_x, const f
         }
 }
 
+static bool all_finite(const float *x, size_t ld, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            if (!isfinite(x[i * ld + c]))
+                return false;
+    return true;
+}
+
 static double sum_squares(const float *x, size_t n)
 {
     double total = 0;
@@ -646,6 +655,7 @@ const struct kernels kernels_ref = {
     .add_bias_backward = add_bias_backward,
     .convolve = convolve,
     .dropout = dropout,
+    .all_finite = all_finite,
     .sum_squares = sum_squares,
     .adamw_step = adamw_step,
     .fused_loop = fused_loop,

@@ -198,6 +198,28 @@ static void convolve(float *y, size_t ld_y, const float *x, size_t ld_x, const f
     }
 }
 
+/* Zero times a number is zero, unless it is NaN or infinite; then the sum stays NaN. One multiply-add a
+   vector, so rows that are read anyway are looked at for nothing. */
+static bool all_finite(const float *x, size_t ld, size_t rows, size_t cols)
+{
+    vf zero = v_zero(), sum[4] = {zero, zero, zero, zero};
+    if (ld == cols) { /* one long row */
+        cols *= rows;
+        rows = rows > 0;
+    }
+    for (size_t i = 0; i < rows; i++, x += ld) {
+        size_t c = 0;
+        for (; c + 4 * VLEN <= cols; c += 4 * VLEN) {
+            UNROLLED
+            for (size_t v = 0; v < 4; v++)
+                sum[v] = v_fma(v_load(x + c + v * VLEN), zero, sum[v]);
+        }
+        for (; c < cols; c += VLEN)
+            sum[0] = v_fma(v_get(x + c, cols - c), zero, sum[0]);
+    }
+    return v_sum(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]))) == 0;
+}
+
 static double sum_squares(const float *x, size_t n)
 {
     double total = 0;

@@ -54,6 +54,7 @@
     .add_bias_backward = add_bias_backward, \
     .convolve = convolve, \
     .dropout = dropout, \
+    .all_finite = all_finite, \
     .sum_squares = sum_squares, \
     .adamw_step = adamw_step, \
     .fused_loop = fused_loop, \

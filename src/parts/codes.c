@@ -3,6 +3,7 @@
    which run near the product peak; nothing else here shows. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/codes.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -29,8 +30,9 @@ static bool is_safe(float square)
     return square > 1e-20f && square < 1e30f;
 }
 
-/* Short rows become zero, and a huge one is made smaller by a power of two, which changes no sign. */
-static void mend_row(float *row, size_t dim)
+/* Short rows become zero, and a huge one is made smaller by a power of two, which changes no sign. False
+   where a number is NaN or infinite: squares of floats cannot overflow a double. */
+static bool mend_row(float *row, size_t dim)
 {
     double square = 0;
     for (size_t c = 0; c < dim; c++)
@@ -38,54 +40,59 @@ static void mend_row(float *row, size_t dim)
     double shortest = (double)UNIT_SHORTEST;
     for (size_t c = 0; c < dim; c++)
         row[c] = square < shortest * shortest ? 0 : square > 1e30 ? row[c] * 0x1p-96f : row[c];
+    return isfinite(square);
 }
 
-/* Rows as float32, dense. */
-static void take_rows(const struct kernels *kernels, float *rows, size_t ld, float *squares, const float *x,
+/* Rows as float32, dense. False where one is not finite. */
+static bool take_rows(const struct kernels *kernels, float *rows, size_t ld, float *squares, const float *x,
                       size_t ld_x, size_t n, size_t dim)
 {
     for (size_t i = 0; i < n; i++)
         memcpy(rows + i * ld, x + i * ld_x, dim * sizeof *rows);
     kernels->row_dots(squares, rows, ld, rows, ld, n, dim);
+    bool finite = true;
     for (size_t i = 0; i < n; i++)
-        if (!is_safe(squares[i]))
-            mend_row(rows + i * ld, dim);
+        finite &= is_safe(squares[i]) || mend_row(rows + i * ld, dim);
+    return finite;
 }
 
 /* Rows as pairs of 16 bits, in half the space; the other half takes a row that has to be mended first. */
-static void take_pairs(const struct kernels *kernels, enum hash_projection projection, uint32_t *pairs,
+static bool take_pairs(const struct kernels *kernels, enum hash_projection projection, uint32_t *pairs,
                        size_t ld, float *mended, float *squares, const float *x, size_t ld_x, size_t n,
                        size_t dim)
 {
+    bool finite = true;
     kernels->hash_rows(pairs, ld, squares, projection, x, ld_x, n, dim);
     for (size_t i = 0; i < n; i++) {
         if (is_safe(squares[i]))
             continue;
         memcpy(mended, x + i * ld_x, dim * sizeof *mended);
-        mend_row(mended, dim);
+        finite &= mend_row(mended, dim);
         kernels->hash_rows(pairs + i * ld, ld, squares + i, projection, mended, dim, 1, dim);
     }
+    return finite;
 }
 
-void codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
+bool codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
                 size_t ld_x, size_t n, size_t dim, const void *planes, float *rows, size_t ld, float *squares)
 {
     size_t row_bytes = hashing->num_hashes * code_bytes(hashing), half = ld / 2;
-    bool wide = hashing->hash_bits > 16;
+    bool wide = hashing->hash_bits > 16, finite = true;
     enum hash_projection projection = hash_projection_of(kernels, hashing->projection);
     for (size_t first = 0; first < n; first += CODES_ROWS) {
         size_t count = n - first < CODES_ROWS ? n - first : CODES_ROWS;
         char *codes = (char *)data + first * row_bytes;
         if (projection == HASH_F32) {
-            take_rows(kernels, rows, ld, squares, x + first * ld_x, ld_x, count, dim);
+            finite &= take_rows(kernels, rows, ld, squares, x + first * ld_x, ld_x, count, dim);
             kernels->hash_codes(codes, wide, rows, ld, count, dim, planes, hashing->num_hashes,
                                 hashing->hash_bits);
             continue;
         }
         uint32_t *pairs = (uint32_t *)(void *)rows;
-        take_pairs(kernels, projection, pairs, half, rows + CODES_ROWS * half, squares, x + first * ld_x,
-                   ld_x, count, dim);
+        finite &= take_pairs(kernels, projection, pairs, half, rows + CODES_ROWS * half, squares,
+                             x + first * ld_x, ld_x, count, dim);
         kernels->hash_codes_dp(codes, wide, projection, pairs, half, count, (dim + 1) / 2, planes,
                                hashing->num_hashes, hashing->hash_bits);
     }
+    return finite;
 }

@@ -31,8 +31,9 @@ static inline const void *codes_row(const struct codes *codes, size_t row)
 
 /* Hashes the rows of x into data: the signs of their projections, the same bits on every instruction set. A
    row shorter than UNIT_SHORTEST has code 0. planes: as planes_turn left them for the same projection. rows
-   (CODES_ROWS, ld), ld = unit_padded(dim), and squares (CODES_ROWS) are work space. */
-void codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
+   (CODES_ROWS, ld), ld = unit_padded(dim), and squares (CODES_ROWS) are work space. False where a row holds
+   NaN or infinity, whose codes are then any: known for nothing, because lengths are looked at anyway. */
+bool codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
                 size_t ld_x, size_t n, size_t dim, const void *planes, float *rows, size_t ld,
                 float *squares);
 

@@ -1,8 +1,11 @@
-/* Blocks of rows, those of the queries first; each thread maps and packs CODES_ROWS of them at a time in
-   memory of its own. Cost: codes_hash, and a pass over rows that are mapped.
+/* Blocks of rows, those of the queries first; each thread widens, maps and packs CODES_ROWS of them at a time
+   in memory of its own. Cost: codes_hash, and a pass over rows that are mapped.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hasher.h"
 
+#include <stdatomic.h>
+
+#include "parts/elements.h"
 #include "parts/planes.h"
 #include "parts/unit_map.h"
 
@@ -41,7 +44,7 @@ void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yos
     hasher->permutation = arena_take(arena, hasher->width, sizeof *hasher->permutation);
     hasher->rows = arena_take(arena, rows, row);
     hasher->squares = arena_take(arena, rows, sizeof *hasher->squares);
-    hasher->mapped = arena_take(arena, unit_map_is_l2(options) ? 0 : rows, row);
+    hasher->taken = arena_take(arena, rows, row);
 }
 
 void hasher_turn(const struct kernels *kernels, const struct hasher *hasher, const float *shared,
@@ -56,6 +59,7 @@ struct work {
     const struct hasher *hasher;
     const struct hashed_side *queries, *keys;
     size_t query_blocks;
+    atomic_bool not_finite;
 };
 
 static size_t count_blocks(const struct hashed_side *side)
@@ -65,28 +69,39 @@ static size_t count_blocks(const struct hashed_side *side)
 
 static void hash_block(void *argument, size_t index, int worker)
 {
-    const struct work *work = argument;
+    struct work *work = argument;
     const struct hasher *hasher = work->hasher;
     bool of_keys = index >= work->query_blocks;
     const struct hashed_side *side = of_keys ? work->keys : work->queries;
     size_t first = (of_keys ? index - work->query_blocks : index) * BLOCK_ROWS;
     size_t n = smaller(BLOCK_ROWS, side->n - first), place = (size_t)worker * CODES_ROWS, ld = hasher->ld;
-    bool is_l2 = unit_map_is_l2(hasher->options);
-    size_t at_once = is_l2 ? n : CODES_ROWS;
-    float *mapped = is_l2 ? NULL : hasher->mapped + place * ld, *squares = hasher->squares + place;
+    bool is_l2 = unit_map_is_l2(hasher->options), half = side->dtype == DTYPE_BFLOAT16, finite = true;
+    size_t at_once = is_l2 && !half ? n : CODES_ROWS;
+    float *taken = hasher->taken + place * ld, *work_rows = hasher->rows + place * ld;
+    float *squares = hasher->squares + place;
     for (size_t at = first, count; at < first + n; at += count) {
-        const float *rows = side->rows + at * side->ld_rows;
+        const void *stored = (const char *)side->rows + at * side->ld_rows * element_bytes(side->dtype);
+        const float *rows = stored;
+        size_t ld_rows = side->ld_rows;
         count = smaller(at_once, first + n - at);
-        if (!is_l2)
-            unit_map_take(mapped, ld, squares, rows, side->ld_rows, count, hasher->dim, hasher->max_norm,
-                          of_keys);
-        codes_hash(work->kernels, (char *)side->codes + codes_size(&hasher->hashing, at), &hasher->hashing,
-                   is_l2 ? rows : mapped, is_l2 ? side->ld_rows : ld, count, hasher->width, hasher->planes,
-                   hasher->rows + place * ld, ld, squares);
+        if (half) { /* to where they stay, or whence they are mapped */
+            float *widened = is_l2 ? taken : work_rows;
+            elements_load(work->kernels, widened, ld, stored, ld_rows, side->dtype, count, hasher->dim);
+            rows = widened, ld_rows = ld;
+        }
+        if (!is_l2) {
+            unit_map_take(taken, ld, squares, rows, ld_rows, count, hasher->dim, hasher->max_norm, of_keys);
+            rows = taken, ld_rows = ld;
+        }
+        finite &= codes_hash(work->kernels, (char *)side->codes + codes_size(&hasher->hashing, at),
+                             &hasher->hashing, rows, ld_rows, count, hasher->width, hasher->planes, work_rows,
+                             ld, squares);
     }
+    if (!finite)
+        atomic_store_explicit(&work->not_finite, true, memory_order_relaxed);
 }
 
-void hasher_codes(const struct kernels *kernels, struct pool *pool, const struct hasher *hasher,
+bool hasher_codes(const struct kernels *kernels, struct pool *pool, const struct hasher *hasher,
                   const struct hashed_side *queries, const struct hashed_side *keys)
 {
     struct work work = {.kernels = kernels,
@@ -95,4 +110,5 @@ void hasher_codes(const struct kernels *kernels, struct pool *pool, const struct
                         .keys = keys,
                         .query_blocks = count_blocks(queries)};
     pool_run(pool, hash_block, &work, work.query_blocks + count_blocks(keys));
+    return !atomic_load(&work.not_finite);
 }

@@ -19,7 +19,7 @@ struct hasher {
     uint32_t *permutation; /* (width), as sign */
     size_t ld;
     float *rows, *squares; /* (workers, CODES_ROWS, ld), (workers, CODES_ROWS) */
-    float *mapped;         /* as rows: what the map makes of them; none where it is l2 */
+    float *taken;          /* as rows: what they are once they are widened, or mapped */
 };
 
 struct hashing hashing_of(const struct yoso_options *options);
@@ -35,13 +35,15 @@ void hasher_turn(const struct kernels *kernels, const struct hasher *hasher, con
 
 /* One side: rows and where their codes go. */
 struct hashed_side {
-    const float *rows;
+    const void *rows;
     size_t ld_rows, n;
     void *codes;
+    enum dtype dtype; /* of rows */
 };
 
-/* The codes of all rows of both sides, by the planes of hasher_turn. */
-void hasher_codes(const struct kernels *kernels, struct pool *pool, const struct hasher *hasher,
+/* The codes of all rows of both sides, by the planes of hasher_turn. False where a row holds NaN or infinity.
+ */
+bool hasher_codes(const struct kernels *kernels, struct pool *pool, const struct hasher *hasher,
                   const struct hashed_side *queries, const struct hashed_side *keys);
 
 #endif

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "parts/elements.h"
+
 #define SHORTEST 1e-12f
 
 enum {
@@ -51,7 +53,9 @@ static void take_factors(const struct kernels *kernels, int kind, float *factor,
 struct work {
     const struct kernels *kernels;
     int kind;
-    float *out, *x, *kept;
+    void *out;
+    enum dtype dtype; /* of out */
+    float *x, *kept;
     size_t ld_out, ld_x, n, dim;
     float scale;
 };
@@ -68,17 +72,20 @@ static void normalize_piece(void *argument, size_t index, int worker)
         take_factors(work->kernels, work->kind, factor, block, ld_x, work->scale,
                      work->kind == YOSO_NORMALIZE_NONE ? NULL : work->kept + first, rows, work->dim);
         work->kernels->scale_rows(block, ld_x, factor, rows, work->dim);
-        for (size_t i = 0; i < rows && work->out != work->x; i++)
-            memcpy(work->out + (first + i) * work->ld_out, block + i * ld_x, work->dim * sizeof *block);
+        if (work->out != work->x)
+            elements_store(work->kernels,
+                           (char *)work->out + first * work->ld_out * element_bytes(work->dtype),
+                           work->ld_out, work->dtype, block, ld_x, rows, work->dim);
     }
 }
 
-void normalize_rows(const struct kernels *kernels, struct pool *pool, int kind, float *out, size_t ld_out,
-                    float *x, size_t ld_x, float scale, float *kept, size_t n, size_t dim)
+void normalize_rows(const struct kernels *kernels, struct pool *pool, int kind, void *out, size_t ld_out,
+                    enum dtype dtype, float *x, size_t ld_x, float scale, float *kept, size_t n, size_t dim)
 {
     struct work work = {.kernels = kernels,
                         .kind = kind,
                         .out = out,
+                        .dtype = dtype,
                         .x = x,
                         .kept = kept,
                         .ld_out = ld_out,

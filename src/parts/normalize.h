@@ -13,10 +13,10 @@
 #include "kernels/kernels.h"
 #include "parts/yoso_options.h"
 
-/* Writes out, for X = scale * x; x is destroyed, and may be out itself. kept: written by l2, read by sum, not
-   touched by none. pool: threads that share the rows; or NULL. */
-void normalize_rows(const struct kernels *kernels, struct pool *pool, int kind, float *out, size_t ld_out,
-                    float *x, size_t ld_x, float scale, float *kept, size_t n, size_t dim);
+/* Writes out, whose elements are of `dtype`, for X = scale * x; x is destroyed, and may be out itself. kept:
+   written by l2, read by sum, not touched by none. pool: threads that share the rows; or NULL. */
+void normalize_rows(const struct kernels *kernels, struct pool *pool, int kind, void *out, size_t ld_out,
+                    enum dtype dtype, float *x, size_t ld_x, float scale, float *kept, size_t n, size_t dim);
 
 /* Writes dx, and bias (n) where the kind is sum. */
 void normalize_rows_backward(const struct kernels *kernels, int kind, float *dx, size_t ld_dx, float *bias,

@@ -93,6 +93,11 @@ static void check_array(const float *got, const double *want, const double *boun
                    bound[i] + 2 * FLT_EPSILON * (fabs(start) + fabs(want[i])), what);
 }
 
+static struct view view_of(float *data, size_t rows, size_t cols)
+{
+    return (struct view){.data = data, .rows = rows, .cols = cols, .stride = cols};
+}
+
 /* With half of the keys masked, the first of them too, causal attention is that with the others alone, of
    which query i sees those up to its own place: here the mechanism itself is called. */
 static void check_uneven(const struct kernels *kernels, size_t n_q, size_t n_k, size_t d, size_t d_v)
@@ -115,9 +120,9 @@ static void check_uneven(const struct kernels *kernels, size_t n_q, size_t n_k, 
                   .value_dim = d_v,
                   .causal = true,
                   .workers = 1},
-        .query = {data.query, n_q, d, d},
-        .key = {data.key, n_k, d, d},
-        .value = {data.value, n_k, d_v, d_v},
+        .query = view_of(data.query, n_q, d),
+        .key = view_of(data.key, n_k, d),
+        .value = view_of(data.value, n_k, d_v),
         .visible = visible,
     };
     size_t saved = data.mechanism->saved_size(NULL, &problem.shape) / sizeof(float),
@@ -130,13 +135,13 @@ static void check_uneven(const struct kernels *kernels, size_t n_q, size_t n_k, 
     memset(dquery, 0, n_q * d * sizeof(float));
     memset(dkey, 0, n_k * d * sizeof(float));
     memset(dvalue, 0, n_k * d_v * sizeof(float));
-    struct view y = {out, n_q, d_v, d_v}, g = {data.dout, n_q, d_v, d_v};
+    struct view y = view_of(out, n_q, d_v), g = view_of(data.dout, n_q, d_v);
     data.mechanism->forward(&problem, y);
     memset(problem.scratch, 0xff, scratch * sizeof(float));
     data.mechanism->backward(&problem, y, g,
-                             &(struct problem_gradients){.query = {dquery, n_q, d, d},
-                                                         .key = {dkey, n_k, d, d},
-                                                         .value = {dvalue, n_k, d_v, d_v}});
+                             &(struct problem_gradients){.query = view_of(dquery, n_q, d),
+                                                         .key = view_of(dkey, n_k, d),
+                                                         .value = view_of(dvalue, n_k, d_v)});
     check_array(out, o.out, o.out_bound, n_q * d_v, 0, "out");
     check_array(dquery, o.dquery, o.dquery_bound, n_q * d, 0, "dquery");
     check_array(dkey, o.dkey, o.dkey_bound, n_k * d, 0, "dkey");

@@ -193,6 +193,30 @@ static void convolve_is_exact(void **state)
         }
 }
 
+/* One number in each place, of every kind that is not one; huge and denormal ones are numbers. Gaps between
+   rows are not looked at. */
+static void what_is_not_finite_is_found(void **state)
+{
+    (void)state;
+    static const float not [] = {NAN, -NAN, INFINITY, -INFINITY};
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++)
+        for (size_t gap = 0; gap < 3; gap += 2) {
+            size_t rows = 3, cols = widths[w], ld = cols + gap, count = rows * ld - gap;
+            float *x = normals(w, count);
+            x[0] = FLT_MAX, x[count - 1] = 1e-45f;
+            for (size_t i = 0; i < count; i++) {
+                float before = x[i];
+                x[i] = not [i % 4];
+                assert_int_equal(kernels->all_finite(x, ld, rows, cols), i % ld >= cols);
+                x[i] = i % ld < cols ? before : NAN;
+            }
+            assert_true(kernels->all_finite(x, ld, rows, cols));
+            assert_true(kernels->all_finite(x, ld, 0, cols));
+            guard_free(x, count);
+        }
+}
+
 static void sum_squares_is_in_double(void **state)
 {
     (void)state;
@@ -273,8 +297,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layer_norm_and_its_gradient), cmocka_unit_test(gelu_is_within_four_ulp),
         cmocka_unit_test(axpy_and_bias_are_exact),     cmocka_unit_test(convolve_is_exact),
-        cmocka_unit_test(sum_squares_is_in_double),    cmocka_unit_test(adamw_takes_its_step),
-        cmocka_unit_test(the_loop_in_registers_ends),
+        cmocka_unit_test(what_is_not_finite_is_found), cmocka_unit_test(sum_squares_is_in_double),
+        cmocka_unit_test(adamw_takes_its_step),        cmocka_unit_test(the_loop_in_registers_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
