@@ -259,7 +259,7 @@ struct kernels {
     /* y += a x. EXACT (one fused multiply-add each). */
     void (*axpy)(float *y, float a, const float *x, size_t n);
     /* y[i][c] += bias[c]. EXACT. */
-    void (*add_bias)(float *y, const float *bias, size_t n, size_t dim);
+    void (*add_bias)(float *y, size_t ld_y, const float *bias, size_t n, size_t dim);
     /* dbias[c] += sum over i, in order, of dy[i][c]. EXACT. */
     void (*add_bias_backward)(float *dbias, const float *dy, size_t n, size_t dim);
     /* Depth-wise convolution along the sequence, `taps` odd, centred, zeros outside [0, n):

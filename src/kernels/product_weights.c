@@ -1,20 +1,19 @@
 /* Weights lie in panels of PANEL columns, each with its whole depth in one stretch, bfloat16 ones two rows
-   side by side; the columns that fill the last panel are 0. A product takes its left operand in slabs, which
-   it copies (and rounds), and each slab meets all panels while it stays in the second-level cache.
+   side by side; the columns that fill the last panel are 0. A product takes the depth in slabs of which a
+   tile of rows of A fits the second-level cache; there the panels stream past in the order they lie in, and C
+   is read and written once for a slab, not once for every piece of a panel that fits the first level.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product_weights.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
-    PANEL = 64,     /* columns */
-    PIECE_32 = 128, /* depth of a piece of a panel: 32 KiB in either precision */
-    PIECE_16 = 256,
-    ROWS = 192,     /* of a slab of A, a copy of 300 KiB */
-    DEPTH_32 = 384, /* of the slab */
-    DEPTH_16 = 768,
-    LD_32 = DEPTH_32 + 16, /* an odd number of cache lines, so that rows do not crowd into a few sets */
-    LD_16 = DEPTH_16 + 32,
+    PANEL = WEIGHTS_PANEL,
+    DEPTH_32 = 768, /* of a slab: 192 rows of it are 576 KiB in either precision */
+    DEPTH_16 = 1536,
+    ROWS = 192,        /* that are rounded on the way, */
+    ROUNDED = 768,     /* for this depth, on the stack: 300 KiB */
     TURNED_ROWS = 384, /* of A^T that are rounded at a time, for TURNED_DEPTH: 144 KiB */
     TURNED_DEPTH = 192,
     BLOCK = 64 /* is turned at a time */
@@ -68,55 +67,92 @@ void weights_lay(const struct kernels *kernels, enum precision precision, float 
     }
 }
 
-/* The rows of C that belong to a slab of A. Its panels pass one after another, each in pieces that stay in
-   the first-level cache while all rows of the slab go by; a block of C stays in the second. */
+size_t weights_from(enum precision precision, size_t k, size_t column)
+{
+    assert(column % PANEL == 0);
+    return column / PANEL * panel_size(precision, k);
+}
+
+const void *weights_left(const struct kernels *kernels, enum precision precision, bf16 *halves,
+                         const float *rows, size_t m, size_t k)
+{
+    if (precision == PRECISION_FLOAT32)
+        return rows;
+    size_t ld = weights_left_width(k);
+    kernels->bf16_round(halves, ld, rows, k, m, k);
+    for (size_t i = 0; i < m && k % 2 == 1; i++)
+        halves[i * ld + k] = 0;
+    return halves;
+}
+
+/* C = [add: C +] the product over the depth [first, first + deep) [+ bias]; a is that depth of A. */
 static void product_slab(const struct kernels *kernels, enum precision precision, float *c, size_t ld_c,
-                         const void *slab, const float *weights, size_t m, size_t n, size_t k, size_t first,
-                         size_t deep, bool add)
+                         const void *a, size_t ld_a, const float *weights, size_t m, size_t n, size_t k,
+                         size_t first, size_t deep, const float *bias, bool add)
+{
+    for (size_t column = 0; column < n; column += PANEL, weights += panel_size(precision, k)) {
+        size_t wide = smaller(PANEL, n - column);
+        if (precision == PRECISION_BF16)
+            kernels->bf16_product(c + column, ld_c, a, ld_a, (const bf16 *)weights + first * PANEL, 2 * PANEL,
+                                  m, wide, (deep + 1) / 2, add);
+        else
+            kernels->tile_product(c + column, ld_c, a, ld_a, 1, weights + first * PANEL, PANEL, m, wide, deep,
+                                  add);
+        if (bias != NULL)
+            kernels->add_bias(c + column, ld_c, bias + column, m, wide);
+    }
+}
+
+void product_left(const struct kernels *kernels, enum precision precision, float *c, size_t ld_c,
+                  const void *left, const float *weights, size_t m, size_t n, size_t k, const float *bias)
 {
     const bool half = precision == PRECISION_BF16;
-    size_t piece = half ? PIECE_16 : PIECE_32;
-    for (size_t column = 0; column < n; column += PANEL) {
-        const float *panel = weights + column / PANEL * panel_size(precision, k);
-        size_t wide = smaller(PANEL, n - column);
-        for (size_t at = 0; at < deep; at += piece) {
-            size_t depth = smaller(piece, deep - at);
-            if (half)
-                kernels->bf16_product(c + column, ld_c, (const bf16 *)slab + at, LD_16,
-                                      (const bf16 *)panel + (first + at) * PANEL, 2 * PANEL, m, wide,
-                                      (depth + 1) / 2, add || at > 0);
-            else
-                kernels->tile_product(c + column, ld_c, (const float *)slab + at, LD_32, 1,
-                                      panel + (first + at) * PANEL, PANEL, m, wide, depth, add || at > 0);
+    size_t first = 0, ld = half ? weights_left_width(k) : k;
+    do {
+        size_t deep = smaller(half ? DEPTH_16 : DEPTH_32, k - first);
+        const void *a =
+            half ? (const void *)((const bf16 *)left + first) : (const void *)((const float *)left + first);
+        product_slab(kernels, precision, c, ld_c, a, ld, weights, m, n, k, first, deep,
+                     first + deep == k ? bias : NULL, first > 0);
+        first += deep;
+    } while (first < k);
+}
+
+/* Rounds A on its way, a slab at a time. */
+static void product_rounded(const struct kernels *kernels, float *c, size_t ld_c, const float *a, size_t ld_a,
+                            const float *weights, size_t m, size_t n, size_t k, bool add)
+{
+    bf16 slab[ROWS * ROUNDED];
+    size_t first = 0;
+    do {
+        size_t deep = smaller(ROUNDED, k - first), ld = weights_left_width(deep);
+        for (size_t row = 0; row < m; row += ROWS) {
+            size_t high = smaller(ROWS, m - row);
+            kernels->bf16_round(slab, ld, a + row * ld_a + first, ld_a, high, deep);
+            for (size_t i = 0; i < high && deep < ld; i++)
+                slab[i * ld + deep] = 0;
+            product_slab(kernels, PRECISION_BF16, c + row * ld_c, ld_c, slab, ld, weights, high, n, k, first,
+                         deep, NULL, add || first > 0);
         }
-    }
+        first += deep;
+    } while (first < k);
 }
 
 void product_weights(const struct kernels *kernels, enum precision precision, float *c, size_t ld_c,
                      const float *a, size_t ld_a, const float *weights, size_t m, size_t n, size_t k,
                      bool add)
 {
-    union {
-        float singles[ROWS * LD_32];
-        bf16 halves[ROWS * LD_16];
-    } slab;
-    size_t depth = precision == PRECISION_BF16 ? DEPTH_16 : DEPTH_32;
-    if (k == 0)
-        kernels->tile_product(c, ld_c, a, ld_a, 1, weights, PANEL, m, n, 0, add);
-    for (size_t row = 0; row < m; row += ROWS)
-        for (size_t first = 0; first < k; first += depth) {
-            size_t high = smaller(ROWS, m - row), deep = smaller(depth, k - first);
-            const float *from = a + row * ld_a + first;
-            if (precision == PRECISION_BF16)
-                kernels->bf16_round(slab.halves, LD_16, from, ld_a, high, deep);
-            for (size_t i = 0; i < high; i++)
-                if (precision != PRECISION_BF16)
-                    memcpy(slab.singles + i * LD_32, from + i * ld_a, deep * sizeof *from);
-                else if (deep % 2 == 1)
-                    slab.halves[i * LD_16 + deep] = 0;
-            product_slab(kernels, precision, c + row * ld_c, ld_c, &slab, weights, high, n, k, first, deep,
-                         add || first > 0);
-        }
+    if (precision == PRECISION_BF16) {
+        product_rounded(kernels, c, ld_c, a, ld_a, weights, m, n, k, add);
+        return;
+    }
+    size_t first = 0;
+    do {
+        size_t deep = smaller(DEPTH_32, k - first);
+        product_slab(kernels, precision, c, ld_c, a + first, ld_a, weights, m, n, k, first, deep, NULL,
+                     add || first > 0);
+        first += deep;
+    } while (first < k);
 }
 
 /* out (cols, rows) = in (rows, cols), turned and rounded. */

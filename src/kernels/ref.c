@@ -526,11 +526,11 @@ static void axpy(float *y, float a, const float *x, size_t n)
         y[i] = fmaf(a, x[i], y[i]);
 }
 
-static void add_bias(float *y, const float *bias, size_t n, size_t dim)
+static void add_bias(float *y, size_t ld_y, const float *bias, size_t n, size_t dim)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < dim; c++)
-            y[i * dim + c] += bias[c];
+            y[i * ld_y + c] += bias[c];
 }
 
 static void add_bias_backward(float *dbias, const float *dy, size_t n, size_t dim)

@@ -142,11 +142,11 @@ static void axpy(float *y, float a, const float *x, size_t n)
         v_put(y + i, v_fma(factor, v_get(x + i, n - i), v_get(y + i, n - i)), n - i);
 }
 
-static void add_bias(float *y, const float *bias, size_t n, size_t dim)
+static void add_bias(float *y, size_t ld_y, const float *bias, size_t n, size_t dim)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < dim; c += VLEN) {
-            float *to = y + i * dim + c;
+            float *to = y + i * ld_y + c;
             v_put(to, v_add(v_get(to, dim - c), v_get(bias + c, dim - c)), dim - c);
         }
 }

@@ -59,11 +59,6 @@ static struct rows rows_in(const struct encoder_batch *batch)
     return rows;
 }
 
-static size_t scratch_floats(const struct encoder *encoder)
-{
-    return ROW_TILE * (3 * encoder->dim + encoder->wide + 2);
-}
-
 /* Cuts the workspace; on NULL it counts. */
 static struct space lay(const struct encoder *encoder, const struct encoder_batch *batch, void *block,
                         size_t *bytes)
@@ -77,7 +72,7 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
         .narrow = size_product(rows.padded, encoder->dim),
         .wide = size_product(rows.padded, encoder->wide),
         .saved_bytes = self_attention_saved_size(attention, &rows),
-        .tile_floats = scratch_floats(encoder),
+        .tile_floats = block_scratch_size(&encoder->blocks[0]),
     };
     size_t narrow = size_product(kept, s.narrow);
     s.stream = arena_take(&arena, size_product(batch->training ? layers + 1 : 1, s.narrow), sizeof(float));
@@ -209,15 +204,9 @@ static struct block_space space_of(const struct space *s, size_t layer)
 
 static struct block_scratch scratch_of(const struct pass *pass, int worker)
 {
-    const struct encoder *encoder = pass->encoder;
-    float *at = pass->space.tiles + (size_t)worker * pass->space.tile_floats;
-    struct block_scratch scratch;
-    for (int i = 0; i < 3; i++, at += ROW_TILE * encoder->dim)
-        scratch.narrow[i] = at;
-    scratch.wide = at;
-    scratch.statistics = at + ROW_TILE * encoder->wide;
-    scratch.watch = profile_watch(pass->rows.profile, worker);
-    return scratch;
+    return block_scratch_on(&pass->encoder->blocks[0],
+                            pass->space.tiles + (size_t)worker * pass->space.tile_floats,
+                            profile_watch(pass->rows.profile, worker));
 }
 
 /* The embedding drops too; its key stands beside those of the layers. */

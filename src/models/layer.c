@@ -64,7 +64,7 @@ static struct space lay(const struct layer_pass *pass, size_t *bytes)
     const struct rows *rows = &pass->rows;
     struct arena arena = arena_on(pass->workspace);
     size_t narrow = size_product(rows->padded, block->dim), wide = size_product(rows->padded, block->wide);
-    struct space s = {.tile_floats = ROW_TILE * (3 * block->dim + block->wide + 2)};
+    struct space s = {.tile_floats = block_scratch_size(block)};
     struct attention_space *a = &s.block.attention;
     float **const arrays[] = {&a->query, &a->key, &a->value, &a->context, &s.block.middle};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
@@ -139,14 +139,8 @@ static struct run open_run(const struct layer_pass *pass, float *x)
 
 static struct block_scratch scratch_of(const struct run *run, int worker)
 {
-    float *at = run->space.tiles + (size_t)worker * run->space.tile_floats;
-    struct block_scratch scratch;
-    for (int i = 0; i < 3; i++, at += ROW_TILE * run->block->dim)
-        scratch.narrow[i] = at;
-    scratch.wide = at;
-    scratch.statistics = at + ROW_TILE * run->block->wide;
-    scratch.watch = profile_watch(run->pass->rows.profile, worker);
-    return scratch;
+    return block_scratch_on(run->block, run->space.tiles + (size_t)worker * run->space.tile_floats,
+                            profile_watch(run->pass->rows.profile, worker));
 }
 
 static void forward_tile(void *argument, size_t tile, int worker)

@@ -48,6 +48,27 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
     return HASHATTN_OK;
 }
 
+size_t block_scratch_size(const struct block *block)
+{
+    size_t floats = 3 * block->dim + block->wide + 2;
+    /* Two halves to a float; one more of each for an odd width. */
+    if (block->ffn.first.precision == PRECISION_BF16)
+        floats += (block->dim + block->wide + 3) / 2;
+    return ROW_TILE * floats;
+}
+
+struct block_scratch block_scratch_on(const struct block *block, float *floats, struct watch *watch)
+{
+    struct block_scratch scratch = {.watch = watch};
+    for (int i = 0; i < 3; i++, floats += ROW_TILE * block->dim)
+        scratch.narrow[i] = floats;
+    scratch.wide = floats;
+    scratch.statistics = floats + ROW_TILE * block->wide;
+    if (block->ffn.first.precision == PRECISION_BF16)
+        scratch.halves = (bf16 *)(scratch.statistics + ROW_TILE * 2);
+    return scratch;
+}
+
 /* ---- into attention ----------------------------------------------------------------------------------- */
 
 /* What goes into attention: the normalised rows, in scratch, or in a post-LN block x itself. */
@@ -70,7 +91,7 @@ void block_enter(const struct block *block, const struct block_pass *pass, const
     size_t at = first * block->dim;
     const float *rows = into_attention(block, pass, space, scratch, at);
     self_attention_enter(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
-                         a->value + at, rows, ROW_TILE);
+                         a->value + at, rows, ROW_TILE, scratch->halves);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
 
@@ -167,7 +188,7 @@ void block_leave(const struct block *block, const struct block_pass *pass, const
     norm_forward(norm, kernels, pass->values, normed, scratch->statistics, l.middle, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_NORM);
     ffn_forward(&block->ffn, l.rows, pass->values, &inner, site_key(pass, SITE_WIDE), branch, l.before,
-                l.after, normed, first, ROW_TILE, scratch->watch);
+                l.after, normed, first, ROW_TILE, scratch->halves, scratch->watch);
     float *sum = !post ? y + l.at : space->sum == NULL ? normed : space->sum + l.at;
     dropout_add_rows(&pass->dropout, site_key(pass, SITE_FFN), l.rows, sum, post ? normed : l.middle, branch,
                      first, ROW_TILE, block->dim);

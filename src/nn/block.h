@@ -50,8 +50,12 @@ struct block_scratch {
     float *narrow[3];  /* (ROW_TILE, dim) */
     float *wide;       /* (ROW_TILE, wide) */
     float *statistics; /* (ROW_TILE, 2) */
+    bf16 *halves;      /* (ROW_TILE, dim + 1 + wide + 1) in bf16, else NULL */
     struct watch *watch;
 };
+/* Floats of all of it, and it laid out from `floats` on. */
+size_t block_scratch_size(const struct block *block);
+struct block_scratch block_scratch_on(const struct block *block, float *floats, struct watch *watch);
 
 /* How a pass runs, the same for every block. */
 struct block_pass {

@@ -27,16 +27,37 @@ hashattn_status dense_describe(struct host *host, struct params *params, const c
     return params_add(host, params, START_UNIFORM, scale, &dense->bias, 1, &out, "%s.bias", name);
 }
 
+const void *dense_left(const struct dense *dense, const struct kernels *kernels, bf16 *halves, const float *x,
+                       size_t n)
+{
+    return weights_left(kernels, dense->precision, halves, x, n, dense->in);
+}
+
+void dense_forward_left(const struct dense *dense, const struct kernels *kernels, const float *values,
+                        float *y, const void *left, size_t n, size_t first, size_t count)
+{
+    const float *bias = values + dense->bias + first;
+    size_t in = dense->in, out = dense->out;
+    if (dense->laid > 0) {
+        const float *weights = values - dense->laid + weights_from(dense->precision, in, first);
+        product_left(kernels, dense->precision, y + first, out, left, weights, n, count, in, bias);
+        return;
+    }
+    product(kernels, y + first, out, left, in, false, values + dense->weight + first * in, in, true, n, count,
+            in, false);
+    kernels->add_bias(y + first, out, bias, n, count);
+}
+
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
                    const float *x, size_t n)
 {
-    if (dense->laid > 0)
-        product_weights(kernels, dense->precision, y, dense->out, x, dense->in, values - dense->laid, n,
-                        dense->out, dense->in, false);
-    else
-        product(kernels, y, dense->out, x, dense->in, false, values + dense->weight, dense->in, true, n,
-                dense->out, dense->in, false);
-    kernels->add_bias(y, values + dense->bias, n, dense->out);
+    if (dense->precision == PRECISION_FLOAT32) {
+        dense_forward_left(dense, kernels, values, y, x, n, 0, dense->out);
+        return;
+    }
+    product_weights(kernels, dense->precision, y, dense->out, x, dense->in, values - dense->laid, n,
+                    dense->out, dense->in, false);
+    kernels->add_bias(y, dense->out, values + dense->bias, n, dense->out);
 }
 
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,

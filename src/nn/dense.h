@@ -18,6 +18,13 @@ struct dense {
 hashattn_status dense_describe(struct host *host, struct params *params, const char *name, size_t in,
                                size_t out, struct dense *dense);
 
+/* x (n, in) as it goes into products: x itself, or in bf16 rounded into `halves` (n, in + 1); made once for
+   all layers and stretches of columns that share x. */
+const void *dense_left(const struct dense *dense, const struct kernels *kernels, bf16 *halves, const float *x,
+                       size_t n);
+/* The columns [first, first + count) of y (n, out) of such an x; first is a multiple of WEIGHTS_PANEL. */
+void dense_forward_left(const struct dense *dense, const struct kernels *kernels, const float *values,
+                        float *y, const void *left, size_t n, size_t first, size_t count);
 /* y (n, out) of x (n, in). */
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
                    const float *x, size_t n);

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+enum { COLUMNS = 384 }; /* that go through GELU at a time */
+
 hashattn_status ffn_describe(struct host *host, struct params *params, const char *name, size_t dim,
                              size_t wide, struct ffn *ffn)
 {
@@ -13,18 +15,32 @@ hashattn_status ffn_describe(struct host *host, struct params *params, const cha
     return dense_describe(host, params, text, wide, dim, &ffn->second);
 }
 
+/* A stretch of columns goes through GELU, and in bf16 is rounded, while it is in the second-level cache. */
 void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
                  const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
-                 const float *x, size_t first, size_t n, struct watch *watch)
+                 const float *x, size_t first, size_t n, bf16 *halves, struct watch *watch)
 {
+    const struct kernels *kernels = rows->kernels;
     size_t wide = ffn->first.out;
-    dense_forward(&ffn->first, rows->kernels, values, before, x, n);
-    watch_lap(watch, PROFILE_PRODUCTS);
-    rows->kernels->gelu(after, before, n * wide);
-    watch_lap(watch, PROFILE_GELU);
+    const void *left = dense_left(&ffn->first, kernels, halves, x, n), *middle = NULL;
+    bf16 *rounded = halves == NULL ? NULL : halves + n * weights_left_width(ffn->first.in);
+    if (dropout->threshold == 0 && ffn->second.precision == PRECISION_BF16 && wide % 2 == 0)
+        middle = rounded;
+    for (size_t c = 0; c < wide; c += COLUMNS) {
+        size_t count = wide - c < COLUMNS ? wide - c : COLUMNS;
+        dense_forward_left(&ffn->first, kernels, values, before, left, n, c, count);
+        watch_lap(watch, PROFILE_PRODUCTS);
+        for (size_t i = 0; i < n; i++)
+            kernels->gelu(after + i * wide + c, before + i * wide + c, count);
+        if (middle != NULL)
+            kernels->bf16_round(rounded + c, wide, after + c, wide, n, count);
+        watch_lap(watch, PROFILE_GELU);
+    }
     dropout_rows(dropout, key, rows, after, after, first, n, wide);
     watch_lap(watch, PROFILE_DROPOUT);
-    dense_forward(&ffn->second, rows->kernels, values, y, after, n);
+    if (middle == NULL)
+        middle = dense_left(&ffn->second, kernels, rounded, after, n);
+    dense_forward_left(&ffn->second, kernels, values, y, middle, n, 0, ffn->second.out);
     watch_lap(watch, PROFILE_PRODUCTS);
 }
 

@@ -13,10 +13,11 @@ hashattn_status ffn_describe(struct host *host, struct params *params, const cha
                              size_t wide, struct ffn *ffn);
 
 /* y (n, dim) of x (n, dim), rows [first, first + n) of the batch. before and after (n, wide): the rows before
-   GELU and after dropout, for backward; they may be the same array where there is none. */
+   GELU and after dropout, for backward; they may be the same array where there is none. halves: scratch of
+   (n, dim + 1 + wide + 1) in bf16. */
 void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
                  const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
-                 const float *x, size_t first, size_t n, struct watch *watch);
+                 const float *x, size_t first, size_t n, bf16 *halves, struct watch *watch);
 /* dx (n, dim) is written; dwide (n, wide) is scratch; gradients += the layer's. */
 void ffn_backward(const struct ffn *ffn, const struct rows *rows, const float *values, struct slice gradients,
                   const struct dropout *dropout, uint64_t key, float *dx, float *dwide, const float *dy,

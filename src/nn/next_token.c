@@ -84,7 +84,7 @@ static void compute_logits(const struct work *w, float *logits, size_t row)
     size_t dim = w->next->dim, width = w->width;
     product_weights(w->kernels, w->next->precision, logits, width, w->x + row * dim, dim, w->space->laid,
                     ROW_TILE, width, dim, false);
-    w->kernels->add_bias(logits, w->values + w->next->bias + w->first, ROW_TILE, width);
+    w->kernels->add_bias(logits, width, w->values + w->next->bias + w->first, ROW_TILE, width);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------ */

@@ -66,11 +66,13 @@ hashattn_status self_attention_describe_leave(struct host *host, struct params *
 
 void self_attention_enter(const struct self_attention *attention, const struct kernels *kernels,
                           const float *values, float *query, float *key, float *value, const float *x,
-                          size_t n)
+                          size_t n, bf16 *halves)
 {
-    dense_forward(&attention->query, kernels, values, query, x, n);
-    dense_forward(&attention->key, kernels, values, key, x, n);
-    dense_forward(&attention->value, kernels, values, value, x, n);
+    size_t dim = attention->dim;
+    const void *left = dense_left(&attention->query, kernels, halves, x, n);
+    dense_forward_left(&attention->query, kernels, values, query, left, n, 0, dim);
+    dense_forward_left(&attention->key, kernels, values, key, left, n, 0, dim);
+    dense_forward_left(&attention->value, kernels, values, value, left, n, 0, dim);
 }
 
 void self_attention_enter_backward(const struct self_attention *attention, const struct kernels *kernels,

@@ -54,10 +54,10 @@ struct attention_gradients {
 size_t self_attention_saved_size(const struct self_attention *attention, const struct rows *rows);
 size_t self_attention_scratch_size(const struct self_attention *attention, const struct rows *rows);
 
-/* A tile: query, key and value (n, dim) of x (n, dim). */
+/* A tile: query, key and value (n, dim) of x (n, dim). halves: scratch of (n, dim + 1) in bf16. */
 void self_attention_enter(const struct self_attention *attention, const struct kernels *kernels,
                           const float *values, float *query, float *key, float *value, const float *x,
-                          size_t n);
+                          size_t n, bf16 *halves);
 /* dx (n, dim) is written; gradients += those of the three layers. */
 void self_attention_enter_backward(const struct self_attention *attention, const struct kernels *kernels,
                                    const float *values, struct slice gradients, float *dx,

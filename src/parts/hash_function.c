@@ -19,7 +19,7 @@ static void hidden_rows(const struct hash_function *hash, const float *x, size_t
     size_t width = hash->width;
     hash->kernels->tile_product(hidden, width, x, ld_x, 1, hash->first, width, count, width, hash->dim,
                                 false);
-    hash->kernels->add_bias(hidden, hash->first + hash->dim * width, count, width);
+    hash->kernels->add_bias(hidden, width, hash->first + hash->dim * width, count, width);
     for (size_t i = 0; i < count * width; i++)
         hidden[i] = hidden[i] < 0 ? 0 : hidden[i]; /* a NaN stays */
 }
@@ -35,7 +35,7 @@ void hash_scores(const struct hash_function *hash, const float *x, size_t ld_x, 
     }
     hidden_rows(hash, x, ld_x, count, hidden);
     kernels->tile_product(z, buckets, hidden, width, 1, hash->second, buckets, count, buckets, width, add);
-    kernels->add_bias(z, hash->second + width * buckets, count, buckets);
+    kernels->add_bias(z, buckets, hash->second + width * buckets, count, buckets);
 }
 
 void hash_backward(const struct hash_function *hash, const float *x, size_t ld_x, size_t count,

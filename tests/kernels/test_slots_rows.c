@@ -149,10 +149,16 @@ static void axpy_and_bias_are_exact(void **state)
         for (size_t i = 0; i < size; i++)
             want[i] = fmaf(0.3f, x[i], want[i]);
         check_same_bits(y, want, size * sizeof *y, of(text, "axpy", kernels, n, dim));
-        kernels->add_bias(y, bias, n, dim);
+        kernels->add_bias(y, dim, bias, n, dim);
         for (size_t i = 0; i < size; i++)
             want[i] += bias[i % dim];
         check_same_bits(y, want, size * sizeof *y, of(text, "add_bias", kernels, n, dim));
+        if (n > 1 && dim > 1) { /* all columns but the last */
+            kernels->add_bias(y, dim, bias, n, dim - 1);
+            for (size_t i = 0; i < size; i++)
+                want[i] += i % dim < dim - 1 ? bias[i % dim] : 0;
+            check_same_bits(y, want, size * sizeof *y, of(text, "add_bias beside", kernels, n, dim));
+        }
         float *dbias = copy_of(bias, dim);
         kernels->add_bias_backward(dbias, y, n, dim);
         for (size_t i = 0; i < size; i++)

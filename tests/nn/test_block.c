@@ -84,10 +84,7 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     t->space.sum = training && norm == BLOCK_POST_NORM ? array(t, NARROW) : NULL;
     t->space.before = training ? array(t, ROW_TILE * WIDE) : NULL;
     t->space.after = training ? array(t, ROW_TILE * WIDE) : NULL;
-    for (int i = 0; i < 3; i++)
-        t->scratch.narrow[i] = array(t, NARROW);
-    t->scratch.wide = array(t, ROW_TILE * WIDE);
-    t->scratch.statistics = array(t, ROW_TILE * 2);
+    t->scratch = block_scratch_on(&t->block, array(t, block_scratch_size(&t->block)), NULL);
     t->d.query = array(t, NARROW), t->d.key = array(t, NARROW), t->d.value = array(t, NARROW);
     t->d.mixed = array(t, NARROW);
     check_status(&base->host,

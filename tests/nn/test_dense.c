@@ -6,6 +6,7 @@
 #include "nn/dense.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "oracle/oracle_layers.h"
 #include "support/check.h"
@@ -148,12 +149,20 @@ static void check_laid(enum precision precision, size_t n, size_t in, size_t out
     const float *rx = all[0], *rdy = all[1], *rw = all[2];
     double ax = largest(rx, n * in), ag = largest(rdy, n * out), aw = largest(rw, in * out);
 
-    dense_forward(&dense, t.kernels, values, y, x, n);
+    bf16 *halves = malloc((n * (in + 1) + 1) * sizeof *halves);
+    memset(halves, 0xff, n * (in + 1) * sizeof *halves); /* NaN: what is not written shows */
     double *want = new_product(rx, in, 1, rw, 1, in, n, out, in);
     for (size_t i = 0; i < n * out; i++)
         want[i] += (double)t.values[dense.bias + i % out];
+    dense_forward(&dense, t.kernels, values, y, x, n);
     check_near_all(y, want, n * out, sum_bound(in, ax, aw), "y");
-    free(want);
+    const void *left = dense_left(&dense, t.kernels, halves, x, n);
+    memset(y, 0xff, n * out * sizeof *y);
+    for (size_t c = 0; c < out; c += WEIGHTS_PANEL)
+        dense_forward_left(&dense, t.kernels, values, y, left, n, c,
+                           out - c < WEIGHTS_PANEL ? out - c : WEIGHTS_PANEL);
+    check_near_all(y, want, n * out, sum_bound(in, ax, aw), "y of stretches");
+    free(halves), free(want);
 
     dense_backward(&dense, t.kernels, values, whole_gradient(&t), dx, false, dy, x, n);
     want = new_product(rdy, out, 1, rw, in, 1, n, in, out);

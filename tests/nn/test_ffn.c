@@ -54,7 +54,7 @@ static void check_rate(double rate)
     float dx[ROWS * DIM], dwide[ROWS * WIDE];
     c.g = new_normals(2, ROWS * DIM, 1);
     c.x = new_doubles(x, ROWS * DIM);
-    ffn_forward(&c.ffn, &rows, test->values, &dropout, 9, y, before, after, x, 0, ROWS, NULL);
+    ffn_forward(&c.ffn, &rows, test->values, &dropout, 9, y, before, after, x, 0, ROWS, NULL, NULL);
     weighed(&c);
     /* Two products after each other: about (DIM + WIDE + some) roundings of sums of WIDE terms up to 4. */
     double bound = (DIM + WIDE + ROWS + 8) * EPSILON * WIDE * 4;
@@ -65,7 +65,7 @@ static void check_rate(double rate)
     check_derivatives(test->gradients, test->exact, test->params.total, weighed, &c, 2 * bound, "parameters");
 
     float z[ROWS * DIM];
-    ffn_forward(&c.ffn, &rows, test->values, &dropout, 9, z, before, before, x, 0, ROWS, NULL);
+    ffn_forward(&c.ffn, &rows, test->values, &dropout, 9, z, before, before, x, 0, ROWS, NULL, NULL);
     check_same_bits(y, z, sizeof y, "with one wide array");
     free(x), free(c.g), free(c.x);
     layer_test_close(test);
