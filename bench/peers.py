@@ -340,7 +340,8 @@ def layer_work(torch, build, results, n, rounds, threads, try_compiler):
 
         def measure():
             told = tool(build, threads, *words)
-            contender.row["products_share_of_peak"] = told["products_share_of_peak"]
+            for key in ("products_share_of_peak", "products_over_library"):
+                contender.row[key] = told[key]
             return {"forward": told["forward_ms"]}
         contender = Contender(name, f"hashattn layer with {name}", precision, measure=measure)
         return contender

@@ -89,6 +89,9 @@ static void report_text(const struct layer_bench *b, hashattn_context *context,
            b->backward ? "in every forward pass, as in a step" : "once before, as in an evaluation");
     printf("  products  %.1f GF/s, %.0f %% of the peak of %.1f\n", b->products_gflops,
            b->products_gflops / b->peak_gflops * 100, b->peak_gflops);
+    if (b->cost.library_gflops > 0)
+        printf("            %.0f %% of the %.1f GF/s of %s alone on the same products\n",
+               b->products_gflops / b->cost.library_gflops * 100, b->cost.library_gflops, is->products);
     fflush(stdout);
     profile_words(context, b->backward ? "forward + backward" : "forward", b->cost.repeats);
 }
@@ -110,6 +113,9 @@ static void report_json(const struct layer_bench *b, const hashattn_context *con
     json_number(&json, "products_gflops", b->products_gflops);
     json_number(&json, "peak_gflops", b->peak_gflops);
     json_number(&json, "products_share_of_peak", b->products_gflops / b->peak_gflops);
+    json_number(&json, "library_gflops", b->cost.library_gflops);
+    json_number(&json, "products_over_library",
+                b->cost.library_gflops > 0 ? b->products_gflops / b->cost.library_gflops : NAN);
     json_count(&json, "saved_bytes", b->cost.saved_bytes);
     json_count(&json, "workspace_bytes", b->cost.workspace_bytes);
     json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());

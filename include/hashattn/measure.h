@@ -38,6 +38,9 @@ typedef struct hashattn_layer_cost {
     size_t repeats, saved_bytes, workspace_bytes;
     double lay_ms; /* of laying the weights for products: part of forward_ms with backward, as it belongs to
                       each step; else done once before, as an evaluation does it for all its batches */
+    double
+        library_gflops; /* of the product library's own calls for the same products and nothing else, in
+                           its best form, all threads at once, seq_len / threads rows each; 0: no library */
 } hashattn_layer_cost;
 
 /* One layer with the model and mechanism of the setup on one sequence of seq_len random rows; with backward

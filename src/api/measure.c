@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "kernels/product.h"
 #include "models/layer.h"
 #include "train/step.h"
 
@@ -133,6 +134,59 @@ static void run_layer(struct layer_pass *pass, const struct layer_blocks *blocks
     seconds[PART_BACKWARD] = clock_seconds() - start;
 }
 
+/* The library alone: every thread its share of the rows, by the shapes of the layer. */
+struct library_job {
+    enum precision precision;
+    size_t rows, dim, wide, size; /* size: bytes of a thread's block */
+    double *seconds;              /* of each thread, for all products; infinite where the library refuses */
+    char *blocks;
+};
+
+static void measure_library(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct library_job *job = argument;
+    const struct {
+        size_t n, k, times;
+    } shapes[] = {{job->dim, job->dim, 4}, {job->wide, job->dim, 1}, {job->dim, job->wide, 1}};
+    job->seconds[index] = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        double rate = product_library_rate(job->precision, job->rows, shapes[i].n, shapes[i].k, 0.05,
+                                           job->blocks + index * job->size);
+        double operations = 2.0 * (double)job->rows * (double)shapes[i].n * (double)shapes[i].k;
+        job->seconds[index] += (double)shapes[i].times * operations * 1e-9 / rate;
+    }
+}
+
+static hashattn_status library_rate(struct host *host, const struct layer_pass *pass, double *gflops)
+{
+    const struct block *block = &pass->layer->block;
+    size_t threads = (size_t)pool_threads(pass->rows.pool),
+           share = (pass->rows.count + threads - 1) / threads;
+    size_t narrow = product_library_size(share, block->dim, block->dim),
+           wide = product_library_size(share, block->wide, block->dim);
+    struct library_job job = {.precision = pass->layer->params.precision,
+                              .rows = share,
+                              .dim = block->dim,
+                              .wide = block->wide,
+                              .size = narrow > wide ? narrow : wide};
+    void *blocks, *seconds;
+    *gflops = 0;
+    TRY(memory_new(host, size_product(threads, job.size), 1, "operands of the library's products", &blocks));
+    hashattn_status status = memory_new(host, threads, sizeof(double), "times", &seconds);
+    if (status == HASHATTN_OK) {
+        job.blocks = blocks;
+        job.seconds = seconds;
+        if (job.size > 0)
+            pool_run(pass->rows.pool, measure_library, &job, threads);
+        for (size_t i = 0; i < threads && job.size > 0; i++)
+            *gflops += layer_operations(pass->layer) * (double)share * 1e-9 / job.seconds[i];
+        memory_free(host, seconds);
+    }
+    memory_free(host, blocks);
+    return status;
+}
+
 static hashattn_status measure_layer(struct host *host, struct layer_pass *pass, size_t repeats,
                                      hashattn_layer_cost *cost)
 {
@@ -140,6 +194,8 @@ static hashattn_status measure_layer(struct host *host, struct layer_pass *pass,
     double seconds[PARTS] = {0};
     hashattn_status status;
     TRY_DONE(make_blocks(host, pass, repeats > 0 ? repeats : MOST_REPEATS, &blocks));
+    double library;
+    TRY_DONE(library_rate(host, pass, &library));
     run_lay(pass, &blocks); /* warms up */
     seconds[PART_LAY] = run_lay(pass, &blocks);
     run_layer(pass, &blocks, seconds);
@@ -161,6 +217,7 @@ static hashattn_status measure_layer(struct host *host, struct layer_pass *pass,
         .forward_ms = median(times[PART_FORWARD], repeats),
         .backward_ms = pass->training ? median(times[PART_BACKWARD], repeats) : NAN,
         .lay_ms = median(times[PART_LAY], repeats),
+        .library_gflops = library,
         .product_operations = layer_operations(pass->layer) * (double)pass->rows.count,
         .repeats = repeats,
         .saved_bytes = layer_saved_size(pass),

@@ -7,7 +7,8 @@
    transposed 216 and 247; 2048x256x256 228 and 223, B transposed 233 and 223; but 512x768x768 227 and 204,
    512x3072x768 211 and 170, 256x256x2048 A transposed 234 and 204. Primitives made once for each shape
    (matmul) gave 236 at 2048x64x64, 221 at 512x768x768 and 186 at 512x3072x768: no reason to keep a cache.
-   SPDX-License-Identifier: Apache-2.0 */
+   A primitive is made only to measure what the library reaches, by the one stretch of code that versions 2
+   and 3 want differently. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
 #include <stdio.h>
@@ -15,6 +16,8 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "base/clock.h"
+#include "base/memory.h"
 #include "kernels/product_tiles.h"
 
 /* Of every OpenMP runtime; its header comes with one compiler alone. */
@@ -53,4 +56,164 @@ void product_library(char *text, size_t size)
 {
     const dnnl_version_t *version = dnnl_version();
     snprintf(text, size, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
+}
+
+/* ---- what the library reaches ------------------------------------------------------------------------- */
+
+enum { SOME_NUMBER = 0x3f }; /* in every byte: 0.75 or nearly so in either precision */
+
+/* A product made once: A (m, k) and C (m, n) by rows, B however the library likes it. */
+struct made {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_desc_t description;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t a, b, c;
+};
+
+static bool good(dnnl_status_t status)
+{
+    return status == dnnl_success;
+}
+
+#if DNNL_VERSION_MAJOR >= 3
+static bool describe(struct made *made, dnnl_data_type_t type, const dnnl_dims_t a, const dnnl_dims_t b,
+                     const dnnl_dims_t c)
+{
+    dnnl_memory_desc_t left = NULL, right = NULL, sum = NULL;
+    bool fine = good(dnnl_memory_desc_create_with_tag(&left, 2, a, type, dnnl_ab)) &&
+                good(dnnl_memory_desc_create_with_tag(&right, 2, b, type, dnnl_format_tag_any)) &&
+                good(dnnl_memory_desc_create_with_tag(&sum, 2, c, dnnl_f32, dnnl_ab)) &&
+                good(dnnl_matmul_primitive_desc_create(&made->description, made->engine, left, right, NULL,
+                                                       sum, NULL));
+    dnnl_memory_desc_destroy(left);
+    dnnl_memory_desc_destroy(right);
+    dnnl_memory_desc_destroy(sum);
+    return fine;
+}
+#else
+static bool describe(struct made *made, dnnl_data_type_t type, const dnnl_dims_t a, const dnnl_dims_t b,
+                     const dnnl_dims_t c)
+{
+    dnnl_memory_desc_t left, right, sum;
+    dnnl_matmul_desc_t matmul;
+    return good(dnnl_memory_desc_init_by_tag(&left, 2, a, type, dnnl_ab)) &&
+           good(dnnl_memory_desc_init_by_tag(&right, 2, b, type, dnnl_format_tag_any)) &&
+           good(dnnl_memory_desc_init_by_tag(&sum, 2, c, dnnl_f32, dnnl_ab)) &&
+           good(dnnl_matmul_desc_init(&matmul, &left, &right, NULL, &sum)) &&
+           good(dnnl_primitive_desc_create(&made->description, &matmul, NULL, made->engine, NULL));
+}
+#endif
+
+static bool remember(struct made *made, dnnl_memory_t *memory, dnnl_query_t what, void *floats)
+{
+    return good(dnnl_memory_create(memory, dnnl_primitive_desc_query_md(made->description, what, 0),
+                                   made->engine, floats));
+}
+
+static bool fill(const struct made *made)
+{
+    void *floats;
+    size_t size =
+        dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made->description, dnnl_query_weights_md, 0));
+    if (!good(dnnl_memory_get_data_handle(made->b, &floats)))
+        return false;
+    memset(floats, SOME_NUMBER, size);
+    return true;
+}
+
+static bool make(struct made *made, enum precision precision, const size_t shape[3], float *const operands[3])
+{
+    dnnl_dim_t m = (dnnl_dim_t)shape[0], n = (dnnl_dim_t)shape[1], k = (dnnl_dim_t)shape[2];
+    return good(dnnl_engine_create(&made->engine, dnnl_cpu, 0)) &&
+           good(dnnl_stream_create(&made->stream, made->engine, dnnl_stream_default_flags)) &&
+           describe(made, precision == PRECISION_BF16 ? dnnl_bf16 : dnnl_f32, (dnnl_dims_t){m, k},
+                    (dnnl_dims_t){k, n}, (dnnl_dims_t){m, n}) &&
+           good(dnnl_primitive_create(&made->primitive, made->description)) &&
+           remember(made, &made->a, dnnl_query_src_md, operands[0]) &&
+           remember(made, &made->b, dnnl_query_weights_md, DNNL_MEMORY_ALLOCATE) && fill(made) &&
+           remember(made, &made->c, dnnl_query_dst_md, operands[2]);
+}
+
+static bool run_made(void *argument)
+{
+    const struct made *made = argument;
+    const dnnl_exec_arg_t operands[] = {
+        {DNNL_ARG_SRC, made->a}, {DNNL_ARG_WEIGHTS, made->b}, {DNNL_ARG_DST, made->c}};
+    return good(dnnl_primitive_execute(made->primitive, made->stream, 3, operands)) &&
+           good(dnnl_stream_wait(made->stream));
+}
+
+static void unmake(struct made *made)
+{
+    dnnl_memory_destroy(made->a);
+    dnnl_memory_destroy(made->b);
+    dnnl_memory_destroy(made->c);
+    dnnl_primitive_destroy(made->primitive);
+    dnnl_primitive_desc_destroy(made->description);
+    dnnl_stream_destroy(made->stream);
+    dnnl_engine_destroy(made->engine);
+}
+
+static size_t lay_operands(void *block, size_t m, size_t n, size_t k, float *operands[3])
+{
+    struct arena arena = arena_on(block);
+    operands[0] = arena_take(&arena, size_product(m, k), sizeof(float));
+    operands[1] = arena_take(&arena, size_product(k, n), sizeof(float));
+    operands[2] = arena_take(&arena, size_product(m, n), sizeof(float));
+    return arena.used;
+}
+
+size_t product_library_size(size_t m, size_t n, size_t k)
+{
+    float *operands[3];
+    return lay_operands(NULL, m, n, k, operands);
+}
+
+/* Of `once` repeated; 0 where it fails. */
+static double rate_of(bool (*once)(void *), void *argument, double operations, double seconds)
+{
+    if (!once(argument)) /* the first call sets things up */
+        return 0;
+    double done = 0, start = clock_seconds(), spent;
+    do {
+        if (!once(argument))
+            return 0;
+        done += operations;
+        spent = clock_seconds() - start;
+    } while (spent < seconds);
+    return done / spent * 1e-9;
+}
+
+struct plain {
+    dnnl_dim_t m, n, k;
+    float *const *operands;
+};
+
+static bool run_plain(void *argument)
+{
+    const struct plain *p = argument;
+    return good(dnnl_sgemm('N', 'N', p->m, p->n, p->k, 1.0f, p->operands[0], p->k, p->operands[1], p->n, 0.0f,
+                           p->operands[2], p->n));
+}
+
+double product_library_rate(enum precision precision, size_t m, size_t n, size_t k, double seconds,
+                            void *block)
+{
+    float *operands[3];
+    memset(block, SOME_NUMBER, lay_operands(block, m, n, k, operands));
+    struct made made = {0};
+    double operations = 2.0 * (double)m * (double)n * (double)k, best = 0;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    if (make(&made, precision, (const size_t[]){m, n, k}, operands))
+        best = rate_of(run_made, &made, operations, seconds);
+    unmake(&made);
+    if (precision == PRECISION_FLOAT32) {
+        struct plain plain = {(dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, operands};
+        double rate = rate_of(run_plain, &plain, operations, seconds);
+        best = rate > best ? rate : best;
+    }
+    omp_set_num_threads(threads);
+    return best;
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kernels/kernels.h"
+#include "kernels/product_weights.h"
 
 /* C (m, n) = [add: C +] op(A) op(B), row-major; op(A) is (m, k), op(B) is (k, n); transpose_a: A is stored
    (k, m). Safe to call from any thread of a pool; never starts threads, and leaves the caller's OpenMP
@@ -25,6 +25,14 @@ void product_cap(const struct kernels *kernels);
 
 /* "oneDNN 2.6.3" or "own": for info and bench. Writes into text. */
 void product_library(char *text, size_t size);
+
+/* GF/s of the library's own call for C (m, n) = A B on the calling thread, in its best form: operands in this
+   precision already, B in the layout that the library likes, C in float32, what is made once made before.
+   Over `seconds`. What the layers' products are held against. block: product_library_size bytes, aligned to a
+   cache line. 0 where there is no library, or it refuses. */
+double product_library_rate(enum precision precision, size_t m, size_t n, size_t k, double seconds,
+                            void *block);
+size_t product_library_size(size_t m, size_t n, size_t k);
 
 /* Largest float32 GF/s found over a register-only loop of fused multiply-adds and a few product shapes, each
    over `seconds`, on the calling thread. */

@@ -30,6 +30,7 @@ static void a_layer_is_measured(void **state)
     check_ok(context, hashattn_profile_start(context));
     check_ok(context, hashattn_measure_layer(setup, 400, 0, 4, &forward));
     assert_true(forward.forward_ms > 0 && isnan(forward.backward_ms) && forward.repeats == 4);
+    assert_true(forward.lay_ms >= 0 && isfinite(forward.library_gflops) && forward.library_gflops >= 0);
     check_near(forward.product_operations, 400 * 2.0 * (4 * 8 * 8 + 2 * 8 * 8), 0, "operations");
     assert_true(seconds_of(context, "products") > 0 && seconds_of(context, "attention") > 0);
     check_near(seconds_of(context, "attention backward"), 0, 0, "no backward");

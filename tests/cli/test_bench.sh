@@ -56,6 +56,7 @@ says words_of_peak "float32 products" bench peak --seconds 0.01
 run bench layer --attention yoso --dim 32 --heads 2 --ffn 64 --seq-len 300 --backward --repeats 3 --threads 2 --json
 cp out layer.json
 holds fields_of_layer json layer.json 'd["forward_ms"] > 0 and d["backward_ms"] > 0 and d["repeats"] == 3 and d["threads"] == 2 and (d["dim"], d["heads"], d["ffn"], d["seq_len"]) == (32, 2, 64, 300)'
+holds layer_against_library json layer.json 'd["products"] == "own" and d["library_gflops"] == 0 and d["products_over_library"] is None or abs(d["products_over_library"] - d["products_gflops"] / d["library_gflops"]) < 1e-9'
 holds layer_against_peak json layer.json '0 < d["products_gflops"] and abs(d["products_share_of_peak"] - d["products_gflops"] / d["peak_gflops"]) < 1e-9'
 holds profile_of_layer json layer.json 'abs(sum(p["share"] for p in d["profile"]) - 1) < 1e-9 and all(0 <= p["busy"] <= 1.01 for p in d["profile"]) and {p["part"] for p in d["profile"] if p["ms"] > 0} >= {"layer norm", "products", "attention", "attention backward", "gelu", "dropout"}'
 # forward and backward of one repeat, as the medians have them, within a factor that a busy machine may add

@@ -1,11 +1,11 @@
 /* product() and the tiles behind it against double precision: every transposition, odd sizes, leading
    dimensions, adding, nothing but C's own columns touched; rows that do not depend on their number; the
-   caller's OpenMP setting left alone; the peak.
+   caller's OpenMP setting left alone; the peak, and what the library reaches.
    Covers: product.c product_own.c (whichever is built) product_tiles.c product_peak.c
    Bugs planted and caught: later panels of the depth overwrite C; the depth of a transposed A or B ignored;
    the steps of A exchanged; transpose_b or add not told to the library; k = 0 leaving C as it was; the number
-   of rows deciding who computes (row alone); OpenMP's setting not put back; the peak in the wrong unit; a cap
-   of the library that does nothing.
+   of rows deciding who computes (row alone); OpenMP's setting not put back, in either place; the peak or the
+   library's rate in the wrong unit; a cap of the library that does nothing.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
@@ -128,6 +128,32 @@ static void the_peak_is_in_gigaflops(void **state)
     }
 }
 
+/* What the library reaches is a rate like the peak, or 0 where there is none. */
+static void the_library_alone_is_in_gigaflops(void **state)
+{
+    (void)state;
+    enum { M = 50, N = 70, K = 90 };
+    char library[64];
+    product_library(library, sizeof library);
+    bool own = strcmp(library, "own") == 0;
+    void *block = aligned_alloc(64, (product_library_size(M, N, K) + 127) / 64 * 64);
+    assert_true(own || product_library_size(M, N, K) >= (M * N + M * K + N * K) * sizeof(float));
+    if (omp_set_num_threads != NULL)
+        omp_set_num_threads(3);
+    const struct kernels *best = kernels_named(NULL, NULL);
+    double peak = product_peak(best, 0.002), rate[PRECISION_COUNT];
+    for (int precision = 0; precision < PRECISION_COUNT; precision++)
+        rate[precision] = product_library_rate((enum precision)precision, M, N, K, 0.002, block);
+    if (omp_get_max_threads != NULL)
+        assert_int_equal(omp_get_max_threads(), 3);
+    if (own)
+        assert_true(rate[PRECISION_FLOAT32] == 0 && rate[PRECISION_BF16] == 0);
+    else
+        assert_true(rate[PRECISION_FLOAT32] > peak / 1000 && rate[PRECISION_FLOAT32] < peak * 30);
+    assert_true(rate[PRECISION_BF16] >= 0 && rate[PRECISION_BF16] < peak * 60);
+    free(block);
+}
+
 enum { CAPPED = 32, CAPPED_DEPTH = 1024 }; /* deep enough for the library */
 
 /* C = A B in a child that capped its library to `cap`, before its first product. */
@@ -191,6 +217,7 @@ int main(void)
         cmocka_unit_test(a_row_of_a_small_product_stands_alone),
         cmocka_unit_test(openmp_is_left_as_it_was),
         cmocka_unit_test(the_peak_is_in_gigaflops),
+        cmocka_unit_test(the_library_alone_is_in_gigaflops),
         cmocka_unit_test(the_library_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
