@@ -110,6 +110,7 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
 {
     t->context = context;
     t->run = bench_problem_of(arrays, arrays->queries, seed);
+    t->run.problem.causal = t->causal;
     if (halves_wanted(context))
         t->run.problem.element = HASHATTN_BF16;
     hashattn_status status =

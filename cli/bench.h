@@ -43,6 +43,7 @@ hashattn_status bench_new_mechanism(hashattn_context *context, const char *name,
 struct bench_timed {
     hashattn_attention *attention;
     int backward; /* 0: forward alone, backward_ms is NaN */
+    int causal;
     double forward_ms, backward_ms;
     size_t measured, saved_bytes, scratch_bytes;
     float *out;

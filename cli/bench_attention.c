@@ -52,7 +52,7 @@ static int compare_exact(struct bench *b, const struct options *options)
 {
     size_t n = b->seq_len, d = b->head_dim, queries = bench_sampled(n);
     b->mean_cosine = bench_mean_cosine(&b->arrays);
-    if (n == 0) {
+    if (n == 0 || b->timed.causal) { /* the sampled queries are not those of a causal sequence */
         b->pairs_over_uniform = b->error_radians = NAN;
         return EXIT_GOOD;
     }
@@ -95,16 +95,17 @@ static const char *projection_of(const struct bench *b, const hashattn_descripti
 
 static void report_text(const struct bench *b, const hashattn_description *is)
 {
-    printf("%s: %zu heads x %zu x %zu, %s inputs, %s, %d thread%s, median of %zu\n", b->mechanism, b->heads,
-           b->seq_len, b->head_dim, b->input.name, is->isa, is->threads, is->threads == 1 ? "" : "s",
-           b->timed.measured);
+    printf("%s%s: %zu heads x %zu x %zu, %s inputs, %s, %d thread%s, median of %zu\n", b->mechanism,
+           b->timed.causal ? ", causal" : "", b->heads, b->seq_len, b->head_dim, b->input.name, is->isa,
+           is->threads, is->threads == 1 ? "" : "s", b->timed.measured);
     printf("  forward             %.3f ms\n", b->timed.forward_ms);
     if (b->timed.backward)
         printf("  backward            %.3f ms\n", b->timed.backward_ms);
     printf("  saved for backward  %zu bytes\n  scratch             %zu bytes\n", b->timed.saved_bytes,
            b->timed.scratch_bytes);
-    printf("  angle to yoso-e     %.4f radians\n  colliding pairs     %.2f x uniform, mean cosine %.3f\n",
-           b->error_radians, b->pairs_over_uniform, b->mean_cosine);
+    if (!b->timed.causal)
+        printf("  angle to yoso-e     %.4f radians\n  colliding pairs     %.2f x uniform, mean cosine %.3f\n",
+               b->error_radians, b->pairs_over_uniform, b->mean_cosine);
 }
 
 static void report_json(const struct bench *b, const hashattn_description *is)
@@ -116,6 +117,7 @@ static void report_json(const struct bench *b, const hashattn_description *is)
     json_count(&json, "heads", b->heads);
     json_count(&json, "head_dim", b->head_dim);
     json_text(&json, "input", b->input.name);
+    json_count(&json, "causal", (uint64_t)b->timed.causal);
     json_count(&json, "seed", b->seed);
     json_object(&json, "options");
     hashattn_mechanism_info info = {.struct_size = sizeof info};
@@ -174,6 +176,8 @@ static int run(const struct command *self, int argc, char **argv)
         {"seq-len", OPTION_COUNT, &b.seq_len, "N", "queries and keys of each head (default 4096)", 0, 1e12},
         {"heads", OPTION_COUNT, &b.heads, "H", "heads (default 12)", 1, 1e6},
         {"head-dim", OPTION_COUNT, &b.head_dim, "D", "width of a head (default 64)", 1, 1e6},
+        {"causal", OPTION_SWITCH, &b.timed.causal, NULL,
+         "query i sees keys 0 to i; distance and crowding are not told", 0, 0},
         {"backward", OPTION_SWITCH, &b.timed.backward, NULL, "time the gradients too", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

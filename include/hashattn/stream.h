@@ -59,9 +59,9 @@ HASHATTN_API hashattn_status hashattn_stream_merge(hashattn_stream *into, const 
 
 /* Where chunks come from. `fetch` fills the chunk that begins at row `position` (struct_size is set);
    `done`, which may be NULL, is told of each chunk, in order, when it was computed. Both are called on a
-   thread of the library, one call at a time, while the chunk before is computed: so rows that fetch gave must
-   stay as they are until the second fetch after it, and two buffers in turn are enough. Anything but OK ends
-   the stream, and is returned. */
+   thread of the library, one call at a time, while the chunk before is computed (that thread computes too,
+   when they return): so rows that fetch gave must stay as they are until the second fetch after it, and two
+   buffers in turn are enough. Anything but OK ends the stream, and is returned. */
 typedef struct hashattn_stream_source {
     size_t struct_size;
     void *user;

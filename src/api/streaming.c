@@ -1,7 +1,8 @@
 /* Streams at the border. A chunk is checked like the arrays of a call, then each head is one stream of
    attention/stream.h: heads side by side where there are as many as threads, else one after another, each
-   with all threads inside. Chunks of a source are fetched one ahead, on a thread of its own, so that reading
-   or making rows goes on beside computing. Cost beyond the mechanism: one pass over each chunk for NaN.
+   with all threads inside. Chunks of a source are fetched one ahead, by one of the threads, which then helps
+   with the chunk before: a thread more than there are processors would wait for one behind the others. Cost
+   beyond the mechanism: one pass over each chunk for NaN.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdatomic.h>
@@ -23,7 +24,6 @@ struct hashattn_stream {
     size_t state_bytes, scratch_bytes;
     size_t absorbed, answered;       /* rows so far; a causal stream counts the second alone */
     unsigned char *states, *scratch; /* (heads), (heads at a time) */
-    struct pool *ahead;              /* a second thread for the source; NULL where the context has but one */
 };
 
 void hashattn_stream_options_default(hashattn_stream_options *options)
@@ -95,8 +95,6 @@ static hashattn_status make(struct hashattn_attention *attention, struct hashatt
     stream->states = block;
     TRY(memory_new(host, heads_at_once(stream), stream->scratch_bytes, "chunks of a stream", &block));
     stream->scratch = block;
-    if (pool_threads(context->pool) > 1)
-        TRY(pool_new(host, 2, &stream->ahead));
     hashattn_stream_clear(stream);
     return HASHATTN_OK;
 }
@@ -130,7 +128,6 @@ void hashattn_stream_free(hashattn_stream *stream)
     if (stream == NULL)
         return;
     struct host *host = &stream->context->host;
-    pool_free(host, stream->ahead);
     memory_free(host, stream->scratch);
     memory_free(host, stream->states);
     memory_free(host, stream->options);
@@ -381,15 +378,13 @@ hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stre
 
 /* What is done beside each other: the chunk that is computed, and around it the ones before and after. */
 struct turn {
-    struct hashattn_stream *stream;
     const hashattn_stream_source *source;
-    int what;
     hashattn_chunk before, now, after; /* no rows: none */
     size_t at_before, at_after;
-    hashattn_status computed, fetched;
+    hashattn_status fetched;
 };
 
-static hashattn_status fetch(struct turn *turn)
+static hashattn_status hand_over(struct turn *turn)
 {
     const hashattn_stream_source *source = turn->source;
     if (turn->before.rows > 0 && source->done != NULL)
@@ -399,14 +394,10 @@ static hashattn_status fetch(struct turn *turn)
     return source->fetch(source->user, turn->at_after, &turn->after);
 }
 
-static void fetch_or_compute(void *argument, size_t index, int worker)
+static void fetch(void *argument)
 {
-    (void)worker;
     struct turn *turn = argument;
-    if (index == 0)
-        turn->fetched = fetch(turn);
-    else if (turn->now.rows > 0)
-        turn->computed = run_chunk(turn->stream, &turn->now, turn->what);
+    turn->fetched = hand_over(turn);
 }
 
 static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_source *source, int what,
@@ -417,10 +408,13 @@ static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_so
     TRY(version_take(host, &own, sizeof own, source, sizeof own, "source"));
     FAIL_IF(own.fetch == NULL, host, HASHATTN_INVALID, "source.fetch is NULL");
     size_t start = *position_of(stream, what), computing = start;
-    struct turn turn = {.stream = stream, .source = &own, .what = what, .at_after = start};
+    struct pool *pool = stream->context->pool;
+    struct turn turn = {.source = &own, .at_after = start};
     do {
-        pool_run(stream->ahead, fetch_or_compute, &turn, 2);
-        TRY(turn.computed);
+        pool_begin_aside(pool, fetch, &turn);
+        hashattn_status computed = turn.now.rows == 0 ? HASHATTN_OK : run_chunk(stream, &turn.now, what);
+        pool_end_aside(pool);
+        TRY(computed);
         FAIL_IF(turn.fetched != HASHATTN_OK, host, turn.fetched,
                 "the source failed at row %zu of the sequence", turn.at_after);
         turn.at_before = computing;

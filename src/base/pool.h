@@ -27,11 +27,18 @@ void pool_run(struct pool *pool, void (*run)(void *argument, size_t index, int w
 void pool_run_grid(struct pool *pool, void (*run)(void *argument, size_t row, size_t col, int worker),
                    void *argument, size_t rows, size_t cols);
 
+/* Between the two calls one thread of the pool runs `run`, while the caller goes on and may call pool_run,
+   which the others share; that thread joins them when it is done. So what is made ahead takes its turn on the
+   threads that compute, and no more threads want a processor than the pool has. One at a time. Where the
+   caller is the only thread it runs at once. */
+void pool_begin_aside(struct pool *pool, void (*run)(void *argument), void *argument);
+void pool_end_aside(struct pool *pool); /* returns when it has run */
+
 /* Seconds since the pool was made, for profiles; read between runs. While a caller does not wait it computes,
    so the threads together were busy for (time passed - waiting + helping). */
 struct pool_times {
     double waiting; /* of callers, for the last thread of their run */
-    double helping; /* of the other threads, inside runs, summed */
+    double helping; /* of the other threads, inside runs and aside, summed */
 };
 struct pool_times pool_times(const struct pool *pool);
 

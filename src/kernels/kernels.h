@@ -50,6 +50,20 @@ struct bucket_pairs {
     unsigned hash_bits;
 };
 
+/* Steps of prefix sums in hash tables: see table_scan. */
+struct table_scan {
+    float *tables; /* (count, buckets, dim) */
+    size_t buckets;
+    const void *from, *to; /* codes (n, num_hashes) of the rows that are added, and of those that read */
+    bool wide;             /* codes are uint32_t */
+    bool backwards;        /* the last row first */
+    size_t num_hashes, first, count;
+    const float *values; /* (n, dim); ld may be 0 (one row for all) */
+    size_t ld_values;
+    float *out; /* (n, dim) */
+    size_t ld_out, n, dim;
+};
+
 /* How a row is projected onto hyperplanes. Each gives the same codes on every instruction set, and other
    codes than the others, so what trains records which it used; hash_projection_names are the words. */
 enum hash_projection {
@@ -144,6 +158,11 @@ struct kernels {
      * table. EXACT. */
     void (*table_read)(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes,
                        bool wide, size_t num_hashes, size_t first, size_t count, size_t n, size_t dim);
+
+    /* For each row i < n in order, or in falling order where `backwards`: what table_add does with values[i]
+       and from, then what table_read does for out[i] and to. EXACT. Both as one step, since the processor can
+       fetch the rows of both at once: see simd_scan.h. */
+    void (*table_scan)(const struct table_scan *scan);
 
     /* times[i * ld + j] = of_count[number of hashes in which row queries[i] and row keys[j] have the same
        code]. codes as above, (n, num_hashes); of_count (num_hashes + 1). EXACT. */

@@ -234,6 +234,20 @@ static void table_read(float *out, size_t ld_out, const float *tables, size_t bu
         }
 }
 
+static void table_scan(const struct table_scan *scan)
+{
+    size_t bytes = scan->num_hashes * (scan->wide ? sizeof(uint32_t) : sizeof(uint16_t));
+    for (size_t step = 0; step < scan->n; step++) {
+        size_t i = scan->backwards ? scan->n - 1 - step : step;
+        table_add(scan->tables, scan->buckets, (const char *)scan->from + i * bytes, scan->wide,
+                  scan->num_hashes, scan->first, scan->count, scan->values + i * scan->ld_values,
+                  scan->ld_values, 1, scan->dim);
+        table_read(scan->out + i * scan->ld_out, scan->ld_out, scan->tables, scan->buckets,
+                   (const char *)scan->to + i * bytes, scan->wide, scan->num_hashes, scan->first, scan->count,
+                   1, scan->dim);
+    }
+}
+
 /* hash_bits / (p pi s) from the differences, and the sign of the dot product. */
 static double tangent_weight(const float *q, const float *k, size_t dim, unsigned hash_bits,
                              double least_sine, double *sigma)
@@ -630,6 +644,7 @@ const struct kernels kernels_ref = {
     .hash_codes_dp = hash_codes_dp,
     .table_add = table_add,
     .table_read = table_read,
+    .table_scan = table_scan,
     .meetings = meetings,
     .bucket_pairs = bucket_pairs,
     .tile_product = tile_product,

@@ -14,6 +14,7 @@
 #include "kernels/simd_pairs.h"
 #include "kernels/simd_random.h"
 #include "kernels/simd_rows.h"
+#include "kernels/simd_scan.h"
 #include "kernels/simd_select.h"
 #include "kernels/simd_softmax.h"
 #include "kernels/simd_table.h"
@@ -29,6 +30,7 @@
     .hash_codes_dp = hash_codes_dp, \
     .table_add = table_add, \
     .table_read = table_read, \
+    .table_scan = table_scan, \
     .meetings = meetings, \
     .bucket_pairs = bucket_pairs, \
     .tile_product = tile_product, \

@@ -1,7 +1,9 @@
 /* Passes of as many hashes as fit the second cache, over a slice of columns. What a pool spreads shares no
-   number that is written: adding is cut by passes, reading by rows, and the scan, which goes token by token,
-   by slices of columns. Cost: as hash_tables.c; a chunk of rows moves every table through the cache once, so
-   chunks should have more rows than a table has. SPDX-License-Identifier: Apache-2.0 */
+   number that is written: adding is cut by hashes and slices, reading by rows, and the scan, which goes token
+   by token, by slices of columns. A thread that comes late, because a source had it, should find something
+   left: adding is cut four times finer than the cache asks for. Cost: as hash_tables.c; a chunk of rows moves
+   every table through the cache once, so chunks should have more rows than a table has.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/table_state.h"
 
 #include "base/memory.h"
@@ -9,6 +11,7 @@
 
 enum {
     PASS_FLOATS = 256 * 1024, /* as LONG_PASS and LONG_SLICE of hash_tables.c, measured there */
+    ADD_FLOATS = PASS_FLOATS / 4,
     SLICE = 32,
     READ_ROWS = 1024, /* of queries: what a thread takes at a time */
 };
@@ -43,18 +46,19 @@ static size_t count_slices(const struct table_state *state)
     return (state->dim + SLICE - 1) / SLICE;
 }
 
-/* Hashes of a pass over a slice of full width; and how many passes there are. */
-static size_t at_once(const struct table_state *state)
+/* Hashes of a pass of `floats` over a slice of full width; and how many passes there are. */
+static size_t at_once(const struct table_state *state, size_t floats)
 {
     size_t one = ((size_t)1 << state->hashing.hash_bits) * smaller(SLICE, state->dim);
     if (one == 0) /* no columns */
         return state->hashing.num_hashes;
-    return one > PASS_FLOATS ? 1 : smaller(state->hashing.num_hashes, PASS_FLOATS / one);
+    return one > floats ? 1 : smaller(state->hashing.num_hashes, floats / one);
 }
 
-static size_t count_passes(const struct table_state *state)
+static size_t count_passes(const struct table_state *state, size_t floats)
 {
-    return (state->hashing.num_hashes + at_once(state) - 1) / at_once(state);
+    size_t count = at_once(state, floats);
+    return (state->hashing.num_hashes + count - 1) / count;
 }
 
 struct work {
@@ -70,11 +74,12 @@ struct hashes {
     float *tables;
 };
 
-static struct hashes hashes_of(const struct table_state *state, const struct slice *slice, size_t pass)
+static struct hashes hashes_of(const struct table_state *state, const struct slice *slice, size_t floats,
+                               size_t pass)
 {
-    size_t first = pass * at_once(state);
+    size_t count = at_once(state, floats), first = pass * count;
     return (struct hashes){.first = first,
-                           .count = smaller(at_once(state), state->hashing.num_hashes - first),
+                           .count = smaller(count, state->hashing.num_hashes - first),
                            .tables = slice->tables + first * slice->buckets * slice->width};
 }
 
@@ -94,8 +99,9 @@ static void add_unit(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct work *work = argument;
-    struct slice slice = slice_at(work->state, index / count_passes(work->state));
-    struct hashes hashes = hashes_of(work->state, &slice, index % count_passes(work->state));
+    size_t passes = count_passes(work->state, ADD_FLOATS);
+    struct slice slice = slice_at(work->state, index / passes);
+    struct hashes hashes = hashes_of(work->state, &slice, ADD_FLOATS, index % passes);
     add_keys(work, &slice, &hashes, 0, work->keys->codes->n);
 }
 
@@ -103,7 +109,7 @@ void table_state_add(const struct kernels *kernels, struct pool *pool, const str
                      const struct table_rows *keys)
 {
     struct work work = {.kernels = kernels, .state = state, .keys = keys};
-    pool_run(pool, add_unit, &work, count_slices(state) * count_passes(state));
+    pool_run(pool, add_unit, &work, count_slices(state) * count_passes(state, ADD_FLOATS));
 }
 
 static void read_unit(void *argument, size_t index, int worker)
@@ -115,8 +121,8 @@ static void read_unit(void *argument, size_t index, int worker)
     size_t first = index * READ_ROWS, n = smaller(READ_ROWS, codes->n - first);
     for (size_t s = 0; s < count_slices(work->state); s++) {
         struct slice slice = slice_at(work->state, s);
-        for (size_t pass = 0; pass < count_passes(work->state); pass++) {
-            struct hashes hashes = hashes_of(work->state, &slice, pass);
+        for (size_t pass = 0; pass < count_passes(work->state, PASS_FLOATS); pass++) {
+            struct hashes hashes = hashes_of(work->state, &slice, PASS_FLOATS, pass);
             work->kernels->table_read(queries->out + first * queries->ld_out + slice.column, queries->ld_out,
                                       hashes.tables, slice.buckets, codes_row(codes, first), codes->wide,
                                       codes->num_hashes, hashes.first, hashes.count, n, slice.width);
@@ -138,8 +144,8 @@ static void scan_unit(void *argument, size_t index, int worker)
     const struct table_rows *queries = work->queries, *keys = work->keys;
     size_t n_q = queries->codes->n, seen = n_q == 0 ? 0 : work->visible[n_q - 1];
     struct slice slice = slice_at(work->state, index);
-    for (size_t pass = 0; pass < count_passes(work->state); pass++) {
-        struct hashes hashes = hashes_of(work->state, &slice, pass);
+    for (size_t pass = 0; pass < count_passes(work->state, PASS_FLOATS); pass++) {
+        struct hashes hashes = hashes_of(work->state, &slice, PASS_FLOATS, pass);
         const struct causal_pass scan = {
             .queries = queries->codes,
             .keys = keys->codes,

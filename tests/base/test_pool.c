@@ -1,7 +1,8 @@
 /* Every index once, whatever the number of threads, run after run, and in a forked child.
    Bugs tried and caught: counter not reset between runs, return before the workers are done, worker number of
    the caller shared by a worker, a forked child waiting for workers that it has not, threads left behind when
-   one cannot be started, a diagonal of a grid that begins a row too early.
+   one cannot be started, a diagonal of a grid that begins a row too early, a run that waits for the thread
+   that is aside, that thread not joining the run after, work aside done twice or not at all.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
@@ -154,6 +155,60 @@ static void all_threads_take_part(void **state)
     }
 }
 
+struct aside {
+    struct pool *pool;
+    struct meeting meeting;
+    struct work work;
+    atomic_int runs_done, times, too_early;
+    bool waits; /* for a run of the caller's to end */
+};
+
+static void do_aside(void *argument)
+{
+    struct aside *aside = argument;
+    for (int i = 0; aside->waits && aside->runs_done == 0 && i < 5000; i++)
+        usleep(1000);
+    atomic_fetch_add(&aside->too_early, aside->waits && aside->runs_done == 0);
+    atomic_fetch_add(&aside->times, 1);
+}
+
+/* Runs go on without the thread that is aside, which joins the next when it is done (else the meeting hangs).
+ */
+static void work_aside_goes_on_beside_runs(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    static struct aside aside;
+    for (int threads = 1; threads <= THREADS; threads += threads < 3 ? 1 : 5)
+        for (int round = 0; round < 20; round++) {
+            if (round == 0)
+                check_status(&host, pool_new(&host, threads, &aside.pool), HASHATTN_OK, NULL);
+            aside.waits = threads > 1 && round % 2;
+            aside.runs_done = aside.times = aside.meeting.numbers = 0;
+            pool_begin_aside(aside.pool, do_aside, &aside);
+            if (aside.waits)
+                usleep(500); /* mostly a worker has it by now, else the caller at the end */
+            check_run(aside.pool, &aside.work, 50);
+            aside.runs_done = 1;
+            if (round % 3) {
+                pthread_barrier_init(&aside.meeting.all, NULL, (unsigned)threads);
+                pool_run(aside.pool, meet, &aside.meeting, (size_t)threads);
+                assert_int_equal(aside.meeting.numbers, (1 << threads) - 1);
+                pthread_barrier_destroy(&aside.meeting.all);
+            }
+            pool_end_aside(aside.pool);
+            assert_int_equal(aside.times, 1);
+            assert_int_equal(aside.too_early, 0);
+            if (round == 19)
+                pool_free(&host, aside.pool);
+        }
+    aside.waits = false;
+    pool_begin_aside(NULL, do_aside, &aside);
+    pool_end_aside(NULL);
+    assert_int_equal(aside.times, 2);
+}
+
 static void a_forked_child_works_alone(void **state)
 {
     (void)state;
@@ -174,6 +229,11 @@ static void a_forked_child_works_alone(void **state)
                 _exit(1);
         if (work.workers != 1 || work.faults != 0)
             _exit(2);
+        static struct aside aside;
+        pool_begin_aside(pool, do_aside, &aside);
+        pool_end_aside(pool);
+        if (aside.times != 1)
+            _exit(3);
         pool_free(&host, pool);
         _exit(0);
     }
@@ -298,6 +358,7 @@ int main(void)
         cmocka_unit_test(every_index_runs_once),
         cmocka_unit_test(cells_of_a_grid_wait_for_their_neighbours),
         cmocka_unit_test(all_threads_take_part),
+        cmocka_unit_test(work_aside_goes_on_beside_runs),
         cmocka_unit_test(a_forked_child_works_alone),
         cmocka_unit_test(absurd_numbers_are_refused),
         cmocka_unit_test(failing_allocations_are_survived),

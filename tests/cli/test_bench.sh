@@ -99,6 +99,12 @@ if [ -z "${HASHATTN_SANITIZED:-}" ]; then
     done
 fi
 
+# Causal: half of the pairs are not there, so what is told of all of them is not.
+run bench attention --causal --seq-len 300 --heads 2 --backward --json
+cp out causal.json
+holds fields_of_causal json causal.json 'd["causal"] == 1 and d["forward_ms"] > 0 and d["backward_ms"] > 0 and d["error_radians"] is None and d["pairs_over_uniform"] is None and -1 <= d["mean_cosine"] <= 1'
+says words_of_causal "yoso, causal: 2 heads x 300" bench attention --causal --seq-len 300 --heads 2
+
 # A stream: both ways, and memory that the length does not change.
 for causal in "" --causal; do
     run bench stream $causal --seq-len 5000 --heads 2 --chunk 512 --threads 2 --json

@@ -1,6 +1,7 @@
 /* Add then read in order against sums over pairs, with uneven steps, rows apart, several passes of hashes and
    a table that is not empty at first. Bugs tried and caught: the codes of the row before; the first hash of
-   a pass taken for the first of all; keys added again for the next query; queries added in rising order.
+   a pass taken for the first of all; keys added again for the next query; queries added in rising order; a
+   run of steps that goes on past one of another size; the extra keys of a step added after it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/causal_tables.h"
 
@@ -45,7 +46,25 @@ static void by_pairs(float *out, const float *values, const struct both *queries
             }
 }
 
-static void check(const struct kernels *kernels, bool wide, bool to_queries, size_t first, size_t count)
+/* How many keys the queries see: one more each, until all are seen (form 0); steps of 0, 1 and 2, ending with
+   16 of the 17 keys (form 1); in runs of any length, drawn (the others), from the first key on or later. */
+static void draw_visible(size_t visible[QUERIES], int form)
+{
+    struct random random = random_open((uint64_t)form);
+    size_t seen = form > 2 ? random_below(&random, 3) : 0;
+    for (size_t i = 0; i < QUERIES; i++) {
+        if (form == 0)
+            seen++;
+        else if (form == 1)
+            seen += i % 4 == 1 ? 1 : i % 4 == 2 ? 2 : 0;
+        else
+            seen += (size_t[]){0, 1, 1, 1, 1, 2, 4}[random_below(&random, 7)];
+        visible[i] = seen < KEYS ? seen : KEYS;
+    }
+}
+
+static void check(const struct kernels *kernels, bool wide, bool to_queries, int form, size_t first,
+                  size_t count)
 {
     struct both queries, keys;
     size_t visible[QUERIES];
@@ -56,8 +75,7 @@ static void check(const struct kernels *kernels, bool wide, bool to_queries, siz
     random_normals(3, 0, values, QUERIES * LD);
     random_normals(4, 0, out, QUERIES * LD);
     random_normals(5, 0, start, HASHES * BUCKETS * DIM);
-    for (size_t i = 0, seen = 0; i < QUERIES; i++) /* ends with 16 of the 17 keys */
-        visible[i] = seen += i % 4 == 1 ? 1 : i % 4 == 2 ? 2 : 0, visible[i] = seen < KEYS ? seen : KEYS;
+    draw_visible(visible, form);
     memcpy(want, out, sizeof want);
     memcpy(table, start, sizeof table);
     by_pairs(want, values, &queries, &keys, visible, first, count, to_queries, start);
@@ -88,9 +106,9 @@ static void equals_sums_over_pairs(void **state)
 {
     (void)state;
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
-        for (int form = 0; form < 4; form++) {
-            check(*kernels, form & 1, form & 2, 0, HASHES);
-            check(*kernels, form & 1, form & 2, 2, 2);
+        for (int form = 0; form < 80; form++) {
+            check(*kernels, form & 1, form & 2, form / 4, 0, HASHES);
+            check(*kernels, form & 1, form & 2, form / 4, 2, 2);
         }
 }
 
