@@ -39,6 +39,15 @@ struct watched {
 
 static void say_evaluation(struct watched *watched, const hashattn_progress *now)
 {
+    if (now->next_token) {
+        progress_words(
+            &watched->progress,
+            "step %lld/%lld  loss %.4f  accuracy %.4f  valid loss %.4f  valid perplexity %.2f  best "
+            "%.2f  %.0f tokens/s",
+            (long long)now->step, (long long)now->steps, now->loss, now->accuracy, now->valid_loss,
+            exp(now->valid_loss), exp(now->best_loss), now->tokens_per_second);
+        return;
+    }
     progress_words(
         &watched->progress,
         "step %lld/%lld  loss %.4f  accuracy %.4f  valid loss %.4f  valid accuracy %.4f  best %.4f  "
@@ -107,7 +116,12 @@ static void report_json(const struct train *train, const struct watched *watched
     json_number(&json, "loss", or_null(told, valid ? evaluated->loss : last->loss));
     json_number(&json, "valid_loss", or_null(valid, evaluated->valid_loss));
     json_number(&json, "valid_accuracy", or_null(valid, evaluated->valid_accuracy));
-    json_number(&json, "best", or_null(told, last->best_accuracy));
+    if (last->next_token) {
+        json_number(&json, "valid_perplexity", or_null(valid, exp(evaluated->valid_loss)));
+        json_number(&json, "best_loss", or_null(told, last->best_loss));
+    } else {
+        json_number(&json, "best", or_null(told, last->best_accuracy));
+    }
     json_number(&json, "saved_bytes", or_null(told, (double)last->saved_bytes));
     json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
     json_text(&json, "stopped_by", watched->stopped_by == NULL ? "steps" : watched->stopped_by);
@@ -140,6 +154,9 @@ static int finish(const struct train *train, const struct options *options, hash
                        "interrupted at step %lld, saved in %s; go on with: hashattn train "
                        "--resume %s",
                        (long long)watched.last.step, run, run);
+    else if (watched.last.next_token)
+        progress_words(&watched.progress, "done: %lld steps in %.1f s, best perplexity %.2f, in %s",
+                       (long long)watched.last.step, watched.last.seconds, exp(watched.last.best_loss), run);
     else
         progress_words(&watched.progress, "done: %lld steps in %.1f s, best accuracy %.4f, in %s",
                        (long long)watched.last.step, watched.last.seconds, watched.last.best_accuracy, run);
@@ -241,7 +258,10 @@ const struct command command_train = {
     .name = "train",
     .operands = "TASK",
     .summary = "Trains an encoder on a data set; --resume RUN goes on (train TASK --help shows its defaults)",
-    .example = "  hashattn data needle --out needles --train 5000 --valid 200 --seq-len 128 --marks 8\n"
-               "  hashattn train needle --data needles --attention yoso --steps 100 --out run\n",
+    .example =
+        "  hashattn data needle --out needles --train 5000 --valid 200 --seq-len 128 --marks 8\n"
+        "  hashattn train needle --data needles --attention yoso --steps 100 --out run\n"
+        "  mkdir texts && hashattn train --help > texts/train.txt && hashattn info >> texts/train.txt\n"
+        "  hashattn train lm --data texts --attention softmax --seq-len 64 --steps 20 --out model\n",
     .run = run,
 };

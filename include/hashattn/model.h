@@ -38,6 +38,10 @@ typedef struct hashattn_evaluation {
     double accuracy, loss, majority; /* majority: share of the commonest class in this split */
     size_t examples, num_cut;
     double seconds, tokens_per_second;
+    /* Of a model of next tokens, whose accuracy, loss and majority are over tokens: exp(loss), and loss / ln
+       2 where tokens are bytes; else NaN. */
+    double perplexity, bits_per_byte;
+    size_t tokens, num_unknown; /* given to the model; of those asked for, not in the vocabulary */
 } hashattn_evaluation;
 
 /* split: "train", "valid" or "test"; data: a directory, or NULL for the recorded one; seed: of the hashing

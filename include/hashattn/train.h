@@ -63,6 +63,8 @@ typedef struct hashattn_progress {
     double tokens_per_second, seconds, learning_rate;
     size_t saved_bytes;  /* of attention, for backward, largest batch so far */
     const char *warning; /* the run could not be saved just now and will be tried again: why; else NULL */
+    double best_loss;    /* of the best model on validation so far; NaN before the first */
+    int next_token;      /* losses and accuracies are over tokens, and the best model is that of least loss */
 } hashattn_progress;
 /* Non-zero asks for a clean stop: the run is saved and the call returns INTERRUPTED. */
 typedef int hashattn_progress_callback(void *user, const hashattn_progress *progress);

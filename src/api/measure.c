@@ -272,7 +272,7 @@ static hashattn_status measure_steps(struct stepper *stepper, size_t steps, doub
     struct step_outcome outcome;
     double total = 0;
     for (size_t i = 0; i < dataset_sequences(&stepper->train); i++) {
-        size_t length = stepper->train.offsets[i + 1] - stepper->train.offsets[i];
+        size_t length = dataset_length(&stepper->train, i);
         cost->longest = length > cost->longest ? length : cost->longest;
     }
     params_start(stepper->params, (uint64_t)stepper->options->seed, stepper->values);

@@ -1,4 +1,5 @@
 /* Trained models: load a run, evaluate a split, predict a file. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <string.h>
 
 #include "api/handles.h"
@@ -154,13 +155,19 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
     dataset_free(host, &dataset);
     if (status != HASHATTN_OK)
         return status;
+    const struct task_facts *facts = &config->facts;
+    bool bytes = facts->next_token && facts->num_words == 0;
     const hashattn_evaluation own = {.accuracy = result.accuracy,
                                      .loss = result.loss,
                                      .majority = result.majority,
                                      .examples = result.examples,
                                      .num_cut = result.num_cut,
                                      .seconds = result.seconds,
-                                     .tokens_per_second = result.tokens_per_second};
+                                     .tokens_per_second = result.tokens_per_second,
+                                     .perplexity = facts->next_token ? exp(result.loss) : NAN,
+                                     .bits_per_byte = bytes ? result.loss / log(2) : NAN,
+                                     .tokens = result.tokens,
+                                     .num_unknown = result.num_unknown};
     version_give(evaluation, &own, sizeof own);
     return HASHATTN_OK;
 }
@@ -184,8 +191,9 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
     const struct run_config *config = &model->config;
     FAIL_IF(path == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "callback");
-    FAIL_IF(config->task->load_file == NULL, host, HASHATTN_REFUSED, "%s reads no files of documents",
-            config->task->name);
+    FAIL_IF(config->task->load_file == NULL, host, HASHATTN_REFUSED, "%s reads no files of documents%s",
+            config->task->name,
+            config->facts.next_token ? ": its model has no classes to tell; eval gives its perplexity" : "");
     struct dataset dataset = {0};
     void *block = NULL;
     const struct train_setup setup = setup_of(model);

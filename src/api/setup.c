@@ -280,5 +280,6 @@ hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
     config->model.num_classes = (int64_t)config->facts.num_classes;
     config->model.max_len = (int64_t)config->facts.max_len;
     config->model.pairs = config->facts.pairs;
+    config->model.next_token = config->facts.next_token;
     return HASHATTN_OK;
 }

@@ -39,7 +39,9 @@ static bool tell(void *user, const struct train_event *event)
                                         .seconds = event->seconds,
                                         .learning_rate = event->learning_rate,
                                         .saved_bytes = event->saved_bytes,
-                                        .warning = event->warning};
+                                        .warning = event->warning,
+                                        .best_loss = event->best_loss,
+                                        .next_token = event->next_token};
     return bridge->callback(bridge->user, &progress) != 0;
 }
 

@@ -40,8 +40,8 @@ hashattn_status embed_describe(struct host *host, struct params *params, size_t 
         return make_sinusoids(host, embed);
     if (kind == POSITIONS_NONE)
         return HASHATTN_OK;
-    return params_add(host, params, START_NORMAL, 0.02f, &embed->positions, 2, (size_t[]){max_len, dim},
-                      "embeddings.position_embeddings.weight");
+    return params_add(host, params, START_NORMAL, tied ? 0.5f : 0.02f, &embed->positions, 2,
+                      (size_t[]){max_len, dim}, "embeddings.position_embeddings.weight");
 }
 
 void embed_free(struct host *host, struct embed *embed)

@@ -11,8 +11,6 @@
 #include "base/random.h"
 #include "io/utf8.h"
 
-static const size_t most_bytes = (size_t)1 << 34; /* of a file: it is read whole */
-
 void dataset_free(struct host *host, struct dataset *dataset)
 {
     memory_free(host, dataset->tokens);
@@ -116,7 +114,7 @@ hashattn_status file_each_line(struct host *host, const char *path, line_visitor
 {
     char *bytes;
     size_t size;
-    TRY(file_read(host, path, most_bytes, &bytes, &size));
+    TRY(file_read(host, path, FILE_MOST, &bytes, &size));
     struct lines lines = lines_open(bytes, size);
     struct piece line;
     hashattn_status status = HASHATTN_OK;
@@ -192,7 +190,7 @@ hashattn_status split_find_train(struct host *host, const struct split_files *fi
 
 /* Keeps the examples of one split of a training file that is cut by (seed): of a permutation of all
    examples, the first tenth is validation, the second tenth is the test where that is cut too, the rest is
-   training. The order of the file stays. */
+   training. The order of the file stays. Stretches of one text are not mixed: validation is its end. */
 static hashattn_status keep_share(struct host *host, struct dataset_builder *builder, enum split split,
                                   bool cut_test, uint64_t seed)
 {
@@ -207,7 +205,11 @@ static hashattn_status keep_share(struct host *host, struct dataset_builder *bui
     void *block;
     TRY(memory_new(host, count, sizeof(uint32_t), "the split", &block));
     uint32_t *place = block; /* of each example in the permutation */
-    random_permutation(random_key(seed, RANDOM_SPLIT, 0), place, count);
+    if (dataset->next_token)
+        for (size_t i = 0; i < count; i++)
+            place[i] = (uint32_t)(count - 1 - i);
+    else
+        random_permutation(random_key(seed, RANDOM_SPLIT, 0), place, count);
     size_t kept = 0, end = 0, each = dataset->pairs ? 2 : 1;
     for (size_t i = 0; i < count; i++) {
         enum split own = place[i] < tenth                   ? SPLIT_VALID
@@ -254,7 +256,7 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
     FAIL_IF(missing && split == SPLIT_TEST && !cut_test, host, HASHATTN_BAD_FILE, "%s has no %s", directory,
             names);
 
-    struct dataset_builder builder = {.dataset.pairs = files->pairs};
+    struct dataset_builder builder = {.dataset = {.pairs = files->pairs, .next_token = files->next_token}};
     hashattn_status status = read_named(host, read, context, paths[missing ? SPLIT_TRAIN : split], &builder);
     if (status == HASHATTN_OK && (missing || (split == SPLIT_TRAIN && cut_valid)))
         status = keep_share(host, &builder, split, cut_test, seed);

@@ -29,8 +29,11 @@ hashattn_status dataset_finish(struct host *host, struct dataset_builder *builde
 struct split_files {
     const char *stems[SPLIT_COUNT];
     const char *const *endings;
-    bool pairs; /* their examples are pairs */
+    bool pairs;      /* their examples are pairs */
+    bool next_token; /* they are stretches of one text, each asked for its next tokens */
 };
+#define FILE_MOST ((size_t)1 << 34) /* bytes of a file: it is read whole */
+
 /* The path of the one file of this split, "" when there is none; two of different endings are BAD_FILE. */
 hashattn_status split_find(struct host *host, const struct split_files *files, const char *directory,
                            enum split split, char *path, size_t size);

@@ -178,7 +178,7 @@ char *listops_text(const uint16_t *symbols, size_t length, char *text, size_t si
 /* ---- generating files ---- */
 
 static const char *const endings[] = {".tsv", NULL};
-static const struct split_files files = {{"basic_train", "basic_val", "basic_test"}, endings, false};
+static const struct split_files files = {{"basic_train", "basic_val", "basic_test"}, endings, false, false};
 
 struct generation {
     const struct listops_options *options;

@@ -24,7 +24,7 @@ static const struct option_row rows[] = {
 };
 
 static const char *const endings[] = {".tsv", NULL};
-static const struct split_files files = {{"train", "valid", "test"}, endings, false};
+static const struct split_files files = {{"train", "valid", "test"}, endings, false, false};
 
 struct generation {
     size_t seq_len, marks;

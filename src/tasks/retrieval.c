@@ -18,9 +18,9 @@ static const struct option_row rows[] = {
 
 static const char *const endings[] = {".jsonl", ".tsv", NULL};
 static const char *const tsv[] = {".tsv", NULL};
-static const struct split_files own = {{"train", "valid", "test"}, endings, true};
+static const struct split_files own = {{"train", "valid", "test"}, endings, true, false};
 static const struct split_files published = {
-    {"new_aan_pairs.train", "new_aan_pairs.eval", "new_aan_pairs.test"}, tsv, true};
+    {"new_aan_pairs.train", "new_aan_pairs.eval", "new_aan_pairs.test"}, tsv, true, false};
 
 /* The published layout where its training file is. */
 static hashattn_status files_of(struct host *host, const char *directory, const struct split_files **files)

@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "tasks/words.h"
 
-extern const struct task task_listops, task_text, task_retrieval, task_needle;
+extern const struct task task_listops, task_text, task_retrieval, task_needle, task_lm;
 
-static const struct task *const tasks[] = {&task_needle, &task_listops, &task_text, &task_retrieval, NULL};
+static const struct task *const tasks[] = {&task_needle,    &task_listops, &task_text,
+                                           &task_retrieval, &task_lm,      NULL};
 
 const struct task *const *task_all(void)
 {
@@ -52,5 +54,6 @@ void task_facts_free(struct host *host, struct task_facts *facts)
     for (size_t i = 0; facts->labels != NULL && i < facts->num_classes; i++)
         memory_free(host, facts->labels[i]);
     memory_free(host, facts->labels);
+    words_free(host, facts->words);
     *facts = (struct task_facts){0};
 }

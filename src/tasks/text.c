@@ -14,7 +14,7 @@ static const struct option_row rows[] = {
 };
 
 static const char *const endings[] = {".jsonl", ".tsv", NULL};
-static const struct split_files files = {{"train", "valid", "test"}, endings, false};
+static const struct split_files files = {{"train", "valid", "test"}, endings, false, false};
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
                              struct task_facts *result)

@@ -13,7 +13,7 @@ size_t batches_max_tokens(const struct dataset *dataset, size_t batch)
 {
     size_t longest = 0;
     for (size_t s = 0; s < dataset_sequences(dataset); s++) {
-        size_t length = dataset->offsets[s + 1] - dataset->offsets[s];
+        size_t length = dataset_length(dataset, s);
         longest = length > longest ? length : longest;
     }
     return size_product(longest, size_product(batch, dataset->pairs ? 2 : 1));
@@ -32,7 +32,8 @@ hashattn_status packed_examples_new(struct host *host, const struct dataset *dat
     TRY_DONE(memory_new(host, batches_max_tokens(dataset, batch), sizeof *packed->tokens, "tokens of a batch",
                         &block));
     packed->tokens = block;
-    TRY_DONE(memory_new(host, batch, sizeof *packed->labels, "labels of a batch", &block));
+    TRY_DONE(memory_new(host, dataset->next_token ? batches_max_tokens(dataset, batch) : batch,
+                        sizeof *packed->labels, "labels of a batch", &block));
     packed->labels = block;
     TRY_DONE(memory_new(host, sequences, sizeof *packed->sample_ids, "ids of a batch", &block));
     packed->sample_ids = block;
@@ -55,13 +56,17 @@ static void append(struct packed_examples *packed, const struct dataset *dataset
 {
     size_t each = dataset->pairs ? 2 : 1;
     for (size_t s = 0; s < each; s++) {
-        size_t from = dataset->offsets[example * each + s];
-        size_t length = dataset->offsets[example * each + s + 1] - from, at = packed->offsets[packed->count];
-        memcpy(packed->tokens + at, dataset->tokens + from, length * sizeof *packed->tokens);
+        size_t length = dataset_length(dataset, example * each + s), at = packed->offsets[packed->count];
+        const uint16_t *from = dataset->tokens + dataset->offsets[example * each + s];
+        memcpy(packed->tokens + at, from, length * sizeof *packed->tokens);
+        for (size_t i = 0; dataset->next_token && i < length; i++)
+            packed->labels[at + i] = from[i + 1];
         packed->sample_ids[packed->count] = id * each + s;
         packed->offsets[++packed->count] = at + length;
     }
-    packed->labels[packed->examples++] = dataset->labels[example];
+    if (!dataset->next_token)
+        packed->labels[packed->examples] = dataset->labels[example];
+    packed->examples++;
 }
 
 void packed_examples_range(struct packed_examples *packed, const struct dataset *dataset, size_t first,
@@ -114,17 +119,24 @@ static size_t example_at(struct batches *batches, uint64_t place)
     return batches->order[place % batches->dataset->count];
 }
 
-uint64_t batches_largest(struct batches *batches, uint64_t count)
+size_t batches_tokens(struct batches *batches, uint64_t first, uint64_t count)
 {
     const struct dataset *dataset = batches->dataset;
-    size_t each = dataset->pairs ? 2 : 1, most = 0;
+    size_t each = dataset->pairs ? 2 : 1, tokens = 0;
+    for (uint64_t place = first * batches->batch; place < (first + count) * batches->batch; place++) {
+        size_t example = example_at(batches, place);
+        for (size_t s = 0; s < each; s++)
+            tokens += dataset_length(dataset, example * each + s);
+    }
+    return tokens;
+}
+
+uint64_t batches_largest(struct batches *batches, uint64_t count)
+{
+    size_t most = 0;
     uint64_t largest = 0, look = BATCHES_LOOK / batches->batch + 1;
     for (uint64_t i = 0; i < count && i < look; i++) {
-        size_t tokens = 0;
-        for (size_t k = 0; k < batches->batch; k++) {
-            size_t example = example_at(batches, i * batches->batch + k);
-            tokens += dataset->offsets[(example + 1) * each] - dataset->offsets[example * each];
-        }
+        size_t tokens = batches_tokens(batches, i, 1);
         largest = tokens > most ? i : largest;
         most = tokens > most ? tokens : most;
     }

@@ -16,7 +16,7 @@ struct packed_examples {
     size_t examples, count; /* count: sequences, as many or twice as many */
     size_t *offsets;        /* (count + 1) */
     uint16_t *tokens;       /* (offsets[count]) */
-    int32_t *labels;        /* (examples) */
+    int32_t *labels;        /* (examples), or of next tokens (offsets[count]) */
     uint64_t *sample_ids;   /* (count) */
 };
 
@@ -35,6 +35,9 @@ void batches_free(struct host *host, struct batches *batches);
 
 /* Packs batch number `step`, counted from 0, in any order of calls. */
 const struct packed_examples *batches_get(struct batches *batches, uint64_t step);
+
+/* Tokens that the model is given in the batches first .. first + count - 1. */
+size_t batches_tokens(struct batches *batches, uint64_t first, uint64_t count);
 
 /* Of the batches 0 .. count - 1 one with the most tokens, by looking at the first BATCHES_LOOK examples of
    the walk at most: a few nanoseconds each. */

@@ -40,12 +40,15 @@ hashattn_status evaluate_check(struct host *host, const struct encoder *encoder,
     FAIL_IF(dataset->pairs != config->pairs, host, HASHATTN_BAD_FILE,
             "an example is %zu sequence%s, the model takes %d", each, each == 1 ? "" : "s",
             config->pairs ? 2 : 1);
+    FAIL_IF(dataset->next_token != config->next_token, host, HASHATTN_BAD_FILE,
+            "the data ask for %s, the model predicts %s", dataset->next_token ? "next tokens" : "labels",
+            config->next_token ? "next tokens" : "labels");
     for (size_t s = 0; s < dataset_sequences(dataset); s++) {
-        size_t i = s / each, length = dataset->offsets[s + 1] - dataset->offsets[s];
+        size_t i = s / each, length = dataset_length(dataset, s);
         FAIL_IF(length < 1 || length > (size_t)config->max_len, host, HASHATTN_BAD_FILE,
                 "example %zu has %zu tokens, the model takes 1 to %lld", i, length,
                 (long long)config->max_len);
-        FAIL_IF(dataset->labels[i] >= config->num_classes, host, HASHATTN_BAD_FILE,
+        FAIL_IF(!config->next_token && dataset->labels[i] >= config->num_classes, host, HASHATTN_BAD_FILE,
                 "example %zu has label number %d, the model knows %lld", i, (int)dataset->labels[i],
                 (long long)config->num_classes);
         for (size_t at = dataset->offsets[s]; at < dataset->offsets[s + 1]; at++)
@@ -61,7 +64,7 @@ struct buffers {
     struct packed_examples packed;
     float *logits;  /* (batch, classes) */
     float *room;    /* params_room, or NULL */
-    size_t *counts; /* (classes) */
+    size_t *counts; /* (classes, or ids of tokens) */
 };
 
 static void buffers_free(struct host *host, struct buffers *buffers)
@@ -73,7 +76,7 @@ static void buffers_free(struct host *host, struct buffers *buffers)
 }
 
 static hashattn_status buffers_new(struct host *host, const struct dataset *dataset, size_t batch,
-                                   size_t classes, size_t room, struct buffers *buffers)
+                                   size_t classes, size_t kinds, size_t room, struct buffers *buffers)
 {
     hashattn_status status;
     void *block;
@@ -81,7 +84,7 @@ static hashattn_status buffers_new(struct host *host, const struct dataset *data
     TRY_DONE(packed_examples_new(host, dataset, batch, &buffers->packed));
     TRY_DONE(memory_new(host, size_product(batch, classes), sizeof(float), "logits", &block));
     buffers->logits = block;
-    TRY_DONE(memory_new(host, classes, sizeof(size_t), "counts of classes", &block));
+    TRY_DONE(memory_new(host, kinds, sizeof(size_t), "counts of classes", &block));
     buffers->counts = block;
     TRY_DONE(memory_new(host, room, sizeof(float), "weights laid for products", &block));
     buffers->room = block;
@@ -102,6 +105,7 @@ static hashattn_status ask(struct host *host, const struct train_setup *setup, s
                                       .valid_loss = NAN,
                                       .valid_accuracy = NAN,
                                       .best_accuracy = NAN,
+                                      .best_loss = NAN,
                                       .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0,
                                       .seconds = seconds};
     FAIL_IF(setup->callback != NULL && setup->callback(setup->user, &event), host, HASHATTN_INTERRUPTED,
@@ -109,19 +113,38 @@ static hashattn_status ask(struct host *host, const struct train_setup *setup, s
     return HASHATTN_OK;
 }
 
+/* Share of the commonest label of the first `count` examples, or of the commonest token asked for. */
+static double majority_of(const struct dataset *dataset, size_t count, size_t kinds, size_t *counts)
+{
+    size_t total = 0, largest = 0;
+    if (!dataset->next_token)
+        return metrics_majority(dataset->labels, count, kinds, counts);
+    memset(counts, 0, kinds * sizeof *counts);
+    for (size_t s = 0; s < count; s++) {
+        for (size_t at = dataset->offsets[s] + 1; at < dataset->offsets[s + 1]; at++) {
+            size_t seen = ++counts[dataset->tokens[at]];
+            largest = seen > largest ? seen : largest;
+        }
+        total += dataset_length(dataset, s);
+    }
+    return total == 0 ? NAN : (double)largest / (double)total;
+}
+
 hashattn_status evaluate_within(struct host *host, const struct train_setup *setup,
                                 const struct encoder *encoder, const float *values,
                                 const struct dataset *dataset, size_t count, size_t batch, uint64_t seed,
                                 float *probabilities, struct workspace *workspace, struct evaluation *result)
 {
-    size_t classes = (size_t)encoder_config_of(encoder)->num_classes;
+    const struct encoder_config *config = encoder_config_of(encoder);
+    size_t classes = config->next_token ? 0 : (size_t)config->num_classes;
+    size_t kinds = config->next_token ? (size_t)config->vocab_size : classes;
     struct buffers buffers;
     struct metrics metrics = {0};
     size_t tokens = 0;
     double start = clock_seconds();
     batch = batch < count ? batch : count;
     const struct params *params = encoder_params(encoder);
-    TRY(buffers_new(host, dataset, batch, classes, params_room(params), &buffers));
+    TRY(buffers_new(host, dataset, batch, classes, kinds, params_room(params), &buffers));
     hashattn_status status = HASHATTN_OK;
     values = params_lay(params, setup->kernels, setup->pool, values, false, buffers.room);
     for (size_t first = 0; first < count; first += batch) {
@@ -132,23 +155,31 @@ hashattn_status evaluate_within(struct host *host, const struct train_setup *set
                                              .num_sequences = buffers.packed.count,
                                              .offsets = buffers.packed.offsets,
                                              .tokens = buffers.packed.tokens,
+                                             .labels = config->next_token ? buffers.packed.labels : NULL,
                                              .random_key = random_key(seed, RANDOM_EVALUATION, 0)};
         TRY_DONE(workspace_fit(host, workspace, encoder_workspace_size(encoder, &packed)));
         encoder_forward(encoder, &packed, values, workspace->block, buffers.logits);
-        metrics_add(&metrics, buffers.logits, buffers.packed.labels, n, classes,
-                    probabilities == NULL ? NULL : probabilities + first * classes);
-        tokens += buffers.packed.offsets[buffers.packed.count];
+        size_t rows = buffers.packed.offsets[buffers.packed.count];
+        if (config->next_token) {
+            struct token_scores scores = encoder_token_scores(encoder, &packed, workspace->block);
+            metrics_add_tokens(&metrics, scores.loss, scores.correct, buffers.packed.labels, rows);
+        } else {
+            metrics_add(&metrics, buffers.logits, buffers.packed.labels, n, classes,
+                        probabilities == NULL ? NULL : probabilities + first * classes);
+        }
+        tokens += rows;
         TRY_DONE(ask(host, setup, first + n, count, &metrics, clock_seconds() - start, tokens));
     }
     double seconds = clock_seconds() - start;
-    *result =
-        (struct evaluation){.loss = metrics_loss(&metrics),
-                            .accuracy = metrics_accuracy(&metrics),
-                            .majority = metrics_majority(dataset->labels, count, classes, buffers.counts),
-                            .examples = count,
-                            .num_cut = dataset->num_cut,
-                            .seconds = seconds,
-                            .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0};
+    *result = (struct evaluation){.loss = metrics_loss(&metrics),
+                                  .accuracy = metrics_accuracy(&metrics),
+                                  .majority = majority_of(dataset, count, kinds, buffers.counts),
+                                  .examples = count,
+                                  .num_cut = dataset->num_cut,
+                                  .tokens = tokens,
+                                  .num_unknown = dataset->num_unknown,
+                                  .seconds = seconds,
+                                  .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0};
 done:
     buffers_free(host, &buffers);
     return status;

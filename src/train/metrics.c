@@ -29,6 +29,18 @@ void metrics_add(struct metrics *metrics, const float *logits, const int32_t *la
     }
 }
 
+void metrics_add_tokens(struct metrics *metrics, const double *loss, const unsigned char *correct,
+                        const int32_t *labels, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (labels[i] < 1)
+            continue;
+        metrics->loss += loss[i];
+        metrics->correct += correct[i];
+        metrics->count++;
+    }
+}
+
 double metrics_loss(const struct metrics *metrics)
 {
     return metrics->count == 0 ? NAN : metrics->loss / (double)metrics->count;

@@ -1,4 +1,6 @@
-/* config.json: all that eval, predict and resuming must know, for people to read. Sections: "task" (name,
+/* config.json: all that eval, predict and resuming must know, for people to read; and vocab.txt beside it
+   where the facts have words (words.h). It is written first: a config.json that is there has all it needs.
+   Sections: "task" (name,
    options, facts with the labels), "model", "attention" (name, options), "training", "data". An option is
    written as a number, flag or word; reading goes through the same rows as the command line, so every range
    is checked. An option that is not there has its default, which is how older files stay readable; a key that
@@ -11,6 +13,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "io/json.h"
+#include "tasks/words.h"
 #include "train/trainer.h"
 
 #define CONFIG_FORMAT  "hashattn run"
@@ -106,6 +109,10 @@ static hashattn_status put_facts(struct host *host, struct json *task, const str
     TRY(json_put_int(host, object, "vocab_size", (int64_t)facts->vocab_size));
     TRY(json_put_int(host, object, "max_len", (int64_t)facts->max_len));
     TRY(json_put_bool(host, object, "pairs", facts->pairs));
+    if (facts->next_token)
+        TRY(json_put_bool(host, object, "next_token", true));
+    if (facts->num_words > 0)
+        TRY(json_put_int(host, object, "words", (int64_t)facts->num_words));
     TRY(json_new_array(host, &labels));
     TRY(json_put(host, object, "labels", labels));
     for (size_t i = 0; i < facts->num_classes; i++)
@@ -138,6 +145,10 @@ hashattn_status run_config_save(struct host *host, const char *run, const struct
 {
     char path[4096];
     struct json *root;
+    if (config->facts.words != NULL) {
+        TRY(file_join(host, run, "vocab.txt", path, sizeof path));
+        TRY(words_save(host, path, config->facts.words));
+    }
     TRY(file_join(host, run, "config.json", path, sizeof path));
     TRY(json_new_object(host, &root));
     hashattn_status status = put_config(host, root, config);
@@ -186,7 +197,8 @@ static hashattn_status get_options(struct host *host, const struct json *root, c
 
 static hashattn_status get_facts(struct host *host, const struct json *root, struct task_facts *facts)
 {
-    static const char *const members[] = {"vocab_size", "max_len", "pairs", "labels", NULL};
+    static const char *const members[] = {"vocab_size", "max_len", "pairs", "next_token",
+                                          "words",      "labels",  NULL};
     const struct json *object, *labels;
     int64_t number;
     void *block;
@@ -198,10 +210,22 @@ static hashattn_status get_facts(struct host *host, const struct json *root, str
     facts->max_len = (size_t)number;
     if (json_find(object, "pairs") != NULL)
         TRY(json_get_bool(host, root, "task.facts.pairs", &facts->pairs));
+    if (json_find(object, "next_token") != NULL)
+        TRY(json_get_bool(host, root, "task.facts.next_token", &facts->next_token));
+    if (json_find(object, "words") != NULL) {
+        TRY(json_get_int(host, root, "task.facts.words", 2, WORDS_MOST, &number));
+        facts->num_words = (size_t)number;
+        FAIL_IF(facts->num_words + 1 != facts->vocab_size, host, HASHATTN_BAD_FILE,
+                "task.facts.words is %zu with a vocab_size of %zu, which counts padding and them",
+                facts->num_words, facts->vocab_size);
+    }
     TRY(json_get_array(host, root, "task.facts.labels", &labels));
     size_t count = json_count(labels);
-    FAIL_IF(count < 1 || count > MOST_LABELS, host, HASHATTN_BAD_FILE,
-            "task.facts.labels has %zu labels, allowed are 1 to %d", count, MOST_LABELS);
+    if (facts->next_token && count == 0)
+        return HASHATTN_OK;
+    FAIL_IF(count < 1 || count > MOST_LABELS || facts->next_token, host, HASHATTN_BAD_FILE,
+            "task.facts.labels has %zu labels, allowed are 1 to %d, and 0 for next tokens", count,
+            MOST_LABELS);
     TRY(memory_new_zeroed(host, count, sizeof *facts->labels, "labels", &block));
     facts->labels = block;
     facts->num_classes = count;
@@ -257,6 +281,7 @@ static hashattn_status get_model(struct host *host, const struct json *root, str
     model->num_classes = (int64_t)config->facts.num_classes;
     model->max_len = (int64_t)config->facts.max_len;
     model->pairs = config->facts.pairs;
+    model->next_token = config->facts.next_token;
     return HASHATTN_OK;
 }
 
@@ -314,6 +339,16 @@ hashattn_status run_config_parse(struct host *host, const char *text, size_t siz
     return status;
 }
 
+/* The words that the facts count; the path is in the message. */
+static hashattn_status load_words(struct host *host, const char *run, struct task_facts *facts)
+{
+    char path[4096];
+    if (facts->num_words == 0)
+        return HASHATTN_OK;
+    TRY(file_join(host, run, "vocab.txt", path, sizeof path));
+    return words_load(host, path, facts->num_words, &facts->words);
+}
+
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config)
 {
     char path[4096];
@@ -323,7 +358,12 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
     TRY(json_read_file(host, path, &root));
     hashattn_status status = parse(host, root, config);
     json_free(root);
-    if (status != HASHATTN_OK)
+    if (status != HASHATTN_OK) {
         host_prefix(host, path);
+        return status;
+    }
+    status = load_words(host, run, &config->facts);
+    if (status != HASHATTN_OK)
+        run_config_free(host, config);
     return status;
 }

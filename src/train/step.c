@@ -54,8 +54,15 @@ static hashattn_status make_blocks(struct stepper *s)
     return HASHATTN_OK;
 }
 
+/* What the micro-batches of a step share. */
+struct frame {
+    int64_t step;
+    size_t tokens;       /* that the model is given in all of them */
+    const float *values; /* laid for products */
+};
+
 static struct encoder_batch batch_of(const struct stepper *s, const struct packed_examples *packed,
-                                     int64_t step)
+                                     const struct frame *frame)
 {
     const struct train_options *options = s->options;
     return (struct encoder_batch){
@@ -66,8 +73,9 @@ static struct encoder_batch batch_of(const struct stepper *s, const struct packe
         .tokens = packed->tokens,
         .labels = packed->labels,
         .sample_ids = packed->sample_ids,
-        .random_key = random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)step),
+        .random_key = random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)frame->step),
         .mean_over = packed->examples * (size_t)options->accumulate,
+        .mean_over_tokens = frame->tokens,
         .training = true,
         .profile = s->setup->profile,
     };
@@ -79,7 +87,7 @@ static hashattn_status reserve(struct stepper *s)
     const struct train_options *options = s->options;
     uint64_t count = (uint64_t)options->steps * (uint64_t)options->accumulate;
     const struct packed_examples *packed = batches_get(&s->batches, batches_largest(&s->batches, count));
-    const struct encoder_batch batch = batch_of(s, packed, 0);
+    const struct encoder_batch batch = batch_of(s, packed, &(struct frame){0});
     return workspace_fit(s->host, &s->workspace, encoder_workspace_size(s->encoder, &batch));
 }
 
@@ -113,20 +121,26 @@ static hashattn_status fail_not_finite(const struct stepper *s, const char *what
 }
 
 /* Micro-batch number `part` of the step: its share of the loss, and of the gradient, which is added. */
-static hashattn_status run_part(struct stepper *s, int64_t step, int64_t part, const float *values,
+static hashattn_status run_part(struct stepper *s, const struct frame *frame, int64_t part,
                                 struct metrics *metrics, struct step_outcome *outcome)
 {
     const struct packed_examples *packed =
-        batches_get(&s->batches, (uint64_t)(step * s->options->accumulate + part));
-    const struct encoder_batch batch = batch_of(s, packed, step);
+        batches_get(&s->batches, (uint64_t)(frame->step * s->options->accumulate + part));
+    const struct encoder_batch batch = batch_of(s, packed, frame);
     TRY(workspace_fit(s->host, &s->workspace, encoder_workspace_size(s->encoder, &batch)));
     profile_lap(batch.profile, PROFILE_DATA);
-    double loss = encoder_forward(s->encoder, &batch, values, s->workspace.block, s->logits);
+    double loss = encoder_forward(s->encoder, &batch, frame->values, s->workspace.block, s->logits);
     if (!isfinite(loss))
-        return fail_not_finite(s, "the loss", loss, step);
-    encoder_backward(s->encoder, &batch, values, s->workspace.block, s->gradients);
-    metrics_add(metrics, s->logits, packed->labels, packed->examples, (size_t)s->config->model.num_classes,
-                NULL);
+        return fail_not_finite(s, "the loss", loss, frame->step);
+    encoder_backward(s->encoder, &batch, frame->values, s->workspace.block, s->gradients);
+    if (s->config->model.next_token) {
+        struct token_scores scores = encoder_token_scores(s->encoder, &batch, s->workspace.block);
+        metrics_add_tokens(metrics, scores.loss, scores.correct, packed->labels,
+                           packed->offsets[packed->count]);
+    } else {
+        metrics_add(metrics, s->logits, packed->labels, packed->examples,
+                    (size_t)s->config->model.num_classes, NULL);
+    }
     size_t saved = encoder_saved_size(s->encoder, &batch);
     outcome->saved_bytes = saved > outcome->saved_bytes ? saved : outcome->saved_bytes;
     outcome->tokens += packed->offsets[packed->count];
@@ -144,10 +158,15 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, struct metrics *met
     profile_begin(s->setup->profile);
     memset(s->gradients, 0, s->params->total * sizeof *s->gradients);
     profile_lap(s->setup->profile, PROFILE_SUMS);
-    const float *values = params_lay(s->params, s->setup->kernels, s->setup->pool, s->values, true, s->room);
+    uint64_t accumulate = (uint64_t)options->accumulate;
+    const struct frame frame = {
+        .step = step,
+        .tokens = batches_tokens(&s->batches, (uint64_t)step * accumulate, accumulate),
+        .values = params_lay(s->params, s->setup->kernels, s->setup->pool, s->values, true, s->room),
+    };
     profile_lap(s->setup->profile, PROFILE_LAYING);
     for (int64_t part = 0; part < options->accumulate; part++)
-        TRY(run_part(s, step, part, values, &counted, outcome));
+        TRY(run_part(s, &frame, part, &counted, outcome));
     outcome->norm = optim_norm(&s->optim, s->gradients);
     if (!isfinite(outcome->norm))
         return fail_not_finite(s, "the norm of the gradient", outcome->norm, step);

@@ -71,6 +71,7 @@ static hashattn_status trainer_open(struct trainer *t, struct host *host, const 
     *t = (struct trainer){
         .host = host, .setup = setup, .config = config, .options = &config->training, .run = run};
     t->event.valid_loss = t->event.valid_accuracy = NAN;
+    t->event.next_token = config->model.next_token;
     t->state.evaluated = t->state.best_step = -1;
     t->state.best_accuracy = t->state.best_loss = NAN;
     strncpy(t->state.kernels, setup->kernels->name, sizeof t->state.kernels - 1);
@@ -98,6 +99,7 @@ static void tell(struct trainer *t)
     event->loss = metrics_loss(&state->running);
     event->accuracy = metrics_accuracy(&state->running);
     event->best_accuracy = state->best_accuracy;
+    event->best_loss = state->best_loss;
     event->tokens_per_second =
         state->running_seconds > 0 ? (double)state->running_tokens / state->running_seconds : 0;
     event->seconds = state->seconds;
@@ -149,6 +151,10 @@ static void log_evaluation(struct trainer *t, const struct evaluation *found)
     run_record_real(&record, "valid_accuracy", found->accuracy);
     run_record_real(&record, "valid_majority", found->majority);
     run_record_real(&record, "best_accuracy", t->state.best_accuracy);
+    if (t->config->model.next_token) {
+        run_record_real(&record, "valid_perplexity", exp(found->loss));
+        run_record_real(&record, "best_loss", t->state.best_loss);
+    }
     run_record_real(&record, "valid_seconds", found->seconds);
     run_record_real(&record, "seconds", t->state.seconds);
     run_record_int(&record, "rss_bytes", (int64_t)clock_peak_resident());
@@ -226,8 +232,11 @@ static hashattn_status best_save(struct trainer *t)
 static hashattn_status keep_if_best(struct trainer *t, const struct evaluation *found)
 {
     struct train_state *state = &t->state;
-    bool better = state->best_step < 0 || found->accuracy > state->best_accuracy ||
+    bool better = found->accuracy > state->best_accuracy ||
                   (found->accuracy == state->best_accuracy && found->loss < state->best_loss);
+    if (t->config->model.next_token)
+        better = found->loss < state->best_loss;
+    better |= state->best_step < 0;
     if (!better)
         return HASHATTN_OK;
     TRY(best_save(t));
@@ -336,13 +345,9 @@ static hashattn_status save_first(struct trainer *t)
 /* A run that never began must not stand in the way of the next try. */
 static void discard(struct trainer *t)
 {
-    static const char *const names[] = {"config.json",
-                                        "last.safetensors.next",
-                                        "optimizer.safetensors.next",
-                                        "trainer.json",
-                                        "last.safetensors",
-                                        "optimizer.safetensors",
-                                        NULL};
+    static const char *const names[] = {
+        "config.json",  "vocab.txt",        "last.safetensors.next", "optimizer.safetensors.next",
+        "trainer.json", "last.safetensors", "optimizer.safetensors", NULL};
     file_remove_directory(t->host, t->run, names);
 }
 

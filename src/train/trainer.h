@@ -1,6 +1,7 @@
 /* Training a model on a task: batches, steps, evaluation, checkpoints, a log, and leaving cleanly.
    A run is a directory: config.json (task, facts, model, training: enough for eval and predict),
-   model.safetensors (best on validation by accuracy, then by loss), last.safetensors + optimizer.safetensors
+   model.safetensors (best on validation by accuracy, then by loss; of next tokens by loss), last.safetensors
+   + optimizer.safetensors
    + trainer.json (where it stands), log.jsonl. Resuming continues bit for bit; the same seed gives the same
    bits for any number of threads. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_TRAINER_H
@@ -32,8 +33,9 @@ struct train_event {
     int64_t step, steps;
     double loss, accuracy;             /* running means since the last evaluation, on training batches */
     double valid_loss, valid_accuracy; /* NaN when this event is no evaluation */
-    double best_accuracy;              /* on validation so far; NaN before the first */
+    double best_accuracy, best_loss;   /* of the best on validation so far; NaN before the first */
     double tokens_per_second, seconds, learning_rate;
+    bool next_token;     /* losses and accuracies are over tokens */
     size_t saved_bytes;  /* encoder_saved_size of the largest batch since this process began */
     const char *warning; /* the state could not be saved now and will be tried again: why; else NULL */
 };
@@ -77,8 +79,10 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run);
 
 struct evaluation {
-    double loss, accuracy, majority; /* majority: share of the commonest class of this split */
+    double loss, accuracy, majority; /* majority: share of the commonest class of this split; of next tokens
+                                        all three are over tokens */
     size_t examples, num_cut;
+    size_t tokens, num_unknown; /* given to the model; of those asked for, not in the vocabulary */
     double seconds, tokens_per_second;
 };
 /* Evaluates parameters `values` on a data set in packed batches of `batch`. probabilities: (count,

@@ -31,7 +31,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_options(&host, config.model.mechanism->options, config.model.mechanism_options);
     check_options(&host, train_rows, &config.training);
     FUZZ_CHECK(config.training.warmup <= config.training.steps && strlen(config.data) < sizeof config.data);
-    FUZZ_CHECK(config.facts.num_classes >= 1 && config.facts.vocab_size >= 1 && config.facts.max_len >= 1);
+    FUZZ_CHECK((config.facts.num_classes >= 1) != config.facts.next_token);
+    FUZZ_CHECK(config.facts.vocab_size >= 1 && config.facts.max_len >= 1 && config.facts.words == NULL);
+    FUZZ_CHECK(config.facts.num_words == 0 || config.facts.num_words + 1 == config.facts.vocab_size);
     for (size_t i = 0; i < config.facts.num_classes; i++)
         FUZZ_CHECK(config.facts.labels[i] != NULL);
     FUZZ_CHECK(encoder_new(&host, &config.model, &encoder) == HASHATTN_OK);

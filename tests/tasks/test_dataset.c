@@ -16,7 +16,7 @@
 #include "support/folder.h"
 
 static const char *const endings[] = {".jsonl", ".tsv", NULL};
-static const struct split_files files = {{"train", "valid", "test"}, endings, false};
+static const struct split_files files = {{"train", "valid", "test"}, endings, false, false};
 
 /* A toy format: a digit is an example of that many tokens, the place in the file, cut where it is 9. */
 static hashattn_status read_toy(struct host *host, const void *context, const char *path,

@@ -41,7 +41,7 @@ static void every_row_is_complete(void **state)
             assert_true(strlen(row->help) > 10);
         }
     }
-    assert_int_equal(count, 4);
+    assert_int_equal(count, 5);
     assert_null(task_find("listop"));
     assert_null(task_find(""));
     assert_string_equal(split_name(SPLIT_VALID), "valid");

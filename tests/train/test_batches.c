@@ -2,7 +2,8 @@
    function of the step, and rows packed without a gap.
    Bugs planted and caught: the epoch's key without the epoch; place % count replaced by i; ids that restart
    in each step; an offset one too far; the epoch cached across a jump back; the
-   first batch taken for the largest.
+   first batch taken for the largest; the token itself as the next one; the token after given to the model;
+   tokens counted with those that are only asked for.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/batches.h"
 
@@ -111,6 +112,43 @@ static void a_batch_depends_on_seed_and_step_alone(void **state)
     batches_free(&fixture.host, &other);
 }
 
+/* With next_token the last token of a sequence is asked for and not given; every one before it is both. */
+static void next_tokens_are_labels(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_init(&fixture);
+    struct dataset *dataset = &fixture.dataset;
+    for (size_t i = 0; i < EXAMPLES; i++) /* at least two tokens each, all of them different */
+        fixture.offsets[i + 1] = fixture.offsets[i] + 2 + i % 3;
+    for (size_t at = 0; at < fixture.offsets[EXAMPLES]; at++)
+        fixture.tokens[at] = (uint16_t)(1 + at);
+    dataset->next_token = true;
+    assert_int_equal(batches_max_tokens(dataset, 4), 12);
+    struct batches batches;
+    check_status(&fixture.host, batches_new(&fixture.host, dataset, 4, 5, &batches), HASHATTN_OK, NULL);
+    size_t tokens = 0;
+    for (uint64_t step = 0; step < 7; step++) { /* four epochs */
+        const struct packed_examples *packed = batches_get(&batches, step);
+        assert_true(packed->examples == 4 && packed->count == 4);
+        for (size_t s = 0; s < 4; s++) {
+            size_t start = packed->offsets[s], length = packed->offsets[s + 1] - start, i = 0;
+            while (i < EXAMPLES && fixture.tokens[fixture.offsets[i]] != packed->tokens[start])
+                i++;
+            assert_true(i < EXAMPLES && length == 1 + i % 3);
+            for (size_t k = 0; k < length; k++) {
+                assert_int_equal(packed->tokens[start + k], packed->tokens[start] + k);
+                assert_int_equal(packed->labels[start + k], packed->tokens[start] + k + 1);
+            }
+        }
+        assert_int_equal(batches_tokens(&batches, step, 1), packed->offsets[4]);
+        tokens += packed->offsets[4];
+    }
+    assert_int_equal(tokens, 4 * (fixture.offsets[EXAMPLES] - EXAMPLES));
+    assert_int_equal(batches_tokens(&batches, 0, 7), tokens);
+    batches_free(&fixture.host, &batches);
+}
+
 static void ranges_are_in_order(void **state)
 {
     (void)state;
@@ -186,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_epoch_has_each_example_once),
         cmocka_unit_test(a_batch_depends_on_seed_and_step_alone),
+        cmocka_unit_test(next_tokens_are_labels),
         cmocka_unit_test(ranges_are_in_order),
         cmocka_unit_test(an_empty_set_is_refused),
         cmocka_unit_test(failing_allocations_leave_nothing),

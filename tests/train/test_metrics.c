@@ -1,6 +1,7 @@
 /* Cross-entropy, accuracy, probabilities and majority against values worked out by hand.
    Bugs planted and caught: the largest logit not put back into the loss; an unlabelled example counted;
-   probabilities not divided by their sum; the majority divided by all examples.
+   probabilities not divided by their sum; the majority divided by all examples; tokens counted that were not
+   asked for.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/metrics.h"
 
@@ -69,10 +70,24 @@ static void majority_by_hand(void **state)
     assert_true(isnan(metrics_majority(labels, 0, 3, counts)));
 }
 
+static void tokens_that_are_asked_for_count(void **state)
+{
+    (void)state;
+    static const double loss[5] = {1, 7, 0.5, 7, 2};
+    static const unsigned char correct[5] = {0, 1, 1, 1, 0};
+    static const int32_t labels[5] = {3, 0, 1, -1, 9};
+    struct metrics metrics = {.loss = 0.5, .correct = 1, .count = 1};
+    metrics_add_tokens(&metrics, loss, correct, labels, 5);
+    assert_int_equal(metrics.count, 4);
+    check_near(metrics_loss(&metrics), 1, 0, "loss");
+    check_near(metrics_accuracy(&metrics), 0.5, 0, "accuracy");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_by_hand),
+        cmocka_unit_test(tokens_that_are_asked_for_count),
         cmocka_unit_test(parts_add_up_and_large_logits_are_safe),
         cmocka_unit_test(a_tie_goes_to_the_first_and_nan_stays),
         cmocka_unit_test(nothing_counted_is_nan),

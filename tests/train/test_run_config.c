@@ -2,7 +2,8 @@
    Bugs planted and caught: the defaults of the model not set before its options; a failing range passed over;
    unknown keys of a section or of an option list let through; a flag written as a number; labels counted but
    not copied; warmup not compared with steps; a foreign projection let through; the recorded
-   projection read and not used.
+   projection read and not used; next_token not recorded; words not written, not loaded or lost when the
+   vocabulary is of another size; labels beside next tokens.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "base/memory.h"
 #include "support/check.h"
 #include "support/small_run.h"
+#include "tasks/words.h"
 
 /* Another legal value than the default, as text. */
 static void other_value(const struct option_row *row, char text[64])
@@ -243,6 +245,55 @@ static int projection_of(const struct run_config *config)
     return *(int *)(void *)((char *)config->model.mechanism_options + row->offset);
 }
 
+/* The words of a language model are a file of the run, and its facts count them. */
+static void words_are_kept_beside_it(void **state)
+{
+    (void)state;
+    struct host host;
+    struct run_config config, loaded;
+    host_init(&host);
+    char run[] = "/tmp/hashattn_config_XXXXXX", path[64];
+    assert_non_null(mkdtemp(run));
+    snprintf(path, sizeof path, "%s/vocab.txt", run);
+    make_config(&host, task_find("lm"), attention_find("softmax"), &config);
+    config.model.conv_window = 0;
+    task_facts_free(&host, &config.facts);
+    config.facts = (struct task_facts){.vocab_size = 5, .max_len = 77, .next_token = true, .num_words = 4};
+    check_status(&host, words_count(&host, "b b a", 5, 10, &config.facts.words), HASHATTN_OK, NULL);
+    check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
+    check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
+    assert_true(loaded.facts.next_token && loaded.model.next_token && loaded.facts.num_words == 4);
+    assert_true(loaded.facts.num_classes == 0 && loaded.facts.vocab_size == 5);
+    assert_int_equal(words_find(loaded.facts.words, (struct piece){"a", 1}), 4);
+    run_config_free(&host, &loaded);
+    remove(path);
+    check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_BAD_FILE, "vocab.txt");
+    run_config_free(&host, &config);
+    small_run_remove(run);
+    static const struct {
+        const char *to, *part; /* NULL: it is taken */
+    } cases[] = {
+        {"\"vocab_size\": 34, \"next_token\": true, \"labels\": []", NULL},
+        {"\"vocab_size\": 34, \"next_token\": true, \"words\": 33, \"labels\": []", NULL},
+        {"\"vocab_size\": 34, \"next_token\": true, \"words\": 34, \"labels\": []",
+         "words is 34 with a vocab"},
+        {"\"vocab_size\": 34, \"next_token\": true, \"words\": 1, \"labels\": []", "task.facts.words"},
+        {"\"vocab_size\": 34, \"next_token\": true, \"labels\": [\"a\"]", "has 1 labels"},
+        {"\"vocab_size\": 34, \"next_token\": 1, \"labels\": []", "next_token"},
+        {"\"vocab_size\": 34, \"next_token\": true, \"pairs\": true, \"labels\": []", "two sequences"},
+        {"\"vocab_size\": 34, \"labels\": []", "has 0 labels"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char facts[200];
+        snprintf(facts, sizeof facts, "%s, \"max_len\": 16", cases[i].to);
+        hashattn_status status = parse_changed(
+            &host, "\"vocab_size\": 34, \"max_len\": 16, \"labels\": [\"a\", \"b\"]", facts, &config);
+        check_status(&host, status, cases[i].part == NULL ? HASHATTN_OK : HASHATTN_BAD_FILE, cases[i].part);
+        if (status == HASHATTN_OK)
+            run_config_free(&host, &config);
+    }
+}
+
 /* The recorded word decides, whatever this machine would choose; and auto is settled before anything is kept.
  */
 static void a_model_hashes_as_it_was_trained(void **state)
@@ -319,6 +370,7 @@ int main(void)
         cmocka_unit_test(what_is_not_named_has_its_default),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_name),
         cmocka_unit_test(a_model_hashes_as_it_was_trained),
+        cmocka_unit_test(words_are_kept_beside_it),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(failing_allocations_leave_nothing),
     };

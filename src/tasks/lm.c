@@ -1,0 +1,178 @@
+/* Language modelling: what comes next in a text? Plain text files in the layout of WikiText (Merity et al.
+   2016): DIR/wiki.train.tokens, .valid and .test, as they are published, or train.txt, valid.txt and
+   test.txt. Two vocabularies. bytes: a token is a byte + 1, line ends as they stand, any file will do. words:
+   words of the training file (words.h), <eos> at the end of every line, <unk> for what is not known. A split
+   is one stretch of tokens, cut into segments of seq_len. The tokens of a segment are what the model is
+   given, and the token after each is what it is asked for, that of the last being the first of the next
+   segment: so every token but the file's first is asked for once. No segment knows what stood before it: its
+   first tokens are predicted from little. The last segment is shorter, where the file ends. Where there are
+   no valid and test files, the last tenths of the training file's segments are these splits, in the order
+   train, test, valid; the words are those of the whole file. Cost: one pass over a file, another for its
+   words. SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/memory.h"
+#include "io/utf8.h"
+#include "tasks/dataset.h"
+#include "tasks/words.h"
+
+enum vocabulary { VOCABULARY_BYTES, VOCABULARY_WORDS };
+static const char *const vocabularies[] = {"bytes", "words", NULL};
+
+enum { BYTES_VOCAB = 257 };
+
+struct lm_options {
+    int vocabulary; /* enum vocabulary */
+    int64_t seq_len, max_words;
+};
+
+#define FIELD(name) offsetof(struct lm_options, name)
+static const struct option_row rows[] = {
+    {"vocabulary", OPTION_CHOICE, FIELD(vocabulary), VOCABULARY_BYTES, 0, 0, vocabularies,
+     "what a token is: a byte, or a word of the training file between white space"},
+    {"seq_len", OPTION_INT, FIELD(seq_len), 256, 1, 65536, NULL,
+     "tokens of a segment, which is all that a prediction can see"},
+    {"max_words", OPTION_INT, FIELD(max_words), WORDS_MOST, 2, WORDS_MOST, NULL,
+     "with words: the most frequent so many, counting <unk> and <eos>, are known"},
+    {NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static const char *const published_endings[] = {".tokens", NULL}, *const own_endings[] = {".txt", NULL};
+static const struct split_files published = {
+    .stems = {"wiki.train", "wiki.valid", "wiki.test"}, .endings = published_endings, .next_token = true};
+static const struct split_files own = {
+    .stems = {"train", "valid", "test"}, .endings = own_endings, .next_token = true};
+
+/* The published names where the training file has one. */
+static hashattn_status files_of(struct host *host, const char *directory, const struct split_files **files)
+{
+    char path[4096];
+    TRY(split_find(host, &published, directory, SPLIT_TRAIN, path, sizeof path));
+    *files = path[0] != '\0' ? &published : &own;
+    return HASHATTN_OK;
+}
+
+/* ---- facts -------------------------------------------------------------------------------------------- */
+
+static hashattn_status facts(struct host *host, const void *options, const char *directory,
+                             struct task_facts *result)
+{
+    const struct lm_options *lm = options;
+    const struct split_files *files;
+    char path[4096], *text;
+    size_t size;
+    *result = (struct task_facts){0};
+    TRY(files_of(host, directory, &files));
+    TRY(split_find_train(host, files, directory, path, sizeof path));
+    struct task_facts found = {.vocab_size = BYTES_VOCAB, .max_len = (size_t)lm->seq_len, .next_token = true};
+    if (lm->vocabulary == VOCABULARY_WORDS) {
+        TRY(file_read(host, path, FILE_MOST, &text, &size));
+        hashattn_status status = words_count(host, text, size, (size_t)lm->max_words, &found.words);
+        memory_free(host, text);
+        if (status != HASHATTN_OK)
+            host_prefix(host, path);
+        TRY(status);
+        found.num_words = found.words->count;
+        found.vocab_size = found.num_words + 1;
+    }
+    *result = found;
+    return HASHATTN_OK;
+}
+
+/* ---- segments ----------------------------------------------------------------------------------------- */
+
+/* The segment that is being filled: its tokens and the first of the next one. */
+struct segment {
+    const struct task_facts *facts;
+    struct dataset_builder *builder;
+    uint16_t *tokens; /* (max_len + 1); NULL before the first token */
+    size_t count;
+};
+
+static hashattn_status push_token(struct host *host, struct segment *segment, uint16_t token)
+{
+    size_t full = segment->facts->max_len + 1;
+    if (segment->count == full) {
+        uint16_t last = segment->tokens[full - 1];
+        dataset_push(segment->builder, full, -1, false);
+        TRY(dataset_room(host, segment->builder, full, &segment->tokens));
+        segment->tokens[0] = last;
+        segment->count = 1;
+    } else if (segment->count == 0) {
+        TRY(dataset_room(host, segment->builder, full, &segment->tokens));
+    }
+    segment->tokens[segment->count++] = token;
+    return HASHATTN_OK;
+}
+
+static hashattn_status push_line(struct host *host, void *context, struct piece line, size_t number)
+{
+    (void)number;
+    struct segment *segment = context;
+    struct piece word;
+    TRY(utf8_check(host, line.bytes, line.size));
+    while (words_next(&line, &word))
+        TRY(push_token(host, segment, words_find(segment->facts->words, word)));
+    return push_token(host, segment, WORDS_END);
+}
+
+static hashattn_status push_bytes(struct host *host, const char *path, struct segment *segment)
+{
+    char *bytes;
+    size_t size;
+    TRY(file_read(host, path, FILE_MOST, &bytes, &size));
+    hashattn_status status = HASHATTN_OK;
+    for (size_t i = 0; i < size && status == HASHATTN_OK; i++)
+        status = push_token(host, segment, (uint16_t)(1 + (unsigned char)bytes[i]));
+    memory_free(host, bytes);
+    return status;
+}
+
+static hashattn_status read_file(struct host *host, const void *context, const char *path,
+                                 struct dataset_builder *builder)
+{
+    struct segment segment = {.facts = context, .builder = builder};
+    if (segment.facts->words != NULL)
+        TRY(file_each_line(host, path, push_line, &segment));
+    else
+        TRY(push_bytes(host, path, &segment));
+    FAIL_IF(segment.count < 2 && builder->dataset.count == 0, host, HASHATTN_BAD_FILE,
+            "%s has %zu tokens, at least 2 are needed", path, segment.count);
+    if (segment.count > 1) /* a single one was asked for by the segment before it */
+        dataset_push(builder, segment.count, -1, false);
+    return HASHATTN_OK;
+}
+
+static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,
+                            const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
+{
+    (void)options; /* what they decided is in the facts */
+    const struct split_files *files;
+    *dataset = (struct dataset){0};
+    TRY(files_of(host, directory, &files));
+    TRY(split_load(host, files, directory, split, seed, read_file, facts, dataset));
+    for (size_t s = 0; facts->words != NULL && s < dataset->count; s++)
+        for (size_t at = dataset->offsets[s] + 1; at < dataset->offsets[s + 1]; at++)
+            dataset->num_unknown += dataset->tokens[at] == WORDS_UNKNOWN;
+    return HASHATTN_OK;
+}
+
+const struct task task_lm = {
+    .name = "lm",
+    .summary = "what comes next in a text, byte by byte or word by word (train.txt, or WikiText's files)",
+    .options = rows,
+    .options_size = sizeof(struct lm_options),
+    .preset = {.steps = 2000,
+               .batch = 16,
+               .eval_every = 200,
+               .warmup = 100,
+               .learning_rate = 2e-3,
+               .layers = 4,
+               .dim = 128,
+               .heads = 4,
+               .ffn = 512,
+               .hash_bits = 6,
+               .pooling = "mean"},
+    .facts = facts,
+    .load = load,
+};

@@ -1,0 +1,281 @@
+/* Open addressing over FNV-1a, in tables at most half full. Counting costs one look per word of the text, and
+   memory for every different one until the frequent ones are chosen.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/words.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "io/utf8.h"
+
+static const struct piece unknown = {"<unk>", 5}, line_end = {"<eos>", 5};
+
+static uint64_t hash_of(struct piece word)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < word.size; i++)
+        hash = (hash ^ (unsigned char)word.bytes[i]) * 1099511628211u;
+    return hash ^ hash >> 32;
+}
+
+static bool is_same(struct piece a, struct piece b)
+{
+    return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
+}
+
+bool words_next(struct piece *rest, struct piece *word)
+{
+    const char *at = rest->bytes, *end = at + rest->size;
+    while (at < end && is_space(*at))
+        at++;
+    word->bytes = at;
+    while (at < end && !is_space(*at))
+        at++;
+    word->size = (size_t)(at - word->bytes);
+    *rest = (struct piece){at, (size_t)(end - at)};
+    return word->size > 0;
+}
+
+/* ---- the vocabulary ----------------------------------------------------------------------------------- */
+
+void words_free(struct host *host, struct words *words)
+{
+    if (words == NULL)
+        return;
+    memory_free(host, words->slots);
+    memory_free(host, words->starts);
+    memory_free(host, words->bytes);
+    memory_free(host, words);
+}
+
+struct piece words_get(const struct words *words, size_t id)
+{
+    assert(id >= 1 && id <= words->count);
+    size_t start = words->starts[id - 1];
+    return (struct piece){words->bytes + start, words->starts[id] - start};
+}
+
+/* The slot of a word, or the free one where it would stand. */
+static size_t slot_of(const struct words *words, struct piece word)
+{
+    size_t slot = hash_of(word) & (words->num_slots - 1);
+    while (words->slots[slot] != 0 && !is_same(words_get(words, words->slots[slot]), word))
+        slot = (slot + 1) & (words->num_slots - 1);
+    return slot;
+}
+
+uint16_t words_find(const struct words *words, struct piece word)
+{
+    uint16_t id = words->slots[slot_of(words, word)];
+    return id == 0 ? WORDS_UNKNOWN : id;
+}
+
+/* Room for `count` words of `bytes` in all; words_add fills it. */
+static hashattn_status words_new(struct host *host, size_t count, size_t bytes, struct words **out)
+{
+    void *block;
+    hashattn_status status;
+    TRY(memory_new_zeroed(host, 1, sizeof **out, "a vocabulary", &block));
+    struct words *words = block;
+    words->num_slots = 16;
+    while (words->num_slots < 2 * count)
+        words->num_slots *= 2;
+    TRY_DONE(memory_new(host, bytes, 1, "the words", &block));
+    words->bytes = block;
+    TRY_DONE(memory_new_zeroed(host, count + 1, sizeof *words->starts, "places of the words", &block));
+    words->starts = block;
+    TRY_DONE(memory_new_zeroed(host, words->num_slots, sizeof *words->slots, "table of the words", &block));
+    words->slots = block;
+    *out = words;
+    return HASHATTN_OK;
+done:
+    words_free(host, words);
+    return status;
+}
+
+/* false: it is there already. */
+static bool words_add(struct words *words, struct piece word)
+{
+    size_t slot = slot_of(words, word), start = words->starts[words->count];
+    if (words->slots[slot] != 0)
+        return false;
+    memcpy(words->bytes + start, word.bytes, word.size);
+    words->starts[++words->count] = start + word.size;
+    words->slots[slot] = (uint16_t)words->count;
+    return true;
+}
+
+/* ---- counting ----------------------------------------------------------------------------------------- */
+
+struct counted {
+    struct piece word; /* in the text; bytes NULL: a free slot */
+    uint64_t count;
+};
+
+struct counter {
+    struct counted *slots; /* (num_slots, a power of 2) */
+    size_t num_slots, used;
+};
+
+static struct counted *counted_of(const struct counter *counter, struct piece word)
+{
+    size_t slot = hash_of(word) & (counter->num_slots - 1);
+    while (counter->slots[slot].word.bytes != NULL && !is_same(counter->slots[slot].word, word))
+        slot = (slot + 1) & (counter->num_slots - 1);
+    return &counter->slots[slot];
+}
+
+static hashattn_status grow(struct host *host, struct counter *counter)
+{
+    if (counter->num_slots > 0 && 2 * counter->used < counter->num_slots)
+        return HASHATTN_OK;
+    const struct counter old = *counter;
+    void *block;
+    size_t num_slots = old.num_slots == 0 ? 1024 : size_product(2, old.num_slots);
+    TRY(memory_new_zeroed(host, num_slots, sizeof *counter->slots, "counts of words", &block));
+    *counter = (struct counter){block, num_slots, old.used};
+    for (size_t i = 0; i < old.num_slots; i++)
+        if (old.slots[i].word.bytes != NULL)
+            *counted_of(counter, old.slots[i].word) = old.slots[i];
+    memory_free(host, old.slots);
+    return HASHATTN_OK;
+}
+
+static hashattn_status count_line(struct host *host, struct counter *counter, struct piece line)
+{
+    struct piece word;
+    TRY(utf8_check(host, line.bytes, line.size));
+    while (words_next(&line, &word)) {
+        if (word.size > WORDS_LONGEST || is_same(word, unknown) || is_same(word, line_end))
+            continue;
+        TRY(grow(host, counter));
+        struct counted *counted = counted_of(counter, word);
+        counter->used += counted->word.bytes == NULL;
+        counted->word = word;
+        counted->count++;
+    }
+    return HASHATTN_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct counted *x = a, *y = b;
+    if (x->count != y->count)
+        return x->count > y->count ? -1 : 1;
+    size_t size = x->word.size < y->word.size ? x->word.size : y->word.size;
+    int order = memcmp(x->word.bytes, y->word.bytes, size);
+    return order != 0 ? order : (x->word.size > y->word.size) - (x->word.size < y->word.size);
+}
+
+/* The most frequent of them, behind the two that are always there. */
+static hashattn_status choose(struct host *host, struct counter *counter, size_t most, struct words **words)
+{
+    size_t found = 0, bytes = unknown.size + line_end.size;
+    for (size_t i = 0; i < counter->num_slots; i++)
+        if (counter->slots[i].word.bytes != NULL)
+            counter->slots[found++] = counter->slots[i];
+    if (found > 0)
+        qsort(counter->slots, found, sizeof *counter->slots, compare);
+    found = found < most - 2 ? found : most - 2;
+    for (size_t i = 0; i < found; i++)
+        bytes += counter->slots[i].word.size;
+    TRY(words_new(host, found + 2, bytes, words));
+    words_add(*words, unknown);
+    words_add(*words, line_end);
+    for (size_t i = 0; i < found; i++)
+        words_add(*words, counter->slots[i].word);
+    return HASHATTN_OK;
+}
+
+hashattn_status words_count(struct host *host, const char *text, size_t size, size_t most,
+                            struct words **words)
+{
+    struct counter counter = {NULL, 0, 0};
+    struct lines lines = lines_open(text, size);
+    struct piece line;
+    hashattn_status status = HASHATTN_OK;
+    *words = NULL;
+    assert(most >= 2 && most <= WORDS_MOST);
+    while (status == HASHATTN_OK && lines_next(&lines, &line))
+        status = count_line(host, &counter, line);
+    if (status != HASHATTN_OK)
+        lines_prefix(host, &lines);
+    else
+        status = choose(host, &counter, most, words);
+    memory_free(host, counter.slots);
+    return status;
+}
+
+/* ---- the file ----------------------------------------------------------------------------------------- */
+
+hashattn_status words_save(struct host *host, const char *path, const struct words *words)
+{
+    struct file_writer writer;
+    TRY(file_open_writer(host, path, &writer));
+    for (size_t id = 1; id <= words->count; id++) {
+        struct piece word = words_get(words, id);
+        file_write(&writer, word.bytes, word.size);
+        file_write(&writer, "\n", 1);
+    }
+    return file_commit(host, &writer);
+}
+
+static hashattn_status add_line(struct host *host, struct words *words, size_t count, struct piece line)
+{
+    struct piece rest = line, word;
+    FAIL_IF(words->count == count, host, HASHATTN_BAD_FILE, "more than the %zu words of the model", count);
+    FAIL_IF(!words_next(&rest, &word) || word.size != line.size, host, HASHATTN_BAD_FILE,
+            "a line is one word, without white space");
+    FAIL_IF(word.size > WORDS_LONGEST, host, HASHATTN_BAD_FILE, "the word has %zu bytes, allowed are %d",
+            word.size, WORDS_LONGEST);
+    TRY(utf8_check(host, word.bytes, word.size));
+    FAIL_IF(words->count < 2 && !is_same(word, words->count == 0 ? unknown : line_end), host,
+            HASHATTN_BAD_FILE, "the first two words are <unk> and <eos>");
+    FAIL_IF(!words_add(words, word), host, HASHATTN_BAD_FILE, "the word stands on line %d too",
+            (int)words_find(words, word));
+    return HASHATTN_OK;
+}
+
+hashattn_status words_parse(struct host *host, const char *text, size_t size, size_t count,
+                            struct words **out)
+{
+    struct lines lines = lines_open(text, size);
+    struct piece line;
+    struct words *words;
+    *out = NULL;
+    assert(count >= 2 && count <= WORDS_MOST);
+    TRY(words_new(host, count, size, &words));
+    hashattn_status status = HASHATTN_OK;
+    while (status == HASHATTN_OK && lines_next(&lines, &line))
+        status = add_line(host, words, count, line);
+    if (status != HASHATTN_OK)
+        lines_prefix(host, &lines);
+    else if (words->count != count)
+        status = host_fail(host, HASHATTN_BAD_FILE, "%zu words, the model has %zu", words->count, count);
+    if (status != HASHATTN_OK)
+        words_free(host, words);
+    else
+        *out = words;
+    return status;
+}
+
+hashattn_status words_load(struct host *host, const char *path, size_t count, struct words **words)
+{
+    char *text;
+    size_t size;
+    *words = NULL;
+    TRY(file_read(host, path, (size_t)WORDS_MOST * (WORDS_LONGEST + 2) + 3, &text, &size));
+    hashattn_status status = words_parse(host, text, size, count, words);
+    if (status != HASHATTN_OK)
+        host_prefix(host, path);
+    memory_free(host, text);
+    return status;
+}

@@ -1,0 +1,48 @@
+/* A vocabulary of words, counted in a text and kept in a file. A word is what stands between white space
+   (space, tab, CR, VT, FF); the end of a line, the last one's too, is the word <eos>, and every word that the
+   vocabulary does not have is <unk>. Ids: <unk> 1, <eos> 2, then the words of the text, most frequent first,
+   those that are equally frequent by their bytes. A word of more than WORDS_LONGEST bytes is always <unk>.
+   The file is one word a line, its id the number of the line: what `cat -n` shows.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef TASKS_WORDS_H
+#define TASKS_WORDS_H
+
+#include <stdint.h>
+
+#include "io/lines.h"
+
+enum {
+    WORDS_MOST = 65535,   /* token ids are uint16_t, and 0 is padding */
+    WORDS_LONGEST = 1000, /* bytes */
+    WORDS_UNKNOWN = 1,
+    WORDS_END = 2,
+};
+
+struct words {
+    char *bytes;    /* of all words, one after another */
+    size_t *starts; /* (count + 1) word with id i is bytes[starts[i - 1] .. starts[i]) */
+    size_t count;
+    uint16_t *slots; /* (num_slots, a power of 2) ids by hash, the next free place where two meet; 0: none */
+    size_t num_slots;
+};
+void words_free(struct host *host, struct words *words); /* NULL is allowed */
+
+/* The vocabulary of a text in memory, of at most `most` words (2 to WORDS_MOST). BAD_FILE with the line where
+   it is not UTF-8. */
+hashattn_status words_count(struct host *host, const char *text, size_t size, size_t most,
+                            struct words **words);
+/* WORDS_UNKNOWN where it is not known. */
+uint16_t words_find(const struct words *words, struct piece word);
+struct piece words_get(const struct words *words, size_t id); /* 1 <= id <= count */
+
+/* The next word of a line, from the front of *rest; false at its end. */
+bool words_next(struct piece *rest, struct piece *word);
+
+/* Replaces the file in one step. */
+hashattn_status words_save(struct host *host, const char *path, const struct words *words);
+/* BAD_FILE with the line where that is no vocabulary of `count` words. */
+hashattn_status words_load(struct host *host, const char *path, size_t count, struct words **words);
+hashattn_status words_parse(struct host *host, const char *text, size_t size, size_t count,
+                            struct words **words);
+
+#endif

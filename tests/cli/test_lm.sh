@@ -1,0 +1,80 @@
+#!/bin/sh
+# Task lm: a text whose entropy is known is learned to near its entropy, with bytes and with words; what a run says of itself;
+# resuming; refusals.
+# Planted and caught: attention that sees the future (perplexity under what the text allows); labels one place off; best kept
+# by accuracy; a mean over the tokens of one micro-batch alone; the vocabulary not written; its path left out of resuming.
+. "$(dirname "$0")/checks.sh"
+small="--layers 1 --dim 32 --heads 2 --ffn 128 --batch 64 --seq-len 16 --dropout 0 --learning-rate 0.01 --warmup 20"
+
+# Of order 2: after x and y comes one of two letters of that pair, with chance 3/4 and 1/4: 0.811 bits, 0.562 nats a letter.
+mkdir letters words broken
+python3 - <<'P'
+import random
+random.seed(4)
+names = "abcdefgh"
+after = {(x, y): random.sample(names, 2) for x in names for y in names}
+def draw(n):
+    text = ["a", "b"]
+    while len(text) < n:
+        text.append(random.choices(after[text[-2], text[-1]], (3, 1))[0])
+    return text
+for split, n in (("train", 60000), ("valid", 4000), ("test", 8000)):
+    open(f"letters/{split}.txt", "w").write("".join(draw(n)))
+    t = draw(n // 4)
+    open(f"words/wiki.{split}.tokens", "w").write("".join(" " + " ".join(w * 3 for w in t[i:i + 500]) + " \n" for i in range(0, len(t), 500)))
+P
+run train lm --data letters --out run --attention softmax --steps 400 --eval-every 100 --seed 3 --json $small
+cp out train.json
+holds reports_perplexity json train.json 'd["stopped_by"] == "steps" and abs(d["valid_perplexity"] - math.exp(d["valid_loss"])) < 1e-9 and d["best_loss"] <= d["valid_loss"] and "best" not in d'
+grep -q "valid perplexity" err && grep -q "best perplexity" err && passed says_perplexity || failed says_perplexity "$(cat err)"
+grep -q '"valid_perplexity"' run/log.jsonl && passed logs_perplexity || failed logs_perplexity "$(tail -2 run/log.jsonl)"
+run eval run --split test --json
+cp out eval.json
+# The best that can be, with one letter before the first of 16, is 1.885; one letter alone gives 5.38.
+holds learns_to_near_the_entropy json eval.json '1.86 < d["perplexity"] < 2.08 and abs(d["bits_per_byte"] - d["loss"] / math.log(2)) < 1e-9'
+holds counts_tokens json eval.json 'd["tokens"] == 7999 and d["examples"] == 500 and d["num_unknown"] == 0 and .6 < d["accuracy"] < .8 and d["majority"] < .4'
+says words_of_eval "test: perplexity" eval run
+says bits_per_byte_are_said "bits per byte" eval run
+expect prediction_is_refused 2 "lm reads no files of documents: its model has no classes to tell" predict run letters/test.txt
+
+# The sampled mechanism, causal; the best model is the one of least loss.
+run train lm --data letters --out yoso --attention yoso --hash-bits 4 --num-hashes 16 --positions sinusoidal --steps 300 --eval-every 100 --seed 3 --quiet --json $small
+run eval yoso --split test --json
+holds yoso_looks_further_than_one_letter json out '1.86 < d["perplexity"] < 4.6'
+
+# Words, the published names, a vocabulary beside config.json.
+run train lm --data words --out spoken --vocabulary words --attention softmax --steps 200 --eval-every 100 --seed 3 --quiet --json $small
+[ "$(head -2 spoken/vocab.txt | tr '\n' ' ')" = "<unk> <eos> " ] && [ "$(wc -l <spoken/vocab.txt)" = 10 ] && passed vocabulary_is_kept || failed vocabulary_is_kept "$(cat spoken/vocab.txt)"
+run eval spoken --split test --json
+holds words_are_learned json out '1.8 < d["perplexity"] < 3.5 and d["bits_per_byte"] is None and d["tokens"] == 2003'
+printf 'aaa bbb other words\n' >broken/wiki.test.tokens
+printf 'aaa\n' >broken/wiki.train.tokens
+run eval spoken --data broken --json
+holds unknown_words_are_counted json out 'd["num_unknown"] == 2 and d["tokens"] == 4'
+says unknown_words_are_said "2 of them <unk>" eval spoken --data broken
+sed -i 3d spoken/vocab.txt
+expect a_cut_vocabulary_is_refused 3 "vocab.txt: 9 words, the model has 10" eval spoken
+rm spoken/vocab.txt
+expect a_missing_vocabulary_is_refused 3 "vocab.txt" train --resume spoken
+
+# Stopped and resumed, with micro-batches of unequal length: the same bits.
+head -c 1000 letters/train.txt >broken/train.txt
+rm broken/wiki.*
+more="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 3 --accumulate 2 --seq-len 64 --steps 12 --eval-every 4 --seed 5"
+run train lm --data broken --out whole --attention yoso --quiet $more
+run train lm --data broken --out part --attention yoso --quiet --max-seconds 0.000001 $more
+run train --resume part --quiet
+holds resumes_bit_for_bit cmp whole/last.safetensors part/last.safetensors
+holds the_best_too cmp whole/model.safetensors part/model.safetensors
+run train lm --data broken --out threads --attention yoso --quiet --threads 3 $more
+holds threads_change_no_bit cmp whole/last.safetensors threads/last.safetensors
+# A text learned by heart: validation loss falls, then rises, while accuracy wanders. The one of least loss is kept.
+run train lm --data broken --out heart --attention softmax --quiet --json --layers 1 --dim 32 --heads 2 --ffn 64 --batch 16 --seq-len 32 --steps 120 --eval-every 10 --seed 5 --learning-rate 0.02
+cp out heart.json
+python3 -c 'import json; r = [json.loads(l) for l in open("heart/log.jsonl")]; json.dump([x["valid_loss"] for x in r if "valid_loss" in x], open("losses.json", "w"))'
+holds the_least_loss_is_kept python3 -c 'import json, sys; d, l = json.load(open("heart.json")), json.load(open("losses.json")); sys.exit(0 if d["best_loss"] == min(l) < l[-1] else str((d, l)))'
+run eval heart --split valid --json
+holds what_is_kept_has_that_loss python3 -c 'import json, sys; d, e = json.load(open("heart.json")), json.load(open("out")); sys.exit(0 if abs(d["best_loss"] - e["loss"]) < 1e-12 else str((d, e)))'
+expect convolution_is_refused 2 "conv_window is 3, and half of its taps would see" train lm --data letters --out none --conv-window 3
+expect empty_text_is_refused 3 "has no train.txt" train lm --data . --out none
+finish

@@ -1,0 +1,227 @@
+/* Texts in segments: every token but the first is asked for once, with what stood before it in its segment;
+   both vocabularies, both layouts, splits off the end, and every refusal.
+   Bugs tried and caught: segments that do not share their border; a token asked for twice; the last short
+   segment lost; a last segment of one token; <eos> missing at empty lines or at a last line without its end;
+   words of the validation file known; splits drawn at random, or in the other order; unknown words of what is
+   only given counted; own files preferred to the published ones.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/folder.h"
+#include "tasks/task.h"
+#include "tasks/words.h"
+
+/* As the rows of the task lay it out. */
+struct options {
+    int vocabulary;
+    int64_t seq_len, max_words;
+};
+
+static struct options options_of(const char *vocabulary, const char *seq_len, const char *max_words)
+{
+    const struct task *task = task_find("lm");
+    struct host host;
+    struct options options;
+    host_init(&host);
+    assert_int_equal(task->options_size, sizeof options);
+    options_preset(task->options, &options);
+    const char *const set[][2] = {{"vocabulary", vocabulary}, {"seq_len", seq_len}, {"max_words", max_words}};
+    for (size_t i = 0; i < 3; i++)
+        check_status(&host, option_set(&host, task->options, "lm", &options, set[i][0], set[i][1]),
+                     HASHATTN_OK, NULL);
+    return options;
+}
+
+static hashattn_status facts_of(struct folder *folder, const struct options *options,
+                                struct task_facts *facts)
+{
+    return task_find("lm")->facts(&folder->host, options, folder->path, facts);
+}
+
+static hashattn_status load(struct folder *folder, const struct options *options,
+                            const struct task_facts *facts, enum split split, struct dataset *dataset)
+{
+    return task_find("lm")->load(&folder->host, options, facts, folder->path, split, 1, dataset);
+}
+
+/* The tokens of the data set are these, each asked for once, in segments of seq_len. */
+static void check_segments(const struct dataset *dataset, const uint16_t *tokens, size_t count,
+                           size_t seq_len)
+{
+    size_t at = 0; /* the first token of the segment */
+    assert_true(dataset->next_token && !dataset->pairs && dataset->num_cut == 0);
+    assert_int_equal(dataset->count, (count - 1 + seq_len - 1) / seq_len);
+    for (size_t s = 0; s < dataset->count; s++) {
+        size_t length = dataset_length(dataset, s);
+        assert_int_equal(length, count - 1 - at < seq_len ? count - 1 - at : seq_len);
+        for (size_t k = 0; k <= length; k++)
+            assert_int_equal(dataset->tokens[dataset->offsets[s] + k], tokens[at + k]);
+        at += length;
+    }
+    assert_int_equal(at, count - 1);
+}
+
+static void bytes_are_read_as_they_stand(void **state)
+{
+    struct folder *folder = *state;
+    static const unsigned char text[] = "ab\r\n\0\xff\xef\xbb\xbfz"; /* 10 bytes, and NUL at the end */
+    for (size_t size = 2; size <= sizeof text; size++)
+        for (size_t seq_len = 1; seq_len <= 11; seq_len++) {
+            char number[8];
+            uint16_t tokens[sizeof text];
+            sprintf(number, "%zu", seq_len);
+            struct options options = options_of("bytes", number, "9");
+            for (size_t i = 0; i < size; i++)
+                tokens[i] = (uint16_t)(text[i] + 1);
+            folder_put(folder, "train.txt", text, size);
+            folder_put(folder, "valid.txt", text, size);
+            struct task_facts facts;
+            struct dataset dataset;
+            check_status(&folder->host, facts_of(folder, &options, &facts), HASHATTN_OK, NULL);
+            assert_true(facts.next_token && facts.vocab_size == 257 && facts.max_len == seq_len &&
+                        facts.num_words == 0 && facts.words == NULL && facts.num_classes == 0);
+            for (enum split split = SPLIT_TRAIN; split <= SPLIT_VALID; split++) {
+                check_status(&folder->host, load(folder, &options, &facts, split, &dataset), HASHATTN_OK,
+                             NULL);
+                check_segments(&dataset, tokens, size, seq_len);
+                assert_int_equal(dataset.num_unknown, 0);
+                dataset_free(&folder->host, &dataset);
+            }
+            task_facts_free(&folder->host, &facts);
+        }
+}
+
+static void words_end_in_line_ends(void **state)
+{
+    struct folder *folder = *state;
+    struct options options = options_of("words", "4", "65535");
+    struct task_facts facts;
+    struct dataset dataset;
+    /* As WikiText: a blank at both ends of a line, headings, <unk> in the text; the published names. */
+    folder_put_text(folder, "wiki.train.tokens", " \n = b = \n \n a <unk> a b\n a");
+    folder_put_text(folder, "wiki.valid.tokens", "c a\n\nb c <unk>\n");
+    folder_put_text(folder, "wiki.test.tokens", "a\n");
+    folder_put_text(folder, "train.txt", "other words");
+    check_status(&folder->host, facts_of(folder, &options, &facts), HASHATTN_OK, NULL);
+    assert_true(facts.num_words == 5 && facts.vocab_size == 6 && facts.words->count == 5);
+    /* a 3 (three times), = 4 and b 5 (twice) */
+    static const uint16_t train[] = {2, 4, 5, 4, 2, 2, 3, 1, 3, 5, 2, 3, 2};
+    static const uint16_t valid[] = {1, 3, 2, 2, 5, 1, 1, 2}, test[] = {3, 2};
+    check_status(&folder->host, load(folder, &options, &facts, SPLIT_TRAIN, &dataset), HASHATTN_OK, NULL);
+    check_segments(&dataset, train, 13, 4);
+    assert_int_equal(dataset.num_unknown, 1);
+    dataset_free(&folder->host, &dataset);
+    check_status(&folder->host, load(folder, &options, &facts, SPLIT_VALID, &dataset), HASHATTN_OK, NULL);
+    check_segments(&dataset, valid, 8, 4);
+    assert_int_equal(dataset.num_unknown, 2); /* the first one is given alone */
+    dataset_free(&folder->host, &dataset);
+    check_status(&folder->host, load(folder, &options, &facts, SPLIT_TEST, &dataset), HASHATTN_OK, NULL);
+    check_segments(&dataset, test, 2, 4);
+    dataset_free(&folder->host, &dataset);
+    task_facts_free(&folder->host, &facts);
+    options.max_words = 3;
+    check_status(&folder->host, facts_of(folder, &options, &facts), HASHATTN_OK, NULL);
+    check_status(&folder->host, load(folder, &options, &facts, SPLIT_TRAIN, &dataset), HASHATTN_OK, NULL);
+    assert_true(facts.vocab_size == 4 && dataset.num_unknown == 5);
+    dataset_free(&folder->host, &dataset);
+    task_facts_free(&folder->host, &facts);
+}
+
+/* 101 tokens are 20 segments of 5: two each for validation and test, off the end. */
+static void splits_are_the_end_of_the_text(void **state)
+{
+    struct folder *folder = *state;
+    struct options options = options_of("bytes", "5", "9");
+    char text[101];
+    uint16_t tokens[101];
+    for (size_t i = 0; i < 101; i++)
+        tokens[i] = (uint16_t)(1 + (unsigned char)(text[i] = (char)(20 + i)));
+    folder_put(folder, "train.txt", text, sizeof text);
+    struct task_facts facts;
+    struct dataset dataset;
+    check_status(&folder->host, facts_of(folder, &options, &facts), HASHATTN_OK, NULL);
+    static const size_t first[] = {0, 90, 80}, count[] = {81, 11, 11};
+    for (enum split split = 0; split < SPLIT_COUNT; split++) {
+        check_status(&folder->host, load(folder, &options, &facts, split, &dataset), HASHATTN_OK, NULL);
+        check_segments(&dataset, tokens + first[split], count[split], 5);
+        dataset_free(&folder->host, &dataset);
+    }
+    folder_put(folder, "test.txt", text, 7);
+    check_status(&folder->host, load(folder, &options, &facts, SPLIT_TRAIN, &dataset), HASHATTN_OK, NULL);
+    check_segments(&dataset, tokens, 91, 5);
+    dataset_free(&folder->host, &dataset);
+    check_status(&folder->host, load(folder, &options, &facts, SPLIT_TEST, &dataset), HASHATTN_OK, NULL);
+    check_segments(&dataset, tokens, 7, 5);
+    dataset_free(&folder->host, &dataset);
+    task_facts_free(&folder->host, &facts);
+}
+
+static void refuse(struct folder *folder, const struct options *options, const char *part)
+{
+    struct task_facts facts;
+    struct dataset dataset = {0};
+    hashattn_status status = facts_of(folder, options, &facts);
+    if (status == HASHATTN_OK)
+        status = load(folder, options, &facts, SPLIT_TRAIN, &dataset);
+    check_status(&folder->host, status, HASHATTN_BAD_FILE, part);
+    assert_true(dataset.tokens == NULL && dataset.count == 0);
+    task_facts_free(&folder->host, &facts);
+}
+
+static void what_cannot_be_read_is_refused(void **state)
+{
+    struct folder *folder = *state;
+    struct options bytes = options_of("bytes", "4", "9"), words = options_of("words", "4", "9");
+    refuse(folder, &bytes, "has no train.txt");
+    folder_put_text(folder, "train.txt", "");
+    refuse(folder, &bytes, "train.txt has 0 tokens, at least 2");
+    refuse(folder, &words, "train.txt has 0 tokens, at least 2");
+    folder_put_text(folder, "train.txt", "a");
+    refuse(folder, &bytes, "train.txt has 1 tokens");
+    folder_put_text(folder, "train.txt", "\n");
+    refuse(folder, &words, "train.txt has 1 tokens");
+    folder_put_text(folder, "train.txt", "fine\nnot \xc3 fine\n");
+    refuse(folder, &words, "train.txt: line 2");
+    folder_put_text(folder, "train.txt", "short");
+    refuse(folder, &bytes, "1 examples, too few to cut validation and test out of it");
+    assert_null(task_find("lm")->load_file);
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    struct folder *folder = *state;
+    folder_put_text(folder, "train.txt",
+                    "one two three\nfour five six seven\neight nine ten one two three\n");
+    for (int vocabulary = 0; vocabulary < 2; vocabulary++)
+        for (long n = 0;; n++) {
+            struct options options = options_of(vocabulary == 0 ? "bytes" : "words", "4", "9");
+            struct failing_host failing;
+            struct task_facts facts;
+            struct dataset dataset = {0};
+            failing_host_init(&failing, n);
+            const struct task *task = task_find("lm");
+            hashattn_status status = task->facts(&failing.host, &options, folder->path, &facts);
+            if (status == HASHATTN_OK)
+                status = task->load(&failing.host, &options, &facts, folder->path, SPLIT_TRAIN, 1, &dataset);
+            dataset_free(&failing.host, &dataset);
+            task_facts_free(&failing.host, &facts);
+            assert_int_equal(failing.outstanding, 0);
+            if (status == HASHATTN_OK)
+                break;
+            assert_int_equal(status, HASHATTN_NO_MEMORY);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(bytes_are_read_as_they_stand, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(words_end_in_line_ends, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(splits_are_the_end_of_the_text, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(what_cannot_be_read_is_refused, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived, folder_enter, folder_leave),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
