@@ -5,17 +5,23 @@
    (parts/bucketed.h, parts/bucket_attention.h). A key met in two buckets counts twice; a query in no bucket
    gives 0. Joint, and in causal problems, both have one score, the mean of H_Q and H_K (released) or their
    sum (paper), so a query meets its own key. Hashes: linear, W_Q and W_K; shared, W = (1 - c) S + c W' with S
-   for both and c = private_share; mlp, two layers. Membership passes no gradient to q and k, nor is the
-   task's loss one of the hashes: they learn from a loss of their own. Modes: where the paper and the code
-   released with it differ (docs/LHA.md has the table), whom to follow. Random: nothing. Saved: index lists
-   and log-sum-exps. Cost: 2 (n_q + n_k) d B operations to hash, then 2 (d
-   + d_v) a pair in a bucket, about 2 / B of all pairs, which with B near sqrt(n) is n^1.5; backward 2.5 times
-   the latter. SPDX-License-Identifier: Apache-2.0 */
+   for both and c = private_share; mlp, two layers.
+   Membership passes no gradient to q and k, nor is the task's loss one of the hashes: they learn from a loss
+   of their own, whose gradient goes to their parameters alone, mean_i KL(psi_Q(i) || softmax z_i) + mean_j
+   KL(psi_K(j) || softmax z_j), psi the shares of a token's full attention that lie in each bucket, estimated
+   or exact (parts/utility.h). Modes: where the paper and the code released with it differ (docs/LHA.md has
+   the table), whom to follow. Random: the features of the estimate, once per call. Saved: index lists and
+   log-sum-exps. Cost: 2 (n_q + n_k) d B operations to hash, then 2 (d + d_v) a pair in a bucket, about 2 / B
+   of all pairs, which with B near sqrt(n) is n^1.5; backward 2.5 times the latter; the loss about 4 (n_q +
+   n_k) R (B + d) for R features. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/in_buckets.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "parts/hash_function.h"
+#include "parts/plain_norm.h"
+#include "parts/utility.h"
 
 enum hash_kind { HASH_BY_MODE, HASH_LINEAR, HASH_SHARED, HASH_MLP };
 
@@ -23,8 +29,12 @@ struct lha_options {
     struct bucketing_options bucketing;
     int hash;
     int64_t hash_width;
-    double private_share;
+    double private_share, hash_loss; /* c, lambda */
+    int targets;
+    int64_t num_features; /* R */
 };
+
+enum targets { TARGETS_FEATURES, TARGETS_EXACT };
 
 static enum hash_kind hash_of(const struct lha_options *options)
 {
@@ -50,22 +60,83 @@ struct scratch {
     float *effective; /* (2, d, B): the kernels of queries and of keys, where they share */
     float *hidden;    /* (workers, SCORE_ROWS, width) */
     size_t effective_count, hidden_count; /* of one side, of one worker */
-    void *bucketed;
+    void *rest;                           /* of bucketed, or of the loss */
     size_t bytes;
 };
 
 static struct scratch scratch_on(const struct lha_options *options, const struct problem_shape *shape,
-                                 void *block)
+                                 size_t rest, void *block)
 {
     struct scratch scratch;
     struct arena arena = arena_on(block);
-    struct bucketed bucketed = in_buckets(&options->bucketing, shape);
     scratch.effective_count =
         hash_of(options) == HASH_SHARED ? size_product(shape->head_dim, buckets_of(options)) : 0;
     scratch.hidden_count = size_product(SCORE_ROWS, width_of(options));
     scratch.effective = arena_take(&arena, size_product(2, scratch.effective_count), sizeof(float));
     scratch.hidden = arena_take(&arena, size_product(shape->workers, scratch.hidden_count), sizeof(float));
-    scratch.bucketed = arena_take(&arena, bucketed_scratch_size(&bucketed), 1);
+    scratch.rest = arena_take(&arena, rest, 1);
+    scratch.bytes = arena.used;
+    return scratch;
+}
+
+/* What the loss works in, beside the kernels and the hidden numbers of `scratch`. */
+struct loss_scratch {
+    float *query, *key, *statistics; /* (n, d) each, (n, 2) of either: normed rows, with mode released */
+    void *norm;                      /* plain_norm_size */
+    struct homes query_homes, key_homes;
+    uint32_t *choice;               /* (n) of either */
+    float *z, *dz, *kl;             /* (SCORE_ROWS, B) twice, (SCORE_ROWS) */
+    float *dhidden;                 /* (SCORE_ROWS, width) */
+    float *dquery_hash, *dkey_hash; /* (d, B) each: of effective kernels, with hash shared */
+    void *utility;
+    size_t bytes;
+};
+
+static bool is_exact(const struct lha_options *options)
+{
+    return options->targets == TARGETS_EXACT;
+}
+
+/* All that its size depends on. */
+static struct utility utility_of(const struct lha_options *options, const struct problem_shape *shape)
+{
+    bool released = options->bucketing.mode == MODE_RELEASED;
+    return (struct utility){.num_queries = shape->num_queries,
+                            .num_keys = shape->num_keys,
+                            .dim = shape->head_dim,
+                            .num_buckets = buckets_of(options),
+                            .num_features = is_exact(options) ? 0 : (size_t)options->num_features,
+                            .swapped = released,
+                            .twice_scaled = released};
+}
+
+static struct loss_scratch loss_scratch_on(const struct lha_options *options,
+                                           const struct problem_shape *shape, void *block)
+{
+    struct loss_scratch scratch = {NULL};
+    struct arena arena = arena_on(block);
+    struct utility utility = utility_of(options, shape);
+    struct bucketed bucketed = in_buckets(&options->bucketing, shape);
+    size_t n_q = shape->num_queries, n_k = shape->num_keys, most = n_q > n_k ? n_q : n_k, d = shape->head_dim;
+    size_t tile = size_product(SCORE_ROWS, buckets_of(options)), kernel = 0;
+    if (options->bucketing.mode == MODE_RELEASED) {
+        scratch.query = arena_take(&arena, size_product(n_q, d), sizeof(float));
+        scratch.key = arena_take(&arena, size_product(n_k, d), sizeof(float));
+        scratch.statistics = arena_take(&arena, size_product(most, 2), sizeof(float));
+        scratch.norm = arena_take(&arena, plain_norm_size(d), 1);
+    }
+    scratch.query_homes = homes_take(&arena, n_q, bucketed_places(&bucketed, n_q));
+    scratch.key_homes = homes_take(&arena, n_k, bucketed_places(&bucketed, n_k));
+    scratch.choice = arena_take(&arena, most, sizeof *scratch.choice);
+    scratch.z = arena_take(&arena, tile, sizeof(float));
+    scratch.dz = arena_take(&arena, tile, sizeof(float));
+    scratch.kl = arena_take(&arena, SCORE_ROWS, sizeof(float));
+    scratch.dhidden = arena_take(&arena, size_product(SCORE_ROWS, width_of(options)), sizeof(float));
+    if (hash_of(options) == HASH_SHARED)
+        kernel = size_product(d, buckets_of(options));
+    scratch.dquery_hash = arena_take(&arena, kernel, sizeof(float));
+    scratch.dkey_hash = arena_take(&arena, kernel, sizeof(float));
+    scratch.utility = arena_take(&arena, utility_size(&utility), 1);
     scratch.bytes = arena.used;
     return scratch;
 }
@@ -83,7 +154,9 @@ static size_t saved_size(const void *options, const struct problem_shape *shape)
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
-    return scratch_on(options, shape, NULL).bytes;
+    struct bucketed bucketed = in_buckets(options, shape);
+    size_t attention = bucketed_scratch_size(&bucketed), loss = loss_scratch_on(options, shape, NULL).bytes;
+    return scratch_on(options, shape, attention > loss ? attention : loss, NULL).bytes;
 }
 
 /* ---- the hash functions ----------------------------------------------------------------------------------
@@ -158,12 +231,12 @@ static void score(const void *argument, enum bucketed_side side, size_t first, s
 
 static void forward(const struct problem *problem, struct view out)
 {
-    struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
+    struct scratch scratch = scratch_on(problem->options, &problem->shape, 0, problem->scratch);
     struct bucketed bucketed = in_buckets_open(problem->options, problem);
     struct scorer scorer = {problem, &scratch, open_hashes(problem, &scratch), bucketed.joint};
     bucketed.score = score;
     bucketed.argument = &scorer;
-    bucketed.scratch = scratch.bucketed;
+    bucketed.scratch = scratch.rest;
     bucketed_forward(&bucketed, out.data, out.stride);
 }
 
@@ -171,8 +244,179 @@ static void backward(const struct problem *problem, struct view out, struct view
                      const struct problem_gradients *gradients)
 {
     struct bucketed bucketed = in_buckets_open(problem->options, problem);
-    bucketed.scratch = scratch_on(problem->options, &problem->shape, problem->scratch).bucketed;
+    bucketed.scratch = scratch_on(problem->options, &problem->shape, 0, problem->scratch).rest;
     in_buckets_backward(&bucketed, out, dout, gradients);
+}
+
+/* ---- the loss --------------------------------------------------------------------------------------------
+ */
+
+struct loss {
+    const struct scorer *scorer;
+    const struct loss_scratch *scratch;
+    /* Where gradients of the matrices go; NULL: the value alone. */
+    float *dquery_first, *dquery_second, *dkey_first, *dkey_second;
+    double total;
+};
+
+/* One hash of rows first .. : its gradients from dz. */
+static void hash_gradient(const struct loss *loss, const struct hash_function *hash, struct view rows,
+                          size_t first, size_t count, float *dfirst, float *dsecond)
+{
+    float *hidden = loss->scorer->scratch->hidden;
+    if (hash->width > 0)
+        hash_hidden(hash, row_at(rows, first), rows.stride, count, hidden);
+    hash_backward(hash, row_at(rows, first), rows.stride, count, loss->scratch->dz, hidden,
+                  loss->scratch->dhidden, dfirst, dsecond);
+}
+
+/* The targets of some rows meet their scores. */
+static void take_targets(void *argument, enum utility_side side, size_t first, size_t count, const float *psi)
+{
+    struct loss *loss = argument;
+    const struct scorer *scorer = loss->scorer;
+    const struct problem *problem = scorer->problem;
+    const struct lha_options *options = problem->options;
+    bool queries = side == UTILITY_QUERIES, joint = scorer->joint;
+    double n = (double)(queries ? problem->shape.num_queries : problem->shape.num_keys), sum = 0;
+    double half = joint && options->bucketing.mode == MODE_RELEASED ? 0.5 : 1;
+    score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, loss->scratch->z, 0);
+    problem->kernels->divergence(loss->scratch->kl, loss->scratch->dz, psi, loss->scratch->z, count,
+                                 buckets_of(options), (float)(half / n));
+    for (size_t i = 0; i < count; i++)
+        sum += (double)loss->scratch->kl[i];
+    loss->total += sum / n;
+    if (loss->dquery_first == NULL)
+        return;
+    if (queries || joint)
+        hash_gradient(loss, &scorer->hashes.query, problem->query, first, count, loss->dquery_first,
+                      loss->dquery_second);
+    if (!queries || joint)
+        hash_gradient(loss, &scorer->hashes.key, problem->key, first, count, loss->dkey_first,
+                      loss->dkey_second);
+}
+
+/* Who counts for which bucket in the targets: those whom it took (released), or those who score best in it
+   (paper). */
+static void find_homes(const struct scorer *scorer, const struct loss_scratch *scratch,
+                       enum bucketed_side side, const struct members *members, const struct homes *homes,
+                       size_t n)
+{
+    const struct lha_options *options = scorer->problem->options;
+    size_t buckets = buckets_of(options);
+    if (options->bucketing.mode == MODE_RELEASED) {
+        homes_by_lists(homes, members, n);
+        return;
+    }
+    for (size_t first = 0; first < n; first += SCORE_ROWS) {
+        size_t count = n - first < SCORE_ROWS ? n - first : SCORE_ROWS;
+        score(scorer, scorer->joint ? SIDE_QUERIES : side, first, count, scratch->z, 0);
+        for (size_t i = 0; i < count; i++)
+            scratch->choice[first + i] = (uint32_t)bucketed_best(scratch->z + i * buckets, buckets);
+    }
+    homes_by_choice(homes, scratch->choice, n);
+}
+
+static struct head_rows attending(const struct problem *problem, const struct loss_scratch *scratch,
+                                  struct view rows, float *normed)
+{
+    struct plain_norm norm = {.kernels = problem->kernels,
+                              .x = rows.data,
+                              .ld = rows.stride,
+                              .n = rows.rows,
+                              .dim = rows.cols,
+                              .statistics = scratch->statistics,
+                              .scratch = scratch->norm};
+    if (normed == NULL)
+        return in_buckets_rows(rows);
+    plain_norm_forward(&norm, normed);
+    return (struct head_rows){normed, rows.cols};
+}
+
+/* Gradients of shared kernels become those of S and of either's own. */
+static void share_gradients(const struct problem *problem, const struct loss_scratch *scratch, float *dparams)
+{
+    const struct lha_options *options = problem->options;
+    size_t count = problem->shape.head_dim * buckets_of(options);
+    float own = (float)options->private_share, shared = (float)(1 - options->private_share);
+    problem->kernels->axpy(dparams, shared, scratch->dquery_hash, count);
+    problem->kernels->axpy(dparams, shared, scratch->dkey_hash, count);
+    problem->kernels->axpy(dparams + count, own, scratch->dquery_hash, count);
+    problem->kernels->axpy(dparams + 2 * count, own, scratch->dkey_hash, count);
+}
+
+static void aim_gradients(const struct problem *problem, struct loss *loss, float *dparams)
+{
+    const struct lha_options *options = problem->options;
+    size_t first = hash_first_count(problem->shape.head_dim, width_of(options), buckets_of(options));
+    if (hash_of(options) == HASH_SHARED) {
+        loss->dquery_first = loss->scratch->dquery_hash;
+        loss->dkey_first = loss->scratch->dkey_hash;
+        memset(loss->dquery_first, 0, first * sizeof(float));
+        memset(loss->dkey_first, 0, first * sizeof(float));
+        return;
+    }
+    loss->dquery_first = dparams;
+    loss->dquery_second = loss->dquery_first + first;
+    loss->dkey_first = loss->dquery_second + hash_second_count(width_of(options), buckets_of(options));
+    loss->dkey_second = loss->dkey_first + first;
+}
+
+static double auxiliary(const struct problem *problem, const struct problem_gradients *gradients)
+{
+    const struct lha_options *options = problem->options;
+    const struct problem_shape *shape = &problem->shape;
+    struct scratch scratch = scratch_on(options, shape, 0, problem->scratch);
+    struct loss_scratch own = loss_scratch_on(options, shape, scratch.rest);
+    struct bucketed bucketed = in_buckets_open(&options->bucketing, problem);
+    struct bucketed_saved saved = bucketed_saved(&bucketed);
+    struct scorer scorer = {problem, &scratch, open_hashes(problem, &scratch), bucketed.joint};
+    struct loss loss = {.scorer = &scorer, .scratch = &own};
+    struct utility utility = utility_of(options, shape);
+    find_homes(&scorer, &own, SIDE_QUERIES, &saved.queries, &own.query_homes, shape->num_queries);
+    find_homes(&scorer, &own, SIDE_KEYS, &saved.keys, &own.key_homes, shape->num_keys);
+    utility.kernels = problem->kernels;
+    utility.query = attending(problem, &own, problem->query, own.query);
+    utility.key = attending(problem, &own, problem->key, own.key);
+    utility.query_homes = own.query_homes;
+    utility.key_homes = own.key_homes;
+    utility.directions = problem->shared;
+    utility.take = take_targets;
+    utility.argument = &loss;
+    if (gradients->params != NULL)
+        aim_gradients(problem, &loss, gradients->params);
+    utility_targets(&utility, own.utility);
+    if (gradients->params != NULL && hash_of(options) == HASH_SHARED)
+        share_gradients(problem, &own, gradients->params);
+    return loss.total;
+}
+
+static double auxiliary_share(const void *options)
+{
+    return ((const struct lha_options *)options)->hash_loss;
+}
+
+static size_t shared_size(const void *options, size_t head_dim)
+{
+    const struct lha_options *lha = options;
+    if (is_exact(lha))
+        return 0;
+    return size_product(features_count((size_t)lha->num_features, head_dim), sizeof(float));
+}
+
+static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
+{
+    const struct lha_options *lha = options;
+    return is_exact(lha) ? 0 : features_work_size((size_t)lha->num_features, head_dim, workers);
+}
+
+static void prepare(const struct preparation *preparation)
+{
+    const struct lha_options *lha = preparation->options;
+    if (!is_exact(lha))
+        features_draw(preparation->kernels, preparation->pool, (size_t)lha->num_features,
+                      preparation->head_dim, random_key(preparation->call_key, RANDOM_FEATURES, 0),
+                      preparation->shared, preparation->scratch);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------
@@ -221,6 +465,7 @@ static const struct parameter_row params[] = {
     {.name = NULL},
 };
 
+static const char *const targets_names[] = {"features", "exact", NULL};
 static const char *const hash_names[] = {"auto", "linear", "shared", "mlp", NULL};
 
 #define FIELD(name) #name, .offset = offsetof(struct lha_options, name)
@@ -246,6 +491,26 @@ static const struct option_row options[] = {
      .minimum = 0,
      .maximum = 1,
      .help = "of hash shared: the weight of what queries and keys have for themselves"},
+    {.name = FIELD(hash_loss),
+     .type = OPTION_REAL,
+     .preset = 0.05,
+     .minimum = 0,
+     .maximum = 1,
+     .help =
+         "share of the hashes' own loss in what is trained, the task has the rest; 0: hashes stay as they "
+         "began"},
+    {.name = FIELD(targets),
+     .type = OPTION_CHOICE,
+     .preset = TARGETS_FEATURES,
+     .choices = targets_names,
+     .help = "what hashes learn from: how much of a token's attention lies in each bucket, estimated with "
+             "random features, or exact, which is quadratic"},
+    {.name = FIELD(num_features),
+     .type = OPTION_INT,
+     .preset = 256,
+     .minimum = 1,
+     .maximum = 65536,
+     .help = "random features of the estimate"},
     {.name = NULL},
 };
 
@@ -260,7 +525,12 @@ const struct mechanism mechanism_lha = {
     .refuse = refuse,
     .saved_size = saved_size,
     .scratch_size = scratch_size,
+    .shared_size = shared_size,
+    .prepare_scratch_size = prepare_scratch_size,
+    .prepare = prepare,
     .forward = forward,
     .backward = backward,
     .params = params,
+    .auxiliary = auxiliary,
+    .auxiliary_share = auxiliary_share,
 };

@@ -147,6 +147,9 @@ struct mechanism {
     /* (optional) an extra loss of the mechanism's own; gradient added into gradients->params alone (NULL:
        value only). Called after forward. */
     double (*auxiliary)(const struct problem *problem, const struct problem_gradients *gradients);
+    /* Its share s in what is trained, 0 to 1: (1 - s) of the loss of the task and s of the mean over layers
+       and heads of this one, a sum over sequences as the task's; 0: it is not computed. With auxiliary. */
+    double (*auxiliary_share)(const void *options);
 
     /* (optional, all five or none) Streaming: a state that takes keys in pieces and answers queries, then can
        be added to another. It begins as zeros; its size depends on the widths alone (rows are 0 in `shape`).

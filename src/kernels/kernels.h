@@ -251,6 +251,12 @@ struct kernels {
     size_t (*collision_tile)(float *power, float *slope, const float *x, size_t ld, size_t rows, size_t cols,
                              const float *norm2_query, const float *norm2_key, unsigned hash_bits);
 
+    /* Of rows psi that are probabilities, or all 0, and rows z of scores, p = softmax(z): kl[i] = sum over c
+       of psi log(psi / p), terms of psi = 0 being 0, and dz = weight * (p - psi), or 0 where psi is all 0;
+       then kl[i] is 0 too. Rows (rows, cols), adjacent; dz may be z. TOLERANT. */
+    void (*divergence)(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
+                       float weight);
+
     /* ---- selection of the largest ------------------------------------------------------------------------
      */
 

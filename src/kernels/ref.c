@@ -466,6 +466,27 @@ static size_t collision_tile(float *power, float *slope, const float *x, size_t 
 
 /* ---- rows of the layers ------------------------------------------------------------------------------- */
 
+static void divergence(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
+                       float weight)
+{
+    for (size_t i = 0; i < rows; i++, psi += cols, z += cols, dz += cols) {
+        double largest = -INFINITY, sum = 0, mass = 0, total = 0;
+        for (size_t c = 0; c < cols; c++) {
+            largest = fmax(largest, (double)z[c]);
+            mass += (double)psi[c];
+        }
+        for (size_t c = 0; c < cols; c++)
+            sum += exp((double)z[c] - largest);
+        for (size_t c = 0; c < cols; c++) {
+            double log_p = (double)z[c] - largest - log(sum);
+            if (psi[c] > 0)
+                total += (double)psi[c] * (log((double)psi[c]) - log_p);
+            dz[c] = mass > 0 ? (float)((double)weight * (exp(log_p) - (double)psi[c])) : 0;
+        }
+        kl[i] = mass > 0 ? (float)total : 0;
+    }
+}
+
 static size_t count_above(const float *x, size_t n, float bound)
 {
     size_t count = 0;
@@ -656,6 +677,7 @@ const struct kernels kernels_ref = {
     .softmax_step = softmax_step,
     .softmax_again = softmax_again,
     .softmax_gradient = softmax_gradient,
+    .divergence = divergence,
     .scale_rows = scale_rows,
     .row_dots = row_dots,
     .collision_tile = collision_tile,

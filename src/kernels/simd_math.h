@@ -106,6 +106,20 @@ INLINE vf v_angle(vf w)
     return v_mul(v_sqrt(w), v_polynomial(w, series, 9));
 }
 
+/* log x for normal x > 0; some finite number for 0. x = 2^e m with m from 1 / sqrt 2 to sqrt 2; log m = 2
+   atanh(s), s = (m - 1) / (m + 1), of which the series to s^9 leaves 2^-28. */
+INLINE vf v_log(vf x)
+{
+    static const float series[] = {2.0f, 0.666666667f, 0.4f, 0.285714286f, 0.222222222f};
+    vu bits = u_add(u_from(x), u_set(0x3f800000u - 0x3f3504f3u)); /* sqrt 1/2 becomes 1 */
+    /* The exponent as the low bits of 2^23 + exponent. */
+    vf e = v_sub(v_from(u_or(u_right(bits, 23), u_set(0x4b000000u))), v_set(8388608.0f + 127.0f));
+    vf m = v_from(u_add(u_and(bits, u_set(0x007fffffu)), u_set(0x3f3504f3u)));
+    vf s = v_div(v_sub(m, v_set(1.0f)), v_add(m, v_set(1.0f)));
+    vf log_m = v_mul(s, v_polynomial(v_mul(s, s), series, 5));
+    return v_fma(e, v_set(0.693359375f), v_fma(e, v_set(-2.12194440e-4f), log_m));
+}
+
 /* x^n by repeated squaring. */
 INLINE vf v_power(vf x, unsigned n)
 {

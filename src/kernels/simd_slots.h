@@ -42,6 +42,7 @@
     .softmax_step = softmax_step, \
     .softmax_again = softmax_again, \
     .softmax_gradient = softmax_gradient, \
+    .divergence = divergence, \
     .scale_rows = scale_rows, \
     .row_dots = row_dots, \
     .collision_tile = collision_tile, \

@@ -82,6 +82,33 @@ static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float
     }
 }
 
+/* A row at a time: three passes over it in the first-level cache. */
+static void divergence(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
+                       float weight)
+{
+    vf weights = v_set(weight);
+    for (size_t i = 0; i < rows; i++, psi += cols, z += cols, dz += cols) {
+        float largest = v_largest(softmax_largest(z, cols, v_set(1.0f)));
+        vf shift = v_set(largest), sum = v_zero(), mass = v_zero(), total = v_zero();
+        for (size_t c = 0; c < cols; c += VLEN) {
+            size_t left = cols - c < VLEN ? cols - c : VLEN;
+            sum = v_add(sum, v_keep(v_exp(v_sub(v_get(z + c, left), shift)), left));
+            mass = v_add(mass, v_get(psi + c, left));
+        }
+        bool some = v_sum(mass) > 0;
+        float whole = v_sum(sum);
+        vf share = v_set(1 / whole), log_sum = v_log(v_set(whole));
+        for (size_t c = 0; c < cols; c += VLEN) {
+            size_t left = cols - c < VLEN ? cols - c : VLEN;
+            vf target = v_get(psi + c, left), log_p = v_sub(v_get(z + c, left), shift);
+            vf p = v_mul(v_exp(log_p), share);
+            total = v_fma(target, v_keep(v_sub(v_log(target), v_sub(log_p, log_sum)), left), total);
+            v_put(dz + c, some ? v_mul(weights, v_sub(p, target)) : v_zero(), left);
+        }
+        kl[i] = some ? v_sum(total) : 0;
+    }
+}
+
 static void softmax_gradient(float *dp, size_t ld_dp, const float *p, size_t ld_p, size_t rows, size_t cols,
                              float scale, const float *delta)
 {

@@ -70,6 +70,14 @@ double classifier_forward(const struct classifier *classifier, const struct rows
     return loss;
 }
 
+void classifier_weigh(const struct classifier *classifier, const struct rows *rows,
+                      const struct classifier_space *s, double factor)
+{
+    size_t count = classifier_examples(classifier, rows) * classifier->head.second.out;
+    for (size_t i = 0; s->dlogits != NULL && i < count; i++)
+        s->dlogits[i] *= (float)factor;
+}
+
 void classifier_backward(const struct classifier *classifier, const struct rows *rows, const float *values,
                          struct slice gradients, const struct classifier_space *s)
 {

@@ -37,6 +37,9 @@ size_t classifier_examples(const struct classifier *classifier, const struct row
 double classifier_forward(const struct classifier *classifier, const struct rows *rows, const float *values,
                           const struct classifier_space *space, const float *x, const int32_t *labels,
                           size_t mean_over, float *logits);
+/* The gradient that a training forward with labels left, times `factor`; without one, nothing. */
+void classifier_weigh(const struct classifier *classifier, const struct rows *rows,
+                      const struct classifier_space *space, double factor);
 /* After a training forward with labels: gradients += those of the head. */
 void classifier_backward(const struct classifier *classifier, const struct rows *rows, const float *values,
                          struct slice gradients, const struct classifier_space *space);

@@ -51,6 +51,21 @@ static size_t mean_over_tokens(const struct encoder_batch *batch)
     return count > 0 ? count : 1;
 }
 
+/* The share of the mechanism's own loss in what is trained. */
+static double own_share(const struct encoder *encoder)
+{
+    const struct self_attention *attention = &encoder->blocks[0].attention;
+    const struct mechanism *mechanism = attention->mechanism;
+    return mechanism->auxiliary == NULL ? 0 : mechanism->auxiliary_share(attention->options);
+}
+
+/* What one sum over units of it weighs: the mean over layers and heads, and over examples. */
+static double own_weight(const struct encoder *encoder, const struct encoder_batch *batch)
+{
+    double heads = (double)(encoder->layers * encoder->blocks[0].attention.heads);
+    return own_share(encoder) / (heads * (double)mean_over(encoder, batch));
+}
+
 static struct rows rows_in(const struct encoder_batch *batch)
 {
     struct rows rows =
@@ -267,20 +282,20 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
 {
     struct pass pass = open_pass(encoder, batch, values, workspace);
     const struct space *s = &pass.space;
-    double own = 0;
+    double own = 0, share = own_share(encoder);
     for (pass.stage = 0; pass.stage <= encoder->layers; pass.stage++) {
         if (pass.stage > 0) {
             const struct block *block = &encoder->blocks[pass.stage - 1];
             struct block_pass block_pass = block_pass_of(&pass, pass.stage - 1);
             struct block_space space = space_of(s, pass.stage - 1);
             block_mix(block, &block_pass, &space);
-            if (batch->training && batch->labels != NULL)
+            if (batch->training && batch->labels != NULL && share > 0)
                 own += block_auxiliary(block, &block_pass, &space, (struct slice){NULL, 0}, 0);
         }
         pool_run(batch->pool, forward_tile, &pass, pass.rows.tiles);
         profile_lap(batch->profile, PROFILE_PRODUCTS);
     }
-    double loss = 0, examples = (double)mean_over(encoder, batch);
+    double loss = 0;
     if (!encoder->config.next_token)
         loss = classifier_forward(&encoder->classifier, &pass.rows, pass.values, &s->classifier,
                                   last_rows(&pass), batch->labels, mean_over(encoder, batch), logits);
@@ -288,8 +303,12 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
         loss = next_token_forward(&encoder->next, &pass.rows, pass.values, &s->next, last_rows(&pass),
                                   batch->labels) /
                (double)mean_over_tokens(batch);
+    if (!encoder->config.next_token && share > 0)
+        classifier_weigh(&encoder->classifier, &pass.rows, &s->classifier, 1 - share);
     profile_lap(batch->profile, PROFILE_HEAD);
-    return batch->labels == NULL || batch->num_sequences == 0 ? 0 : loss + own / examples;
+    if (batch->labels == NULL || batch->num_sequences == 0)
+        return 0;
+    return batch->training ? (1 - share) * loss + own_weight(encoder, batch) * own : loss;
 }
 
 struct token_scores encoder_token_scores(const struct encoder *encoder, const struct encoder_batch *batch,
@@ -387,9 +406,11 @@ void encoder_backward(const struct encoder *encoder, const struct encoder_batch 
     struct pass pass = open_pass(encoder, batch, values, workspace);
     const struct space *s = &pass.space;
     struct slice whole = {gradients, 0};
+    double share = own_share(encoder);
     if (encoder->config.next_token)
         next_token_backward(&encoder->next, &pass.rows, pass.values, whole, &s->next, s->dstream,
-                            last_rows(&pass), batch->labels, (float)(1 / (double)mean_over_tokens(batch)));
+                            last_rows(&pass), batch->labels,
+                            (float)((1 - share) / (double)mean_over_tokens(batch)));
     else
         classifier_backward(&encoder->classifier, &pass.rows, pass.values, whole, &s->classifier);
     profile_lap(batch->profile, PROFILE_HEAD);
@@ -406,7 +427,8 @@ void encoder_backward(const struct encoder *encoder, const struct encoder_batch 
             struct block_pass block_pass = block_pass_of(&pass, pass.stage - 1);
             struct block_space space = space_of(s, pass.stage - 1);
             block_mix_backward(block, &block_pass, &space, whole, &s->d);
-            block_auxiliary(block, &block_pass, &space, whole, 1 / (double)mean_over(encoder, batch));
+            if (share > 0)
+                block_auxiliary(block, &block_pass, &space, whole, own_weight(encoder, batch));
         }
     }
     embed_backward(&encoder->embed, &pass.rows, whole, s->dstream, batch->tokens);

@@ -22,7 +22,7 @@ static size_t larger(size_t a, size_t b)
 /* ---- memory ---------------------------------------------------------------------------------------------
  */
 
-static size_t places_of(const struct bucketed *b, size_t n)
+size_t bucketed_places(const struct bucketed *b, size_t n)
 {
     return b->by_token ? n : size_product(b->capacity.num_buckets, capacity_of(&b->capacity, n));
 }
@@ -39,8 +39,8 @@ static struct bucket_sizes sizes_of(const struct bucketed *b)
         .num_keys = b->num_keys,
         .dim = b->dim,
         .value_dim = b->value_dim,
-        .query_places = places_of(b, b->num_queries),
-        .key_places = places_of(b, b->num_keys),
+        .query_places = bucketed_places(b, b->num_queries),
+        .key_places = bucketed_places(b, b->num_keys),
         .longest_query = longest_of(b, b->num_queries),
         .longest_key = longest_of(b, b->num_keys),
         .precision = b->precision,
@@ -52,10 +52,10 @@ struct bucketed_saved bucketed_saved(const struct bucketed *b)
 {
     struct bucketed_saved saved;
     struct arena arena = arena_on(b->saved);
-    saved.queries = members_take(&arena, b->capacity.num_buckets, places_of(b, b->num_queries));
+    saved.queries = members_take(&arena, b->capacity.num_buckets, bucketed_places(b, b->num_queries));
     saved.keys = saved.queries;
     if (!b->joint)
-        saved.keys = members_take(&arena, b->capacity.num_buckets, places_of(b, b->num_keys));
+        saved.keys = members_take(&arena, b->capacity.num_buckets, bucketed_places(b, b->num_keys));
     saved.lse = arena_take(&arena, b->num_queries, sizeof *saved.lse);
     saved.bytes = arena.used;
     return saved;

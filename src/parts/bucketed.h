@@ -49,6 +49,9 @@ struct bucketed_saved {
 };
 struct bucketed_saved bucketed_saved(const struct bucketed *bucketed);
 
+/* Room in the lists of n tokens. */
+size_t bucketed_places(const struct bucketed *bucketed, size_t n);
+
 void bucketed_forward(const struct bucketed *bucketed, float *out, size_t ld_out);
 void bucketed_backward(const struct bucketed *bucketed, struct head_rows out, struct head_rows dout,
                        const struct bucket_gradients *gradients);

@@ -13,8 +13,7 @@ size_t hash_second_count(size_t width, size_t num_buckets)
     return width == 0 ? 0 : size_product(size_sum(width, 1), num_buckets);
 }
 
-static void hidden_rows(const struct hash_function *hash, const float *x, size_t ld_x, size_t count,
-                        float *hidden)
+void hash_hidden(const struct hash_function *hash, const float *x, size_t ld_x, size_t count, float *hidden)
 {
     size_t width = hash->width;
     hash->kernels->tile_product(hidden, width, x, ld_x, 1, hash->first, width, count, width, hash->dim,
@@ -33,7 +32,7 @@ void hash_scores(const struct hash_function *hash, const float *x, size_t ld_x, 
         kernels->tile_product(z, buckets, x, ld_x, 1, hash->first, buckets, count, buckets, hash->dim, add);
         return;
     }
-    hidden_rows(hash, x, ld_x, count, hidden);
+    hash_hidden(hash, x, ld_x, count, hidden);
     kernels->tile_product(z, buckets, hidden, width, 1, hash->second, buckets, count, buckets, width, add);
     kernels->add_bias(z, buckets, hash->second + width * buckets, count, buckets);
 }

@@ -25,6 +25,9 @@ size_t hash_second_count(size_t width, size_t num_buckets);
 void hash_scores(const struct hash_function *hash, const float *x, size_t ld_x, size_t count, float *z,
                  float *hidden, bool add);
 
+/* hidden alone, of an mlp. */
+void hash_hidden(const struct hash_function *hash, const float *x, size_t ld_x, size_t count, float *hidden);
+
 /* dfirst and dsecond += the gradients from dz (count, B); dhidden (count, width) is work space. x has no
    gradient. */
 void hash_backward(const struct hash_function *hash, const float *x, size_t ld_x, size_t count,

@@ -2,8 +2,11 @@
    of it by itself. The attention below the scores is tested in test_bucketed.c, what holds of every mechanism
    in test_every_mechanism.c. Bugs planted and caught: the hash of keys for queries; shared and private
    weights swapped; the mean for the sum, and the sum for the mean, of a joint score; scores of normed rows;
-   the second matrix of queries for keys; a mode without its norm. SPDX-License-Identifier: Apache-2.0 */
+   the second matrix of queries for keys; a mode without its norm; the loss summed instead of meant; a joint
+   gradient whole for either; the gradient of a shared kernel to one side alone; homes of keys by the choice
+   of queries. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +107,184 @@ static void scores_come_from_the_parameters(void **state)
             check_variant(&variants[i], *kernels);
 }
 
+/* ---- the loss
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Whether token i counts for bucket b in the targets. */
+static bool is_home(const struct oracle_buckets *o, const struct variant *v, const double *z, size_t n,
+                    size_t i, size_t b)
+{
+    if (!v->paper)
+        return oracle_member(o, z, n, i, b);
+    for (size_t c = 0; c < o->buckets; c++)
+        if (z[i * o->buckets + c] > z[i * o->buckets + b])
+            return false;
+    return true;
+}
+
+/* psi (n_q + n_k, buckets), from all pairs of the rows that attend. */
+static double *targets_of(const struct oracle_buckets *o, const struct variant *v)
+{
+    size_t buckets = o->buckets;
+    double *psi = calloc((o->n_q + o->n_k) * buckets, sizeof *psi), *a = calloc(o->n_k, sizeof *a);
+    const double *z_key = o->joint ? o->z_query : o->z_key;
+    for (size_t i = 0; i < o->n_q; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < o->n_k; j++) {
+            double dot = 0;
+            for (size_t c = 0; c < D; c++)
+                dot += o->softmax.query[i * D + c] * o->softmax.key[j * D + c];
+            sum += a[j] = exp(dot / sqrt(D));
+        }
+        for (size_t j = 0; j < o->n_k; j++)
+            for (size_t b = 0; b < buckets; b++) {
+                psi[i * buckets + b] += is_home(o, v, z_key, o->n_k, j, b) ? a[j] / sum : 0;
+                psi[(o->n_q + j) * buckets + b] += is_home(o, v, o->z_query, o->n_q, i, b) ? a[j] / sum : 0;
+            }
+    }
+    for (size_t i = 0; i < o->n_q + o->n_k; i++) {
+        double sum = 0;
+        for (size_t b = 0; b < buckets; b++)
+            sum += psi[i * buckets + b];
+        for (size_t b = 0; b < buckets; b++)
+            psi[i * buckets + b] /= sum;
+    }
+    free(a);
+    return psi;
+}
+
+static double mean_divergence(const double *psi, const double *z, size_t n, size_t buckets)
+{
+    double total = 0;
+    for (size_t i = 0; i < n; i++, psi += buckets, z += buckets) {
+        double sum = 0;
+        for (size_t b = 0; b < buckets; b++)
+            sum += exp(z[b]);
+        for (size_t b = 0; b < buckets; b++)
+            total += psi[b] > 0 ? psi[b] * (log(psi[b]) - z[b] + log(sum)) : 0;
+    }
+    return total / (double)n;
+}
+
+/* Against targets that stay. */
+static double loss_at(const struct attention_case *data, const struct variant *v, const double *psi)
+{
+    struct oracle_buckets o = bucket_case_oracle(data, v->buckets, v->paper, v->joint, v->strict);
+    fill_scores(data, v, &o);
+    double loss =
+        mean_divergence(psi, o.z_query, v->n_q, v->buckets) +
+        mean_divergence(psi + v->n_q * v->buckets, o.joint ? o.z_query : o.z_key, v->n_k, v->buckets);
+    oracle_buckets_free(&o);
+    return loss;
+}
+
+static void check_loss(const struct variant *v)
+{
+    char settings[200];
+    snprintf(settings, sizeof settings, "%s targets=exact", v->settings);
+    void *options = bucket_case_options("lha", settings);
+    struct attention_case data = bucket_case_new("lha", options, v->n_q, v->n_k, D, D_V, v->causal);
+    size_t params = attention_param_count(data.mechanism, options, D, D_V);
+    for (size_t i = 0; i < params; i++)
+        data.params[i] *= 0.3f; /* scores of some units */
+    struct oracle_buckets o = bucket_case_oracle(&data, v->buckets, v->paper, v->joint, v->strict);
+    fill_scores(&data, v, &o);
+    oracle_buckets_run(&o);
+    double *psi = targets_of(&o, v), loss = loss_at(&data, v, psi);
+    assert_true(loss > 0);
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        data.kernels = *kernels;
+        struct attention_result result = attention_case_run(&data);
+        /* Targets are off by 2e-5, scores below 10 by 1e-5. */
+        check_near(result.auxiliary, loss, 1e-4 * (1 + loss), v->settings);
+        for (size_t i = 0; i < params; i++) {
+            float before = data.params[i], step = 2e-5f;
+            double width;
+            data.params[i] = before + step;
+            width = (double)data.params[i];
+            double want = loss_at(&data, v, psi);
+            data.params[i] = before - step;
+            width -= (double)data.params[i];
+            want = (want - loss_at(&data, v, psi)) / width;
+            data.params[i] = before;
+            /* So short a step turns few relus; targets and scores are off as above. */
+            check_near((double)result.auxiliary_dparams[i], want, 2e-4, v->settings);
+        }
+        attention_result_free(&result);
+    }
+    free(psi);
+    oracle_buckets_free(&o);
+    attention_case_free(&data);
+    free(options);
+}
+
+static void hashes_learn_the_shares_of_attention(void **state)
+{
+    (void)state;
+    static const struct variant variants[] = {
+        {"num_buckets=5", 90, 71, 5, .shared = true},
+        {"num_buckets=5 mode=paper", 90, 71, 5, .paper = true},
+        {"num_buckets=5 hash=mlp hash_width=7", 70, 71, 5, .width = 7},
+        {"num_buckets=5 joint=true", 71, 71, 5, .shared = true, .joint = true},
+        {"num_buckets=5 mode=paper hash=mlp hash_width=7 joint=true", 71, 71, 5, 7, .paper = true,
+         .joint = true},
+        {"num_buckets=4 membership=whole", 71, 71, 4, .shared = true, .causal = true},
+        {"num_buckets=4 mode=paper", 71, 71, 4, .paper = true, .causal = true, .strict = true},
+    };
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        check_loss(&variants[i]);
+}
+
+/* With many features, and rows short enough for them, the estimated loss is the exact one; with none of
+   either it is another. */
+static void the_estimate_comes_near_the_exact_loss(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"num_buckets=5 mode=paper targets=exact",
+                                           "num_buckets=5 mode=paper num_features=4096"};
+    double losses[2];
+    for (size_t i = 0; i < 2; i++) {
+        void *options = bucket_case_options("lha", settings[i]);
+        struct attention_case data = bucket_case_new("lha", options, 120, 120, D, D_V, false);
+        for (size_t c = 0; c < 120 * D; c++) {
+            data.query[c] *= 0.4f;
+            data.key[c] *= 0.4f;
+        }
+        struct attention_result result = attention_case_run(&data);
+        losses[i] = result.auxiliary;
+        attention_result_free(&result);
+        attention_case_free(&data);
+        free(options);
+    }
+    check_near(losses[1], losses[0], 0.01 * losses[0], "estimated loss");
+    assert_true(losses[1] != losses[0]);
+}
+
+/* A step against the gradient lowers the loss: of exact targets, and on the whole of estimated ones. */
+static void descent_lowers_the_loss(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"num_buckets=5 targets=exact", "num_buckets=5",
+                                           "num_buckets=5 mode=paper"};
+    for (size_t s = 0; s < 3; s++) {
+        void *options = bucket_case_options("lha", settings[s]);
+        struct attention_case data = bucket_case_new("lha", options, 200, 200, D, D_V, false);
+        size_t params = attention_param_count(data.mechanism, options, D, D_V);
+        double first = 0, last = 0;
+        for (size_t step = 0; step < 60; step++) {
+            struct attention_result result = attention_case_run(&data);
+            first = step == 0 ? result.auxiliary : first;
+            last = result.auxiliary;
+            for (size_t i = 0; i < params; i++)
+                data.params[i] -= 0.1f * result.auxiliary_dparams[i];
+            attention_result_free(&result);
+        }
+        assert_true(last < 0.5 * first);
+        attention_case_free(&data);
+        free(options);
+    }
+}
+
 /* One bucket is plain attention: of normed rows with mode released, and to rounding that of softmax with mode
    paper. */
 static void one_bucket_is_softmax(void **state)
@@ -198,6 +379,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_come_from_the_parameters),
+        cmocka_unit_test(hashes_learn_the_shares_of_attention),
+        cmocka_unit_test(the_estimate_comes_near_the_exact_loss),
+        cmocka_unit_test(descent_lowers_the_loss),
         cmocka_unit_test(one_bucket_is_softmax),
         cmocka_unit_test(order_does_not_matter),
         cmocka_unit_test(scores_without_meaning_are_defined),

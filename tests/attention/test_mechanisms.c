@@ -60,6 +60,7 @@ static void check_mechanism(const struct mechanism *mechanism)
     assert_true(mechanism->summary[strlen(mechanism->summary) - 1] != '.');
     assert_true(mechanism->mixes || mechanism->sees_mask);
     assert_true((mechanism->shared_size == NULL) == (mechanism->prepare == NULL));
+    assert_true((mechanism->auxiliary == NULL) == (mechanism->auxiliary_share == NULL));
     bool streams = mechanism->state_size != NULL;
     assert_true(streams == (mechanism->absorb != NULL) && streams == (mechanism->read != NULL) &&
                 streams == (mechanism->merge != NULL) && streams == (mechanism->stream_scratch_size != NULL));
@@ -71,6 +72,8 @@ static void check_mechanism(const struct mechanism *mechanism)
     for (const struct option_row *row = mechanism->options; row->name != NULL; row++)
         check_option(mechanism, row, options);
     check_sizes(mechanism, options);
+    if (mechanism->auxiliary_share != NULL)
+        assert_true(mechanism->auxiliary_share(options) > 0 && mechanism->auxiliary_share(options) <= 1);
     free(options);
 }
 

@@ -29,6 +29,17 @@ holds files_of_a_run test -e whole/config.json -a -e whole/model.safetensors -a 
 holds config_has_the_seed json whole/config.json 'd["training"]["seed"] == 5 and d["attention"]["name"] == "yoso" and d["training"]["steps"] == 12'
 run train needle --data d --out threads --steps 12 --eval-every 4 --seed 5 --threads 3 $tiny
 holds threads_change_no_bit cmp whole/last.safetensors threads/last.safetensors
+# A mechanism with parameters and a loss of its own.
+lha="--attention lha --num-buckets 3 --eval-every 4 --seed 5 $tiny"
+run train needle --data d --out hashes --steps 12 --threads 1 $lha
+run train needle --data d --out hashes3 --steps 12 --threads 3 $lha
+holds threads_change_no_bit_of_lha cmp hashes/last.safetensors hashes3/last.safetensors
+run train needle --data d --out hashes_part --steps 12 --max-seconds 0.000001 $lha
+run train --resume hashes_part --quiet
+holds lha_resumes_bit_for_bit cmp hashes/last.safetensors hashes_part/last.safetensors
+run train needle --data d --out frozen --steps 12 --threads 1 --hash-loss 0 $lha
+cmp -s hashes/last.safetensors frozen/last.safetensors && failed hash_loss_matters "the same bits" || passed hash_loss_matters
+says lha_is_evaluated '"accuracy"' eval hashes --json
 run train needle --data d --out profiled --steps 12 --eval-every 4 --seed 5 --threads 2 --profile --json $tiny
 cp out profiled.json
 holds profile_of_training json profiled.json '{p["part"] for p in d["profile"] if p["ms"] > 0} >= {"attention", "products", "evaluation", "saving"} and abs(sum(p["share"] for p in d["profile"]) - 1) < 1e-9'

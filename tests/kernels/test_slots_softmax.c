@@ -3,7 +3,8 @@
    in the sum; zeros of a tail taken for scores in the maximum; the factor forgotten on row_sum, or upside
    down; the maximum of row 0 for all; row_max not kept; n ln 2 in one piece; a wrong coefficient of exp; exp
    of minus infinity not 0; a score of minus infinity made NaN; tiny results wrapped round; NaN lost; scale
-   forgotten in softmax_gradient. SPDX-License-Identifier: Apache-2.0 */
+   forgotten in softmax_gradient; divergence: the exponent of log one off, psi of 0 counted, a row without
+   mass given a slope. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 /* exp(scale s - shift) in float32: the exponent is rounded once (and once more in its pieces), which exp
@@ -157,9 +158,69 @@ static void exp_is_within_two_ulp(void **state)
     }
 }
 
+static void check_divergence(const struct kernels *kernels, size_t rows, size_t cols)
+{
+    char text[128];
+    of(text, "divergence", kernels, rows, cols);
+    float *psi = normals(1, rows * cols), *z = normals(2, rows * cols), *dz = guard_floats(rows * cols),
+          *kl = guard_floats(rows);
+    for (size_t i = 0; i < rows; i++) {
+        double sum = 0;
+        for (size_t c = 0; c < cols; c++) {
+            z[i * cols + c] = 3 * z[i * cols + c] - 20;
+            psi[i * cols + c] = (i + c) % 4 == 1 && cols > 2 ? 0 : expf(2 * psi[i * cols + c]);
+            sum += (double)psi[i * cols + c];
+        }
+        for (size_t c = 0; c < cols; c++)
+            psi[i * cols + c] = i % 5 == 3 ? 0 : (float)((double)psi[i * cols + c] / sum);
+    }
+    kernels->divergence(kl, dz, psi, z, rows, cols, 0.25f);
+    for (size_t i = 0; i < rows; i++) {
+        double largest = -INFINITY, sum = 0, want = 0, room = 0;
+        for (size_t c = 0; c < cols; c++)
+            largest = fmax(largest, (double)z[i * cols + c]);
+        for (size_t c = 0; c < cols; c++)
+            sum += exp((double)z[i * cols + c] - largest);
+        for (size_t c = 0; c < cols; c++) {
+            double log_p = (double)z[i * cols + c] - largest - log(sum), target = (double)psi[i * cols + c];
+            double log_psi = target > 0 ? log(target) : 0;
+            want += target > 0 ? target * (log_psi - log_p) : 0;
+            /* Logarithms to a few roundings of themselves and of what they are made from; the sum of cols. */
+            room += target * ((double)cols + 12) * ROUNDING * (fabs(log_psi) + fabs(log_p) + 2);
+            double slope = i % 5 == 3 ? 0 : 0.25 * (exp(log_p) - target);
+            check_near((double)dz[i * cols + c], slope,
+                       ((double)cols + 12 + 2 * fabs(log_p)) * ROUNDING * (exp(log_p) + target) +
+                           (double)FLT_MIN,
+                       text);
+        }
+        check_near((double)kl[i], i % 5 == 3 ? 0 : want, room, text);
+    }
+    float *alone = guard_floats(cols), one;
+    kernels->divergence(&one, alone, psi + (rows - 1) * cols, z + (rows - 1) * cols, 1, cols, 0.25f);
+    check_same_bits(alone, dz + (rows - 1) * cols, cols * sizeof *alone, text);
+    check_same_bits(&one, kl + rows - 1, sizeof one, text);
+    memcpy(alone, z, cols * sizeof *alone); /* in place */
+    kernels->divergence(&one, alone, psi, alone, 1, cols, 0.25f);
+    check_same_bits(alone, dz, cols * sizeof *alone, text);
+    guard_free(psi, rows * cols);
+    guard_free(z, rows * cols);
+    guard_free(dz, rows * cols);
+    guard_free(kl, rows);
+    guard_free(alone, cols);
+}
+
+static void divergence_and_its_slope(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++)
+        check_divergence(kernels, 9, widths[w]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(divergence_and_its_slope),
         cmocka_unit_test(steps_make_a_softmax),
         cmocka_unit_test(backward_pieces_agree),
         cmocka_unit_test(exp_is_within_two_ulp),

@@ -578,7 +578,7 @@ static void own_parameters_and_loss_are_carried(void **state)
                 exp((double)t.logits[s * CLASSES + c] - (double)t.logits[s * CLASSES + (size_t)t.labels[s]]);
         plain += log(sum) / 3;
     }
-    assert_true(loss > plain + 1e-6); /* the own loss is a sum of squares */
+    assert_true(loss > 0.625 * plain + 1e-6); /* 0.375 is the share of the own loss, a sum of squares */
     t.batch.labels = t.labels;
     for (size_t i = 0; i < 2; i++)
         for (uint64_t seed = 0; seed < 3; seed++) {

@@ -345,6 +345,12 @@ static double auxiliary(const struct problem *problem, const struct problem_grad
     return loss;
 }
 
+static double auxiliary_share(const void *options)
+{
+    (void)options;
+    return 0.375;
+}
+
 /* ---- streaming ----------------------------------------------------------------------------------------- */
 
 static size_t state_size(const void *options, const struct problem_shape *shape)
@@ -450,8 +456,9 @@ static const struct option_row options[] = {
         .sees_mask = sees_mask_, .competes = competes_, .refuse = refuse_, .saved_size = saved_size,         \
         .scratch_size = scratch_size, .shared_size = shared_size,                                            \
         .prepare_scratch_size = prepare_scratch_size, .prepare = prepare, .forward = forward,                \
-        .backward = backward, .params = params, .auxiliary = auxiliary, .state_size = state_size,            \
-        .stream_scratch_size = scratch_size, .absorb = absorb, .read = read, .merge = merge,                 \
+        .backward = backward, .params = params, .auxiliary = auxiliary, .auxiliary_share = auxiliary_share,  \
+        .state_size = state_size, .stream_scratch_size = scratch_size, .absorb = absorb, .read = read,       \
+        .merge = merge,                                                                                      \
     }
 
 const struct mechanism linear_mechanism = LINEAR("linear", "the test mechanism", true, false, refuse);
