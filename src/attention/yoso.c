@@ -163,6 +163,8 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
     if ((options->planes == YOSO_PLANES_HADAMARD || options->planes == YOSO_PLANES_HADAMARD_PAPER) &&
         shape->head_dim < 32)
         return "planes hadamard and hadamard-paper need head_dim of at least 32: below, their law is wrong";
+    if (options->projection == HASH_INT8_DP && unit_map_width(options, shape->head_dim) > HASH_INT8_MOST)
+        return "projection int8-dp sums at most 32768 numbers of a vector";
     if (shape->head_dim > 1 << 24) /* beyond, fixed point has no bits left for a coordinate */
         return "yoso hashes vectors of at most 16777216 numbers";
     return NULL;

@@ -70,7 +70,8 @@ enum hash_projection {
     HASH_AUTO,     /* the choice of hash_projection_of */
     HASH_F32,      /* float32 products and sums: slot hash_codes */
     HASH_INT16_DP, /* pairs of 16-bit fixed-point numbers, 32-bit sums, exact: slot hash_codes_dp */
-    HASH_BF16_DP   /* pairs of bfloat16, float32 sums, as the instruction vdpbf16ps: slot hash_codes_dp */
+    HASH_BF16_DP,  /* pairs of bfloat16, float32 sums, as the instruction vdpbf16ps: slot hash_codes_dp */
+    HASH_INT8_DP   /* fours of 8-bit fixed-point numbers, 32-bit sums, exact: slot hash_codes_dp */
 };
 
 /* AdamW (Loshchilov and Hutter 2019, decoupled decay) on a block; see adamw_step. */
@@ -119,13 +120,15 @@ struct kernels {
     void (*hash_codes)(void *codes, bool wide, const float *x, size_t ld_x, size_t n, size_t dim,
                        const float *planes, size_t num_hashes, size_t hash_bits);
 
-    /* Rows for hash_codes_dp: halves of 16 bits, half c of row i from x[i][c], 0 for dim <= c < HASH_LANES
-       ceil(dim / HASH_LANES), which is at most 2 ld_out. squares[i] = sum of x[i][c]^2: lane c % HASH_LANES
-       adds its squares in order, each step one fused multiply-add from 0, then lane l takes lane l + 8, l +
-       4, l + 2, l + 1. HASH_INT16_DP: x s to the nearest whole number (ties to even), at most 32767 in size,
-       s = 32767 / sqrt(squares[i]) or 0 for squares[i] = 0: rows get one length, which changes no sign.
-       HASH_BF16_DP: x to the nearest bfloat16, ties to even. Rows whose squares leave [1e-30, 1e30] are the
-       caller's affair. EXACT. */
+    /* Rows for hash_codes_dp, but for HASH_INT8_DP: halves of 16 bits, half c of row i from x[i][c], 0 for
+       dim <= c < HASH_LANES ceil(dim / HASH_LANES), which is at most 2 ld_out. squares[i] = sum of x[i][c]^2:
+       lane c % HASH_LANES adds its squares in order, each step one fused multiply-add from 0, then lane l
+       takes lane l + 8, l + 4, l + 2, l + 1. HASH_INT16_DP: x s to the nearest whole number (ties to even),
+       at most 32767 in size, s = 32767 / sqrt(squares[i]) or 0 for squares[i] = 0: rows get one length, which
+       changes no sign. HASH_BF16_DP: x to the nearest bfloat16, ties to even. HASH_INT8_DP: bytes in the
+       place of halves, at most 4 ld_out; x s to the nearest whole number, at most 127 in size, plus 128 (so
+       128 past dim), s = 127 / (the largest |x[i][c]|) or 0 where that is 0. Rows whose squares leave [1e-30,
+       1e30] are the caller's affair. EXACT. */
     void (*hash_rows)(uint32_t *out, size_t ld_out, float *squares, enum hash_projection projection,
                       const float *x, size_t ld_x, size_t n, size_t dim);
 
@@ -133,18 +136,22 @@ struct kernels {
        `count` groups (count, dim, HASH_LANES) of planes of length 1 or 0. HASH_F32: as floats, for
        hash_codes. Else words (count, ceil(dim / 2), HASH_LANES) for hash_codes_dp: the low half from row 2 w,
        the high one from row 2 w + 1 or 0; HASH_INT16_DP: 32767 times to the nearest, as in hash_rows;
-       HASH_BF16_DP: nearest. EXACT. */
+       HASH_BF16_DP: nearest. HASH_INT8_DP: words (count, ceil(dim / 4) + 1, HASH_LANES): bytes from rows 4 w
+       to 4 w + 3, the first the lowest, times 127 / (the largest of the lane) to the nearest; in the last row
+       -128 times the sum of the lane's bytes, which is where a sum starts. EXACT. */
     void (*hash_planes)(void *out, enum hash_projection projection, const float *planes, size_t count,
                         size_t dim, const uint32_t *permutation, const float *sign);
 
-    /* codes as hash_codes, of rows (n, ld) of hash_rows and planes of hash_planes, `pairs` = ceil(dim / 2)
-       words each: bit b is [sum > 0], where word w of row and plane adds two products.
+    /* codes as hash_codes, of rows (n, ld) of hash_rows and planes of hash_planes, `words` each = ceil(dim /
+       2), HASH_INT8_DP ceil(dim / 4): bit b is [sum > 0], where word w of row and plane adds their products.
        HASH_INT16_DP: in 32-bit whole numbers, which cannot overflow: both lengths are about 32767.
-       HASH_BF16_DP: sum <- fma(high, high, sum), then fma(low, low, sum), w rising from sum = 0; numbers
-       under 2^-126 count as 0, before and after each step (Intel, Software Developer's Manual, volume 2,
-       VDPBF16PS). EXACT. Half the instructions of hash_codes where there is one for it. */
+       HASH_INT8_DP: the same, of bytes without sign by bytes with one, from the plane's start on: dim is at
+       most HASH_INT8_MOST. HASH_BF16_DP: sum <- fma(high, high, sum), then fma(low, low, sum), w rising from
+       sum = 0; numbers under 2^-126 count as 0, before and after each step (Intel, Software Developer's
+       Manual, volume 2, VDPBF16PS). EXACT. Half the instructions of hash_codes where there is one for it, of
+       bytes a quarter. */
     void (*hash_codes_dp)(void *codes, bool wide, enum hash_projection projection, const uint32_t *rows,
-                          size_t ld, size_t n, size_t pairs, const uint32_t *planes, size_t num_hashes,
+                          size_t ld, size_t n, size_t words, const uint32_t *planes, size_t num_hashes,
                           size_t hash_bits);
 
     /* For each row i < n in order, for each hash h in [first, first + count):
@@ -329,6 +336,9 @@ extern const char *const hash_projection_names[];
 
 /* See collision_tile: below it, 1 - |x| has at most about 12 good bits. */
 #define COLLISION_NEAR 2e-3f
+
+/* See HASH_INT8_DP: sums of 255 x 127 and the start stay within 31 bits. */
+enum { HASH_INT8_MOST = 32768 };
 
 /* What `wanted` means with this table: itself, and for HASH_AUTO the fastest that is as good as float32. */
 enum hash_projection hash_projection_of(const struct kernels *kernels, enum hash_projection wanted);

@@ -115,6 +115,45 @@ static uint32_t half_of(enum hash_projection projection, float x)
     return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
+/* A whole number of at most 127, either sign. */
+static int byte_of(float x)
+{
+    return (int)lrintf(x > 127.0f ? 127.0f : x < -127.0f ? -127.0f : x);
+}
+
+/* That turns the largest of `count` numbers into 127. */
+static float byte_scale(const float *x, size_t step, size_t count)
+{
+    float largest = 0;
+    for (size_t c = 0; c < count; c++)
+        largest = fmaxf(largest, fabsf(x[c * step]));
+    return largest > 0 ? 127.0f / largest : 0.0f;
+}
+
+static void byte_row(uint32_t *out, const float *row, size_t dim, size_t padded)
+{
+    float scale = byte_scale(row, 1, dim);
+    for (size_t c = 0; c < padded; c++) {
+        uint32_t byte = (uint32_t)(128 + (c < dim ? byte_of(row[c] * scale) : 0));
+        out[c / 4] = (c % 4 == 0 ? 0 : out[c / 4]) | byte << (8 * (c % 4));
+    }
+}
+
+static void byte_plane(uint32_t *out, const float *from, size_t dim, const uint32_t *permutation,
+                       const float *sign)
+{
+    float scale = byte_scale(from, HASH_LANES, dim);
+    uint32_t *start = out + (dim + 3) / 4 * HASH_LANES;
+    int sum = 0;
+    for (size_t c = 0; c < dim; c++) {
+        int byte = byte_of(from[permutation[c] * HASH_LANES] * (sign[c] * scale));
+        uint32_t *word = &out[c / 4 * HASH_LANES];
+        *word = (c % 4 == 0 ? 0 : *word) | ((uint32_t)byte & 0xff) << (8 * (c % 4));
+        sum += byte;
+    }
+    *start = (uint32_t)(-128 * sum);
+}
+
 static void hash_rows(uint32_t *out, size_t ld_out, float *squares, enum hash_projection projection,
                       const float *x, size_t ld_x, size_t n, size_t dim)
 {
@@ -128,6 +167,10 @@ static void hash_rows(uint32_t *out, size_t ld_out, float *squares, enum hash_pr
             for (size_t l = 0; l < step; l++)
                 sum[l] += sum[l + step];
         squares[i] = sum[0];
+        if (projection == HASH_INT8_DP) {
+            byte_row(out + i * ld_out, row, dim, padded);
+            continue;
+        }
         if (projection == HASH_INT16_DP)
             scale = sum[0] > 0 ? 32767.0f / sqrtf(sum[0]) : 0.0f;
         for (size_t c = 0; c < padded; c += 2) {
@@ -147,6 +190,11 @@ static void hash_planes(void *out, enum hash_projection projection, const float 
     for (size_t group = 0; group < count; group++)
         for (size_t lane = 0; lane < HASH_LANES; lane++) {
             const float *from = planes + group * dim * HASH_LANES + lane;
+            if (projection == HASH_INT8_DP) {
+                byte_plane(words + group * ((dim + 3) / 4 + 1) * HASH_LANES + lane, from, dim, permutation,
+                           sign);
+                continue;
+            }
             for (size_t c = 0; c < dim; c++) {
                 float value = from[permutation[c] * HASH_LANES] * sign[c];
                 if (projection == HASH_F32) {
@@ -175,13 +223,16 @@ static float high_half(uint32_t word)
     return flushed(x);
 }
 
-static bool dp_bit(enum hash_projection projection, const uint32_t *row, const uint32_t *plane, size_t pairs)
+static bool dp_bit(enum hash_projection projection, const uint32_t *row, const uint32_t *plane, size_t words)
 {
-    int32_t whole = 0;
+    int32_t whole = projection == HASH_INT8_DP ? (int32_t)plane[words * HASH_LANES] : 0;
     float sum = 0;
-    for (size_t w = 0; w < pairs; w++) {
+    for (size_t w = 0; w < words; w++) {
         uint32_t a = row[w], b = plane[w * HASH_LANES];
-        if (projection == HASH_INT16_DP) {
+        if (projection == HASH_INT8_DP) {
+            for (int byte = 0; byte < 32; byte += 8)
+                whole += (int32_t)(a >> byte & 0xff) * (int8_t)(b >> byte & 0xff);
+        } else if (projection == HASH_INT16_DP) {
             whole += (int16_t)(a & 0xffff) * (int16_t)(b & 0xffff) + (int16_t)(a >> 16) * (int16_t)(b >> 16);
         } else {
             sum = flushed(fmaf(high_half(a), high_half(b), sum));
@@ -192,17 +243,18 @@ static bool dp_bit(enum hash_projection projection, const uint32_t *row, const u
 }
 
 static void hash_codes_dp(void *codes, bool wide, enum hash_projection projection, const uint32_t *rows,
-                          size_t ld, size_t n, size_t pairs, const uint32_t *planes, size_t num_hashes,
+                          size_t ld, size_t n, size_t words, const uint32_t *planes, size_t num_hashes,
                           size_t hash_bits)
 {
     size_t groups = (num_hashes + HASH_LANES - 1) / HASH_LANES;
+    size_t plane_words = words + (projection == HASH_INT8_DP);
     for (size_t i = 0; i < n; i++)
         for (size_t h = 0; h < num_hashes; h++) {
             uint32_t code = 0;
             for (size_t b = 0; b < hash_bits; b++) {
                 const uint32_t *plane =
-                    planes + (b * groups + h / HASH_LANES) * pairs * HASH_LANES + h % HASH_LANES;
-                code |= (uint32_t)dp_bit(projection, rows + i * ld, plane, pairs) << b;
+                    planes + (b * groups + h / HASH_LANES) * plane_words * HASH_LANES + h % HASH_LANES;
+                code |= (uint32_t)dp_bit(projection, rows + i * ld, plane, words) << b;
             }
             if (wide)
                 ((uint32_t *)codes)[i * num_hashes + h] = code;

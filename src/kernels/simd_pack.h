@@ -1,7 +1,7 @@
-/* Rows and planes for the projections that multiply pairs of 16 bits, and planes as a head turns them. One
-   pass each, bound by loads and stores: a row of 64 takes some 30 instructions beside the 600 of its
-   projection, and the planes of a head (32 hashes of 9 bits, dim 64) are read from the second cache once.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Rows and planes for the projections that multiply pairs of 16 bits or fours of 8, and planes as a head
+   turns them. One pass each, bound by loads and stores: a row of 64 takes some 30 instructions beside the 600
+   of its projection, and the planes of a head (32 hashes of 9 bits, dim 64) are read from the second cache
+   once. SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_PACK_H
 #define KERNELS_SIMD_PACK_H
 
@@ -12,6 +12,9 @@
 
 /* The size of 1, and of the longest coordinate, in fixed point. */
 #define PACK_ONE 32767.0f
+
+/* The same of bytes. */
+#define PACK_BYTE 127.0f
 
 /* Every lane as 16 bits in its low half, the high half 0. Rounding to bfloat16 by adding under half
    a unit of the last place, and the last bit itself, carries exactly where nearest-even does. */
@@ -29,28 +32,46 @@ INLINE vf pack_get(const float *p, size_t c, size_t dim)
     return c < dim ? v_get(p + c, dim - c) : v_zero();
 }
 
+/* A whole number in every lane, of at most 127 and either sign. */
+INLINE vu pack_byte(vf x)
+{
+    return u_round(v_min(v_set(PACK_BYTE), v_max(v_set(-PACK_BYTE), x)));
+}
+
 INLINE void pack_row(const enum hash_projection projection, uint32_t *out, float *squares, const float *x,
                      size_t dim)
 {
     enum { VECTORS = HASH_LANES / VLEN };
     uint16_t *halves = (uint16_t *)(void *)out; /* of this machine's words the low half lies first */
-    vf sum[VECTORS];
+    uint8_t *bytes = (uint8_t *)(void *)out;
+    vf sum[VECTORS], largest = v_zero();
     for (size_t v = 0; v < VECTORS; v++)
         sum[v] = v_zero();
     for (size_t c = 0; c < dim; c += HASH_LANES)
         for (size_t v = 0; v < VECTORS; v++) {
             vf part = pack_get(x, c + v * VLEN, dim);
             sum[v] = v_fma(part, part, sum[v]);
+            if (projection == HASH_INT8_DP)
+                largest = v_max(v_abs(part), largest);
         }
     for (size_t v = VECTORS / 2; v > 0; v /= 2)
         for (size_t l = 0; l < v; l++)
             sum[l] = v_add(sum[l], sum[l + v]);
     *squares = v_sum(sum[0]);
-    vf scale = v_set(projection != HASH_INT16_DP ? 1.0f : *squares > 0 ? PACK_ONE / sqrtf(*squares) : 0.0f);
+    float scale = 1.0f;
+    if (projection == HASH_INT16_DP)
+        scale = *squares > 0 ? PACK_ONE / sqrtf(*squares) : 0.0f;
+    if (projection == HASH_INT8_DP) {
+        float most = v_largest(largest);
+        scale = most > 0 ? PACK_BYTE / most : 0.0f;
+    }
     for (size_t c = 0; c < dim; c += HASH_LANES)
         for (size_t v = 0; v < VECTORS; v++) {
-            vf part = pack_get(x, c + v * VLEN, dim);
-            u_put_shorts(halves + c + v * VLEN, pack_half(projection, v_mul(part, scale)), VLEN);
+            vf part = v_mul(pack_get(x, c + v * VLEN, dim), v_set(scale));
+            if (projection == HASH_INT8_DP)
+                u_put_bytes(bytes + c + v * VLEN, u_add(pack_byte(part), u_set(128)));
+            else
+                u_put_shorts(halves + c + v * VLEN, pack_half(projection, part), VLEN);
         }
 }
 
@@ -60,21 +81,23 @@ static void hash_rows(uint32_t *out, size_t ld_out, float *squares, enum hash_pr
     for (size_t i = 0; i < n; i++)
         if (projection == HASH_INT16_DP)
             pack_row(HASH_INT16_DP, out + i * ld_out, squares + i, x + i * ld_x, dim);
+        else if (projection == HASH_INT8_DP)
+            pack_row(HASH_INT8_DP, out + i * ld_out, squares + i, x + i * ld_x, dim);
         else
             pack_row(HASH_BF16_DP, out + i * ld_out, squares + i, x + i * ld_x, dim);
 }
 
 /* Row c of the turned planes of one group, VLEN of its lanes. */
 INLINE vf pack_turned(const float *planes, size_t c, size_t lane, const uint32_t *permutation,
-                      const float *sign, float scale)
+                      const float *sign, vf scale)
 {
-    return v_mul(v_load(planes + permutation[c] * HASH_LANES + lane), v_set(sign[c] * scale));
+    return v_mul(v_load(planes + permutation[c] * HASH_LANES + lane), v_mul(v_set(sign[c]), scale));
 }
 
 INLINE void pack_planes(const enum hash_projection projection, uint32_t *out, const float *planes, size_t dim,
                         const uint32_t *permutation, const float *sign)
 {
-    const float scale = projection == HASH_INT16_DP ? PACK_ONE : 1.0f;
+    const vf scale = v_set(projection == HASH_INT16_DP ? PACK_ONE : 1.0f);
     for (size_t c = 0; c < dim; c += 2)
         for (size_t lane = 0; lane < HASH_LANES; lane += VLEN) {
             vf first = pack_turned(planes, c, lane, permutation, sign, scale);
@@ -82,6 +105,32 @@ INLINE void pack_planes(const enum hash_projection projection, uint32_t *out, co
             vu low = pack_half(projection, first);
             u_store(out + c / 2 * HASH_LANES + lane, u_or(low, u_left(pack_half(projection, second), 16)));
         }
+}
+
+/* Fours of rows, each lane to its own largest, and where its sums start. */
+static void pack_byte_planes(uint32_t *out, const float *planes, size_t dim, const uint32_t *permutation,
+                             const float *sign)
+{
+    size_t words = (dim + 3) / 4;
+    for (size_t lane = 0; lane < HASH_LANES; lane += VLEN) {
+        vf largest = v_zero(), zero = v_zero();
+        for (size_t c = 0; c < dim; c++)
+            largest = v_max(v_abs(v_load(planes + c * HASH_LANES + lane)), largest);
+        vf scale = v_select(v_less(zero, largest), v_div(v_set(PACK_BYTE), largest), zero);
+        vu start = u_set(0);
+        for (size_t w = 0; w < words; w++) {
+            vu word = u_set(0);
+            for (size_t c = 4 * w; c < 4 * w + 4; c++) {
+                vu byte = u_set(0);
+                if (c < dim)
+                    byte = pack_byte(pack_turned(planes, c, lane, permutation, sign, scale));
+                start = u_add(start, byte);
+                word = u_or(u_right(word, 8), u_left(byte, 24));
+            }
+            u_store(out + w * HASH_LANES + lane, word);
+        }
+        u_store(out + words * HASH_LANES + lane, u_sub(u_set(0), u_left(start, 7)));
+    }
 }
 
 static void hash_planes(void *out, enum hash_projection projection, const float *planes, size_t count,
@@ -95,11 +144,14 @@ static void hash_planes(void *out, enum hash_projection projection, const float 
             pack_planes(HASH_INT16_DP, words, from, dim, permutation, sign);
         else if (projection == HASH_BF16_DP)
             pack_planes(HASH_BF16_DP, words, from, dim, permutation, sign);
+        else if (projection == HASH_INT8_DP)
+            pack_byte_planes((uint32_t *)out + group * ((dim + 3) / 4 + 1) * HASH_LANES, from, dim,
+                             permutation, sign);
         else
             for (size_t c = 0; c < dim; c++)
                 for (size_t lane = 0; lane < HASH_LANES; lane += VLEN)
                     v_store((float *)out + (group * dim + c) * HASH_LANES + lane,
-                            pack_turned(from, c, lane, permutation, sign, 1.0f));
+                            pack_turned(from, c, lane, permutation, sign, v_set(1.0f)));
     }
 }
 

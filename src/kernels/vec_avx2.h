@@ -398,6 +398,11 @@ static inline vu u_add(vu a, vu b)
     return _mm256_add_epi32(a, b);
 }
 
+static inline vu u_sub(vu a, vu b)
+{
+    return _mm256_sub_epi32(a, b);
+}
+
 static inline vu u_and(vu a, vu b)
 {
     return _mm256_and_si256(a, b);
@@ -464,6 +469,22 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
 {
     __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(_mm256_madd_epi16(a, b)));
     return sum;
+}
+
+static inline vu u_dot_bytes(vu sum, vu a, vu b)
+{
+    vu even = _mm256_and_si256(a, _mm256_set1_epi16(0xff)), odd = _mm256_srli_epi16(a, 8);
+    sum = u_dot_halves(sum, even, _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+    return u_dot_halves(sum, odd, _mm256_srai_epi16(b, 8));
+}
+
+static inline void u_put_bytes(uint8_t *p, vu a)
+{
+    const __m256i low = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8,
+                                         12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+    vu packed = _mm256_shuffle_epi8(a, low);
+    __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(packed), _mm256_extracti128_si256(packed, 1));
+    _mm_storel_epi64((__m128i *)(void *)p, both);
 }
 
 static inline void u_code_bit(uint32_t *codes, vu a, uint32_t bit)

@@ -411,6 +411,11 @@ static inline vu u_add(vu a, vu b)
     return _mm512_add_epi32(a, b);
 }
 
+static inline vu u_sub(vu a, vu b)
+{
+    return _mm512_sub_epi32(a, b);
+}
+
 static inline vu u_and(vu a, vu b)
 {
     return _mm512_and_si512(a, b);
@@ -475,6 +480,26 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
     __asm__("vpaddd %1, %0, %0" : "+v"(sum) : "v"(_mm512_madd_epi16(a, b)));
 #endif
     return sum;
+}
+
+/* sum + the products of the four bytes of a lane, those of a without sign, those of b with one. Without its
+   instruction the bytes are widened to halves, even and odd ones. */
+static inline vu u_dot_bytes(vu sum, vu a, vu b)
+{
+#if defined(__AVX512VNNI__)
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+#else
+    vu even = _mm512_and_si512(a, _mm512_set1_epi16(0xff)), odd = _mm512_srli_epi16(a, 8);
+    sum = u_dot_halves(sum, even, _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+    return u_dot_halves(sum, odd, _mm512_srai_epi16(b, 8));
+#endif
+}
+
+/* Each lane's low byte, VLEN of them. */
+static inline void u_put_bytes(uint8_t *p, vu a)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(a));
 }
 
 /* codes[lane] |= bit where a > 0 as a signed whole number */

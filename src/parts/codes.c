@@ -1,6 +1,7 @@
-/* Rows to codes, a block of rows at a time: rows are copied to where they lie dense, as floats or as pairs of
-   16 bits, and projected. Cost: 2 n d num_hashes hash_bits operations in slot hash_codes or hash_codes_dp,
-   which run near the product peak; nothing else here shows. SPDX-License-Identifier: Apache-2.0 */
+/* Rows to codes, a block of rows at a time: rows are copied to where they lie dense, as floats, as pairs of
+   16 bits or as fours of 8, and projected. Cost: 2 n d num_hashes hash_bits operations in slot hash_codes or
+   hash_codes_dp, which run near the product peak.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/codes.h"
 
 #include <math.h>
@@ -56,7 +57,8 @@ static bool take_rows(const struct kernels *kernels, float *rows, size_t ld, flo
     return finite;
 }
 
-/* Rows as pairs of 16 bits, in half the space; the other half takes a row that has to be mended first. */
+/* Rows as pairs of 16 bits or fours of 8, in half the space; the other half takes a row that has to be mended
+   first. */
 static bool take_pairs(const struct kernels *kernels, enum hash_projection projection, uint32_t *pairs,
                        size_t ld, float *mended, float *squares, const float *x, size_t ld_x, size_t n,
                        size_t dim)
@@ -91,7 +93,8 @@ bool codes_hash(const struct kernels *kernels, void *data, const struct hashing 
         uint32_t *pairs = (uint32_t *)(void *)rows;
         finite &= take_pairs(kernels, projection, pairs, half, rows + CODES_ROWS * half, squares,
                              x + first * ld_x, ld_x, count, dim);
-        kernels->hash_codes_dp(codes, wide, projection, pairs, half, count, (dim + 1) / 2, planes,
+        kernels->hash_codes_dp(codes, wide, projection, pairs, half, count,
+                               projection == HASH_INT8_DP ? (dim + 3) / 4 : (dim + 1) / 2, planes,
                                hashing->num_hashes, hashing->hash_bits);
     }
     return finite;

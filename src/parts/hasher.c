@@ -26,7 +26,7 @@ struct hashing hashing_of(const struct yoso_options *options)
 size_t hasher_planes(const struct yoso_options *options, size_t dim)
 {
     struct hashing hashing = hashing_of(options);
-    return planes_count(hashing.num_hashes, hashing.hash_bits, unit_map_width(options, dim));
+    return planes_turned_count(hashing.num_hashes, hashing.hash_bits, unit_map_width(options, dim));
 }
 
 void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yoso_options *options,

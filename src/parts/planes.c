@@ -83,6 +83,11 @@ size_t planes_count(size_t num_hashes, size_t hash_bits, size_t dim)
     return size_product(hash_bits * count_groups(num_hashes) * HASH_LANES, dim);
 }
 
+size_t planes_turned_count(size_t num_hashes, size_t hash_bits, size_t dim)
+{
+    return planes_count(num_hashes, hash_bits, dim < 2 ? 2 : dim);
+}
+
 /* The planes of a call under way. */
 struct drawing {
     const struct kernels *kernels;

@@ -19,6 +19,9 @@ struct planes_form {
 /* Floats of the planes; SIZE_MAX when they overflow, here and below. */
 size_t planes_count(size_t num_hashes, size_t hash_bits, size_t dim);
 
+/* Floats of turned planes. */
+size_t planes_turned_count(size_t num_hashes, size_t hash_bits, size_t dim);
+
 /* Writes planes (hash_bits, groups, dim, HASH_LANES), of length 1, unused lanes 0. Bit b of hash h depends on
    (key, b, h) and the kind alone for gaussian planes, and on all hashes of the same bit and block for
    orthogonal ones; on no table of kernels, and on no thread. work: planes_work_size bytes for the pool's
@@ -28,8 +31,8 @@ void planes_draw(const struct kernels *kernels, struct pool *pool, const struct 
 size_t planes_work_size(const struct planes_form *form, size_t workers);
 
 /* turned[..][c][lane] = sign[c] * planes[..][permutation[c]][lane], drawn from the head's key, in the form
-   that the projection wants (slot hash_planes); room for planes_count floats is enough for any. permutation
-   and sign (dim) are work space. */
+   that the projection wants (slot hash_planes); there is room for planes_turned_count floats, which is enough
+   for any: a row more than the coordinates, where they are one. permutation and sign (dim) are work space. */
 void planes_turn(const struct kernels *kernels, enum hash_projection projection, void *turned,
                  const float *planes, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t random_key,
                  uint32_t *permutation, float *sign);

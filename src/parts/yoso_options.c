@@ -52,8 +52,11 @@ const struct option_row yoso_sampled_rows[] = {
      .type = OPTION_CHOICE,
      .preset = HASH_AUTO,
      .choices = hash_projection_names,
-     .help = "how vectors are projected for hashing: in 16-bit fixed point, bfloat16 or float32; auto is the "
-             "fastest that hashes as well as float32"},
+     .help =
+         "how vectors are projected for hashing: in 16-bit fixed point, bfloat16, float32, or fastest in "
+         "8-bit "
+         "fixed point, which sees near-duplicates up to 2 % less often; auto is the fastest that hashes as "
+         "well as float32"},
     NORMALIZE,
     {.name = FIELD(gradient),
      .type = OPTION_CHOICE,

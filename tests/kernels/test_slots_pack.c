@@ -2,13 +2,14 @@
    (That results under 2^-126 become 0 cannot be seen alone: the next step takes them for 0 all the same.)
    Bugs planted and caught: the low product of bfloat16 before the high one; a denormal taken as it is; >= for
    > in the bit; ties of bfloat16 rounded up; the odd last coordinate beside noise; the sign of the low half
-   used for the high one; codes of the second group of hashes from the planes of the first.
+   used for the high one; codes of the second group of hashes from the planes of the first; bytes of rows
+   taken with a sign; the start of a byte plane left out; that start without its minus.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "kernels/slots.h"
 
-static const enum hash_projection dp[] = {HASH_INT16_DP, HASH_BF16_DP};
+static const enum hash_projection dp[] = {HASH_INT16_DP, HASH_BF16_DP, HASH_INT8_DP};
 
 /* ---- the contract, with other means than ref.c: whole numbers through double, bfloat16 by candidates
  * -------- */
@@ -71,6 +72,13 @@ static bool bit_of(enum hash_projection projection, const uint32_t *row, const u
 {
     double whole = 0; /* exact: under 2^53 */
     float sum = 0;
+    if (projection == HASH_INT8_DP) {
+        whole = (double)(int32_t)plane[pairs * 16];
+        for (size_t c = 0; c < 4 * pairs; c++)
+            whole += (double)(uint8_t)(row[c / 4] >> (8 * (c % 4))) *
+                     (double)(int8_t)(plane[c / 4 * 16] >> (8 * (c % 4)));
+        return whole > 0;
+    }
     for (size_t w = 0; w < pairs; w++)
         for (int high = 1; high >= 0; high--) {
             uint32_t a = row[w] >> (16 * high) & 0xffff, b = plane[w * 16] >> (16 * high) & 0xffff;
@@ -136,6 +144,53 @@ static void rows_are_rounded(void **state)
         for (size_t p = 0; p < 2; p++)
             for (size_t s = 0; s < 4; s++)
                 check_rows(kernels, dp[p], 3, widths[w], sizes[s]);
+}
+
+static int byte_at(const uint32_t *words, size_t step, size_t c)
+{
+    return (int)(words[c / 4 * step] >> (8 * (c % 4)) & 0xff);
+}
+
+static void check_byte_rows(const struct kernels *kernels, size_t n, size_t dim)
+{
+    char text[128];
+    size_t ld_x = dim + 3, padded = (dim + 15) / 16 * 16, ld = padded / 4 + 1;
+    float *x = normals(dim, n * ld_x - 3), *squares = guard_floats(n);
+    uint32_t *out = (uint32_t *)(void *)guard_floats(n * ld - 1);
+    for (size_t c = 0; c < dim && n > 1; c++)
+        x[ld_x + c] = 0;
+    kernels->hash_rows(out, ld, squares, HASH_INT8_DP, x, ld_x, n, dim);
+    of(text, "hash_rows of bytes", kernels, n, dim);
+    for (size_t i = 0; i < n; i++) {
+        const float *row = x + i * ld_x;
+        float want = squares_of(row, dim), most = 0;
+        int largest = 0;
+        check_same_bits(&squares[i], &want, sizeof want, text);
+        for (size_t c = 0; c < dim; c++)
+            most = fmaxf(most, fabsf(row[c]));
+        for (size_t c = 0; c < padded; c++) {
+            int byte = c < dim && most > 0 ? (int)nearbyint((double)(row[c] * (127.0f / most))) : 0;
+            int got = byte_at(out + i * ld, 1, c) - 128;
+            if (got != byte)
+                fail_msg("%s: row %zu byte %zu is %d, want %d", text, i, c, got, byte);
+            largest = abs(got) > largest ? abs(got) : largest;
+        }
+        assert_int_equal(largest, most > 0 ? 127 : 0);
+        uint32_t alone[WIDEST];
+        kernels->hash_rows(alone, ld, &want, HASH_INT8_DP, row, ld_x, 1, dim);
+        check_same_bits(alone, out + i * ld, padded / 4 * sizeof *out, "a row alone");
+    }
+    guard_free(x, n * ld_x - 3);
+    guard_free(squares, n);
+    guard_free((float *)(void *)out, n * ld - 1);
+}
+
+static void rows_become_bytes(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++)
+        check_byte_rows(kernels, 3, widths[w]);
 }
 
 /* Halves between two numbers, on both sides of them and of zero: ties go to the even one. */
@@ -211,6 +266,48 @@ static void planes_are_turned_and_rounded(void **state)
             check_planes(kernels, (enum hash_projection)projection, 3, widths[w]);
 }
 
+static void check_byte_planes(const struct kernels *kernels, size_t count, size_t dim)
+{
+    size_t rows = (dim + 3) / 4 + 1, words = count * 16 * rows;
+    float *planes = normals(dim, count * dim * 16), *sign = guard_floats(dim);
+    uint32_t permutation[WIDEST], *out = (uint32_t *)(void *)guard_floats(words);
+    random_permutation(dim, permutation, dim);
+    random_signs(dim, sign, dim);
+    for (size_t c = 0; c < dim; c++)
+        planes[c * 16 + 5] = 0; /* a lane of no hash */
+    kernels->hash_planes(out, HASH_INT8_DP, planes, count, dim, permutation, sign);
+    for (size_t group = 0; group < count; group++)
+        for (size_t lane = 0; lane < 16; lane++) {
+            const float *from = planes + group * dim * 16 + lane;
+            const uint32_t *got = out + group * rows * 16 + lane;
+            float most = 0;
+            int sum = 0;
+            for (size_t c = 0; c < dim; c++)
+                most = fmaxf(most, fabsf(from[c * 16]));
+            for (size_t c = 0; c < 4 * (rows - 1); c++) {
+                int byte = 0;
+                if (c < dim && most > 0)
+                    byte = (int)nearbyint((double)(from[permutation[c] * 16] * (sign[c] * (127.0f / most))));
+                if ((int8_t)byte_at(got, 16, c) != byte)
+                    fail_msg("%s, dim %zu: group %zu byte %zu lane %zu is %d, want %d", kernels->name, dim,
+                             group, c, lane, (int8_t)byte_at(got, 16, c), byte);
+                sum += byte;
+            }
+            assert_int_equal((int32_t)got[(rows - 1) * 16], -128 * sum);
+        }
+    guard_free(planes, count * dim * 16);
+    guard_free(sign, dim);
+    guard_free((float *)(void *)out, words);
+}
+
+static void planes_become_bytes(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++)
+        check_byte_planes(kernels, 3, widths[w]);
+}
+
 /* ---- codes
  * -------------------------------------------------------------------------------------------------- */
 
@@ -239,7 +336,10 @@ static uint32_t *words_of(uint64_t seed, size_t count, enum hash_projection proj
     struct random random = random_open(seed);
     for (size_t i = 0; i < count; i++) {
         uint32_t low = random_next(&random), high = random_next(&random);
-        if (projection == HASH_INT16_DP) { /* rows and planes are no longer than 2^15 each */
+        if (projection == HASH_INT8_DP) { /* any bytes */
+            low &= 0xffff;
+            high &= 0xffff;
+        } else if (projection == HASH_INT16_DP) { /* rows and planes are no longer than 2^15 each */
             low = (uint32_t)((int16_t)(low & 0xffff) / 16) & 0xffff;
             high = (uint32_t)((int16_t)(high & 0xffff) / 16) & 0xffff;
         } else {
@@ -254,7 +354,8 @@ static uint32_t *words_of(uint64_t seed, size_t count, enum hash_projection proj
 static void check_codes(const struct kernels *kernels, enum hash_projection projection, size_t n,
                         size_t pairs, size_t num_hashes, size_t bits, bool odd)
 {
-    size_t groups = (num_hashes + 15) / 16, ld = pairs + 1, size = bits * groups * pairs * 16;
+    size_t groups = (num_hashes + 15) / 16, ld = pairs + 1;
+    size_t plane_words = pairs + (projection == HASH_INT8_DP), size = bits * groups * plane_words * 16;
     size_t words = (n * num_hashes + 1) / 2, rows = n == 0 ? 0 : n * ld - 1;
     uint32_t *x = words_of(n + pairs, rows, projection, odd ? ODD_ROWS : ORDINARY),
              *planes = words_of(bits + 100, size, projection, odd ? ODD_PLANES : ORDINARY);
@@ -271,7 +372,7 @@ static void check_codes(const struct kernels *kernels, enum hash_projection proj
             uint32_t want = 0, got;
             for (size_t b = 0; b < bits; b++)
                 want |= (uint32_t)bit_of(projection, x + i * ld,
-                                         planes + (b * groups + h / 16) * pairs * 16 + h % 16, pairs)
+                                         planes + (b * groups + h / 16) * plane_words * 16 + h % 16, pairs)
                         << b;
             memcpy(&got, wide + i * num_hashes + h, sizeof got);
             if (got != want)
@@ -296,7 +397,7 @@ static void codes_are_exact(void **state)
     (void)state;
     static const size_t tokens[] = {0, 1, 3, 7, 8, 9, 65, 130}, hashes[] = {1, 15, 16, 17, 33};
     FOR_EACH_TABLE(kernels)
-    for (size_t p = 0; p < 2; p++) {
+    for (size_t p = 0; p < 3; p++) {
         for (size_t t = 0; t < 8; t++)
             for (size_t h = 0; h < 5; h++)
                 check_codes(kernels, dp[p], tokens[t], 5, hashes[h], 4, t % 2 == 1);
@@ -324,6 +425,23 @@ static void the_longest_rows_do_not_overflow(void **state)
         for (size_t h = 0; h < 16; h++)
             assert_int_equal(codes[h], h % 2 == 0);
     }
+    /* Bytes: the widest row, all 255, and planes of 127 and of -127 that start where they must. */
+    enum { WORDS = HASH_INT8_MOST / 4 };
+    uint32_t *bytes = malloc(WORDS * sizeof *bytes), *wide = malloc((WORDS + 1) * 16 * sizeof *wide);
+    memset(bytes, 0xff, WORDS * sizeof *bytes);
+    for (size_t h = 0; h < 16; h++) {
+        int byte = h % 2 ? -127 : 127;
+        for (size_t w = 0; w < WORDS; w++)
+            wide[w * 16 + h] = 0x01010101u * ((uint32_t)byte & 0xff);
+        wide[WORDS * 16 + h] = (uint32_t)(-128 * byte * HASH_INT8_MOST);
+    }
+    FOR_EACH_TABLE(kernels)
+    {
+        kernels->hash_codes_dp(codes, false, HASH_INT8_DP, bytes, WORDS, 1, WORDS, wide, 16, 1);
+        for (size_t h = 0; h < 16; h++)
+            assert_int_equal(codes[h], h % 2 == 0);
+    }
+    free(bytes), free(wide);
 }
 
 /* As in test_slots_hash.c: the last two words cancel the sum before them for one hash, in three pieces of 8
@@ -367,6 +485,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_rounded),
+        cmocka_unit_test(rows_become_bytes),
+        cmocka_unit_test(planes_become_bytes),
         cmocka_unit_test(ties_go_to_even),
         cmocka_unit_test(planes_are_turned_and_rounded),
         cmocka_unit_test(codes_are_exact),

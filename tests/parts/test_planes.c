@@ -183,7 +183,7 @@ static void collision_law(void **state)
     (void)state;
     enum { DRAWS = 1500, ANGLES = 12 };
     static const struct shape tried[] = {{16, 4, 8}, {16, 2, 3}, {8, 6, 16}, {10, 3, 2}};
-    for (int form = 0; form < 6; form++)
+    for (int form = 0; form < 8; form++)
         for (size_t s = 0; s < sizeof tried / sizeof *tried; s++) {
             int kind = form % 2;
             enum hash_projection projection = (enum hash_projection)(HASH_F32 + form / 2);

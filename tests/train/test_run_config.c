@@ -299,11 +299,11 @@ static void words_are_kept_beside_it(void **state)
 static void a_model_hashes_as_it_was_trained(void **state)
 {
     (void)state;
-    static const char *const words[] = {"\"f32\"", "\"int16-dp\"", "\"bf16-dp\""};
+    static const char *const words[] = {"\"f32\"", "\"int16-dp\"", "\"bf16-dp\"", "\"int8-dp\""};
     struct host host;
     struct run_config config;
     host_init(&host);
-    for (int w = 0; w < 3; w++) {
+    for (int w = 0; w < 4; w++) {
         check_status(&host, parse_changed(&host, words[0], words[w], &config), HASHATTN_OK, NULL);
         assert_int_equal(projection_of(&config), HASH_F32 + w);
         run_config_settle(kernels_all()[0], &config);
