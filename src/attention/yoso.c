@@ -392,19 +392,28 @@ static void take_block(void *argument, size_t index, int worker)
                             block.rows, head->out.cols);
 }
 
-/* The place of V holds m dV, which is added; then V comes there. */
-static void change_values(void *argument, size_t index, int worker)
+/* The place of V holds m dV, which is added. */
+static void give_values(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct head *head = argument;
     const struct block block = block_at(head, count_blocks(head->queries.n) + index);
     const struct pair_rows *keys = &head->scratch.backward.keys;
     struct view dvalue = head->gradients->value;
-    for (size_t j = block.first; j < block.first + block.rows; j++) {
-        float *row = keys->value + j * keys->ld;
-        head->kernels->axpy(row_of(dvalue, j), 1 / (float)head->hashing.num_hashes, row, dvalue.cols);
-        memcpy(row, row_of(head->problem->value, j), dvalue.cols * sizeof *row);
-    }
+    for (size_t j = block.first; j < block.first + block.rows; j++)
+        head->kernels->axpy(row_of(dvalue, j), 1 / (float)head->hashing.num_hashes,
+                            keys->value + j * keys->ld, dvalue.cols);
+}
+
+static void lay_values(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, count_blocks(head->queries.n) + index);
+    const struct pair_rows *keys = &head->scratch.backward.keys;
+    struct view value = head->problem->value;
+    for (size_t j = block.first; j < block.first + block.rows; j++)
+        memcpy(keys->value + j * keys->ld, row_of(value, j), value.cols * sizeof(float));
 }
 
 /* The way back through the unit length. */
@@ -428,6 +437,34 @@ static void finish_block(void *argument, size_t index, int worker)
                                       gradient.cols, NULL, NULL);
 }
 
+static struct pairs pairs_of(struct head *head)
+{
+    const struct problem *problem = head->problem;
+    struct pairs pairs = {
+        .queries = head->scratch.backward.queries,
+        .keys = head->scratch.backward.keys,
+        .dim = head->width,
+        .value_dim = problem->shape.value_dim,
+        .bias = head->options->normalize == YOSO_NORMALIZE_SUM ? head->scratch.backward.bias : NULL,
+        .scale = 1 / (float)head->hashing.num_hashes,
+        .weight = unit_map_is_l2(head->options) ? PAIR_TANGENT : PAIR_FLOORED,
+        .hash_bits = head->hashing.hash_bits,
+        .max_partners = (size_t)head->options->max_partners,
+        .partners_key = problem->random_key,
+        .lists = &head->scratch.tables.lists,
+        .visible = problem->visible,
+    };
+    if (head->options->gradient == YOSO_GRADIENT_LOWER) {
+        pairs.weight = PAIR_CONSTANT;
+        pairs.scale *= 0.5f * (float)head->hashing.hash_bits;
+    } else if (head->options->gradient == YOSO_GRADIENT_RELEASED) {
+        pairs.weight = PAIR_SHRUNK;
+        pairs.scale = 1;
+        pairs.once = true;
+    }
+    return pairs;
+}
+
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
@@ -440,32 +477,19 @@ static void backward(const struct problem *problem, struct view out, struct view
     if (head.options->recompute)
         hash_head(&head);
     over_queries_and_keys(&head, take_block);
-    tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys, QUERIES_TO_KEYS,
-                 scratch->backward.queries.value, scratch->backward.queries.ld, scratch->backward.keys.value,
-                 scratch->backward.keys.ld, dout.cols);
-    over_keys(&head, change_values);
-    struct pairs pairs = {
-        .queries = scratch->backward.queries,
-        .keys = scratch->backward.keys,
-        .dim = head.width,
-        .value_dim = problem->shape.value_dim,
-        .bias = head.options->normalize == YOSO_NORMALIZE_SUM ? scratch->backward.bias : NULL,
-        .scale = 1 / (float)head.hashing.num_hashes,
-        .weight = unit_map_is_l2(head.options) ? PAIR_TANGENT : PAIR_FLOORED,
-        .hash_bits = head.hashing.hash_bits,
-        .max_partners = (size_t)head.options->max_partners,
-        .partners_key = problem->random_key,
-        .visible = problem->visible,
-    };
-    if (head.options->gradient == YOSO_GRADIENT_LOWER) {
-        pairs.weight = PAIR_CONSTANT;
-        pairs.scale *= 0.5f * (float)head.hashing.hash_bits;
-    } else if (head.options->gradient == YOSO_GRADIENT_RELEASED) {
-        pairs.weight = PAIR_SHRUNK;
-        pairs.scale = 1;
-        pairs.once = true;
+    const struct pairs pairs = pairs_of(&head);
+    if (pairs_are_few(&pairs, &head.queries, &head.keys)) {
+        over_keys(&head, lay_values);
+        pairs_list(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys,
+                   gradients->value.data, gradients->value.stride, 1 / (float)head.hashing.num_hashes);
+    } else {
+        tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
+                     QUERIES_TO_KEYS, scratch->backward.queries.value, scratch->backward.queries.ld,
+                     scratch->backward.keys.value, scratch->backward.keys.ld, dout.cols);
+        over_keys(&head, give_values);
+        over_keys(&head, lay_values);
+        pairs_add(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys);
     }
-    pairs_add(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys);
     over_queries_and_keys(&head, finish_block);
 }
 

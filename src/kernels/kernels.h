@@ -64,6 +64,16 @@ struct table_scan {
     size_t ld_out, n, dim;
 };
 
+/* One row and the rows that it meets, once for each meeting. See list_pairs. */
+struct list_pairs {
+    const float *value, *units, *values; /* of the row; of those that are listed, by number */
+    float *gradient;                     /* of the row, added into */
+    const uint32_t *list;                /* (count) */
+    size_t count, ld, dim, value_dim;    /* ld: of units and values */
+    float bias, scale;
+    const float *biases; /* by number, or NULL: 0 */
+};
+
 /* How a row is projected onto hyperplanes. Each gives the same codes on every instruction set, and other
    codes than the others, so what trains records which it used; hash_projection_names are the words. */
 enum hash_projection {
@@ -190,6 +200,18 @@ struct kernels {
        A pair with a row of length 0 gets some finite weight: the projection removes its part from the other
        row, and nothing reads its own.) TOLERANT. About 6 dim operations a pair, and six rows moved. */
     void (*bucket_pairs)(const struct bucket_pairs *bucket);
+
+    /* out += sum over k < count, in order, of row list[k] of rows; an entry with LIST_JOINED is first added
+       to those after it, up to one without: out + ((a + b) + c) where a and b are joined. The last is not.
+       EXACT.
+     */
+    void (*list_add)(float *out, const float *rows, size_t ld, const uint32_t *list, size_t count,
+                     size_t dim);
+
+    /* gradient += sum over k < count, in order, of (<value, values_j> + bias + biases_j) * scale * units_j, j
+       = list[k] without LIST_JOINED: one side of bucket_pairs with constant weights, for a row whose partners
+       are few. TOLERANT. */
+    void (*list_pairs)(const struct list_pairs *pairs);
 
     /* ---- tiles of the exact mechanisms --------------------------------------------------------------------
      */
@@ -325,6 +347,9 @@ struct kernels {
 };
 
 enum { FUSED_LOOP_OPERATIONS = 3840 };
+
+/* See list_add. */
+#define LIST_JOINED 0x80000000u
 
 /* Words of enum hash_projection, ended by NULL. */
 extern const char *const hash_projection_names[];

@@ -372,6 +372,30 @@ static void bucket_pairs(const struct bucket_pairs *bucket)
     }
 }
 
+static void list_add(float *out, const float *rows, size_t ld, const uint32_t *list, size_t count, size_t dim)
+{
+    for (size_t c = 0; c < dim; c++)
+        for (size_t k = 0; k < count; k++) {
+            float part = rows[(list[k] & ~LIST_JOINED) * ld + c];
+            while (list[k] & LIST_JOINED)
+                part += rows[(list[++k] & ~LIST_JOINED) * ld + c];
+            out[c] += part;
+        }
+}
+
+static void list_pairs(const struct list_pairs *pairs)
+{
+    for (size_t k = 0; k < pairs->count; k++) {
+        size_t row = pairs->list[k] & ~LIST_JOINED;
+        const float *value = pairs->values + row * pairs->ld, *unit = pairs->units + row * pairs->ld;
+        double score = (double)pairs->bias + (pairs->biases == NULL ? 0 : (double)pairs->biases[row]);
+        for (size_t c = 0; c < pairs->value_dim; c++)
+            score += (double)pairs->value[c] * (double)value[c];
+        for (size_t c = 0; c < pairs->dim; c++)
+            pairs->gradient[c] += (float)(score * (double)pairs->scale * (double)unit[c]);
+    }
+}
+
 /* ---- tiles of the exact mechanisms -------------------------------------------------------------------- */
 
 static void tile_product(float *c, size_t ld_c, const float *a, size_t a_row, size_t a_col, const float *b,
@@ -720,6 +744,8 @@ const struct kernels kernels_ref = {
     .table_scan = table_scan,
     .meetings = meetings,
     .bucket_pairs = bucket_pairs,
+    .list_add = list_add,
+    .list_pairs = list_pairs,
     .tile_product = tile_product,
     .tile_transpose = tile_transpose,
     .bf16_product = bf16_product,

@@ -9,6 +9,7 @@
 #include "kernels/simd_dropout.h"
 #include "kernels/simd_frame.h"
 #include "kernels/simd_hash.h"
+#include "kernels/simd_lists.h"
 #include "kernels/simd_meetings.h"
 #include "kernels/simd_pack.h"
 #include "kernels/simd_pairs.h"
@@ -33,6 +34,8 @@
     .table_scan = table_scan, \
     .meetings = meetings, \
     .bucket_pairs = bucket_pairs, \
+    .list_add = list_add, \
+    .list_pairs = list_pairs, \
     .tile_product = tile_product, \
     .tile_transpose = tile_transpose, \
     .bf16_product = bf16_product, \

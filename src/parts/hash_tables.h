@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "parts/buckets.h"
+#include "parts/meeting_lists.h"
 
 struct tables {
     struct hashing hashing;
@@ -18,6 +19,7 @@ struct tables {
     float *table;                            /* (workers, capacity) */
     uint32_t *query_codes[2], *key_codes[2]; /* renumbered, of one hash and of the next */
     struct buckets sorting;                  /* what renumbering needs */
+    struct meeting_lists lists;              /* instead of tables where few rows meet */
     /* Set by the caller: NULL, or how many keys each query sees, from the first on: pairs beyond are left
        out. (parts/causal_tables.h) */
     const size_t *visible;

@@ -7,6 +7,7 @@
 #include "base/pool.h"
 #include "parts/buckets.h"
 #include "parts/crowd.h"
+#include "parts/meeting_lists.h"
 #include "parts/meetings.h"
 
 /* Rows of one side. Buckets visit rows in no order, so what belongs to a row lies in one place:
@@ -30,7 +31,8 @@ struct pairs {
        key; 0: all. */
     size_t max_partners;
     uint64_t partners_key;
-    const size_t *visible; /* causal: (n_q) the first so many keys are seen; NULL: all */
+    struct meeting_lists *lists; /* work space */
+    const size_t *visible;       /* causal: (n_q) the first so many keys are seen; NULL: all */
 };
 
 /* Work space: the hash that is walked and the next one, and what each thread needs for crowded buckets. */
@@ -38,11 +40,24 @@ struct pair_work {
     struct buckets buckets[2];
     struct crowd *crowds;         /* (workers) */
     struct meeting_space *spaces; /* (workers) */
-    float *of_count;              /* (num_hashes + 1) what a pair that meets so often is multiplied by */
+    float *sums;                  /* (workers, ld_sums) a row of dV */
+    size_t ld_sums;
+    float *of_count; /* (num_hashes + 1) what a pair that meets so often is multiplied by */
 };
 
 void pair_work_lay_out(struct pair_work *work, struct arena *arena, size_t num_queries, size_t num_keys,
                        size_t dim, size_t value_dim, size_t num_hashes, size_t workers);
+
+/* Whether few enough rows meet, and weights are constant, so that pairs_list is cheaper than tables for dV
+   and pairs_add. */
+bool pairs_are_few(const struct pairs *pairs, const struct codes *queries, const struct codes *keys);
+
+/* Does what pairs_add does, by lists of meetings, and adds value_scale times the sum over meetings of dX_i
+   into row j of dvalue. `lists` of pairs must be laid out for both sides. Threads take different rows, and a
+   row's sum has the same order for any number of them. */
+void pairs_list(const struct kernels *kernels, struct pool *pool, const struct pairs *pairs,
+                struct pair_work *work, const struct codes *queries, const struct codes *keys, float *dvalue,
+                size_t ld_dvalue, float value_scale);
 
 /* Adds into the gradients of both sides, hash by hash. The buckets of one hash share no row, so threads of
    the pool (or NULL) walk them side by side, and a row's sum has the same order for any number of threads.

@@ -1,11 +1,12 @@
-/* Carrying rows through tables against the sum over pairs, both ways; slices, passes, renumbering and threads
-   give the same bits; sizes never shrink with more rows. Bugs tried and caught: the codes of only-queries and
-   only-keys not told apart (backward), the table not cleared between slices, the last slice too narrow, the
-   last pass running past the hashes, a capacity below one slice, threads in one memory, the new
-   codes of the next hash over the present ones, tables of a narrow last slice taken for adjoining.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Carrying rows through tables and by lists against the sum over pairs, both ways; slices, passes,
+   renumbering, lists and threads give the same bits; sizes never shrink with more rows. Bugs tried and
+   caught: the codes of only-queries and only-keys not told apart (backward), the table not cleared between
+   slices, the last slice too narrow, the last pass running past the hashes, a capacity below one slice,
+   threads in one memory, the new codes of the next hash over the present ones, tables of a narrow last slice
+   taken for adjoining. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hash_tables.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,9 +70,12 @@ static void check_setting(const struct setting *s, struct pool *pool)
     random_normals(3, 0, values, most * s->dim);
     struct codes queries = codes_at(&hashing, query_codes, s->n_q),
                  keys = codes_at(&hashing, key_codes, s->n_k);
+    double density = meeting_lists_density(&tables.lists, &queries, &keys);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
-        for (int direction = 0; direction < 2; direction++) {
-            bool to_queries = direction == KEYS_TO_QUERIES;
+        for (int way = 0; way < 4; way++) {
+            bool to_queries = way % 2 == KEYS_TO_QUERIES;
+            /* Tables alone, then lists where they have memory. */
+            tables.lists.density = way < 2 || density == INFINITY ? INFINITY : 0;
             size_t rows = to_queries ? s->n_q : s->n_k;
             memset(got, 0, rows * s->dim * sizeof *got);
             tables_carry(*kernels, pool, &tables, &queries, &keys,
