@@ -3,8 +3,7 @@
    Bugs tried and caught: gradients of gathered keys not put back, or gathered from the keys; gathered values
    laid over the keys; the mask taken from the start of the batch; the number of kept keys not told, or the
    views not shortened; a unit without keys left without zeros; sequence_stride times the row; workers sharing
-   one scratch (units or the blocks of one head); slices and losses at each other's place; outputs of masked
-   queries left as they were; visible counted over all tokens where masked queries are gone.
+   one scratch (units or the blocks of one head); slices and losses at each other's place.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,9 @@
-/* lha against double precision from its parameters on: every mode, hash and way of seeing; and what must hold
-   of it by itself. The attention below the scores is tested in test_bucketed.c, what holds of every mechanism
-   in test_every_mechanism.c. Bugs planted and caught: the hash of keys for queries; shared and private
-   weights swapped; the mean for the sum, and the sum for the mean, of a joint score; scores of normed rows;
-   the second matrix of queries for keys; a mode without its norm; the loss summed instead of meant; a joint
-   gradient whole for either; the gradient of a shared kernel to one side alone; homes of keys by the choice
-   of queries. SPDX-License-Identifier: Apache-2.0 */
+/* lha against double precision from its parameters on: every mode, hash and way of seeing; and what must
+   hold of it by itself. The attention below the scores is tested in test_bucketed.c, what holds of every
+   mechanism in test_every_mechanism.c. Bugs planted and caught: the hash of keys for queries; shared and
+   private weights swapped; the mean for the sum of a joint score and the sum for the mean; a mode without
+   its norm; the second matrix of queries for keys.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* lsh against double precision, with the directions of its key, every way of seeing. The attention below the
-   scores is tested in test_bucketed.c. Bugs planted and caught: the opposites not negated; other directions
-   for keys; directions of the call for those of the head; a joint score of queries alone.
+/* lsh against double precision, with the directions of its key, every way of seeing. The attention below
+   the scores is tested in test_bucketed.c. Bugs planted and caught: the opposites not negated; directions
+   of another key; a joint score of queries alone.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>

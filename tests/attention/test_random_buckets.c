@@ -1,6 +1,6 @@
-/* random against double precision, with the scores of its key; contents change no membership. The attention
-   below the scores is tested in test_bucketed.c. Bugs planted and caught: one score for queries and keys;
-   every tile's scores those of the first; a score of the call for that of the head.
+/* random against double precision, with the scores of its key; contents change no membership. The
+   attention below the scores is tested in test_bucketed.c. Bugs planted and caught: one score for queries
+   and keys; every tile's scores those of the first.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 

@@ -1,9 +1,10 @@
 /* Attention inside given lists against double precision with the same multiplicity: buckets of all sizes,
-   empty ones, ones longer than blocks and tiles, tokens in none, one or several; both precisions, three ways
-   of seeing, one thread and three. Bugs planted and caught: a place merged with the wrong maximum; a key met
-   twice counted once; the second block's queries taken from the first; a window one too long; the first tile
-   of a window left out; dquery of the last tile only; places added over each other; delta of the place, not
-   of the token. SPDX-License-Identifier: Apache-2.0 */
+   empty ones, ones longer than blocks and tiles, tokens in none, one or several; both precisions, three
+   ways of seeing, one thread and three. Bugs planted and caught: a place merged with the wrong maximum;
+   the second block's queries taken from the first; a window that is too long; the first tile of a window
+   left out; dquery of the last tile only; places taken in their own order; delta of the place, not of the
+   token; all threads in the memory of the first.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/bucket_attention.h"
 
 #include <float.h>

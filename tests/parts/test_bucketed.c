@@ -1,8 +1,7 @@
 /* From scores to out and gradients, against double precision: every combination of mode, joint, causal and
-   membership, on every table, one thread and three, lengths that the buckets do not divide, more buckets than
-   tokens, one token, equal scores. Bugs planted and caught: keys by the scores of queries; no softmax before
-   the selection; the share of keys for queries; gradients of normed rows for those of rows; statistics of
-   keys for queries; by_token without its window; scores of one tile over another's.
+   membership, on every table, one thread and three, lengths that the buckets do not divide, more buckets
+   than tokens, one token, equal scores. Bugs planted and caught: keys by the scores of queries; no softmax
+   before the selection; statistics of keys for queries; scores of one tile over another's.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/bucketed.h"
 

@@ -1,6 +1,6 @@
-/* Both hash functions against double precision, and their gradients against central differences of that, on
-   every table. Bugs planted and caught: a bias left out, or of the wrong row; relu left out, forward or
-   backward; the gradient written, not added; rows taken as adjacent; dfirst from the other side of relu.
+/* Both hash functions against double precision, and their gradients against central differences of that,
+   on every table. Bugs planted and caught: a bias left out; relu left out, forward or backward; the
+   gradient written, not added.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hash_function.h"
 

@@ -1,6 +1,6 @@
-/* Lists of buckets and their inverse against the definition. Bugs planted and caught: a share rounded down
-   first; no bucket of one token; more than all; the next bucket's scores; lists that begin where the last one
-   did; places of a token in no order. SPDX-License-Identifier: Apache-2.0 */
+/* Lists of buckets and their inverse against the definition. Bugs planted and caught: a share rounded
+   down; no bucket of one token; more than all; another bucket's scores; lists that begin where they end.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/members.h"
 
 #include <math.h>

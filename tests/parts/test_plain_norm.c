@@ -1,6 +1,6 @@
-/* The norm of strided rows and its way back against double precision, on every table and three threads. Bugs
-   planted and caught: rows taken as adjacent; statistics of the first tile for all; the gradient written, not
-   added. SPDX-License-Identifier: Apache-2.0 */
+/* The norm of strided rows and its way back against double precision, on every table and three threads.
+   Bugs planted and caught: rows taken as adjacent; statistics of the first tile for all.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/plain_norm.h"
 
 #include <float.h>
