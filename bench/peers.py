@@ -395,6 +395,13 @@ def stream_work(build, results, tokens, threads):
     results.update({} if told is None else {"stream": told})
 
 
+def files_work(build, results, tokens, threads, rounds):
+    """The same from files, beside copying the same bytes."""
+    import files
+    told = optional(results, "files", "hashattn attend --chunk", lambda: files.measure(build, tokens, threads, rounds))
+    results.update({} if told is None else {"files": told})
+
+
 # ---- the run -------------------------------------------------------------------------------------------------------
 
 def surroundings(torch, library, threads):
@@ -439,6 +446,7 @@ def measure(asked):
         "layer": lambda: layer_work(torch, build, results, n, rounds, threads, compiler),
         "step": lambda: step_work(torch, build, results, *((4, 1024) if quick else (32, 2048)), rounds, threads),
         "stream": lambda: stream_work(build, results, 1 << (16 if quick else 24), threads),
+        "files": lambda: files_work(build, results, 1 << (16 if quick else 24), threads, min(rounds, 3)),
     }
     for name, work in works.items():
         if only is None or name in only:
@@ -455,7 +463,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small shapes, one round: does everything run?")
     parser.add_argument("--docs", action="store_true", help="fill the tables of docs/PERFORMANCE.md too")
     parser.add_argument("--tables", metavar="FILE.json", help="measure nothing: the tables of an earlier run")
-    parser.add_argument("--only", metavar="WORK,...", help="peak, length, clustered, bf16, approximation, layer, step, stream")
+    parser.add_argument("--only", metavar="WORK,...", help="peak, length, clustered, bf16, approximation, layer, step, stream, files")
     parser.add_argument("--no-compile", action="store_true", help="do not try torch.compile")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)

@@ -57,6 +57,8 @@ def figures(results):
     told = lambda what, precision: next((row[what] for row in rows_of(results, "layer", "yoso", precision)
                                          if row.get(what) is not None), None)
     stream = results.get("stream", {"seq_len": "16M"})
+    files = results.get("files", {"tokens": "16M"})
+    copied = f" (at {spread(files['rate_over_copy'], '{:.2f}')} of the rate of copying the same bytes)" if "rate_over_copy" in files else ""
     times, percent, tokens = "{:.1f}x", "{:.0%}", "n {:.0f}"
     return [
         (f"forward, n {n}, float32, against SDPA float32", [("", of("length", "yoso", "sdpa", "forward", n=n))], [25], [30], times),
@@ -87,6 +89,8 @@ def figures(results):
         (f"{stream['seq_len']} tokens of one head, forward, from a callback: resident memory",
          [("", stream["peak_rss_bytes"] / 2**30 if "peak_rss_bytes" in stream else None)], [-1], [-1], "{:.2f} GiB"),
         ("the same: share of the time that all threads are busy", [("", stream.get("threads_busy"))], [0.9], [0.9], percent),
+        (f"the same, {files['tokens']} tokens from files{copied}: resident memory",
+         [("", files["peak_rss_bytes"] / 2**30 if "peak_rss_bytes" in files else None)], [-1], [-1], "{:.2f} GiB"),
     ]
 
 

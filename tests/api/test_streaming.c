@@ -1,9 +1,11 @@
 /* Streams of the public interface: any chunks, heads and threads give the bits of the whole; sources; what is
    refused. Bugs tried and caught: the state of the first head for all; every head with the key of the first;
    done told of the chunk that is still computed, or not of the last; rows not counted from 0 again after a
-   clear; NaN looked for in masked rows.
+   clear; NaN looked for in masked rows; rows of a refused chunk counted; the state taken before its size is
+   held against the machine; what is left of a chunk not computed where the source fails beside it.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,6 +269,148 @@ static void what_cannot_be_is_told(void **state)
     free(data);
 }
 
+/* What a refused chunk leaves: nothing. Good rows go on where they were, to the bits of the whole. */
+static void a_refused_chunk_leaves_the_state(void **state)
+{
+    (void)state;
+    for (int causal = 0; causal < 2; causal++) {
+        hashattn_context *context = context_with(2, NULL);
+        hashattn_attention *attention = yoso(context);
+        struct data *data = data_new(), *bad = data_new();
+        float *want = whole_of(context, attention, data, causal);
+        hashattn_stream_options options = options_of(20, causal);
+        hashattn_stream *stream;
+        check_ok(context, hashattn_stream_new(attention, &options, &stream));
+        bad->value[(N - 1) * HEADS * D_V] = NAN; /* in the last row of a chunk */
+        for (int pass = causal; pass < 2; pass++)
+            for (size_t i = 0; i < N; i += 20) {
+                hashattn_status (*take)(hashattn_stream *, const hashattn_chunk *) =
+                    pass == 0 ? hashattn_stream_absorb : hashattn_stream_read;
+                hashattn_chunk chunk = chunk_of(data, i, least(20, N - i)),
+                               spoiled = chunk_of(bad, N - 20, 20);
+                char message[80];
+                snprintf(message, sizeof message, "value is nan at row %zu of the sequence", i + 19);
+                if (pass == 0 || causal)
+                    check_call(context, take(stream, &spoiled), HASHATTN_INVALID, message);
+                spoiled = chunk;
+                spoiled.query.row_stride = spoiled.key.row_stride = 1;
+                if (chunk.rows > 1)
+                    check_call(context, take(stream, &spoiled), HASHATTN_INVALID, "row_stride is 1");
+                spoiled = chunk;
+                spoiled.rows = 21;
+                snprintf(message, sizeof message, "the chunk at row %zu has 21 rows, at most 20", i);
+                check_call(context, take(stream, &spoiled), HASHATTN_INVALID, message);
+                check_ok(context, take(stream, &chunk));
+            }
+        check_same_bits(data->out, want, sizeof data->out, "after refusals");
+        hashattn_stream_free(stream);
+        hashattn_attention_free(attention);
+        hashattn_context_free(context);
+        free(want), free(data), free(bad);
+    }
+}
+
+/* A source whose chunks change in the middle, or that breaks, is told of with the row; a good one goes on
+   from there. One that ends early is a shorter sequence. */
+struct changing {
+    struct source source;
+    size_t change_at, end;
+    int how; /* 0: more rows; 1: rows that overlap; 2: no data; 3: fails */
+};
+
+static hashattn_status fetch_changing(void *user, size_t position, hashattn_chunk *chunk)
+{
+    struct changing *changing = user;
+    if (position >= changing->change_at && changing->how == 3)
+        return HASHATTN_BAD_FILE;
+    hashattn_status status = fetch(&changing->source, position, chunk);
+    chunk->rows = position >= changing->end ? 0 : least(chunk->rows, changing->end - position);
+    if (status != HASHATTN_OK || position < changing->change_at)
+        return status;
+    if (changing->how == 0)
+        chunk->rows = 10;
+    else if (changing->how == 1)
+        chunk->key.row_stride = D - 1;
+    else if (changing->how == 2)
+        chunk->value.data = NULL;
+    return HASHATTN_OK;
+}
+
+static void sources_that_change_are_told(void **state)
+{
+    (void)state;
+    static const char *const messages[] = {"the chunk at row 27 has 10 rows, at most 9",
+                                           "key: row_stride is 6", "value.data is NULL for 9 rows",
+                                           "the source failed at row 27 of the sequence"};
+    for (int how = 0; how < 4; how++)
+        for (int threads = 1; threads < 4; threads++) {
+            hashattn_context *context = context_with(threads, NULL);
+            hashattn_attention *attention = yoso(context);
+            struct changing *changing = calloc(1, sizeof *changing);
+            *changing = (struct changing){.change_at = 27, .end = N, .how = how};
+            struct source *source = &changing->source;
+            source->data = data_new();
+            source->rows = 9;
+            source->fail_at = SIZE_MAX;
+            float *want = whole_of(context, attention, source->data, 0);
+            hashattn_stream_options options = options_of(9, 0);
+            hashattn_stream *stream;
+            check_ok(context, hashattn_stream_new(attention, &options, &stream));
+            const hashattn_stream_source bad = {sizeof bad, changing, fetch_changing, NULL},
+                                         good = {sizeof good, source, fetch, done};
+            size_t rows = 0;
+            check_call(context, hashattn_stream_absorb_all(stream, &bad, &rows),
+                       how == 3 ? HASHATTN_BAD_FILE : HASHATTN_INVALID, messages[how]);
+            hashattn_stream_source rest = good;
+            rest.done = NULL;
+            check_ok(context, hashattn_stream_absorb_all(stream, &rest, &rows));
+            assert_int_equal(rows, N - 27);
+            check_ok(context, hashattn_stream_read_all(stream, &good, &rows));
+            check_same_bits(source->out, want, sizeof source->out, "after a source that broke");
+
+            hashattn_stream_clear(stream);
+            changing->change_at = SIZE_MAX;
+            changing->end = 30;
+            check_ok(context, hashattn_stream_absorb_all(stream, &bad, &rows));
+            assert_int_equal(rows, 30);
+            hashattn_stream_free(stream);
+            hashattn_attention_free(attention);
+            hashattn_context_free(context);
+            free(want), free(source->data), free(changing);
+        }
+}
+
+/* Tables larger than the machine: the bytes are said, and nothing of their size was asked for. */
+static void tables_over_memory_are_not_tried(void **state)
+{
+    (void)state;
+    struct failing_host failing;
+    failing_host_init(&failing, -1);
+    hashattn_context *context = context_with(2, &failing);
+    hashattn_attention *attention = yoso(context);
+    hashattn_stream_options options = options_of(8, 0);
+    hashattn_stream *stream;
+    options.value_dim = 64;
+    check_ok(context, hashattn_attention_set(attention, "hash_bits", "24"));
+    check_ok(context, hashattn_attention_set(attention, "num_hashes", "4096"));
+    failing.largest = 0;
+    check_call(context, hashattn_stream_new(attention, &options, &stream), HASHATTN_NO_MEMORY,
+               "yoso would hold 52776574648512 bytes for 3 heads");
+    assert_null(stream);
+    assert_true(failing.largest > 0 && failing.largest < 4096);
+    options.chunk_rows = (size_t)1 << 45; /* and chunks */
+    check_ok(context, hashattn_attention_set(attention, "hash_bits", "4"));
+    check_call(context, hashattn_stream_new(attention, &options, &stream), HASHATTN_REFUSED,
+               "at most 2147483647");
+    options.chunk_rows = (size_t)1 << 30;
+    check_call(context, hashattn_stream_new(attention, &options, &stream), HASHATTN_REFUSED,
+               "more than 1099511627776 bytes for one head (in chunks of 1073741824 rows");
+    assert_true(failing.largest < 4096);
+    hashattn_attention_free(attention);
+    hashattn_context_free(context);
+    assert_int_equal(failing.outstanding, 0);
+}
+
 /* A head as a stream of its own hashes as it does among the others. */
 static void one_head_is_that_head(void **state)
 {
@@ -349,6 +493,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_give_the_bits_of_the_whole),
         cmocka_unit_test(sources_give_the_bits_of_the_whole),
+        cmocka_unit_test(a_refused_chunk_leaves_the_state),
+        cmocka_unit_test(sources_that_change_are_told),
+        cmocka_unit_test(tables_over_memory_are_not_tried),
         cmocka_unit_test(one_head_is_that_head),
         cmocka_unit_test(shards_add_up),
         cmocka_unit_test(what_cannot_be_is_told),

@@ -16,7 +16,8 @@ machine = dict(processor="P", cores=2, threads=2, isa="avx512", torch_isa="AVX51
                projection="f32", versions={"torch": "2", "onnxruntime": None}, date="2026-01-01")
 run = dict(machine=machine, quick=False, rounds=3, n=400, long=1600, rows=[], missing=[dict(work="bf16", label="ours", reason="not there")],
            peak=dict(projection="int16-dp", hash_gflops=90.0, bf16_gflops=100.0, float32_gflops=50.0),
-           stream=dict(seq_len=1000, peak_rss_bytes=2**29, threads_busy=0.5))
+           stream=dict(seq_len=1000, peak_rss_bytes=2**29, threads_busy=0.5),
+           files=dict(tokens=900, peak_rss_bytes=2**31, rate_over_copy=[0.5, 0.25, 0.75]))
 for n, yoso, sdpa in ((100, 2.0, 1.0), (400, 2.0, 4.0), (1600, 2.0, 300.0)):
     run["rows"] += [row("length", "yoso", dict(forward=[yoso, 2 * yoso, yoso], both=[1, 1, 1]), n=n),
                     row("length", "sdpa", dict(forward=[sdpa, sdpa, 9 * sdpa], both=[0.5, 0.5, 0.5]), n=n)]
@@ -51,6 +52,7 @@ except ValueError as error:
 good = [
     check("median_of_ratios", "| 2.0x (1.0x to 18.0x) | no |" in of("forward, n 400")),
     check("reached", "| 150.0x (75.0x to 1350.0x) | yes |" in of("the same, n 1600")),
+    check("rate_over_copy", of("the same, 900 tokens from files (at 0.50 (0.25 to 0.75) of the rate").split(" | ")[-3:] == ["<= 1.00 GiB", "2.00 GiB", "no |"]),
     # ratios 1/2 and 2 at 100 and 400: equal half-way in the logarithm
     check("crossover_between", abs(tables.crossover(run, "forward") - 200) < 1e-6 and "forward n 200" in of("crossover")),
     check("crossover_never", tables.crossover(run, "both") == math.inf and "in part" in of("crossover")),
@@ -63,7 +65,7 @@ good = [
     check("bound_from_above", "<= 1.00 GiB | 0.50 GiB | yes |" in of("1000 tokens") and "50% | no |" in of("the same: share")),
     check("column_of_the_machine", "| 2.0x (1.0x to 18.0x) | >= 30x | not measured here |" in tables.figures_table(with_amx)[0]),
     check("short_rows_are_named", len(tables.figures_table(run)[1]) == len(cells) - 4),
-    check("nothing_measured", all(line.endswith("| not measured |") for line in tables.figures_table(dict(bare, peak={}, stream={"seq_len": 1}))[0].split("\n")[2:])),
+    check("nothing_measured", all(line.endswith("| not measured |") for line in tables.figures_table(dict(bare, peak={}, stream={"seq_len": 1}, files={"tokens": 1}))[0].split("\n")[2:])),
     check("short_rows_are_listed", "Short of the aim, or not measured: forward, n 400, float32, against SDPA float32; " in text),
     check("error_beside_time", "| 400 | NYSTROM | float32 | 3 | 3x | - | - | 0.50 / 1e-04 / 0 to softmax |" in text),
     check("missing_is_named", "- ours (bf16): not there" in text and "onnxruntime absent" in text),

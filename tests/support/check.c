@@ -45,6 +45,7 @@ static void *failing_allocate(void *user, size_t alignment, size_t bytes)
 {
     struct failing_host *failing = user;
     failing->calls++;
+    failing->largest = bytes > failing->largest ? bytes : failing->largest;
     if (failing->until_failure >= 0 && failing->calls > failing->until_failure)
         return NULL;
     void *block = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
@@ -67,6 +68,7 @@ void failing_host_init(struct failing_host *failing, long until_failure)
     failing->host.user = failing;
     failing->until_failure = until_failure;
     failing->outstanding = failing->calls = 0;
+    failing->largest = 0;
 }
 
 static size_t guarded_bytes(size_t count)

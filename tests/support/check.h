@@ -26,6 +26,7 @@ void check_status(const struct host *host, hashattn_status got, hashattn_status 
 struct failing_host {
     struct host host;
     long until_failure, outstanding, calls;
+    size_t largest; /* bytes of a block that was asked for */
 };
 void failing_host_init(struct failing_host *failing, long until_failure);
 
