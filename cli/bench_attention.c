@@ -85,12 +85,12 @@ static int compare_exact(struct bench *b, const struct options *options)
     return EXIT_GOOD;
 }
 
-/* How this mechanism hashed, where it does: its option, and for auto what that means here. */
+/* How this mechanism hashed, or would if it did: its option, which was settled. */
 static const char *projection_of(const struct bench *b, const hashattn_description *is, char *text,
                                  size_t size)
 {
     bool said = hashattn_attention_get(b->timed.attention, "projection", text, size) == HASHATTN_OK;
-    return said && strcmp(text, "auto") != 0 ? text : is->projection;
+    return said ? text : is->projection;
 }
 
 static void report_text(const struct bench *b, const hashattn_description *is)
@@ -147,6 +147,7 @@ static void report_json(const struct bench *b, const hashattn_description *is)
 static int bench_attention_with(struct bench *b, const struct options *options)
 {
     hashattn_status status = bench_new_mechanism(b->context, b->mechanism, options, &b->timed.attention);
+    status = status == HASHATTN_OK ? hashattn_attention_settle(b->timed.attention) : status;
     if (status != HASHATTN_OK)
         return tool_fail_status(b->context, status);
     int code = bench_make_arrays(&b->arrays, &b->input, b->heads, b->seq_len, b->head_dim, b->seed);

@@ -132,6 +132,9 @@ HASHATTN_API hashattn_status hashattn_attention_set(hashattn_attention *attentio
    it does not fit. */
 HASHATTN_API hashattn_status hashattn_attention_get(const hashattn_attention *attention, const char *name,
                                                     char *text, size_t size);
+/* Options that are left to the machine get what they mean in this context: projection "auto" becomes
+   "int16-dp", as the planes want it. What is computed stays the same. */
+HASHATTN_API hashattn_status hashattn_attention_settle(hashattn_attention *attention);
 
 /* A learned tensor of the mechanism's own, (rows, cols) for every head. */
 typedef struct hashattn_tensor {

@@ -169,6 +169,15 @@ hashattn_status hashattn_attention_get(const hashattn_attention *attention, cons
     return HASHATTN_OK;
 }
 
+hashattn_status hashattn_attention_settle(hashattn_attention *attention)
+{
+    if (attention == NULL)
+        return HASHATTN_INVALID;
+    if (attention->mechanism->settle != NULL)
+        attention->mechanism->settle(attention->context->kernels, attention->options);
+    return HASHATTN_OK;
+}
+
 int hashattn_attention_tensor(const hashattn_attention *attention, size_t head_dim, size_t value_dim,
                               size_t index, hashattn_tensor *tensor)
 {

@@ -120,6 +120,9 @@ struct mechanism {
     /* NULL if it can, else a constant sentence that says why not. */
     const char *(*refuse)(const void *options, const struct problem_shape *shape);
 
+    /* (optional) Options that are left to the machine get what they mean with these kernels. */
+    void (*settle)(const struct kernels *kernels, void *options);
+
     /* (optional) No query or kept key may be longer than this; 0: of any length. Checked at the border; what
        is longer all the same is taken at that length. */
     double (*norm_limit)(const void *options);

@@ -23,6 +23,7 @@
 #include "attention/yoso_stream.h"
 #include "base/memory.h"
 #include "parts/elements.h"
+#include "parts/hadamard.h"
 #include "parts/hash_tables.h"
 #include "parts/hasher.h"
 #include "parts/normalize.h"
@@ -128,20 +129,25 @@ static struct planes_form planes_form_of(const struct yoso_options *options, siz
 static size_t shared_size(const void *options, size_t head_dim)
 {
     struct planes_form form = planes_form_of(options, head_dim);
+    if (hadamard_is(form.kind))
+        return hadamard_size(&form);
     return size_product(planes_count(form.num_hashes, form.hash_bits, form.dim), sizeof(float));
 }
 
 static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
 {
     struct planes_form form = planes_form_of(options, head_dim);
-    return planes_work_size(&form, workers);
+    return hadamard_is(form.kind) ? 0 : planes_work_size(&form, workers);
 }
 
 static void prepare(const struct preparation *preparation)
 {
     struct planes_form form = planes_form_of(preparation->options, preparation->head_dim);
-    planes_draw(preparation->kernels, preparation->pool, &form, preparation->call_key, preparation->shared,
-                preparation->scratch);
+    if (hadamard_is(form.kind))
+        hadamard_draw(&form, preparation->call_key, preparation->shared);
+    else
+        planes_draw(preparation->kernels, preparation->pool, &form, preparation->call_key,
+                    preparation->shared, preparation->scratch);
 }
 
 static const char *refuse(const void *of, const struct problem_shape *shape)
@@ -154,20 +160,31 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
         return "max_partners is for gradients true and released: lower costs no more in full buckets";
     if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
         return "map neyshabur needs max_norm where later rows are not known: causal and in chunks";
+    if (hadamard_is(options->planes) && (shape->head_dim < 32 || shape->head_dim > 4096))
+        return "planes hadamard and hadamard-paper need head_dim of 32 to 4096: below, their law is wrong";
+    if (hadamard_is(options->planes) && options->projection != HASH_AUTO && options->projection != HASH_F32 &&
+        options->projection != HASH_INT16_DP)
+        return "planes hadamard and hadamard-paper are transforms in float32 or 16-bit fixed point: "
+               "projection "
+               "f32, int16-dp or auto";
     if (shape->num_queries > UINT32_MAX / 2 || shape->num_keys > UINT32_MAX / 2)
         return "yoso numbers rows with 32 bits: at most 2147483647 queries and keys";
     if (saved_size(options, shape) > most_bytes || scratch_size(options, shape) > most_bytes ||
         shared_size(options, shape->head_dim) > most_bytes ||
         prepare_scratch_size(options, shape->head_dim, shape->workers) > most_bytes)
         return "yoso would need more than 1099511627776 bytes for one head";
-    if ((options->planes == YOSO_PLANES_HADAMARD || options->planes == YOSO_PLANES_HADAMARD_PAPER) &&
-        shape->head_dim < 32)
-        return "planes hadamard and hadamard-paper need head_dim of at least 32: below, their law is wrong";
     if (options->projection == HASH_INT8_DP && unit_map_width(options, shape->head_dim) > HASH_INT8_MOST)
         return "projection int8-dp sums at most 32768 numbers of a vector";
     if (shape->head_dim > 1 << 24) /* beyond, fixed point has no bits left for a coordinate */
         return "yoso hashes vectors of at most 16777216 numbers";
     return NULL;
+}
+
+static void settle(const struct kernels *kernels, void *of)
+{
+    struct yoso_options *options = of;
+    struct hashing hashing = hashing_of(options);
+    options->projection = (int)codes_projection(kernels, &hashing);
 }
 
 /* Hashing widens rows where they are hashed; the longest row of a head is looked for in floats. */
@@ -503,6 +520,7 @@ const struct mechanism mechanism_yoso = {
     .checks_rows = true,
     .reads_bf16 = reads_bf16,
     .refuse = refuse,
+    .settle = settle,
     .norm_limit = unit_map_limit,
     .saved_size = saved_size,
     .scratch_size = scratch_size,

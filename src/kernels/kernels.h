@@ -84,6 +84,17 @@ enum hash_projection {
     HASH_INT8_DP   /* fours of 8-bit fixed-point numbers, 32-bit sums, exact: slot hash_codes_dp */
 };
 
+/* Hyperplanes that are rows of blocks H D3 H D2 H D1, H the Hadamard matrix of `width` = 2^stages rows and D
+   signs, none of them written out: see hadamard_codes. */
+struct hadamard {
+    size_t dim, stages; /* rows have dim coordinates, the others up to width count as 0; 4 <= stages <= 16 */
+    size_t num_hashes, hash_bits;
+    size_t bits_of_block;         /* bits of one hash that are rows of the same block: 1, or all of them */
+    const uint32_t *place;        /* (dim): coordinate c of a row stands at place[c] < width, no two at one */
+    const uint32_t *signs;        /* (blocks, 3, width) words: D1, D2, D3 */
+    uint32_t scale, widest_scale; /* words for the groups of stages that begin no round, or 0 */
+};
+
 /* AdamW (Loshchilov and Hutter 2019, decoupled decay) on a block; see adamw_step. */
 struct adamw {
     float rate, beta1, beta2, epsilon, decay;
@@ -163,6 +174,22 @@ struct kernels {
     void (*hash_codes_dp)(void *codes, bool wide, enum hash_projection projection, const uint32_t *rows,
                           size_t ld, size_t n, size_t words, const uint32_t *planes, size_t num_hashes,
                           size_t hash_bits);
+
+    /* codes as hash_codes, by transforms instead of products. Rows (n, ld): HASH_F32: floats; HASH_INT16_DP:
+       words of hash_rows. Blocks come for each width / bits_of_block hashes in order, and of these one for
+       each bits_of_block bits: row i < width of a block is bit i % bits_of_block of those of hash i /
+       bits_of_block; a bit is [number > 0] in the end.
+       Three rounds k = 1, 2, 3: multiply by D_k, then for each of `stages` bits of the number of a coordinate
+       (rounds 1 and 3: from the highest down, round 2: from the lowest up) pairs a, b whose numbers differ in
+       that bit alone, a's being 0, become a + b, a - b.
+       HASH_F32: a word of signs is xor'ed to the float; each sum is rounded once.
+       HASH_INT16_DP: numbers of 16 bits, sums modulo 2^16; a word of signs holds a factor f twice, and a
+       number becomes (a f + 2^14) >> 15. Bits are grouped by three from the lowest on, the rest is the widest
+       group; before each group but the first of a round `scale` (the widest: widest_scale) multiplies all
+       numbers so, unless it is 0.
+       EXACT. work: 2 (width + min(num_hashes, width / bits_of_block)) HASH_LANES words. */
+    void (*hadamard_codes)(void *codes, bool wide, enum hash_projection projection, const void *rows,
+                           size_t ld, size_t n, const struct hadamard *planes, uint32_t *work);
 
     /* For each row i < n in order, for each hash h in [first, first + count):
        tables[(h - first) * buckets + code(i, h)][0 .. dim) += values[i]. codes as above, (n, num_hashes).

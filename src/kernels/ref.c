@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "kernels/ref_hadamard.h"
 
 #define PI        3.14159265358979323846
 #define SQRT_HALF 0.70710678118654752440
@@ -739,6 +740,7 @@ const struct kernels kernels_ref = {
     .hash_rows = hash_rows,
     .hash_planes = hash_planes,
     .hash_codes_dp = hash_codes_dp,
+    .hadamard_codes = hadamard_codes,
     .table_add = table_add,
     .table_read = table_read,
     .table_scan = table_scan,

@@ -8,6 +8,7 @@
 #include "kernels/simd_collision.h"
 #include "kernels/simd_dropout.h"
 #include "kernels/simd_frame.h"
+#include "kernels/simd_hadamard.h"
 #include "kernels/simd_hash.h"
 #include "kernels/simd_lists.h"
 #include "kernels/simd_meetings.h"
@@ -29,6 +30,7 @@
     .hash_rows = hash_rows, \
     .hash_planes = hash_planes, \
     .hash_codes_dp = hash_codes_dp, \
+    .hadamard_codes = hadamard_codes, \
     .table_add = table_add, \
     .table_read = table_read, \
     .table_scan = table_scan, \

@@ -413,6 +413,11 @@ static inline vu u_or(vu a, vu b)
     return _mm256_or_si256(a, b);
 }
 
+static inline vu u_xor(vu a, vu b)
+{
+    return _mm256_xor_si256(a, b);
+}
+
 static inline vu u_left(vu a, int bits)
 {
     return _mm256_slli_epi32(a, bits);
@@ -485,6 +490,29 @@ static inline void u_put_bytes(uint8_t *p, vu a)
     vu packed = _mm256_shuffle_epi8(a, low);
     __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(packed), _mm256_extracti128_si256(packed, 1));
     _mm_storel_epi64((__m128i *)(void *)p, both);
+}
+
+static inline vu u_add_halves(vu a, vu b)
+{
+    return _mm256_add_epi16(a, b);
+}
+
+static inline vu u_sub_halves(vu a, vu b)
+{
+    vu difference;
+    __asm__("vpsubw %2, %1, %0" : "=x"(difference) : "x"(a), "x"(b));
+    return difference;
+}
+
+static inline vu u_scale_halves(vu a, vu b)
+{
+    return _mm256_mulhrs_epi16(a, b);
+}
+
+static inline vu u_code_halves(vu codes, vu a, uint16_t bit)
+{
+    __m256i positive = _mm256_cmpgt_epi16(a, _mm256_setzero_si256());
+    return _mm256_or_si256(codes, _mm256_and_si256(positive, _mm256_set1_epi16((int16_t)bit)));
 }
 
 static inline void u_code_bit(uint32_t *codes, vu a, uint32_t bit)

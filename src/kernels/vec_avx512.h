@@ -426,6 +426,11 @@ static inline vu u_or(vu a, vu b)
     return _mm512_or_si512(a, b);
 }
 
+static inline vu u_xor(vu a, vu b)
+{
+    return _mm512_xor_si512(a, b);
+}
+
 static inline vu u_left(vu a, unsigned bits)
 {
     return _mm512_slli_epi32(a, bits);
@@ -500,6 +505,33 @@ static inline vu u_dot_bytes(vu sum, vu a, vu b)
 static inline void u_put_bytes(uint8_t *p, vu a)
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(a));
+}
+
+/* Both halves of 16 bits as signed whole numbers, modulo 2^16: a + b, a - b, and (a b + 2^14) >> 15. The
+   difference is written out, because gcc 12 takes (a + b) - (c + d) beside (a + b) + (c + d) for sums of four
+   and adds them up anew: a third more instructions in butterflies. */
+static inline vu u_add_halves(vu a, vu b)
+{
+    return _mm512_add_epi16(a, b);
+}
+
+static inline vu u_sub_halves(vu a, vu b)
+{
+    vu difference;
+    __asm__("vpsubw %2, %1, %0" : "=v"(difference) : "v"(a), "v"(b));
+    return difference;
+}
+
+static inline vu u_scale_halves(vu a, vu b)
+{
+    return _mm512_mulhrs_epi16(a, b);
+}
+
+/* Halves of codes + bit where the same half of a > 0. */
+static inline vu u_code_halves(vu codes, vu a, uint16_t bit)
+{
+    __mmask32 positive = _mm512_cmpgt_epi16_mask(a, _mm512_setzero_si512());
+    return _mm512_mask_add_epi16(codes, positive, codes, _mm512_set1_epi16((int16_t)bit));
 }
 
 /* codes[lane] |= bit where a > 0 as a signed whole number */

@@ -1,6 +1,6 @@
 /* Rows to codes, a block of rows at a time: rows are copied to where they lie dense, as floats, as pairs of
    16 bits or as fours of 8, and projected. Cost: 2 n d num_hashes hash_bits operations in slot hash_codes or
-   hash_codes_dp, which run near the product peak.
+   hash_codes_dp, which run near the product peak, or the transforms of slot hadamard_codes.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/codes.h"
 
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "parts/hadamard.h"
 
 static size_t code_bytes(const struct hashing *hashing)
 {
@@ -75,27 +76,45 @@ static bool take_pairs(const struct kernels *kernels, enum hash_projection proje
     return finite;
 }
 
+enum hash_projection codes_projection(const struct kernels *kernels, const struct hashing *hashing)
+{
+    if (hadamard_is(hashing->planes) && hashing->projection == HASH_AUTO)
+        return HASH_INT16_DP;
+    return hash_projection_of(kernels, hashing->projection);
+}
+
+size_t codes_work(const struct hashing *hashing, size_t dim)
+{
+    size_t rows = size_product(unit_padded(dim), CODES_ROWS);
+    return hadamard_is(hashing->planes) ? size_sum(rows, hadamard_work(hashing, dim)) : rows;
+}
+
 bool codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
                 size_t ld_x, size_t n, size_t dim, const void *planes, float *rows, size_t ld, float *squares)
 {
     size_t row_bytes = hashing->num_hashes * code_bytes(hashing), half = ld / 2;
-    bool wide = hashing->hash_bits > 16, finite = true;
-    enum hash_projection projection = hash_projection_of(kernels, hashing->projection);
+    bool wide = hashing->hash_bits > 16, transforms = hadamard_is(hashing->planes), finite = true;
+    enum hash_projection projection = codes_projection(kernels, hashing);
+    const struct hadamard hadamard = transforms ? hadamard_at(hashing, dim, planes) : (struct hadamard){0};
+    uint32_t *pairs = (uint32_t *)(void *)rows, *work = pairs + CODES_ROWS * ld;
     for (size_t first = 0; first < n; first += CODES_ROWS) {
         size_t count = n - first < CODES_ROWS ? n - first : CODES_ROWS;
         char *codes = (char *)data + first * row_bytes;
-        if (projection == HASH_F32) {
+        if (projection == HASH_F32)
             finite &= take_rows(kernels, rows, ld, squares, x + first * ld_x, ld_x, count, dim);
+        else
+            finite &= take_pairs(kernels, projection, pairs, half, rows + CODES_ROWS * half, squares,
+                                 x + first * ld_x, ld_x, count, dim);
+        if (transforms)
+            kernels->hadamard_codes(codes, wide, projection, rows, projection == HASH_F32 ? ld : half, count,
+                                    &hadamard, work);
+        else if (projection == HASH_F32)
             kernels->hash_codes(codes, wide, rows, ld, count, dim, planes, hashing->num_hashes,
                                 hashing->hash_bits);
-            continue;
-        }
-        uint32_t *pairs = (uint32_t *)(void *)rows;
-        finite &= take_pairs(kernels, projection, pairs, half, rows + CODES_ROWS * half, squares,
-                             x + first * ld_x, ld_x, count, dim);
-        kernels->hash_codes_dp(codes, wide, projection, pairs, half, count,
-                               projection == HASH_INT8_DP ? (dim + 3) / 4 : (dim + 1) / 2, planes,
-                               hashing->num_hashes, hashing->hash_bits);
+        else
+            kernels->hash_codes_dp(codes, wide, projection, pairs, half, count,
+                                   projection == HASH_INT8_DP ? (dim + 3) / 4 : (dim + 1) / 2, planes,
+                                   hashing->num_hashes, hashing->hash_bits);
     }
     return finite;
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "parts/elements.h"
+#include "parts/hadamard.h"
 #include "parts/planes.h"
 #include "parts/unit_map.h"
 
@@ -20,13 +21,16 @@ struct hashing hashing_of(const struct yoso_options *options)
 {
     return (struct hashing){.num_hashes = (size_t)options->num_hashes,
                             .hash_bits = (size_t)options->hash_bits,
-                            .projection = (enum hash_projection)options->projection};
+                            .projection = (enum hash_projection)options->projection,
+                            .planes = options->planes};
 }
 
 size_t hasher_planes(const struct yoso_options *options, size_t dim)
 {
     struct hashing hashing = hashing_of(options);
-    return planes_turned_count(hashing.num_hashes, hashing.hash_bits, unit_map_width(options, dim));
+    size_t width = unit_map_width(options, dim);
+    return hadamard_is(options->planes) ? hadamard_turned(&hashing, width)
+                                        : planes_turned_count(hashing.num_hashes, hashing.hash_bits, width);
 }
 
 void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yoso_options *options,
@@ -39,10 +43,11 @@ void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yos
     hasher->width = unit_map_width(options, dim);
     hasher->max_norm = options->max_norm;
     hasher->ld = unit_padded(hasher->width);
+    hasher->work = codes_work(&hasher->hashing, hasher->width);
     size_t row = size_product(hasher->ld, sizeof(float));
     hasher->sign = arena_take(arena, hasher->width, sizeof *hasher->sign);
     hasher->permutation = arena_take(arena, hasher->width, sizeof *hasher->permutation);
-    hasher->rows = arena_take(arena, rows, row);
+    hasher->rows = arena_take(arena, workers, size_product(hasher->work, sizeof *hasher->rows));
     hasher->squares = arena_take(arena, rows, sizeof *hasher->squares);
     hasher->taken = arena_take(arena, rows, row);
 }
@@ -50,6 +55,11 @@ void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yos
 void hasher_turn(const struct kernels *kernels, const struct hasher *hasher, const float *shared,
                  uint64_t random_key)
 {
+    if (hadamard_is(hasher->hashing.planes)) {
+        hadamard_turn(&hasher->hashing, hasher->width, (uint32_t *)(void *)hasher->planes, shared, random_key,
+                      hasher->permutation, hasher->sign);
+        return;
+    }
     planes_turn(kernels, hasher->hashing.projection, hasher->planes, shared, hasher->hashing.num_hashes,
                 hasher->hashing.hash_bits, hasher->width, random_key, hasher->permutation, hasher->sign);
 }
@@ -77,7 +87,7 @@ static void hash_block(void *argument, size_t index, int worker)
     size_t n = smaller(BLOCK_ROWS, side->n - first), place = (size_t)worker * CODES_ROWS, ld = hasher->ld;
     bool is_l2 = unit_map_is_l2(hasher->options), half = side->dtype == DTYPE_BFLOAT16, finite = true;
     size_t at_once = is_l2 && !half ? n : CODES_ROWS;
-    float *taken = hasher->taken + place * ld, *work_rows = hasher->rows + place * ld;
+    float *taken = hasher->taken + place * ld, *work_rows = hasher->rows + (size_t)worker * hasher->work;
     float *squares = hasher->squares + place;
     for (size_t at = first, count; at < first + n; at += count) {
         const void *stored = (const char *)side->rows + at * side->ld_rows * element_bytes(side->dtype);

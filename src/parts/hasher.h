@@ -17,9 +17,9 @@ struct hasher {
     double max_norm;       /* of map neyshabur */
     float *planes, *sign;  /* of this head; signs and order of its coordinates */
     uint32_t *permutation; /* (width), as sign */
-    size_t ld;
-    float *rows, *squares; /* (workers, CODES_ROWS, ld), (workers, CODES_ROWS) */
-    float *taken;          /* as rows: what they are once they are widened, or mapped */
+    size_t ld, work;       /* of rows; floats of the work space of codes_hash */
+    float *rows, *squares; /* (workers, work), (workers, CODES_ROWS) */
+    float *taken;          /* (workers, CODES_ROWS, ld): what rows are once they are widened, or mapped */
 };
 
 struct hashing hashing_of(const struct yoso_options *options);
@@ -29,7 +29,7 @@ void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yos
                     size_t dim, size_t workers);
 size_t hasher_planes(const struct yoso_options *options, size_t dim);
 
-/* Turns the planes that planes_draw left in `shared` into the head's own. */
+/* Turns the planes that planes_draw or hadamard_draw left in `shared` into the head's own. */
 void hasher_turn(const struct kernels *kernels, const struct hasher *hasher, const float *shared,
                  uint64_t random_key);
 

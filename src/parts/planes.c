@@ -5,11 +5,6 @@
    orthogonal blocks and repel, which lowers the variance of their mean. (Putting the bits of one hash into
    one block, as is often done, makes them dependent and biases the probability by up to 64 %.)
 
-   Hadamard planes are rows of blocks H D3 H D2 H D1, H the Hadamard matrix and D random signs (Andoni et al.
-   2015, Practical and optimal LSH for angular distance): orthogonal and nearly uniform, for 2 d log2 d
-   additions a plane and no normals. `hadamard` arranges them as the orthogonal ones; `hadamard-paper` takes
-   the bits of one hash from consecutive rows of one block, as the released code does, and is biased.
-
    A frame is made from normals x_i in d - i dimensions, i = 0, 1, ...: row i is H_0 H_1 .. H_{i-1} applied
    to (0, x_i / |x_i|), where the reflection H_j acts on coordinates j .. d-1 and maps the line of the j-th
    axis to that of x_j. Each row is thus uniform in the complement of those before it (Stewart 1980, The
@@ -35,16 +30,8 @@ struct work {
     double *row;   /* (dim, lanes): row i in lane i */
     double *axis;  /* (r, dim): the vectors of the reflections, |axis_j|^2 = 2 */
     float *normal; /* (dim) */
-    /* hadamard */
-    size_t padded; /* dim, or the next power of two */
-    float *signs;  /* (padded) */
     size_t bytes;
 };
-
-static bool is_hadamard(int kind)
-{
-    return kind == YOSO_PLANES_HADAMARD || kind == YOSO_PLANES_HADAMARD_PAPER;
-}
 
 static struct work work_at(const struct planes_form *form, void *block)
 {
@@ -57,11 +44,6 @@ static struct work work_at(const struct planes_form *form, void *block)
         work.row = arena_take(&arena, size_product(dim, work.lanes), sizeof *work.row);
         work.axis = arena_take(&arena, size_product(dim, rows), sizeof *work.axis);
         work.normal = arena_take(&arena, dim, sizeof *work.normal);
-    }
-    if (is_hadamard(form->kind)) {
-        for (work.padded = 1; work.padded < dim && work.padded <= SIZE_MAX / 4;)
-            work.padded *= 2;
-        work.signs = arena_take(&arena, work.padded, sizeof *work.signs);
     }
     work.bytes = arena.used;
     return work;
@@ -170,7 +152,7 @@ static void draw_block(void *argument, size_t index, int worker)
     }
 }
 
-/* ---- independent planes, and Hadamard's ---------------------------------------------------------------- */
+/* ---- independent planes -------------------------------------------------------------------------------- */
 
 /* To length 1, which changes no sign; unused planes to 0. */
 static void scale_plane(float *plane, size_t dim, bool used)
@@ -195,56 +177,6 @@ static void draw_gaussian(void *argument, size_t bit, int worker)
         scale_plane(plane_of(drawing, bit, hash), form->dim, hash < form->num_hashes);
 }
 
-/* row <- row H, in place: butterflies; H has entries 1 and -1 (Sylvester's order). */
-static void transform(float *row, size_t n)
-{
-    for (size_t half = 1; half < n; half *= 2)
-        for (size_t first = 0; first < n; first += 2 * half)
-            for (size_t c = first; c < first + half; c++) {
-                float a = row[c], b = row[c + half];
-                row[c] = a + b;
-                row[c + half] = a - b;
-            }
-}
-
-/* Row i of the block H D3 H D2 H D1 that belongs to the key, by the signs of D3, D2, D1 in that order; of the
-   padded row the coordinates past dim meet zeros. */
-static void hadamard_plane(float *row, size_t n, float *plane, size_t dim, size_t i, uint64_t key)
-{
-    for (size_t c = 0; c < n; c++)
-        row[c] = __builtin_parityll(i & c) ? -1.0f : 1.0f;
-    for (uint64_t round = 0; round < 3; round++) {
-        if (round > 0)
-            transform(row, n);
-        struct random signs = random_open(random_key(key, RANDOM_PLANES, round));
-        uint32_t word = 0;
-        for (size_t c = 0; c < n; c++) {
-            if (c % 32 == 0)
-                word = random_next(&signs);
-            row[c] *= (word >> (c % 32) & 1) ? 1.0f : -1.0f;
-        }
-    }
-    for (size_t c = 0; c < dim; c++)
-        plane[c * HASH_LANES] = row[c];
-    scale_plane(plane, dim, true);
-}
-
-static void draw_hadamard(void *argument, size_t bit, int worker)
-{
-    const struct drawing *drawing = argument;
-    const struct planes_form *form = drawing->form;
-    struct work work = work_at(form, drawing->work + (size_t)worker * drawing->work_bytes);
-    bool paper = form->kind == YOSO_PLANES_HADAMARD_PAPER;
-    size_t per_block = paper ? work.padded / form->hash_bits : work.padded; /* hashes of a block */
-    uint64_t bits = paper ? drawing->key : random_key(drawing->key, RANDOM_PLANES, bit);
-    for (size_t hash = 0; hash < form->num_hashes; hash++) {
-        size_t row = hash % per_block;
-        hadamard_plane(work.signs, work.padded, plane_of(drawing, bit, hash), form->dim,
-                       paper ? row * form->hash_bits + bit : row,
-                       random_key(bits, RANDOM_PLANES, hash / per_block));
-    }
-}
-
 void planes_draw(const struct kernels *kernels, struct pool *pool, const struct planes_form *form,
                  uint64_t key, float *planes, void *work)
 {
@@ -260,11 +192,7 @@ void planes_draw(const struct kernels *kernels, struct pool *pool, const struct 
     }
     size_t count = planes_count(form->num_hashes, form->hash_bits, form->dim);
     memset(planes, 0, count * sizeof *planes); /* lanes of no hash */
-    if (form->kind == YOSO_PLANES_ORTHOGONAL)
-        pool_run(pool, draw_block, &drawing,
-                 form->hash_bits * ((form->num_hashes + form->dim - 1) / form->dim));
-    else
-        pool_run(pool, draw_hadamard, &drawing, form->hash_bits);
+    pool_run(pool, draw_block, &drawing, form->hash_bits * ((form->num_hashes + form->dim - 1) / form->dim));
 }
 
 void planes_turn(const struct kernels *kernels, enum hash_projection projection, void *turned,

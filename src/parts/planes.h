@@ -12,7 +12,7 @@
 #include "kernels/kernels.h"
 
 struct planes_form {
-    int kind; /* enum yoso_planes */
+    int kind; /* enum yoso_planes; those by Hadamard matrices are drawn by parts/hadamard.h */
     size_t num_hashes, hash_bits, dim;
 };
 

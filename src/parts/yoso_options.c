@@ -47,16 +47,14 @@ const struct option_row yoso_sampled_rows[] = {
      .choices = planes_names,
      .help =
          "how hyperplanes are drawn: independently, orthogonal between hashes (less variance), by Hadamard "
-         "matrices (nearly so), or as the paper's code does (biased)"},
+         "matrices (nearly so, half the work), or as the paper's code does (biased)"},
     {.name = FIELD(projection),
      .type = OPTION_CHOICE,
      .preset = HASH_AUTO,
      .choices = hash_projection_names,
-     .help =
-         "how vectors are projected for hashing: in 16-bit fixed point, bfloat16, float32, or fastest in "
-         "8-bit "
-         "fixed point, which sees near-duplicates up to 2 % less often; auto is the fastest that hashes as "
-         "well as float32"},
+     .help = "how vectors are projected for hashing: in 16-bit fixed point, bfloat16, float32, or fastest in "
+             "8-bit fixed point, which sees near-duplicates up to 2 % less often; auto is the fastest that "
+             "hashes as well as float32 (planes by Hadamard matrices: f32 or int16-dp)"},
     NORMALIZE,
     {.name = FIELD(gradient),
      .type = OPTION_CHOICE,

@@ -75,9 +75,8 @@ static const char *projection_of(const struct encoder_config *model)
 
 void run_config_settle(const struct kernels *kernels, struct run_config *config)
 {
-    int *field = projection_field(&config->model);
-    if (field != NULL)
-        *field = (int)hash_projection_of(kernels, (enum hash_projection) * field);
+    if (config->model.mechanism->settle != NULL)
+        config->model.mechanism->settle(kernels, config->model.mechanism_options);
 }
 
 /* A model hashes as it was trained. The option beside the recorded word says the same, or nothing (auto). */

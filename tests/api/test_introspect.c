@@ -102,6 +102,35 @@ static void mistakes_are_named(void **state)
     hashattn_context_free(context);
 }
 
+static void auto_is_settled(void **state)
+{
+    (void)state;
+    static const char *const asked[][3] = {{"orthogonal", "f32", "f32"},
+                                           {"hadamard", "auto", "int16-dp"},
+                                           {"hadamard-paper", "f32", "f32"},
+                                           {"gaussian", "auto", NULL}};
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(context, &is);
+    for (size_t i = 0; i < 4; i++) {
+        hashattn_attention *attention;
+        char text[32];
+        check_ok(context, hashattn_attention_new(context, "yoso", &attention));
+        check_ok(context, hashattn_attention_set(attention, "planes", asked[i][0]));
+        check_ok(context, hashattn_attention_set(attention, "projection", asked[i][1]));
+        check_ok(context, hashattn_attention_settle(attention));
+        check_ok(context, hashattn_attention_get(attention, "projection", text, sizeof text));
+        assert_string_equal(text, asked[i][2] == NULL ? is.projection : asked[i][2]);
+        hashattn_attention_free(attention);
+    }
+    hashattn_attention *softmax;
+    check_ok(context, hashattn_attention_new(context, "softmax", &softmax));
+    check_ok(context, hashattn_attention_settle(softmax)); /* nothing to settle */
+    assert_int_equal(hashattn_attention_settle(NULL), HASHATTN_INVALID);
+    hashattn_attention_free(softmax);
+    hashattn_context_free(context);
+}
+
 static void text_is_never_longer_than_its_room(void **state)
 {
     (void)state;
@@ -165,6 +194,7 @@ int main(void)
         cmocka_unit_test(every_option_takes_its_own_text),
         cmocka_unit_test(known_mechanisms_are_there),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(auto_is_settled),
         cmocka_unit_test(text_is_never_longer_than_its_room),
         cmocka_unit_test(tensors_have_their_shapes),
         cmocka_unit_test(every_failing_allocation_is_survived),

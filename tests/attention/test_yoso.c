@@ -520,8 +520,15 @@ static void says_what_it_refuses(void **state)
     shape = good;
     options.planes = YOSO_PLANES_HADAMARD;
     assert_null(mechanism_yoso.refuse(&options, &shape));
-    shape.head_dim = 31;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "head_dim of at least 32"));
+    for (int side = 0; side < 2; side++) {
+        shape.head_dim = side ? 4097 : 31;
+        assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "head_dim of 32 to 4096"));
+        shape.head_dim = side ? 4096 : 32;
+        assert_null(mechanism_yoso.refuse(&options, &shape));
+    }
+    options.projection = HASH_BF16_DP;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "projection f32, int16-dp or auto"));
+    options.projection = HASH_AUTO;
     options.planes = YOSO_PLANES_ORTHOGONAL;
     shape = good;
     options.hash_bits = 24;

@@ -185,6 +185,25 @@ static void means_are_exact_with_any_projection(void **state)
                                      .samples = 3000});
 }
 
+/* Planes by Hadamard matrices, where vectors have many coordinates: their law is nearly that of independent
+   planes, closer than these samples see. */
+static void hadamard_means_are_as_good_as_exact(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 4; form++)
+        check_mean(&(struct setting){.n_q = 9,
+                                     .n_k = 12,
+                                     .d = form & 1 ? 40 : 64,
+                                     .d_v = 3,
+                                     .num_hashes = 16,
+                                     .hash_bits = form & 1 ? 3 : 6,
+                                     .planes = YOSO_PLANES_HADAMARD,
+                                     .gradient = form & 2 ? YOSO_GRADIENT_TRUE : YOSO_GRADIENT_LOWER,
+                                     .projection = form & 2 ? HASH_F32 : HASH_AUTO,
+                                     .samples = 3000,
+                                     .causal = form == 3});
+}
+
 /* One bit, where `true` is refused: X, dV and `lower`. */
 static void one_bit(void **state)
 {
@@ -308,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(means_are_exact),
         cmocka_unit_test(means_are_exact_with_any_projection),
+        cmocka_unit_test(hadamard_means_are_as_good_as_exact),
         cmocka_unit_test(one_bit),
         cmocka_unit_test(released_has_its_own_mean),
         cmocka_unit_test(partners_keep_the_mean),

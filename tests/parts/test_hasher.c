@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "parts/hadamard.h"
 #include "parts/planes.h"
 #include "parts/unit_map.h"
 #include "support/check.h"
@@ -23,11 +24,14 @@ static void codes_alone(const struct kernels *kernels, const struct yoso_options
     const struct hashing hashing = hashing_of(options);
     size_t width = unit_map_width(options, D), ld = unit_padded(width);
     size_t m = hashing.num_hashes, bits = hashing.hash_bits;
-    float *planes = malloc(planes_count(m, bits, width) * sizeof *planes);
-    float *rows = malloc(CODES_ROWS * ld * sizeof *rows), *mapped = malloc(ld * sizeof *mapped);
+    float *planes = malloc(hasher_planes(options, D) * sizeof *planes);
+    float *rows = malloc(codes_work(&hashing, width) * sizeof *rows), *mapped = malloc(ld * sizeof *mapped);
     float sign[D + 2], squares[CODES_ROWS], norm;
     uint32_t permutation[D + 2];
-    planes_turn(kernels, hashing.projection, planes, drawn, m, bits, width, 99, permutation, sign);
+    if (hadamard_is(hashing.planes))
+        hadamard_turn(&hashing, width, (uint32_t *)(void *)planes, drawn, 99, permutation, sign);
+    else
+        planes_turn(kernels, hashing.projection, planes, drawn, m, bits, width, 99, permutation, sign);
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * LD;
         if (!unit_map_is_l2(options)) {
@@ -60,7 +64,10 @@ static void check_codes(const struct yoso_options *options, struct pool *pool, e
     const struct planes_form which = {options->planes, hashing.num_hashes, hashing.hash_bits, width};
     float *drawn = malloc(hasher_planes(options, D) * sizeof *drawn);
     void *work = aligned_alloc(64, planes_work_size(&which, 1) / 64 * 64 + 64);
-    planes_draw(kernels, NULL, &which, 5, drawn, work);
+    if (hadamard_is(which.kind))
+        hadamard_draw(&which, 5, drawn);
+    else
+        planes_draw(kernels, NULL, &which, 5, drawn, work);
     free(work);
 
     struct hasher hasher;
@@ -106,6 +113,7 @@ static void blocks_have_the_codes_of_rows(void **state)
         struct yoso_options options;
         options_preset(yoso_sampled_rows, &options);
         options.num_hashes = 5;
+        options.planes = form % 12 < 8 ? YOSO_PLANES_ORTHOGONAL : YOSO_PLANES_HADAMARD + form / 12;
         options.hash_bits = form % 2 ? 17 : 4;
         options.map = form / 2 % 2 ? YOSO_MAP_NEYSHABUR : YOSO_MAP_L2;
         options.max_norm = options.map == YOSO_MAP_L2 ? 0 : 6;
