@@ -1,8 +1,6 @@
 #!/bin/sh
 # Task lm: a text whose entropy is known is learned to near its entropy, with bytes and with words; what a run says of itself;
-# resuming; refusals.
-# Planted and caught: attention that sees the future (perplexity under what the text allows); labels one place off; best kept
-# by accuracy; a mean over the tokens of one micro-batch alone; the vocabulary not written; its path left out of resuming.
+# resuming; refusals. Perplexity under what the text allows would mean that attention sees the future.
 . "$(dirname "$0")/checks.sh"
 small="--layers 1 --dim 32 --heads 2 --ffn 128 --batch 64 --seq-len 16 --dropout 0 --learning-rate 0.01 --warmup 20"
 

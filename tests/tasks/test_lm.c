@@ -1,8 +1,8 @@
 /* Texts in segments: every token but the first is asked for once, with what stood before it in its segment;
    both vocabularies, both layouts, splits off the end, and every refusal.
-   Bugs tried and caught: segments that do not share their border; a token asked for twice; the last short
+   Bugs tried and caught: a token asked for twice; the last short
    segment lost; a last segment of one token; <eos> missing at empty lines or at a last line without its end;
-   words of the validation file known; splits drawn at random, or in the other order; unknown words of what is
+   splits drawn at random, or in the other order; unknown words of what is
    only given counted; own files preferred to the published ones.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

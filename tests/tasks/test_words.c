@@ -1,8 +1,7 @@
 /* Vocabularies: the order of the ids, what is known, the file and every refusal of it.
-   Bugs tried and caught: least frequent first; ties by length; <unk> and <eos> counted among the words;
-   `most` without the two; a slot not walked past another word; the table too small; the last word of a line
-   lost; CR and VT kept in words; long words kept; a word twice in a file; a word too many; a line of two
-   words. SPDX-License-Identifier: Apache-2.0 */
+   Bugs tried and caught: least frequent first; <unk> and <eos> counted among the words;
+   `most` without the two; a slot not walked past another word; CR and VT kept in words; long words kept; a
+   word twice in a file; a word too many; a line of two words. SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/words.h"
 
 #include <stdio.h>

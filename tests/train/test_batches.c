@@ -2,9 +2,8 @@
    function of the step, and rows packed without a gap.
    Bugs planted and caught: the epoch's key without the epoch; place % count replaced by i; ids that restart
    in each step; an offset one too far; the epoch cached across a jump back; the
-   first batch taken for the largest; the token itself as the next one; the token after given to the model;
-   tokens counted with those that are only asked for.
-   SPDX-License-Identifier: Apache-2.0 */
+   first batch taken for the largest; the token itself as the next one; tokens counted with those that are
+   only asked for. SPDX-License-Identifier: Apache-2.0 */
 #include "train/batches.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
    Bugs planted and caught: the defaults of the model not set before its options; a failing range passed over;
    unknown keys of a section or of an option list let through; a flag written as a number; labels counted but
    not copied; warmup not compared with steps; a foreign projection let through; the recorded
-   projection read and not used; next_token not recorded; words not written, not loaded or lost when the
+   projection read and not used; next_token not recorded; words not written, or lost when the
    vocabulary is of another size; labels beside next tokens.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
