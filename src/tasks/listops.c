@@ -350,6 +350,18 @@ static hashattn_status load(struct host *host, const void *options, const struct
     return split_load(host, &files, directory, split, seed, read_file, options, dataset);
 }
 
+/* Expressions to predict stand as in a split, labels and header included. */
+static hashattn_status load_file(struct host *host, const void *options, const struct task_facts *facts,
+                                 const char *path, struct dataset *dataset)
+{
+    (void)facts;
+    struct dataset_builder builder = {.dataset.pairs = false};
+    hashattn_status status = read_file(host, options, path, &builder);
+    if (status == HASHATTN_OK && builder.dataset.count == 0)
+        status = host_fail(host, HASHATTN_BAD_FILE, "%s has no expressions", path);
+    return dataset_finish(host, &builder, status, dataset);
+}
+
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
                              struct task_facts *result)
 {
@@ -393,4 +405,5 @@ const struct task task_listops = {
     .generate = generate,
     .facts = facts,
     .load = load,
+    .load_file = load_file,
 };

@@ -385,6 +385,35 @@ static void put_row(struct folder *folder, const char *name, const char *row)
     folder_put_text(folder, name, text);
 }
 
+/* What predict reads: the examples of a split by the path of their file. */
+static void a_file_is_read_by_its_path(void **state)
+{
+    struct folder *folder = *state;
+    const struct task *task = task_find("listops");
+    struct listops_options options = preset();
+    struct task_facts facts;
+    struct dataset split, file;
+    char path[4096];
+    generate(folder, &options, 3, 2, 4, 5, HASHATTN_OK, NULL);
+    load(folder, &options, SPLIT_TEST, &split, HASHATTN_OK, NULL);
+    check_status(&folder->host, task->facts(&folder->host, &options, folder->path, &facts), HASHATTN_OK,
+                 NULL);
+    snprintf(path, sizeof path, "%s/basic_test.tsv", folder->path);
+    check_status(&folder->host, task->load_file(&folder->host, &options, &facts, path, &file), HASHATTN_OK,
+                 NULL);
+    assert_int_equal(file.count, 4);
+    check_same_bits(file.tokens, split.tokens, split.offsets[4] * sizeof *file.tokens,
+                    "tokens of file and split");
+    check_same_bits(file.labels, split.labels, 4 * sizeof *file.labels, "labels of file and split");
+    dataset_free(&folder->host, &file);
+    dataset_free(&folder->host, &split);
+    folder_put_text(folder, "empty.tsv", header);
+    snprintf(path, sizeof path, "%s/empty.tsv", folder->path);
+    check_status(&folder->host, task->load_file(&folder->host, &options, &facts, path, &file),
+                 HASHATTN_BAD_FILE, "empty.tsv has no expressions");
+    task_facts_free(&folder->host, &facts);
+}
+
 static void values_are_those_of_the_arena(void **state)
 {
     struct folder *folder = *state;
@@ -595,6 +624,7 @@ int main(void)
         cmocka_unit_test(small_rules_are_kept),
         cmocka_unit_test(texts_have_the_value_of_their_trees),
         IN_FOLDER(what_was_generated_is_read),
+        IN_FOLDER(a_file_is_read_by_its_path),
         IN_FOLDER(examples_depend_on_seed_split_and_index_alone),
         IN_FOLDER(every_tree_occurs_once_in_all_splits),
         IN_FOLDER(values_are_those_of_the_arena),
