@@ -1,7 +1,7 @@
 /* The learned parameters of a mechanism at the border: drawn from the seed, or read from a file, and the loss
    of its own. Bugs planted and caught: heads and tensors in each other's place; parameters kept when an
-   option changes their shape; a file for other heads taken; NaN taken; drawn again where they were read.
-   SPDX-License-Identifier: Apache-2.0 */
+   option changes their shape; a file for other heads taken; NaN taken; drawn again where they were read;
+   twice the loss; its gradient not written, or added to what stood there. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,11 +43,16 @@ static void close_case(struct case_of *c)
     hashattn_context_free(c->context);
 }
 
-static hashattn_status run(struct case_of *c)
+static hashattn_status run_keeping(struct case_of *c, void *saved)
 {
     hashattn_array query = hashattn_array_of_heads(c->query, HEADS, N, D),
                    out = hashattn_array_of_heads(c->out, HEADS, N, D);
-    return hashattn_attention_forward(c->attention, &c->problem, &query, &query, &query, &out, NULL, NULL);
+    return hashattn_attention_forward(c->attention, &c->problem, &query, &query, &query, &out, saved, NULL);
+}
+
+static hashattn_status run(struct case_of *c)
+{
+    return run_keeping(c, NULL);
 }
 
 static void they_come_from_the_seed(void **state)
@@ -123,10 +128,62 @@ static void they_are_read(void **state)
     close_case(&c);
 }
 
+/* Forward, then the loss; dparams may be NULL. */
+static double loss_of(struct case_of *c, void *saved, float *dparams)
+{
+    hashattn_array query = hashattn_array_of_heads(c->query, HEADS, N, D);
+    double loss = NAN;
+    check_ok(c->context, run_keeping(c, saved));
+    check_ok(c->context, hashattn_attention_own_loss(c->attention, &c->problem, &query, &query, &query, &loss,
+                                                     dparams, saved, NULL));
+    return loss;
+}
+
+static void the_loss_has_its_slope(void **state)
+{
+    (void)state;
+    struct case_of c;
+    open_case(&c);
+    check_ok(c.context, hashattn_attention_set(c.attention, "targets", "exact"));
+    size_t saved_bytes, scratch_bytes;
+    check_ok(c.context, hashattn_attention_sizes(c.attention, &c.problem, &saved_bytes, &scratch_bytes));
+    void *saved = aligned_alloc(64, (saved_bytes + 63) / 64 * 64);
+    assert_non_null(saved);
+    float dparams[HEADS * 2 * SIZE], before[HEADS * N * D];
+    for (size_t i = 0; i < HEADS * 2 * SIZE; i++)
+        dparams[i] = NAN; /* written, not added to */
+    double all = loss_of(&c, saved, dparams), sum = 0;
+    assert_true(all > 0);
+    assert_true(loss_of(&c, saved, NULL) == all);
+    memcpy(before, c.out, sizeof before);
+    size_t compared = 0;
+    for (size_t i = 0; i < HEADS * 2 * SIZE; i += 5) {
+        enum { UP, DOWN };
+        double loss[2], step = 2e-3;
+        bool same = true; /* who is in which bucket, and so the targets */
+        float kept = c.attention->params[i];
+        for (int way = UP; way <= DOWN; way++) {
+            c.attention->params[i] = kept + (float)(way == UP ? step : -step);
+            loss[way] = loss_of(&c, saved, NULL);
+            same = same && memcmp(before, c.out, sizeof before) == 0;
+        }
+        c.attention->params[i] = kept;
+        if (!same)
+            continue;
+        check_near((double)dparams[i], (loss[UP] - loss[DOWN]) / (2 * step), 2e-3, "slope of the loss");
+        sum += fabs((double)dparams[i]);
+        compared++;
+    }
+    assert_true(compared >= 10 && sum / (double)compared > 0.02);
+    free(saved);
+    close_case(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_come_from_the_seed),
+        cmocka_unit_test(the_loss_has_its_slope),
         cmocka_unit_test_setup_teardown(they_are_read, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

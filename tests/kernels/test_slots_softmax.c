@@ -3,8 +3,8 @@
    in the sum; zeros of a tail taken for scores in the maximum; the factor forgotten on row_sum, or upside
    down; the maximum of row 0 for all; row_max not kept; n ln 2 in one piece; a wrong coefficient of exp; exp
    of minus infinity not 0; a score of minus infinity made NaN; tiny results wrapped round; NaN lost; scale
-   forgotten in softmax_gradient; divergence: the exponent of log one off, psi of 0 counted, a row without
-   mass given a slope. SPDX-License-Identifier: Apache-2.0 */
+   forgotten in softmax_gradient; divergence: a tail counted in its sum, a row without mass given a
+   slope. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 /* exp(scale s - shift) in float32: the exponent is rounded once (and once more in its pieces), which exp

@@ -27,7 +27,7 @@ static const float *draw(uint64_t seed, size_t count, float **block, size_t *flo
 static void directions_are_orthogonal_in_blocks_and_normal(void **state)
 {
     (void)state;
-    double sum = 0, squares = 0, fourths = 0, draws = 0, across = 0, pairs = 0;
+    double sum = 0, squares = 0, fourths = 0, draws = 0, across = 0, across_fourths = 0, pairs = 0;
     for (uint64_t seed = 0; seed < 200; seed++) {
         float *block;
         size_t floats;
@@ -42,6 +42,7 @@ static void directions_are_orthogonal_in_blocks_and_normal(void **state)
                 if (a / D == b / D)
                     check_near(dot, 0, 8 * FLT_EPSILON * size, "two of a block");
                 across += a / D == b / D ? 0 : dot * dot;
+                across_fourths += a / D == b / D ? 0 : dot * dot * dot * dot;
                 pairs += a / D != b / D;
             }
         for (size_t i = 0; i < D * COUNT; i++) {
@@ -55,6 +56,8 @@ static void directions_are_orthogonal_in_blocks_and_normal(void **state)
     }
     /* 128,000 numbers, nearly independent: standard errors 0.003, 0.004, 0.03; five of them. */
     check_near(across / pairs, 1, 0.05, "two of different blocks");
+    /* E L^4 L'^4 cos^4, L^2 chi-square over sqrt D: (D + 2)^2 3 / (D (D + 2)); blocks that repeat have 20. */
+    check_near(across_fourths / pairs, 3.0 * (D + 2) / D, 0.3, "two of different blocks, fourth moment");
     check_near(sum / draws, 0, 0.015, "mean");
     check_near(squares / draws, 1, 0.02, "variance");
     check_near(fourths / draws, 3, 0.15, "fourth moment");
