@@ -1,7 +1,8 @@
 /* The learned parameters of a mechanism at the border: drawn from the seed, or read from a file, and the loss
    of its own. Bugs planted and caught: heads and tensors in each other's place; parameters kept when an
    option changes their shape; a file for other heads taken; NaN taken; drawn again where they were read;
-   twice the loss; its gradient not written, or added to what stood there. SPDX-License-Identifier: Apache-2.0 */
+   twice the loss; its gradient not written, or added to what stood there. SPDX-License-Identifier: Apache-2.0
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

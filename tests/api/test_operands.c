@@ -1,6 +1,6 @@
-/* NaN and infinity at the border of the operator, whoever looks for them: the mechanism while it reads, or
-   the pass before it. Planted and caught: values looked at only where they are copied; queries not
-   told; the pass left out for sequences that no mechanism is given; the length told of a row that is
+/* NaN and infinity in operands, whoever looks for them (layouts are in test_operator.c): the mechanism while
+   it reads, or the pass before it. Planted and caught: values looked at only where they are copied; queries
+   not told; the pass left out for sequences that no mechanism is given; the length told of a row that is
    infinite. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,256 @@
+/* Layouts, then one pass over the rows of every array on the pool. A sum of squares finds NaN and infinity:
+   it is finite exactly when every number is. SPDX-License-Identifier: Apache-2.0 */
+#include "api/operands.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "parts/elements.h"
+
+static size_t longest(const size_t *offsets, size_t count)
+{
+    size_t rows = 0;
+    for (size_t s = 0; s < count; s++)
+        if (offsets[s + 1] - offsets[s] > rows)
+            rows = offsets[s + 1] - offsets[s];
+    return rows;
+}
+
+/* One step of an array: `count` places, `stride` elements apart. */
+struct step {
+    const char *name;
+    size_t count, stride;
+};
+
+/* No two elements of an array that is written may meet: from the smallest stride to the largest, each must
+   clear all that lies within it. */
+static hashattn_status check_apart(struct host *host, const struct operand *array, struct step *steps,
+                                   size_t num_steps)
+{
+    for (size_t i = 1; i < num_steps; i++)
+        for (size_t j = i; j > 0 && steps[j].stride < steps[j - 1].stride; j--) {
+            struct step swap = steps[j];
+            steps[j] = steps[j - 1];
+            steps[j - 1] = swap;
+        }
+    size_t extent = array->width;
+    for (size_t i = 0; i < num_steps; i++) {
+        if (steps[i].count < 2)
+            continue;
+        FAIL_IF(steps[i].stride < extent, host, HASHATTN_INVALID,
+                "%s: %s is %zu, at least %zu is needed, or elements would meet", array->name, steps[i].name,
+                steps[i].stride, extent);
+        extent += steps[i].stride * (steps[i].count - 1);
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status operand_check(struct host *host, const struct attention_call *call, bool packed_rows,
+                              struct operand *array)
+{
+    const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
+    size_t total = offsets[call->num_sequences];
+    size_t rows = packed_rows ? total : longest(offsets, call->num_sequences);
+    FAIL_IF(array->given == NULL, host, HASHATTN_INVALID, "%s is NULL", array->name);
+    hashattn_array given = *array->given;
+    array->packed = (struct packed){.width = array->width};
+    if (total == 0)
+        return HASHATTN_OK;
+    FAIL_IF(given.data == NULL, host, HASHATTN_INVALID, "%s.data is NULL", array->name);
+    size_t sequences = packed_rows ? 1 : call->num_sequences;
+    struct step steps[] = {{"row_stride", rows, given.row_stride},
+                           {"head_stride", call->num_heads, given.head_stride},
+                           {"sequence_stride", sequences, given.sequence_stride}};
+    for (size_t i = 0; i < 3; i++)
+        FAIL_IF(steps[i].count > 1 && steps[i].stride > operand_most / steps[i].count, host, HASHATTN_INVALID,
+                "%s: %s is %zu, too far for %zu places", array->name, steps[i].name, steps[i].stride,
+                steps[i].count);
+    /* Rows are rows; but an input may show one head to all. */
+    FAIL_IF(rows > 1 && given.row_stride < array->width, host, HASHATTN_INVALID,
+            "%s: row_stride is %zu, at least %zu is needed", array->name, given.row_stride, array->width);
+    FAIL_IF(sequences > 1 && given.sequence_stride == 0, host, HASHATTN_INVALID,
+            "%s: sequence_stride is 0 for %zu sequences", array->name, sequences);
+    if (array->written)
+        TRY(check_apart(host, array, steps, 3));
+    array->packed.data = given.data;
+    array->packed.row_stride = given.row_stride;
+    array->packed.head_stride = given.head_stride;
+    array->packed.sequence_stride = sequences > 1 ? given.sequence_stride : 0;
+    return HASHATTN_OK;
+}
+
+/* Row r of sequence s and head h. */
+static void *row_of(const struct attention_call *call, const struct packed *array, const size_t *offsets,
+                    size_t s, size_t h, size_t r)
+{
+    size_t sequence =
+        array->sequence_stride != 0 ? s * array->sequence_stride : offsets[s] * array->row_stride;
+    size_t element = sequence + r * array->row_stride + h * array->head_stride;
+    return (unsigned char *)array->data + element * element_bytes(call->dtype);
+}
+
+/* ---- one pass over the rows of every array, on the pool -------------------------------------------------
+ */
+
+/* A unit is one head of one sequence, as for the mechanisms. */
+struct pass {
+    const struct attention_call *call;
+    const struct operand *operands;
+    size_t count;
+    bool unread;       /* only of units whose rows no mechanism reads */
+    atomic_bool found; /* NaN or infinity */
+};
+
+/* A masked key is absent: nobody reads its rows. */
+static bool is_absent(const struct attention_call *call, const struct operand *array, size_t s, size_t r)
+{
+    return array->of_keys && call->key_mask != NULL && call->key_mask[call->key_offsets[s] + r] == 0;
+}
+
+/* Whether the mechanism is given this sequence: it has queries and kept keys. */
+static bool is_read(const struct attention_call *call, size_t s)
+{
+    const size_t *queries = call->query_offsets + s, *keys = call->key_offsets + s;
+    size_t kept = keys[0];
+    while (call->key_mask != NULL && kept < keys[1] && call->key_mask[kept] == 0)
+        kept++;
+    return queries[1] > queries[0] && keys[1] > kept;
+}
+
+/* Squares of floats cannot overflow a double, so their sum is finite exactly when all of them are. */
+static double squares_of(const struct attention_call *call, const void *elements, size_t count)
+{
+    enum { PIECE = 1024 };
+    float piece[PIECE];
+    double sum = 0;
+    if (call->dtype == DTYPE_FLOAT32)
+        return call->kernels->sum_squares(elements, count);
+    for (size_t i = 0; i < count; i += PIECE) {
+        size_t n = count - i < PIECE ? count - i : PIECE;
+        call->kernels->bf16_widen(piece, n, (const bf16 *)elements + i, n, 1, n);
+        sum += call->kernels->sum_squares(piece, n);
+    }
+    return sum;
+}
+
+static void look_for_nan(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    struct pass *pass = argument;
+    const struct attention_call *call = pass->call;
+    size_t s = index / call->num_heads, h = index % call->num_heads;
+    if (pass->unread && is_read(call, s))
+        return;
+    for (size_t a = 0; a < pass->count; a++) {
+        const struct operand *array = &pass->operands[a];
+        const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
+        bool masked = array->of_keys && call->key_mask != NULL;
+        bool together = array->packed.row_stride == array->width && !masked;
+        size_t rows = offsets[s + 1] - offsets[s], step = together ? rows : 1;
+        for (size_t r = 0; r < rows; r += step)
+            if (!is_absent(call, array, s, r) &&
+                !isfinite(
+                    squares_of(call, row_of(call, &array->packed, offsets, s, h, r), step * array->width)))
+                atomic_store_explicit(&pass->found, true, memory_order_relaxed);
+    }
+}
+
+static double element_of(const struct attention_call *call, const void *row, size_t column)
+{
+    float number;
+    if (call->dtype == DTYPE_FLOAT32)
+        return (double)((const float *)row)[column];
+    call->kernels->bf16_widen(&number, 1, (const bf16 *)row + column, 1, 1, 1);
+    return (double)number;
+}
+
+hashattn_status operands_fail_nan(struct host *host, const struct attention_call *call,
+                                  const struct operand *operands, size_t count)
+{
+    for (size_t a = 0; a < count; a++) {
+        const struct operand *array = &operands[a];
+        const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
+        for (size_t i = 0; i < call->num_sequences * call->num_heads; i++) {
+            size_t s = i / call->num_heads, h = i % call->num_heads;
+            for (size_t r = 0; r < offsets[s + 1] - offsets[s]; r++) {
+                const void *row = row_of(call, &array->packed, offsets, s, h, r);
+                for (size_t c = 0; c < array->width; c++) {
+                    double number = element_of(call, row, c);
+                    FAIL_IF(!isfinite(number) && !is_absent(call, array, s, r), host, HASHATTN_INVALID,
+                            "%s is %g at sequence %zu, head %zu, row %zu, column %zu", array->name, number, s,
+                            h, r, c);
+                }
+            }
+        }
+    }
+    return host_fail(host, HASHATTN_INVALID, "an input holds NaN or infinity");
+}
+
+hashattn_status operands_check_finite(struct host *host, const struct attention_call *call,
+                                      const struct operand *operands, size_t count, bool unread)
+{
+    struct pass pass = {.call = call, .operands = operands, .count = count, .unread = unread};
+    size_t read = 0;
+    while (unread && read < call->num_sequences && is_read(call, read))
+        read++;
+    if (unread && read == call->num_sequences)
+        return HASHATTN_OK;
+    pool_run(call->pool, look_for_nan, &pass, call->num_sequences * call->num_heads);
+    return atomic_load(&pass.found) ? operands_fail_nan(host, call, operands, count) : HASHATTN_OK;
+}
+
+double operand_norm_limit(const struct attention_call *call)
+{
+    return call->mechanism->norm_limit == NULL ? 0 : call->mechanism->norm_limit(call->options);
+}
+
+/* A rounding over is not told. */
+hashattn_status operand_check_lengths(struct host *host, const struct attention_call *call,
+                                      const struct operand *array)
+{
+    double limit = operand_norm_limit(call);
+    const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
+    for (size_t i = 0; limit > 0 && i < call->num_sequences * call->num_heads; i++) {
+        size_t s = i / call->num_heads, h = i % call->num_heads;
+        for (size_t r = 0; r < offsets[s + 1] - offsets[s]; r++) {
+            if (is_absent(call, array, s, r))
+                continue;
+            double length =
+                sqrt(squares_of(call, row_of(call, &array->packed, offsets, s, h, r), array->width));
+            FAIL_IF(length > limit * (1 + 1e-6), host, HASHATTN_INVALID,
+                    "%s has length %g at sequence %zu, head %zu, row %zu; max_norm is %g", array->name,
+                    length, s, h, r, limit);
+        }
+    }
+    return HASHATTN_OK;
+}
+
+static void write_zeros(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct pass *pass = argument;
+    const struct attention_call *call = pass->call;
+    size_t s = index / call->num_heads, h = index % call->num_heads;
+    for (size_t a = 0; a < pass->count; a++) {
+        const struct operand *array = &pass->operands[a];
+        const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
+        for (size_t r = 0; r < offsets[s + 1] - offsets[s]; r++)
+            memset(row_of(call, &array->packed, offsets, s, h, r), 0,
+                   array->width * element_bytes(call->dtype));
+    }
+}
+
+hashattn_status operands_check_mask(struct host *host, const struct attention_call *call)
+{
+    for (size_t j = 0; call->key_mask != NULL && j < call->key_offsets[call->num_sequences]; j++)
+        FAIL_IF(call->key_mask[j] > 1, host, HASHATTN_INVALID, "key_mask[%zu] is %u, allowed are 0 and 1", j,
+                call->key_mask[j]);
+    return HASHATTN_OK;
+}
+
+void operands_clear(const struct attention_call *call, const struct operand *operands, size_t count)
+{
+    struct pass zeros = {.call = call, .operands = operands, .count = count};
+    pool_run(call->pool, write_zeros, &zeros, call->num_sequences * call->num_heads);
+}
