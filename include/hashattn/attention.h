@@ -184,9 +184,9 @@ typedef struct hashattn_problem {
     const size_t *query_offsets, *key_offsets;
     /* 1 = the key takes part, 0 = it is as if it were not there (and its key and value may hold anything,
        NaN too). (num_sequences, num_keys), or (key rows) with offsets; NULL = all take part. Queries are
-       not masked, but where they compete for places in buckets (lha, lsh, random) and a sequence has as many
-       of them as keys: there a masked token is absent as a query too. A query that meets no key gets 0 and
-       passes no gradient. */
+       not masked, but where they take places, in buckets (lha, lsh, random) or blocks (local), and a sequence
+       has as many of them as keys: there a masked token is absent as a query too. A query that meets no key
+       gets 0 and passes no gradient. */
     const uint8_t *key_mask;
     int causal; /* 1: query i sees keys 0 .. i of its sequence; REFUSED by mechanisms without such a form */
     uint64_t seed; /* all the chance of sampled mechanisms */

@@ -99,13 +99,15 @@ struct mechanism {
     const struct option_row *options; /* ended by a row with name NULL */
     size_t options_size;              /* of the struct that the rows fill */
 
-    bool exact; /* computes what it says, without sampling */
-    bool mixes; /* tokens see each other; false: output row i comes from value row i alone (n_q = n_k) */
+    bool exact;     /* computes what it says, without sampling */
+    bool quadratic; /* costs as many steps as there are pairs, else as rows: for the order of work */
+    bool mixes;     /* tokens see each other; false: output row i comes from value row i alone (n_q = n_k) */
     /* true: the mechanism takes key_mask and positions itself. false (the rule): attention.c gives it only
        the kept keys, in order, without a mask, and puts the gradients back: a masked key IS an absent key, to
        the bit. */
     bool sees_mask;
-    /* true: queries compete with each other (for places in buckets), so those of padding must be absent too.
+    /* true: queries take places from each other (in buckets, or in the order of tokens), so those of padding
+       must be absent too.
        Where a sequence has as many queries as keys they are taken as the same tokens, and a masked token is
        absent as both: its output is 0. So a causal problem has n_q = n_k and visible[i] = i + 1, and tokens
        may be told from both. Without sees_mask. */

@@ -12,7 +12,8 @@
     X(yoso_e)                                                                                                \
     X(lha)                                                                                                   \
     X(lsh)                                                                                                   \
-    X(random)
+    X(random)                                                                                                \
+    X(local)
 
 #define DECLARE(name) extern const struct mechanism mechanism_##name;
 MECHANISMS(DECLARE)

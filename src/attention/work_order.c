@@ -17,9 +17,8 @@ enum { SPREAD_ROWS = 4096, SPREAD_PAIRS = 512 * 512, EQUAL_ROUNDS = 4 };
 static size_t cost_of(const struct attention_call *call, size_t sequence)
 {
     const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
-    bool quadratic = call->mechanism->exact && call->mechanism->mixes;
-    return quadratic ? size_product(query[1] - query[0], key[1] - key[0])
-                     : size_sum(query[1] - query[0], key[1] - key[0]);
+    return call->mechanism->quadratic ? size_product(query[1] - query[0], key[1] - key[0])
+                                      : size_sum(query[1] - query[0], key[1] - key[0]);
 }
 
 /* Sum over the units of at most `limit` each, their number, and the dearest of them. */
@@ -44,7 +43,8 @@ static struct units units_within(const struct attention_call *call, size_t limit
 size_t work_order_spread(const struct attention_call *call)
 {
     const struct mechanism *mechanism = call->mechanism;
-    size_t threads = (size_t)pool_threads(call->pool), worth = mechanism->exact ? SPREAD_PAIRS : SPREAD_ROWS;
+    size_t threads = (size_t)pool_threads(call->pool),
+           worth = mechanism->quadratic ? SPREAD_PAIRS : SPREAD_ROWS;
     struct units all = units_within(call, SIZE_MAX), left = all;
     if (threads == 1 || !mechanism->mixes || all.cost == SIZE_MAX)
         return 0;

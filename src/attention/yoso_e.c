@@ -473,6 +473,7 @@ const struct mechanism mechanism_yoso_e = {
     .options = yoso_exact_rows,
     .options_size = sizeof(struct yoso_options),
     .exact = true,
+    .quadratic = true,
     .mixes = true,
     .refuse = refuse,
     .norm_limit = unit_map_limit,

@@ -23,12 +23,6 @@ enum bucket_sight {
                     a window that no later token moves */
 };
 
-/* Rows of a head; `ld` floats apart. */
-struct head_rows {
-    const float *data;
-    size_t ld;
-};
-
 /* What the memory depends on. */
 struct bucket_sizes {
     size_t num_queries, num_keys, dim, value_dim;

@@ -8,6 +8,12 @@
 #include "base/memory.h"
 #include "kernels/product_weights.h"
 
+/* Rows of a head; `ld` floats apart. */
+struct head_rows {
+    const float *data;
+    size_t ld;
+};
+
 struct tile_products {
     bf16 *left, *right; /* NULL in float32 */
     float *turned;

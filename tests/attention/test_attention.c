@@ -289,8 +289,8 @@ static void the_dearest_units_come_first(void **state)
         for (size_t i = 0; i < problem.keys[s]; i++)
             for (size_t h = 0; h < 2; h++)
                 problem.value[(attention_case_rows(problem.keys, s) + i) * 2 + h] = (float)(10 * s + h);
-    for (int sampled = 0; sampled < 2; sampled++) {
-        noting.exact = !sampled;
+    for (int linear = 0; linear < 2; linear++) {
+        noting.quadratic = !linear;
         size_t offsets[2 * (CASE_SEQUENCES + 1)];
         struct attention_call call = attention_case_call(&problem, pool, offsets);
         check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
@@ -302,7 +302,7 @@ static void the_dearest_units_come_first(void **state)
                           saved, scratch);
         assert_int_equal(num_seen, 12);
         for (int i = 0; i < 12; i++)
-            assert_true(seen[i] == (float)(10 * (sampled ? by_sum : by_product)[i / 2] + i % 2));
+            assert_true(seen[i] == (float)(10 * (linear ? by_sum : by_product)[i / 2] + i % 2));
         guard_free(saved, saved_floats);
         guard_free(scratch, scratch_floats);
     }
@@ -344,7 +344,7 @@ static void units_that_are_spread_have_all_threads(void **state)
     };
     struct mechanism noting = *attention_find("softmax");
     noting.forward = note_threads;
-    noting.exact = false;
+    noting.quadratic = false;
     noting.saved_size = noting.scratch_size = no_bytes;
     struct host host;
     host_init(&host);

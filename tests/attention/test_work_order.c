@@ -1,7 +1,7 @@
 /* Which units have all threads to themselves, and that the others come dearest first.
    Bugs tried and caught: units that are spread for nothing, or not where threads idle; a mechanism whose
-   tokens do not mix spread; ties from behind; the cheapest first; costs of an exact mechanism by the number
-   of rows; a heap of one element less. SPDX-License-Identifier: Apache-2.0 */
+   tokens do not mix spread; ties from behind; the cheapest first; costs of a quadratic mechanism by the
+   number of rows; a heap of one element less. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/work_order.h"
 
 #include <string.h>
@@ -36,6 +36,8 @@ static void units_are_spread_where_threads_would_idle(void **state)
         {"softmax", 2, 1, 1, {700, 300, 300, 300}}, /* by rows it would not outlast the rest */
         {"yoso", 2, 1, 0, {20000, 10000, 10000}},   /* a rest, but the long one runs beside the two others */
         {"none", 2, 1, 0, {300000}},
+        {"local", 2, 1, 0, {700, 300, 300, 300}}, /* exact, and costs rows */
+        {"local", 2, 1, 1, {4096}},
     };
     struct host host;
     host_init(&host);
@@ -58,22 +60,22 @@ static void units_are_spread_where_threads_would_idle(void **state)
     }
 }
 
-/* Lengths with many ties and zeros: by pairs where the mechanism is exact, else by rows. */
+/* Lengths with many ties and zeros: by pairs where the mechanism is quadratic, else by rows. */
 static void dearest_come_first(void **state)
 {
     (void)state;
     enum { MOST = 40 };
     for (size_t sequences = 0; sequences <= MOST; sequences++)
-        for (int exact = 0; exact < 2; exact++) {
+        for (int quadratic = 0; quadratic < 2; quadratic++) {
             struct random random = random_open(random_key(7, 1, sequences));
             size_t queries[MOST + 1] = {0}, keys[MOST + 1] = {0}, cost[MOST], order[MOST + 1];
             for (size_t s = 0; s < sequences; s++) {
                 size_t n_q = random_below(&random, 6), n_k = random_below(&random, 12);
                 queries[s + 1] = queries[s] + n_q;
                 keys[s + 1] = keys[s] + n_k;
-                cost[s] = exact ? n_q * n_k : n_q + n_k;
+                cost[s] = quadratic ? n_q * n_k : n_q + n_k;
             }
-            const struct attention_call call = {.mechanism = attention_find(exact ? "softmax" : "yoso"),
+            const struct attention_call call = {.mechanism = attention_find(quadratic ? "softmax" : "yoso"),
                                                 .num_sequences = sequences,
                                                 .num_heads = 2,
                                                 .query_offsets = queries,

@@ -452,7 +452,7 @@ static const struct option_row options[] = {
 #define LINEAR(name_, summary_, sees_mask_, competes_, refuse_)                                              \
     {                                                                                                        \
         .name = name_, .summary = summary_, .options = options,                                              \
-        .options_size = sizeof(struct linear_options), .exact = true, .mixes = true,                         \
+        .options_size = sizeof(struct linear_options), .exact = true, .quadratic = true, .mixes = true,      \
         .sees_mask = sees_mask_, .competes = competes_, .refuse = refuse_, .saved_size = saved_size,         \
         .scratch_size = scratch_size, .shared_size = shared_size,                                            \
         .prepare_scratch_size = prepare_scratch_size, .prepare = prepare, .forward = forward,                \

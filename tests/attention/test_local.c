@@ -1,0 +1,302 @@
+/* Block-local attention against its definition in double precision, on every instruction set: who sees whom
+   is told here by counting blocks, apart from the library. Bugs planted and caught: one block before instead
+   of two; none after; masked tokens keeping a place; a span that lets groups of keys share queries.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/attention.h"
+#include "base/random.h"
+#include "oracle/oracle_softmax.h"
+#include "support/attention_case.h"
+#include "support/check.h"
+
+/* local's options are one number. */
+static int64_t block_size_of(size_t s)
+{
+    return (int64_t)s;
+}
+
+static struct attention_case one_head(const int64_t *options, size_t queries, size_t keys, size_t head_dim,
+                                      size_t value_dim)
+{
+    return (struct attention_case){.mechanism = attention_find("local"),
+                                   .options = options,
+                                   .num_sequences = 1,
+                                   .num_heads = 1,
+                                   .head_dim = head_dim,
+                                   .value_dim = value_dim,
+                                   .queries = {queries},
+                                   .keys = {keys}};
+}
+
+/* Blocks of s: the query's own, and one on each side; causal: two before, and nothing later. */
+static bool sees(size_t s, bool causal, size_t query, size_t key)
+{
+    long distance = (long)(query / s) - (long)(key / s);
+    return causal ? distance <= 2 && key <= query : distance >= -1 && distance <= 1;
+}
+
+static void to_double(double *to, const float *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = (double)from[i];
+}
+
+static struct oracle_softmax oracle_of(const struct attention_case *problem, size_t s)
+{
+    size_t n_q = problem->queries[0], n_k = problem->keys[0], d = problem->head_dim, d_v = problem->value_dim;
+    struct oracle_softmax o = oracle_softmax_new(n_q, n_k, d, d_v);
+    o.rounding = problem->precision == PRECISION_BF16 ? ldexp(1, -8) : 0; /* 8 bits, to nearest */
+    o.times = malloc(n_q * n_k * sizeof *o.times);
+    for (size_t i = 0; i < n_q; i++)
+        for (size_t j = 0; j < n_k; j++)
+            o.times[i * n_k + j] = sees(s, problem->causal, i, j);
+    to_double(o.query, problem->query, n_q * d);
+    to_double(o.key, problem->key, n_k * d);
+    to_double(o.value, problem->value, n_k * d_v);
+    to_double(o.dout, problem->dout, n_q * d_v);
+    oracle_softmax_run(&o);
+    return o;
+}
+
+static void check_array(const float *got, const double *want, const double *bound, size_t count, double start,
+                        const char *what)
+{
+    for (size_t i = 0; i < count; i++)
+        check_near((double)got[i], start + want[i],
+                   bound[i] + 2 * FLT_EPSILON * (fabs(start) + fabs(want[i])), what);
+}
+
+static void check_against_oracle(struct attention_case *problem, size_t s)
+{
+    struct oracle_softmax o = oracle_of(problem, s);
+    problem->start = 0.25f;
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        problem->kernels = *kernels;
+        struct attention_result result = attention_case_run(problem);
+        check_array(result.out, o.out, o.out_bound, o.n_q * o.d_v, 0, "out");
+        check_array(result.dquery, o.dquery, o.dquery_bound, o.n_q * o.d, 0.25, "dquery");
+        check_array(result.dkey, o.dkey, o.dkey_bound, o.n_k * o.d, 0.25, "dkey");
+        check_array(result.dvalue, o.dvalue, o.dvalue_bound, o.n_k * o.d_v, 0.25, "dvalue");
+        attention_result_free(&result);
+    }
+    oracle_softmax_free(&o);
+}
+
+/* Normals; where operands are rounded, such as stay what they are. */
+static void fill(struct attention_case *problem, uint64_t seed)
+{
+    attention_case_fill(problem, seed, false);
+    const struct kernels *kernels = kernels_all()[0];
+    size_t n_q = problem->queries[0], n_k = problem->keys[0], d = problem->head_dim, d_v = problem->value_dim;
+    float *arrays[] = {problem->query, problem->key, problem->value, problem->dout};
+    size_t counts[] = {n_q * d, n_k * d, n_k * d_v, n_q * d_v};
+    for (size_t a = 0; a < 4 && problem->precision == PRECISION_BF16; a++) {
+        bf16 *half = malloc(counts[a] * sizeof *half);
+        kernels->bf16_round(half, counts[a], arrays[a], counts[a], 1, counts[a]);
+        kernels->bf16_widen(arrays[a], counts[a], half, counts[a], 1, counts[a]);
+        free(half);
+    }
+}
+
+/* Blocks less than, as long as and longer than what is computed at a time (96 queries, tiles of 128 keys,
+   groups of 512 keys and 960 queries), lengths that are whole blocks and not, less than one block, and more
+   queries or keys than the other side. */
+static const size_t shapes[][5] = {
+    {1, 1, 1, 1, 1},       {1, 40, 40, 5, 3},       {3, 100, 100, 6, 2},     {7, 203, 150, 8, 5},
+    {7, 20, 203, 3, 4},    {7, 203, 20, 3, 4},      {16, 128, 128, 4, 4},    {64, 64, 64, 3, 2},
+    {64, 30, 30, 3, 2},    {64, 1283, 1283, 4, 3},  {96, 385, 385, 5, 2},    {101, 777, 777, 3, 5},
+    {128, 700, 900, 2, 3}, {250, 1600, 1600, 3, 2}, {500, 1203, 1300, 2, 2}, {5000, 300, 300, 4, 4},
+};
+
+static void check_shapes(enum precision precision)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int causal = 0; causal < 2; causal++) {
+            const size_t *shape = shapes[i];
+            int64_t options = block_size_of(shape[0]);
+            struct attention_case problem =
+                one_head(&options, shape[1], causal ? shape[1] : shape[2], shape[3], shape[4]);
+            problem.precision = precision;
+            problem.causal = causal != 0;
+            fill(&problem, i);
+            check_against_oracle(&problem, shape[0]);
+            attention_case_free(&problem);
+        }
+}
+
+static void every_shape_is_the_definition(void **state)
+{
+    (void)state;
+    check_shapes(PRECISION_FLOAT32);
+}
+
+static void every_shape_is_the_definition_in_bf16(void **state)
+{
+    (void)state;
+    check_shapes(PRECISION_BF16);
+}
+
+/* Large scores of keys that are not seen lie in the same tiles, and the first keys of a tile are seen by its
+   first queries alone. */
+static void unseen_keys_weigh_nothing_however_large(void **state)
+{
+    (void)state;
+    for (int causal = 0; causal < 2; causal++) {
+        int64_t options = block_size_of(5);
+        struct attention_case problem = one_head(&options, 300, 300, 4, 3);
+        problem.causal = causal != 0;
+        attention_case_fill(&problem, 11, false);
+        for (size_t i = 0; i < 300; i++) {
+            problem.query[4 * i] = 3;
+            problem.key[4 * i] = 1000 * ((float)(i / 5 % 7) - 3);
+        }
+        check_against_oracle(&problem, 5);
+        attention_case_free(&problem);
+    }
+}
+
+/* Neither what is three blocks away nor, causal, what comes later changes a bit: nothing wraps either. */
+static void what_is_far_away_changes_no_bit(void **state)
+{
+    (void)state;
+    enum { N = 400, S = 30, D = 8 };
+    const struct kernels *best = kernels_named(NULL, &(const char *){0});
+    for (int causal = 0; causal < 2; causal++)
+        for (size_t changed = 0; changed < N; changed += 57) {
+            int64_t options = block_size_of(S);
+            struct attention_case problem = one_head(&options, N, N, D, D);
+            problem.causal = causal != 0;
+            problem.kernels = best;
+            attention_case_fill(&problem, 12, false);
+            struct attention_result before = attention_case_run(&problem);
+            for (size_t c = 0; c < D; c++) {
+                problem.key[changed * D + c] += 1;
+                problem.value[changed * D + c] -= 2;
+            }
+            struct attention_result after = attention_case_run(&problem);
+            for (size_t i = 0; i < N; i++) {
+                bool same = memcmp(before.out + i * D, after.out + i * D, D * sizeof(float)) == 0;
+                if (same == sees(S, problem.causal, i, changed))
+                    fail_msg("query %zu %s key %zu", i, same ? "does not see" : "sees", changed);
+            }
+            attention_result_free(&before);
+            attention_result_free(&after);
+            attention_case_free(&problem);
+        }
+}
+
+/* A masked token is absent, and those after it move up: the places of blocks count who is there. */
+static void a_masked_token_has_no_place(void **state)
+{
+    (void)state;
+    enum { N = 90, S = 7, D = 4 };
+    for (int causal = 0; causal < 2; causal++) {
+        int64_t options = block_size_of(S);
+        struct attention_case masked = one_head(&options, N, N, D, D);
+        masked.causal = causal != 0;
+        attention_case_fill(&masked, 14, true);
+        size_t kept[N], count = 0;
+        for (size_t i = 0; i < N; i++)
+            if ((masked.key_mask[i] = i % 3 != 1))
+                kept[count++] = i;
+        struct attention_case absent = one_head(&options, count, count, D, D);
+        absent.causal = causal != 0;
+        attention_case_fill(&absent, 14, false);
+        for (size_t i = 0; i < count; i++) {
+            attention_case_take_rows(absent.query, i, masked.query, kept[i], 1, D);
+            attention_case_take_rows(absent.key, i, masked.key, kept[i], 1, D);
+            attention_case_take_rows(absent.value, i, masked.value, kept[i], 1, D);
+            attention_case_take_rows(absent.dout, i, masked.dout, kept[i], 1, D);
+        }
+        struct attention_result a = attention_case_run(&masked), b = attention_case_run(&absent);
+        for (size_t i = 0; i < count; i++) {
+            check_same_bits(a.out + kept[i] * D, b.out + i * D, D * sizeof(float), "out");
+            check_same_bits(a.dquery + kept[i] * D, b.dquery + i * D, D * sizeof(float), "dquery");
+            check_same_bits(a.dkey + kept[i] * D, b.dkey + i * D, D * sizeof(float), "dkey");
+            check_same_bits(a.dvalue + kept[i] * D, b.dvalue + i * D, D * sizeof(float), "dvalue");
+        }
+        attention_result_free(&a);
+        attention_result_free(&b);
+        attention_case_free(&masked);
+        attention_case_free(&absent);
+    }
+}
+
+/* Blocks of half the length and more see everything. */
+static void long_blocks_are_plain_attention(void **state)
+{
+    (void)state;
+    int64_t options = block_size_of(150);
+    struct attention_case problem = one_head(&options, 300, 300, 16, 8);
+    attention_case_fill(&problem, 13, false);
+    struct attention_result local = attention_case_run(&problem);
+    problem.mechanism = attention_find("softmax");
+    struct oracle_softmax o = oracle_of(&problem, 150);
+    struct attention_result whole = attention_case_run(&problem);
+    for (size_t i = 0; i < 300 * 8; i++)
+        check_near((double)local.out[i], (double)whole.out[i], 2 * o.out_bound[i], "out");
+    for (size_t i = 0; i < 300 * 16; i++)
+        check_near((double)local.dkey[i], (double)whole.dkey[i], 2 * o.dkey_bound[i], "dkey");
+    oracle_softmax_free(&o);
+    attention_result_free(&local);
+    attention_result_free(&whole);
+    attention_case_free(&problem);
+}
+
+/* Spread over threads: groups of keys side by side, each thread with tiles of its own. */
+static void threads_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    static const size_t blocks[] = {16, 101, 600};
+    for (int causal = 0; causal < 2; causal++)
+        for (int half = 0; half < 2; half++)
+            for (size_t b = 0; b < 3; b++) {
+                int64_t options = block_size_of(blocks[b]);
+                struct attention_case problem = one_head(&options, 4500, causal ? 4500 : 5003, 19, 41);
+                problem.kernels = kernels_named(NULL, &(const char *){0});
+                problem.precision = half ? PRECISION_BF16 : PRECISION_FLOAT32;
+                problem.causal = causal != 0;
+                attention_case_fill(&problem, 17, false);
+                struct attention_result one = attention_case_run(&problem);
+                for (problem.threads = 2; problem.threads < 16; problem.threads += 3) {
+                    struct attention_result many = attention_case_run(&problem);
+                    attention_case_same_bits(&one, &many, &problem, "local");
+                    attention_result_free(&many);
+                }
+                attention_result_free(&one);
+                attention_case_free(&problem);
+            }
+}
+
+static void memory_is_linear_and_small(void **state)
+{
+    (void)state;
+    const struct mechanism *local = attention_find("local");
+    int64_t options = block_size_of(64);
+    struct problem_shape shape = {
+        .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64, .workers = 1};
+    assert_int_equal(local->saved_size(&options, &shape), 4096 * sizeof(float));
+    size_t scratch = local->scratch_size(&options, &shape);
+    shape.num_queries = shape.num_keys = 8192;
+    assert_int_equal(local->scratch_size(&options, &shape), scratch + 4096 * sizeof(float));
+    assert_true(scratch < 1 << 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_shape_is_the_definition),
+        cmocka_unit_test(every_shape_is_the_definition_in_bf16),
+        cmocka_unit_test(unseen_keys_weigh_nothing_however_large),
+        cmocka_unit_test(what_is_far_away_changes_no_bit),
+        cmocka_unit_test(a_masked_token_has_no_place),
+        cmocka_unit_test(long_blocks_are_plain_attention),
+        cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(memory_is_linear_and_small),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
