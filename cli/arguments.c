@@ -209,6 +209,17 @@ static const struct option *find(const struct options *options, const char *name
     return NULL;
 }
 
+/* Where "MECHANISM." ends that an option's name may begin with; 0: it begins with none. */
+static size_t scope_of(const char *name)
+{
+    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
+    size_t size = strcspn(name, ".");
+    for (size_t i = 0; name[size] == '.' && hashattn_mechanism_get(i, &mechanism); i++)
+        if (strlen(mechanism.name) == size && strncmp(name, mechanism.name, size) == 0)
+            return size + 1;
+    return 0;
+}
+
 /* One argument that begins with "--"; *used counts the arguments it took. */
 static int parse_option(struct options *options, int left, char **argv, int *used)
 {
@@ -218,8 +229,10 @@ static int parse_option(struct options *options, int left, char **argv, int *use
     snprintf(name, sizeof name, "%.*s", length, argv[0] + 2);
     const hashattn_option *library;
     bool negated;
-    const struct option *row = find(options, name, &library, &negated);
-    if (row == NULL && library == NULL)
+    size_t scope = scope_of(name);
+    const struct option *row = find(options, name + scope, &library, &negated);
+    if ((row == NULL && library == NULL) ||
+        (scope > 0 && (library == NULL || strcmp(library->owner, "attention") != 0)))
         return fail_unknown(options, name);
     bool is_switch = row != NULL ? row->kind == OPTION_SWITCH : library->type == HASHATTN_OPTION_FLAG;
     const char *text = equals != NULL ? equals + 1 : NULL;
@@ -241,7 +254,9 @@ static int parse_option(struct options *options, int left, char **argv, int *use
     if (options->num_settings == MOST_SETTINGS)
         return options_fail(options, "more than %d options of mechanism, task, model and training",
                             MOST_SETTINGS);
-    options->settings[options->num_settings++] = (struct setting){library->name, text};
+    struct setting *setting = &options->settings[options->num_settings++];
+    snprintf(setting->name, sizeof setting->name, "%.*s%.40s", (int)scope, name, library->name);
+    setting->text = text;
     return EXIT_GOOD;
 }
 

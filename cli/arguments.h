@@ -24,9 +24,11 @@ struct option {
     double minimum, maximum;
 };
 
-/* An option of the library that was given: its name there ("num_hashes") and its text. */
+/* An option of the library that was given: its name there ("num_hashes", or of one mechanism among several
+   "lha.num_buckets") and its text. */
 struct setting {
-    const char *name, *text;
+    char name[64];
+    const char *text;
 };
 
 enum { MOST_OPTIONS = 48, MOST_LIBRARY = 160, MOST_SETTINGS = 64, MOST_OPERANDS = 4 };

@@ -151,8 +151,8 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     options_begin(&options, self);
     const struct option rows[] = {
-        {"attention", OPTION_TEXT, &b.mechanism, "NAME", "mechanism, one of those of info (default yoso)", 0,
-         0},
+        {"attention", OPTION_TEXT, &b.mechanism, "NAME",
+         "mechanism, or several over the heads, as train takes them (default yoso)", 0, 0},
         {"seq-len", OPTION_COUNT, &b.seq_len, "N", "tokens (default 4096)", 1, 1e9},
         {"dim", OPTION_COUNT, &b.dim, "N", "width of a token's row, a multiple of heads (default 768)", 1,
          16384},

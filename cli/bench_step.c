@@ -134,8 +134,8 @@ static int run(const struct command *self, int argc, char **argv)
     const struct option rows[] = {
         {"data", OPTION_TEXT, &b.data, "DIR",
          "directory of a data set (default: as many examples as are needed, generated and dropped)", 0, 0},
-        {"attention", OPTION_TEXT, &b.mechanism, "NAME", "mechanism, one of those of info (default yoso)", 0,
-         0},
+        {"attention", OPTION_TEXT, &b.mechanism, "NAME",
+         "mechanism, or several over the heads, as train takes them (default yoso)", 0, 0},
         {"preset", OPTION_TEXT, &b.preset, "NAME",
          "lra: model and training of the released Long Range Arena configurations", 0, 0},
         {"repeats", OPTION_COUNT, &b.repeats, "N", "steps whose median is told (default 10)", 1, 1e6},

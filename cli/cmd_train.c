@@ -224,7 +224,10 @@ static int run(const struct command *self, int argc, char **argv)
     const struct option rows[] = {
         {"data", OPTION_TEXT, &train.data, "DIR", "directory of the data set", 0, 0},
         {"out", OPTION_TEXT, &train.out, "RUN", "directory of the run, which must not exist", 0, 0},
-        {"attention", OPTION_TEXT, &train.mechanism, "NAME", "mechanism, one of those of info (default yoso)",
+        {"attention", OPTION_TEXT, &train.mechanism, "NAME",
+         "mechanism, one of those of info (default yoso); or several over the heads of a layer, "
+         "local*5,lha*5, and lists of layers parted by /, the last for all that follow. An option sets every "
+         "mechanism that has it, --lha.num-buckets that of one",
          0, 0},
         {"preset", OPTION_TEXT, &train.preset, "NAME",
          "lra: model and training of the released Long Range Arena configurations", 0, 0},

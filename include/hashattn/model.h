@@ -16,8 +16,8 @@ HASHATTN_API hashattn_status hashattn_model_load(hashattn_context *context, cons
                                                  hashattn_model **model);
 HASHATTN_API void hashattn_model_free(hashattn_model *model);
 /* Another value for an option of its mechanism, for example more hashes than in training ("num_hashes",
-   "128"). INVALID or REFUSED, and the model as it was, where the mechanism or the trained parameters do not
-   fit it. */
+   "128"); of several as hashattn_setup_set. INVALID or REFUSED, and the model as it was, where the mechanism
+   or the trained parameters do not fit it. */
 HASHATTN_API hashattn_status hashattn_model_set(hashattn_model *model, const char *name, const char *text);
 
 typedef struct hashattn_model_info {

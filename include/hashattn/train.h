@@ -36,15 +36,21 @@ HASHATTN_API void hashattn_setup_free(hashattn_setup *setup);
 /* preset: "lra", the settings of the released LRA configurations of YOSO. Replaces the options of model and
    training, and hash_bits. INVALID where the task has none of that name. */
 HASHATTN_API hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset);
-/* Another mechanism, with its default options (hash_bits from the task's preset where it has that option). */
+/* Another mechanism, with its default options (hash_bits from the task's preset where it has that option).
+   Or several: "NAME*HEADS,NAME*HEADS,..." over the heads of a layer in order, names without a number sharing
+   equally what the others leave; and such lists parted by "/" over the layers, the last one for all that
+   follow: "local*5,lha*5", "local/local,lha". What does not fit the model's heads or layers is INVALID when
+   training begins. */
 HASHATTN_API hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mechanism);
-/* Any option of the task, the mechanism, the model or the training, by name. Setting `steps` before `warmup`
-   was ever set scales the warm-up in proportion. */
+/* Any option of the task, the mechanism, the model or the training, by name. Of several mechanisms every one
+   that has it, or one: "lha.num_buckets" (`get`: the first that has it, or that one). Setting `steps` before
+   `warmup` was ever set scales the warm-up in proportion. */
 HASHATTN_API hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, const char *text);
 /* The present value as text that `set` takes back; text: room for `size` chars. */
 HASHATTN_API hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name, char *text,
                                                 size_t size);
-/* The index'th option of all owners, with its present value in `preset`; 1, or 0 past the last. */
+/* The index'th option of all owners, with its present value in `preset`; 1, or 0 past the last. Several
+   mechanisms follow one another. */
 HASHATTN_API int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_option *info);
 
 /* Generates counts[0..2] examples of train, valid and test into `directory`, which is made if absent; files

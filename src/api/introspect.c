@@ -91,20 +91,6 @@ int hashattn_mechanism_option(size_t mechanism, size_t option, hashattn_option *
     return 1;
 }
 
-hashattn_status mechanism_named(struct host *host, const char *name, const struct mechanism **mechanism)
-{
-    *mechanism = name == NULL ? NULL : attention_find(name);
-    if (*mechanism != NULL)
-        return HASHATTN_OK;
-    char list[300] = "";
-    for (const struct mechanism *const *all = attention_mechanisms(); *all != NULL; all++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ", (*all)->name);
-    }
-    return host_fail(host, HASHATTN_INVALID, "no mechanism '%.60s', there are: %s",
-                     name == NULL ? "NULL" : name, list);
-}
-
 hashattn_status hashattn_attention_new(hashattn_context *context, const char *mechanism,
                                        hashattn_attention **attention)
 {
@@ -113,7 +99,7 @@ hashattn_status hashattn_attention_new(hashattn_context *context, const char *me
     *attention = NULL;
     struct host *host = &context->host;
     const struct mechanism *found;
-    TRY(mechanism_named(host, mechanism, &found));
+    TRY(attention_named(host, mechanism, &found));
     void *block, *options;
     TRY(memory_new_zeroed(host, 1, sizeof **attention, "attention", &block));
     hashattn_status status = memory_new_zeroed(host, 1, found->options_size, "options", &options);

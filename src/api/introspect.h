@@ -1,4 +1,4 @@
-/* Mechanisms by name, and option rows of the floors below as the public struct.
+/* Option rows of the floors below as the public struct.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_INTROSPECT_H
 #define API_INTROSPECT_H
@@ -9,8 +9,5 @@
 
 /* The public form of a row; its text is the value in `values`, or the default where that is NULL. */
 void option_give(hashattn_option *given, const struct option_row *row, const char *owner, const void *values);
-
-/* INVALID with the list of names; name may be NULL. */
-hashattn_status mechanism_named(struct host *host, const char *name, const struct mechanism **mechanism);
 
 #endif

@@ -90,17 +90,16 @@ hashattn_status hashattn_model_set(hashattn_model *model, const char *name, cons
     struct host *host = &model->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the text of the option");
-    const struct mechanism *mechanism = model->config.model.mechanism;
-    void *options = model->config.model.mechanism_options, *before;
-    TRY(memory_new(host, 1, mechanism->options_size, "options", &before));
-    if (before != NULL)
-        memcpy(before, options, mechanism->options_size);
-    hashattn_status status = option_set(host, mechanism->options, mechanism->name, options, name, text);
+    struct head_plan *plan = &model->config.model.plan, before;
+    TRY(head_plan_copy(host, plan, &before));
+    hashattn_status status = head_plan_set(host, plan, name, text);
     if (status == HASHATTN_OK)
         status = renew_encoder(host, model);
-    if (status != HASHATTN_OK && before != NULL)
-        memcpy(options, before, mechanism->options_size);
-    memory_free(host, before);
+    if (status != HASHATTN_OK)
+        for (size_t i = 0; i < plan->num_used; i++)
+            if (plan->used[i].mechanism->options_size > 0)
+                memcpy(plan->used[i].options, before.used[i].options, plan->used[i].mechanism->options_size);
+    head_plan_free(host, &before);
     return status;
 }
 
@@ -108,7 +107,7 @@ void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *i
 {
     const struct run_config *config = &model->config;
     const hashattn_model_info own = {.task = config->task->name,
-                                     .mechanism = config->model.mechanism->name,
+                                     .mechanism = config->model.plan.text,
                                      .precision = precision_names[config->model.precision],
                                      .data = config->data,
                                      .num_params = params_count(encoder_params(model->encoder)),

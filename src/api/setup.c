@@ -63,15 +63,20 @@ struct owner {
     const struct option_row *rows;
     void *values; /* NULL: only the defaults are known */
 };
-enum { NUM_OWNERS = 4 };
+enum { MOST_OWNERS = PLAN_MECHANISMS + 3 };
 
-static void owners_of(struct run_config *config, struct owner owners[NUM_OWNERS])
+/* The task, every mechanism, the model, the training; their number. */
+static size_t owners_of(struct run_config *config, struct owner owners[MOST_OWNERS])
 {
-    owners[0] = (struct owner){"task", config->task->name, config->task->options, config->task_options};
-    owners[1] = (struct owner){"attention", config->model.mechanism->name, config->model.mechanism->options,
-                               config->model.mechanism_options};
-    owners[2] = (struct owner){"model", "model", encoder_options, &config->model};
-    owners[3] = (struct owner){"training", "training", train_rows, &config->training};
+    const struct head_plan *plan = &config->model.plan;
+    size_t count = 0;
+    owners[count++] = (struct owner){"task", config->task->name, config->task->options, config->task_options};
+    for (size_t i = 0; i < plan->num_used; i++)
+        owners[count++] = (struct owner){"attention", plan->used[i].mechanism->name,
+                                         plan->used[i].mechanism->options, plan->used[i].options};
+    owners[count++] = (struct owner){"model", "model", encoder_options, &config->model};
+    owners[count++] = (struct owner){"training", "training", train_rows, &config->training};
+    return count;
 }
 
 /* The index'th row of owners one after another; false past the last. */
@@ -107,11 +112,28 @@ int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_op
     if (setup == NULL)
         return 0;
     struct run_config config = setup->config; /* looked at only */
-    struct owner owners[NUM_OWNERS];
-    owners_of(&config, owners);
-    owners[2].values = &config.model;
-    owners[3].values = &config.training;
-    return nth_option(owners, NUM_OWNERS, index, info);
+    struct owner owners[MOST_OWNERS];
+    size_t count = owners_of(&config, owners);
+    return nth_option(owners, count, index, info);
+}
+
+/* "lha.num_buckets" is num_buckets of lha; without a mechanism the first that has it. */
+static bool option_named(const hashattn_setup *setup, const char *name, hashattn_option *option)
+{
+    struct run_config config = setup->config; /* looked at only */
+    struct owner owners[MOST_OWNERS];
+    size_t count = owners_of(&config, owners);
+    for (size_t o = 0; o < count; o++) {
+        size_t size = strlen(owners[o].of);
+        bool scoped = strcmp(owners[o].name, "attention") == 0 && strncmp(name, owners[o].of, size) == 0 &&
+                      name[size] == '.';
+        const struct option_row *row = option_find(owners[o].rows, scoped ? name + size + 1 : name);
+        if (row == NULL)
+            continue;
+        option_give(option, row, owners[o].name, owners[o].values);
+        return true;
+    }
+    return false;
 }
 
 hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name, char *text, size_t size)
@@ -122,11 +144,9 @@ hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the room for its text");
     hashattn_option option = {.struct_size = sizeof option};
-    size_t index = 0;
-    while (hashattn_setup_option(setup, index, &option) && strcmp(option.name, name) != 0)
-        index++;
-    FAIL_IF(strcmp(option.name, name) != 0, host, HASHATTN_INVALID, "%s with %s has no option '%.60s'",
-            setup->config.task->name, setup->config.model.mechanism->name, name);
+    FAIL_IF(!option_named(setup, name, &option), host, HASHATTN_INVALID,
+            "%s with %.60s has no option '%.60s'", setup->config.task->name, setup->config.model.plan.text,
+            name);
     FAIL_IF(strlen(option.preset) >= size, host, HASHATTN_INVALID,
             "the text of %s needs room for %zu chars, there is room for %zu", name, strlen(option.preset) + 1,
             size);
@@ -154,16 +174,19 @@ hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, cons
             name == NULL ? "the name of the option" : "the text of the option");
     if (strcmp(name, "steps") == 0)
         return set_steps(setup, text);
-    struct owner owners[NUM_OWNERS];
-    owners_of(&setup->config, owners);
-    for (size_t o = 0; o < NUM_OWNERS; o++)
+    struct owner owners[MOST_OWNERS];
+    size_t count = owners_of(&setup->config, owners);
+    if (option_find(setup->config.task->options, name) == NULL &&
+        head_plan_has(&setup->config.model.plan, name))
+        return head_plan_set(host, &setup->config.model.plan, name, text);
+    for (size_t o = 0; o < count; o++)
         if (option_find(owners[o].rows, name) != NULL) {
             TRY(option_set(host, owners[o].rows, owners[o].of, owners[o].values, name, text));
             setup->warmup_set |= strcmp(name, "warmup") == 0;
             return HASHATTN_OK;
         }
-    return host_fail(host, HASHATTN_INVALID, "%s with %s has no option '%.60s'", setup->config.task->name,
-                     setup->config.model.mechanism->name, name);
+    return host_fail(host, HASHATTN_INVALID, "%s with %.60s has no option '%.60s'", setup->config.task->name,
+                     setup->config.model.plan.text, name);
 }
 
 /* ---- the setup ----------------------------------------------------------------------------------------- */
@@ -171,11 +194,13 @@ hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, cons
 static void set_hash_bits(struct hashattn_setup *setup)
 {
     const struct task *task = setup->config.task;
-    const struct mechanism *mechanism = setup->config.model.mechanism;
-    const struct option_row *row = option_find(mechanism->options, "hash_bits");
-    if (row != NULL)
-        *(int64_t *)(void *)((char *)setup->config.model.mechanism_options + row->offset) =
-            (setup->lra ? &task->lra : &task->preset)->hash_bits;
+    const struct head_plan *plan = &setup->config.model.plan;
+    for (size_t i = 0; i < plan->num_used; i++) {
+        const struct option_row *row = option_find(plan->used[i].mechanism->options, "hash_bits");
+        if (row != NULL)
+            *(int64_t *)(void *)((char *)plan->used[i].options + row->offset) =
+                (setup->lra ? &task->lra : &task->preset)->hash_bits;
+    }
 }
 
 hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mechanism)
@@ -183,14 +208,11 @@ hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mech
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
-    const struct mechanism *found;
-    TRY(mechanism_named(host, mechanism, &found));
-    void *options;
-    TRY(memory_new_zeroed(host, 1, found->options_size, "options", &options));
-    options_preset(found->options, options);
-    memory_free(host, setup->config.model.mechanism_options);
-    setup->config.model.mechanism = found;
-    setup->config.model.mechanism_options = options;
+    struct head_plan plan;
+    FAIL_IF(mechanism == NULL, host, HASHATTN_INVALID, "the name of the mechanism is NULL");
+    TRY(head_plan_new(host, mechanism, &plan));
+    head_plan_free(host, &setup->config.model.plan);
+    setup->config.model.plan = plan;
     set_hash_bits(setup);
     return HASHATTN_OK;
 }

@@ -282,7 +282,7 @@ static uint64_t unit_key(const struct attention_call *call, size_t sequence, siz
     uint64_t key = call->call_key;
     if (call->sample_ids != NULL)
         key = random_key(key, RANDOM_SAMPLE, call->sample_ids[sequence]);
-    return random_key(key, RANDOM_HEAD, head);
+    return random_key(key, RANDOM_HEAD, call->first_head + head);
 }
 
 /* The rows on one side of a problem, as its mechanism sees them. */

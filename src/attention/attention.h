@@ -22,6 +22,7 @@ struct attention_call {
     const struct mechanism *mechanism;
     const void *options;
     size_t num_sequences, num_heads, head_dim, value_dim;
+    size_t first_head; /* number of the first of the heads, part of their keys; 0 but where heads are mixed */
     const size_t *query_offsets,
         *key_offsets; /* (num_sequences + 1) rising, first 0; the same array for self-attention */
     /* Of every array of the call, here and below. Most mechanisms see floats alone: rows of bfloat16 are
@@ -44,6 +45,8 @@ struct attention_call {
 /* All mechanisms, in the order in which lists show them, ended by NULL. */
 const struct mechanism *const *attention_mechanisms(void);
 const struct mechanism *attention_find(const char *name); /* NULL: unknown */
+/* INVALID with the list of names; name may be NULL. */
+hashattn_status attention_named(struct host *host, const char *name, const struct mechanism **mechanism);
 
 /* Number of learned floats per head. */
 size_t attention_param_count(const struct mechanism *mechanism, const void *options, size_t head_dim,

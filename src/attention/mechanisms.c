@@ -1,5 +1,6 @@
 /* The table of mechanisms. Adding one is its file and one row here; the row's name is the C name, the
    mechanism's own `name` is what people write. SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "attention/attention.h"
@@ -32,6 +33,20 @@ const struct mechanism *attention_find(const char *name)
         if (strcmp((*mechanism)->name, name) == 0)
             return *mechanism;
     return NULL;
+}
+
+hashattn_status attention_named(struct host *host, const char *name, const struct mechanism **mechanism)
+{
+    *mechanism = name == NULL ? NULL : attention_find(name);
+    if (*mechanism != NULL)
+        return HASHATTN_OK;
+    char list[300] = "";
+    for (const struct mechanism *const *all = mechanisms; *all != NULL; all++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ", (*all)->name);
+    }
+    return host_fail(host, HASHATTN_INVALID, "no mechanism '%.60s', there are: %s",
+                     name == NULL ? "NULL" : name, list);
 }
 
 size_t attention_param_count(const struct mechanism *mechanism, const void *options, size_t head_dim,

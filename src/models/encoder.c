@@ -15,9 +15,10 @@
 
 struct space {
     bool training;
-    size_t narrow, wide,
-        saved_bytes; /* floats of (padded, dim) and (padded, ffn); bytes that attention saves */
-    float *stream;   /* (layers + 1) inputs of the blocks and of the last norm; one in evaluation */
+    size_t narrow, wide; /* floats of (padded, dim) and (padded, ffn) */
+    size_t saved_bytes[PLAN_LISTS],
+        num_lists; /* bytes that attention saves in a layer of each list of heads */
+    float *stream; /* (layers + 1) inputs of the blocks and of the last norm; one in evaluation */
     float *middle, *query, *key, *value, *context, *mixed; /* (layers) (padded, dim) */
     float *sum;            /* (layers) (padded, dim), post-LN; none in evaluation */
     float *before, *after; /* (layers) (padded, ffn); none in evaluation */
@@ -51,19 +52,27 @@ static size_t mean_over_tokens(const struct encoder_batch *batch)
     return count > 0 ? count : 1;
 }
 
-/* The share of the mechanism's own loss in what is trained. */
+/* The share of a mechanism's own loss in what is trained; of the mechanisms of a model one has one, or none.
+ */
 static double own_share(const struct encoder *encoder)
 {
-    const struct self_attention *attention = &encoder->blocks[0].attention;
-    const struct mechanism *mechanism = attention->mechanism;
-    return mechanism->auxiliary == NULL ? 0 : mechanism->auxiliary_share(attention->options);
+    const struct head_plan *plan = &encoder->config.plan;
+    double share = 0;
+    for (size_t i = 0; i < plan->num_used; i++)
+        if (plan->used[i].mechanism->auxiliary != NULL) {
+            assert(share == 0);
+            share = plan->used[i].mechanism->auxiliary_share(plan->used[i].options);
+        }
+    return share;
 }
 
-/* What one sum over units of it weighs: the mean over layers and heads, and over examples. */
+/* What one sum over units of it weighs: the mean over the heads that have it, and over examples. */
 static double own_weight(const struct encoder *encoder, const struct encoder_batch *batch)
 {
-    double heads = (double)(encoder->layers * encoder->blocks[0].attention.heads);
-    return own_share(encoder) / (heads * (double)mean_over(encoder, batch));
+    size_t heads = 0;
+    for (size_t i = 0; i < encoder->layers; i++)
+        heads += self_attention_auxiliary_heads(&encoder->blocks[i].attention);
+    return heads == 0 ? 0 : own_share(encoder) / ((double)heads * (double)mean_over(encoder, batch));
 }
 
 static struct rows rows_in(const struct encoder_batch *batch)
@@ -74,6 +83,24 @@ static struct rows rows_in(const struct encoder_batch *batch)
     return rows;
 }
 
+/* Bytes that attention saves in the layers before this one. */
+static size_t saved_before(const struct space *s, size_t layer)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < layer; i++)
+        bytes = size_sum(bytes, s->saved_bytes[i < s->num_lists ? i : s->num_lists - 1]);
+    return bytes;
+}
+
+/* Of one layer in evaluation, where all share it. */
+static size_t saved_of_all(const struct space *s, size_t layers)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < s->num_lists; i++)
+        most = s->saved_bytes[i] > most ? s->saved_bytes[i] : most;
+    return s->training ? saved_before(s, layers) : most;
+}
+
 /* Cuts the workspace; on NULL it counts. */
 static struct space lay(const struct encoder *encoder, const struct encoder_batch *batch, void *block,
                         size_t *bytes)
@@ -81,12 +108,11 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
     struct rows rows = rows_in(batch);
     struct arena arena = arena_on(block);
     size_t layers = encoder->layers, kept = batch->training ? layers : 1;
-    const struct self_attention *attention = &encoder->blocks[0].attention;
     struct space s = {
         .training = batch->training,
         .narrow = size_product(rows.padded, encoder->dim),
         .wide = size_product(rows.padded, encoder->wide),
-        .saved_bytes = self_attention_saved_size(attention, &rows),
+        .num_lists = encoder->config.plan.num_lists,
         .tile_floats = block_scratch_size(&encoder->blocks[0]),
     };
     size_t narrow = size_product(kept, s.narrow);
@@ -95,10 +121,15 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
     s.key = arena_take(&arena, narrow, sizeof(float));
     s.value = arena_take(&arena, narrow, sizeof(float));
     s.context = arena_take(&arena, narrow, sizeof(float));
-    size_t align = MEMORY_ALIGNMENT;
-    s.saved_bytes = size_sum(s.saved_bytes, align - 1) / align * align;
-    s.saved = arena_take(&arena, kept, s.saved_bytes);
-    s.mix_scratch = arena_take(&arena, self_attention_scratch_size(attention, &rows), 1);
+    size_t align = MEMORY_ALIGNMENT, mix_bytes = 0;
+    for (size_t i = 0; i < s.num_lists; i++) {
+        const struct self_attention *attention = &encoder->blocks[i].attention;
+        size_t needed = self_attention_scratch_size(attention, &rows);
+        mix_bytes = needed > mix_bytes ? needed : mix_bytes;
+        s.saved_bytes[i] = size_sum(self_attention_saved_size(attention, &rows), align - 1) / align * align;
+    }
+    s.saved = arena_take(&arena, saved_of_all(&s, layers), 1);
+    s.mix_scratch = arena_take(&arena, mix_bytes, 1);
     s.tiles =
         arena_take(&arena, size_product((size_t)pool_threads(batch->pool), s.tile_floats), sizeof(float));
     if (encoder->config.next_token)
@@ -112,7 +143,7 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
         *bytes = arena.used;
         return s;
     }
-    bool convolved = attention->convolution.taps > 0;
+    bool convolved = encoder->config.conv_window > 0;
     s.middle = arena_take(&arena, narrow, sizeof(float));
     s.mixed = convolved ? arena_take(&arena, narrow, sizeof(float)) : s.context;
     if (encoder_is_post_norm(encoder))
@@ -145,9 +176,9 @@ size_t encoder_workspace_size(const struct encoder *encoder, const struct encode
 
 size_t encoder_saved_size(const struct encoder *encoder, const struct encoder_batch *batch)
 {
-    struct rows rows = rows_in(batch);
-    return size_product(batch->training ? encoder->layers : 1,
-                        self_attention_saved_size(&encoder->blocks[0].attention, &rows));
+    size_t bytes;
+    struct space s = lay(encoder, batch, NULL, &bytes);
+    return saved_of_all(&s, encoder->layers);
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------- */
@@ -211,7 +242,7 @@ static struct block_space space_of(const struct space *s, size_t layer)
                 .value = s->value + narrow,
                 .context = s->context + narrow,
                 .mixed = s->mixed + narrow,
-                .saved = s->saved + at * s->saved_bytes,
+                .saved = s->saved + saved_before(s, at),
                 .scratch = s->mix_scratch,
             },
     };

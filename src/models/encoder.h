@@ -7,9 +7,9 @@
 #ifndef MODELS_ENCODER_H
 #define MODELS_ENCODER_H
 
-#include "attention/attention.h"
 #include "base/options.h"
 #include "base/pool.h"
+#include "models/head_plan.h"
 #include "nn/params.h"
 #include "nn/pooling.h"
 
@@ -29,8 +29,7 @@ struct encoder_config {
     int positions;                   /* enum positions */
     double dropout;
     int precision; /* enum precision: of the products of all dense layers, and inside exact attention */
-    const struct mechanism *mechanism;
-    void *mechanism_options; /* owned by whoever made the config */
+    struct head_plan plan; /* its options belong to whoever made the config */
 };
 extern const struct option_row encoder_options[]; /* layers ... precision */
 

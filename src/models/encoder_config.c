@@ -85,11 +85,13 @@ static hashattn_status check_config(struct host *host, const struct encoder_conf
         .causal = config->next_token,
         .workers = 1,
     };
-    const struct mechanism *mechanism = config->mechanism;
-    const char *why = mechanism->refuse == NULL ? NULL : mechanism->refuse(config->mechanism_options, &shape);
-    FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s cannot do max_len %zu with heads of %zu: %s",
-            mechanism->name, max_len, head_dim, why);
-    return HASHATTN_OK;
+    for (size_t i = 0; i < config->plan.num_used; i++) {
+        const struct mechanism *mechanism = config->plan.used[i].mechanism;
+        const char *why = mechanism->refuse(config->plan.used[i].options, &shape);
+        FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s cannot do max_len %zu with heads of %zu: %s",
+                mechanism->name, max_len, head_dim, why);
+    }
+    return head_plan_check(host, &config->plan, (size_t)config->layers, (size_t)config->heads);
 }
 
 static hashattn_status describe(struct host *host, struct encoder *encoder)
@@ -98,14 +100,14 @@ static hashattn_status describe(struct host *host, struct encoder *encoder)
     struct params *params = &encoder->params;
     size_t dim = encoder->dim;
     params->precision = (enum precision)config->precision;
+    struct head_group groups[HEAD_GROUPS];
     struct block_shape shape = {
         .dim = dim,
         .heads = (size_t)config->heads,
         .wide = encoder->wide,
         .taps = (size_t)config->conv_window,
         .norm = (enum block_norm)config->norm,
-        .mechanism = config->mechanism,
-        .options = config->mechanism_options,
+        .groups = groups,
         .causal = config->next_token,
     };
     bool post = config->norm == BLOCK_POST_NORM;
@@ -116,6 +118,7 @@ static hashattn_status describe(struct host *host, struct encoder *encoder)
     for (size_t i = 0; i < encoder->layers; i++) {
         char name[PARAM_NAME];
         snprintf(name, sizeof name, "encoder.layer.%zu", i);
+        shape.num_groups = head_plan_groups(&config->plan, i, shape.heads, groups);
         TRY(block_describe(host, params, name, &shape, &encoder->blocks[i]));
     }
     if (!post)

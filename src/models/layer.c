@@ -9,14 +9,15 @@
 
 hashattn_status layer_new(struct host *host, const struct encoder_config *config, struct layer *layer)
 {
+    struct head_group groups[HEAD_GROUPS];
     const struct block_shape shape = {
         .dim = (size_t)config->dim,
         .heads = (size_t)config->heads,
         .wide = (size_t)config->ffn,
         .taps = (size_t)config->conv_window,
         .norm = (enum block_norm)config->norm,
-        .mechanism = config->mechanism,
-        .options = config->mechanism_options,
+        .groups = groups,
+        .num_groups = head_plan_groups(&config->plan, 0, (size_t)config->heads, groups),
         .causal = config->next_token,
     };
     memset(layer, 0, sizeof *layer);

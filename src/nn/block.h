@@ -17,9 +17,9 @@ extern const char *const block_norms[]; /* "pre", "post", NULL */
 struct block_shape {
     size_t dim, heads, wide, taps;
     enum block_norm norm;
-    const struct mechanism *mechanism;
-    const void *options; /* of the mechanism */
-    bool causal;         /* tokens see none after them; no taps then */
+    const struct head_group *groups; /* of the heads, in order */
+    size_t num_groups;
+    bool causal; /* tokens see none after them; no taps then */
 };
 
 struct block {
@@ -89,7 +89,8 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
                           struct slice gradients, float *stream, const struct attention_gradients *d,
                           size_t first);
 
-/* The mechanism's own loss after mix, and `weight` times its gradient where gradients.floats is not NULL. */
+/* The mechanisms' own losses after mix, and `weight` times its gradient where gradients.floats is not NULL.
+ */
 double block_auxiliary(const struct block *block, const struct block_pass *pass,
                        const struct block_space *space, struct slice gradients, double weight);
 

@@ -1,5 +1,5 @@
-/* One attention_call per mix; heads are column ranges of (rows, dim) arrays, so nothing is copied but the few
-   floats of a mechanism's own parameters. SPDX-License-Identifier: Apache-2.0 */
+/* One attention_call per group of heads; heads are column ranges of (rows, dim) arrays, so nothing is copied
+   but the few floats of a mechanism's own parameters. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/self_attention.h"
 
 #include <assert.h>
@@ -25,32 +25,66 @@ hashattn_status self_attention_describe_enter(struct host *host, struct params *
     return HASHATTN_OK;
 }
 
-hashattn_status self_attention_describe_mix(struct host *host, struct params *params, const char *name,
-                                            size_t taps, const struct mechanism *mechanism,
-                                            const void *options, struct self_attention *attention)
+/* The tensors of a mechanism that no earlier group has, for all its heads in this layer. */
+static hashattn_status describe_own(struct host *host, struct params *params, const char *name,
+                                    const struct head_group *groups, size_t num_groups, size_t width,
+                                    struct mixing *mixing)
 {
-    attention->mechanism = mechanism;
-    attention->options = options;
-    attention->precision = params->precision;
-    size_t heads = attention->heads, width = attention->head_dim;
-    if (taps > 0) {
-        char text[PARAM_NAME];
-        snprintf(text, sizeof text, "%s.conv", name);
-        TRY(convolution_describe(host, params, text, heads, width, taps, &attention->convolution));
+    const struct mechanism *mechanism = mixing->group.mechanism;
+    size_t heads = 0;
+    bool mixed = false;
+    for (size_t i = 0; i < num_groups; i++) {
+        heads += groups[i].mechanism == mechanism ? groups[i].heads : 0;
+        mixed |= groups[i].mechanism != mechanism;
     }
     for (const struct parameter_row *row = mechanism->params; row != NULL && row->name != NULL; row++) {
         size_t rows, cols;
-        row->shape(options, width, width, &rows, &cols);
+        row->shape(mixing->group.options, width, width, &rows, &cols);
         if (rows == 0)
             continue;
-        size_t i = attention->num_own++;
+        size_t i = mixing->num_own++;
         assert(i < OWN_ROWS);
-        attention->own_size[i] = rows * cols;
-        attention->own_count += rows * cols;
-        TRY(params_add(host, params, START_NORMAL, row->init, &attention->own_offset[i], 3,
-                       (size_t[]){heads, rows, cols}, "%s.own.%s", name, row->name));
+        mixing->own_size[i] = rows * cols;
+        mixing->own_count += rows * cols;
+        TRY(params_add(host, params, START_NORMAL, row->init, &mixing->own_offset[i], 3,
+                       (size_t[]){heads, rows, cols}, "%s.own.%s%s%s", name, mixed ? mechanism->name : "",
+                       mixed ? "." : "", row->name));
     }
-    assert(attention->own_count == attention_param_count(mechanism, options, width, width));
+    assert(mixing->own_count == attention_param_count(mechanism, mixing->group.options, width, width));
+    return HASHATTN_OK;
+}
+
+hashattn_status self_attention_describe_mix(struct host *host, struct params *params, const char *name,
+                                            size_t taps, const struct head_group *groups, size_t num_groups,
+                                            struct self_attention *attention)
+{
+    attention->precision = params->precision;
+    attention->num_groups = num_groups;
+    size_t width = attention->head_dim, first_head = 0;
+    assert(num_groups >= 1 && num_groups <= HEAD_GROUPS);
+    if (taps > 0) {
+        char text[PARAM_NAME];
+        snprintf(text, sizeof text, "%s.conv", name);
+        TRY(convolution_describe(host, params, text, attention->heads, width, taps, &attention->convolution));
+    }
+    for (size_t g = 0; g < num_groups; g++) {
+        struct mixing *mixing = &attention->mixings[g];
+        size_t before = g;
+        while (before > 0 && groups[before - 1].mechanism != groups[g].mechanism)
+            before--;
+        if (before > 0) { /* its heads follow those of that group */
+            *mixing = attention->mixings[before - 1];
+            for (size_t i = 0; i < mixing->num_own; i++)
+                mixing->own_offset[i] += mixing->group.heads * mixing->own_size[i];
+        } else {
+            *mixing = (struct mixing){.group = groups[g]};
+            TRY(describe_own(host, params, name, groups, num_groups, width, mixing));
+        }
+        mixing->group = groups[g];
+        mixing->first_head = first_head;
+        first_head += groups[g].heads;
+    }
+    assert(first_head == attention->heads);
     return HASHATTN_OK;
 }
 
@@ -85,27 +119,27 @@ void self_attention_enter_backward(const struct self_attention *attention, const
     dense_backward(&attention->value, kernels, values, gradients, dx, true, dvalue, x, n);
 }
 
-/* ---- the mechanism's own parameters ------------------------------------------------------------------- */
+/* ---- the mechanisms' own parameters ------------------------------------------------------------------- */
 
 /* Calls for a mechanism want (heads, all its floats); the model has one (heads, rows, cols) tensor per row.
  */
-static void gather_own(const struct self_attention *attention, const float *values, float *own)
+static void gather_own(const struct mixing *mixing, const float *values, float *own)
 {
-    for (size_t head = 0; head < attention->heads; head++)
-        for (size_t i = 0; i < attention->num_own; i++) {
-            size_t size = attention->own_size[i];
-            memcpy(own, values + attention->own_offset[i] + head * size, size * sizeof *own);
+    for (size_t head = 0; head < mixing->group.heads; head++)
+        for (size_t i = 0; i < mixing->num_own; i++) {
+            size_t size = mixing->own_size[i];
+            memcpy(own, values + mixing->own_offset[i] + head * size, size * sizeof *own);
             own += size;
         }
 }
 
-static void add_own(const struct self_attention *attention, const struct kernels *kernels,
-                    struct slice gradients, double weight, const float *down)
+static void add_own(const struct mixing *mixing, const struct kernels *kernels, struct slice gradients,
+                    double weight, const float *down)
 {
-    for (size_t head = 0; head < attention->heads; head++)
-        for (size_t i = 0; i < attention->num_own; i++) {
-            size_t size = attention->own_size[i];
-            kernels->axpy(slice_at(gradients, attention->own_offset[i] + head * size), (float)weight, down,
+    for (size_t head = 0; head < mixing->group.heads; head++)
+        for (size_t i = 0; i < mixing->num_own; i++) {
+            size_t size = mixing->own_size[i];
+            kernels->axpy(slice_at(gradients, mixing->own_offset[i] + head * size), (float)weight, down,
                           size);
             down += size;
         }
@@ -113,96 +147,111 @@ static void add_own(const struct self_attention *attention, const struct kernels
 
 /* ---- mixing ------------------------------------------------------------------------------------------- */
 
-struct mix_scratch {
-    float *own, *down; /* (heads, own_count): the mechanism's parameters and their gradients */
-    void *attention, *convolution;
-};
-
-static struct packed columns(const struct self_attention *attention, float *data)
+/* The columns of a group's heads. */
+static struct packed columns(const struct self_attention *attention, const struct mixing *mixing, float *data)
 {
     return (struct packed){
-        .data = data,
+        .data = data == NULL ? NULL : data + mixing->first_head * attention->head_dim,
         .width = attention->head_dim,
         .row_stride = attention->dim,
         .head_stride = attention->head_dim,
     };
 }
 
-static struct attention_call call_of(const struct self_attention *attention, const struct rows *rows,
-                                     const struct attention_space *space, const float *own, uint64_t call_key)
+static struct attention_call call_of(const struct self_attention *attention, const struct mixing *mixing,
+                                     const struct rows *rows, const struct attention_space *space,
+                                     const float *own, uint64_t call_key)
 {
     return (struct attention_call){
         .kernels = rows->kernels,
         .pool = rows->pool,
-        .mechanism = attention->mechanism,
-        .options = attention->options,
+        .mechanism = mixing->group.mechanism,
+        .options = mixing->group.options,
         .num_sequences = rows->num_sequences,
-        .num_heads = attention->heads,
+        .num_heads = mixing->group.heads,
+        .first_head = mixing->first_head,
         .head_dim = attention->head_dim,
         .value_dim = attention->head_dim,
         .query_offsets = rows->offsets,
         .key_offsets = rows->offsets,
         .precision = attention->precision,
         .causal = attention->causal,
-        .query = columns(attention, space->query),
-        .key = columns(attention, space->key),
-        .value = columns(attention, space->value),
+        .query = columns(attention, mixing, space->query),
+        .key = columns(attention, mixing, space->key),
+        .value = columns(attention, mixing, space->value),
         .call_key = call_key,
         .sample_ids = rows->sample_ids,
-        .params = attention->own_count > 0 ? own : NULL,
+        .params = mixing->own_count > 0 ? own : NULL,
     };
 }
 
-static struct mix_scratch lay(const struct self_attention *attention, const struct rows *rows, void *block,
-                              size_t *bytes)
+/* Of one group after another, but for `saved`. */
+struct mix_scratch {
+    float *own, *down; /* (heads, own_count): the mechanism's parameters and their gradients */
+    void *attention, *convolution;
+    void *saved[HEAD_GROUPS];
+    size_t bytes, saved_bytes;
+};
+
+static struct mix_scratch lay(const struct self_attention *attention, const struct rows *rows, void *saved,
+                              void *block)
 {
     static const struct attention_space nowhere;
-    struct attention_call call = call_of(attention, rows, &nowhere, NULL, 0);
-    struct arena arena = arena_on(block);
+    struct arena arena = arena_on(block), keep = arena_on(saved);
     struct mix_scratch scratch = {.convolution = NULL};
-    scratch.own = arena_take(&arena, attention->heads * attention->own_count, sizeof *scratch.own);
-    scratch.down = arena_take(&arena, attention->heads * attention->own_count, sizeof *scratch.down);
-    scratch.attention = arena_take(&arena, attention_scratch_size(&call), 1);
+    size_t own = 0, bytes = 0;
+    for (size_t g = 0; g < attention->num_groups; g++) {
+        const struct mixing *mixing = &attention->mixings[g];
+        struct attention_call call = call_of(attention, mixing, rows, &nowhere, NULL, 0);
+        size_t floats = mixing->group.heads * mixing->own_count, needed = attention_scratch_size(&call);
+        own = floats > own ? floats : own;
+        bytes = needed > bytes ? needed : bytes;
+        scratch.saved[g] = arena_take(&keep, attention_saved_size(&call), 1);
+    }
+    scratch.own = arena_take(&arena, own, sizeof *scratch.own);
+    scratch.down = arena_take(&arena, own, sizeof *scratch.down);
+    scratch.attention = arena_take(&arena, bytes, 1);
     if (attention->convolution.taps > 0)
         scratch.convolution =
             arena_take(&arena, convolution_scratch_size(&attention->convolution, rows->num_sequences), 1);
-    *bytes = arena.used;
+    scratch.bytes = arena.used;
+    scratch.saved_bytes = keep.used;
     return scratch;
 }
 
 size_t self_attention_saved_size(const struct self_attention *attention, const struct rows *rows)
 {
-    static const struct attention_space nowhere;
-    struct attention_call call = call_of(attention, rows, &nowhere, NULL, 0);
-    return attention_saved_size(&call);
+    return lay(attention, rows, NULL, NULL).saved_bytes;
 }
 
 size_t self_attention_scratch_size(const struct self_attention *attention, const struct rows *rows)
 {
-    size_t bytes;
-    lay(attention, rows, NULL, &bytes);
-    return bytes;
+    return lay(attention, rows, NULL, NULL).bytes;
 }
 
-/* Scratch laid out, and the mechanism's parameters in it. */
-static struct mix_scratch open_scratch(const struct self_attention *attention, const struct rows *rows,
-                                       const float *values, const struct attention_space *space)
+/* The call of a group, with the mechanism's parameters gathered, and zeros for their gradients. */
+static struct attention_call open_call(const struct self_attention *attention, const struct mixing *mixing,
+                                       const struct rows *rows, const float *values,
+                                       const struct attention_space *space, const struct mix_scratch *scratch,
+                                       uint64_t call_key)
 {
-    size_t bytes;
-    struct mix_scratch scratch = lay(attention, rows, space->scratch, &bytes);
-    gather_own(attention, values, scratch.own);
-    if (attention->own_count > 0)
-        memset(scratch.down, 0, attention->heads * attention->own_count * sizeof *scratch.down);
-    return scratch;
+    gather_own(mixing, values, scratch->own);
+    if (mixing->own_count > 0)
+        memset(scratch->down, 0, mixing->group.heads * mixing->own_count * sizeof *scratch->down);
+    return call_of(attention, mixing, rows, space, scratch->own, call_key);
 }
 
 void self_attention_mix(const struct self_attention *attention, const struct rows *rows, const float *values,
                         const struct attention_space *space, uint64_t call_key)
 {
     size_t tail = rows->count * attention->dim, floats = rows->padded * attention->dim - tail;
-    struct mix_scratch scratch = open_scratch(attention, rows, values, space);
-    struct attention_call call = call_of(attention, rows, space, scratch.own, call_key);
-    attention_forward(&call, columns(attention, space->context), space->saved, scratch.attention);
+    struct mix_scratch scratch = lay(attention, rows, space->saved, space->scratch);
+    for (size_t g = 0; g < attention->num_groups; g++) {
+        const struct mixing *mixing = &attention->mixings[g];
+        struct attention_call call = open_call(attention, mixing, rows, values, space, &scratch, call_key);
+        attention_forward(&call, columns(attention, mixing, space->context), scratch.saved[g],
+                          scratch.attention);
+    }
     profile_lap(rows->profile, PROFILE_ATTENTION);
     if (attention->convolution.taps > 0) {
         convolution_forward(&attention->convolution, rows, values, space->mixed, space->context,
@@ -217,12 +266,16 @@ void self_attention_mix_backward(const struct self_attention *attention, const s
                                  const struct attention_space *space, const struct attention_gradients *d,
                                  uint64_t call_key)
 {
-    struct mix_scratch scratch = open_scratch(attention, rows, values, space);
-    struct attention_call call = call_of(attention, rows, space, scratch.own, call_key);
-    attention_backward(&call, columns(attention, space->context), columns(attention, d->mixed),
-                       columns(attention, d->query), columns(attention, d->key), columns(attention, d->value),
-                       attention->own_count > 0 ? scratch.down : NULL, space->saved, scratch.attention);
-    add_own(attention, rows->kernels, gradients, 1, scratch.down);
+    struct mix_scratch scratch = lay(attention, rows, space->saved, space->scratch);
+    for (size_t g = 0; g < attention->num_groups; g++) {
+        const struct mixing *mixing = &attention->mixings[g];
+        struct attention_call call = open_call(attention, mixing, rows, values, space, &scratch, call_key);
+        attention_backward(&call, columns(attention, mixing, space->context),
+                           columns(attention, mixing, d->mixed), columns(attention, mixing, d->query),
+                           columns(attention, mixing, d->key), columns(attention, mixing, d->value),
+                           mixing->own_count > 0 ? scratch.down : NULL, scratch.saved[g], scratch.attention);
+        add_own(mixing, rows->kernels, gradients, 1, scratch.down);
+    }
     profile_lap(rows->profile, PROFILE_ATTENTION_BACKWARD);
     if (attention->convolution.taps > 0) {
         convolution_backward(&attention->convolution, rows, values, gradients, d->value, d->mixed,
@@ -231,17 +284,32 @@ void self_attention_mix_backward(const struct self_attention *attention, const s
     }
 }
 
+size_t self_attention_auxiliary_heads(const struct self_attention *attention)
+{
+    size_t heads = 0;
+    for (size_t g = 0; g < attention->num_groups; g++)
+        if (attention->mixings[g].group.mechanism->auxiliary != NULL)
+            heads += attention->mixings[g].group.heads;
+    return heads;
+}
+
 double self_attention_auxiliary(const struct self_attention *attention, const struct rows *rows,
                                 const float *values, struct slice gradients, double weight,
                                 const struct attention_space *space, uint64_t call_key)
 {
-    if (attention->mechanism->auxiliary == NULL)
+    if (self_attention_auxiliary_heads(attention) == 0)
         return 0;
-    struct mix_scratch scratch = open_scratch(attention, rows, values, space);
-    struct attention_call call = call_of(attention, rows, space, scratch.own, call_key);
-    bool wanted = gradients.floats != NULL && attention->own_count > 0;
-    double loss = attention_auxiliary(&call, wanted ? scratch.down : NULL, space->saved, scratch.attention);
-    if (wanted)
-        add_own(attention, rows->kernels, gradients, weight, scratch.down);
+    double loss = 0;
+    struct mix_scratch scratch = lay(attention, rows, space->saved, space->scratch);
+    for (size_t g = 0; g < attention->num_groups; g++) {
+        const struct mixing *mixing = &attention->mixings[g];
+        if (mixing->group.mechanism->auxiliary == NULL)
+            continue;
+        struct attention_call call = open_call(attention, mixing, rows, values, space, &scratch, call_key);
+        bool wanted = gradients.floats != NULL && mixing->own_count > 0;
+        loss += attention_auxiliary(&call, wanted ? scratch.down : NULL, scratch.saved[g], scratch.attention);
+        if (wanted)
+            add_own(mixing, rows->kernels, gradients, weight, scratch.down);
+    }
     return loss;
 }

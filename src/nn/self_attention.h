@@ -1,9 +1,10 @@
-/* Multi-head self-attention around a mechanism: three dense layers make queries, keys and values, the
-   mechanism mixes each sequence per head, an optional convolution of the values is added, one dense layer
-   goes out. The dense parts work on tiles of rows; `mix` works on the whole batch, between them. The
-   mechanism's own learned parameters are rows of the model like all others, (heads, rows, cols) each; they
-   are gathered per head for the call, and their gradients put back.
-   Names: NAME.query, .key, .value, .output.dense, .conv.weight, and NAME.own.ROW for the mechanism's.
+/* Multi-head self-attention around mechanisms: three dense layers make queries, keys and values, a mechanism
+   mixes each sequence per head, an optional convolution of the values is added, one dense layer goes out. The
+   dense parts work on tiles of rows; `mix` works on the whole batch, between them: groups of heads, each with
+   its mechanism, one group after another. A mechanism's own learned parameters are rows of the model like all
+   others, (its heads, rows, cols) each; they are gathered per head for the call, and their gradients put
+   back. Names: NAME.query, .key, .value, .output.dense, .conv.weight, and for a mechanism's own NAME.own.ROW,
+   or where heads are mixed NAME.own.MECHANISM.ROW.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_SELF_ATTENTION_H
 #define NN_SELF_ATTENTION_H
@@ -12,18 +13,31 @@
 #include "nn/convolution.h"
 #include "nn/dense.h"
 
-enum { OWN_ROWS = 8 }; /* learned tensors that a mechanism may have */
+enum {
+    OWN_ROWS = 8,   /* learned tensors that a mechanism may have */
+    HEAD_GROUPS = 8 /* groups that the heads of a layer may be in */
+};
+
+/* Heads, one beside another, that have the same mechanism. */
+struct head_group {
+    const struct mechanism *mechanism;
+    const void *options;
+    size_t heads;
+};
 
 struct self_attention {
     size_t dim, heads, head_dim;
-    const struct mechanism *mechanism;
-    const void *options;
-    enum precision precision; /* of the mechanism's products: that of the layers */
+    enum precision precision; /* of the mechanisms' products: that of the layers */
     bool causal;              /* a token sees those before it and itself; set after description */
     struct dense query, key, value, output;
     struct convolution convolution;
-    size_t num_own, own_count; /* tensors of the mechanism, and its floats per head */
-    size_t own_offset[OWN_ROWS], own_size[OWN_ROWS];
+    size_t num_groups;
+    struct mixing {
+        struct head_group group;
+        size_t first_head;
+        size_t num_own, own_count; /* tensors of the mechanism, and its floats per head */
+        size_t own_offset[OWN_ROWS], own_size[OWN_ROWS]; /* of the first of these heads */
+    } mixings[HEAD_GROUPS];
 };
 
 /* The parameters stand in the block in the order of use: those before mixing, those of mixing, the one after,
@@ -31,8 +45,8 @@ struct self_attention {
 hashattn_status self_attention_describe_enter(struct host *host, struct params *params, const char *name,
                                               size_t dim, size_t heads, struct self_attention *attention);
 hashattn_status self_attention_describe_mix(struct host *host, struct params *params, const char *name,
-                                            size_t taps, const struct mechanism *mechanism,
-                                            const void *options, struct self_attention *attention);
+                                            size_t taps, const struct head_group *groups, size_t num_groups,
+                                            struct self_attention *attention);
 hashattn_status self_attention_describe_leave(struct host *host, struct params *params, const char *name,
                                               struct self_attention *attention);
 
@@ -67,14 +81,16 @@ void self_attention_enter_backward(const struct self_attention *attention, const
 /* The whole batch: space->mixed from query, key and value; zeros in the rows after the last token. */
 void self_attention_mix(const struct self_attention *attention, const struct rows *rows, const float *values,
                         const struct attention_space *space, uint64_t call_key);
-/* gradients += those of the convolution and of the mechanism's own parameters. */
+/* gradients += those of the convolution and of the mechanisms' own parameters. */
 void self_attention_mix_backward(const struct self_attention *attention, const struct rows *rows,
                                  const float *values, struct slice gradients,
                                  const struct attention_space *space, const struct attention_gradients *d,
                                  uint64_t call_key);
 
-/* The mechanism's own loss, summed over sequences and heads, after mix; where `gradients.floats` is not NULL,
-   `weight` times its gradient is added. */
+/* How many heads have a mechanism with a loss of its own. */
+size_t self_attention_auxiliary_heads(const struct self_attention *attention);
+/* The mechanisms' own losses, summed over sequences and heads, after mix; where `gradients.floats` is not
+   NULL, `weight` times its gradient is added. */
 double self_attention_auxiliary(const struct self_attention *attention, const struct rows *rows,
                                 const float *values, struct slice gradients, double weight,
                                 const struct attention_space *space, uint64_t call_key);

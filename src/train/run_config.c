@@ -1,7 +1,8 @@
 /* config.json: all that eval, predict and resuming must know, for people to read; and vocab.txt beside it
    where the facts have words (words.h). It is written first: a config.json that is there has all it needs.
    Sections: "task" (name,
-   options, facts with the labels), "model", "attention" (name, options), "training", "data". An option is
+   options, facts with the labels), "model", "attention" (name, options; where heads are mixed the name is the
+   plan, head_plan.h, and options are those of each mechanism by its name), "training", "data". An option is
    written as a number, flag or word; reading goes through the same rows as the command line, so every range
    is checked. An option that is not there has its default, which is how older files stay readable; a key that
    nobody knows, a section that is missing and a value out of range are BAD_FILE with the key's name.
@@ -24,7 +25,7 @@ enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24, MOST_VOCAB = 1 << 16 };
 
 void run_config_free(struct host *host, struct run_config *config)
 {
-    memory_free(host, config->model.mechanism_options);
+    head_plan_free(host, &config->model.plan);
     memory_free(host, config->task_options);
     task_facts_free(host, &config->facts);
     memset(config, 0, sizeof *config);
@@ -59,32 +60,33 @@ static hashattn_status put_options(struct host *host, struct json *parent, const
 }
 
 /* The field of the option `projection`, an enum hash_projection; NULL: this mechanism does not hash. */
-static int *projection_field(const struct encoder_config *model)
+static int *projection_field(const struct planned *used)
 {
-    const struct option_row *row = option_find(model->mechanism->options, "projection");
-    return row == NULL ? NULL : (int *)(void *)((char *)model->mechanism_options + row->offset);
+    const struct option_row *row = option_find(used->mechanism->options, "projection");
+    return row == NULL ? NULL : (int *)(void *)((char *)used->options + row->offset);
 }
 
-/* What stands in the file: every run has the word, as it always had. */
-static const char *projection_of(const struct encoder_config *model)
+/* What stands in the file: every run of one mechanism has the word, as it always had. */
+static const char *projection_of(const struct planned *used)
 {
-    const int *field = projection_field(model);
+    const int *field = projection_field(used);
     assert(field == NULL || *field != HASH_AUTO);
     return hash_projection_names[field == NULL ? HASH_F32 : *field];
 }
 
 void run_config_settle(const struct kernels *kernels, struct run_config *config)
 {
-    if (config->model.mechanism->settle != NULL)
-        config->model.mechanism->settle(kernels, config->model.mechanism_options);
+    const struct head_plan *plan = &config->model.plan;
+    for (size_t i = 0; i < plan->num_used; i++)
+        if (plan->used[i].mechanism->settle != NULL)
+            plan->used[i].mechanism->settle(kernels, plan->used[i].options);
 }
 
 /* A model hashes as it was trained. The option beside the recorded word says the same, or nothing (auto). */
-static hashattn_status get_projection(struct host *host, const struct json *root,
-                                      const struct encoder_config *model)
+static hashattn_status get_projection(struct host *host, const struct json *root, const struct planned *used)
 {
     const char *name;
-    int *field = projection_field(model), found = HASH_F32;
+    int *field = projection_field(used), found = HASH_F32;
     TRY(json_get_string(host, root, "attention.projection", &name));
     while (hash_projection_names[found] != NULL && strcmp(hash_projection_names[found], name) != 0)
         found++;
@@ -119,9 +121,28 @@ static hashattn_status put_facts(struct host *host, struct json *task, const str
     return HASHATTN_OK;
 }
 
+static hashattn_status put_attention(struct host *host, struct json *root, const struct head_plan *plan)
+{
+    struct json *attention, *options;
+    TRY(json_new_object(host, &attention));
+    TRY(json_put(host, root, "attention", attention));
+    TRY(json_put_string(host, attention, "name", plan->text));
+    if (plan->num_used == 1) {
+        TRY(json_put_string(host, attention, "projection", projection_of(&plan->used[0])));
+        return put_options(host, attention, "options", plan->used[0].mechanism->options,
+                           plan->used[0].options);
+    }
+    TRY(json_new_object(host, &options));
+    TRY(json_put(host, attention, "options", options));
+    for (size_t i = 0; i < plan->num_used; i++)
+        TRY(put_options(host, options, plan->used[i].mechanism->name, plan->used[i].mechanism->options,
+                        plan->used[i].options));
+    return HASHATTN_OK;
+}
+
 static hashattn_status put_config(struct host *host, struct json *root, const struct run_config *config)
 {
-    struct json *task, *attention;
+    struct json *task;
     TRY(json_put_string(host, root, "format", CONFIG_FORMAT));
     TRY(json_put_int(host, root, "version", CONFIG_VERSION));
     TRY(json_new_object(host, &task));
@@ -130,12 +151,7 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
     TRY(put_options(host, task, "options", config->task->options, config->task_options));
     TRY(put_facts(host, task, &config->facts));
     TRY(put_options(host, root, "model", encoder_options, &config->model));
-    TRY(json_new_object(host, &attention));
-    TRY(json_put(host, root, "attention", attention));
-    TRY(json_put_string(host, attention, "name", config->model.mechanism->name));
-    TRY(json_put_string(host, attention, "projection", projection_of(&config->model)));
-    TRY(put_options(host, attention, "options", config->model.mechanism->options,
-                    config->model.mechanism_options));
+    TRY(put_attention(host, root, &config->model.plan));
     TRY(put_options(host, root, "training", train_rows, &config->training));
     return json_put_string(host, root, "data", config->data);
 }
@@ -257,25 +273,59 @@ static hashattn_status get_task(struct host *host, const struct json *root, stru
     return get_facts(host, root, &config->facts);
 }
 
-static hashattn_status get_model(struct host *host, const struct json *root, struct run_config *config)
+/* Where heads are mixed: the options of each mechanism under its name. */
+static hashattn_status get_mixed(struct host *host, const struct json *root, const struct head_plan *plan)
+{
+    const struct json *options;
+    const char *names[PLAN_MECHANISMS + 1] = {NULL};
+    for (size_t i = 0; i < plan->num_used; i++)
+        names[i] = plan->used[i].mechanism->name;
+    TRY(json_get_object(host, root, "attention.options", &options));
+    TRY(only_members(host, options, "attention.options", names));
+    for (size_t i = 0; i < plan->num_used; i++) {
+        const struct planned *used = &plan->used[i];
+        char where[80];
+        snprintf(where, sizeof where, "attention.options.%s", names[i]);
+        if (json_find(options, names[i]) != NULL)
+            TRY(get_options(host, root, where, used->mechanism->options, used->options));
+        const int *projection = projection_field(used);
+        FAIL_IF(projection != NULL && *projection == HASH_AUTO, host, HASHATTN_BAD_FILE,
+                "%s.projection is 'auto', and how hash codes were made in training is not known", where);
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_attention(struct host *host, const struct json *root, struct head_plan *plan)
 {
     static const char *const members[] = {"name", "projection", "options", NULL};
-    struct encoder_config *model = &config->model;
     const struct json *object;
     const char *name;
+    TRY(json_get_object(host, root, "attention", &object));
+    TRY(json_get_string(host, root, "attention.name", &name));
+    hashattn_status status = head_plan_new(host, name, plan);
+    if (status == HASHATTN_INVALID) {
+        char prefix[100];
+        snprintf(prefix, sizeof prefix, "attention.name is '%.60s'", name);
+        host_prefix(host, prefix);
+        status = HASHATTN_BAD_FILE;
+    }
+    TRY(status);
+    if (plan->num_used > 1) {
+        TRY(only_members(host, object, "attention", (const char *const[]){"name", "options", NULL}));
+        return get_mixed(host, root, plan);
+    }
+    TRY(only_members(host, object, "attention", members));
+    TRY(get_options(host, root, "attention.options", plan->used[0].mechanism->options,
+                    plan->used[0].options));
+    return get_projection(host, root, &plan->used[0]);
+}
+
+static hashattn_status get_model(struct host *host, const struct json *root, struct run_config *config)
+{
+    struct encoder_config *model = &config->model;
     options_preset(encoder_options, model);
     TRY(get_options(host, root, "model", encoder_options, model));
-    TRY(json_get_object(host, root, "attention", &object));
-    TRY(only_members(host, object, "attention", members));
-    TRY(json_get_string(host, root, "attention.name", &name));
-    model->mechanism = attention_find(name);
-    FAIL_IF(model->mechanism == NULL, host, HASHATTN_BAD_FILE,
-            "attention.name is '%.60s', which is no mechanism", name);
-    TRY(memory_new_zeroed(host, model->mechanism->options_size, 1, "attention options",
-                          &model->mechanism_options));
-    options_preset(model->mechanism->options, model->mechanism_options);
-    TRY(get_options(host, root, "attention.options", model->mechanism->options, model->mechanism_options));
-    TRY(get_projection(host, root, model));
+    TRY(get_attention(host, root, &model->plan));
     model->vocab_size = (int64_t)config->facts.vocab_size;
     model->num_classes = (int64_t)config->facts.num_classes;
     model->max_len = (int64_t)config->facts.max_len;

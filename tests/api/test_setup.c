@@ -163,6 +163,39 @@ static void mechanisms_bring_their_own_options(void **state)
     hashattn_context_free(context);
 }
 
+/* A plan of several mechanisms: an option of all that have it, or of one. */
+static void mixed_heads_have_options_of_each(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup;
+    check_ok(context, hashattn_setup_new(context, "needle", &setup));
+    check_ok(context, hashattn_setup_mechanism(setup, "lsh*1,lha*1/yoso"));
+    check_ok(context, hashattn_setup_set(setup, "num_buckets", "6"));
+    check_ok(context, hashattn_setup_set(setup, "lha.num_buckets", "7"));
+    check_value(context, setup, "num_buckets", "6"); /* of the first that has it */
+    check_value(context, setup, "lsh.num_buckets", "6");
+    check_value(context, setup, "lha.num_buckets", "7");
+    check_value(context, setup, "hash_bits", "8"); /* the task's, for the one that hashes so */
+    check_call(context, hashattn_setup_set(setup, "lha.num_hashes", "7"), HASHATTN_INVALID,
+               "needle with lsh*1,lha*1/yoso has no option 'lha.num_hashes'");
+    check_call(context, hashattn_setup_set(setup, "needle.marks", "7"), HASHATTN_INVALID,
+               "has no option 'needle.marks'");
+    char text[64];
+    check_call(context, hashattn_setup_get(setup, "softmax.num_buckets", text, sizeof text), HASHATTN_INVALID,
+               "has no option 'softmax.num_buckets'");
+    hashattn_option row = {.struct_size = sizeof row};
+    size_t buckets = 0;
+    for (size_t i = 0; hashattn_setup_option(setup, i, &row); i++)
+        buckets += strcmp(row.name, "num_buckets") == 0;
+    assert_int_equal(buckets, 2);
+    check_call(context, hashattn_setup_mechanism(setup, "lsh*1,lha*"), HASHATTN_INVALID,
+               "gives lha '' heads");
+    check_value(context, setup, "lha.num_buckets", "7"); /* as it was */
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
 static void mistakes_are_named(void **state)
 {
     (void)state;
@@ -225,6 +258,7 @@ int main(void)
         cmocka_unit_test(preset_is_that_of_the_released_runs),
         cmocka_unit_test(steps_move_the_warm_up_until_it_is_set),
         cmocka_unit_test(mechanisms_bring_their_own_options),
+        cmocka_unit_test(mixed_heads_have_options_of_each),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };

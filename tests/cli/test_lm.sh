@@ -66,6 +66,27 @@ holds resumes_bit_for_bit cmp whole/last.safetensors part/last.safetensors
 holds the_best_too cmp whole/model.safetensors part/model.safetensors
 run train lm --data broken --out threads --attention yoso --quiet --threads 3 $more
 holds threads_change_no_bit cmp whole/last.safetensors threads/last.safetensors
+# Heads of several mechanisms: options of one or of all, evaluation, resuming, the same bits for any threads.
+mixed="--attention local/local*1,lha --block-size 16 --lha.num-buckets 4 --lha.no-joint $more --layers 2 --positions sinusoidal"
+run train lm --data broken --out mixed_whole --quiet $mixed
+run train lm --data broken --out mixed --quiet --max-seconds 0.000001 $mixed
+run train --resume mixed --quiet
+holds mixed_resumes_bit_for_bit cmp mixed_whole/last.safetensors mixed/last.safetensors
+run train lm --data broken --out mixed_threads --quiet --threads 3 $mixed
+holds mixed_threads_change_no_bit cmp mixed_whole/last.safetensors mixed_threads/last.safetensors
+holds config_has_every_mechanism json mixed/config.json 'd["attention"]["name"] == "local/local*1,lha" and d["attention"]["options"]["lha"]["num_buckets"] == 4 and d["attention"]["options"]["local"]["block_size"] == 16'
+run eval mixed --split valid --json
+cp out eval.json
+holds mixed_is_evaluated json eval.json 'd["attention"] == "local/local*1,lha" and d["perplexity"] < 257'
+run eval mixed --split valid --json --local.block-size 4
+holds options_of_one_may_differ python3 -c 'import json; a, b = (json.load(open(f)) for f in ("eval.json", "out")); assert a["loss"] != b["loss"]'
+run eval mixed --split valid --json --block-size 16
+holds and_come_back python3 -c 'import json; a, b = (json.load(open(f)) for f in ("eval.json", "out")); assert a["loss"] == b["loss"]'
+expect too_few_heads 2 "'local*1,lha*2' does not fit 2 heads in layer 0" train lm --data broken --out none $more --attention "local*1,lha*2"
+expect no_such_mechanism 2 "no mechanism 'lah'" train lm --data broken --out none $more --attention local,lah
+expect no_option_of_that_one 2 "has no option 'local.num_buckets'" train lm --data broken --out none $more --attention local,lha --local.num-buckets 4
+expect no_mechanism_of_that_name 2 "no option --lah.num-buckets" train lm --data broken --out none $more --attention local,lha --lah.num-buckets 4
+expect only_of_mechanisms 2 "no option --lha.steps" train lm --data broken --out none $more --attention local,lha --lha.steps 4
 # A text learned by heart: validation loss falls, then rises, while accuracy wanders. The one of least loss is kept.
 run train lm --data broken --out heart --attention softmax --quiet --json --layers 1 --dim 32 --heads 2 --ffn 64 --batch 16 --seq-len 32 --steps 120 --eval-every 10 --seed 5 --learning-rate 0.02
 cp out heart.json

@@ -28,7 +28,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check_options(&host, config.task->options, config.task_options);
     check_options(&host, encoder_options, &config.model);
-    check_options(&host, config.model.mechanism->options, config.model.mechanism_options);
+    const struct head_plan *plan = &config.model.plan;
+    for (size_t i = 0; i < plan->num_used; i++)
+        check_options(&host, plan->used[i].mechanism->options, plan->used[i].options);
     check_options(&host, train_rows, &config.training);
     FUZZ_CHECK(config.training.warmup <= config.training.steps && strlen(config.data) < sizeof config.data);
     FUZZ_CHECK((config.facts.num_classes >= 1) != config.facts.next_token);

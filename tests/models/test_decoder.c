@@ -46,8 +46,7 @@ static struct encoder_config config_of(struct decoder_test *t, const struct mech
         .dim = DIM,
         .heads = HEADS,
         .ffn = WIDE,
-        .mechanism = mechanism,
-        .mechanism_options = t->options,
+        .plan = head_plan_of(mechanism, t->options),
     };
 }
 
@@ -137,7 +136,7 @@ static void open_oracle(struct decoder_test *t)
         .dim = DIM,
         .heads = HEADS,
         .wide = WIDE,
-        .softmax = strcmp(t->config.mechanism->name, "softmax") == 0,
+        .softmax = strcmp(t->config.plan.used[0].mechanism->name, "softmax") == 0,
         .causal = 1,
         .post = t->config.norm == 1,
     };

@@ -7,7 +7,9 @@
    last token not cleared; sample ids kept from the mechanism; a row of the head computed apart; the head's
    spare rows not cleared; post-LN that goes past the norm of the embedding on
    the way back, or pools rows of a last norm; pairs averaged
-   over sequences, features of the second example from the first. Covers: classifier.c.
+   over sequences, features of the second example from the first; mixed heads: their chance or their learned
+   parameters counted from the first of the group, groups that save in one place, layers that save as much as
+   the first, an own loss meant over all heads, its tensors named as if alone. Covers: classifier.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/encoder.h"
 
@@ -57,8 +59,7 @@ static struct encoder_config config_of(struct model_test *t, const struct mechan
         .dim = DIM,
         .heads = HEADS,
         .ffn = WIDE,
-        .mechanism = mechanism,
-        .mechanism_options = t->options,
+        .plan = head_plan_of(mechanism, t->options),
     };
 }
 
@@ -158,7 +159,7 @@ static void open_oracle(struct model_test *t)
         .heads = HEADS,
         .wide = WIDE,
         .taps = (size_t)t->config.conv_window,
-        .softmax = strcmp(t->config.mechanism->name, "softmax") == 0,
+        .softmax = strcmp(t->config.plan.used[0].mechanism->name, "softmax") == 0,
         .post = t->config.norm == 1,
     };
     if (t->config.dropout == 0)
@@ -199,11 +200,15 @@ static void check_logits(struct model_test *t, double loss)
     check_near(loss, exact, roundings * EPSILON * (1 + loss), "loss");
 }
 
-static void check_every_derivative(const char *mechanism, int pooling, int64_t taps, double rate, int norm,
-                                   int positions)
+/* plan: one mechanism, or none for the first `idle` heads and softmax for the others. */
+static void check_every_derivative(const char *plan, size_t idle, int pooling, int64_t taps, double rate,
+                                   int norm, int positions)
 {
     struct model_test t = {.workspace = NULL};
-    struct encoder_config config = config_of(&t, attention_find(mechanism), 9);
+    struct encoder_config config = config_of(&t, attention_find("softmax"), 9);
+    struct host host;
+    host_init(&host);
+    check_status(&host, head_plan_new(&host, plan, &config.plan), HASHATTN_OK, NULL);
     config.pooling = pooling;
     config.conv_window = taps;
     config.dropout = rate;
@@ -212,6 +217,9 @@ static void check_every_derivative(const char *mechanism, int pooling, int64_t t
     open_model(&t, &config, 2);
     open_batch(&t, 3, (size_t[]){5, 1, 9});
     open_oracle(&t);
+    if (strcmp(plan, "none") != 0)
+        t.oracle.blocks[0].softmax = 1;
+    t.oracle.blocks[0].idle_heads = idle;
     check_logits(&t, run_forward(&t));
     run_backward(&t);
     for (size_t i = 0; i < t.base.params.num_rows; i++) {
@@ -221,16 +229,18 @@ static void check_every_derivative(const char *mechanism, int pooling, int64_t t
                           gradient_bound(&t, gradient, row->count), row->name);
     }
     close_model(&t);
+    head_plan_free(&host, &config.plan);
 }
 
 static void every_gradient_is_right(void **state)
 {
     (void)state;
-    check_every_derivative("softmax", POOL_MEAN, 0, 0, 0, 0);
-    check_every_derivative("softmax", POOL_MEAN_PADDED, 3, 0.3, 0, 0);
-    check_every_derivative("none", POOL_FIRST, 5, 0, 0, 2);
-    check_every_derivative("softmax", POOL_FIRST, 0, 0, 1, 0);
-    check_every_derivative("softmax", POOL_MEAN, 3, 0.3, 1, 1);
+    check_every_derivative("softmax", 0, POOL_MEAN, 0, 0, 0, 0);
+    check_every_derivative("softmax", 0, POOL_MEAN_PADDED, 3, 0.3, 0, 0);
+    check_every_derivative("none", 0, POOL_FIRST, 5, 0, 0, 2);
+    check_every_derivative("softmax", 0, POOL_FIRST, 0, 0, 1, 0);
+    check_every_derivative("softmax", 0, POOL_MEAN, 3, 0.3, 1, 1);
+    check_every_derivative("none*1,softmax", 1, POOL_MEAN, 3, 0.3, 0, 0);
 }
 
 /* Three examples of two sequences: the head's features, and a batch whose mean is over examples. */
@@ -598,6 +608,140 @@ static void own_parameters_and_loss_are_carried(void **state)
     close_model(&t);
 }
 
+/* ---- mixed heads ----------------------------------------------------------------------------------------
+ */
+
+/* Loss, logits and gradients of a model of this plan, in training and in evaluation. */
+struct outcome {
+    double loss, evaluated;
+    float logits[2][MOST_SEQUENCES * CLASSES];
+    float *gradients;
+    size_t total, saved;
+};
+
+static struct outcome outcome_of(const char *plan, int64_t layers, int64_t heads)
+{
+    struct model_test t = {.workspace = NULL};
+    struct outcome outcome = {0};
+    struct host host;
+    host_init(&host);
+    struct encoder_config config = config_of(&t, attention_find("none"), 260);
+    check_status(&host, head_plan_new(&host, plan, &config.plan), HASHATTN_OK, NULL);
+    config.layers = layers;
+    config.dim = 4 * heads;
+    config.heads = heads;
+    config.dropout = 0.2;
+    open_model(&t, &config, 2);
+    open_batch(&t, 5, packed_lengths);
+    outcome.loss = run_forward(&t);
+    memcpy(outcome.logits[0], t.logits, 5 * CLASSES * sizeof(float));
+    run_backward(&t);
+    outcome.total = t.base.params.total;
+    outcome.saved = encoder_saved_size(t.encoder, &t.batch);
+    outcome.gradients = malloc(outcome.total * sizeof(float));
+    memcpy(outcome.gradients, t.base.gradients, outcome.total * sizeof(float));
+    t.batch.training = false;
+    t.batch.sample_ids = NULL;
+    outcome.evaluated = run_forward(&t);
+    memcpy(outcome.logits[1], t.logits, 5 * CLASSES * sizeof(float));
+    close_model(&t);
+    head_plan_free(&host, &config.plan);
+    return outcome;
+}
+
+/* The same mechanism in several groups, and in a list for each layer, is that mechanism, its chance and its
+   learned parameters too. */
+static void mixing_a_mechanism_with_itself_changes_no_bit(void **state)
+{
+    (void)state;
+    for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++) {
+        const char *name = (*m)->name;
+        char plan[200];
+        snprintf(plan, sizeof plan, "%s*1,%s*2/%s/%s*2,%s", name, name, name, name, name);
+        struct outcome plain = outcome_of(name, 3, 3), mixed = outcome_of(plan, 3, 3);
+        assert_int_equal(plain.total, mixed.total);
+        check_same_bits(&plain.loss, &mixed.loss, sizeof plain.loss, name);
+        check_same_bits(&plain.evaluated, &mixed.evaluated, sizeof plain.loss, name);
+        check_same_bits(plain.logits, mixed.logits, sizeof plain.logits, name);
+        check_same_bits(plain.gradients, mixed.gradients, plain.total * sizeof(float), name);
+        free(plain.gradients);
+        free(mixed.gradients);
+    }
+}
+
+/* What a layer saves is what its own mechanisms save. */
+static void layers_of_different_heads_save_what_they_need(void **state)
+{
+    (void)state;
+    struct outcome softmax = outcome_of("softmax", 3, 2), yoso = outcome_of("yoso", 3, 2),
+                   parted = outcome_of("softmax/yoso", 3, 2), mixed = outcome_of("softmax,yoso", 3, 2);
+    assert_true(softmax.saved < yoso.saved);
+    assert_int_equal(3 * parted.saved, softmax.saved + 2 * yoso.saved);
+    assert_true(mixed.saved > softmax.saved && mixed.saved < yoso.saved);
+    free(softmax.gradients);
+    free(yoso.gradients);
+    free(parted.gradients);
+    free(mixed.gradients);
+}
+
+/* Softmax and the linear test mechanism: two layers of two heads, in which one head of the second layer has
+   the own loss, so that no parameter but its own moves that. */
+static void the_own_loss_is_meant_over_the_heads_that_have_it(void **state)
+{
+    (void)state;
+    double own[2] = {0};
+    for (int both = 0; both < 2; both++) {
+        struct model_test t = {.workspace = NULL};
+        struct encoder_config config = config_of(&t, &linear_mechanism, 9);
+        config.plan.used[1].mechanism = attention_find("softmax");
+        config.plan.num_used = 2;
+        /* First the linear one alone in the first layer; then beside a layer of softmax. */
+        config.layers = 1 + both;
+        config.plan.num_lists = 1 + (size_t)both;
+        config.plan.lists[1].num_groups = 1;
+        config.plan.lists[1].groups[0].used = 1;
+        open_model(&t, &config, 2);
+        open_batch(&t, 3, (size_t[]){5, 1, 9});
+        own[both] = run_forward(&t);
+        t.batch.training = false;
+        own[both] -= 0.625 * run_forward(&t);
+        close_model(&t);
+    }
+    check_near(own[1], own[0], 100 * EPSILON, "own loss");
+    assert_true(own[0] > 1e-3);
+
+    struct model_test t = {.workspace = NULL};
+    struct encoder_config config = config_of(&t, &linear_mechanism, 9);
+    config.plan.used[1].mechanism = attention_find("softmax");
+    config.plan.num_used = 2;
+    config.plan.num_lists = 2;
+    config.plan.lists[0].groups[0].used = 1;
+    config.plan.lists[1].num_groups = 2;
+    config.plan.lists[1].groups[0].used = 1;
+    config.plan.lists[1].groups[1].used = 0;
+    open_model(&t, &config, 2);
+    open_batch(&t, 3, (size_t[]){5, 1, 9});
+    const struct param *project = param_named(&t.base.params, "encoder.layer.1.attention.own.linear.project");
+    assert_true(project->rank == 3 && project->shape[0] == 1 && project->shape[2] == DIM / HEADS);
+    double loss = run_forward(&t);
+    run_backward(&t);
+    const struct param *gain = param_named(&t.base.params, "encoder.layer.1.attention.own.linear.gain");
+    const struct param *const rows[] = {project, gain};
+    for (size_t i = 0; i < 2; i++) {
+        float *direction = new_normals(i, rows[i]->count, 1);
+        double got = 0, step = 0.005; /* two layers curve more */
+        for (size_t k = 0; k < rows[i]->count; k++)
+            got += (double)direction[k] * (double)t.base.gradients[rows[i]->offset + k];
+        double near = moved_loss(&t, rows[i], direction, step) - moved_loss(&t, rows[i], direction, -step);
+        double far =
+            moved_loss(&t, rows[i], direction, 2 * step) - moved_loss(&t, rows[i], direction, -2 * step);
+        double want = (8 * near - far) / (12 * step);
+        check_near(got, want, 40 * EPSILON * (1 + loss) / step + 1e-4 * fabs(want), rows[i]->name);
+        free(direction);
+    }
+    close_model(&t);
+}
+
 static void saved_bytes_are_those_of_attention(void **state)
 {
     (void)state;
@@ -626,6 +770,9 @@ int main(void)
         cmocka_unit_test(chance_follows_step_and_sample),
         cmocka_unit_test(an_empty_batch_is_nothing),
         cmocka_unit_test(own_parameters_and_loss_are_carried),
+        cmocka_unit_test(mixing_a_mechanism_with_itself_changes_no_bit),
+        cmocka_unit_test(layers_of_different_heads_save_what_they_need),
+        cmocka_unit_test(the_own_loss_is_meant_over_the_heads_that_have_it),
         cmocka_unit_test(saved_bytes_are_those_of_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 
 static struct encoder_config lra(int64_t vocab, int64_t max_len, int64_t classes, int64_t taps)
 {
-    struct encoder_config config = {.mechanism = attention_find("softmax")};
+    struct encoder_config config = {.plan = head_plan_of(attention_find("softmax"), NULL)};
     options_preset(encoder_options, &config);
     config.vocab_size = vocab;
     config.max_len = max_len;
@@ -156,7 +156,7 @@ static void bad_configs_are_refused_with_numbers(void **state)
     struct mechanism picky = *attention_find("softmax");
     picky.refuse = refuse_all;
     config = good;
-    config.mechanism = &picky;
+    config.plan = head_plan_of(&picky, NULL);
     check_refused(config, HASHATTN_REFUSED, "softmax cannot do max_len 300 with heads of 32: it is a test");
     config.max_len = 301;
     struct host host;

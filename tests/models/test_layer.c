@@ -35,7 +35,7 @@ static void open_case(struct layer_case *c, int threads, size_t taps, double dro
                                           .ffn = WIDE,
                                           .conv_window = (int64_t)taps,
                                           .dropout = dropout,
-                                          .mechanism = attention_find("softmax")};
+                                          .plan = head_plan_of(attention_find("softmax"), NULL)};
     check_status(&c->base.host, layer_new(&c->base.host, &config, &c->layer), HASHATTN_OK, NULL);
     c->pass = (struct layer_pass){.layer = &c->layer,
                                   .rows = rows_of(c->base.kernels, c->base.pool, SEQUENCES, offsets, samples),

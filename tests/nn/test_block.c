@@ -64,7 +64,8 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     memset(t, 0, sizeof *t);
     struct layer_test *base = &t->base;
     layer_test_open(base, 2);
-    struct block_shape shape = {DIM, HEADS, WIDE, taps, norm, mechanism, options, false};
+    const struct head_group group = {mechanism, options, HEADS};
+    struct block_shape shape = {DIM, HEADS, WIDE, taps, norm, &group, 1, false};
     check_status(&base->host, block_describe(&base->host, &base->params, "b", &shape, &t->block), HASHATTN_OK,
                  NULL);
     layer_test_start(base, 2);

@@ -68,6 +68,8 @@ void oracle_block(const struct oracle_block *b, double *y, const double *x, size
             oracle_attention(mixed + at, q + at, k + at, v + at, len, b->heads, dim / b->heads, b->causal);
         else
             memcpy(mixed + at, v + at, len * dim * sizeof *v);
+        for (size_t i = 0; i < len; i++)
+            memcpy(mixed + at + i * dim, v + at + i * dim, b->idle_heads * (dim / b->heads) * sizeof *v);
         if (b->taps > 0)
             oracle_convolve(mixed + at, v + at,
                             named(b->params, b->values, b->name, ".attention.conv.weight"), b->taps, len,

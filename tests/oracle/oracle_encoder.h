@@ -12,8 +12,9 @@ enum { ORACLE_LAYERS = 4 };
 
 struct oracle_block {
     size_t dim, heads, wide, taps;
-    int softmax; /* 0: attention gives back its values */
-    int post;    /* post-LN, as in BERT */
+    int softmax;       /* 0: attention gives back its values */
+    size_t idle_heads; /* the first so many heads do so all the same */
+    int post;          /* post-LN, as in BERT */
     int causal;
     const struct params *params;
     const double *values;

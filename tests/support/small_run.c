@@ -27,9 +27,9 @@ static void set(struct host *host, const struct option_row *rows, void *values, 
 void small_run_set(struct small_run *small, const char *name, const char *value)
 {
     struct run_config *config = &small->config;
-    const struct option_row *own = config->model.mechanism->options;
-    if (option_find(own, name) != NULL)
-        set(&small->host, own, config->model.mechanism_options, name, value);
+    if (head_plan_has(&config->model.plan, name))
+        check_status(&small->host, head_plan_set(&small->host, &config->model.plan, name, value), HASHATTN_OK,
+                     NULL);
     else if (option_find(encoder_options, name) != NULL)
         set(&small->host, encoder_options, &config->model, name, value);
     else
@@ -91,9 +91,7 @@ void small_run_init(struct small_run *small, const char *mechanism, size_t seq_l
 
     struct encoder_config *model = &config->model;
     options_preset(encoder_options, model);
-    model->mechanism = attention_find(mechanism);
-    assert_non_null(model->mechanism);
-    model->mechanism_options = options_of(host, model->mechanism->options, model->mechanism->options_size);
+    check_status(host, head_plan_new(host, mechanism, &model->plan), HASHATTN_OK, NULL);
     model->vocab_size = (int64_t)config->facts.vocab_size;
     model->num_classes = (int64_t)config->facts.num_classes;
     model->max_len = (int64_t)config->facts.max_len;

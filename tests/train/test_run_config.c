@@ -3,8 +3,8 @@
    unknown keys of a section or of an option list let through; a flag written as a number; labels counted but
    not copied; warmup not compared with steps; a foreign projection let through; the recorded
    projection read and not used; next_token not recorded; words not written, or lost when the
-   vocabulary is of another size; labels beside next tokens.
-   SPDX-License-Identifier: Apache-2.0 */
+   vocabulary is of another size; labels beside next tokens; of mixed heads the options of the first read
+   alone. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,12 +77,8 @@ static void make_config(struct host *host, const struct task *task, const struct
     change_all(host, encoder_options, &config->model);
     config->model.dim = 5 * config->model.heads; /* each is in its range; together they must make a model */
     config->model.conv_window = 3;
-    config->model.mechanism = mechanism;
-    check_status(host,
-                 memory_new_zeroed(host, mechanism->options_size, 1, "o", &config->model.mechanism_options),
-                 HASHATTN_OK, NULL);
-    options_preset(mechanism->options, config->model.mechanism_options);
-    change_all(host, mechanism->options, config->model.mechanism_options);
+    check_status(host, head_plan_new(host, mechanism->name, &config->model.plan), HASHATTN_OK, NULL);
+    change_all(host, mechanism->options, config->model.plan.used[0].options);
     options_preset(train_rows, &config->training);
     change_all(host, train_rows, &config->training);
     strcpy(config->data, "some/where else");
@@ -103,10 +99,11 @@ static void every_option_comes_back(void **state)
             check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
             check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
             assert_ptr_equal(loaded.task, *task);
-            assert_ptr_equal(loaded.model.mechanism, *m);
+            assert_ptr_equal(loaded.model.plan.used[0].mechanism, *m);
             check_same_options((*task)->options, config.task_options, loaded.task_options);
             check_same_options(encoder_options, &config.model, &loaded.model);
-            check_same_options((*m)->options, config.model.mechanism_options, loaded.model.mechanism_options);
+            check_same_options((*m)->options, config.model.plan.used[0].options,
+                               loaded.model.plan.used[0].options);
             check_same_options(train_rows, &config.training, &loaded.training);
             assert_string_equal(loaded.data, config.data);
             assert_int_equal(loaded.facts.vocab_size, 300);
@@ -158,9 +155,9 @@ static void what_is_not_named_has_its_default(void **state)
     assert_int_equal(config.training.steps, 50);
     assert_int_equal(config.training.cycle_momentum, 1);
     assert_int_equal(config.training.batch, option_find(train_rows, "batch")->preset);
-    const struct option_row *tau = option_find(config.model.mechanism->options, "hash_bits");
+    const struct option_row *tau = option_find(config.model.plan.used[0].mechanism->options, "hash_bits");
     char text[64], want[64];
-    option_text(tau, config.model.mechanism_options, text, sizeof text);
+    option_text(tau, config.model.plan.used[0].options, text, sizeof text);
     snprintf(want, sizeof want, "%.0f", tau->preset);
     assert_string_equal(text, want);
     run_config_free(&host, &config);
@@ -225,7 +222,7 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
         check_status(&host, parse_changed(&host, cases[i].from, cases[i].to, &config), HASHATTN_BAD_FILE,
                      cases[i].part);
         assert_true(config.task == NULL && config.task_options == NULL && config.facts.labels == NULL &&
-                    config.model.mechanism_options == NULL);
+                    config.model.plan.num_used == 0);
     }
     char text[8192];
     snprintf(text, sizeof text, "\"%05000d\"", 0);
@@ -241,8 +238,8 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
 
 static int projection_of(const struct run_config *config)
 {
-    const struct option_row *row = option_find(config->model.mechanism->options, "projection");
-    return *(int *)(void *)((char *)config->model.mechanism_options + row->offset);
+    const struct option_row *row = option_find(config->model.plan.used[0].mechanism->options, "projection");
+    return *(int *)(void *)((char *)config->model.plan.used[0].options + row->offset);
 }
 
 /* The words of a language model are a file of the run, and its facts count them. */
@@ -312,8 +309,8 @@ static void a_model_hashes_as_it_was_trained(void **state)
     }
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
         check_status(&host, run_config_parse(&host, good, sizeof good - 1, &config), HASHATTN_OK, NULL);
-        option_set(&host, config.model.mechanism->options, "yoso", config.model.mechanism_options,
-                   "projection", "auto");
+        option_set(&host, config.model.plan.used[0].mechanism->options, "yoso",
+                   config.model.plan.used[0].options, "projection", "auto");
         run_config_settle(*kernels, &config);
         assert_int_equal(projection_of(&config), hash_projection_of(*kernels, HASH_AUTO));
         assert_int_not_equal(projection_of(&config), HASH_AUTO);
@@ -326,6 +323,75 @@ static void a_model_hashes_as_it_was_trained(void **state)
                  HASHATTN_OK, NULL);
     run_config_settle(kernels_all()[0], &config);
     run_config_free(&host, &config);
+}
+
+static const char mixed[] =
+    "{\"format\": \"hashattn run\", \"version\": 1, \"task\": {\"name\": \"needle\", \"options\": {}, "
+    "\"facts\": {\"vocab_size\": 34, \"max_len\": 16, \"labels\": [\"a\", \"b\"]}}, "
+    "\"model\": {\"heads\": 2}, \"attention\": {\"name\": \"local*1,lha*1/yoso\", \"options\": {\"lha\": "
+    "{\"num_buckets\": 3}, \"yoso\": {\"projection\": \"f32\"}}}, \"training\": {}, \"data\": \"there\"}";
+
+/* The plan, and the options of each of its mechanisms. */
+static void mixed_heads_come_back(void **state)
+{
+    (void)state;
+    struct host host;
+    struct run_config config, loaded;
+    host_init(&host);
+    char run[] = "/tmp/hashattn_config_XXXXXX";
+    assert_non_null(mkdtemp(run));
+    make_config(&host, task_find("needle"), attention_find("softmax"), &config);
+    head_plan_free(&host, &config.model.plan);
+    check_status(&host, head_plan_new(&host, "softmax/local*2,lha,yoso*1", &config.model.plan), HASHATTN_OK,
+                 NULL);
+    config.model.layers = 3;
+    config.model.heads = 6;
+    config.model.dim = 30;
+    struct head_plan *plan = &config.model.plan;
+    for (size_t i = 0; i < plan->num_used; i++)
+        change_all(&host, plan->used[i].mechanism->options, plan->used[i].options);
+    check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
+    check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
+    assert_string_equal(loaded.model.plan.text, plan->text);
+    assert_int_equal(loaded.model.plan.num_used, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const struct mechanism *mechanism = plan->used[i].mechanism;
+        assert_ptr_equal(loaded.model.plan.used[i].mechanism, mechanism);
+        check_same_options(mechanism->options, plan->used[i].options, loaded.model.plan.used[i].options);
+    }
+    run_config_free(&host, &config);
+    run_config_free(&host, &loaded);
+    small_run_remove(run);
+
+    static const struct {
+        const char *from, *to, *part; /* NULL: it is taken */
+    } cases[] = {
+        {"", "", NULL},
+        {"\"lha\": {\"num_buckets\": 3}, ", "", NULL},
+        {"local*1,lha*1/yoso", "local*1,lha*1/yosso",
+         "attention.name is 'local*1,lha*1/yosso': no mechanism 'yosso'"},
+        {"local*1,lha*1/yoso", "local*1,lha*2/yoso", "does not fit 2 heads in layer 0"},
+        {"local*1,lha*1/yoso", "local*1,lha*1", "attention.options has the unknown key 'yoso'"},
+        {"\"num_buckets\": 3", "\"num_buckets\": 0", "num_buckets is 0"},
+        {"\"num_buckets\": 3", "\"block_size\": 3", "attention.options.lha has the unknown key 'block_size'"},
+        {"\"lha\": {\"num_buckets\": 3}", "\"lha\": 3", "attention.options.lha"},
+        {"\"projection\": \"f32\"", "\"num_hashes\": 4", "attention.options.yoso.projection is 'auto'"},
+        {"\"name\": \"local", "\"projection\": \"f32\", \"name\": \"local",
+         "attention has the unknown key 'projection'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[2048];
+        const char *at = strstr(mixed, cases[i].from);
+        assert_non_null(at);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - mixed), mixed, cases[i].to,
+                 at + strlen(cases[i].from));
+        hashattn_status status = run_config_parse(&host, text, strlen(text), &loaded);
+        check_status(&host, status, cases[i].part == NULL ? HASHATTN_OK : HASHATTN_BAD_FILE, cases[i].part);
+        run_config_free(&host, &loaded);
+    }
+    check_status(&host, run_config_parse(&host, mixed, sizeof mixed - 1, &loaded), HASHATTN_OK, NULL);
+    assert_int_equal(*(int64_t *)loaded.model.plan.used[1].options, 3);
+    run_config_free(&host, &loaded);
 }
 
 static void every_cut_is_refused(void **state)
@@ -371,6 +437,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_refused_with_its_name),
         cmocka_unit_test(a_model_hashes_as_it_was_trained),
         cmocka_unit_test(words_are_kept_beside_it),
+        cmocka_unit_test(mixed_heads_come_back),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(failing_allocations_leave_nothing),
     };

@@ -156,10 +156,10 @@ static void check_same_run(struct host *host, const char *a, const char *b)
 static void stopping_anywhere_and_going_on_changes_nothing(void **state)
 {
     (void)state;
-    static const char *const mechanisms[] = {"yoso", "softmax", "yoso"};
+    static const char *const mechanisms[] = {"yoso", "softmax", "yoso", "local*1,lha*1"};
     static const char *const others[][2] = {
         {"norm", "post"}, {"positions", "sinusoidal"}, {"schedule", "cosine"}, {"accumulate", "3"}};
-    for (size_t k = 0; k < 3; k++) {
+    for (size_t k = 0; k < 4; k++) {
         struct small_run small;
         small_run_init(&small, mechanisms[k], 24, 3);
         small_run_set(&small, "steps", "20");
