@@ -5,15 +5,19 @@
    query meets at most 3 s keys, with the same work causal or not; lha's queries meet about 2 n / num_buckets.
    The last block is shorter where s does not divide n. A token's place is that among the tokens that take
    part: what is masked does not count. Of cross attention, query i and key i stand side by side; a query more
-   than a block beyond the last key's meets none and gives 0. Cost: 6 n s (d + d_v) operations and 3 n s
-   exponentials forward (parts/tile_attention.h). Nothing is random. Saved: one float per query.
-   SPDX-License-Identifier: Apache-2.0 */
+   than a block beyond the last key's meets none and gives 0. With `relative`, scores have
+   Transformer-XL's learned terms for i - j (parts/relative_terms.h). Cost: 6 n s (d + d_v) operations and 3 n
+   s exponentials forward (parts/tile_attention.h), with terms about 6 n s d more and what making them costs.
+   Nothing is random. Saved: one float per query. SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "attention/mechanism.h"
 #include "base/memory.h"
 #include "parts/tile_attention.h"
 
 struct local_options {
     int64_t block_size; /* s */
+    int relative;
 };
 
 static size_t smaller(size_t a, size_t b)
@@ -34,6 +38,24 @@ static size_t queries_at_once(size_t s)
     return s > most ? (s + parts - 1) / parts : most / s * s;
 }
 
+static bool is_relative(const void *options)
+{
+    return ((const struct local_options *)options)->relative != 0;
+}
+
+/* The most that a key can stand before a query that sees it, and after it: none of a causal one. */
+static size_t most_before(const void *options, const struct problem_shape *shape)
+{
+    size_t far = (shape->causal ? 3 : 2) * block_size(options) - 1;
+    return smaller(far, shape->num_queries > 0 ? shape->num_queries - 1 : 0);
+}
+
+static size_t most_after(const void *options, const struct problem_shape *shape)
+{
+    size_t far = shape->causal ? 0 : 2 * block_size(options) - 1;
+    return smaller(far, shape->num_keys > 0 ? shape->num_keys - 1 : 0);
+}
+
 static struct tile_attention_sizes sizes_of(const void *options, const struct problem_shape *shape)
 {
     size_t s = block_size(options), block = queries_at_once(s);
@@ -44,10 +66,81 @@ static struct tile_attention_sizes sizes_of(const void *options, const struct pr
         .value_dim = shape->value_dim,
         .block = block,
         .span = 3 * s + block,
+        .terms = is_relative(options) ? most_before(options, shape) + 1 + most_after(options, shape) : 0,
         .precision = shape->precision,
         .workers = shape->workers,
     };
 }
+
+/* ---- learned parameters -------------------------------------------------------------------------------- */
+
+static void position_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+{
+    (void)value_dim;
+    *rows = is_relative(options) ? RELATIVE_WIDTH : 0;
+    *cols = is_relative(options) ? head_dim : 0;
+}
+
+static void bias_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+{
+    position_shape(options, head_dim, value_dim, rows, cols);
+    *rows = smaller(*rows, 1);
+}
+
+/* Starts as in the paper's models. A head's floats stand in this order: */
+static const struct parameter_row params[] = {
+    {"position", position_shape, 0.02f},
+    {"content_bias", bias_shape, 0.02f},
+    {"position_bias", bias_shape, 0.02f},
+    {NULL, NULL, 0},
+};
+
+static size_t content_bias_at(size_t head_dim)
+{
+    return RELATIVE_WIDTH * head_dim;
+}
+
+static size_t position_bias_at(size_t head_dim)
+{
+    return (RELATIVE_WIDTH + 1) * head_dim;
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+struct scratch {
+    struct relative_terms terms;
+    float *dterms; /* (terms, d) */
+    void *tiles;
+    size_t bytes;
+};
+
+static struct scratch scratch_on(const void *options, const struct problem_shape *shape, void *block)
+{
+    struct scratch scratch;
+    struct arena arena = arena_on(block);
+    struct tile_attention_sizes sizes = sizes_of(options, shape);
+    size_t forward_bytes = tile_attention_forward_size(&sizes),
+           backward_bytes = tile_attention_backward_size(&sizes);
+    scratch.terms = relative_terms_take(&arena, sizes.dim, most_before(options, shape), sizes.terms);
+    scratch.dterms = arena_take(&arena, size_product(sizes.terms, sizes.dim), sizeof(float));
+    scratch.tiles = arena_take(&arena, forward_bytes > backward_bytes ? forward_bytes : backward_bytes, 1);
+    scratch.bytes = arena.used;
+    return scratch;
+}
+
+/* The terms of this problem, made from its parameters; NULL where there are none. */
+static const struct relative_terms *make_terms(const struct problem *problem, struct relative_terms *terms)
+{
+    size_t d = problem->shape.head_dim;
+    if (!is_relative(problem->options))
+        return NULL;
+    terms->content_bias = problem->params + content_bias_at(d);
+    terms->position_bias = problem->params + position_bias_at(d);
+    relative_terms_make(terms, problem->kernels, problem->params);
+    return terms;
+}
+
+/* ---- the mechanism ------------------------------------------------------------------------------------- */
 
 static struct sight sight(const void *argument, size_t query)
 {
@@ -58,7 +151,7 @@ static struct sight sight(const void *argument, size_t query)
     return (struct sight){smaller((own - before) * s, keys), smaller(end, keys)};
 }
 
-static struct tile_attention open(const struct problem *problem)
+static struct tile_attention open(const struct problem *problem, const struct relative_terms *terms)
 {
     return (struct tile_attention){
         .kernels = problem->kernels,
@@ -66,6 +159,7 @@ static struct tile_attention open(const struct problem *problem)
         .sizes = sizes_of(problem->options, &problem->shape),
         .sight = sight,
         .argument = problem,
+        .terms = terms,
         .query = {problem->query.data, problem->query.stride},
         .key = {problem->key.data, problem->key.stride},
         .value = {problem->value.data, problem->value.stride},
@@ -88,31 +182,40 @@ static size_t saved_size(const void *options, const struct problem_shape *shape)
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
-    struct tile_attention_sizes sizes = sizes_of(options, shape);
-    size_t forward_bytes = tile_attention_forward_size(&sizes),
-           backward_bytes = tile_attention_backward_size(&sizes);
-    return forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
+    return scratch_on(options, shape, NULL).bytes;
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
-    struct tile_attention attention = open(problem);
-    tile_attention_forward(&attention, out.data, out.stride, problem->scratch);
+    struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
+    struct tile_attention attention = open(problem, make_terms(problem, &scratch.terms));
+    tile_attention_forward(&attention, out.data, out.stride, scratch.tiles);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
-    struct tile_attention attention = open(problem);
-    tile_attention_backward(&attention, (struct head_rows){out.data, out.stride},
-                            (struct head_rows){dout.data, dout.stride},
-                            &(struct tile_gradients){.query = gradients->query.data,
-                                                     .key = gradients->key.data,
-                                                     .value = gradients->value.data,
-                                                     .ld_query = gradients->query.stride,
-                                                     .ld_key = gradients->key.stride,
-                                                     .ld_value = gradients->value.stride},
-                            problem->scratch);
+    struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
+    struct tile_attention attention = open(problem, make_terms(problem, &scratch.terms));
+    size_t d = problem->shape.head_dim;
+    float *dparams = gradients->params;
+    bool learns = attention.terms != NULL && dparams != NULL;
+    if (learns)
+        memset(scratch.dterms, 0, attention.terms->count * d * sizeof(float));
+    tile_attention_backward(
+        &attention, (struct head_rows){out.data, out.stride}, (struct head_rows){dout.data, dout.stride},
+        &(struct tile_gradients){.query = gradients->query.data,
+                                 .key = gradients->key.data,
+                                 .value = gradients->value.data,
+                                 .ld_query = gradients->query.stride,
+                                 .ld_key = gradients->key.stride,
+                                 .ld_value = gradients->value.stride,
+                                 .terms = learns ? scratch.dterms : NULL,
+                                 .content_bias = learns ? dparams + content_bias_at(d) : NULL,
+                                 .position_bias = learns ? dparams + position_bias_at(d) : NULL},
+        scratch.tiles);
+    if (learns)
+        relative_terms_make_backward(attention.terms, problem->kernels, dparams, scratch.dterms);
 }
 
 static const struct option_row options[] = {
@@ -124,6 +227,10 @@ static const struct option_row options[] = {
      .maximum = 1 << 20,
      .help = "tokens of a block; each token sees its own block and the two next to it, causal the two before "
              "it: at most three times as many keys"},
+    {.name = "relative",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct local_options, relative),
+     .help = "learned terms for how far a key is from its query, as in Transformer-XL"},
     {.name = NULL},
 };
 
@@ -140,4 +247,5 @@ const struct mechanism mechanism_local = {
     .scratch_size = scratch_size,
     .forward = forward,
     .backward = backward,
+    .params = params,
 };

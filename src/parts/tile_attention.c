@@ -15,6 +15,7 @@ enum {
     QUERY_GROUP = 10 * BLOCK, /* forward, at most: at d 64, queries and their results are 480 KiB */
     KEY_GROUP = 4 * TILE,     /* backward: at d 64, five arrays of 128 KiB */
     ALIGNED = 16,             /* a product of part of a tile begins at a whole vector */
+    STRIP = RELATIVE_STRIP,   /* BLOCK + TILE - 1 and no less */
 };
 
 static size_t smaller(size_t a, size_t b)
@@ -42,6 +43,14 @@ static void copy_rows(float *to, struct head_rows rows, size_t cols, size_t firs
 {
     for (size_t i = 0; i < count; i++)
         memcpy(to + i * cols, rows.data + (first + i) * rows.ld, cols * sizeof *to);
+}
+
+/* to (count, cols) = rows[first .. first + count) + bias. */
+static void copy_biased(const struct kernels *kernels, float *to, struct head_rows rows, size_t cols,
+                        size_t first, size_t count, const float *bias)
+{
+    copy_rows(to, rows, cols, first, count);
+    kernels->add_bias(to, cols, bias, count, cols);
 }
 
 /* rows (count, cols), ld apart, += from, adjacent. */
@@ -100,11 +109,12 @@ static struct sight seeing(const struct tile_attention *a)
     return queries;
 }
 
-/* Of one thread, for every product here: rows of TILE or BLOCK, columns and depth of these or of a width. */
+/* Of one thread, for every product here: rows of TILE, BLOCK or STRIP, columns and depth of these or of a
+   width. */
 static struct tile_products take_products(const struct tile_attention_sizes *sizes, struct arena *arena)
 {
-    size_t wide = larger(larger(sizes->dim, sizes->value_dim), TILE);
-    return tile_products_take(arena, sizes->precision, TILE, wide, wide);
+    size_t rows = sizes->terms > 0 ? STRIP : TILE, wide = larger(larger(sizes->dim, sizes->value_dim), rows);
+    return tile_products_take(arena, sizes->precision, rows, wide, wide);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
@@ -124,6 +134,7 @@ struct forward_memory {
     float *row_max, *row_sum, *factor; /* (group), (group), (BLOCK) */
     float *key_columns, *value;        /* (d, TILE), (TILE, d_v): the present tile of keys */
     float *scores;                     /* (BLOCK, TILE) */
+    float *position, *strip;           /* with terms: (group, d), (BLOCK, STRIP) */
     struct tile_products products;
     size_t bytes;
 };
@@ -141,6 +152,9 @@ static struct forward_memory forward_memory(const struct tile_attention_sizes *s
     memory.key_columns = arena_take(&arena, size_product(TILE, sizes->dim), sizeof(float));
     memory.value = arena_take(&arena, size_product(TILE, sizes->value_dim), sizeof(float));
     memory.scores = arena_take(&arena, BLOCK * TILE, sizeof(float));
+    bool terms = sizes->terms > 0;
+    memory.position = arena_take(&arena, terms ? size_product(group, sizes->dim) : 0, sizeof(float));
+    memory.strip = arena_take(&arena, terms ? BLOCK * STRIP : 0, sizeof(float));
     memory.products = take_products(sizes, &arena);
     memory.bytes = arena.used;
     return memory;
@@ -176,6 +190,15 @@ static void forward_tile(const struct tile_attention *a, const struct forward_me
         return;
     tile_multiply(&memory->products, kernels, memory->scores, TILE, memory->query + at * d, d, 1,
                   memory->key_columns + seen.first, TILE, rows, cols, d, false);
+    if (a->terms != NULL)
+        relative_terms_add(a->terms, kernels, &memory->products,
+                           &(struct relative_tile){.first = group + at,
+                                                   .rows = rows,
+                                                   .key = tile + seen.first,
+                                                   .cols = cols,
+                                                   .position = memory->position + at * d,
+                                                   .strip = memory->strip},
+                           memory->scores, TILE);
     hide_unseen(a, memory->scores, group + at, rows, tile + seen.first, cols);
     kernels->softmax_step(memory->scores, TILE, rows, cols, scale_of(&a->sizes), memory->row_max + at,
                           memory->row_sum + at, memory->factor);
@@ -207,7 +230,12 @@ static void forward_group(void *argument, size_t index, int worker)
     size_t group = pass->seeing.first + (pass->groups - 1 - index) * pass->group;
     size_t queries = smaller(pass->group, pass->seeing.end - group);
     size_t keys = sight_of(a, group + queries - 1).end;
-    copy_rows(memory.query, a->query, d, group, queries);
+    if (a->terms == NULL) {
+        copy_rows(memory.query, a->query, d, group, queries);
+    } else {
+        copy_biased(kernels, memory.query, a->query, d, group, queries, a->terms->content_bias);
+        copy_biased(kernels, memory.position, a->query, d, group, queries, a->terms->position_bias);
+    }
     for (size_t i = 0; i < queries; i++) {
         memory.row_max[i] = -FLT_MAX; /* finite: the first tile may be one that a query does not see */
         memory.row_sum[i] = 0;
@@ -237,6 +265,8 @@ void tile_attention_forward(const struct tile_attention *attention, float *out, 
                                 .seeing = seeing(attention),
                                 .group = query_group(&attention->sizes)};
     assert(attention->sizes.block >= 1 && attention->sizes.block <= BLOCK);
+    assert(attention->terms == NULL ||
+           (attention->sizes.span > 0 && attention->terms->count <= attention->sizes.terms));
     for (size_t i = 0; i < attention->sizes.num_queries; i++)
         if (i < pass.seeing.first || i >= pass.seeing.end)
             memset(out + i * ld_out, 0, attention->sizes.value_dim * sizeof *out);
@@ -246,7 +276,8 @@ void tile_attention_forward(const struct tile_attention *attention, float *out, 
 
 /* ---- backward ------------------------------------------------------------------------------------------
    With P the probabilities, G = dout and delta_i = <G_i, out_i> = sum_j P_ij <G_i, V_j>:
-   dV = P^T G;  dS_ij = P_ij (<G_i, V_j> - delta_i) / sqrt(d);  dQ = dS K;  dK = dS^T Q. */
+   dV = P^T G;  dS_ij = P_ij (<G_i, V_j> - delta_i) / sqrt(d);  dQ = dS K;  dK = dS^T Q. With terms Q stands
+   for Q + u there, and dS goes to Q + v and r too (relative_terms.h); du and dv are sums over queries. */
 
 /* Of one group of keys that is under way, and of one thread. */
 struct backward_memory {
@@ -254,8 +285,10 @@ struct backward_memory {
     float *key_columns, *value_columns; /* (group / TILE, d or d_v, TILE) */
     float *query, *dout, *dquery; /* (BLOCK, d), (BLOCK, d_v), (BLOCK, d): the present block of queries */
     float *scores, *dscores;      /* (BLOCK, TILE) */
+    float *position, *dposition, *strip; /* with terms: (BLOCK, d), (BLOCK, d), (BLOCK, STRIP) */
     struct tile_products products;
     float *delta; /* (n_q), of all */
+    float *terms; /* (groups of all, terms + 2, d): the gradients of r, u and v of each group of keys */
     size_t bytes;
 };
 
@@ -277,7 +310,7 @@ static struct backward_memory backward_memory(const struct tile_attention_sizes 
 {
     struct backward_memory memory;
     struct arena arena = arena_on(block);
-    size_t rows = smaller(whole_tiles(sizes->num_keys), key_group(sizes)), d = sizes->dim,
+    size_t rows = smaller(larger(whole_tiles(sizes->num_keys), TILE), key_group(sizes)), d = sizes->dim,
            d_v = sizes->value_dim, groups = groups_at_once(sizes), workers = sizes->workers;
     memory.delta = arena_take(&arena, sizes->num_queries, sizeof(float));
     struct {
@@ -294,6 +327,11 @@ static struct backward_memory backward_memory(const struct tile_attention_sizes 
         {&memory.dquery, workers, size_product(BLOCK, d), worker},
         {&memory.scores, workers, BLOCK * TILE, worker},
         {&memory.dscores, workers, BLOCK * TILE, worker},
+        {&memory.position, sizes->terms > 0 ? workers : 0, size_product(BLOCK, d), worker},
+        {&memory.dposition, sizes->terms > 0 ? workers : 0, size_product(BLOCK, d), worker},
+        {&memory.strip, sizes->terms > 0 ? workers : 0, BLOCK * STRIP, worker},
+        {&memory.terms, sizes->terms > 0 ? size_sum(sizes->num_keys, rows - 1) / rows : 0,
+         size_product(size_sum(sizes->terms, 2), d), 0},
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         float *all = arena_take(&arena, size_product(arrays[i].count, arrays[i].size), sizeof(float));
@@ -334,6 +372,12 @@ static struct block block_of(const struct backward_pass *pass, size_t index)
     return (struct block){first, smaller(pass->attention->sizes.block, pass->seeing.end - first)};
 }
 
+/* Floats of the gradients of r, u and v. */
+static size_t terms_size(const struct tile_attention_sizes *sizes)
+{
+    return (sizes->terms + 2) * sizes->dim;
+}
+
 /* The block of queries against the tile of at most `cols` keys at `tile` of the group; whether it sees any.
    fresh: dquery has no sum yet. */
 static bool backward_tile(const struct backward_pass *pass, const struct backward_memory *memory,
@@ -349,8 +393,16 @@ static bool backward_tile(const struct backward_pass *pass, const struct backwar
         return false;
     float scale = scale_of(&a->sizes), *p = memory->scores, *ds = memory->dscores;
     size_t at = tile + seen.first;
+    struct relative_tile pairs = {.first = block.first,
+                                  .rows = rows,
+                                  .key = group + at,
+                                  .cols = cols,
+                                  .position = memory->position,
+                                  .strip = memory->strip};
     tile_multiply(&memory->products, kernels, p, TILE, memory->query, d, 1,
                   memory->key_columns + tile * d + seen.first, TILE, rows, cols, d, false);
+    if (a->terms != NULL)
+        relative_terms_add(a->terms, kernels, &memory->products, &pairs, p, TILE);
     hide_unseen(a, p, block.first, rows, group + at, cols);
     kernels->softmax_again(p, TILE, rows, cols, scale, a->lse + block.first);
     tile_multiply(&memory->products, kernels, ds, TILE, memory->dout, d_v, 1,
@@ -362,6 +414,9 @@ static bool backward_tile(const struct backward_pass *pass, const struct backwar
                   d, rows, add);
     tile_multiply(&memory->products, kernels, memory->dquery, d, ds, TILE, 1, memory->key + at * d, d, rows,
                   d, cols, !fresh);
+    if (a->terms != NULL)
+        relative_terms_backward(a->terms, kernels, &memory->products, &pairs, ds, TILE, memory->dposition,
+                                !fresh, memory->terms + group / key_group(&a->sizes) * terms_size(&a->sizes));
     return true;
 }
 
@@ -378,6 +433,9 @@ static void group_begin(const struct backward_pass *pass, const struct backward_
         kernels->tile_transpose(memory->value_columns + tile * d_v, TILE,
                                 a->value.data + (group + tile) * a->value.ld, a->value.ld, cols, d_v);
     }
+    if (a->terms != NULL)
+        memset(memory->terms + group / key_group(&a->sizes) * terms_size(&a->sizes), 0,
+               terms_size(&a->sizes) * sizeof(float));
     if (a->sight != NULL) {
         memset(memory->dkey, 0, keys * d * sizeof(float));
         memset(memory->dvalue, 0, keys * d_v * sizeof(float));
@@ -404,12 +462,24 @@ static void meet(const struct backward_pass *pass, const struct backward_memory 
     if (sight_of(a, block.first + block.rows - 1).end <= group ||
         sight_of(a, block.first).first >= group + keys)
         return;
-    copy_rows(memory->query, a->query, a->sizes.dim, block.first, block.rows);
+    size_t d = a->sizes.dim;
+    if (a->terms == NULL) {
+        copy_rows(memory->query, a->query, d, block.first, block.rows);
+    } else {
+        copy_biased(a->kernels, memory->query, a->query, d, block.first, block.rows, a->terms->content_bias);
+        copy_biased(a->kernels, memory->position, a->query, d, block.first, block.rows,
+                    a->terms->position_bias);
+    }
     copy_rows(memory->dout, pass->dout, a->sizes.value_dim, block.first, block.rows);
     for (size_t tile = 0; tile < keys; tile += TILE)
         fresh &= !backward_tile(pass, memory, block, group, tile, smaller(TILE, keys - tile), fresh);
-    add_rows(a->kernels, g->query + block.first * g->ld_query, g->ld_query, a->sizes.dim, block.rows,
-             memory->dquery);
+    add_rows(a->kernels, g->query + block.first * g->ld_query, g->ld_query, d, block.rows, memory->dquery);
+    if (a->terms == NULL)
+        return;
+    add_rows(a->kernels, g->query + block.first * g->ld_query, g->ld_query, d, block.rows, memory->dposition);
+    float *du = memory->terms + group / key_group(&a->sizes) * terms_size(&a->sizes) + a->sizes.terms * d;
+    a->kernels->add_bias_backward(du, memory->dquery, block.rows, d);
+    a->kernels->add_bias_backward(du + d, memory->dposition, block.rows, d);
 }
 
 /* Blocks in order for dK and dV, groups in order for dQ. */
@@ -458,6 +528,19 @@ static void band_group(void *argument, size_t index, int worker)
     group_end(pass, &memory, group, keys);
 }
 
+/* The gradients of r, u and v: those of all groups of keys, in order. */
+static void add_terms(const struct backward_pass *pass, size_t groups)
+{
+    const struct tile_attention *a = pass->attention;
+    const float *from = backward_memory(&a->sizes, pass->scratch, 0, 0).terms;
+    size_t d = a->sizes.dim;
+    for (size_t g = 0; g < groups; g++, from += terms_size(&a->sizes)) {
+        a->kernels->axpy(pass->gradients->terms, 1, from, a->terms->count * d);
+        a->kernels->axpy(pass->gradients->content_bias, 1, from + a->sizes.terms * d, d);
+        a->kernels->axpy(pass->gradients->position_bias, 1, from + (a->sizes.terms + 1) * d, d);
+    }
+}
+
 static void delta_block(void *argument, size_t index, int worker)
 {
     const struct backward_pass *pass = argument;
@@ -487,6 +570,8 @@ void tile_attention_backward(const struct tile_attention *attention, struct head
             pass.first_group = odd * key_group(sizes);
             pool_run(attention->pool, band_group, &pass, (groups - odd + 1) / 2);
         }
+        if (attention->terms != NULL && gradients->terms != NULL)
+            add_terms(&pass, groups);
         return;
     }
     size_t keys_at_once = groups_at_once(sizes) * KEY_GROUP;

@@ -10,13 +10,15 @@
    per query). Threads: groups of queries forward. Backward, where sights are long, a grid of groups of keys
    and blocks of queries, in which dQ is summed along a column and dK, dV along a row; where they are short
    (`span`), groups so long that every other one meets queries of its own: first the even ones, side by side,
-   then the odd ones. With precision bf16 the operands of every product are rounded, probabilities too;
+   then the odd ones. Scores may have terms for how far keys are from their queries (relative_terms.h), whose
+   gradients each group of keys sums on its own, so that scratch grows by at most a row of the head for each
+   key. With precision bf16 the operands of every product are rounded, probabilities too;
    scores, maxima, sums and results stay float32. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_TILE_ATTENTION_H
 #define PARTS_TILE_ATTENTION_H
 
 #include "base/pool.h"
-#include "parts/tile_products.h"
+#include "parts/relative_terms.h"
 
 enum { TILE_ATTENTION_BLOCK = 96 }; /* the most queries at a time */
 
@@ -25,6 +27,7 @@ struct tile_attention_sizes {
     size_t num_queries, num_keys, dim, value_dim;
     size_t block; /* queries at a time; they share what any of them sees */
     size_t span;  /* the most keys that a block sees, where that is known to be few; 0: any number */
+    size_t terms; /* relative_terms.count; 0: none. With span. */
     enum precision precision;
     size_t workers;
 };
@@ -42,6 +45,7 @@ struct tile_attention {
        NULL: every query sees every key. */
     struct sight (*sight)(const void *argument, size_t query);
     const void *argument;
+    const struct relative_terms *terms; /* NULL: none */
     struct head_rows query, key, value;
     float *lse; /* (num_queries) log of the sum of exponentials: forward writes it, backward reads it */
 };
@@ -57,6 +61,7 @@ void tile_attention_forward(const struct tile_attention *attention, float *out, 
 struct tile_gradients {
     float *query, *key, *value;
     size_t ld_query, ld_key, ld_value;
+    float *terms, *content_bias, *position_bias; /* with terms: (count, dim), (dim), (dim); NULL: unwanted */
 };
 void tile_attention_backward(const struct tile_attention *attention, struct head_rows out,
                              struct head_rows dout, const struct tile_gradients *gradients, void *scratch);

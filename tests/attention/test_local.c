@@ -1,7 +1,9 @@
 /* Block-local attention against its definition in double precision, on every instruction set: who sees whom
    is told here by counting blocks, apart from the library. Bugs planted and caught: one block before instead
-   of two; none after; masked tokens keeping a place; a span that lets groups of keys share queries.
-   SPDX-License-Identifier: Apache-2.0 */
+   of two; none after; masked tokens keeping a place; a span that lets groups of keys share queries; relative
+   terms of a distance too many, or one too few of them; u in place of v; dQ without the part through r; du
+   left out; the gradients of r of the first group of keys for all; bf16: rounding a strip in the room of a
+   tile. SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,14 +15,20 @@
 #include "support/attention_case.h"
 #include "support/check.h"
 
-/* local's options are one number. */
-static int64_t block_size_of(size_t s)
+/* What local's rows fill. */
+struct local_options {
+    int64_t block_size;
+    int relative;
+};
+
+static struct local_options block_size_of(size_t s)
 {
-    return (int64_t)s;
+    assert_int_equal(attention_find("local")->options_size, sizeof(struct local_options));
+    return (struct local_options){.block_size = (int64_t)s};
 }
 
-static struct attention_case one_head(const int64_t *options, size_t queries, size_t keys, size_t head_dim,
-                                      size_t value_dim)
+static struct attention_case one_head(const struct local_options *options, size_t queries, size_t keys,
+                                      size_t head_dim, size_t value_dim)
 {
     return (struct attention_case){.mechanism = attention_find("local"),
                                    .options = options,
@@ -117,7 +125,7 @@ static void check_shapes(enum precision precision)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int causal = 0; causal < 2; causal++) {
             const size_t *shape = shapes[i];
-            int64_t options = block_size_of(shape[0]);
+            struct local_options options = block_size_of(shape[0]);
             struct attention_case problem =
                 one_head(&options, shape[1], causal ? shape[1] : shape[2], shape[3], shape[4]);
             problem.precision = precision;
@@ -146,7 +154,7 @@ static void unseen_keys_weigh_nothing_however_large(void **state)
 {
     (void)state;
     for (int causal = 0; causal < 2; causal++) {
-        int64_t options = block_size_of(5);
+        struct local_options options = block_size_of(5);
         struct attention_case problem = one_head(&options, 300, 300, 4, 3);
         problem.causal = causal != 0;
         attention_case_fill(&problem, 11, false);
@@ -167,7 +175,7 @@ static void what_is_far_away_changes_no_bit(void **state)
     const struct kernels *best = kernels_named(NULL, &(const char *){0});
     for (int causal = 0; causal < 2; causal++)
         for (size_t changed = 0; changed < N; changed += 57) {
-            int64_t options = block_size_of(S);
+            struct local_options options = block_size_of(S);
             struct attention_case problem = one_head(&options, N, N, D, D);
             problem.causal = causal != 0;
             problem.kernels = best;
@@ -195,7 +203,7 @@ static void a_masked_token_has_no_place(void **state)
     (void)state;
     enum { N = 90, S = 7, D = 4 };
     for (int causal = 0; causal < 2; causal++) {
-        int64_t options = block_size_of(S);
+        struct local_options options = block_size_of(S);
         struct attention_case masked = one_head(&options, N, N, D, D);
         masked.causal = causal != 0;
         attention_case_fill(&masked, 14, true);
@@ -230,7 +238,7 @@ static void a_masked_token_has_no_place(void **state)
 static void long_blocks_are_plain_attention(void **state)
 {
     (void)state;
-    int64_t options = block_size_of(150);
+    struct local_options options = block_size_of(150);
     struct attention_case problem = one_head(&options, 300, 300, 16, 8);
     attention_case_fill(&problem, 13, false);
     struct attention_result local = attention_case_run(&problem);
@@ -255,7 +263,8 @@ static void threads_do_not_change_a_bit(void **state)
     for (int causal = 0; causal < 2; causal++)
         for (int half = 0; half < 2; half++)
             for (size_t b = 0; b < 3; b++) {
-                int64_t options = block_size_of(blocks[b]);
+                struct local_options options = block_size_of(blocks[b]);
+                options.relative = b != 1;
                 struct attention_case problem = one_head(&options, 4500, causal ? 4500 : 5003, 19, 41);
                 problem.kernels = kernels_named(NULL, &(const char *){0});
                 problem.precision = half ? PRECISION_BF16 : PRECISION_FLOAT32;
@@ -272,11 +281,245 @@ static void threads_do_not_change_a_bit(void **state)
             }
 }
 
+/* ---- relative terms ------------------------------------------------------------------------------------ */
+
+enum { WIDTH = 64 };
+
+/* The sinusoids of a distance (WIDTH). */
+static void sinusoids(double *to, double distance)
+{
+    for (size_t c = 0; c < WIDTH; c++) {
+        double angle = distance * pow(10000, -(double)(c / 2 * 2) / WIDTH);
+        to[c] = c % 2 == 0 ? sin(angle) : cos(angle);
+    }
+}
+
+/* What relative attention is, in double: r_t for every distance, terms of scores, and the way back from their
+   gradients to queries, biases and W. */
+struct relative {
+    size_t n_q, n_k, d;
+    const float *weight, *content_bias, *position_bias;
+    double *r, *r_error;  /* (n_q + n_k - 1, d): of the distances n_q - 1 down to 1 - n_k */
+    double *dw, *du, *dv; /* gradients, and after them their bounds */
+};
+
+static double *zeros(size_t count)
+{
+    return calloc(count, sizeof(double));
+}
+
+static struct relative relative_open(const struct attention_case *problem)
+{
+    struct relative r = {.n_q = problem->queries[0], .n_k = problem->keys[0], .d = problem->head_dim};
+    size_t count = r.n_q + r.n_k - 1;
+    r.weight = problem->params;
+    r.content_bias = r.weight + WIDTH * r.d;
+    r.position_bias = r.content_bias + r.d;
+    r.r = zeros(count * r.d);
+    r.r_error = zeros(count * r.d);
+    r.dw = zeros(2 * WIDTH * r.d);
+    r.du = zeros(2 * r.d);
+    r.dv = zeros(2 * r.d);
+    for (size_t t = 0; t < count; t++) {
+        double wave[WIDTH];
+        sinusoids(wave, (double)r.n_q - 1 - (double)t);
+        for (size_t c = 0; c < r.d; c++)
+            for (size_t k = 0; k < WIDTH; k++) {
+                r.r[t * r.d + c] += wave[k] * (double)r.weight[k * r.d + c];
+                r.r_error[t * r.d + c] +=
+                    (WIDTH + 2) * FLT_EPSILON * fabs(wave[k] * (double)r.weight[k * r.d + c]);
+            }
+    }
+    return r;
+}
+
+static void relative_close(struct relative *r)
+{
+    double *arrays[] = {r->r, r->r_error, r->dw, r->du, r->dv};
+    for (size_t i = 0; i < 5; i++)
+        free(arrays[i]);
+}
+
+/* The row of r for query i and key j. */
+static size_t term(const struct relative *r, size_t i, size_t j)
+{
+    return r->n_q - 1 - i + j;
+}
+
+/* Fills o->query with q + u, the extra scores and their errors; half: relative error of operands. */
+static void relative_scores(const struct relative *r, struct oracle_softmax *o, const float *query,
+                            double half)
+{
+    o->extra = zeros(o->n_q * o->n_k);
+    o->extra_error = zeros(o->n_q * o->n_k);
+    o->dextra = zeros(o->n_q * o->n_k);
+    o->dextra_bound = zeros(o->n_q * o->n_k);
+    double most = 0;
+    for (size_t i = 0; i < o->n_q; i++)
+        for (size_t c = 0; c < r->d; c++) {
+            o->query[i * r->d + c] = (double)query[i * r->d + c] + (double)r->content_bias[c];
+            most = fmax(most, fabs(o->query[i * r->d + c]));
+        }
+    o->input_error = most * fmax(FLT_EPSILON, half);
+    for (size_t i = 0; i < o->n_q; i++)
+        for (size_t j = 0; j < o->n_k; j++)
+            for (size_t c = 0; c < r->d; c++) {
+                double qv = (double)query[i * r->d + c] + (double)r->position_bias[c],
+                       rt = r->r[term(r, i, j) * r->d + c], error = r->r_error[term(r, i, j) * r->d + c];
+                o->extra[i * o->n_k + j] += qv * rt;
+                o->extra_error[i * o->n_k + j] +=
+                    fabs(qv) * error + (((double)r->d + 4) * FLT_EPSILON + 2.1 * half) * fabs(qv * rt);
+            }
+}
+
+/* From o's dquery (of q + u) and dextra: dquery of q, and the gradients of the parameters. */
+static void relative_gradients(struct relative *r, struct oracle_softmax *o, const float *query, double half)
+{
+    double relative = ((double)(o->n_q + o->n_k + r->d + WIDTH) + 8) * FLT_EPSILON + 2.1 * half;
+    for (size_t i = 0; i < o->n_q; i++) {
+        for (size_t c = 0; c < r->d; c++) {
+            r->du[c] += o->dquery[i * r->d + c];
+            r->du[r->d + c] += o->dquery_bound[i * r->d + c] + relative * fabs(o->dquery[i * r->d + c]);
+        }
+        for (size_t j = 0; j < o->n_k; j++) {
+            double ds = o->dextra[i * o->n_k + j], bound = o->dextra_bound[i * o->n_k + j], wave[WIDTH];
+            if (ds == 0 && bound == 0)
+                continue;
+            bound += relative * fabs(ds);
+            sinusoids(wave, (double)i - (double)j);
+            for (size_t c = 0; c < r->d; c++) {
+                double qv = (double)query[i * r->d + c] + (double)r->position_bias[c],
+                       rt = r->r[term(r, i, j) * r->d + c];
+                o->dquery[i * r->d + c] += ds * rt;
+                o->dquery_bound[i * r->d + c] +=
+                    bound * fabs(rt) + fabs(ds) * r->r_error[term(r, i, j) * r->d + c];
+                r->dv[c] += ds * rt;
+                r->dv[r->d + c] += bound * fabs(rt) + fabs(ds) * r->r_error[term(r, i, j) * r->d + c];
+                for (size_t k = 0; k < WIDTH; k++) {
+                    r->dw[k * r->d + c] += ds * qv * wave[k];
+                    r->dw[(WIDTH + k) * r->d + c] += (bound + FLT_EPSILON * fabs(ds)) * fabs(qv);
+                }
+            }
+        }
+    }
+}
+
+static struct oracle_softmax relative_oracle(const struct attention_case *problem, size_t s,
+                                             struct relative *r)
+{
+    double half = problem->precision == PRECISION_BF16 ? ldexp(1, -8) : 0;
+    struct oracle_softmax o = oracle_of(problem, s);
+    *r = relative_open(problem);
+    relative_scores(r, &o, problem->query, half);
+    oracle_softmax_run(&o);
+    relative_gradients(r, &o, problem->query, half);
+    return o;
+}
+
+static void relative_oracle_free(struct oracle_softmax *o, struct relative *r)
+{
+    free(o->extra);
+    free(o->extra_error);
+    free(o->dextra);
+    free(o->dextra_bound);
+    relative_close(r);
+    oracle_softmax_free(o);
+}
+
+static void check_relative(const size_t shape[5], uint64_t seed, bool causal, enum precision precision)
+{
+    struct local_options options = block_size_of(shape[0]);
+    options.relative = 1;
+    struct attention_case problem =
+        one_head(&options, shape[1], causal ? shape[1] : shape[2], shape[3], shape[4]);
+    problem.precision = precision;
+    problem.causal = causal;
+    fill(&problem, seed);
+    for (size_t i = 0; i < WIDTH * shape[3]; i++)
+        problem.params[i] *= 0.3f; /* r of length near that of keys */
+    struct relative r;
+    struct oracle_softmax o = relative_oracle(&problem, shape[0], &r);
+    problem.start = 0.25f;
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        problem.kernels = *kernels;
+        struct attention_result result = attention_case_run(&problem);
+        check_array(result.out, o.out, o.out_bound, o.n_q * o.d_v, 0, "out");
+        check_array(result.dquery, o.dquery, o.dquery_bound, o.n_q * o.d, 0.25, "dquery");
+        check_array(result.dkey, o.dkey, o.dkey_bound, o.n_k * o.d, 0.25, "dkey");
+        check_array(result.dvalue, o.dvalue, o.dvalue_bound, o.n_k * o.d_v, 0.25, "dvalue");
+        check_array(result.dparams, r.dw, r.dw + WIDTH * o.d, WIDTH * o.d, 0.25, "dW");
+        check_array(result.dparams + WIDTH * o.d, r.du, r.du + o.d, o.d, 0.25, "du");
+        check_array(result.dparams + (WIDTH + 1) * o.d, r.dv, r.dv + o.d, o.d, 0.25, "dv");
+        attention_result_free(&result);
+    }
+    relative_oracle_free(&o, &r);
+    attention_case_free(&problem);
+}
+
+static void relative_terms_are_the_definition(void **state)
+{
+    (void)state;
+    static const size_t few[][5] = {
+        {1, 1, 1, 1, 1},       {1, 40, 40, 5, 3},     {3, 100, 100, 6, 2},    {7, 103, 150, 4, 5},
+        {7, 20, 203, 3, 4},    {7, 203, 20, 3, 4},    {64, 30, 30, 3, 2},     {64, 583, 583, 4, 3},
+        {101, 377, 377, 3, 2}, {128, 600, 700, 2, 3}, {5000, 200, 200, 4, 4},
+    };
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+        for (int causal = 0; causal < 2; causal++) {
+            check_relative(few[i], i, causal != 0, PRECISION_FLOAT32);
+            if (few[i][1] < 300)
+                check_relative(few[i], i, causal != 0, PRECISION_BF16);
+        }
+}
+
+/* sum <dout, out> in double, with one number of the inputs moved. */
+static double relative_loss(const struct attention_case *problem, size_t s)
+{
+    struct relative r = relative_open(problem);
+    struct oracle_softmax o = oracle_of(problem, s);
+    relative_scores(&r, &o, problem->query, 0);
+    double loss = oracle_softmax_run(&o);
+    relative_oracle_free(&o, &r);
+    return loss;
+}
+
+/* The closed forms above are derivatives of that loss; the step is a power of two, and so is what moves. */
+static void the_relative_oracle_is_its_own_derivative(void **state)
+{
+    (void)state;
+    struct local_options options = block_size_of(2);
+    options.relative = 1;
+    struct attention_case problem = one_head(&options, 7, 7, 3, 2);
+    attention_case_fill(&problem, 3, false);
+    for (size_t i = 0; i < (WIDTH + 2) * 3; i++)
+        problem.params[i] = ldexpf(roundf(ldexpf(problem.params[i] * 0.3f, 8)), -8);
+    for (size_t i = 0; i < 7 * 3; i++)
+        problem.query[i] = ldexpf(roundf(ldexpf(problem.query[i], 8)), -8);
+    struct relative r;
+    struct oracle_softmax o = relative_oracle(&problem, 2, &r);
+    const double *gradients[] = {r.dw, r.du, r.dv, o.dquery};
+    float *inputs[] = {problem.params, problem.params + WIDTH * 3, problem.params + (WIDTH + 1) * 3,
+                       problem.query};
+    size_t counts[] = {WIDTH * 3, 3, 3, 7 * 3};
+    for (size_t a = 0; a < 4; a++)
+        for (size_t i = 0; i < counts[a]; i++) {
+            float before = inputs[a][i], step = ldexpf(1, -12);
+            inputs[a][i] = before + step;
+            double want = relative_loss(&problem, 2);
+            inputs[a][i] = before - step;
+            want = (want - relative_loss(&problem, 2)) / (2 * (double)step);
+            inputs[a][i] = before;
+            check_near(gradients[a][i], want, 1e-6, "gradient of the oracle");
+        }
+    relative_oracle_free(&o, &r);
+    attention_case_free(&problem);
+}
+
 static void memory_is_linear_and_small(void **state)
 {
     (void)state;
     const struct mechanism *local = attention_find("local");
-    int64_t options = block_size_of(64);
+    struct local_options options = block_size_of(64);
     struct problem_shape shape = {
         .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64, .workers = 1};
     assert_int_equal(local->saved_size(&options, &shape), 4096 * sizeof(float));
@@ -296,6 +539,8 @@ int main(void)
         cmocka_unit_test(a_masked_token_has_no_place),
         cmocka_unit_test(long_blocks_are_plain_attention),
         cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(the_relative_oracle_is_its_own_derivative),
+        cmocka_unit_test(relative_terms_are_the_definition),
         cmocka_unit_test(memory_is_linear_and_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,7 @@ holds the_best_too cmp whole/model.safetensors part/model.safetensors
 run train lm --data broken --out threads --attention yoso --quiet --threads 3 $more
 holds threads_change_no_bit cmp whole/last.safetensors threads/last.safetensors
 # Heads of several mechanisms: options of one or of all, evaluation, resuming, the same bits for any threads.
-mixed="--attention local/local*1,lha --block-size 16 --lha.num-buckets 4 --lha.no-joint $more --layers 2 --positions sinusoidal"
+mixed="--attention local/local*1,lha --block-size 16 --relative --lha.num-buckets 4 --lha.no-joint $more --layers 2 --positions sinusoidal"
 run train lm --data broken --out mixed_whole --quiet $mixed
 run train lm --data broken --out mixed --quiet --max-seconds 0.000001 $mixed
 run train --resume mixed --quiet

@@ -71,6 +71,11 @@ static double dot_size(const double *a, const double *b, size_t n)
     return sum;
 }
 
+static double extra(const struct oracle_softmax *o, size_t i, size_t j)
+{
+    return o->extra == NULL ? 0 : o->extra[i * o->n_k + j];
+}
+
 static double times(const struct oracle_softmax *o, size_t i, size_t j)
 {
     return o->times == NULL ? 1 : o->times[i * o->n_k + j];
@@ -85,14 +90,15 @@ static void probabilities(const struct oracle_softmax *o, size_t i, double *p, d
     double scale = 1 / sqrt((double)o->d), most = -INFINITY, least = INFINITY, sum = 0, score_error = 0;
     for (size_t j = 0; j < seen; j++) {
         const double *k = o->key + j * o->d;
-        p[j] = scale * dot(q, k, o->d);
+        p[j] = scale * (dot(q, k, o->d) + extra(o, i, j));
         if (times(o, i, j) == 0)
             continue;
         met++;
         most = fmax(most, p[j]);
         least = fmin(least, p[j]);
         score_error = fmax(score_error, ((double)o->d + 3) * FLT_EPSILON * scale * dot_size(q, k, o->d) +
-                                            o->input_error * scale * (size_of(q, o->d) + size_of(k, o->d)));
+                                            o->input_error * scale * (size_of(q, o->d) + size_of(k, o->d)) +
+                                            (o->extra == NULL ? 0 : scale * o->extra_error[i * o->n_k + j]));
     }
     for (size_t j = seen; j < o->n_k; j++)
         p[j] = 0;
@@ -154,6 +160,10 @@ double oracle_softmax_run(struct oracle_softmax *o)
             double error =
                 size * off_again + scale * FLT_MIN * (dp_size[j] + delta_size) +
                 scale * p[j] * (((double)o->d_v + 4) * FLT_EPSILON * (dp_size[j] + delta_size) + delta_error);
+            if (o->extra != NULL) {
+                o->dextra[i * o->n_k + j] = ds;
+                o->dextra_bound[i * o->n_k + j] = error;
+            }
             error += o->rounding * (fabs(ds) + error);
             for (size_t c = 0; c < o->d; c++) {
                 o->dquery[i * o->d + c] += ds * k[c];

@@ -17,6 +17,9 @@ struct oracle_softmax {
        freed with it. A query that meets nothing gives 0 and has no gradient. */
     double *times;
     double input_error; /* absolute, of each number of query and key; 0: they are exact */
+    /* (n_q, n_k) added to the dot products, by how much they may be off, and their gradients with bounds;
+       NULL: nothing is added. All four are the caller's. */
+    double *extra, *extra_error, *dextra, *dextra_bound;
     double *out, *dquery, *dkey, *dvalue;
     double *out_bound, *dquery_bound, *dkey_bound, *dvalue_bound;
 };
