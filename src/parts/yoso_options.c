@@ -10,10 +10,11 @@ static const char *const gradient_names[] = {"lower", "true", "released", NULL};
 static const char *const exact_gradient_names[] = {"lower", "true", NULL};
 
 #define FIELD(name) #name, .offset = offsetof(struct yoso_options, name)
-#define HASH_BITS                                                                                            \
+#define MEETING     "bits of one hash: vectors at angle a meet with probability (1 - a/pi)^hash_bits"
+#define HASH_BITS(help_text)                                                                                 \
     {                                                                                                        \
         .name = FIELD(hash_bits), .type = OPTION_INT, .preset = 9, .minimum = 1, .maximum = 24,              \
-        .help = "bits of one hash: vectors at angle a meet with probability (1 - a/pi)^hash_bits"            \
+        .help = help_text                                                                                    \
     }
 #define NORMALIZE                                                                                            \
     {                                                                                                        \
@@ -40,7 +41,7 @@ const struct option_row yoso_sampled_rows[] = {
      .minimum = 1,
      .maximum = 4096,
      .help = "hash functions per head: the variance of the output falls as 1 / num_hashes"},
-    HASH_BITS,
+    HASH_BITS(MEETING "; rare tokens are learned where 2^hash_bits is at most num_hashes"),
     {.name = FIELD(planes),
      .type = OPTION_CHOICE,
      .preset = YOSO_PLANES_ORTHOGONAL,
@@ -79,7 +80,7 @@ const struct option_row yoso_sampled_rows[] = {
 };
 
 const struct option_row yoso_exact_rows[] = {
-    HASH_BITS,
+    HASH_BITS(MEETING),
     NORMALIZE,
     {.name = FIELD(gradient),
      .type = OPTION_CHOICE,
