@@ -1,7 +1,8 @@
 /* Block-local attention: the sequence is cut into blocks of s tokens, and softmax attention runs over the
    blocks nearby, out_i = sum_j p_ij v_j over the keys of query i's own block and of the one before and the
    one after it; causal, of its own block and the two before it up to itself (the local heads of Sun et al.
-   2022, whose published code also lets the first and the last block see each other: here nothing wraps). So a
+   2022). With `wrap` the first and the last block are neighbours too, as in the published code, though each
+   key is met once however few blocks there are; it costs a copy of keys and values, two blocks longer. So a
    query meets at most 3 s keys, with the same work causal or not; lha's queries meet about 2 n / num_buckets.
    The last block is shorter where s does not divide n. A token's place is that among the tokens that take
    part: what is masked does not count. Of cross attention, query i and key i stand side by side; a query more
@@ -17,7 +18,7 @@
 
 struct local_options {
     int64_t block_size; /* s */
-    int relative;
+    int relative, wrap;
 };
 
 static size_t smaller(size_t a, size_t b)
@@ -43,16 +44,34 @@ static bool is_relative(const void *options)
     return ((const struct local_options *)options)->relative != 0;
 }
 
+static bool wraps(const void *options)
+{
+    return ((const struct local_options *)options)->wrap != 0;
+}
+
+/* Whether the keys go round: they are then a copy, the last block before them all and the first after. Up to
+   three blocks are all neighbours anyway. */
+static bool goes_round(const void *options, const struct problem_shape *shape)
+{
+    return wraps(options) && !shape->causal && shape->num_keys > 3 * block_size(options);
+}
+
+/* Rows of the last block of n. */
+static size_t last_block(size_t s, size_t n)
+{
+    return n - (n - 1) / s * s;
+}
+
 /* The most that a key can stand before a query that sees it, and after it: none of a causal one. */
 static size_t most_before(const void *options, const struct problem_shape *shape)
 {
-    size_t far = (shape->causal ? 3 : 2) * block_size(options) - 1;
+    size_t far = (shape->causal || wraps(options) ? 3 : 2) * block_size(options) - 1;
     return smaller(far, shape->num_queries > 0 ? shape->num_queries - 1 : 0);
 }
 
 static size_t most_after(const void *options, const struct problem_shape *shape)
 {
-    size_t far = shape->causal ? 0 : 2 * block_size(options) - 1;
+    size_t far = shape->causal ? 0 : (wraps(options) ? 3 : 2) * block_size(options) - 1;
     return smaller(far, shape->num_keys > 0 ? shape->num_keys - 1 : 0);
 }
 
@@ -109,7 +128,8 @@ static size_t position_bias_at(size_t head_dim)
 
 struct scratch {
     struct relative_terms terms;
-    float *dterms; /* (terms, d) */
+    float *dterms;                      /* (terms, d) */
+    float *key, *value, *dkey, *dvalue; /* (n + 2 s, d or d_v): where keys go round */
     void *tiles;
     size_t bytes;
 };
@@ -119,10 +139,17 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     struct scratch scratch;
     struct arena arena = arena_on(block);
     struct tile_attention_sizes sizes = sizes_of(options, shape);
+    size_t keys = 0;
+    if (goes_round(options, shape)) /* the most that it can be: sizes never fall */
+        keys = sizes.num_keys = size_sum(shape->num_keys, 2 * block_size(options));
     size_t forward_bytes = tile_attention_forward_size(&sizes),
            backward_bytes = tile_attention_backward_size(&sizes);
     scratch.terms = relative_terms_take(&arena, sizes.dim, most_before(options, shape), sizes.terms);
     scratch.dterms = arena_take(&arena, size_product(sizes.terms, sizes.dim), sizeof(float));
+    scratch.key = arena_take(&arena, size_product(keys, sizes.dim), sizeof(float));
+    scratch.value = arena_take(&arena, size_product(keys, sizes.value_dim), sizeof(float));
+    scratch.dkey = arena_take(&arena, size_product(keys, sizes.dim), sizeof(float));
+    scratch.dvalue = arena_take(&arena, size_product(keys, sizes.value_dim), sizeof(float));
     scratch.tiles = arena_take(&arena, forward_bytes > backward_bytes ? forward_bytes : backward_bytes, 1);
     scratch.bytes = arena.used;
     return scratch;
@@ -148,29 +175,85 @@ static struct sight sight(const void *argument, size_t query)
     size_t s = block_size(problem->options), own = query / s, keys = problem->shape.num_keys;
     size_t before = smaller(own, problem->shape.causal ? 2 : 1);
     size_t end = problem->shape.causal ? problem->visible[query] : (own + 2) * s;
+    if (wraps(problem->options) && !problem->shape.causal)
+        return (struct sight){0, keys};
     return (struct sight){smaller((own - before) * s, keys), smaller(end, keys)};
 }
 
-static struct tile_attention open(const struct problem *problem, const struct relative_terms *terms)
+/* The same among keys that go round, of which the first is the first of the last block. */
+static struct sight sight_round(const void *argument, size_t query)
 {
-    return (struct tile_attention){
+    const struct problem *problem = argument;
+    size_t s = block_size(problem->options), own = query / s, keys = problem->shape.num_keys,
+           last = last_block(s, keys);
+    return (struct sight){own == 0 ? 0 : last + (own - 1) * s,
+                          own == (keys - 1) / s ? last + keys + s : last + smaller((own + 2) * s, keys)};
+}
+
+/* to (rows, cols) = rows first .. first + count - 1. */
+static float *copy(float *to, struct view rows, size_t first, size_t count)
+{
+    for (size_t i = 0; i < count; i++, to += rows.cols)
+        memcpy(to, (const float *)rows.data + (first + i) * rows.stride, rows.cols * sizeof *to);
+    return to;
+}
+
+static void go_round(float *to, struct view rows, size_t s)
+{
+    size_t last = last_block(s, rows.rows);
+    to = copy(to, rows, rows.rows - last, last);
+    to = copy(to, rows, 0, rows.rows);
+    copy(to, rows, 0, s);
+}
+
+/* rows first .. += from. */
+static const float *add(const struct kernels *kernels, struct view rows, size_t first, size_t count,
+                        const float *from)
+{
+    for (size_t i = 0; i < count; i++, from += rows.cols)
+        kernels->axpy((float *)rows.data + (first + i) * rows.stride, 1, from, rows.cols);
+    return from;
+}
+
+static void come_back(const struct kernels *kernels, struct view rows, const float *from, size_t s)
+{
+    size_t last = last_block(s, rows.rows);
+    from = add(kernels, rows, rows.rows - last, last, from);
+    from = add(kernels, rows, 0, rows.rows, from);
+    add(kernels, rows, 0, s, from);
+}
+
+static struct tile_attention open(const struct problem *problem, struct scratch *scratch)
+{
+    struct tile_attention attention = {
         .kernels = problem->kernels,
         .pool = problem->pool,
         .sizes = sizes_of(problem->options, &problem->shape),
         .sight = sight,
         .argument = problem,
-        .terms = terms,
+        .terms = make_terms(problem, &scratch->terms),
         .query = {problem->query.data, problem->query.stride},
         .key = {problem->key.data, problem->key.stride},
         .value = {problem->value.data, problem->value.stride},
         .lse = problem->saved,
     };
+    if (!goes_round(problem->options, &problem->shape))
+        return attention;
+    size_t s = block_size(problem->options), keys = problem->shape.num_keys;
+    scratch->terms.keys_before = last_block(s, keys);
+    go_round(scratch->key, problem->key, s);
+    go_round(scratch->value, problem->value, s);
+    attention.sizes.num_keys = keys + last_block(s, keys) + s;
+    attention.sight = sight_round;
+    attention.key = (struct head_rows){scratch->key, problem->key.cols};
+    attention.value = (struct head_rows){scratch->value, problem->value.cols};
+    return attention;
 }
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
-    (void)options;
-    (void)shape;
+    if (wraps(options) && !shape->causal && shape->num_queries != shape->num_keys)
+        return "wrap needs as many queries as keys";
     return NULL;
 }
 
@@ -188,7 +271,7 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 static void forward(const struct problem *problem, struct view out)
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
-    struct tile_attention attention = open(problem, make_terms(problem, &scratch.terms));
+    struct tile_attention attention = open(problem, &scratch);
     tile_attention_forward(&attention, out.data, out.stride, scratch.tiles);
 }
 
@@ -196,8 +279,16 @@ static void backward(const struct problem *problem, struct view out, struct view
                      const struct problem_gradients *gradients)
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
-    struct tile_attention attention = open(problem, make_terms(problem, &scratch.terms));
-    size_t d = problem->shape.head_dim;
+    struct tile_attention attention = open(problem, &scratch);
+    size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim, keys = attention.sizes.num_keys;
+    bool round = goes_round(problem->options, &problem->shape);
+    struct view dkey = gradients->key, dvalue = gradients->value;
+    if (round) {
+        memset(scratch.dkey, 0, keys * d * sizeof(float));
+        memset(scratch.dvalue, 0, keys * d_v * sizeof(float));
+        dkey = (struct view){.data = scratch.dkey, .stride = d};
+        dvalue = (struct view){.data = scratch.dvalue, .stride = d_v};
+    }
     float *dparams = gradients->params;
     bool learns = attention.terms != NULL && dparams != NULL;
     if (learns)
@@ -205,15 +296,19 @@ static void backward(const struct problem *problem, struct view out, struct view
     tile_attention_backward(
         &attention, (struct head_rows){out.data, out.stride}, (struct head_rows){dout.data, dout.stride},
         &(struct tile_gradients){.query = gradients->query.data,
-                                 .key = gradients->key.data,
-                                 .value = gradients->value.data,
+                                 .key = dkey.data,
+                                 .value = dvalue.data,
                                  .ld_query = gradients->query.stride,
-                                 .ld_key = gradients->key.stride,
-                                 .ld_value = gradients->value.stride,
+                                 .ld_key = dkey.stride,
+                                 .ld_value = dvalue.stride,
                                  .terms = learns ? scratch.dterms : NULL,
                                  .content_bias = learns ? dparams + content_bias_at(d) : NULL,
                                  .position_bias = learns ? dparams + position_bias_at(d) : NULL},
         scratch.tiles);
+    if (round) {
+        come_back(problem->kernels, gradients->key, scratch.dkey, block_size(problem->options));
+        come_back(problem->kernels, gradients->value, scratch.dvalue, block_size(problem->options));
+    }
     if (learns)
         relative_terms_make_backward(attention.terms, problem->kernels, dparams, scratch.dterms);
 }
@@ -231,6 +326,10 @@ static const struct option_row options[] = {
      .type = OPTION_FLAG,
      .offset = offsetof(struct local_options, relative),
      .help = "learned terms for how far a key is from its query, as in Transformer-XL"},
+    {.name = "wrap",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct local_options, wrap),
+     .help = "the first and the last block are neighbours, as in the released code; not in causal attention"},
     {.name = NULL},
 };
 

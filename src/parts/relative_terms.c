@@ -64,7 +64,7 @@ void relative_terms_make_backward(const struct relative_terms *terms, const stru
 /* The row of terms of the query `row` of the tile and its first key; it may lie before the first. */
 static ptrdiff_t term_of(const struct relative_terms *terms, const struct relative_tile *tile, size_t row)
 {
-    return (ptrdiff_t)(terms->most + tile->key) - (ptrdiff_t)(tile->first + row);
+    return (ptrdiff_t)(terms->most + tile->key) - (ptrdiff_t)(tile->first + row + terms->keys_before);
 }
 
 /* Rows of terms first .. end - 1. */

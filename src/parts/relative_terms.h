@@ -18,6 +18,7 @@ struct relative_terms {
     const float *content_bias, *position_bias; /* u, v (dim) */
     size_t dim;
     size_t most, count; /* row t is r of i - j = most - t: later keys, later rows */
+    size_t keys_before; /* how many of the keys given stand before place 0; 0 but where keys go round */
     float *sinusoids;   /* (count, RELATIVE_WIDTH) */
     float *rows;        /* (count, dim) */
     float *columns;     /* (dim, count): the same, turned */

@@ -3,7 +3,8 @@
    of two; none after; masked tokens keeping a place; a span that lets groups of keys share queries; relative
    terms of a distance too many, or one too few of them; u in place of v; dQ without the part through r; du
    left out; the gradients of r of the first group of keys for all; bf16: rounding a strip in the room of a
-   tile. SPDX-License-Identifier: Apache-2.0 */
+   tile; where keys go round, the gradients of the copies lost, their distances not turned, a last whole block
+   taken as none, those of three blocks turned. SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 /* What local's rows fill. */
 struct local_options {
     int64_t block_size;
-    int relative;
+    int relative, wrap;
 };
 
 static struct local_options block_size_of(size_t s)
@@ -47,6 +48,13 @@ static bool sees(size_t s, bool causal, size_t query, size_t key)
     return causal ? distance <= 2 && key <= query : distance >= -1 && distance <= 1;
 }
 
+/* The first and the last of the blocks see each other; each key once. */
+static bool sees_round(size_t s, size_t n, size_t query, size_t key)
+{
+    size_t blocks = (n + s - 1) / s, ahead = (key / s + blocks - query / s) % blocks;
+    return ahead <= 1 || ahead == blocks - 1;
+}
+
 static void to_double(double *to, const float *from, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -61,7 +69,9 @@ static struct oracle_softmax oracle_of(const struct attention_case *problem, siz
     o.times = malloc(n_q * n_k * sizeof *o.times);
     for (size_t i = 0; i < n_q; i++)
         for (size_t j = 0; j < n_k; j++)
-            o.times[i * n_k + j] = sees(s, problem->causal, i, j);
+            o.times[i * n_k + j] = ((const struct local_options *)problem->options)->wrap && !problem->causal
+                                       ? sees_round(s, n_k, i, j)
+                                       : sees(s, problem->causal, i, j);
     to_double(o.query, problem->query, n_q * d);
     to_double(o.key, problem->key, n_k * d);
     to_double(o.value, problem->value, n_k * d_v);
@@ -265,7 +275,9 @@ static void threads_do_not_change_a_bit(void **state)
             for (size_t b = 0; b < 3; b++) {
                 struct local_options options = block_size_of(blocks[b]);
                 options.relative = b != 1;
-                struct attention_case problem = one_head(&options, 4500, causal ? 4500 : 5003, 19, 41);
+                options.wrap = b == 1 && !causal;
+                struct attention_case problem =
+                    one_head(&options, 4500, causal || b == 1 ? 4500 : 5003, 19, 41);
                 problem.kernels = kernels_named(NULL, &(const char *){0});
                 problem.precision = half ? PRECISION_BF16 : PRECISION_FLOAT32;
                 problem.causal = causal != 0;
@@ -298,6 +310,7 @@ static void sinusoids(double *to, double distance)
    gradients to queries, biases and W. */
 struct relative {
     size_t n_q, n_k, d;
+    size_t round; /* the length of a block where the first and the last are neighbours; else 0 */
     const float *weight, *content_bias, *position_bias;
     double *r, *r_error;  /* (n_q + n_k - 1, d): of the distances n_q - 1 down to 1 - n_k */
     double *dw, *du, *dv; /* gradients, and after them their bounds */
@@ -340,10 +353,21 @@ static void relative_close(struct relative *r)
         free(arrays[i]);
 }
 
+/* i - j, around the ends where they are neighbours. */
+static long distance(const struct relative *r, size_t i, size_t j)
+{
+    long n = (long)r->n_k, s = (long)r->round, apart = (long)i - (long)j;
+    if (s == 0 || n <= 3 * s)
+        return apart;
+    if (i < r->round && (long)j / s == (n - 1) / s)
+        return apart + n;
+    return j < r->round && (long)i / s == (n - 1) / s ? apart - n : apart;
+}
+
 /* The row of r for query i and key j. */
 static size_t term(const struct relative *r, size_t i, size_t j)
 {
-    return r->n_q - 1 - i + j;
+    return (size_t)((long)r->n_q - 1 - distance(r, i, j));
 }
 
 /* Fills o->query with q + u, the extra scores and their errors; half: relative error of operands. */
@@ -386,7 +410,7 @@ static void relative_gradients(struct relative *r, struct oracle_softmax *o, con
             if (ds == 0 && bound == 0)
                 continue;
             bound += relative * fabs(ds);
-            sinusoids(wave, (double)i - (double)j);
+            sinusoids(wave, (double)distance(r, i, j));
             for (size_t c = 0; c < r->d; c++) {
                 double qv = (double)query[i * r->d + c] + (double)r->position_bias[c],
                        rt = r->r[term(r, i, j) * r->d + c];
@@ -410,6 +434,7 @@ static struct oracle_softmax relative_oracle(const struct attention_case *proble
     double half = problem->precision == PRECISION_BF16 ? ldexp(1, -8) : 0;
     struct oracle_softmax o = oracle_of(problem, s);
     *r = relative_open(problem);
+    r->round = ((const struct local_options *)problem->options)->wrap ? s : 0;
     relative_scores(r, &o, problem->query, half);
     oracle_softmax_run(&o);
     relative_gradients(r, &o, problem->query, half);
@@ -426,12 +451,14 @@ static void relative_oracle_free(struct oracle_softmax *o, struct relative *r)
     oracle_softmax_free(o);
 }
 
-static void check_relative(const size_t shape[5], uint64_t seed, bool causal, enum precision precision)
+static void check_relative(const size_t shape[5], uint64_t seed, bool causal, bool wrap,
+                           enum precision precision)
 {
     struct local_options options = block_size_of(shape[0]);
     options.relative = 1;
+    options.wrap = wrap;
     struct attention_case problem =
-        one_head(&options, shape[1], causal ? shape[1] : shape[2], shape[3], shape[4]);
+        one_head(&options, shape[1], causal || wrap ? shape[1] : shape[2], shape[3], shape[4]);
     problem.precision = precision;
     problem.causal = causal;
     fill(&problem, seed);
@@ -466,9 +493,11 @@ static void relative_terms_are_the_definition(void **state)
     };
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
         for (int causal = 0; causal < 2; causal++) {
-            check_relative(few[i], i, causal != 0, PRECISION_FLOAT32);
+            check_relative(few[i], i, causal != 0, false, PRECISION_FLOAT32);
             if (few[i][1] < 300)
-                check_relative(few[i], i, causal != 0, PRECISION_BF16);
+                check_relative(few[i], i, causal != 0, false, PRECISION_BF16);
+            if (!causal)
+                check_relative(few[i], i, false, true, PRECISION_FLOAT32);
         }
 }
 
@@ -515,6 +544,61 @@ static void the_relative_oracle_is_its_own_derivative(void **state)
     attention_case_free(&problem);
 }
 
+/* ---- going round --------------------------------------------------------------------------------------- */
+
+static void the_ends_see_each_other_where_asked(void **state)
+{
+    (void)state;
+    static const size_t settings[][2] = {{1, 1},    {5, 4},     {5, 9},     {5, 14},  {5, 15},
+                                         {5, 16},   {5, 19},    {5, 20},    {7, 300}, {64, 193},
+                                         {64, 700}, {101, 911}, {160, 1300}};
+    for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+        size_t s = settings[k][0], n = settings[k][1];
+        struct local_options options = block_size_of(s);
+        options.wrap = 1;
+        struct attention_case problem = one_head(&options, n, n, 4, 3);
+        attention_case_fill(&problem, 20 + k, false);
+        struct oracle_softmax o = oracle_of(&problem, s);
+        problem.start = 0.25f;
+        for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+            problem.kernels = *kernels;
+            struct attention_result result = attention_case_run(&problem);
+            check_array(result.out, o.out, o.out_bound, o.n_q * o.d_v, 0, "out");
+            check_array(result.dquery, o.dquery, o.dquery_bound, o.n_q * o.d, 0.25, "dquery");
+            check_array(result.dkey, o.dkey, o.dkey_bound, o.n_k * o.d, 0.25, "dkey");
+            check_array(result.dvalue, o.dvalue, o.dvalue_bound, o.n_k * o.d_v, 0.25, "dvalue");
+            attention_result_free(&result);
+        }
+        oracle_softmax_free(&o);
+        attention_case_free(&problem);
+    }
+}
+
+/* Causal attention has no other end; cross attention is refused. */
+static void where_nothing_can_go_round(void **state)
+{
+    (void)state;
+    const struct mechanism *local = attention_find("local");
+    struct local_options options = block_size_of(5);
+    struct attention_case problem = one_head(&options, 70, 70, 4, 3);
+    problem.causal = true;
+    attention_case_fill(&problem, 31, false);
+    struct attention_result plain = attention_case_run(&problem);
+    options.wrap = 1;
+    struct attention_result asked = attention_case_run(&problem);
+    attention_case_same_bits(&plain, &asked, &problem, "causal");
+    attention_result_free(&plain);
+    attention_result_free(&asked);
+    attention_case_free(&problem);
+    struct problem_shape shape = {
+        .num_queries = 70, .num_keys = 70, .head_dim = 4, .value_dim = 3, .workers = 1};
+    assert_null(local->refuse(&options, &shape));
+    shape.num_keys = 69;
+    assert_string_equal(local->refuse(&options, &shape), "wrap needs as many queries as keys");
+    shape.causal = true;
+    assert_null(local->refuse(&options, &shape));
+}
+
 static void memory_is_linear_and_small(void **state)
 {
     (void)state;
@@ -541,6 +625,8 @@ int main(void)
         cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(the_relative_oracle_is_its_own_derivative),
         cmocka_unit_test(relative_terms_are_the_definition),
+        cmocka_unit_test(the_ends_see_each_other_where_asked),
+        cmocka_unit_test(where_nothing_can_go_round),
         cmocka_unit_test(memory_is_linear_and_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
