@@ -143,7 +143,7 @@ static void few_is_decided_by_the_first_hash(void **state)
                 arena = arena_on(block);
                 meeting_lists_lay_out(&lists, &arena, &hashing, N_Q, N_K, 1);
                 for (size_t i = 0; i < N_Q * M; i++) /* the other hashes crowd */
-                    codes[i] = i % M == 0 ? (uint16_t)(i / M % spread) : 0;
+                    codes[i] = (uint16_t)(i % M == 0 ? i / M % spread : 0);
                 struct pairs pairs = {
                     .weight = (enum pair_weight)weight, .lists = &lists, .visible = causal ? visible : NULL};
                 /* Each key meets about N_Q / spread queries. */
