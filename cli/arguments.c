@@ -22,11 +22,12 @@ void options_begin(struct options *options, const struct command *command)
                                 0, 0});
     options_add(options, (struct option){"precision", OPTION_TEXT, &common->precision, "NAME",
                                          "float32 or bf16: of products, and of the arrays of attend and "
-                                         "bench (default float32; eval and predict: as in training)",
+                                         "bench (default float32; with a trained run: as in training)",
                                          0, 0});
-    options_add(options, (struct option){
-                             "seed", OPTION_SEED, &common->seed, "N",
-                             "all chance comes from it (default 0; eval and predict: as in training)", 0, 0});
+    options_add(options,
+                (struct option){"seed", OPTION_SEED, &common->seed, "N",
+                                "all chance comes from it (default 0; with a trained run: as in training)", 0,
+                                0});
     options_add(options, (struct option){"json", OPTION_SWITCH, &common->json, NULL,
                                          "the result as JSON on stdout", 0, 0});
     options_add(options, (struct option){"quiet", OPTION_SWITCH, &common->quiet, NULL,

@@ -30,7 +30,7 @@ struct command {
 };
 
 extern const struct command command_info, command_attend, command_data, command_train, command_eval,
-    command_predict, command_bench;
+    command_predict, command_inspect, command_bench;
 
 /* One line of words on stderr, "hashattn: ..."; gives back `code`, so that a failure is one line. */
 int tool_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));

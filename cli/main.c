@@ -10,8 +10,8 @@
 
 /* In the order in which one meets them. */
 static const struct command *const commands[] = {
-    &command_info, &command_attend,  &command_data,  &command_train,
-    &command_eval, &command_predict, &command_bench,
+    &command_info, &command_attend,  &command_data,    &command_train,
+    &command_eval, &command_predict, &command_inspect, &command_bench,
 };
 enum { NUM_COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -19,7 +19,7 @@ BEGIN {
     # header, and those of files that carry its name on (yoso.c: yoso_stream.h).
     seam["attention"] = "attention/attention.h attention/mechanism.h attention/kept.h attention/work_order.h attention/in_buckets.h"
     seam["tasks"] = "tasks/task.h tasks/dataset.h tasks/documents.h tasks/words.h"
-    seam["cli"] = "cli/command.h cli/attend_chunks.h cli/arguments.h cli/progress.h cli/profile_out.h cli/json_out.h cli/suggest.h cli/bench.h cli/inputs.h cli/noise.h cli/halves.h"
+    seam["cli"] = "cli/command.h cli/attend_chunks.h cli/arguments.h cli/progress.h cli/profile_out.h cli/json_out.h cli/suggest.h cli/bench.h cli/inputs.h cli/noise.h cli/halves.h cli/findings.h"
 }
 function within(list, word,    parts, i, n) {
     n = split(list, parts, " ")

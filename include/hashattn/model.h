@@ -61,6 +61,34 @@ HASHATTN_API hashattn_status hashattn_model_predict_file(hashattn_model *model, 
                                                          hashattn_prediction_callback *callback, void *user,
                                                          size_t *num_cut);
 
+/* ---- what buckets are worth ---- */
+
+/* A choice of who meets whom in one head on one sequence: "own" is that of the run; "lsh" (a random linear
+   hash) and "smyrf" (the same of queries and keys that were made asymmetric first) have as many buckets with
+   as many places on the same rows. */
+typedef struct hashattn_membership {
+    size_t struct_size;
+    size_t sequence, layer, head;
+    const char *mechanism, *membership; /* of the head, "lha"; "own", "lsh" or "smyrf" */
+    size_t num_tokens, num_buckets;
+    /* Attention utility: the mean over queries of the share of full attention that lies on keys that the
+       query meets. bound: the same if each query met its own best keys, as many pairs in all: the empirical
+       upper bound. pairs: those that meet, as a share of all that see each other. In a causal model all three
+       are over keys that stand before the query, and itself. */
+    double utility, bound, pairs;
+    size_t queries_in[5], keys_in[5];         /* tokens that are in 0, 1, 2, 3, and 4 or more buckets */
+    const uint32_t *best_queries, *best_keys; /* (num_buckets) tokens that score best in each, before the
+                                                 buckets are made equal; valid during the call */
+} hashattn_membership;
+/* Called for every sequence, layer, head and membership. Non-zero stops with INTERRUPTED. */
+typedef int hashattn_membership_callback(void *user, const hashattn_membership *membership);
+
+/* Over the first `examples` examples (0: all) of a split; data and seed as in evaluate. All pairs of every
+   head are computed, in memory linear in n. REFUSED where the mechanism of no head has buckets of tokens. */
+HASHATTN_API hashattn_status hashattn_model_inspect(hashattn_model *model, const char *data,
+                                                    const char *split, size_t examples, uint64_t seed,
+                                                    hashattn_membership_callback *callback, void *user);
+
 #ifdef __cplusplus
 }
 #endif

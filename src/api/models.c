@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "hashattn/model.h"
 #include "models/model_io.h"
+#include "train/inspect.h"
 #include "train/trainer.h"
 
 struct hashattn_model {
@@ -128,6 +129,21 @@ static struct train_setup setup_of(const struct hashattn_model *model)
     return (struct train_setup){.kernels = model->context->kernels, .pool = model->context->pool};
 }
 
+/* data NULL: the recorded directory. */
+static hashattn_status load_split(const struct hashattn_model *model, const char *data, const char *split,
+                                  struct dataset *dataset)
+{
+    struct host *host = &model->context->host;
+    const struct run_config *config = &model->config;
+    enum split which = SPLIT_TRAIN;
+    while (which < SPLIT_COUNT && strcmp(split_name(which), split) != 0)
+        which++;
+    FAIL_IF(which == SPLIT_COUNT, host, HASHATTN_INVALID, "split is '%.60s', allowed are train, valid, test",
+            split);
+    return config->task->load(host, config->task_options, &config->facts, data == NULL ? config->data : data,
+                              which, (uint64_t)config->training.seed, dataset);
+}
+
 hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data, const char *split,
                                         uint64_t seed, hashattn_evaluation *evaluation)
 {
@@ -136,16 +152,9 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
     struct host *host = &model->context->host;
     FAIL_IF(split == NULL || evaluation == NULL, host, HASHATTN_INVALID, "%s is NULL",
             split == NULL ? "split" : "evaluation");
-    enum split which = SPLIT_TRAIN;
-    while (which < SPLIT_COUNT && strcmp(split_name(which), split) != 0)
-        which++;
-    FAIL_IF(which == SPLIT_COUNT, host, HASHATTN_INVALID, "split is '%.60s', allowed are train, valid, test",
-            split);
     const struct run_config *config = &model->config;
     struct dataset dataset = {0};
-    hashattn_status status =
-        config->task->load(host, config->task_options, &config->facts, data == NULL ? config->data : data,
-                           which, (uint64_t)config->training.seed, &dataset);
+    hashattn_status status = load_split(model, data, split, &dataset);
     const struct train_setup setup = setup_of(model);
     struct evaluation result;
     if (status == HASHATTN_OK)
@@ -216,6 +225,62 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
     }
 done:
     memory_free(host, block);
+    dataset_free(host, &dataset);
+    return status;
+}
+
+/* ---- what buckets are worth ---------------------------------------------------------------------------- */
+
+/* The callback of the public header behind that of the floor below. */
+struct inspect_bridge {
+    hashattn_membership_callback *callback;
+    void *user;
+};
+
+static bool tell(void *user, const struct inspected_head *head)
+{
+    const struct inspect_bridge *bridge = user;
+    for (size_t p = 0; p < NUM_INSPECTED; p++) {
+        const struct inspected_membership *of = &head->inspection->memberships[p];
+        hashattn_membership membership = {.struct_size = sizeof membership,
+                                          .sequence = head->sequence,
+                                          .layer = head->layer,
+                                          .head = head->head,
+                                          .mechanism = head->mechanism->name,
+                                          .membership = inspected_names[p],
+                                          .num_tokens = head->num_tokens,
+                                          .num_buckets = head->num_buckets,
+                                          .utility = of->utility,
+                                          .bound = of->bound,
+                                          .pairs = of->pairs,
+                                          .best_queries = of->best_queries,
+                                          .best_keys = of->best_keys};
+        for (size_t i = 0; i < IN_BUCKETS; i++) {
+            membership.queries_in[i] = of->queries_in[i];
+            membership.keys_in[i] = of->keys_in[i];
+        }
+        if (bridge->callback(bridge->user, &membership) != 0)
+            return true;
+    }
+    return false;
+}
+
+hashattn_status hashattn_model_inspect(hashattn_model *model, const char *data, const char *split,
+                                       size_t examples, uint64_t seed, hashattn_membership_callback *callback,
+                                       void *user)
+{
+    if (model == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &model->context->host;
+    FAIL_IF(split == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            split == NULL ? "split" : "callback");
+    struct dataset dataset = {0};
+    TRY(inspect_check(host, model->encoder));
+    TRY(load_split(model, data, split, &dataset));
+    const struct train_setup setup = setup_of(model);
+    struct inspect_bridge bridge = {callback, user};
+    hashattn_status status =
+        inspect(host, &setup, model->encoder, model->values, &dataset, examples, seed, tell, &bridge);
     dataset_free(host, &dataset);
     return status;
 }

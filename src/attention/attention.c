@@ -109,7 +109,10 @@ static struct worker_memory worker_memory(const struct attention_call *call,
         memory.dkey = arena_take(&arena, keys, sizeof(float));
         memory.dvalue = arena_take(&arena, values, sizeof(float));
     }
-    memory.mechanism = arena_take(&arena, call->mechanism->scratch_size(call->options, shape), 1);
+    memory.mechanism = arena_take(&arena,
+                                  (call->inspects ? call->mechanism->inspect_size
+                                                  : call->mechanism->scratch_size)(call->options, shape),
+                                  1);
     memory.bytes = arena.used;
     return memory;
 }
@@ -235,7 +238,7 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
 
 /* ---- units of work ------------------------------------------------------------------------------------- */
 
-enum pass { FORWARD, BACKWARD, AUXILIARY };
+enum pass { FORWARD, BACKWARD, AUXILIARY, INSPECTION };
 
 struct run {
     const struct attention_call *call;
@@ -245,6 +248,7 @@ struct run {
     struct packed out, dout, dquery, dkey, dvalue;
     void (*unit)(const struct run *run, size_t index, int worker);
     float *dparams; /* NULL: no gradient of parameters is wanted */
+    struct inspection *inspections;
 };
 
 struct unit {
@@ -351,7 +355,7 @@ static void see_rows(const struct run *run, struct unit *unit, const uint8_t *ma
                                   .rows = queries.kept.count,
                                   .cols = run->out.width,
                                   .stride = run->out.width};
-    } else if (run->pass != AUXILIARY) {
+    } else if (run->pass == FORWARD || run->pass == BACKWARD) {
         unit->out = see(&queries, &run->out, memory->out);
     }
     if (run->pass != BACKWARD)
@@ -457,6 +461,16 @@ static void auxiliary_unit(const struct run *run, size_t index, int worker)
         unit.empty ? 0 : run->call->mechanism->auxiliary(&unit.problem, &unit.gradients);
 }
 
+static void inspect_unit(const struct run *run, size_t index, int worker)
+{
+    struct unit unit = open_unit(run, index, worker);
+    struct inspection *inspection = &run->inspections[unit.sequence * run->call->num_heads + unit.head];
+    if (unit.empty)
+        inspection_clear(inspection, run->call->mechanism->buckets(run->call->options));
+    else
+        run->call->mechanism->inspect(&unit.problem, inspection);
+}
+
 /* dparams of one head += the slices of its sequences, in order. */
 static void add_slices(void *argument, size_t head, int worker)
 {
@@ -541,4 +555,16 @@ double attention_auxiliary(const struct attention_call *call, float *dparams, vo
     for (size_t i = 0; i < call->num_sequences * call->num_heads; i++)
         loss += run.plan.losses[i];
     return loss;
+}
+
+void attention_inspect(const struct attention_call *call, struct inspection *inspections, void *saved,
+                       void *scratch)
+{
+    struct run run = {.call = call,
+                      .plan = plan_of(call, saved, scratch),
+                      .pass = INSPECTION,
+                      .param_count = param_count(call),
+                      .inspections = inspections};
+    assert(call->inspects && call->mechanism->inspect != NULL);
+    run_units(&run, inspect_unit);
 }

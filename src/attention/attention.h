@@ -7,6 +7,7 @@
 
 #include "attention/mechanism.h"
 #include "base/pool.h"
+#include "parts/inspected.h"
 
 /* Rows of all sequences, (total rows, heads, width): row r of head h starts at data + r * row_stride + h *
    head_stride. Where sequence_stride is not 0 the sequences do not follow one another: row r of sequence s,
@@ -33,6 +34,7 @@ struct attention_call {
     struct packed query, key, value;
     const uint8_t *key_mask; /* (key rows) 1 = takes part; or NULL */
     bool causal;
+    bool inspects;              /* attention_inspect will be called: the scratch has room for it */
     uint64_t call_key;          /* (seed, step, layer): planes come from it */
     const uint64_t *sample_ids; /* (num_sequences) global indices, part of each head's key; NULL: every
                                    sequence hashes alike */
@@ -69,6 +71,11 @@ void attention_forward(const struct attention_call *call, struct packed out, voi
 void attention_backward(const struct attention_call *call, struct packed out, struct packed dout,
                         struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams,
                         void *saved, void *scratch);
+
+/* After forward, with the mechanism's `inspect`: inspections (num_sequences, num_heads), each with its arrays
+   (inspection_take); of a sequence without a kept key all is 0. */
+void attention_inspect(const struct attention_call *call, struct inspection *inspections, void *saved,
+                       void *scratch);
 
 /* The mechanism's own loss, summed over units in order; its gradient is added into dparams (NULL: value
  * only). 0 where it has none. */

@@ -4,7 +4,7 @@
 #define ATTENTION_IN_BUCKETS_H
 
 #include "attention/mechanism.h"
-#include "parts/bucketed.h"
+#include "parts/inspection.h"
 
 static inline const char *in_buckets_refuse(const struct bucketing_options *options,
                                             const struct problem_shape *shape)
@@ -34,6 +34,11 @@ static inline struct bucketed in_buckets(const struct bucketing_options *options
     };
 }
 
+static inline size_t in_buckets_count(const void *options)
+{
+    return (size_t)((const struct bucketing_options *)options)->num_buckets;
+}
+
 static inline struct head_rows in_buckets_rows(struct view view)
 {
     return (struct head_rows){view.data, view.stride};
@@ -51,6 +56,25 @@ static inline struct bucketed in_buckets_open(const struct bucketing_options *op
     bucketed.value = in_buckets_rows(problem->value);
     bucketed.saved = problem->saved;
     return bucketed;
+}
+
+/* What `inspect` of a mechanism needs behind the `scratch` of its forward. */
+static inline size_t in_buckets_inspect_size(const struct bucketed *bucketed, size_t scratch)
+{
+    struct arena arena = arena_on(NULL);
+    arena_take(&arena, scratch, 1);
+    arena_take(&arena, inspection_size(bucketed), 1);
+    return arena.used;
+}
+
+/* With the scores and the scratch of a forward, which is so large. */
+static inline void in_buckets_inspect(const struct bucketed *bucketed, const struct problem *problem,
+                                      size_t scratch, struct inspection *inspection)
+{
+    struct arena arena = arena_on(problem->scratch);
+    arena_take(&arena, scratch, 1);
+    inspection_of(bucketed, problem->random_key, inspection,
+                  arena_take(&arena, inspection_size(bucketed), 1));
 }
 
 static inline void in_buckets_backward(const struct bucketed *bucketed, struct view out, struct view dout,

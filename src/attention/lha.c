@@ -229,14 +229,24 @@ static void score(const void *argument, enum bucketed_side side, size_t first, s
 /* ---- forward and backward --------------------------------------------------------------------------------
  */
 
+/* With scores, in the scratch. */
+static struct bucketed open_bucketed(const struct problem *problem, struct scratch *scratch,
+                                     struct scorer *scorer)
+{
+    struct bucketed bucketed = in_buckets_open(problem->options, problem);
+    *scratch = scratch_on(problem->options, &problem->shape, 0, problem->scratch);
+    *scorer = (struct scorer){problem, scratch, open_hashes(problem, scratch), bucketed.joint};
+    bucketed.score = score;
+    bucketed.argument = scorer;
+    bucketed.scratch = scratch->rest;
+    return bucketed;
+}
+
 static void forward(const struct problem *problem, struct view out)
 {
-    struct scratch scratch = scratch_on(problem->options, &problem->shape, 0, problem->scratch);
-    struct bucketed bucketed = in_buckets_open(problem->options, problem);
-    struct scorer scorer = {problem, &scratch, open_hashes(problem, &scratch), bucketed.joint};
-    bucketed.score = score;
-    bucketed.argument = &scorer;
-    bucketed.scratch = scratch.rest;
+    struct scratch scratch;
+    struct scorer scorer;
+    struct bucketed bucketed = open_bucketed(problem, &scratch, &scorer);
     bucketed_forward(&bucketed, out.data, out.stride);
 }
 
@@ -419,6 +429,23 @@ static void prepare(const struct preparation *preparation)
                       preparation->shared, preparation->scratch);
 }
 
+/* ---- inspection ------------------------------------------------------------------------------------------
+ */
+
+static size_t inspect_size(const void *options, const struct problem_shape *shape)
+{
+    struct bucketed bucketed = in_buckets(options, shape);
+    return in_buckets_inspect_size(&bucketed, scratch_size(options, shape));
+}
+
+static void inspect(const struct problem *problem, struct inspection *inspection)
+{
+    struct scratch scratch;
+    struct scorer scorer;
+    struct bucketed bucketed = open_bucketed(problem, &scratch, &scorer);
+    in_buckets_inspect(&bucketed, problem, scratch_size(problem->options, &problem->shape), inspection);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------------------
  */
 
@@ -533,4 +560,7 @@ const struct mechanism mechanism_lha = {
     .params = params,
     .auxiliary = auxiliary,
     .auxiliary_share = auxiliary_share,
+    .buckets = in_buckets_count,
+    .inspect_size = inspect_size,
+    .inspect = inspect,
 };

@@ -5,14 +5,12 @@
    token its own best bucket (parts/bucketed.h). Random: R, once per head and call. Saved: index lists and
    log-sum-exps. Cost: n d B operations for the scores, then 2 (d + d_v) a pair in a bucket, about 2 / B of
    all pairs. SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-
 #include "attention/in_buckets.h"
 #include "base/memory.h"
-#include "base/random.h"
+#include "parts/lsh_hash.h"
 
 struct scratch {
-    float *directions; /* (d, (B + 1) / 2) */
+    float *directions;
     void *bucketed;
     size_t bytes;
 };
@@ -22,18 +20,12 @@ static size_t buckets_of(const void *options)
     return (size_t)((const struct bucketing_options *)options)->num_buckets;
 }
 
-static size_t directions_of(const void *options)
-{
-    return (buckets_of(options) + 1) / 2;
-}
-
 static struct scratch scratch_on(const void *options, const struct problem_shape *shape, void *block)
 {
     struct scratch scratch;
     struct arena arena = arena_on(block);
     struct bucketed bucketed = in_buckets(options, shape);
-    scratch.directions =
-        arena_take(&arena, size_product(directions_of(options), shape->head_dim), sizeof(float));
+    scratch.directions = arena_take(&arena, lsh_count(shape->head_dim, buckets_of(options)), sizeof(float));
     scratch.bucketed = arena_take(&arena, bucketed_scratch_size(&bucketed), 1);
     scratch.bytes = arena.used;
     return scratch;
@@ -57,9 +49,15 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 
 struct scorer {
     const struct problem *problem;
-    const float *directions;
+    struct lsh_hash hash;
     bool joint;
 };
+
+static void add_scores(const struct lsh_hash *hash, struct view rows, size_t first, size_t count, float *z,
+                       bool add)
+{
+    lsh_scores(hash, (const float *)rows.data + first * rows.stride, rows.stride, count, z, add);
+}
 
 /* Joint: H(q) + H(k), in one sum. */
 static void score(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
@@ -68,34 +66,43 @@ static void score(const void *argument, enum bucketed_side side, size_t first, s
     (void)worker;
     const struct scorer *scorer = argument;
     const struct problem *problem = scorer->problem;
-    struct view rows = side == SIDE_QUERIES ? problem->query : problem->key;
-    size_t buckets = buckets_of(problem->options), half = directions_of(problem->options);
-    size_t d = problem->shape.head_dim;
-    problem->kernels->tile_product(z, buckets, (const float *)rows.data + first * rows.stride, rows.stride, 1,
-                                   scorer->directions, half, count, half, d, false);
+    add_scores(&scorer->hash, side == SIDE_QUERIES ? problem->query : problem->key, first, count, z, false);
     if (scorer->joint)
-        problem->kernels->tile_product(
-            z, buckets, (const float *)problem->key.data + first * problem->key.stride, problem->key.stride,
-            1, scorer->directions, half, count, half, d, true);
-    for (size_t i = 0; i < count; i++)
-        for (size_t b = half; b < buckets; b++)
-            z[i * buckets + b] = -z[i * buckets + b - half];
+        add_scores(&scorer->hash, problem->key, first, count, z, true);
+}
+
+/* With scores; the arrays that they need lie in the scratch. */
+static struct bucketed open_bucketed(const struct problem *problem, struct scorer *scorer)
+{
+    struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
+    struct bucketed bucketed = in_buckets_open(problem->options, problem);
+    size_t dim = problem->shape.head_dim, buckets = buckets_of(problem->options);
+    lsh_draw(problem->random_key, dim, buckets, scratch.directions);
+    *scorer = (struct scorer){problem, {problem->kernels, dim, buckets, scratch.directions}, bucketed.joint};
+    bucketed.score = score;
+    bucketed.argument = scorer;
+    bucketed.scratch = scratch.bucketed;
+    return bucketed;
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
-    struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
-    struct bucketed bucketed = in_buckets_open(problem->options, problem);
-    size_t count = directions_of(problem->options) * problem->shape.head_dim;
-    float scale = (float)(1 / sqrt((double)problem->shape.head_dim));
-    random_normals(random_key(problem->random_key, RANDOM_BUCKETS, 0), 0, scratch.directions, count);
-    for (size_t i = 0; i < count; i++)
-        scratch.directions[i] *= scale;
-    struct scorer scorer = {problem, scratch.directions, bucketed.joint};
-    bucketed.score = score;
-    bucketed.argument = &scorer;
-    bucketed.scratch = scratch.bucketed;
+    struct scorer scorer;
+    struct bucketed bucketed = open_bucketed(problem, &scorer);
     bucketed_forward(&bucketed, out.data, out.stride);
+}
+
+static size_t inspect_size(const void *options, const struct problem_shape *shape)
+{
+    struct bucketed bucketed = in_buckets(options, shape);
+    return in_buckets_inspect_size(&bucketed, scratch_size(options, shape));
+}
+
+static void inspect(const struct problem *problem, struct inspection *inspection)
+{
+    struct scorer scorer;
+    struct bucketed bucketed = open_bucketed(problem, &scorer);
+    in_buckets_inspect(&bucketed, problem, scratch_size(problem->options, &problem->shape), inspection);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
@@ -121,4 +128,7 @@ const struct mechanism mechanism_lsh = {
     .scratch_size = scratch_size,
     .forward = forward,
     .backward = backward,
+    .buckets = in_buckets_count,
+    .inspect_size = inspect_size,
+    .inspect = inspect,
 };

@@ -92,6 +92,8 @@ struct parameter_row {
     float init;
 };
 
+struct inspection; /* parts/inspected.h */
+
 struct mechanism {
     const char *name;    /* as on the command line */
     const char *summary; /* one sentence for lists and help */
@@ -155,6 +157,12 @@ struct mechanism {
     /* Its share s in what is trained, 0 to 1: (1 - s) of the loss of the task and s of the mean over layers
        and heads of this one, a sum over sequences as the task's; 0: it is not computed. With auxiliary. */
     double (*auxiliary_share)(const void *options);
+
+    /* (optional, all three or none) Buckets of tokens: how many there are, and what they are worth. `inspect`
+       comes after forward, with inspect_size bytes of scratch. */
+    size_t (*buckets)(const void *options);
+    size_t (*inspect_size)(const void *options, const struct problem_shape *shape);
+    void (*inspect)(const struct problem *problem, struct inspection *inspection);
 
     /* (optional, all five or none) Streaming: a state that takes keys in pieces and answers queries, then can
        be added to another. It begins as zeros; its size depends on the widths alone (rows are 0 in `shape`).

@@ -34,12 +34,18 @@ static void score(const void *argument, enum bucketed_side side, size_t first, s
                    count * buckets);
 }
 
-static void forward(const struct problem *problem, struct view out)
+static struct bucketed open_bucketed(const struct problem *problem)
 {
     struct bucketed bucketed = in_buckets_open(problem->options, problem);
     bucketed.score = score;
     bucketed.argument = problem;
     bucketed.scratch = problem->scratch;
+    return bucketed;
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    struct bucketed bucketed = open_bucketed(problem);
     bucketed_forward(&bucketed, out.data, out.stride);
 }
 
@@ -49,6 +55,18 @@ static void backward(const struct problem *problem, struct view out, struct view
     struct bucketed bucketed = in_buckets_open(problem->options, problem);
     bucketed.scratch = problem->scratch;
     in_buckets_backward(&bucketed, out, dout, gradients);
+}
+
+static size_t inspect_size(const void *options, const struct problem_shape *shape)
+{
+    struct bucketed bucketed = in_buckets(options, shape);
+    return in_buckets_inspect_size(&bucketed, scratch_size(options, shape));
+}
+
+static void inspect(const struct problem *problem, struct inspection *inspection)
+{
+    struct bucketed bucketed = open_bucketed(problem);
+    in_buckets_inspect(&bucketed, problem, scratch_size(problem->options, &problem->shape), inspection);
 }
 
 static const struct option_row options[] = {BUCKETING_ROWS, {.name = NULL}};
@@ -66,4 +84,7 @@ const struct mechanism mechanism_random = {
     .scratch_size = scratch_size,
     .forward = forward,
     .backward = backward,
+    .buckets = in_buckets_count,
+    .inspect_size = inspect_size,
+    .inspect = inspect,
 };

@@ -28,6 +28,7 @@ enum random_purpose {
     RANDOM_PARTNERS = 15,
     RANDOM_BUCKETS = 16,
     RANDOM_FEATURES = 17,
+    RANDOM_INSPECTION = 18,
 };
 
 uint64_t random_key(uint64_t parent, enum random_purpose purpose, uint64_t index);

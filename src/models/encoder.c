@@ -80,6 +80,7 @@ static struct rows rows_in(const struct encoder_batch *batch)
     struct rows rows =
         rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets, batch->sample_ids);
     rows.profile = batch->profile;
+    rows.inspector = batch->inspector;
     return rows;
 }
 
@@ -319,6 +320,7 @@ double encoder_forward(const struct encoder *encoder, const struct encoder_batch
             const struct block *block = &encoder->blocks[pass.stage - 1];
             struct block_pass block_pass = block_pass_of(&pass, pass.stage - 1);
             struct block_space space = space_of(s, pass.stage - 1);
+            pass.rows.layer = pass.stage - 1;
             block_mix(block, &block_pass, &space);
             if (batch->training && batch->labels != NULL && share > 0)
                 own += block_auxiliary(block, &block_pass, &space, (struct slice){NULL, 0}, 0);

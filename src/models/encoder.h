@@ -59,6 +59,7 @@ struct encoder_batch {
     size_t mean_over_tokens;    /* of a next-token model: labels of all batches of a step; 0: of this batch */
     bool training;              /* dropout on, and what backward needs is kept */
     struct profile *profile;    /* or NULL */
+    const struct inspector *inspector; /* or NULL; see rows.h */
 };
 
 /* Bytes of the one block that forward and backward work in. It holds every activation between the two. */

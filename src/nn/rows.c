@@ -8,8 +8,14 @@ struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num
                     const size_t *offsets, const uint64_t *sample_ids)
 {
     size_t count = offsets[num_sequences], tiles = (count + ROW_TILE - 1) / ROW_TILE;
-    return (struct rows){kernels, pool,  num_sequences,    offsets, sample_ids,
-                         count,   tiles, tiles * ROW_TILE, NULL};
+    return (struct rows){.kernels = kernels,
+                         .pool = pool,
+                         .num_sequences = num_sequences,
+                         .offsets = offsets,
+                         .sample_ids = sample_ids,
+                         .count = count,
+                         .tiles = tiles,
+                         .padded = tiles * ROW_TILE};
 }
 
 static struct span span_at(const struct rows *rows, size_t sequence, size_t row, size_t end)

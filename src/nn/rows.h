@@ -18,6 +18,14 @@
 
 enum { ROW_TILE = 192 };
 
+/* Whoever wants to look into buckets (attention_inspect): told of every call of attention in a forward whose
+   mechanism has them, in block `layer`, once it is done. */
+struct attention_call;
+struct inspector {
+    void (*see)(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch);
+    void *argument;
+};
+
 /* The batch as the layers see it. */
 struct rows {
     const struct kernels *kernels;
@@ -28,6 +36,8 @@ struct rows {
                                     none */
     size_t count, tiles, padded; /* rows; tiles of ROW_TILE; tiles * ROW_TILE */
     struct profile *profile;     /* or NULL; set by whoever has one */
+    const struct inspector *inspector; /* or NULL; likewise */
+    size_t layer;                      /* that mixes now, for the inspector */
 };
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,
                     const size_t *offsets, const uint64_t *sample_ids);

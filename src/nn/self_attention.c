@@ -176,6 +176,7 @@ static struct attention_call call_of(const struct self_attention *attention, con
         .key_offsets = rows->offsets,
         .precision = attention->precision,
         .causal = attention->causal,
+        .inspects = rows->inspector != NULL && mixing->group.mechanism->inspect != NULL,
         .query = columns(attention, mixing, space->query),
         .key = columns(attention, mixing, space->key),
         .value = columns(attention, mixing, space->value),
@@ -251,6 +252,9 @@ void self_attention_mix(const struct self_attention *attention, const struct row
         struct attention_call call = open_call(attention, mixing, rows, values, space, &scratch, call_key);
         attention_forward(&call, columns(attention, mixing, space->context), scratch.saved[g],
                           scratch.attention);
+        if (call.inspects)
+            rows->inspector->see(rows->inspector->argument, rows->layer, &call, scratch.saved[g],
+                                 scratch.attention);
     }
     profile_lap(rows->profile, PROFILE_ATTENTION);
     if (attention->convolution.taps > 0) {

@@ -55,19 +55,14 @@ static void turn_tiles(const struct kernels *kernels, float *to, const float *ro
                                 cols);
 }
 
-/* The keys first .. end - 1 of its bucket's list that the query at `place` of its own list meets. */
-struct seen {
-    size_t first, end;
-};
-
-static struct seen seen_by(const struct bucket_attention *a, const uint32_t *queries, size_t place,
-                           size_t keys)
+struct seen bucket_seen(enum bucket_sight sight, const struct capacity *window, const uint32_t *queries,
+                        size_t place, size_t keys)
 {
-    if (a->sight == SIGHT_ALL)
+    if (sight == SIGHT_ALL)
         return (struct seen){0, keys};
-    size_t end = place + 1;
-    size_t window = a->sight == SIGHT_PAST ? end : capacity_of(&a->window, (size_t)queries[place] + 1);
-    return (struct seen){end > window ? end - window : 0, end};
+    size_t end = place + 1,
+           most = sight == SIGHT_PAST ? end : capacity_of(window, (size_t)queries[place] + 1);
+    return (struct seen){end > most ? end - most : 0, end};
 }
 
 /* What the queries at places first .. first + rows - 1 meet together, from a whole tile on. */
@@ -76,7 +71,7 @@ static struct seen seen_by_block(const struct bucket_attention *a, const uint32_
 {
     struct seen all = {keys, 0};
     for (size_t i = 0; i < rows; i++) {
-        each[i] = seen_by(a, queries, first + i, keys);
+        each[i] = bucket_seen(a->sight, &a->window, queries, first + i, keys);
         all.first = smaller(all.first, each[i].first);
         all.end = larger(all.end, each[i].end);
     }

@@ -23,6 +23,14 @@ enum bucket_sight {
                     a window that no later token moves */
 };
 
+/* The keys first .. end - 1 of its bucket's list that the query at `place` of its own list meets, of `keys`
+   in all; `queries` is its list. */
+struct seen {
+    size_t first, end;
+};
+struct seen bucket_seen(enum bucket_sight sight, const struct capacity *window, const uint32_t *queries,
+                        size_t place, size_t keys);
+
 /* What the memory depends on. */
 struct bucket_sizes {
     size_t num_queries, num_keys, dim, value_dim;

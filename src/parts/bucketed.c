@@ -199,6 +199,28 @@ static void fill_members(const struct bucketed *b, enum bucketed_side side, cons
         members_by_bucket(members, b->kernels, b->pool, memory.scores, n, capacity_of(&b->capacity, n));
 }
 
+void bucketed_members(const struct bucketed *b)
+{
+    struct bucketed_saved saved = bucketed_saved(b);
+    void *block = memory_of(b, false, 0).rest;
+    fill_members(b, SIDE_QUERIES, &saved.queries, block);
+    if (!b->joint)
+        fill_members(b, SIDE_KEYS, &saved.keys, block);
+}
+
+void bucketed_count_best(const struct bucketed *b, enum bucketed_side side, uint32_t *counts)
+{
+    size_t n = side == SIDE_QUERIES ? b->num_queries : b->num_keys, buckets = b->capacity.num_buckets;
+    float *z = score_memory(b, memory_of(b, false, 0).rest, n, 0).z;
+    memset(counts, 0, buckets * sizeof *counts);
+    for (size_t first = 0; first < n; first += SCORE_ROWS) {
+        size_t count = smaller(SCORE_ROWS, n - first);
+        b->score(b->argument, b->joint ? SIDE_QUERIES : side, first, count, z, 0);
+        for (size_t i = 0; i < count; i++)
+            counts[bucketed_best(z + i * buckets, buckets)]++;
+    }
+}
+
 /* ---- forward and backward --------------------------------------------------------------------------------
  */
 
@@ -217,6 +239,31 @@ static struct plain_norm norm_of(const struct bucketed *b, const struct memory *
                                .scratch = memory->norm};
 }
 
+enum bucket_sight bucketed_sight(const struct bucketed *b)
+{
+    return !b->causal ? SIGHT_ALL : b->by_token ? SIGHT_WINDOW : SIGHT_PAST;
+}
+
+static void attending(const struct bucketed *b, const struct memory *memory, struct head_rows *query,
+                      struct head_rows *key)
+{
+    *query = b->query;
+    *key = b->key;
+    if (!b->norm)
+        return;
+    struct plain_norm queries = norm_of(b, memory, SIDE_QUERIES), keys = norm_of(b, memory, SIDE_KEYS);
+    plain_norm_forward(&queries, memory->query);
+    plain_norm_forward(&keys, memory->key);
+    *query = (struct head_rows){memory->query, b->dim};
+    *key = (struct head_rows){memory->key, b->dim};
+}
+
+void bucketed_attending(const struct bucketed *b, struct head_rows *query, struct head_rows *key)
+{
+    struct memory memory = memory_of(b, false, 0);
+    attending(b, &memory, query, key);
+}
+
 /* With the rows that meet: normed, or as they are. */
 static struct bucket_attention attention_of(const struct bucketed *b, const struct memory *memory)
 {
@@ -225,34 +272,21 @@ static struct bucket_attention attention_of(const struct bucketed *b, const stru
         .kernels = b->kernels,
         .pool = b->pool,
         .sizes = sizes_of(b),
-        .sight = !b->causal    ? SIGHT_ALL
-                 : b->by_token ? SIGHT_WINDOW
-                               : SIGHT_PAST,
+        .sight = bucketed_sight(b),
         .window = b->capacity,
-        .query = b->query,
-        .key = b->key,
         .value = b->value,
         .queries = saved.queries,
         .keys = saved.keys,
         .lse = saved.lse,
     };
-    if (!b->norm)
-        return attention;
-    struct plain_norm queries = norm_of(b, memory, SIDE_QUERIES), keys = norm_of(b, memory, SIDE_KEYS);
-    plain_norm_forward(&queries, memory->query);
-    plain_norm_forward(&keys, memory->key);
-    attention.query = (struct head_rows){memory->query, b->dim};
-    attention.key = (struct head_rows){memory->key, b->dim};
+    attending(b, memory, &attention.query, &attention.key);
     return attention;
 }
 
 void bucketed_forward(const struct bucketed *b, float *out, size_t ld_out)
 {
-    struct bucketed_saved saved = bucketed_saved(b);
     struct memory memory = memory_of(b, false, 0);
-    fill_members(b, SIDE_QUERIES, &saved.queries, memory.rest);
-    if (!b->joint)
-        fill_members(b, SIDE_KEYS, &saved.keys, memory.rest);
+    bucketed_members(b);
     struct bucket_attention attention = attention_of(b, &memory);
     bucket_forward(&attention, out, ld_out, memory.rest);
 }

@@ -52,6 +52,16 @@ struct bucketed_saved bucketed_saved(const struct bucketed *bucketed);
 /* Room in the lists of n tokens. */
 size_t bucketed_places(const struct bucketed *bucketed, size_t n);
 
+/* The lists alone, as forward makes them. */
+void bucketed_members(const struct bucketed *bucketed);
+/* counts (num_buckets): the tokens of a side that score best in each. */
+void bucketed_count_best(const struct bucketed *bucketed, enum bucketed_side side, uint32_t *counts);
+/* The rows that attend, normed in the scratch where that is asked for; what stands above leaves them. */
+void bucketed_attending(const struct bucketed *bucketed, struct head_rows *query, struct head_rows *key);
+
+/* Which members of its bucket a query meets. */
+enum bucket_sight bucketed_sight(const struct bucketed *bucketed);
+
 void bucketed_forward(const struct bucketed *bucketed, float *out, size_t ld_out);
 void bucketed_backward(const struct bucketed *bucketed, struct head_rows out, struct head_rows dout,
                        const struct bucket_gradients *gradients);

@@ -223,6 +223,76 @@ static void broken_runs_are_told(void **state)
     hashattn_context_free(context);
 }
 
+/* What is told of memberships. */
+struct told {
+    size_t count, stop_at, tokens;
+    double utility, pairs;
+};
+
+static int tell(void *user, const hashattn_membership *m)
+{
+    static const char *const names[] = {"own", "lsh", "smyrf"};
+    struct told *told = user;
+    size_t at = told->count++, in = 0, best = 0;
+    assert_true(m->sequence == at / 6 && m->layer == 0 && m->head == at / 3 % 2);
+    assert_string_equal(m->membership, names[at % 3]);
+    assert_string_equal(m->mechanism, "lsh");
+    for (size_t i = 0; i < 5; i++)
+        in += m->queries_in[i] + m->keys_in[i];
+    for (size_t b = 0; b < m->num_buckets; b++)
+        best += m->best_queries[b] + m->best_keys[b];
+    assert_true(in == 2 * m->num_tokens && best == in && m->utility <= 1 + 1e-9 && m->bound <= 1 + 1e-9);
+    told->tokens = m->num_tokens;
+    told->utility += m->utility;
+    told->pairs += m->pairs;
+    return told->count == told->stop_at;
+}
+
+static void buckets_are_inspected(void **state)
+{
+    (void)state;
+    make_mail();
+    hashattn_context *context = context_with(2, NULL);
+    hashattn_model *model;
+    if (access("inspected", F_OK) != 0) {
+        tiny_data(context, "pins");
+        hashattn_setup *setup = tiny_setup(context, "lsh", 2);
+        check_ok(context, hashattn_train(setup, "pins", "inspected", NULL, NULL));
+        hashattn_setup_free(setup);
+    }
+    check_ok(context, hashattn_model_load(context, "inspected", &model));
+    struct told told = {0}, all = {0}, one = {0}, other = {0};
+    check_ok(context, hashattn_model_set(model, "num_buckets", "4"));
+    check_ok(context, hashattn_model_inspect(model, NULL, "valid", 3, 1, tell, &told));
+    assert_int_equal(told.count, 3 * 2 * 3);
+    assert_int_equal(told.tokens, 8);
+    check_ok(context, hashattn_model_inspect(model, NULL, "valid", 3, 2, tell, &other));
+    assert_true(other.utility != told.utility);
+    check_ok(context, hashattn_model_inspect(model, NULL, "valid", 0, 1, tell, &all));
+    assert_int_equal(all.count, 10 * 2 * 3);
+    check_ok(context, hashattn_model_set(model, "num_buckets", "1"));
+    check_ok(context, hashattn_model_inspect(model, "pins", "test", 2, 1, tell, &one));
+    check_near(one.utility, 12, 1e-9, "utility of one bucket");
+    check_near(one.pairs, 12, 0, "pairs of one bucket");
+    told = (struct told){.stop_at = 4};
+    check_call(context, hashattn_model_inspect(model, NULL, "valid", 3, 1, tell, &told), HASHATTN_INTERRUPTED,
+               "stopped");
+    assert_int_equal(told.count, 4);
+    check_call(context, hashattn_model_inspect(model, NULL, "tset", 3, 1, tell, &told), HASHATTN_INVALID,
+               "split is 'tset'");
+    check_call(context, hashattn_model_inspect(model, NULL, NULL, 3, 1, tell, &told), HASHATTN_INVALID,
+               "split");
+    check_call(context, hashattn_model_inspect(model, NULL, "valid", 3, 1, NULL, NULL), HASHATTN_INVALID,
+               "callback is NULL");
+    assert_int_equal(hashattn_model_inspect(NULL, NULL, "valid", 3, 1, tell, &told), HASHATTN_INVALID);
+    hashattn_model_free(model);
+    check_ok(context, hashattn_model_load(context, "filter", &model));
+    check_call(context, hashattn_model_inspect(model, NULL, "valid", 3, 1, tell, &told), HASHATTN_REFUSED,
+               "the model has attention yoso");
+    hashattn_model_free(model);
+    hashattn_context_free(context);
+}
+
 static hashattn_status use_model(hashattn_context *context, void *user)
 {
     (void)user;
@@ -256,6 +326,7 @@ int main(void)
         cmocka_unit_test(splits_are_those_of_the_training),
         cmocka_unit_test(documents_are_predicted_in_order),
         cmocka_unit_test(options_may_differ_from_training),
+        cmocka_unit_test(buckets_are_inspected),
         cmocka_unit_test(broken_runs_are_told),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };

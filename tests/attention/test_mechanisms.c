@@ -45,6 +45,8 @@ static void check_sizes(const struct mechanism *mechanism, const void *options)
         assert_true(mechanism->scratch_size(options, &shape) >= scratch);
         saved = mechanism->saved_size(options, &shape);
         scratch = mechanism->scratch_size(options, &shape);
+        if (mechanism->inspect != NULL)
+            assert_true(mechanism->inspect_size(options, &shape) >= scratch);
         /* A row of keys less. */
         if (mechanism->mixes && rows[i] > 0) {
             shape.num_keys--;
@@ -64,6 +66,8 @@ static void check_mechanism(const struct mechanism *mechanism)
     bool streams = mechanism->state_size != NULL;
     assert_true(streams == (mechanism->absorb != NULL) && streams == (mechanism->read != NULL) &&
                 streams == (mechanism->merge != NULL) && streams == (mechanism->stream_scratch_size != NULL));
+    assert_true((mechanism->buckets == NULL) == (mechanism->inspect == NULL) &&
+                (mechanism->buckets == NULL) == (mechanism->inspect_size == NULL));
     assert_non_null(mechanism->forward);
     assert_non_null(mechanism->backward);
     void *options = calloc(1, mechanism->options_size + 1);

@@ -13,7 +13,7 @@ run
 expect unknown_command_suggests 2 "no command 'trian'; did you mean train?" trian
 expect unknown_command_alone 2 "no command 'xyzzy' (" xyzzy
 
-for command in info attend data train eval predict bench; do
+for command in info attend data train eval predict inspect bench; do
     says "help_of_$command" "example:" "$command" --help
     tail -n 1 out | grep -q "hashattn $command" && passed "example_of_$command" || failed "example_of_$command" "$(tail -n 1 out)"
     says "short_help_of_$command" "usage: hashattn $command" "$command" --no-such-thing -h
@@ -49,7 +49,7 @@ says help_of_all_tasks "--max-depth" train --help
 # Every help ends with an example that works, on a machine that has nothing but the tool (and numpy for .npy files).
 PATH=$build:$PATH
 export PATH
-for command in info attend data train eval predict bench; do
+for command in info attend data train eval predict inspect bench; do
     if [ $command = attend ] && ! python3 -c 'import numpy' 2>/dev/null; then
         echo "SKIPPED: example of attend (no numpy)"
         continue

@@ -1,0 +1,24 @@
+/* A random linear hash for tiles of tokens, H(x) = x [R; -R] / sqrt(d), R (d, B/2) standard normal; of an odd
+   B one direction lacks its opposite (Kitaev et al. 2020, Reformer). Cost: n d B operations for n tokens.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_LSH_HASH_H
+#define PARTS_LSH_HASH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+struct lsh_hash {
+    const struct kernels *kernels;
+    size_t dim, num_buckets;
+    const float *directions; /* lsh_count floats: (dim, (B + 1) / 2), each over sqrt(d) */
+};
+
+size_t lsh_count(size_t dim, size_t num_buckets);
+void lsh_draw(uint64_t key, size_t dim, size_t num_buckets, float *directions);
+
+/* z (count, B), adjacent, of count rows of x; add: z +=, where z is of this hash too. */
+void lsh_scores(const struct lsh_hash *hash, const float *x, size_t ld_x, size_t count, float *z, bool add);
+
+#endif

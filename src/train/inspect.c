@@ -1,0 +1,124 @@
+/* A forward a sequence, with an inspector that is told of every call of attention.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "train/inspect.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "train/batches.h"
+#include "train/evaluate.h"
+
+/* What the inspector knows; `status` is the first failure, after which it does nothing. */
+struct work {
+    struct host *host;
+    size_t example, each; /* sequences of an example */
+    struct workspace inspections;
+    inspect_callback *callback;
+    void *user;
+    hashattn_status status;
+};
+
+/* The inspections of a call, laid out in a block; on NULL it measures. */
+static struct inspection *lay(const struct attention_call *call, void *block, size_t *bytes)
+{
+    struct arena arena = arena_on(block);
+    size_t units = size_product(call->num_sequences, call->num_heads),
+           buckets = call->mechanism->buckets(call->options);
+    struct inspection *inspections = arena_take(&arena, units, sizeof *inspections);
+    for (size_t i = 0; i < units; i++)
+        inspection_take(block == NULL ? NULL : &inspections[i], &arena, buckets);
+    *bytes = arena.used;
+    return inspections;
+}
+
+static hashattn_status look(struct work *work, size_t layer, const struct attention_call *call, void *saved,
+                            void *scratch)
+{
+    size_t bytes;
+    lay(call, NULL, &bytes);
+    TRY(workspace_fit(work->host, &work->inspections, bytes));
+    struct inspection *inspections = lay(call, work->inspections.block, &bytes);
+    attention_inspect(call, inspections, saved, scratch);
+    for (size_t i = 0; i < call->num_sequences * call->num_heads; i++) {
+        size_t sequence = i / call->num_heads;
+        const struct inspected_head head = {.sequence = work->example * work->each + sequence,
+                                            .layer = layer,
+                                            .head = call->first_head + i % call->num_heads,
+                                            .mechanism = call->mechanism,
+                                            .num_tokens = call->query_offsets[sequence + 1] -
+                                                          call->query_offsets[sequence],
+                                            .num_buckets = call->mechanism->buckets(call->options),
+                                            .inspection = &inspections[i]};
+        FAIL_IF(work->callback(work->user, &head), work->host, HASHATTN_INTERRUPTED, "stopped in example %zu",
+                work->example);
+    }
+    return HASHATTN_OK;
+}
+
+static void see(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch)
+{
+    struct work *work = argument;
+    if (work->status == HASHATTN_OK)
+        work->status = look(work, layer, call, saved, scratch);
+}
+
+hashattn_status inspect_check(struct host *host, const struct encoder *encoder)
+{
+    const struct head_plan *plan = &encoder_config_of(encoder)->plan;
+    char names[200] = "";
+    size_t used = 0, with = 0;
+    for (size_t i = 0; i < plan->num_used; i++)
+        with += plan->used[i].mechanism->inspect != NULL;
+    for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++)
+        if ((*m)->inspect != NULL && used < sizeof names)
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", (*m)->name);
+    FAIL_IF(with == 0, host, HASHATTN_REFUSED,
+            "the model has attention %s, which has no buckets of tokens; those that can be inspected: %s",
+            plan->text, names);
+    return HASHATTN_OK;
+}
+
+hashattn_status inspect(struct host *host, const struct train_setup *setup, const struct encoder *encoder,
+                        const float *values, const struct dataset *dataset, size_t count, uint64_t seed,
+                        inspect_callback *callback, void *user)
+{
+    struct work work = {.host = host, .each = dataset->pairs ? 2 : 1, .callback = callback, .user = user};
+    const struct inspector inspector = {see, &work};
+    const struct params *params = encoder_params(encoder);
+    const struct encoder_config *config = encoder_config_of(encoder);
+    struct packed_examples packed = {0};
+    struct workspace workspace = {NULL, 0};
+    void *logits = NULL, *room = NULL;
+    hashattn_status status;
+    count = count == 0 || count > dataset->count ? dataset->count : count;
+    TRY(inspect_check(host, encoder));
+    TRY(evaluate_check(host, encoder, dataset));
+    TRY_DONE(packed_examples_new(host, dataset, 1, &packed));
+    TRY_DONE(memory_new(host, config->next_token ? 0 : (size_t)config->num_classes, sizeof(float), "logits",
+                        &logits));
+    TRY_DONE(memory_new(host, params_room(params), sizeof(float), "weights laid for products", &room));
+    values = params_lay(params, setup->kernels, setup->pool, values, false, room);
+    for (work.example = 0; work.example < count; work.example++) {
+        packed_examples_range(&packed, dataset, work.example, 1);
+        const struct encoder_batch batch = {.kernels = setup->kernels,
+                                            .pool = setup->pool,
+                                            .num_sequences = packed.count,
+                                            .offsets = packed.offsets,
+                                            .tokens = packed.tokens,
+                                            .random_key = random_key(seed, RANDOM_EVALUATION, 0),
+                                            .inspector = &inspector};
+        TRY_DONE(workspace_fit(host, &workspace, encoder_workspace_size(encoder, &batch)));
+        encoder_forward(encoder, &batch, values, workspace.block, logits);
+        TRY_DONE(work.status);
+    }
+done:
+    workspace_free(host, &work.inspections);
+    workspace_free(host, &workspace);
+    memory_free(host, room);
+    memory_free(host, logits);
+    packed_examples_free(host, &packed);
+    return status;
+}

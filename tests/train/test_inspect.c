@@ -1,0 +1,144 @@
+/* Looking into a model: every head of every sequence once and in order, the same numbers for any threads,
+   what must be so whatever the model (one bucket catches all; no utility above 1), stopping, refusals, and
+   every n-th allocation failing. SPDX-License-Identifier: Apache-2.0 */
+#include "train/inspect.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "support/check.h"
+#include "support/small_run.h"
+
+enum { EXAMPLES = 3, LAYERS = 2, HEADS = 2 };
+
+struct heard {
+    size_t count, stop_at;
+    double utility[EXAMPLES * LAYERS * HEADS * NUM_INSPECTED], least, least_pairs;
+};
+
+static bool hear(void *user, const struct inspected_head *head)
+{
+    struct heard *heard = user;
+    size_t at = heard->count++;
+    assert_int_equal(head->sequence, at / (LAYERS * HEADS));
+    assert_int_equal(head->layer, at / HEADS % LAYERS);
+    assert_int_equal(head->head, at % HEADS);
+    for (size_t p = 0; p < NUM_INSPECTED; p++) {
+        const struct inspected_membership *m = &head->inspection->memberships[p];
+        size_t in = 0, best = 0;
+        for (size_t i = 0; i < IN_BUCKETS; i++)
+            in += m->queries_in[i];
+        for (size_t b = 0; b < head->num_buckets; b++)
+            best += m->best_queries[b];
+        assert_int_equal(in, head->num_tokens);
+        assert_int_equal(best, head->num_tokens);
+        assert_true(m->utility >= 0 && m->utility < 1 + 1e-9 && m->pairs > 0 && m->pairs <= 1);
+        heard->utility[at * NUM_INSPECTED + p] = m->utility;
+        heard->least = m->utility < heard->least ? m->utility : heard->least;
+        heard->least_pairs = m->pairs < heard->least_pairs ? m->pairs : heard->least_pairs;
+    }
+    return heard->count == heard->stop_at;
+}
+
+/* Inspects an untrained model on `threads`, with allocations of `host`. */
+static hashattn_status look(struct small_run *small, struct host *host, int threads, struct heard *heard)
+{
+    const char *why;
+    struct train_setup setup = {.kernels = kernels_named("auto", &why)};
+    struct encoder *encoder;
+    struct dataset dataset;
+    void *values;
+    small_run_load(small, SPLIT_VALID, &dataset);
+    check_status(&small->host, pool_new(&small->host, threads, &setup.pool), HASHATTN_OK, NULL);
+    check_status(&small->host, encoder_new(&small->host, &small->config.model, &encoder), HASHATTN_OK, NULL);
+    const struct params *params = encoder_params(encoder);
+    check_status(&small->host,
+                 memory_new_zeroed(&small->host, params->total, sizeof(float), "values", &values),
+                 HASHATTN_OK, NULL);
+    params_start(params, 1, values);
+    heard->count = 0;
+    heard->least = heard->least_pairs = 1;
+    hashattn_status status = inspect_check(host, encoder);
+    if (status == HASHATTN_OK)
+        status = inspect(host, &setup, encoder, values, &dataset, EXAMPLES, 5, hear, heard);
+    memory_free(&small->host, values);
+    encoder_free(&small->host, encoder);
+    pool_free(&small->host, setup.pool);
+    dataset_free(&small->host, &dataset);
+    return status;
+}
+
+static void begin(struct small_run *small, const char *mechanism)
+{
+    small_run_init(small, mechanism, 40, 3);
+    small_run_set(small, "layers", "2");
+}
+
+static void every_head_is_seen(void **state)
+{
+    (void)state;
+    static const char *const mechanisms[] = {"lha", "lsh", "random"};
+    for (size_t i = 0; i < 3; i++) {
+        struct small_run small;
+        struct heard one = {0}, three = {0};
+        begin(&small, mechanisms[i]);
+        small_run_set(&small, "num_buckets", "4");
+        check_status(&small.host, look(&small, &small.host, 1, &one), HASHATTN_OK, NULL);
+        check_status(&small.host, look(&small, &small.host, 3, &three), HASHATTN_OK, NULL);
+        assert_int_equal(one.count, EXAMPLES * LAYERS * HEADS);
+        check_same_bits(one.utility, three.utility, sizeof one.utility, "utility on three threads");
+        assert_true(one.least < 0.9 && one.least_pairs < 0.7);
+        small_run_set(&small, "num_buckets", "1");
+        check_status(&small.host, look(&small, &small.host, 1, &one), HASHATTN_OK, NULL);
+        check_near(one.least, 1, 1e-9, "utility of one bucket");
+        check_near(one.least_pairs, 1, 0, "pairs of one bucket");
+        small_run_free(&small);
+    }
+}
+
+static void stopping_and_refusals(void **state)
+{
+    (void)state;
+    struct small_run small;
+    struct heard heard = {.stop_at = 5};
+    begin(&small, "lha");
+    check_status(&small.host, look(&small, &small.host, 2, &heard), HASHATTN_INTERRUPTED,
+                 "stopped in example 1");
+    assert_int_equal(heard.count, 5);
+    small_run_free(&small);
+    begin(&small, "yoso");
+    check_status(&small.host, look(&small, &small.host, 1, &heard), HASHATTN_REFUSED,
+                 "the model has attention yoso, which has no buckets of tokens; those that can be inspected: "
+                 "lha, lsh, random");
+    small_run_free(&small);
+}
+
+static void allocations_fail(void **state)
+{
+    (void)state;
+    struct small_run small;
+    begin(&small, "lha");
+    for (long n = 0;; n++) {
+        struct failing_host failing;
+        struct heard heard = {0};
+        failing_host_init(&failing, n);
+        hashattn_status status = look(&small, &failing.host, 1, &heard);
+        assert_int_equal(failing.outstanding, 0);
+        if (status == HASHATTN_OK) {
+            assert_true(n > 3);
+            break;
+        }
+        check_status(&failing.host, status, HASHATTN_NO_MEMORY, NULL);
+    }
+    small_run_free(&small);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_head_is_seen),
+        cmocka_unit_test(stopping_and_refusals),
+        cmocka_unit_test(allocations_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
