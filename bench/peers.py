@@ -19,6 +19,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -388,6 +389,43 @@ def step_work(torch, build, results, batch, longest, rounds, threads):
     compete(results, "step", [own("yoso"), own("softmax"), padded], min(rounds, 3), n=longest, batch=batch)
 
 
+def lha_work(build, results, n, lengths, rounds, threads):
+    """lha with 64 buckets against our own softmax, forward and forward + backward with its loss; its memory over the length;
+    and what buckets catch of full attention once they were trained, which random inputs cannot tell."""
+    def words(name, length):
+        return ["attention", "--attention", name, "--seq-len", str(length), "--heads", str(HEADS), "--head-dim", str(DIM),
+                "--num-buckets", "64"]
+
+    def own(name, label):
+        def measure():
+            told = tool(build, threads, *words(name, n), "--backward")
+            return {"forward": told["forward_ms"], "both": told["forward_ms"] + told["backward_ms"]}
+        return Contender(name, label, measure=measure)
+    compete(results, "lha", [own("lha", "hashattn lha, 64 buckets"), own("softmax", "hashattn softmax")], rounds, n=n, input="iid")
+
+    def memory(length):
+        told = tool(build, threads, *words("lha", length), "--backward", "--repeats", "1")
+        return {"n": length, **{key: told[key] for key in ("saved_bytes", "scratch_bytes", "peak_rss_bytes")}}
+    results["lha_memory"] = [row for row in (optional(results, "lha", "hashattn lha: memory", lambda: memory(length), n=length)
+                                             for length in lengths) if row]
+    utility = optional(results, "lha", "hashattn inspect", lambda: trained_utility(build, threads))
+    results.update({} if utility is None else {"lha_utility": utility})
+
+
+def trained_utility(build, threads):
+    """`hashattn inspect` of a small run of needle, trained here: 1,024 tokens, one mark, 8 buckets."""
+    with tempfile.TemporaryDirectory() as folder:
+        for words in (("data", "needle", "--out", "data", "--train", "4000", "--valid", "100", "--test", "1", "--seq-len", "1024", "--marks", "1"),
+                      ("train", "needle", "--data", "data", "--attention", "lha", "--num-buckets", "8", "--steps", "300", "--eval-every", "100",
+                       "--seed", "1", "--out", "run", "--quiet"),
+                      ("inspect", "run", "--examples", "8", "--json")):
+            done = subprocess.run([os.path.abspath(os.path.join(build, "hashattn")), *words, "--threads", str(threads)], cwd=folder,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            if done.returncode:
+                raise RuntimeError(done.stderr.strip())
+        return json.loads(done.stdout)["all"]
+
+
 def stream_work(build, results, tokens, threads):
     """One long sequence that a callback makes, in chunks."""
     told = optional(results, "stream", "hashattn bench stream", lambda: tool(
@@ -445,6 +483,7 @@ def measure(asked):
         "approximation": lambda: approximations_work(torch, library, results, n, rounds, threads, compiler),
         "layer": lambda: layer_work(torch, build, results, n, rounds, threads, compiler),
         "step": lambda: step_work(torch, build, results, *((4, 1024) if quick else (32, 2048)), rounds, threads),
+        "lha": lambda: lha_work(build, results, n, [n, 4 * n, 16 * n], rounds, threads),
         "stream": lambda: stream_work(build, results, 1 << (16 if quick else 24), threads),
         "files": lambda: files_work(build, results, 1 << (16 if quick else 24), threads, min(rounds, 3)),
     }
@@ -463,7 +502,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small shapes, one round: does everything run?")
     parser.add_argument("--docs", action="store_true", help="fill the tables of docs/PERFORMANCE.md too")
     parser.add_argument("--tables", metavar="FILE.json", help="measure nothing: the tables of an earlier run")
-    parser.add_argument("--only", metavar="WORK,...", help="peak, length, clustered, bf16, approximation, layer, step, stream, files")
+    parser.add_argument("--only", metavar="WORK,...", help="peak, length, clustered, bf16, approximation, layer, step, lha, stream, files")
     parser.add_argument("--no-compile", action="store_true", help="do not try torch.compile")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)

@@ -86,6 +86,10 @@ def figures(results):
          [("float32", told("products_over_library", "float32")), ("bf16", told("products_over_library", "bf16")),
           ("of the peak: float32", told("products_share_of_peak", "float32")), ("bf16", told("products_share_of_peak", "bf16"))],
          [0.85, 0.85], [0.85, 0.85], percent),
+        (f"`lha` with 64 buckets, n {n}, against our own `softmax`",
+         [("forward", of("lha", "lha", "softmax", "forward", n=n)),
+          ("forward + backward with its loss", of("lha", "lha", "softmax", "both", n=n))], [8, 4], [8, 4], times),
+        ("the same: memory of a token at the longest length over that at the shortest", [("", memory_growth(results))], [-1.05], [-1.05], "{:.2f}"),
         (f"{stream['seq_len']} tokens of one head, forward, from a callback: resident memory",
          [("", stream["peak_rss_bytes"] / 2**30 if "peak_rss_bytes" in stream else None)], [-1], [-1], "{:.2f} GiB"),
         ("the same: share of the time that all threads are busy", [("", stream.get("threads_busy"))], [0.9], [0.9], percent),
@@ -99,6 +103,28 @@ def hash_share(peak):
     if not peak or "hash_gflops" not in peak:
         return None
     return peak["hash_gflops"] / peak["bf16_gflops" if peak["projection"].endswith("-dp") else "float32_gflops"]
+
+
+def memory_growth(results):
+    """Of `lha`, what is saved and what is scratch, a token; 1: linear in n."""
+    rows = results.get("lha_memory", [])
+    each = [(row["saved_bytes"] + row["scratch_bytes"]) / row["n"] for row in rows]
+    return each[-1] / each[0] if len(each) > 1 else None
+
+
+def lha_tables(results):
+    """Memory over the length, and what trained buckets catch beside the time of the row above."""
+    parts, rows, utility = [], results.get("lha_memory", []), results.get("lha_utility")
+    if rows:
+        mib = lambda row, key: f"{row[key] / 2**20:.1f}"
+        parts.append("\n".join(["| n | saved, MiB | scratch, MiB | peak of the process, MiB |", "|---|---|---|---|"] + [
+            f"| {row['n']} | {mib(row, 'saved_bytes')} | {mib(row, 'scratch_bytes')} | {mib(row, 'peak_rss_bytes')} |" for row in rows]))
+    if utility:
+        share = lambda name, key: f"{utility[name][key]:.1%}"
+        parts.append(f"Attention utility of 8 buckets trained on needle (`hashattn inspect`), of {share('own', 'pairs')} of all pairs: "
+                     f"learned {share('own', 'utility')}, LSH {share('lsh', 'utility')}, asymmetric LSH (SMYRF) "
+                     f"{share('smyrf', 'utility')}; upper bound {share('own', 'bound')}.")
+    return parts
 
 
 def layer_across(results):
@@ -147,26 +173,31 @@ def ms(row, figure):
     return "-" if not values else f"{median(values):.4g}"
 
 
-def against_yoso(results, row, figure):
-    """How many times as long as yoso of the same work and precision: yoso's own row says 1."""
-    own = next(iter(rows_of(results, row["work"], "yoso", row["precision"], n=row.get("n"))), None)
+def base_of(work):
+    """Whose time those of the others are told over."""
+    return "lha" if work == "lha" else "yoso"
+
+
+def over_base(results, row, figure):
+    """How many times as long as the base of the same work and precision, whose own row says 1."""
+    own = next(iter(rows_of(results, row["work"], base_of(row["work"]), row["precision"], n=row.get("n"))), None)
     if not own or figure not in own["ms"] or figure not in row["ms"]:
         return "-"
     return f"{median([y / x for x, y in zip(own['ms'][figure], row['ms'][figure])]):.3g}x"
 
 
 def contender_table(results, work, first, second):
-    lines = [f"| n | | precision | {first}, ms | over yoso | {second}, ms | over yoso | error, radians |",
+    lines = [f"| n | | precision | {first}, ms | over {base_of(work)} | {second}, ms | over {base_of(work)} | error, radians |",
              "|---|---|---|---|---|---|---|---|"] if second else \
-            [f"| n | | precision | {first}, ms | over yoso |", "|---|---|---|---|---|"]
+            [f"| n | | precision | {first}, ms | over {base_of(work)} |", "|---|---|---|---|---|"]
     for row in [row for row in results["rows"] if row["work"] == work]:
-        cells = [str(row.get("n", "")), row["label"], row["precision"], ms(row, first), against_yoso(results, row, first)]
+        cells = [str(row.get("n", "")), row["label"], row["precision"], ms(row, first), over_base(results, row, first)]
         if second:
             told, error = "", row.get("error")
             if error:
                 told = " / ".join(f"{v:.2f}" if v > 0.005 else f"{v:.0e}" if v > 0 else "0" for v in error["radians"].values())
                 told += f" to {error['to']}"
-            cells += [ms(row, second), against_yoso(results, row, second), told]
+            cells += [ms(row, second), over_base(results, row, second), told]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -186,10 +217,12 @@ def document(results):
     titles = [("length", "Attention over the length, iid", "forward", "both"),
               ("clustered", "Clustered inputs", "forward", "both"), ("bf16", "bf16 in and out", "forward", "both"),
               ("approximation", "Everything else, with its error: iid / clustered / matched inputs", "forward", "both"),
+              ("lha", "lha against our own softmax", "forward", "both"),
               ("layer", "A layer of BERT-base size", "forward", None), ("step", "A training step of LRA size", "step", None)]
     for work, title, first, second in titles:
         if any(row["work"] == work for row in results["rows"]):
             parts += [f"### {title}\n", contender_table(results, work, first, second)]
+            parts += lha_tables(results) if work == "lha" else []
     if results["missing"]:
         parts.append("### Not measured\n")
         parts.append("\n".join(f"- {m['label']} ({m['work']}): {m['reason']}" for m in results["missing"]))

@@ -26,7 +26,12 @@ run["rows"] += [row("clustered", "yoso", dict(both=[1.0]), n=400), row("clustere
                 row("approximation", "nystrom", dict(forward=[3.0]), n=400, error=dict(radians=dict(iid=0.5, clustered=0.0001, matched=0.0), to="softmax")),
                 row("layer", "yoso", dict(forward=[10.0]), n=400, products_share_of_peak=0.9, products_over_library=1.1),
                 row("layer", "yoso", dict(forward=[5.0]), "bf16", n=400, products_share_of_peak=0.7, products_over_library=0.8),
-                row("layer", "transformers-yoso", dict(forward=[200.0]), n=400)]
+                row("layer", "transformers-yoso", dict(forward=[200.0]), n=400),
+                row("lha", "lha", dict(forward=[1.0, 2.0, 1.0], both=[4.0, 4.0, 8.0]), n=400),
+                row("lha", "softmax", dict(forward=[9.0, 9.0, 12.0], both=[12.0, 20.0, 24.0]), n=400)]
+run["lha_memory"] = [dict(n=100, saved_bytes=2**20, scratch_bytes=2**20, peak_rss_bytes=2**22),
+                     dict(n=400, saved_bytes=2**22, scratch_bytes=2**22, peak_rss_bytes=2**24)]
+run["lha_utility"] = {name: dict(utility=utility, bound=0.8, pairs=0.25) for name, utility in (("own", 0.6), ("lsh", 0.3), ("smyrf", 0.2))}
 cells = {line.split(" | ")[0][2:]: line for line in tables.figures_table(run)[0].split("\n")[2:]}
 of = lambda start: next(line for name, line in cells.items() if name.startswith(start))
 
@@ -64,8 +69,13 @@ good = [
     check("share", "float32 110%; bf16 80%; of the peak: float32 90%; bf16 70% | in part |" in of("products of the layer")),
     check("bound_from_above", "<= 1.00 GiB | 0.50 GiB | yes |" in of("1000 tokens") and "50% | no |" in of("the same: share")),
     check("column_of_the_machine", "| 2.0x (1.0x to 18.0x) | >= 30x | not measured here |" in tables.figures_table(with_amx)[0]),
-    check("short_rows_are_named", len(tables.figures_table(run)[1]) == len(cells) - 4),
-    check("nothing_measured", all(line.endswith("| not measured |") for line in tables.figures_table(dict(bare, peak={}, stream={"seq_len": 1}, files={"tokens": 1}))[0].split("\n")[2:])),
+    check("lha_over_softmax", "forward 9.0x (4.5x to 12.0x); forward + backward with its loss 3.0x (3.0x to 5.0x) | in part |" in of("`lha` with 64")),
+    check("lha_memory_is_linear", "<= 1.05 | 1.00 | yes |" in of("the same: memory of a token") and "| 400 | 4.0 | 4.0 | 16.0 |" in text),
+    check("lha_memory_grows", tables.memory_growth(dict(run, lha_memory=[run["lha_memory"][0], dict(run["lha_memory"][1], n=200)])) == 2),
+    check("lha_utility_beside_time", "of 25.0% of all pairs: learned 60.0%, LSH 30.0%, asymmetric LSH (SMYRF) 20.0%; upper bound 80.0%." in text),
+    check("over_lha", "forward, ms | over lha |" in text and "| 400 | SOFTMAX | float32 | 9 | 9x | 20 | 3x |  |" in text),
+    check("short_rows_are_named", len(tables.figures_table(run)[1]) == len(cells) - 5),
+    check("nothing_measured", all(line.endswith("| not measured |") for line in tables.figures_table(dict(bare, peak={}, lha_memory=[], stream={"seq_len": 1}, files={"tokens": 1}))[0].split("\n")[2:])),
     check("short_rows_are_listed", "Short of the aim, or not measured: forward, n 400, float32, against SDPA float32; " in text),
     check("error_beside_time", "| 400 | NYSTROM | float32 | 3 | 3x | - | - | 0.50 / 1e-04 / 0 to softmax |" in text),
     check("missing_is_named", "- ours (bf16): not there" in text and "onnxruntime absent" in text),
