@@ -1,7 +1,8 @@
 /* The three memberships of a head against double precision: scores of each by its formula, who is where by
    counting (oracle_buckets.h), what pairs hold by plain loops; plain, joint, and causal with both
-   memberships, rows normed or not, on every table, one thread and three. Covers: inspection.c lsh_hash.c
-   SPDX-License-Identifier: Apache-2.0 */
+   memberships, rows normed or not, on every table, one thread and three. Bugs planted and caught: F and G
+   with the rest at the same place; M of the queries alone; R twice instead of R and -R.
+   Covers: inspection.c lsh_hash.c SPDX-License-Identifier: Apache-2.0 */
 #include "parts/inspection.h"
 
 #include <float.h>
