@@ -92,9 +92,10 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
         scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
         return arena.used;
     }
-    pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, width, shape->value_dim);
-    pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, width, shape->value_dim);
-    pair_work_lay_out(&scratch->backward.pairs, &arena, n_q, n_k, width, shape->value_dim, hashing.num_hashes,
+    bool near = pairs_are_near(n_q, n_k, width, shape->value_dim);
+    pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, width, shape->value_dim, false, near);
+    pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, width, shape->value_dim, true, near);
+    pair_work_lay_out(&scratch->backward.pairs, &arena, &hashing, n_q, n_k, width, shape->value_dim,
                       shape->workers);
     scratch->backward.query_norm = arena_take(&arena, n_q, float_size);
     scratch->backward.key_norm = arena_take(&arena, n_k, float_size);
@@ -409,7 +410,7 @@ static void take_block(void *argument, size_t index, int worker)
                             block.rows, head->out.cols);
 }
 
-/* The place of V holds m dV, which is added. */
+/* The sums of dX, m dV, are added: of near keys they have a place, of others the place of V holds them. */
 static void give_values(void *argument, size_t index, int worker)
 {
     (void)worker;
@@ -417,9 +418,10 @@ static void give_values(void *argument, size_t index, int worker)
     const struct block block = block_at(head, count_blocks(head->queries.n) + index);
     const struct pair_rows *keys = &head->scratch.backward.keys;
     struct view dvalue = head->gradients->value;
+    const float *sums = keys->sum != NULL ? keys->sum : keys->value;
     for (size_t j = block.first; j < block.first + block.rows; j++)
-        head->kernels->axpy(row_of(dvalue, j), 1 / (float)head->hashing.num_hashes,
-                            keys->value + j * keys->ld, dvalue.cols);
+        head->kernels->axpy(row_of(dvalue, j), 1 / (float)head->hashing.num_hashes, sums + j * keys->ld,
+                            dvalue.cols);
 }
 
 static void lay_values(void *argument, size_t index, int worker)
@@ -460,6 +462,7 @@ static struct pairs pairs_of(struct head *head)
     struct pairs pairs = {
         .queries = head->scratch.backward.queries,
         .keys = head->scratch.backward.keys,
+        .near = head->scratch.backward.keys.sum != NULL,
         .dim = head->width,
         .value_dim = problem->shape.value_dim,
         .bias = head->options->normalize == YOSO_NORMALIZE_SUM ? head->scratch.backward.bias : NULL,
@@ -468,7 +471,6 @@ static struct pairs pairs_of(struct head *head)
         .hash_bits = head->hashing.hash_bits,
         .max_partners = (size_t)head->options->max_partners,
         .partners_key = problem->random_key,
-        .lists = &head->scratch.tables.lists,
         .visible = problem->visible,
     };
     if (head->options->gradient == YOSO_GRADIENT_LOWER) {
@@ -495,18 +497,16 @@ static void backward(const struct problem *problem, struct view out, struct view
         hash_head(&head);
     over_queries_and_keys(&head, take_block);
     const struct pairs pairs = pairs_of(&head);
-    if (pairs_are_few(&pairs, &head.queries, &head.keys)) {
-        over_keys(&head, lay_values);
-        pairs_list(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys,
-                   gradients->value.data, gradients->value.stride, 1 / (float)head.hashing.num_hashes);
-    } else {
+    if (!pairs.near) {
         tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
                      QUERIES_TO_KEYS, scratch->backward.queries.value, scratch->backward.queries.ld,
                      scratch->backward.keys.value, scratch->backward.keys.ld, dout.cols);
         over_keys(&head, give_values);
-        over_keys(&head, lay_values);
-        pairs_add(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys);
     }
+    over_keys(&head, lay_values);
+    pairs_add(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys);
+    if (pairs.near)
+        over_keys(&head, give_values);
     over_queries_and_keys(&head, finish_block);
 }
 

@@ -48,6 +48,7 @@ struct bucket_pairs {
     size_t ld_times;
     enum pair_weight weight;
     unsigned hash_bits;
+    bool far; /* for lists of buckets: rows lie beyond the second cache, and are asked for ahead */
 };
 
 /* Steps of prefix sums in hash tables: see table_scan. */
@@ -64,14 +65,21 @@ struct table_scan {
     size_t ld_out, n, dim;
 };
 
-/* One row and the rows that it meets, once for each meeting. See list_pairs. */
-struct list_pairs {
-    const float *value, *units, *values; /* of the row; of those that are listed, by number */
-    float *gradient;                     /* of the row, added into */
-    const uint32_t *list;                /* (count) */
-    size_t count, ld, dim, value_dim;    /* ld: of units and values */
-    float bias, scale;
-    const float *biases; /* by number, or NULL: 0 */
+/* Rows of both sides that share a code, as places in two lists of row numbers. */
+struct bucket {
+    uint32_t first_query, num_queries, first_key, num_keys;
+};
+
+/* What one side of some buckets gives to the other: see bucket_carry. */
+struct bucket_carry {
+    const struct bucket *buckets; /* (count) */
+    size_t count;
+    const uint32_t *queries, *keys; /* lists of row numbers; those of a bucket rise */
+    const size_t *visible;          /* per query: only so many keys, from the first on, are met; NULL: all */
+    bool to_queries;                /* else to the keys */
+    const float *values;            /* rows of the giving side */
+    float *out;                     /* rows of the receiving side, added into */
+    size_t ld_values, ld_out, dim;  /* ld_values may be 0 (one row for all) */
 };
 
 /* How a row is projected onto hyperplanes. Each gives the same codes on every instruction set, and other
@@ -228,17 +236,15 @@ struct kernels {
        row, and nothing reads its own.) TOLERANT. About 6 dim operations a pair, and six rows moved. */
     void (*bucket_pairs)(const struct bucket_pairs *bucket);
 
-    /* out += sum over k < count, in order, of row list[k] of rows; an entry with LIST_JOINED is first added
-       to those after it, up to one without: out + ((a + b) + c) where a and b are joined. The last is not.
-       EXACT.
-     */
-    void (*list_add)(float *out, const float *rows, size_t ld, const uint32_t *list, size_t count,
-                     size_t dim);
+    /* For each bucket, out of each receiving row += (((0 + a) + b) + ...), a, b, ... the values of the giving
+       rows in order, or to the keys with visible: from the last one on. With visible only those that meet:
+       query i and the keys below visible[i], which never falls. EXACT. */
+    void (*bucket_carry)(const struct bucket_carry *carry);
 
-    /* gradient += sum over k < count, in order, of (<value, values_j> + bias + biases_j) * scale * units_j, j
-       = list[k] without LIST_JOINED: one side of bucket_pairs with constant weights, for a row whose partners
-       are few. TOLERANT. */
-    void (*list_pairs)(const struct list_pairs *pairs);
+    /* What bucket_pairs does for each bucket of a list (count): the queries and keys of `rows` are the lists
+       of row numbers, its counts and times are not looked at. TOLERANT. Half the time for buckets of a pair
+       or two, where a call for each is most of it. */
+    void (*bucket_list_pairs)(const struct bucket_pairs *rows, const struct bucket *list, size_t count);
 
     /* ---- tiles of the exact mechanisms --------------------------------------------------------------------
      */
@@ -374,9 +380,6 @@ struct kernels {
 };
 
 enum { FUSED_LOOP_OPERATIONS = 3840 };
-
-/* See list_add. */
-#define LIST_JOINED 0x80000000u
 
 /* Words of enum hash_projection, ended by NULL. */
 extern const char *const hash_projection_names[];

@@ -373,27 +373,42 @@ static void bucket_pairs(const struct bucket_pairs *bucket)
     }
 }
 
-static void list_add(float *out, const float *rows, size_t ld, const uint32_t *list, size_t count, size_t dim)
+static void bucket_list_pairs(const struct bucket_pairs *rows, const struct bucket *list, size_t count)
 {
-    for (size_t c = 0; c < dim; c++)
-        for (size_t k = 0; k < count; k++) {
-            float part = rows[(list[k] & ~LIST_JOINED) * ld + c];
-            while (list[k] & LIST_JOINED)
-                part += rows[(list[++k] & ~LIST_JOINED) * ld + c];
-            out[c] += part;
-        }
+    struct bucket_pairs bucket = *rows;
+    bucket.times = NULL;
+    for (const struct bucket *b = list; b < list + count; b++) {
+        bucket.queries = rows->queries + b->first_query;
+        bucket.num_queries = b->num_queries;
+        bucket.keys = rows->keys + b->first_key;
+        bucket.num_keys = b->num_keys;
+        bucket_pairs(&bucket);
+    }
 }
 
-static void list_pairs(const struct list_pairs *pairs)
+/* What row `to` of a bucket gets in column c; backwards over the givers where some do not meet it. */
+static float bucket_sum(const struct bucket_carry *carry, const struct bucket *b, uint32_t to, size_t c)
 {
-    for (size_t k = 0; k < pairs->count; k++) {
-        size_t row = pairs->list[k] & ~LIST_JOINED;
-        const float *value = pairs->values + row * pairs->ld, *unit = pairs->units + row * pairs->ld;
-        double score = (double)pairs->bias + (pairs->biases == NULL ? 0 : (double)pairs->biases[row]);
-        for (size_t c = 0; c < pairs->value_dim; c++)
-            score += (double)pairs->value[c] * (double)value[c];
-        for (size_t c = 0; c < pairs->dim; c++)
-            pairs->gradient[c] += (float)(score * (double)pairs->scale * (double)unit[c]);
+    const uint32_t *from = carry->to_queries ? carry->keys + b->first_key : carry->queries + b->first_query;
+    size_t givers = carry->to_queries ? b->num_keys : b->num_queries;
+    bool backwards = carry->visible != NULL && !carry->to_queries;
+    float sum = 0;
+    for (size_t k = 0; k < givers; k++) {
+        uint32_t row = from[backwards ? givers - 1 - k : k];
+        if (carry->visible == NULL ||
+            (carry->to_queries ? row < carry->visible[to] : to < carry->visible[row]))
+            sum += carry->values[row * carry->ld_values + c];
+    }
+    return sum;
+}
+
+static void bucket_carry(const struct bucket_carry *carry)
+{
+    for (const struct bucket *b = carry->buckets; b < carry->buckets + carry->count; b++) {
+        const uint32_t *to = carry->to_queries ? carry->queries + b->first_query : carry->keys + b->first_key;
+        for (size_t k = 0; k < (carry->to_queries ? b->num_queries : b->num_keys); k++)
+            for (size_t c = 0; c < carry->dim; c++)
+                carry->out[to[k] * carry->ld_out + c] += bucket_sum(carry, b, to[k], c);
     }
 }
 
@@ -746,8 +761,8 @@ const struct kernels kernels_ref = {
     .table_scan = table_scan,
     .meetings = meetings,
     .bucket_pairs = bucket_pairs,
-    .list_add = list_add,
-    .list_pairs = list_pairs,
+    .bucket_carry = bucket_carry,
+    .bucket_list_pairs = bucket_list_pairs,
     .tile_product = tile_product,
     .tile_transpose = tile_transpose,
     .bf16_product = bf16_product,

@@ -361,8 +361,95 @@ static void bucket_block(const struct bucket_pairs *bucket, const struct pair_si
     }
 }
 
+/* Pairs of constant weight where rows are a few whole vectors: `keys` keys and what they get stay in
+   registers while the queries pass by, each with its dot products, which become weights in all lanes and
+   never leave the registers. */
+INLINE void pair_pass(const size_t vectors, const size_t keys, const struct bucket_pairs *bucket,
+                      const uint32_t *numbers)
+{
+    vf k[4][BLOCK_VECTORS], dk[4][BLOCK_VECTORS], scale = v_set(bucket->scale);
+    const float *value[4];
+    UNROLLED
+    for (size_t j = 0; j < keys; j++) {
+        const float *key = bucket->key + numbers[j] * bucket->ld_key,
+                    *dkey = bucket->dkey + numbers[j] * bucket->ld_key;
+        value[j] = bucket->value + numbers[j] * bucket->ld_value;
+        UNROLLED
+        for (size_t v = 0; v < vectors; v++) {
+            k[j][v] = v_load(key + v * VLEN);
+            dk[j][v] = v_load(dkey + v * VLEN);
+        }
+    }
+    for (size_t i = 0; i < bucket->num_queries; i++) {
+        size_t row = bucket->queries[i];
+        const float *query = bucket->query + row * bucket->ld_query,
+                    *dout = bucket->dout + row * bucket->ld_dout;
+        float *dquery = bucket->dquery + row * bucket->ld_query;
+        vf sum[4], weight[4], bias = v_set(bucket->bias == NULL ? 0.0f : bucket->bias[row]);
+        UNROLLED
+        for (size_t v = 0; v < vectors; v++) {
+            vf each = v_load(dout + v * VLEN);
+            UNROLLED
+            for (size_t j = 0; j < keys; j++) {
+                vf other = v_load(value[j] + v * VLEN);
+                sum[j] = v == 0 ? v_mul(each, other) : v_fma(each, other, sum[j]);
+            }
+        }
+        v_sums(keys, weight, sum);
+        UNROLLED
+        for (size_t j = 0; j < keys; j++)
+            weight[j] = v_mul(v_add(weight[j], bias), scale);
+        UNROLLED
+        for (size_t v = 0; v < vectors; v++) {
+            vf each = v_load(query + v * VLEN), to = v_load(dquery + v * VLEN);
+            UNROLLED
+            for (size_t j = 0; j < keys; j++) {
+                to = v_fma(weight[j], k[j][v], to);
+                dk[j][v] = v_fma(weight[j], each, dk[j][v]);
+            }
+            v_store(dquery + v * VLEN, to);
+        }
+    }
+    UNROLLED
+    for (size_t j = 0; j < keys; j++) {
+        UNROLLED
+        for (size_t v = 0; v < vectors; v++)
+            v_store(bucket->dkey + numbers[j] * bucket->ld_key + v * VLEN, dk[j][v]);
+    }
+}
+
+INLINE void pair_passes(const size_t vectors, const size_t most, const struct bucket_pairs *bucket)
+{
+    const uint32_t *keys = bucket->keys, *end = keys + bucket->num_keys;
+    for (; most >= 4 && end - keys >= 4; keys += 4)
+        pair_pass(vectors, 4, bucket, keys);
+    for (; end - keys >= 2; keys += 2)
+        pair_pass(vectors, 2, bucket, keys);
+    if (keys < end)
+        pair_pass(vectors, 1, bucket, keys);
+}
+
+/* Whether that was the way, which needs 32 registers. Rows of four vectors only where one pass is enough: a
+   second one reads its queries again, and blocks do as well. */
+static bool pairs_passed(const struct bucket_pairs *bucket)
+{
+    size_t dim = bucket->dim;
+    if (BLOCK_VECTORS < 4 || bucket->weight != PAIR_CONSTANT || bucket->times != NULL ||
+        dim != bucket->value_dim)
+        return false;
+    if (dim == 2 * VLEN)
+        pair_passes(2, 4, bucket);
+    else if (dim == 4 * VLEN && bucket->num_keys <= 2)
+        pair_passes(BLOCK_VECTORS, 2, bucket);
+    else
+        return false;
+    return true;
+}
+
 static void bucket_pairs(const struct bucket_pairs *bucket)
 {
+    if (pairs_passed(bucket))
+        return;
     for (size_t i = 0; i < bucket->num_queries; i += PAIR_QUERIES) {
         size_t some = bucket->num_queries - i < PAIR_QUERIES ? bucket->num_queries - i : PAIR_QUERIES;
         struct pair_side queries = {bucket->query, bucket->dquery, bucket->ld_query, some,
@@ -372,6 +459,36 @@ static void bucket_pairs(const struct bucket_pairs *bucket)
             struct pair_side keys = {bucket->key, bucket->dkey, bucket->ld_key, some, bucket->keys + j};
             bucket_block(bucket, &queries, &keys, i * bucket->ld_times + j);
         }
+    }
+}
+
+enum {
+    PAIR_LINE = 16,  /* floats of a cache line */
+    PAIR_FETCH = 64, /* rows: more would push out what they are fetched for */
+};
+
+/* Asks for rows while those before are computed: no hardware foresees the order of buckets. */
+static void pair_fetch(const float *x, size_t ld, const uint32_t *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t c = 0; c < ld; c += PAIR_LINE)
+            __builtin_prefetch(x + rows[i] * ld + c);
+}
+
+static void bucket_list_pairs(const struct bucket_pairs *rows, const struct bucket *list, size_t count)
+{
+    struct bucket_pairs bucket = *rows;
+    bucket.times = NULL;
+    for (const struct bucket *b = list; b < list + count; b++) {
+        if (rows->far && b + 1 < list + count && b[1].num_queries + b[1].num_keys <= PAIR_FETCH) {
+            pair_fetch(rows->query, rows->ld_query, rows->queries + b[1].first_query, b[1].num_queries);
+            pair_fetch(rows->key, rows->ld_key, rows->keys + b[1].first_key, b[1].num_keys);
+        }
+        bucket.queries = rows->queries + b->first_query;
+        bucket.num_queries = b->num_queries;
+        bucket.keys = rows->keys + b->first_key;
+        bucket.num_keys = b->num_keys;
+        bucket_pairs(&bucket);
     }
 }
 

@@ -5,12 +5,12 @@
 #define KERNELS_SIMD_SLOTS_H
 
 #include "kernels/simd_bf16.h"
+#include "kernels/simd_carry.h"
 #include "kernels/simd_collision.h"
 #include "kernels/simd_dropout.h"
 #include "kernels/simd_frame.h"
 #include "kernels/simd_hadamard.h"
 #include "kernels/simd_hash.h"
-#include "kernels/simd_lists.h"
 #include "kernels/simd_meetings.h"
 #include "kernels/simd_pack.h"
 #include "kernels/simd_pairs.h"
@@ -36,8 +36,8 @@
     .table_scan = table_scan, \
     .meetings = meetings, \
     .bucket_pairs = bucket_pairs, \
-    .list_add = list_add, \
-    .list_pairs = list_pairs, \
+    .bucket_carry = bucket_carry, \
+    .bucket_list_pairs = bucket_list_pairs, \
     .tile_product = tile_product, \
     .tile_transpose = tile_transpose, \
     .bf16_product = bf16_product, \

@@ -183,6 +183,34 @@ static inline void v_sum4x4(float *out, size_t step, vf a[4][4], const float shi
         v_sum4(out + r * step, a[r][0], a[r][1], a[r][2], a[r][3], shift[r], factor);
 }
 
+static inline vf v_sum_quarters(vf a)
+{
+    return v_add(a, _mm256_permute2f128_ps(a, a, 0x01));
+}
+
+static inline void v_sums(const size_t count, vf *out, const vf *a)
+{
+    if (count == 1) {
+        vf half = v_add(a[0], _mm256_permute_ps(a[0], 0x4e));
+        out[0] = v_sum_quarters(v_add(half, _mm256_permute_ps(half, 0xb1)));
+        return;
+    }
+    vf ab = v_add(_mm256_unpacklo_ps(a[0], a[1]), _mm256_unpackhi_ps(a[0], a[1]));
+    if (count == 2) {
+        ab = v_sum_quarters(v_add(ab, _mm256_permute_ps(ab, 0x4e)));
+        out[0] = _mm256_moveldup_ps(ab);
+        out[1] = _mm256_movehdup_ps(ab);
+        return;
+    }
+    vf cd = v_add(_mm256_unpacklo_ps(a[2], a[3]), _mm256_unpackhi_ps(a[2], a[3]));
+    vf all = v_add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    all = v_sum_quarters(all);
+    out[0] = _mm256_permute_ps(all, 0x00);
+    out[1] = _mm256_permute_ps(all, 0x55);
+    out[2] = _mm256_permute_ps(all, 0xaa);
+    out[3] = _mm256_permute_ps(all, 0xff);
+}
+
 static inline vf v_gather(const float *p, const uint32_t *index)
 {
     return _mm256_i32gather_ps(p, _mm256_loadu_si256((const __m256i *)(const void *)index), 4);

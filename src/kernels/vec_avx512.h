@@ -203,6 +203,36 @@ static inline void v_sum4x4(float *out, size_t step, vf a[4][4], const float shi
     _mm_storeu_ps(out + 3 * step, _mm512_extractf32x4_ps(sums, 3));
 }
 
+/* Every lane of out[k] = the sum of the lanes of a[k], k < count = 1, 2 or 4: the same bits for any count. */
+static inline vf v_sum_quarters(vf a)
+{
+    a = v_add(a, _mm512_shuffle_f32x4(a, a, 0x4e));
+    return v_add(a, _mm512_shuffle_f32x4(a, a, 0xb1));
+}
+
+static inline void v_sums(const size_t count, vf *out, const vf *a)
+{
+    if (count == 1) {
+        vf half = v_add(a[0], _mm512_permute_ps(a[0], 0x4e));
+        out[0] = v_sum_quarters(v_add(half, _mm512_permute_ps(half, 0xb1)));
+        return;
+    }
+    vf ab = v_add(_mm512_unpacklo_ps(a[0], a[1]), _mm512_unpackhi_ps(a[0], a[1]));
+    if (count == 2) {
+        ab = v_sum_quarters(v_add(ab, _mm512_permute_ps(ab, 0x4e)));
+        out[0] = _mm512_moveldup_ps(ab);
+        out[1] = _mm512_movehdup_ps(ab);
+        return;
+    }
+    vf cd = v_add(_mm512_unpacklo_ps(a[2], a[3]), _mm512_unpackhi_ps(a[2], a[3]));
+    vf all = v_add(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    all = v_sum_quarters(all);
+    out[0] = _mm512_permute_ps(all, 0x00);
+    out[1] = _mm512_permute_ps(all, 0x55);
+    out[2] = _mm512_permute_ps(all, 0xaa);
+    out[3] = _mm512_permute_ps(all, 0xff);
+}
+
 /* lanes p[index[0]], p[index[1]], ... */
 static inline vf v_gather(const float *p, const uint32_t *index)
 {

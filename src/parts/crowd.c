@@ -31,6 +31,12 @@ bool crowd_is_cheaper(const struct bucket_pairs *bucket)
     return bucket->weight == PAIR_CONSTANT && by_pairs > by_products;
 }
 
+/* By that count a b / (a + b), which is less than a and than b, must be more than this. */
+size_t crowd_never(size_t dim, size_t value_dim)
+{
+    return (size_t)(4 * ((double)value_dim + 1) * (double)dim / (2 * (double)value_dim + 4 * (double)dim));
+}
+
 /* One side of a bucket. */
 struct side {
     const uint32_t *rows;

@@ -23,6 +23,9 @@ void crowd_lay_out(struct crowd *crowd, struct arena *arena, size_t dim, size_t 
 /* Whether crowd_pairs is cheaper than slot bucket_pairs. */
 bool crowd_is_cheaper(const struct bucket_pairs *bucket);
 
+/* Of so many queries or so many keys that is never so. */
+size_t crowd_never(size_t dim, size_t value_dim);
+
 /* Does what slot bucket_pairs does, for a bucket of constant weight, without times. TOLERANT. */
 void crowd_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket);
 

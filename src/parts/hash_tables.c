@@ -4,14 +4,13 @@
    many for the third cache, memory would decide: then fewer, fuller passes (the whole second cache) over half
    the columns move a third of it. Measured, ns per token and hash, d 64, tau 9, 4 hashes x 64 columns against
    16 x 32: 5.9 and 7.3 at n 4096, 11 to 14 and 8.3 at 16384, 16 and 8.0 at 65536.
-   Where there are many more codes than rows (short sequences, large hash_bits), clearing and missing the
-   cache would cost more than the rows do. There the codes of one hash are renumbered: codes that both sides
-   have become 2, 3, ... in rising order, the codes that only keys have become 0, those that only queries have
-   1. Whichever side gives, the other reads no row that was not meant for it, and the table has at most
-   min(n_q, n_k) + 2 rows: O(n) memory and time for any hash_bits.
-   Threads share the columns: each carries all hashes for columns of its own and never waits. More threads
-   than 16 columns feed fill the tables of different hashes side by side instead, and then read them all for
-   different rows. SPDX-License-Identifier: Apache-2.0 */
+   Where there are more codes than rows (short sequences, large hash_bits), clearing and missing the cache
+   would cost more than the rows do. There the buckets of one hash are found and their sums carried one by
+   one: O(n) memory and time for any hash_bits. Measured on codes drawn uniformly, buckets over tables: at 4
+   codes a row (n 128, tau 9, d 64) 0.8, at 2 about 1, at 1 1.2 to 1.3. Threads share the columns: each
+   carries all hashes for columns of its own and never waits. More threads than 16 columns feed fill the
+   tables of different hashes side by side instead, and then read them all for different rows.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hash_tables.h"
 
 #include <string.h>
@@ -23,18 +22,10 @@ enum {
     LONG_FLOATS = 1024 * 1024, /* of all rows: beyond it a pass is LONG_PASS floats of LONG_SLICE columns */
     LONG_PASS = 256 * 1024,
     LONG_SLICE = 32,
-    RENUMBER = 6, /* codes per row from which on renumbering is faster: measured at tau 9 and 12 */
-    SLICE = 16,   /* the narrowest slice of columns: one cache line */
+    SLICE = 16, /* the narrowest slice of columns: one cache line */
     READ_ROWS = 256,
-    ONLY_KEYS = 0,
-    ONLY_QUERIES = 1,
-    SHARED = 2,
+    CODES_A_ROW = 3, /* more codes for each row, the mean of both sides, are done by buckets */
 };
-
-/* Meetings of a row in one hash below which lists are cheaper. Measured on codes drawn uniformly, m 32, lists
-   over tables: at d 32, tau 11 and 0.26, 0.5, 1.0 meetings (n 500, 1000, 2000) 0.57, 0.93 and 1.7, at d 64,
-   tau 9 and 0.5, 1.0 (n 256, 512) 0.53 and 1.15. */
-#define LIST_DENSITY 0.5
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -46,52 +37,33 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+static void lay_out_tables(struct tables *tables, struct arena *arena, size_t rows, size_t dim)
+{
+    bool is_long = size_product(rows, dim) > LONG_FLOATS;
+    tables->columns = is_long ? smaller(dim, LONG_SLICE) : dim;
+    size_t slice = size_product(tables->buckets, smaller(dim, SLICE));
+    size_t all = size_product(size_product(tables->buckets, dim), tables->hashing.num_hashes);
+    tables->capacity = smaller(all, larger(slice, is_long ? LONG_PASS : PASS_FLOATS));
+    tables->table = arena_take(arena, size_product(tables->workers, tables->capacity), sizeof *tables->table);
+}
+
 void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
                     size_t num_queries, size_t num_keys, size_t dim, size_t workers)
 {
-    size_t codes = (size_t)1 << hashing->hash_bits, shared = smaller(num_queries, num_keys) + SHARED;
-    tables->hashing = *hashing;
-    tables->workers = workers;
-    tables->visible = NULL;
-    tables->renumber = codes / RENUMBER > shared;
-    tables->buckets = tables->renumber ? shared : codes;
-    bool is_long = size_product(size_sum(num_queries, num_keys), dim) > LONG_FLOATS;
-    tables->columns = is_long ? smaller(dim, LONG_SLICE) : dim;
-    size_t slice = size_product(tables->buckets, smaller(dim, SLICE));
-    size_t all = size_product(size_product(tables->buckets, dim), tables->renumber ? 1 : hashing->num_hashes);
-    tables->capacity = smaller(all, larger(slice, is_long ? LONG_PASS : PASS_FLOATS));
-    tables->table = arena_take(arena, size_product(workers, tables->capacity), sizeof *tables->table);
-    for (size_t i = 0; i < 2; i++) {
-        tables->query_codes[i] = arena_take(arena, num_queries, sizeof(uint32_t));
-        tables->key_codes[i] = arena_take(arena, num_keys, sizeof(uint32_t));
+    size_t codes = (size_t)1 << hashing->hash_bits, few = 2 * codes / CODES_A_ROW;
+    size_t rows = size_sum(num_queries, num_keys);
+    *tables = (struct tables){.hashing = *hashing, .workers = workers, .buckets = codes};
+    tables->by_buckets = rows < few;
+    if (tables->by_buckets) {
+        bucket_walk_lay_out(&tables->walk, arena, hashing, num_queries, num_keys);
+        return;
     }
-    buckets_lay_out(&tables->sorting, arena, num_queries, num_keys);
-    meeting_lists_lay_out(&tables->lists, arena, hashing, num_queries, num_keys, workers);
-}
-
-/* ---- renumbering --------------------------------------------------------------------------------------- */
-
-static void fill(uint32_t *codes, size_t n, uint32_t code)
-{
-    for (size_t i = 0; i < n; i++)
-        codes[i] = code;
-}
-
-static void renumber(const struct tables *tables, const struct codes *queries, const struct codes *keys,
-                     size_t hash)
-{
-    struct buckets buckets = tables->sorting;
-    uint32_t *query_codes = tables->query_codes[hash % 2], *key_codes = tables->key_codes[hash % 2];
-    buckets_sort(&buckets, queries, keys, hash, tables->hashing.hash_bits);
-    fill(query_codes, queries->n, ONLY_QUERIES);
-    fill(key_codes, keys->n, ONLY_KEYS);
-    uint32_t code = SHARED;
-    for (struct bucket bucket = {0}; buckets_next(&buckets, &bucket); code++) {
-        for (size_t i = 0; i < bucket.num_queries; i++)
-            query_codes[buckets.queries.rows[bucket.first_query + i]] = code;
-        for (size_t j = 0; j < bucket.num_keys; j++)
-            key_codes[buckets.keys.rows[bucket.first_key + j]] = code;
-    }
+    /* No less than what fewer rows take, that do without tables. */
+    struct arena all = arena_on(NULL), least = arena_on(NULL);
+    lay_out_tables(tables, &all, rows, dim);
+    bucket_walk_lay_out(&tables->walk, &least, hashing, smaller(num_queries, few), smaller(num_keys, few));
+    struct arena own = arena_on(arena_take(arena, larger(all.used, least.used), 1));
+    lay_out_tables(tables, &own, rows, dim);
 }
 
 /* ---- passes -------------------------------------------------------------------------------------------- */
@@ -100,14 +72,12 @@ static void renumber(const struct tables *tables, const struct codes *queries, c
 struct carry {
     const struct kernels *kernels;
     const struct tables *tables;
-    const struct codes *given_queries, *given_keys;
-    struct codes queries, keys; /* the same, or renumbered */
+    struct codes queries, keys;
     bool to_queries;
     const float *values;
     size_t ld_values;
     float *out;
     size_t ld_out, dim;
-    size_t renumbered;   /* the hash whose new codes are carried */
     size_t first, count; /* hashes of this pass */
     size_t begin, end;   /* columns of this pass */
     size_t slice;        /* columns of one thread, or of one table */
@@ -196,31 +166,6 @@ static void carry_slice(void *argument, size_t index, int worker)
                   carry->tables->table + (size_t)worker * carry->tables->capacity);
 }
 
-/* Index 0 renumbers the next hash, the others are the slices of this one. */
-static void carry_slice_or_renumber(void *argument, size_t index, int worker)
-{
-    const struct carry *carry = argument;
-    size_t next = carry->renumbered + 1;
-    if (index > 0)
-        carry_slice(argument, index - 1, worker);
-    else if (next < carry->tables->hashing.num_hashes)
-        renumber(carry->tables, carry->given_queries, carry->given_keys, next);
-}
-
-static void carry_renumbered(struct pool *pool, struct carry *carry)
-{
-    const struct tables *tables = carry->tables;
-    size_t slices = (carry->dim + carry->slice - 1) / carry->slice;
-    carry->count = 1;
-    renumber(tables, carry->given_queries, carry->given_keys, 0);
-    for (; carry->renumbered < tables->hashing.num_hashes; carry->renumbered++) {
-        size_t hash = carry->renumbered;
-        carry->queries = (struct codes){tables->query_codes[hash % 2], true, 1, carry->queries.n};
-        carry->keys = (struct codes){tables->key_codes[hash % 2], true, 1, carry->keys.n};
-        pool_run(pool, carry_slice_or_renumber, carry, 1 + slices);
-    }
-}
-
 /* ---- more threads than slices -------------------------------------------------------------------------- */
 
 /* All threads share their memory: tables of different hashes and slices are filled side by side, then blocks
@@ -280,19 +225,26 @@ static void carry_together(struct pool *pool, struct carry *carry)
     }
 }
 
-/* ---- lists instead of tables --------------------------------------------------------------------------- */
+/* ---- buckets instead of tables ------------------------------------------------------------------------- */
 
-static void add_list(void *argument, size_t row, const uint32_t *list, size_t count, int worker)
+static void carry_part(void *argument, const struct buckets *buckets, size_t hash, size_t first, size_t end,
+                       int worker)
 {
-    (void)worker;
+    (void)hash, (void)worker;
     const struct carry *carry = argument;
-    carry->kernels->list_add(carry->out + row * carry->ld_out, carry->values, carry->ld_values, list, count,
-                             carry->dim);
-}
-
-static bool lists_are_cheaper(struct tables *tables, const struct codes *queries, const struct codes *keys)
-{
-    return tables->visible == NULL && meeting_lists_density(&tables->lists, queries, keys) < LIST_DENSITY;
+    carry->kernels->bucket_carry(&(struct bucket_carry){
+        .buckets = buckets->list + first,
+        .count = end - first,
+        .queries = buckets->queries,
+        .keys = buckets->keys,
+        .visible = carry->tables->visible,
+        .to_queries = carry->to_queries,
+        .values = carry->values,
+        .out = carry->out,
+        .ld_values = carry->ld_values,
+        .ld_out = carry->ld_out,
+        .dim = carry->dim,
+    });
 }
 
 /* Columns of each thread, where they can be shared out with little idle time; 0 where not. */
@@ -309,8 +261,6 @@ void tables_carry(const struct kernels *kernels, struct pool *pool, struct table
     struct carry carry = {
         .kernels = kernels,
         .tables = tables,
-        .given_queries = queries,
-        .given_keys = keys,
         .queries = *queries,
         .keys = *keys,
         .to_queries = direction == KEYS_TO_QUERIES,
@@ -321,20 +271,17 @@ void tables_carry(const struct kernels *kernels, struct pool *pool, struct table
         .dim = dim,
         .count = tables->hashing.num_hashes,
     };
-    if (lists_are_cheaper(tables, queries, keys)) {
-        meeting_lists_make(&tables->lists, pool, giving(&carry));
-        meeting_lists_walk(&tables->lists, pool, receiving(&carry), add_list, &carry);
+    if (tables->by_buckets) {
+        bucket_walk_run(&tables->walk, pool, bucket_walk_parts(pool), queries, keys, carry_part, &carry);
         return;
     }
     size_t workers = pool == NULL ? 1 : tables->workers;
     carry.slice = slice_for(dim, workers);
     /* Rows that are read while others are still to come cannot be read side by side. */
-    bool together = carry.slice == 0 && !tables->renumber && tables->visible == NULL;
+    bool together = carry.slice == 0 && tables->visible == NULL;
     carry.slice = carry.slice == 0 ? SLICE : carry.slice;
     if (together)
         carry_together(pool, &carry);
-    else if (tables->renumber)
-        carry_renumbered(pool, &carry);
     else
         pool_run(pool, carry_slice, &carry, (dim + carry.slice - 1) / carry.slice);
 }

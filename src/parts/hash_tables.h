@@ -6,20 +6,17 @@
 
 #include "base/memory.h"
 #include "base/pool.h"
-#include "parts/buckets.h"
-#include "parts/meeting_lists.h"
+#include "parts/bucket_walk.h"
 
 struct tables {
     struct hashing hashing;
+    bool by_buckets; /* no tables: there are too many codes for so few rows */
     size_t buckets;  /* rows of the table of one hash */
-    bool renumber;   /* codes are renumbered hash by hash, because there are far fewer rows than codes */
     size_t columns;  /* of a pass, at most */
     size_t capacity; /* floats of a pass of one thread */
     size_t workers;
-    float *table;                            /* (workers, capacity) */
-    uint32_t *query_codes[2], *key_codes[2]; /* renumbered, of one hash and of the next */
-    struct buckets sorting;                  /* what renumbering needs */
-    struct meeting_lists lists;              /* instead of tables where few rows meet */
+    float *table; /* (workers, capacity) */
+    struct bucket_walk walk;
     /* Set by the caller: NULL, or how many keys each query sees, from the first on: pairs beyond are left
        out. (parts/causal_tables.h) */
     const size_t *visible;

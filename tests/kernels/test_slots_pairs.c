@@ -205,6 +205,49 @@ static void pairs_add_up(void **state)
             check_pairs(kernels, 7, 6, widths[w], widths[NUM_WIDTHS - 1 - w], (enum pair_weight)weight, true,
                         w % 2 == 0);
     }
+    /* Rows of two and of four whole vectors: keys in registers, where the weight is constant. */
+    FOR_EACH_TABLE(kernels)
+    for (size_t dim = 16; dim <= 64; dim *= 2) {
+        for (size_t a = 1; a < 10; a++)
+            for (size_t b = 1; b < 10; b++)
+                check_pairs(kernels, sizes[a], sizes[b], dim, dim, PAIR_CONSTANT, (a + b) % 2 == 0, false);
+        for (int weight = PAIR_TANGENT; weight <= PAIR_SHRUNK; weight++)
+            check_pairs(kernels, 7, 2, dim, dim, (enum pair_weight)weight, true, false);
+    }
+}
+
+/* Buckets of a list, near and far, get the bits of the same buckets one by one. */
+static void lists_are_buckets_one_by_one(void **state)
+{
+    (void)state;
+    static const struct bucket list[] = {{0, 1, 0, 1}, {1, 3, 1, 1}, {5, 2, 2, 9}, {10, 30, 20, 40}};
+    FOR_EACH_TABLE(kernels)
+    for (size_t dim = 16; dim <= 64; dim *= 2)
+        for (int weight = PAIR_CONSTANT; weight <= PAIR_SHRUNK; weight++)
+            for (int far = 0; far < 2; far++) {
+                struct fixture f;
+                set_up(&f, ROWS, ROWS, dim, dim, (enum pair_weight)weight);
+                size_t size = ROWS * f.bucket.ld_query;
+                float *dquery = copy_of(f.dquery, size), *dkey = copy_of(f.dkey, size);
+                struct bucket_pairs rows = f.bucket, one = f.bucket;
+                rows.far = far;
+                one.times = NULL;
+                kernels->bucket_list_pairs(&rows, list, 4);
+                one.dquery = dquery;
+                one.dkey = dkey;
+                for (size_t b = 0; b < 4; b++) {
+                    one.queries = f.queries + list[b].first_query;
+                    one.num_queries = list[b].num_queries;
+                    one.keys = f.keys + list[b].first_key;
+                    one.num_keys = list[b].num_keys;
+                    kernels->bucket_pairs(&one);
+                }
+                check_same_bits(f.dquery, dquery, size * sizeof *dquery, "dquery");
+                check_same_bits(f.dkey, dkey, size * sizeof *dkey, "dkey");
+                guard_free(dquery, size);
+                guard_free(dkey, size);
+                tear_down(&f);
+            }
 }
 
 static void coinciding_and_opposite_pairs_weigh_nothing(void **state)
@@ -233,6 +276,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_add_up),
+        cmocka_unit_test(lists_are_buckets_one_by_one),
         cmocka_unit_test(coinciding_and_opposite_pairs_weigh_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

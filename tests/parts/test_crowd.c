@@ -2,7 +2,7 @@
    with and without bias; and which way is taken.
    Bugs tried and caught: the second block of keys overwriting the product of the first, the bias left out of
    one side, the scale applied to both sides, gradients written instead of added, rows taken in order instead
-   of by number.
+   of by number, a size that is never a crowd too large.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/crowd.h"
 
@@ -107,9 +107,25 @@ static void takes_the_cheaper_way(void **state)
     assert_false(crowd_is_cheaper(&bucket));
 }
 
+/* What is never a crowd is none, and one row more can be one. */
+static void few_rows_are_never_a_crowd(void **state)
+{
+    (void)state;
+    for (size_t dim = 1; dim < 200; dim += 7)
+        for (size_t value_dim = 1; value_dim < 200; value_dim += 11) {
+            struct bucket_pairs bucket = {
+                .num_queries = (size_t)1 << 30, .dim = dim, .value_dim = value_dim, .weight = PAIR_CONSTANT};
+            bucket.num_keys = crowd_never(dim, value_dim);
+            assert_false(crowd_is_cheaper(&bucket));
+            bucket.num_keys++;
+            assert_true(crowd_is_cheaper(&bucket));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(equals_pairs),
-                                       cmocka_unit_test(takes_the_cheaper_way)};
+                                       cmocka_unit_test(takes_the_cheaper_way),
+                                       cmocka_unit_test(few_rows_are_never_a_crowd)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
