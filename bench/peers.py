@@ -35,9 +35,9 @@ SAMPLED = 256  # queries whose error is told
 def setup(environment):
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     pip = [os.path.join(environment, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check"]
-    # The wheel without CUDA: from where pip is told to look, else from PyTorch's own index.
+    # The wheel without CUDA, where pip is told of an index that has it; else the one with CUDA, which runs as well here.
     if subprocess.run([*pip, PACKAGES[0]]).returncode != 0:
-        subprocess.run([*pip, PACKAGES[0], "--index-url", "https://download.pytorch.org/whl/cpu"], check=True)
+        subprocess.run([*pip, PACKAGES[0].partition("+")[0]], check=True)
     for package in PACKAGES[1:]:  # one at a time: what cannot be had is missing from the tables, no more
         subprocess.run([*pip, package])
 

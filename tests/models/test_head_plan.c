@@ -1,7 +1,6 @@
 /* Plans of heads: what texts mean in every layer, what is no plan, and options by name. Models of mixed heads
    are in test_encoder.c. Bugs planted and caught: shares that do not come out even; a
-   number of heads with letters behind it; an option left set where another mechanism refused it; a name that
-   only begins like a mechanism's.
+   number of heads with letters behind it; an option left set where another mechanism refused it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/head_plan.h"
 

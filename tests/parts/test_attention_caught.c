@@ -1,6 +1,6 @@
 /* Against plain loops in double over all pairs: random lists, queries and keys apart and the same, every
    sight, lengths around the tiles, one token, queries in no bucket, on every table, one thread and three.
-   Bugs planted and caught: a key that is met twice counted twice; marks of an earlier tile left; one key less
+   Bugs planted and caught: a key that is met twice counted twice; marks not cleared; one key less
    in the bound. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/attention_caught.h"
 

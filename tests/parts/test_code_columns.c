@@ -12,10 +12,10 @@ static void check_columns(size_t n, size_t num_hashes, size_t hash_bits)
 {
     const struct hashing hashing = {.num_hashes = num_hashes, .hash_bits = hash_bits};
     size_t bytes = codes_size(&hashing, n);
-    uint32_t *data = malloc(bytes + 16);
-    random_words(n, 0, data);
-    for (size_t i = 0; i < bytes / 4 + 1; i += 4)
-        random_words(n, i, (uint32_t[4]){0}), random_words(n + 1, i, data + (i + 4 <= bytes / 4 ? i : 0));
+    unsigned char *data = malloc(bytes);
+    struct random random = random_open(n);
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (unsigned char)random_below(&random, 256);
     struct codes codes = codes_at(&hashing, data, n);
     struct code_columns columns;
     struct arena arena = arena_on(NULL);
