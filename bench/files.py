@@ -65,7 +65,7 @@ def measure(build, wanted, threads, rounds, chunk=16384):
             attend += ["--" + name, path[name]]
         copy = 'cat "$1" "$2" >/dev/null && dd if="$3" of="$4" bs=8M conv=fsync status=none'
         copy = ["sh", "-c", copy, "sh", path["k"], path["v"], path["q"], os.path.join(work, "copy")]
-        wall(["cat", path["q"], path["k"], path["v"]])
+        wall(["sh", "-c", 'cat "$@" >/dev/null', "sh", path["q"], path["k"], path["v"]])
         told, seconds = {}, {"attend": [], "copy": []}
         for _ in range(rounds):
             # Through a shell that forks once more: else the process would count our resident memory as its own peak.

@@ -492,7 +492,14 @@ def measure(asked):
             begun = time.time()
             work()
             print(f"{name}: {time.time() - begun:.0f} s", file=sys.stderr)
+            keep(asked.build, results)
     return results
+
+
+def keep(build, results):
+    """After each work: what was measured is not lost with what comes after it."""
+    with open(os.path.join(build, "peers.json"), "w") as file:
+        json.dump(results, file, indent=1)
 
 
 def main():
@@ -518,8 +525,6 @@ def main():
     else:
         enter(environment, asked.threads)
         results = measure(asked)
-        with open(os.path.join(asked.build, "peers.json"), "w") as file:
-            json.dump(results, file, indent=1)
     text = tables.document(results)
     with open(os.path.join(asked.build, "peers.md"), "w") as file:
         file.write(text)
