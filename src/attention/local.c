@@ -84,7 +84,8 @@ static struct tile_attention_sizes sizes_of(const void *options, const struct pr
         .dim = shape->head_dim,
         .value_dim = shape->value_dim,
         .block = block,
-        .span = 3 * s + block,
+        /* Long blocks are cut in parts that drift over their ends: then a part sees four of them. */
+        .span = 3 * s + (s > block ? s : block),
         .terms = is_relative(options) ? most_before(options, shape) + 1 + most_after(options, shape) : 0,
         .precision = shape->precision,
         .workers = shape->workers,
