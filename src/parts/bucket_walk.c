@@ -1,5 +1,4 @@
-/* Cost: what finding buckets costs, and a run of the pool for each hash. SPDX-License-Identifier: Apache-2.0
- */
+/* Two hashes at a time, one visited and one being found. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/bucket_walk.h"
 
 enum { PARTS = 4 }; /* for each thread */

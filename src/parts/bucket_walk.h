@@ -1,5 +1,6 @@
 /* Every hash of a head, bucket by bucket, on all threads: while the buckets of one hash are visited, those of
-   the next are found. SPDX-License-Identifier: Apache-2.0 */
+   the next are found. Cost: what finding buckets costs, and a run of the pool for each hash.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_BUCKET_WALK_H
 #define PARTS_BUCKET_WALK_H
 
