@@ -69,7 +69,8 @@ static void write_buckets(FILE *script, const struct inspected *inspected, size_
     fprintf(
         script,
         "set multiplot layout 3,1 title 'Tokens that score best in each bucket, first sequence, layer %zu: "
-        "heads side by side'\nset boxwidth 0.8\nset style fill solid\nset yrange [0:*]\nunset xtics\nset "
+        "heads side by side'\nset boxwidth 0.8\nset style fill solid\nset offsets 0, 0, graph 0.25, 0\nset "
+        "yrange [0:*]\nunset xtics\nset "
         "ylabel 'tokens'\n",
         layer);
     for (int p = 0; p < MEMBERSHIPS; p++)
