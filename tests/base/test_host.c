@@ -1,10 +1,14 @@
 /* Messages, prefixes, and the one list of statuses.
    Bugs tried and caught: message built in place while an argument points into it, prefix behind the message,
    a long prefix squeezing the reason out, a status outside the list read past the table, allocator without
-   alignment. SPDX-License-Identifier: Apache-2.0 */
+   alignment, huge pages asked for small blocks, for no block, from a small page on, for one page less.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/host.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "support/check.h"
@@ -138,6 +142,53 @@ static void the_allocator_aligns_and_refuses(void **state)
     host.release(host.user, NULL);
 }
 
+/* Whether huge pages are asked for where `address` lies: the flag hg of its mapping. */
+static bool wants_huge_pages(const void *address)
+{
+    FILE *file = fopen("/proc/self/smaps", "r");
+    assert_non_null(file);
+    char line[1024];
+    bool inside = false, wanted = false;
+    while (fgets(line, sizeof line, file) != NULL) {
+        uintptr_t from, to;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+            inside = (uintptr_t)address >= from && (uintptr_t)address < to;
+        else if (inside && strncmp(line, "VmFlags:", 8) == 0)
+            wanted = strstr(line, " hg") != NULL;
+    }
+    fclose(file);
+    return wanted;
+}
+
+static void large_blocks_ask_for_huge_pages(void **state)
+{
+    (void)state;
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0) {
+        printf("SKIPPED: this system has no transparent huge pages\n");
+        return;
+    }
+    enum { HUGE_PAGE = 1 << 21, SMALL = 2 * HUGE_PAGE - 1, LARGE = 5 * HUGE_PAGE + 12345 };
+    struct host host;
+    host_init(&host);
+    unsigned char *small = host.allocate(host.user, MEMORY_ALIGNMENT, SMALL);
+    unsigned char *large = host.allocate(host.user, MEMORY_ALIGNMENT, LARGE);
+    assert_non_null(small);
+    assert_non_null(large);
+    assert_int_equal((uintptr_t)large % MEMORY_ALIGNMENT, 0);
+    memset(small, 1, SMALL);
+    memset(large, 2, LARGE);
+    assert_false(wants_huge_pages(small + SMALL / 2));
+    /* Its whole pages, and no part of one before or after them. */
+    size_t skipped = (HUGE_PAGE - (uintptr_t)large % HUGE_PAGE) % HUGE_PAGE;
+    unsigned char *first = large + skipped, *end = first + (LARGE - skipped) / HUGE_PAGE * HUGE_PAGE;
+    assert_true(wants_huge_pages(first));
+    assert_true(wants_huge_pages(end - 1));
+    assert_true(first == large || !wants_huge_pages(first - 1));
+    assert_true(end == large + LARGE || !wants_huge_pages(end));
+    host.release(host.user, small);
+    host.release(host.user, large);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +197,7 @@ int main(void)
         cmocka_unit_test(the_macros_leave_where_they_should),
         cmocka_unit_test(statuses_have_names_texts_and_codes),
         cmocka_unit_test(the_allocator_aligns_and_refuses),
+        cmocka_unit_test(large_blocks_ask_for_huge_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
