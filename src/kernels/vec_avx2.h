@@ -348,11 +348,18 @@ static inline vu u_xor3(vu a, vu b, vu c)
     return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
 }
 
-static inline vu u_product(vu a, vu b, vu *high)
+static inline vu u_wide_product(vu a, vu b)
 {
-    vu even = _mm256_mul_epu32(a, b),
-       odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
-    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    return _mm256_mul_epu32(a, b);
+}
+
+static inline vu u_upper(vu a)
+{
+    return _mm256_srli_epi64(a, 32);
+}
+
+static inline vu u_together(vu even, vu odd)
+{
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 

@@ -365,12 +365,20 @@ static inline vu u_xor3(vu a, vu b, vu c)
     return _mm512_ternarylogic_epi32(a, b, c, 0x96);
 }
 
-/* The low halves of the products a b, and the high ones in *high. */
-static inline vu u_product(vu a, vu b, vu *high)
+/* The even lanes' products, of 64 bits: each in its lane and the next, as of a pair all that follows. The
+   upper half of each pair in the lower, and 0. The even lanes of `even`, and those of `odd` between them. */
+static inline vu u_wide_product(vu a, vu b)
 {
-    vu even = _mm512_mul_epu32(a, b),
-       odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
-    *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+    return _mm512_mul_epu32(a, b);
+}
+
+static inline vu u_upper(vu a)
+{
+    return _mm512_srli_epi64(a, 32);
+}
+
+static inline vu u_together(vu even, vu odd)
+{
     return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
 }
 

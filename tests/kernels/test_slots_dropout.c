@@ -1,7 +1,8 @@
 /* The slot dropout of every table, bit for bit against random_words: sizes around the blocks, indices around
    2^32, in place and with a residual. Bugs tried and caught: halves of a word swapped; key words swapped; the
-   high word of the index forgotten; nine rounds; threshold taken as inclusive; the last vector written in
-   full; residual multiplied too. SPDX-License-Identifier: Apache-2.0 */
+   high word of the index forgotten, or that of a group's first block taken for all; a group that begins where
+   the one before did; nine rounds; threshold taken as inclusive; the last vector written in full; residual
+   multiplied too. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static float wanted(uint64_t key, uint64_t first, size_t i, unsigned threshold, float scale, float residual,
@@ -51,6 +52,9 @@ static void dropout_draws_as_random_words(void **state)
         check_case(kernels, 1000, UINT64_MAX, 0xffffffffu - 7, 30000);
         check_case(kernels, 1000, 7, UINT64_MAX - 50, 65535);
         check_case(kernels, 1000, 8, 1, 1);
+        /* The low word of the index goes round in every place of every group of blocks. */
+        for (uint64_t before = 0; before < 64; before++)
+            check_case(kernels, 600, 11, 0xffffffffu - before, 20000);
         /* A threshold that is one of the draws, which then stays. */
         uint32_t words[4];
         random_words(9, 0, words);
