@@ -1,6 +1,7 @@
-/* Counting the numbers above a bound, the step of an exact selection (parts/topk.h), and listing them at its
-   end. Four comparisons at a time, so that the counts of lanes do not wait for each other; a list is made
-   from the bits of each comparison, since few of them are set. SPDX-License-Identifier: Apache-2.0 */
+/* Counting the numbers above a bound, the step of an exact selection (parts/topk.h), and listing them. Four
+   comparisons at a time, counted lane by lane, which takes half the time of counting the bits of each; a
+   list is made from 64 bits at a time, so that its inner loop ends, at a time that the processor cannot
+   foretell, once for 64 numbers and not for every vector. SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_SELECT_H
 #define KERNELS_SIMD_SELECT_H
 
@@ -10,27 +11,37 @@
 static size_t count_above(const float *x, size_t n, float bound)
 {
     vf bounds = v_set(bound);
-    size_t i = 0, count[4] = {0};
+    vu above[4] = {u_set(0), u_set(0), u_set(0), u_set(0)};
+    size_t i = 0;
     for (; i + 4 * VLEN <= n; i += 4 * VLEN) {
         UNROLLED
         for (size_t u = 0; u < 4; u++)
-            count[u] += v_count(v_less(bounds, v_load(x + i + u * VLEN)), VLEN);
+            above[u] = u_add_one(above[u], v_less(bounds, v_load(x + i + u * VLEN)));
     }
-    for (; i < n; i += VLEN) {
-        size_t left = n - i < VLEN ? n - i : VLEN;
-        count[0] += v_count(v_less(bounds, v_load_part(x + i, left, bounds)), left);
-    }
-    return count[0] + count[1] + count[2] + count[3];
+    for (; i < n; i += VLEN)
+        above[0] =
+            u_add_one(above[0], v_less(bounds, v_load_part(x + i, n - i < VLEN ? n - i : VLEN, bounds)));
+    return u_sum(u_add(u_add(above[0], above[1]), u_add(above[2], above[3])));
 }
 
 static void list_above(uint32_t *out, const float *x, size_t n, float bound)
 {
     vf bounds = v_set(bound);
-    for (size_t i = 0; i < n; i += VLEN) {
-        size_t left = n - i < VLEN ? n - i : VLEN;
-        for (unsigned bits = v_bits(v_less(bounds, v_load_part(x + i, left, bounds))); bits != 0;
-             bits &= bits - 1)
-            *out++ = (uint32_t)i + (uint32_t)__builtin_ctz(bits);
+    for (size_t i = 0; i < n; i += 64) {
+        size_t left = n - i < 64 ? n - i : 64;
+        uint64_t bits = 0;
+        if (left == 64) {
+            UNROLLED
+            for (size_t c = 0; c < 64; c += VLEN)
+                bits |= (uint64_t)v_bits(v_less(bounds, v_load(x + i + c))) << c;
+        } else {
+            for (size_t c = 0; c < left; c += VLEN)
+                bits |= (uint64_t)v_bits(
+                            v_less(bounds, v_load_part(x + i + c, left - c < VLEN ? left - c : VLEN, bounds)))
+                        << c;
+        }
+        for (; bits != 0; bits &= bits - 1)
+            *out++ = (uint32_t)i + (uint32_t)__builtin_ctzll(bits);
     }
 }
 

@@ -154,6 +154,18 @@ static inline size_t v_count(vm a, size_t n)
     return (size_t)__builtin_popcount((unsigned)_mm256_movemask_ps(a) & ((1u << n) - 1));
 }
 
+static inline __m256i u_add_one(__m256i a, vm set)
+{
+    return _mm256_sub_epi32(a, _mm256_castps_si256(set));
+}
+
+static inline uint32_t u_sum(__m256i a)
+{
+    __m128i half = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4e));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1)));
+}
+
 static inline float v_sum(vf a)
 {
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

@@ -155,6 +155,17 @@ static inline size_t v_count(vm a, size_t n)
     return (size_t)__builtin_popcount((unsigned)a & ((1u << n) - 1));
 }
 
+/* One more in each lane that is set. */
+static inline __m512i u_add_one(__m512i a, vm set)
+{
+    return _mm512_mask_add_epi32(a, set, a, _mm512_set1_epi32(1));
+}
+
+static inline uint32_t u_sum(__m512i a)
+{
+    return (uint32_t)_mm512_reduce_add_epi32(a);
+}
+
 /* Lane l takes lane l + VLEN / 2, then l + VLEN / 4, and so on. */
 static inline float v_sum(vf a)
 {

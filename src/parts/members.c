@@ -26,20 +26,20 @@ struct selection {
     const struct members *members;
     const struct kernels *kernels;
     const float *scores;
-    size_t n, count;
+    size_t ld, n, count;
 };
 
 static void select_bucket(void *argument, size_t bucket, int worker)
 {
     (void)worker;
     const struct selection *s = argument;
-    topk_select(s->kernels, s->scores + bucket * s->n, s->n, s->count, s->members->list + bucket * s->count);
+    topk_select(s->kernels, s->scores + bucket * s->ld, s->n, s->count, s->members->list + bucket * s->count);
 }
 
 void members_by_bucket(const struct members *members, const struct kernels *kernels, struct pool *pool,
-                       const float *scores, size_t n, size_t count)
+                       const float *scores, size_t ld, size_t n, size_t count)
 {
-    struct selection selection = {members, kernels, scores, n, count};
+    struct selection selection = {members, kernels, scores, ld, n, count};
     for (size_t b = 0; b <= members->num_buckets; b++)
         members->start[b] = (uint32_t)(b * count);
     pool_run(pool, select_bucket, &selection, members->num_buckets);

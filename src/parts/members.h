@@ -30,10 +30,10 @@ struct members {
 /* Room for `places` numbers in all lists together. */
 struct members members_take(struct arena *arena, size_t num_buckets, size_t places);
 
-/* Each bucket b takes the `count` tokens with the largest scores[b * n + i], i < n; ties to the lower i. One
+/* Each bucket b takes the `count` tokens with the largest scores[b * ld + i], i < n; ties to the lower i. One
    bucket an index of the pool. */
 void members_by_bucket(const struct members *members, const struct kernels *kernels, struct pool *pool,
-                       const float *scores, size_t n, size_t count);
+                       const float *scores, size_t ld, size_t n, size_t count);
 
 /* Each token is in the bucket choice[i] alone. */
 void members_by_token(const struct members *members, const uint32_t *choice, size_t n);

@@ -33,7 +33,7 @@ static void capacities(void **state)
     assert_int_equal(capacity_of(&wide, 7), 7);
 }
 
-enum { N = 50, BUCKETS = 7 };
+enum { N = 50, LD = 53, BUCKETS = 7 };
 
 static void check_places(const struct members *members, size_t count)
 {
@@ -53,18 +53,18 @@ static void check_places(const struct members *members, size_t count)
 static void each_bucket_takes_its_best(void **state)
 {
     (void)state;
-    float scores[BUCKETS * N];
+    float scores[BUCKETS * LD];
     uint32_t start[BUCKETS + 1], list[BUCKETS * N];
     struct members members = {BUCKETS, start, list};
-    random_normals(1, 0, scores, BUCKETS * N);
+    random_normals(1, 0, scores, BUCKETS * LD);
     for (size_t count = 0; count <= N; count += 5) {
-        members_by_bucket(&members, kernels_all()[0], NULL, scores, N, count);
+        members_by_bucket(&members, kernels_all()[0], NULL, scores, LD, N, count);
         for (size_t b = 0; b < BUCKETS; b++) {
             assert_int_equal(members_of(&members, b), count);
             for (size_t i = 0, at = start[b]; i < N; i++) {
                 size_t rank = 0;
                 for (size_t j = 0; j < N; j++)
-                    rank += scores[b * N + j] > scores[b * N + i];
+                    rank += scores[b * LD + j] > scores[b * LD + i];
                 bool is = at < start[b + 1] && list[at] == i;
                 at += is;
                 assert_true(is == (rank < count));
