@@ -292,6 +292,13 @@ struct kernels {
      * TOLERANT. */
     void (*softmax_again)(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *lse);
 
+    /* out[i] = the largest of x (rows, cols), cols >= 1, none of which is NaN. EXACT. */
+    void (*row_largest)(float *out, const float *x, size_t ld_x, size_t rows, size_t cols);
+
+    /* y[i][c] = exp(scale * x[i][c] - shift[i]) + plus; y may be x. TOLERANT. */
+    void (*exp_rows)(float *y, size_t ld_y, const float *x, size_t ld_x, size_t rows, size_t cols,
+                     float scale, const float *shift, float plus);
+
     /* In place dp <- scale * p * (dp - delta[i]). TOLERANT. */
     void (*softmax_gradient)(float *dp, size_t ld_dp, const float *p, size_t ld_p, size_t rows, size_t cols,
                              float scale, const float *delta);
@@ -313,9 +320,9 @@ struct kernels {
     size_t (*collision_tile)(float *power, float *slope, const float *x, size_t ld, size_t rows, size_t cols,
                              const float *norm2_query, const float *norm2_key, unsigned hash_bits);
 
-    /* Of rows psi that are probabilities, or all 0, and rows z of scores, p = softmax(z): kl[i] = sum over c
-       of psi log(psi / p), terms of psi = 0 being 0, and dz = weight * (p - psi), or 0 where psi is all 0;
-       then kl[i] is 0 too. Rows (rows, cols), adjacent; dz may be z. TOLERANT. */
+    /* Of rows psi >= 0, each over its sum, and rows z of scores, p = softmax(z): kl[i] = sum over c of psi
+       log(psi / p), terms of psi = 0 being 0, and dz = weight * (p - psi). Where the sum is 0 or not finite
+       dz and kl[i] are 0. Rows (rows, cols), adjacent; dz may be z. TOLERANT. */
     void (*divergence)(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
                        float weight);
 

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "kernels/ref_hadamard.h"
+#include "kernels/ref_softmax.h"
 
 #define PI        3.14159265358979323846
 #define SQRT_HALF 0.70710678118654752440
@@ -483,40 +484,6 @@ static void bf16_interleave(bf16 *out, size_t ld_out, const float *in, size_t ld
             out[k / 2 * ld_out + 2 * j + k % 2] = k < rows ? rounded(in[k * ld_in + j]) : 0;
 }
 
-static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
-                         float *row_sum, float *factor)
-{
-    for (size_t i = 0; i < rows; i++) {
-        float *row = s + i * ld_s, largest = row_max[i];
-        for (size_t j = 0; j < cols; j++)
-            largest = fmaxf(largest, scale * row[j]);
-        factor[i] = (float)exp((double)row_max[i] - (double)largest);
-        double sum = 0;
-        for (size_t j = 0; j < cols; j++) {
-            row[j] = (float)exp((double)scale * (double)row[j] - (double)largest);
-            sum += (double)row[j];
-        }
-        row_sum[i] = (float)((double)row_sum[i] * (double)factor[i] + sum);
-        row_max[i] = largest;
-    }
-}
-
-static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *lse)
-{
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < cols; j++)
-            s[i * ld_s + j] = (float)exp((double)scale * (double)s[i * ld_s + j] - (double)lse[i]);
-}
-
-static void softmax_gradient(float *dp, size_t ld_dp, const float *p, size_t ld_p, size_t rows, size_t cols,
-                             float scale, const float *delta)
-{
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < cols; j++)
-            dp[i * ld_dp + j] = (float)((double)scale * (double)p[i * ld_p + j] *
-                                        ((double)dp[i * ld_dp + j] - (double)delta[i]));
-}
-
 static void scale_rows(float *x, size_t ld_x, const float *factor, size_t rows, size_t cols)
 {
     for (size_t i = 0; i < rows; i++)
@@ -557,27 +524,6 @@ static size_t collision_tile(float *power, float *slope, const float *x, size_t 
 }
 
 /* ---- rows of the layers ------------------------------------------------------------------------------- */
-
-static void divergence(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
-                       float weight)
-{
-    for (size_t i = 0; i < rows; i++, psi += cols, z += cols, dz += cols) {
-        double largest = -INFINITY, sum = 0, mass = 0, total = 0;
-        for (size_t c = 0; c < cols; c++) {
-            largest = fmax(largest, (double)z[c]);
-            mass += (double)psi[c];
-        }
-        for (size_t c = 0; c < cols; c++)
-            sum += exp((double)z[c] - largest);
-        for (size_t c = 0; c < cols; c++) {
-            double log_p = (double)z[c] - largest - log(sum);
-            if (psi[c] > 0)
-                total += (double)psi[c] * (log((double)psi[c]) - log_p);
-            dz[c] = mass > 0 ? (float)((double)weight * (exp(log_p) - (double)psi[c])) : 0;
-        }
-        kl[i] = mass > 0 ? (float)total : 0;
-    }
-}
 
 static size_t count_above(const float *x, size_t n, float bound)
 {
@@ -771,6 +717,8 @@ const struct kernels kernels_ref = {
     .bf16_interleave = bf16_interleave,
     .softmax_step = softmax_step,
     .softmax_again = softmax_again,
+    .row_largest = row_largest,
+    .exp_rows = exp_rows,
     .softmax_gradient = softmax_gradient,
     .divergence = divergence,
     .scale_rows = scale_rows,

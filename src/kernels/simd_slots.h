@@ -46,6 +46,8 @@
     .bf16_interleave = bf16_interleave, \
     .softmax_step = softmax_step, \
     .softmax_again = softmax_again, \
+    .row_largest = row_largest, \
+    .exp_rows = exp_rows, \
     .softmax_gradient = softmax_gradient, \
     .divergence = divergence, \
     .scale_rows = scale_rows, \

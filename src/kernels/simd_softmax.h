@@ -6,6 +6,7 @@
 #ifndef KERNELS_SIMD_SOFTMAX_H
 #define KERNELS_SIMD_SOFTMAX_H
 
+#include <float.h>
 #include <math.h>
 
 #include "kernels/kernels.h"
@@ -82,6 +83,36 @@ static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float
     }
 }
 
+/* VLEN rows at a time, as in softmax_step. */
+static void row_largest(float *out, const float *x, size_t ld_x, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i += VLEN) {
+        size_t left = rows - i < VLEN ? rows - i : VLEN;
+        vf lanes[VLEN];
+        for (size_t r = 0; r < VLEN; r++)
+            lanes[r] = r < left ? softmax_largest(x + (i + r) * ld_x, cols, v_set(1.0f)) : v_zero();
+        v_transpose(lanes);
+        for (size_t l = 1; l < VLEN; l++)
+            lanes[0] = v_max(lanes[0], lanes[l]);
+        v_put(out + i, lanes[0], left);
+    }
+}
+
+static void exp_rows(float *y, size_t ld_y, const float *x, size_t ld_x, size_t rows, size_t cols,
+                     float scale, const float *shift, float plus)
+{
+    vf scales = v_set(scale), more = v_set(plus);
+    for (size_t i = 0; i < rows; i++) {
+        const float *from = x + i * ld_x;
+        float *to = y + i * ld_y;
+        vf minus_shift = v_set(-shift[i]);
+        for (size_t c = 0; c < cols; c += VLEN) {
+            vf exponent = v_fma(v_get(from + c, cols - c), scales, minus_shift);
+            v_put(to + c, v_add(v_exp(exponent), more), cols - c);
+        }
+    }
+}
+
 /* A row at a time: three passes over it in the first-level cache. */
 static void divergence(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
                        float weight)
@@ -95,12 +126,12 @@ static void divergence(float *kl, float *dz, const float *psi, const float *z, s
             sum = v_add(sum, v_keep(v_exp(v_sub(v_get(z + c, left), shift)), left));
             mass = v_add(mass, v_get(psi + c, left));
         }
-        bool some = v_sum(mass) > 0;
-        float whole = v_sum(sum);
-        vf share = v_set(1 / whole), log_sum = v_log(v_set(whole));
+        float whole = v_sum(sum), all = v_sum(mass);
+        bool some = all > 0 && all <= FLT_MAX;
+        vf share = v_set(1 / whole), log_sum = v_log(v_set(whole)), over = v_set(some ? 1 / all : 0);
         for (size_t c = 0; c < cols; c += VLEN) {
             size_t left = cols - c < VLEN ? cols - c : VLEN;
-            vf target = v_get(psi + c, left), log_p = v_sub(v_get(z + c, left), shift);
+            vf target = v_mul(v_get(psi + c, left), over), log_p = v_sub(v_get(z + c, left), shift);
             vf p = v_mul(v_exp(log_p), share);
             total = v_fma(target, v_keep(v_sub(v_log(target), v_sub(log_p, log_sum)), left), total);
             v_put(dz + c, some ? v_mul(weights, v_sub(p, target)) : v_zero(), left);

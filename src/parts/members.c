@@ -74,14 +74,29 @@ struct places places_take(struct arena *arena, size_t n, size_t places)
     return taken;
 }
 
-void places_find(const struct places *places, const struct members *members, size_t n)
+/* start[i + 1]: where the first entry of token i goes. */
+static void begin_tokens(uint32_t *start, const struct members *members, size_t n)
 {
     size_t count = members->start[members->num_buckets];
-    uint32_t *start = places->start;
     memset(start, 0, (n + 1) * sizeof *start);
     for (size_t p = 0; p < count; p++)
         start[members->list[p] + 1]++;
     begin_lists(start, n);
+}
+
+void places_find(const struct places *places, const struct members *members, size_t n)
+{
+    size_t count = members->start[members->num_buckets];
+    uint32_t *start = places->start;
+    begin_tokens(start, members, n);
     for (size_t p = 0; p < count; p++)
         places->place[start[members->list[p] + 1]++] = (uint32_t)p;
+}
+
+void homes_find(uint32_t *start, uint32_t *bucket, const struct members *members, size_t n)
+{
+    begin_tokens(start, members, n);
+    for (size_t b = 0; b < members->num_buckets; b++)
+        for (size_t p = members->start[b]; p < members->start[b + 1]; p++)
+            bucket[start[members->list[p] + 1]++] = (uint32_t)b;
 }

@@ -51,4 +51,7 @@ struct places {
 struct places places_take(struct arena *arena, size_t n, size_t places);
 void places_find(const struct places *places, const struct members *members, size_t n);
 
+/* The same with the buckets of a token, rising, in place of its places. */
+void homes_find(uint32_t *start, uint32_t *bucket, const struct members *members, size_t n);
+
 #endif

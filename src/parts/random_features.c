@@ -62,58 +62,34 @@ void features_draw(const struct kernels *kernels, struct pool *pool, size_t coun
     }
 }
 
-/* phi = w_r x~, and lengths[i] = |x~_i|^2 / 2, of rows that are not shrunk. */
-static void exponents(const struct features *f, const float *x, size_t ld_x, size_t rows, float *phi,
-                      float *lengths)
+void features_project(const struct features *f, const float *x, size_t ld_x, size_t rows,
+                      const struct feature_rows *to)
 {
-    f->kernels->tile_product(phi, f->count, x, ld_x, 1, f->directions, f->count, rows, f->count, f->dim,
-                             false);
-    f->kernels->row_dots(lengths, x, ld_x, x, ld_x, rows, f->dim);
     float half = 0.5f / sqrtf((float)f->dim);
+    f->kernels->tile_product(to->products, f->count, x, ld_x, 1, f->directions, f->count, rows, f->count,
+                             f->dim, false);
+    f->kernels->row_largest(to->largest, to->products, f->count, rows, f->count);
+    f->kernels->row_dots(to->half, x, ld_x, x, ld_x, rows, f->dim);
     for (size_t i = 0; i < rows; i++)
-        lengths[i] *= half;
+        to->half[i] *= half;
 }
 
-/* One pass that leaves the largest of each row and exponentials under it. */
-static void exponentials(const struct features *f, float *phi, size_t rows, float *largest, float *sum)
-{
-    float factor[64];
-    for (size_t i = 0; i < rows; i += 64) {
-        size_t count = rows - i < 64 ? rows - i : 64;
-        for (size_t r = i; r < i + count; r++) {
-            largest[r] = -INFINITY;
-            sum[r] = 0;
-        }
-        f->kernels->softmax_step(phi + i * f->count, f->count, count, f->count, f->shrink, largest + i,
-                                 sum + i, factor);
-    }
-}
-
-float features_level(const struct features *f, const float *x, size_t ld_x, size_t rows, float *phi,
-                     float *lengths)
+float features_level(const struct feature_rows *from, size_t rows, float shrink)
 {
     float level = -INFINITY;
-    float *largest = lengths + rows, *sum = largest + rows;
-    exponents(f, x, ld_x, rows, phi, lengths);
-    exponentials(f, phi, rows, largest, sum);
     for (size_t i = 0; i < rows; i++) {
-        float exponent = largest[i] - f->shrink * f->shrink * lengths[i];
+        float exponent = shrink * from->largest[i] - shrink * shrink * from->half[i];
         level = exponent > level ? exponent : level;
     }
     return level;
 }
 
-void features_of(const struct features *f, const float *x, size_t ld_x, size_t rows,
-                 enum stabiliser stabiliser, float level, float *phi, float *lengths)
+void features_of(const struct features *f, const struct feature_rows *from, size_t rows, float shrink,
+                 enum stabiliser stabiliser, float level, float *phi)
 {
-    exponents(f, x, ld_x, rows, phi, lengths);
-    if (stabiliser == STABILISE_ROW) {
-        exponentials(f, phi, rows, lengths + rows, lengths + 2 * rows);
-    } else {
-        for (size_t i = 0; i < rows; i++)
-            lengths[i] = f->shrink * f->shrink * lengths[i] + level;
-        f->kernels->softmax_again(phi, f->count, rows, f->count, f->shrink, lengths);
-    }
-    for (size_t i = 0; i < rows * f->count; i++)
-        phi[i] += epsilon;
+    for (size_t i = 0; i < rows; i++)
+        from->shift[i] =
+            stabiliser == STABILISE_ROW ? shrink * from->largest[i] : shrink * shrink * from->half[i] + level;
+    f->kernels->exp_rows(phi, f->count, from->products, f->count, rows, f->count, shrink, from->shift,
+                         epsilon);
 }

@@ -3,7 +3,8 @@
    for the factor exp(stab) and R. Directions: blocks of d orthonormal rows, uniform among such frames, each
    row at the length of a standard normal vector of its own, so each w_r is one by itself. The constant 1e-6
    and the factor 1 / R, which every use divides out, are those of the published code. Cost of n rows: 2 n d R
-   operations and n R exponentials. SPDX-License-Identifier: Apache-2.0 */
+   operations for the products, from which features of the rows and of multiples of them are made with n R
+   exponentials each; the largest exponent needs none. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_RANDOM_FEATURES_H
 #define PARTS_RANDOM_FEATURES_H
 
@@ -25,19 +26,25 @@ struct features {
     const struct kernels *kernels;
     const float *directions; /* (dim, count) */
     size_t count, dim;
-    float shrink; /* features of shrink * x; 1: of x */
 };
+
+/* What features of some rows x, and of multiples of them, are made from. */
+struct feature_rows {
+    float *products;       /* (rows, count): w_r x~ */
+    float *half, *largest; /* (rows): |x~|^2 / 2, and the largest product */
+    float *shift;          /* (rows): work space */
+};
+void features_project(const struct features *features, const float *x, size_t ld_x, size_t rows,
+                      const struct feature_rows *to);
 
 /* What is subtracted from the exponents of a row: its own largest, or with `level` the same for all rows. */
 enum stabiliser { STABILISE_ROW, STABILISE_ALL };
 
-/* The largest exponent of `rows` rows of x: for STABILISE_ALL, the largest of all tiles is `level`. phi
-   (rows, count) and lengths (3 * rows) are work space. */
-float features_level(const struct features *features, const float *x, size_t ld_x, size_t rows, float *phi,
-                     float *lengths);
+/* The largest exponent of the rows times `shrink`: for STABILISE_ALL, the largest of all tiles is `level`. */
+float features_level(const struct feature_rows *from, size_t rows, float shrink);
 
-/* phi (rows, count), adjacent; lengths (3 * rows) is work space. */
-void features_of(const struct features *features, const float *x, size_t ld_x, size_t rows,
-                 enum stabiliser stabiliser, float level, float *phi, float *lengths);
+/* phi (rows, count), adjacent: features of the rows times `shrink`. */
+void features_of(const struct features *features, const struct feature_rows *from, size_t rows, float shrink,
+                 enum stabiliser stabiliser, float level, float *phi);
 
 #endif

@@ -22,15 +22,7 @@ struct homes homes_take(struct arena *arena, size_t n, size_t places)
 
 void homes_by_lists(const struct homes *homes, const struct members *members, size_t n)
 {
-    struct places places = {homes->start, homes->bucket};
-    places_find(&places, members, n);
-    /* A place becomes its bucket: those of a token rise, and so do the buckets. */
-    for (size_t i = 0; i < n; i++)
-        for (size_t p = homes->start[i], b = 0; p < homes->start[i + 1]; p++) {
-            while (members->start[b + 1] <= homes->bucket[p])
-                b++;
-            homes->bucket[p] = (uint32_t)b;
-        }
+    homes_find(homes->start, homes->bucket, members, n);
 }
 
 void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n)
@@ -38,20 +30,6 @@ void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n
     for (size_t i = 0; i <= n; i++)
         homes->start[i] = (uint32_t)i;
     memcpy(homes->bucket, choice, n * sizeof *choice);
-}
-
-/* Each row of psi to a sum of 1, and to 0 where there is nothing. */
-static void give(const struct utility *u, enum utility_side side, size_t first, size_t count, float *psi)
-{
-    for (size_t i = 0; i < count; i++) {
-        float *row = psi + i * u->num_buckets, sum = 0;
-        for (size_t b = 0; b < u->num_buckets; b++)
-            sum += row[b];
-        float factor = sum > 0 && isfinite(sum) ? 1 / sum : 0;
-        for (size_t b = 0; b < u->num_buckets; b++)
-            row[b] = factor > 0 ? row[b] * factor : 0;
-    }
-    u->take(u->argument, side, first, count, psi);
 }
 
 /* ---- exact -----------------------------------------------------------------------------------------------
@@ -141,9 +119,9 @@ static void exact_targets(const struct utility *u, void *scratch)
         &attention, (struct head_rows){m.psi_query, buckets}, (struct head_rows){m.in_query, buckets},
         &(struct bucket_gradients){m.dquery, m.dkey, m.psi_key, u->dim, u->dim, buckets}, m.attention);
     for (size_t i = 0; i < n_q; i += UTILITY_ROWS)
-        give(u, UTILITY_QUERIES, i, smaller(UTILITY_ROWS, n_q - i), m.psi_query + i * buckets);
+        u->take(u->argument, UTILITY_QUERIES, i, smaller(UTILITY_ROWS, n_q - i), m.psi_query + i * buckets);
     for (size_t j = 0; j < n_k; j += UTILITY_ROWS)
-        give(u, UTILITY_KEYS, j, smaller(UTILITY_ROWS, n_k - j), m.psi_key + j * buckets);
+        u->take(u->argument, UTILITY_KEYS, j, smaller(UTILITY_ROWS, n_k - j), m.psi_key + j * buckets);
 }
 
 /* ---- estimated -------------------------------------------------------------------------------------------
@@ -152,9 +130,10 @@ static void exact_targets(const struct utility *u, void *scratch)
 struct memory {
     float *sums, *turned;     /* (B, R): S or T; (R, B) */
     float *all;               /* (R): the sum of phi over all keys */
-    float *phi, *other;       /* (UTILITY_ROWS, R); other: twice_scaled */
+    struct feature_rows rows; /* UTILITY_ROWS at most */
+    float *phi;               /* (UTILITY_ROWS, R) */
     float *psi;               /* (UTILITY_ROWS, B) */
-    float *lengths, *divisor; /* (3 UTILITY_ROWS), (UTILITY_ROWS) */
+    float *divisor;           /* (UTILITY_ROWS) */
     float *totals;            /* (B, R): T */
     size_t bytes;
 };
@@ -169,34 +148,32 @@ static struct memory memory_on(const struct utility *u, void *block)
     m.turned = arena_take(&arena, table, sizeof(float));
     m.all = arena_take(&arena, features, sizeof(float));
     m.phi = arena_take(&arena, size_product(UTILITY_ROWS, features), sizeof(float));
-    m.other = arena_take(&arena, size_product(UTILITY_ROWS, features), sizeof(float));
+    m.rows.products = arena_take(&arena, size_product(UTILITY_ROWS, features), sizeof(float));
+    m.rows.half = arena_take(&arena, UTILITY_ROWS, sizeof(float));
+    m.rows.largest = arena_take(&arena, UTILITY_ROWS, sizeof(float));
+    m.rows.shift = arena_take(&arena, UTILITY_ROWS, sizeof(float));
     m.psi = arena_take(&arena, size_product(UTILITY_ROWS, u->num_buckets), sizeof(float));
-    m.lengths = arena_take(&arena, 3 * UTILITY_ROWS, sizeof(float));
     m.divisor = arena_take(&arena, UTILITY_ROWS, sizeof(float));
     m.bytes = arena.used;
     return m;
 }
 
-static struct features features_from(const struct utility *u, bool shrunk)
-{
-    return (struct features){.kernels = u->kernels,
-                             .directions = u->directions,
-                             .count = u->num_features,
-                             .dim = u->dim,
-                             .shrink = shrunk ? 1 / sqrtf((float)u->dim) : 1};
-}
+/* The largest exponents of all rows, and of all rows times `shrink`. */
+struct levels {
+    float plain, shrunk;
+};
 
-/* The largest exponent of all rows. */
-static float level_of(const struct memory *m, const struct features *features, struct head_rows rows,
-                      size_t n)
+static struct levels levels_of(const struct memory *m, const struct features *features, struct head_rows rows,
+                               size_t n, float shrink)
 {
-    float level = -INFINITY;
+    struct levels levels = {-INFINITY, -INFINITY};
     for (size_t i = 0; i < n; i += UTILITY_ROWS) {
-        float of_tile = features_level(features, rows.data + i * rows.ld, rows.ld,
-                                       smaller(UTILITY_ROWS, n - i), m->phi, m->lengths);
-        level = of_tile > level ? of_tile : level;
+        size_t count = smaller(UTILITY_ROWS, n - i);
+        features_project(features, rows.data + i * rows.ld, rows.ld, count, &m->rows);
+        levels.plain = fmaxf(levels.plain, features_level(&m->rows, count, 1));
+        levels.shrunk = fmaxf(levels.shrunk, features_level(&m->rows, count, shrink));
     }
-    return level;
+    return levels;
 }
 
 /* sums[b] += weight_i phi_i for the buckets b of token first + i; weight NULL: 1. */
@@ -217,47 +194,45 @@ static void give_products(const struct utility *u, const struct memory *m, enum 
     size_t features = u->num_features, buckets = u->num_buckets;
     u->kernels->tile_product(m->psi, buckets, m->phi, features, 1, m->turned, buckets, count, buckets,
                              features, false);
-    give(u, side, first, count, m->psi);
+    u->take(u->argument, side, first, count, m->psi);
 }
 
 static void estimated_targets(const struct utility *u, void *scratch)
 {
     struct memory m = memory_on(u, scratch);
-    const struct features plain = features_from(u, false), shrunk = features_from(u, true);
+    const struct features f = {u->kernels, u->directions, u->num_features, u->dim};
     size_t features = u->num_features, buckets = u->num_buckets, n_q = u->num_queries, n_k = u->num_keys;
     enum stabiliser of_queries = u->swapped ? STABILISE_ALL : STABILISE_ROW,
                     of_keys = u->swapped ? STABILISE_ROW : STABILISE_ALL;
-    float key_level = u->swapped ? 0 : level_of(&m, &plain, u->key, n_k),
-          query_level = u->swapped ? level_of(&m, &plain, u->query, n_q) : 0,
-          other_level = u->swapped && u->twice_scaled ? level_of(&m, &shrunk, u->query, n_q) : 0;
+    float shrink = u->twice_scaled ? 1 / sqrtf((float)u->dim) : 1;
+    struct levels level =
+        u->swapped ? levels_of(&m, &f, u->query, n_q, shrink) : levels_of(&m, &f, u->key, n_k, 1);
     memset(m.sums, 0, buckets * features * sizeof(float));
     memset(m.totals, 0, buckets * features * sizeof(float));
     memset(m.all, 0, features * sizeof(float));
     for (size_t j = 0; j < n_k; j += UTILITY_ROWS) {
         size_t count = smaller(UTILITY_ROWS, n_k - j);
-        features_of(&plain, u->key.data + j * u->key.ld, u->key.ld, count, of_keys, key_level, m.phi,
-                    m.lengths);
+        features_project(&f, u->key.data + j * u->key.ld, u->key.ld, count, &m.rows);
+        features_of(&f, &m.rows, count, 1, of_keys, level.plain, m.phi);
         u->kernels->add_bias_backward(m.all, m.phi, count, features);
         add_to_homes(u, m.sums, m.phi, &u->key_homes, j, count, NULL);
     }
     u->kernels->tile_transpose(m.turned, buckets, m.sums, features, buckets, features);
     for (size_t i = 0; i < n_q; i += UTILITY_ROWS) {
         size_t count = smaller(UTILITY_ROWS, n_q - i);
-        const float *rows = u->query.data + i * u->query.ld, *of_totals = m.phi;
-        features_of(&plain, rows, u->query.ld, count, of_queries, query_level, m.phi, m.lengths);
-        if (u->twice_scaled) {
-            features_of(&shrunk, rows, u->query.ld, count, of_queries, other_level, m.other, m.lengths);
-            of_totals = m.other;
-        }
-        u->kernels->row_dots(m.divisor, of_totals, features, m.all, 0, count, features);
-        add_to_homes(u, m.totals, of_totals, &u->query_homes, i, count, m.divisor);
+        features_project(&f, u->query.data + i * u->query.ld, u->query.ld, count, &m.rows);
+        features_of(&f, &m.rows, count, 1, of_queries, level.plain, m.phi);
         give_products(u, &m, UTILITY_QUERIES, i, count);
+        if (u->twice_scaled)
+            features_of(&f, &m.rows, count, shrink, of_queries, level.shrunk, m.phi);
+        u->kernels->row_dots(m.divisor, m.phi, features, m.all, 0, count, features);
+        add_to_homes(u, m.totals, m.phi, &u->query_homes, i, count, m.divisor);
     }
     u->kernels->tile_transpose(m.turned, buckets, m.totals, features, buckets, features);
     for (size_t j = 0; j < n_k; j += UTILITY_ROWS) {
         size_t count = smaller(UTILITY_ROWS, n_k - j);
-        features_of(&plain, u->key.data + j * u->key.ld, u->key.ld, count, of_keys, key_level, m.phi,
-                    m.lengths);
+        features_project(&f, u->key.data + j * u->key.ld, u->key.ld, count, &m.rows);
+        features_of(&f, &m.rows, count, 1, of_keys, level.plain, m.phi);
         give_products(u, &m, UTILITY_KEYS, j, count);
     }
 }

@@ -7,7 +7,8 @@
    Estimated: with features phi of random_features.h, in sums over buckets alone,
      psi_Q(i)_b ~ phi(q_i) S_b,  S_b = sum_{j in K_b} phi(k_j);
      psi_K(j)_b ~ phi(k_j) T_b,  T_b = sum_{i in Q_b} phi(q_i) / (phi(q_i) sum_j phi(k_j)),
-   at (n_q + n_k) R (B + d) operations, twice the features. Stabilisers: Performer's, a query's own largest
+   at 2 (n_q + n_k) R (B + 2 d) operations: each side is projected twice, once for its largest exponent or its
+   sums, once for its psi, since nothing of size n R is kept. Stabilisers: Performer's, a query's own largest
    exponent and one for all keys, without bias; or swapped, as the published code has it, which weighs keys by
    their own factor and is biased, with less variance. `twice_scaled`, also as published: the queries of T are
    over sqrt(d) once more. Scratch is linear in n. SPDX-License-Identifier: Apache-2.0 */
@@ -38,8 +39,8 @@ struct utility {
     size_t num_features;     /* R; 0: exact */
     const float *directions; /* (dim, num_features) */
     bool swapped, twice_scaled;
-    /* Takes psi (count, num_buckets), adjacent, of the rows first .. first + count - 1 of a side. A row
-       without any mass is all 0. Queries come first, each side in order. */
+    /* Takes psi (count, num_buckets), adjacent, each row up to a factor, of the rows first .. first + count -
+       1 of a side: psi >= 0, and all 0 in a row without any mass. Queries come first, each side in order. */
     void (*take)(void *argument, enum utility_side side, size_t first, size_t count, const float *psi);
     void *argument;
 };

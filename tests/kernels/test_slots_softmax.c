@@ -3,8 +3,9 @@
    in the sum; zeros of a tail taken for scores in the maximum; the factor forgotten on row_sum, or upside
    down; the maximum of row 0 for all; row_max not kept; n ln 2 in one piece; a wrong coefficient of exp; exp
    of minus infinity not 0; a score of minus infinity made NaN; tiny results wrapped round; NaN lost; scale
-   forgotten in softmax_gradient; divergence: a tail counted in its sum, a row without mass given a
-   slope. SPDX-License-Identifier: Apache-2.0 */
+   forgotten in softmax_gradient; divergence: a tail counted in its sum, a row without mass
+   or with an infinite one given a slope, psi not divided by its sum; row_largest of the first row for all;
+   exp_rows without what it adds. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 /* exp(scale s - shift) in float32: the exponent is rounded once (and once more in its pieces), which exp
@@ -174,8 +175,15 @@ static void check_divergence(const struct kernels *kernels, size_t rows, size_t 
         for (size_t c = 0; c < cols; c++)
             psi[i * cols + c] = i % 5 == 3 ? 0 : (float)((double)psi[i * cols + c] / sum);
     }
-    kernels->divergence(kl, dz, psi, z, rows, cols, 0.25f);
+    /* Any multiple of a row says the same; a sum that is too large says nothing. */
+    float *many = copy_of(psi, rows * cols);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            many[i * cols + c] = i == 4 ? INFINITY : ldexpf(psi[i * cols + c], 3 * (int)i - 9);
+
+    kernels->divergence(kl, dz, many, z, rows, cols, 0.25f);
     for (size_t i = 0; i < rows; i++) {
+        bool none = i % 5 == 3 || i == 4;
         double largest = -INFINITY, sum = 0, want = 0, room = 0;
         for (size_t c = 0; c < cols; c++)
             largest = fmax(largest, (double)z[i * cols + c]);
@@ -187,26 +195,72 @@ static void check_divergence(const struct kernels *kernels, size_t rows, size_t 
             want += target > 0 ? target * (log_psi - log_p) : 0;
             /* Logarithms to a few roundings of themselves and of what they are made from; the sum of cols. */
             room += target * ((double)cols + 12) * ROUNDING * (fabs(log_psi) + fabs(log_p) + 2);
-            double slope = i % 5 == 3 ? 0 : 0.25 * (exp(log_p) - target);
+            double slope = none ? 0 : 0.25 * (exp(log_p) - target);
             check_near((double)dz[i * cols + c], slope,
                        ((double)cols + 12 + 2 * fabs(log_p)) * ROUNDING * (exp(log_p) + target) +
                            (double)FLT_MIN,
                        text);
         }
-        check_near((double)kl[i], i % 5 == 3 ? 0 : want, room, text);
+        check_near((double)kl[i], none ? 0 : want, room, text);
     }
     float *alone = guard_floats(cols), one;
-    kernels->divergence(&one, alone, psi + (rows - 1) * cols, z + (rows - 1) * cols, 1, cols, 0.25f);
+    kernels->divergence(&one, alone, many + (rows - 1) * cols, z + (rows - 1) * cols, 1, cols, 0.25f);
     check_same_bits(alone, dz + (rows - 1) * cols, cols * sizeof *alone, text);
     check_same_bits(&one, kl + rows - 1, sizeof one, text);
     memcpy(alone, z, cols * sizeof *alone); /* in place */
-    kernels->divergence(&one, alone, psi, alone, 1, cols, 0.25f);
+    kernels->divergence(&one, alone, many, alone, 1, cols, 0.25f);
     check_same_bits(alone, dz, cols * sizeof *alone, text);
     guard_free(psi, rows * cols);
+    guard_free(many, rows * cols);
     guard_free(z, rows * cols);
     guard_free(dz, rows * cols);
     guard_free(kl, rows);
     guard_free(alone, cols);
+}
+
+static void check_exp_rows(const struct kernels *kernels, size_t rows, size_t cols)
+{
+    char text[128];
+    size_t ld = cols + 1, size = rows * ld - 1;
+    float *x = normals(1, size), *y = guard_floats(size), *shift = normals(2, rows),
+          *most = guard_floats(rows);
+    for (size_t i = 0; i < size; i++)
+        x[i] = 10 * x[i] - 60; /* below the zeros of missing lanes */
+    kernels->row_largest(most, x, ld, rows, cols);
+    for (size_t i = 0; i < rows; i++) {
+        float largest = -INFINITY;
+        for (size_t j = 0; j < cols; j++)
+            largest = fmaxf(largest, x[i * ld + j]);
+        check_near((double)most[i], (double)largest, 0, of(text, "row_largest", kernels, rows, cols));
+        shift[i] += 0.3f * largest;
+    }
+    for (size_t i = 0; i < size; i++)
+        y[i] = 77;
+    of(text, "exp_rows", kernels, rows, cols);
+    kernels->exp_rows(y, ld, x, ld, rows, cols, 0.3f, shift, 0.5f);
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < cols; j++) {
+            double exponent = (double)0.3f * (double)x[i * ld + j] - (double)shift[i],
+                   want = exp(exponent) + 0.5;
+            check_near((double)y[i * ld + j], want, exp_error(exponent, 0) + 2 * ROUNDING * want, text);
+        }
+        assert_true(i + 1 == rows || y[i * ld + cols] == 77);
+    }
+    kernels->exp_rows(x, ld, x, ld, rows, cols, 0.3f, shift, 0.5f); /* in place */
+    for (size_t i = 0; i < rows; i++)
+        check_same_bits(x + i * ld, y + i * ld, cols * sizeof *x, text);
+    guard_free(x, size);
+    guard_free(y, size);
+    guard_free(shift, rows);
+    guard_free(most, rows);
+}
+
+static void exponentials_and_their_largest(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++)
+        check_exp_rows(kernels, 1 + 5 * w, widths[w]);
 }
 
 static void divergence_and_its_slope(void **state)
@@ -220,9 +274,8 @@ static void divergence_and_its_slope(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(divergence_and_its_slope),
-        cmocka_unit_test(steps_make_a_softmax),
-        cmocka_unit_test(backward_pieces_agree),
+        cmocka_unit_test(divergence_and_its_slope), cmocka_unit_test(exponentials_and_their_largest),
+        cmocka_unit_test(steps_make_a_softmax),     cmocka_unit_test(backward_pieces_agree),
         cmocka_unit_test(exp_is_within_two_ulp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,8 @@ static void products_estimate_the_exponential(void **state)
 {
     (void)state;
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
-    float x[2 * D], phi[2 * 64], lengths[6];
+    float x[2 * D], phi[2 * 64], products[2 * 64], numbers[6];
+    struct feature_rows from = {products, numbers, numbers + 2, numbers + 4};
     random_normals(3, 0, x, 2 * D);
     enum { SEEDS = 4000 };
     double want = 0, sum = 0, squares = 0;
@@ -77,8 +78,9 @@ static void products_estimate_the_exponential(void **state)
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         float *block;
         size_t floats;
-        struct features f = {kernels, draw(seed, 64, &block, &floats), 64, D, 1};
-        features_of(&f, x, D, 2, STABILISE_ALL, 0, phi, lengths);
+        struct features f = {kernels, draw(seed, 64, &block, &floats), 64, D};
+        features_project(&f, x, D, 2, &from);
+        features_of(&f, &from, 2, 1, STABILISE_ALL, 0, phi);
         double estimate = 0;
         for (size_t r = 0; r < 64; r++)
             estimate += (double)phi[r] * (double)phi[64 + r] / 64;
@@ -96,30 +98,33 @@ static void stabilisers_scale(void **state)
     (void)state;
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (int shrunk = 0; shrunk < 2; shrunk++) {
-            float *block, x[ROWS * D], phi[ROWS * COUNT], lengths[3 * ROWS];
+            float *block, x[ROWS * D], phi[ROWS * COUNT], products[ROWS * COUNT], numbers[3 * ROWS],
+                shrink = shrunk ? 0.3f : 1;
+            struct feature_rows from = {products, numbers, numbers + ROWS, numbers + 2 * ROWS};
             size_t floats;
-            struct features f = {*kernels, draw(1, COUNT, &block, &floats), COUNT, D, shrunk ? 0.3f : 1};
+            struct features f = {*kernels, draw(1, COUNT, &block, &floats), COUNT, D};
             random_normals(2, 0, x, ROWS * D);
             double exponent[ROWS][COUNT], largest[ROWS], level = -INFINITY;
             for (size_t i = 0; i < ROWS; i++) {
                 double half = 0;
                 largest[i] = -INFINITY;
                 for (size_t c = 0; c < D; c++)
-                    half += pow((double)f.shrink * (double)x[i * D + c], 2) / (2 * sqrt(D));
+                    half += pow((double)shrink * (double)x[i * D + c], 2) / (2 * sqrt(D));
                 for (size_t r = 0; r < COUNT; r++) {
                     exponent[i][r] = -half;
                     for (size_t c = 0; c < D; c++)
                         exponent[i][r] +=
-                            (double)f.shrink * (double)x[i * D + c] * (double)f.directions[c * COUNT + r];
+                            (double)shrink * (double)x[i * D + c] * (double)f.directions[c * COUNT + r];
                     largest[i] = fmax(largest[i], exponent[i][r]);
                 }
                 level = fmax(level, largest[i]);
             }
+            features_project(&f, x, D, ROWS, &from);
             /* An exponent is a sum of 2 D terms below 10 and is rounded to 1e-5; the exponential repeats
              * that. */
-            check_near((double)features_level(&f, x, D, ROWS, phi, lengths), level, 1e-5, "level");
+            check_near((double)features_level(&from, ROWS, shrink), level, 1e-5, "level");
             for (int all = 0; all < 2; all++) {
-                features_of(&f, x, D, ROWS, all ? STABILISE_ALL : STABILISE_ROW, (float)level, phi, lengths);
+                features_of(&f, &from, ROWS, shrink, all ? STABILISE_ALL : STABILISE_ROW, (float)level, phi);
                 for (size_t i = 0; i < ROWS; i++)
                     for (size_t r = 0; r < COUNT; r++)
                         check_near((double)phi[i * COUNT + r],

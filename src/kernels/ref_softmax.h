@@ -1,0 +1,86 @@
+/* The slots of the running softmax, of exponentials of rows and of the divergence, as plain loops with sums
+   in double. Included by ref.c. SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_REF_SOFTMAX_H
+#define KERNELS_REF_SOFTMAX_H
+
+#include <float.h>
+#include <math.h>
+
+#include "kernels/kernels.h"
+
+static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
+                         float *row_sum, float *factor)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = s + i * ld_s, largest = row_max[i];
+        for (size_t j = 0; j < cols; j++)
+            largest = fmaxf(largest, scale * row[j]);
+        factor[i] = (float)exp((double)row_max[i] - (double)largest);
+        double sum = 0;
+        for (size_t j = 0; j < cols; j++) {
+            row[j] = (float)exp((double)scale * (double)row[j] - (double)largest);
+            sum += (double)row[j];
+        }
+        row_sum[i] = (float)((double)row_sum[i] * (double)factor[i] + sum);
+        row_max[i] = largest;
+    }
+}
+
+static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *lse)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            s[i * ld_s + j] = (float)exp((double)scale * (double)s[i * ld_s + j] - (double)lse[i]);
+}
+
+static void row_largest(float *out, const float *x, size_t ld_x, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++) {
+        out[i] = x[i * ld_x];
+        for (size_t c = 1; c < cols; c++)
+            out[i] = fmaxf(out[i], x[i * ld_x + c]);
+    }
+}
+
+static void exp_rows(float *y, size_t ld_y, const float *x, size_t ld_x, size_t rows, size_t cols,
+                     float scale, const float *shift, float plus)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            y[i * ld_y + c] =
+                (float)(exp((double)scale * (double)x[i * ld_x + c] - (double)shift[i]) + (double)plus);
+}
+
+static void softmax_gradient(float *dp, size_t ld_dp, const float *p, size_t ld_p, size_t rows, size_t cols,
+                             float scale, const float *delta)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            dp[i * ld_dp + j] = (float)((double)scale * (double)p[i * ld_p + j] *
+                                        ((double)dp[i * ld_dp + j] - (double)delta[i]));
+}
+
+static void divergence(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
+                       float weight)
+{
+    for (size_t i = 0; i < rows; i++, psi += cols, z += cols, dz += cols) {
+        double largest = -INFINITY, sum = 0, mass = 0, total = 0;
+        for (size_t c = 0; c < cols; c++) {
+            largest = fmax(largest, (double)z[c]);
+            mass += (double)psi[c];
+        }
+        bool some = mass > 0 && mass <= FLT_MAX;
+        for (size_t c = 0; c < cols; c++)
+            sum += exp((double)z[c] - largest);
+        for (size_t c = 0; c < cols; c++) {
+            double log_p = (double)z[c] - largest - log(sum);
+            double target = (double)psi[c] / mass;
+            if (target > 0)
+                total += target * (log(target) - log_p);
+            dz[c] = some ? (float)((double)weight * (exp(log_p) - target)) : 0;
+        }
+        kl[i] = some ? (float)total : 0;
+    }
+}
+
+#endif
