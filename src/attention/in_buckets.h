@@ -27,6 +27,7 @@ static inline struct bucketed in_buckets(const struct bucketing_options *options
         .dim = shape->head_dim,
         .value_dim = shape->value_dim,
         .capacity = {(size_t)options->num_buckets, options->enlargement, released},
+        .balance = (size_t)options->balance,
         .joint = options->joint || shape->causal,
         .causal = shape->causal,
         .by_token = shape->causal && options->membership == MEMBERSHIP_STRICT,

@@ -84,11 +84,12 @@ struct loss_scratch {
     float *query, *key, *statistics; /* (n, d) each, (n, 2) of either: normed rows, with mode released */
     void *norm;                      /* plain_norm_size */
     struct homes query_homes, key_homes;
-    uint32_t *choice;               /* (n) of either */
+    struct members lists;           /* of a side, and */
+    uint32_t *choice;               /* (n): who counts for which bucket, where attention has other lists */
     float *z, *dz, *kl;             /* (SCORE_ROWS, B) twice, (SCORE_ROWS) */
     float *dhidden;                 /* (SCORE_ROWS, width) */
     float *dquery_hash, *dkey_hash; /* (d, B) each: of effective kernels, with hash shared */
-    void *utility;
+    void *work;                     /* of the scores that say who counts where, then of the targets */
     size_t bytes;
 };
 
@@ -110,6 +111,13 @@ static struct utility utility_of(const struct lha_options *options, const struct
                             .twice_scaled = released};
 }
 
+/* For lists, or for one bucket each. */
+static struct homes take_homes(struct arena *arena, const struct bucketed *bucketed, size_t n)
+{
+    size_t places = bucketed_whole_places(bucketed, n);
+    return homes_take(arena, n, places > n ? places : n);
+}
+
 static struct loss_scratch loss_scratch_on(const struct lha_options *options,
                                            const struct problem_shape *shape, void *block)
 {
@@ -125,8 +133,9 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
         scratch.statistics = arena_take(&arena, size_product(most, 2), sizeof(float));
         scratch.norm = arena_take(&arena, plain_norm_size(d), 1);
     }
-    scratch.query_homes = homes_take(&arena, n_q, bucketed_places(&bucketed, n_q));
-    scratch.key_homes = homes_take(&arena, n_k, bucketed_places(&bucketed, n_k));
+    scratch.query_homes = take_homes(&arena, &bucketed, n_q);
+    scratch.key_homes = take_homes(&arena, &bucketed, n_k);
+    scratch.lists = members_take(&arena, buckets_of(options), bucketed_whole_places(&bucketed, most));
     scratch.choice = arena_take(&arena, most, sizeof *scratch.choice);
     scratch.z = arena_take(&arena, tile, sizeof(float));
     scratch.dz = arena_take(&arena, tile, sizeof(float));
@@ -136,7 +145,8 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
         kernel = size_product(d, buckets_of(options));
     scratch.dquery_hash = arena_take(&arena, kernel, sizeof(float));
     scratch.dkey_hash = arena_take(&arena, kernel, sizeof(float));
-    scratch.utility = arena_take(&arena, utility_size(&utility), 1);
+    size_t whole = bucketed_whole_size(&bucketed), targets = utility_size(&utility);
+    scratch.work = arena_take(&arena, whole > targets ? whole : targets, 1);
     scratch.bytes = arena.used;
     return scratch;
 }
@@ -307,24 +317,23 @@ static void take_targets(void *argument, enum utility_side side, size_t first, s
 }
 
 /* Who counts for which bucket in the targets: those whom it took (released), or those who score best in it
-   (paper). */
-static void find_homes(const struct scorer *scorer, const struct loss_scratch *scratch,
-                       enum bucketed_side side, const struct members *members, const struct homes *homes,
-                       size_t n)
+   (paper). Of the whole sequence always: where each token of a causal problem chooses for itself, and each
+   counted for what it chose, all in one bucket would be right for ever. What looks ahead here are targets of
+   the hashes alone. */
+static void find_homes(const struct bucketed *bucketed, const struct loss_scratch *scratch,
+                       enum bucketed_side side, const struct members *taken, const struct homes *homes,
+                       size_t n, bool released)
 {
-    const struct lha_options *options = scorer->problem->options;
-    size_t buckets = buckets_of(options);
-    if (options->bucketing.mode == MODE_RELEASED) {
-        homes_by_lists(homes, members, n);
+    if (released && !bucketed->by_token) {
+        homes_by_lists(homes, taken, n);
         return;
     }
-    for (size_t first = 0; first < n; first += SCORE_ROWS) {
-        size_t count = n - first < SCORE_ROWS ? n - first : SCORE_ROWS;
-        score(scorer, scorer->joint ? SIDE_QUERIES : side, first, count, scratch->z, 0);
-        for (size_t i = 0; i < count; i++)
-            scratch->choice[first + i] = (uint32_t)bucketed_best(scratch->z + i * buckets, buckets);
-    }
-    homes_by_choice(homes, scratch->choice, n);
+    bucketed_whole(bucketed, side, released ? &scratch->lists : NULL, released ? NULL : scratch->choice,
+                   scratch->work);
+    if (released)
+        homes_by_lists(homes, &scratch->lists, n);
+    else
+        homes_by_choice(homes, scratch->choice, n);
 }
 
 static struct head_rows attending(const struct problem *problem, const struct loss_scratch *scratch,
@@ -383,8 +392,14 @@ static double auxiliary(const struct problem *problem, const struct problem_grad
     struct scorer scorer = {problem, &scratch, open_hashes(problem, &scratch), bucketed.joint};
     struct loss loss = {.scorer = &scorer, .scratch = &own};
     struct utility utility = utility_of(options, shape);
-    find_homes(&scorer, &own, SIDE_QUERIES, &saved.queries, &own.query_homes, shape->num_queries);
-    find_homes(&scorer, &own, SIDE_KEYS, &saved.keys, &own.key_homes, shape->num_keys);
+    bool released = options->bucketing.mode == MODE_RELEASED;
+    bucketed.score = score;
+    bucketed.argument = &scorer;
+    find_homes(&bucketed, &own, SIDE_QUERIES, &saved.queries, &own.query_homes, shape->num_queries, released);
+    if (bucketed.joint)
+        own.key_homes = own.query_homes;
+    else
+        find_homes(&bucketed, &own, SIDE_KEYS, &saved.keys, &own.key_homes, shape->num_keys, released);
     utility.kernels = problem->kernels;
     utility.query = attending(problem, &own, problem->query, own.query);
     utility.key = attending(problem, &own, problem->key, own.key);
@@ -395,7 +410,7 @@ static double auxiliary(const struct problem *problem, const struct problem_grad
     utility.argument = &loss;
     if (gradients->params != NULL)
         aim_gradients(problem, &loss, gradients->params);
-    utility_targets(&utility, own.utility);
+    utility_targets(&utility, own.work);
     if (gradients->params != NULL && hash_of(options) == HASH_SHARED)
         share_gradients(problem, &own, gradients->params);
     return loss.total;

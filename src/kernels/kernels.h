@@ -326,6 +326,11 @@ struct kernels {
     void (*divergence)(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
                        float weight);
 
+    /* In place x[i][c] -= the largest of row i; spread[i] = sum over c of (x[i][c] - mean of row i)^2. A row
+       whose sum is no finite number becomes -inf throughout, with spread 0. Rows (rows, cols), adjacent.
+       TOLERANT. */
+    void (*below_largest)(float *x, float *spread, size_t rows, size_t cols);
+
     /* ---- selection of the largest ------------------------------------------------------------------------
      */
 

@@ -721,6 +721,7 @@ const struct kernels kernels_ref = {
     .exp_rows = exp_rows,
     .softmax_gradient = softmax_gradient,
     .divergence = divergence,
+    .below_largest = below_largest,
     .scale_rows = scale_rows,
     .row_dots = row_dots,
     .collision_tile = collision_tile,

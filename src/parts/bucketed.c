@@ -1,6 +1,7 @@
 /* Steps 1 to 3, each on the pool. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/bucketed.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -99,9 +100,21 @@ static struct memory memory_of(const struct bucketed *b, bool backward, size_t r
     return memory;
 }
 
+static bool balances(const struct bucketed *b)
+{
+    return !b->by_token && b->balance > 0;
+}
+
+static size_t tiles_of(size_t n)
+{
+    return (n + SCORE_ROWS - 1) / SCORE_ROWS;
+}
+
 struct score_memory {
     float *scores;                     /* (num_buckets, n) of one side, score_distance(n) apart */
     uint32_t *choice;                  /* (n): by_token */
+    double *spread;                    /* (tiles): of their scores, and */
+    void *balance;                     /* where scores are balanced */
     float *z, *largest, *sum, *factor; /* of one thread: (SCORE_ROWS, num_buckets), (SCORE_ROWS) each */
     size_t bytes;
 };
@@ -122,6 +135,10 @@ static struct score_memory score_memory(const struct bucketed *b, void *block, s
         memory.choice = arena_take(&arena, n, sizeof *memory.choice);
     else
         memory.scores = arena_take(&arena, size_product(buckets, score_distance(n)), sizeof(float));
+    if (balances(b)) {
+        memory.spread = arena_take(&arena, tiles_of(n), sizeof *memory.spread);
+        memory.balance = arena_take(&arena, balance_size(buckets, n), 1);
+    }
     float *z = arena_take(&arena, size_product(workers, SCORE_ROWS), size_product(buckets, sizeof(float)));
     float *rows = arena_take(&arena, size_product(workers, 3 * SCORE_ROWS), sizeof(float));
     if (block != NULL) {
@@ -189,18 +206,63 @@ static void score_tile(void *argument, size_t tile, int worker)
             memory.choice[first + i] = (uint32_t)bucketed_best(memory.z + i * buckets, buckets);
         return;
     }
-    bucketed_softmax(b->kernels, memory.z, buckets, count, memory.largest, memory.sum, memory.factor);
+    if (balances(b)) {
+        double sum = 0;
+        b->kernels->below_largest(memory.z, memory.sum, count, buckets);
+        for (size_t i = 0; i < count; i++)
+            sum += (double)memory.sum[i];
+        memory.spread[tile] = sum;
+    } else {
+        bucketed_softmax(b->kernels, memory.z, buckets, count, memory.largest, memory.sum, memory.factor);
+    }
     b->kernels->tile_transpose(memory.scores + first, score_distance(scoring->n), memory.z, buckets, count,
                                buckets);
+}
+
+/* The standard deviation of the scores of a token, over all tokens, is 1 before BUCKETED_SHARPNESS; equal
+   scores stay so. */
+static void balance_scores(const struct bucketed *b, const struct score_memory *memory, size_t n)
+{
+    double sum = 0;
+    for (size_t tile = 0; tile < tiles_of(n); tile++)
+        sum += memory->spread[tile];
+    float deviation = (float)sqrt(sum / (double)n / (double)b->capacity.num_buckets);
+    balance(
+        &(struct balance){
+            .kernels = b->kernels,
+            .pool = b->pool,
+            .num_buckets = b->capacity.num_buckets,
+            .n = n,
+            .ld = score_distance(n),
+            .rounds = b->balance,
+            .scale = deviation > FLT_MIN ? BUCKETED_SHARPNESS / deviation : 1,
+            .scratch = memory->balance,
+        },
+        memory->scores);
+}
+
+/* Scores, or with by_token choices, of all tokens of a side. */
+static struct score_memory score_side(const struct bucketed *b, enum bucketed_side side, size_t n,
+                                      void *block)
+{
+    struct scoring scoring = {b, side, n, block};
+    struct score_memory memory = score_memory(b, block, n, 0);
+    pool_run(b->pool, score_tile, &scoring, tiles_of(n));
+    if (balances(b))
+        balance_scores(b, &memory, n);
+    return memory;
+}
+
+static size_t length_of(const struct bucketed *b, enum bucketed_side side)
+{
+    return side == SIDE_QUERIES ? b->num_queries : b->num_keys;
 }
 
 static void fill_members(const struct bucketed *b, enum bucketed_side side, const struct members *members,
                          void *block)
 {
-    size_t n = side == SIDE_QUERIES ? b->num_queries : b->num_keys;
-    struct scoring scoring = {b, side, n, block};
-    struct score_memory memory = score_memory(b, block, n, 0);
-    pool_run(b->pool, score_tile, &scoring, (n + SCORE_ROWS - 1) / SCORE_ROWS);
+    size_t n = length_of(b, side);
+    struct score_memory memory = score_side(b, side, n, block);
     if (b->by_token)
         members_by_token(members, memory.choice, n);
     else
@@ -217,9 +279,52 @@ void bucketed_members(const struct bucketed *b)
         fill_members(b, SIDE_KEYS, &saved.keys, block);
 }
 
+static struct bucketed whole_of(const struct bucketed *b)
+{
+    struct bucketed whole = *b;
+    whole.by_token = false;
+    return whole;
+}
+
+size_t bucketed_whole_places(const struct bucketed *b, size_t n)
+{
+    struct bucketed whole = whole_of(b);
+    return bucketed_places(&whole, n);
+}
+
+size_t bucketed_whole_size(const struct bucketed *b)
+{
+    struct bucketed whole = whole_of(b);
+    return score_memory(&whole, NULL, larger(b->num_queries, b->num_keys), 0).bytes;
+}
+
+/* choice[i] = the bucket of the largest scores[b * ld + i]. */
+static void choose(uint32_t *choice, const float *scores, size_t ld, size_t buckets, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        choice[i] = 0;
+    for (size_t b = 1; b < buckets; b++)
+        for (size_t i = 0; i < n; i++)
+            if (scores[b * ld + i] > scores[choice[i] * ld + i])
+                choice[i] = (uint32_t)b;
+}
+
+void bucketed_whole(const struct bucketed *b, enum bucketed_side side, const struct members *lists,
+                    uint32_t *choice, void *scratch)
+{
+    struct bucketed whole = whole_of(b);
+    size_t n = length_of(b, side);
+    const float *scores = score_side(&whole, b->joint ? SIDE_QUERIES : side, n, scratch).scores;
+    if (lists != NULL)
+        members_by_bucket(lists, b->kernels, b->pool, scores, score_distance(n), n,
+                          capacity_of(&b->capacity, n));
+    if (choice != NULL)
+        choose(choice, scores, score_distance(n), b->capacity.num_buckets, n);
+}
+
 void bucketed_count_best(const struct bucketed *b, enum bucketed_side side, uint32_t *counts)
 {
-    size_t n = side == SIDE_QUERIES ? b->num_queries : b->num_keys, buckets = b->capacity.num_buckets;
+    size_t n = length_of(b, side), buckets = b->capacity.num_buckets;
     float *z = score_memory(b, memory_of(b, false, 0).rest, n, 0).z;
     memset(counts, 0, buckets * sizeof *counts);
     for (size_t first = 0; first < n; first += SCORE_ROWS) {

@@ -1,9 +1,11 @@
 /* Attention inside buckets of tokens, from scores of the tokens for the buckets to out and gradients: what
    mechanisms share that differ in where the scores come from (learned, drawn at random, free of content).
    1. z (n, B): scores of queries and of keys, or with `joint` one for both.
-   2. p_i = softmax of z_i over the buckets. Each bucket takes the capacity_of(n_q) queries with the largest p
-      and, independently, the capacity_of(n_k) keys. Joint, its keys are its queries.
-      `by_token` (joint): each token goes to its own best bucket alone, ties to the lower one.
+   2. p_i = softmax of z_i over the buckets. With `balance` rounds: of BUCKETED_SHARPNESS times z_i, centred
+   and of variance 1 over the buckets, and made fair to tokens and buckets (balance.h). Each bucket takes the
+      capacity_of(n_q) queries with the largest p and, independently, the capacity_of(n_k) keys. Joint, its
+      keys are its queries.
+      `by_token` (joint): each token goes to the bucket where z_i is largest alone, ties to the lower one.
    3. Softmax attention inside the buckets, merged (bucket_attention.h), of rows that may be normed first
       (plain_norm.h).
    Membership has no gradient. Saved: the lists and lse. Cost beyond the pairs: the scores, 32 countings of
@@ -12,6 +14,7 @@
 #ifndef PARTS_BUCKETED_H
 #define PARTS_BUCKETED_H
 
+#include "parts/balance.h"
 #include "parts/bucket_attention.h"
 #include "parts/bucketing_options.h"
 
@@ -20,6 +23,10 @@ enum bucketed_side { SIDE_QUERIES, SIDE_KEYS };
 /* Rows for which scores are asked at once. */
 enum { SCORE_ROWS = 64 };
 
+/* How far the scores of a token are apart before they are balanced. Between 1 and 10 it hardly matters: a
+   token's attention in its buckets 30.0, 31.2 and 30.5 per cent at 1, 3 and 10 (docs/LHA.md 4). */
+#define BUCKETED_SHARPNESS 3.0f
+
 struct bucketed {
     const struct kernels *kernels;
     struct pool *pool; /* NULL: none */
@@ -27,6 +34,7 @@ struct bucketed {
     enum precision precision;
     size_t num_queries, num_keys, dim, value_dim;
     struct capacity capacity;
+    size_t balance; /* rounds; 0: none */
     bool joint, causal, by_token, norm;
     struct head_rows query, key, value;
     /* z (count, num_buckets), adjacent, of rows first .. first + count - 1, count <= SCORE_ROWS; joint: of
@@ -54,6 +62,13 @@ size_t bucketed_places(const struct bucketed *bucketed, size_t n);
 
 /* The lists alone, as forward makes them. */
 void bucketed_members(const struct bucketed *bucketed);
+/* Who would be where if buckets took the best of the whole sequence, by_token or not: the lists of a side, or
+   the bucket of each token that has the largest (balanced) p; either may be NULL. */
+void bucketed_whole(const struct bucketed *bucketed, enum bucketed_side side, const struct members *lists,
+                    uint32_t *choice, void *scratch);
+size_t bucketed_whole_size(const struct bucketed *bucketed);
+/* Room in those lists. */
+size_t bucketed_whole_places(const struct bucketed *bucketed, size_t n);
 /* counts (num_buckets): the tokens of a side that score best in each. */
 void bucketed_count_best(const struct bucketed *bucketed, enum bucketed_side side, uint32_t *counts);
 /* The rows that attend, normed in the scratch where that is asked for; what stands above leaves them. */

@@ -13,6 +13,7 @@ enum causal_membership { MEMBERSHIP_STRICT, MEMBERSHIP_WHOLE };
 struct bucketing_options {
     int64_t num_buckets; /* B */
     double enlargement;
+    int64_t balance; /* rounds */
     int mode, joint, membership;
 };
 
@@ -33,6 +34,14 @@ extern const char *const lha_mode_names[], *const membership_names[];
          .minimum = 1,                                                                                       \
          .maximum = 64,                                                                                      \
          .help = "how many times an equal share of the tokens each bucket takes"},                           \
+        {.name = BUCKETING_FIELD(balance),                                                                   \
+         .type = OPTION_INT,                                                                                 \
+         .preset = 3,                                                                                        \
+         .minimum = 0,                                                                                       \
+         .maximum = 64,                                                                                      \
+         .help =                                                                                             \
+             "rounds that make scores fair to tokens and buckets before buckets take their best tokens; "    \
+             "0, as in the papers: hashes that learn may leave half of the tokens without a bucket"},        \
         {.name = BUCKETING_FIELD(mode),                                                                      \
          .type = OPTION_CHOICE,                                                                              \
          .preset = MODE_RELEASED,                                                                            \

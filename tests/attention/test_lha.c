@@ -2,7 +2,9 @@
    hold of it by itself. The attention below the scores is tested in test_bucketed.c, what holds of every
    mechanism in test_every_mechanism.c. Bugs planted and caught: the hash of keys for queries; shared and
    private weights swapped; the mean for the sum of a joint score and the sum for the mean; a mode without
-   its norm; the second matrix of queries for keys.
+   its norm; the second matrix of queries for keys; what counts in the targets of the paper's mode by lists,
+   of released's by the best bucket, of strict membership by what tokens chose; lists too short for one bucket
+   each.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -96,6 +98,8 @@ static void scores_come_from_the_parameters(void **state)
         {"num_buckets=4 membership=whole mode=paper", 131, 131, 4, .paper = true, .causal = true},
         {"num_buckets=4", 131, 131, 4, .shared = true, .causal = true, .strict = true},
         {"num_buckets=4 hash=mlp hash_width=9", 131, 131, 4, 9, .causal = true, .strict = true},
+        {"num_buckets=6 balance=0", 150, 131, 6, .shared = true},
+        {"num_buckets=2 balance=9", 150, 131, 2, .shared = true},
         {"num_buckets=50", 20, 30, 50, .shared = true}, /* more buckets than tokens */
         {"num_buckets=50", 1, 1, 50, .shared = true},
         {"num_buckets=50 mode=paper", 1, 1, 50, .paper = true, .causal = true, .strict = true},
@@ -109,16 +113,18 @@ static void scores_come_from_the_parameters(void **state)
 /* ---- the loss
  * ---------------------------------------------------------------------------------------------- */
 
-/* Whether token i counts for bucket b in the targets. */
-static bool is_home(const struct oracle_buckets *o, const struct variant *v, const double *z, size_t n,
-                    size_t i, size_t b)
+/* Who counts for which bucket in the targets, (n, buckets): of the whole sequence, whatever attention does.
+ */
+static bool *homes_of(const struct oracle_buckets *o, const struct variant *v, const double *z, size_t n)
 {
-    if (!v->paper)
-        return oracle_member(o, z, n, i, b);
-    for (size_t c = 0; c < o->buckets; c++)
-        if (z[i * o->buckets + c] > z[i * o->buckets + b])
-            return false;
-    return true;
+    bool *home = calloc(n * o->buckets, 1);
+    double *shares = oracle_shares(o, z, n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t b = 0; b < o->buckets; b++)
+            home[i * o->buckets + b] =
+                v->paper ? oracle_is_best(o, shares, i, b) : oracle_is_taken(o, shares, n, i, b);
+    free(shares);
+    return home;
 }
 
 /* psi (n_q + n_k, buckets), from all pairs of the rows that attend. */
@@ -126,7 +132,8 @@ static double *targets_of(const struct oracle_buckets *o, const struct variant *
 {
     size_t buckets = o->buckets;
     double *psi = calloc((o->n_q + o->n_k) * buckets, sizeof *psi), *a = calloc(o->n_k, sizeof *a);
-    const double *z_key = o->joint ? o->z_query : o->z_key;
+    bool *query_home = homes_of(o, v, o->z_query, o->n_q);
+    bool *key_home = homes_of(o, v, o->joint ? o->z_query : o->z_key, o->n_k);
     for (size_t i = 0; i < o->n_q; i++) {
         double sum = 0;
         for (size_t j = 0; j < o->n_k; j++) {
@@ -137,8 +144,8 @@ static double *targets_of(const struct oracle_buckets *o, const struct variant *
         }
         for (size_t j = 0; j < o->n_k; j++)
             for (size_t b = 0; b < buckets; b++) {
-                psi[i * buckets + b] += is_home(o, v, z_key, o->n_k, j, b) ? a[j] / sum : 0;
-                psi[(o->n_q + j) * buckets + b] += is_home(o, v, o->z_query, o->n_q, i, b) ? a[j] / sum : 0;
+                psi[i * buckets + b] += key_home[j * buckets + b] ? a[j] / sum : 0;
+                psi[(o->n_q + j) * buckets + b] += query_home[i * buckets + b] ? a[j] / sum : 0;
             }
     }
     for (size_t i = 0; i < o->n_q + o->n_k; i++) {
@@ -148,6 +155,8 @@ static double *targets_of(const struct oracle_buckets *o, const struct variant *
         for (size_t b = 0; b < buckets; b++)
             psi[i * buckets + b] /= sum;
     }
+    free(query_home);
+    free(key_home);
     free(a);
     return psi;
 }
@@ -229,6 +238,11 @@ static void hashes_learn_the_shares_of_attention(void **state)
          .joint = true},
         {"num_buckets=4 membership=whole", 71, 71, 4, .shared = true, .causal = true},
         {"num_buckets=4 mode=paper", 71, 71, 4, .paper = true, .causal = true, .strict = true},
+        {"num_buckets=4", 71, 71, 4, .shared = true, .causal = true, .strict = true},
+        {"num_buckets=5 balance=0", 90, 71, 5, .shared = true},
+        {"num_buckets=5 balance=0 mode=paper", 90, 71, 5, .paper = true},
+        {"num_buckets=4 balance=0", 71, 71, 4, .shared = true, .causal = true, .strict = true},
+        {"num_buckets=30 enlargement=1 mode=paper", 59, 71, 30, .paper = true}, /* lists have 30 places */
     };
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
         check_loss(&variants[i]);

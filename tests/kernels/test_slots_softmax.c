@@ -5,7 +5,8 @@
    of minus infinity not 0; a score of minus infinity made NaN; tiny results wrapped round; NaN lost; scale
    forgotten in softmax_gradient; divergence: a tail counted in its sum, a row without mass
    or with an infinite one given a slope, psi not divided by its sum; row_largest of the first row for all;
-   exp_rows without what it adds. SPDX-License-Identifier: Apache-2.0 */
+   exp_rows without what it adds; below_largest: a tail counted in the spread, its zeros taken for the
+   largest, the mean over full vectors, what is not finite kept. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 /* exp(scale s - shift) in float32: the exponent is rounded once (and once more in its pieces), which exp
@@ -263,6 +264,63 @@ static void exponentials_and_their_largest(void **state)
         check_exp_rows(kernels, 1 + 5 * w, widths[w]);
 }
 
+static void check_below_largest(const struct kernels *kernels, size_t rows, size_t cols)
+{
+    char text[128];
+    of(text, "below_largest", kernels, rows, cols);
+    float *x = normals(3, rows * cols), *got = guard_floats(rows * cols), *spread = guard_floats(rows);
+    for (size_t i = 0; i < rows * cols; i++)
+        x[i] = 2 * x[i] - 30;
+    if (rows > 3) {
+        x[1 * cols + cols - 1] = NAN;
+        x[2 * cols] = INFINITY;
+        x[3 * cols + cols / 2] = -INFINITY;
+    }
+    memcpy(got, x, rows * cols * sizeof *x);
+    kernels->below_largest(got, spread, rows, cols);
+    for (size_t i = 0; i < rows; i++) {
+        const float *row = x + i * cols;
+        double mean = 0, squares = 0;
+        float largest = -INFINITY;
+        for (size_t c = 0; c < cols; c++) {
+            mean += (double)row[c] / (double)cols;
+            largest = fmaxf(largest, row[c]);
+        }
+        for (size_t c = 0; c < cols; c++) {
+            squares += ((double)row[c] - mean) * ((double)row[c] - mean);
+            if (isfinite(mean))
+                assert_true(got[i * cols + c] == row[c] - largest);
+            else
+                assert_true(got[i * cols + c] == -INFINITY);
+        }
+        /* The mean of numbers near 30 is off by a few of their roundings, and so is each difference. */
+        double off = ((double)cols + 4) * ROUNDING * 40;
+        if (isfinite(mean))
+            check_near((double)spread[i], squares,
+                       2 * off * sqrt((double)cols * squares) + (double)cols * off * off, text);
+        else
+            assert_true(spread[i] == 0);
+    }
+    float *alone = guard_floats(cols), one;
+    memcpy(alone, x + (rows - 1) * cols, cols * sizeof *alone);
+    kernels->below_largest(alone, &one, 1, cols);
+    check_same_bits(alone, got + (rows - 1) * cols, cols * sizeof *alone, text);
+    check_same_bits(&one, spread + rows - 1, sizeof one, text);
+    guard_free(x, rows * cols);
+    guard_free(got, rows * cols);
+    guard_free(spread, rows);
+    guard_free(alone, cols);
+}
+
+static void scores_below_the_largest(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++)
+        for (size_t rows = 1; rows <= 9; rows += 4)
+            check_below_largest(kernels, rows, widths[w]);
+}
+
 static void divergence_and_its_slope(void **state)
 {
     (void)state;
@@ -275,8 +333,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(divergence_and_its_slope), cmocka_unit_test(exponentials_and_their_largest),
-        cmocka_unit_test(steps_make_a_softmax),     cmocka_unit_test(backward_pieces_agree),
-        cmocka_unit_test(exp_is_within_two_ulp),
+        cmocka_unit_test(scores_below_the_largest), cmocka_unit_test(steps_make_a_softmax),
+        cmocka_unit_test(backward_pieces_agree),    cmocka_unit_test(exp_is_within_two_ulp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,31 +43,85 @@ size_t oracle_capacity(const struct oracle_buckets *o, size_t n)
     return (size_t)fmin(fmax(count, 1), (double)n);
 }
 
-/* p_b of token i. */
-static double probability(const struct oracle_buckets *o, const double *z, size_t i, size_t b)
+/* In place, of p with columns that sum to 1: Sinkhorn and Knopp (1967). */
+static void balance(double *p, size_t n, size_t buckets, size_t rounds)
 {
-    double sum = 0;
-    for (size_t c = 0; c < o->buckets; c++)
-        sum += exp(z[i * o->buckets + c] - z[i * o->buckets + b]);
-    return 1 / sum;
+    for (size_t round = 0; round < rounds; round++) {
+        for (size_t b = 0; b < buckets; b++) {
+            double sum = 0;
+            for (size_t i = 0; i < n; i++)
+                sum += p[i * buckets + b];
+            for (size_t i = 0; i < n; i++)
+                p[i * buckets + b] *= (double)n / (double)buckets / sum;
+        }
+        for (size_t i = 0; i < n; i++) {
+            double sum = 0;
+            for (size_t b = 0; b < buckets; b++)
+                sum += p[i * buckets + b];
+            for (size_t b = 0; b < buckets; b++)
+                p[i * buckets + b] /= sum;
+        }
+    }
 }
 
-bool oracle_member(const struct oracle_buckets *o, const double *z, size_t n, size_t i, size_t b)
+/* 1, or where scores are balanced 3 over the standard deviation of those of a token, over all tokens. */
+static double sharpness(const struct oracle_buckets *o, const double *z, size_t n)
 {
-    if (o->by_token) {
-        for (size_t c = 0; c < o->buckets; c++)
-            if (z[i * o->buckets + c] > z[i * o->buckets + b] ||
-                (c < b && z[i * o->buckets + c] == z[i * o->buckets + b]))
-                return false;
-        return true;
+    double squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        double mean = 0;
+        for (size_t b = 0; b < o->buckets; b++)
+            mean += z[i * o->buckets + b] / (double)o->buckets;
+        for (size_t b = 0; b < o->buckets; b++)
+            squares += pow(z[i * o->buckets + b] - mean, 2);
     }
+    return o->balance > 0 && squares > 0 ? 3 / sqrt(squares / (double)n / (double)o->buckets) : 1;
+}
+
+double *oracle_shares(const struct oracle_buckets *o, const double *z, size_t n)
+{
+    double *p = zeros(n, o->buckets), scale = sharpness(o, z, n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t b = 0; b < o->buckets; b++) {
+            double sum = 0;
+            for (size_t c = 0; c < o->buckets; c++)
+                sum += exp(scale * (z[i * o->buckets + c] - z[i * o->buckets + b]));
+            p[i * o->buckets + b] = 1 / sum;
+        }
+    balance(p, n, o->buckets, o->balance);
+    return p;
+}
+
+bool oracle_is_best(const struct oracle_buckets *o, const double *shares, size_t i, size_t b)
+{
+    const double *row = shares + i * o->buckets;
+    for (size_t c = 0; c < o->buckets; c++)
+        if (row[c] > row[b] || (c < b && row[c] == row[b]))
+            return false;
+    return true;
+}
+
+bool oracle_is_taken(const struct oracle_buckets *o, const double *shares, size_t n, size_t i, size_t b)
+{
     size_t rank = 0;
-    double own = probability(o, z, i, b);
+    double own = shares[i * o->buckets + b];
     for (size_t j = 0; j < n; j++) {
-        double other = probability(o, z, j, b);
+        double other = shares[j * o->buckets + b];
         rank += other > own || (other == own && j < i);
     }
     return rank < oracle_capacity(o, n);
+}
+
+bool *oracle_members(const struct oracle_buckets *o, const double *z, size_t n)
+{
+    bool *in = calloc(n * o->buckets + 1, 1);
+    double *shares = oracle_shares(o, z, n);
+    for (size_t b = 0; b < o->buckets; b++)
+        for (size_t i = 0; i < n; i++)
+            in[i * o->buckets + b] =
+                o->by_token ? oracle_is_best(o, z, i, b) : oracle_is_taken(o, shares, n, i, b);
+    free(shares);
+    return in;
 }
 
 static bool sees(const struct oracle_buckets *o, const bool *in, size_t i, size_t j, size_t b)
@@ -84,13 +138,8 @@ static bool sees(const struct oracle_buckets *o, const bool *in, size_t i, size_
 
 static void find_times(struct oracle_buckets *o)
 {
-    bool *query = calloc(o->n_q * o->buckets + 1, 1), *key = calloc(o->n_k * o->buckets + 1, 1);
-    for (size_t b = 0; b < o->buckets; b++) {
-        for (size_t i = 0; i < o->n_q; i++)
-            query[i * o->buckets + b] = oracle_member(o, o->z_query, o->n_q, i, b);
-        for (size_t j = 0; j < o->n_k; j++)
-            key[j * o->buckets + b] = oracle_member(o, o->joint ? o->z_query : o->z_key, o->n_k, j, b);
-    }
+    bool *query = oracle_members(o, o->z_query, o->n_q);
+    bool *key = o->joint ? query : oracle_members(o, o->z_key, o->n_k);
     for (size_t i = 0; i < o->n_q; i++)
         for (size_t j = 0; j < o->n_k; j++) {
             double *times = &o->softmax.times[i * o->n_k + j];
@@ -98,8 +147,9 @@ static void find_times(struct oracle_buckets *o)
             for (size_t b = 0; b < o->buckets; b++)
                 *times += query[i * o->buckets + b] && key[j * o->buckets + b] && sees(o, key, i, j, b);
         }
+    if (key != query)
+        free(key);
     free(query);
-    free(key);
 }
 
 /* x^ of a row; gives 1 / sigma. */

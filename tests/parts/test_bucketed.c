@@ -1,7 +1,8 @@
 /* From scores to out and gradients, against double precision: every combination of mode, joint, causal and
    membership, on every table, one thread and three, lengths that the buckets do not divide, more buckets
    than tokens, one token, equal scores. Bugs planted and caught: keys by the scores of queries; no softmax
-   before the selection; statistics of keys for queries; scores of one tile over another's.
+   before the selection; statistics of keys for queries; scores of one tile over another's; balanced at
+   another sharpness; the spread of keys for queries.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/bucketed.h"
 
@@ -32,6 +33,7 @@ static void score(const void *argument, enum bucketed_side side, size_t first, s
 struct variant {
     size_t n_q, n_k, buckets;
     bool joint, causal, by_token, norm, whole, equal;
+    size_t balance;
 };
 
 static void to_double(double *to, const float *from, size_t n, size_t width, size_t ld)
@@ -71,6 +73,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     o.by_token = v->by_token;
     o.norm = v->norm;
     o.whole = v->whole;
+    o.balance = v->balance;
     oracle_buckets_run(&o);
     struct scores scores = {{z[0], z[1]}, v->buckets};
     struct bucketed b = {
@@ -82,6 +85,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         .dim = D,
         .value_dim = D_V,
         .capacity = {v->buckets, 1.4142135623730951, v->whole},
+        .balance = v->balance,
         .joint = v->joint,
         .causal = v->causal,
         .by_token = v->by_token,
@@ -121,6 +125,11 @@ static void scores_become_attention(void **state)
         {.n_q = 130, .n_k = 150, .buckets = 7},
         {.n_q = 150, .n_k = 20, .buckets = 40, .norm = true}, /* more buckets than keys */
         {.n_q = 3, .n_k = 1, .buckets = 5, .whole = true},
+        {.n_q = 130, .n_k = 150, .buckets = 7, .norm = true, .whole = true, .balance = 3},
+        {.n_q = 150, .n_k = 20, .buckets = 40, .balance = 1},
+        {.n_q = 141, .n_k = 141, .buckets = 2, .joint = true, .causal = true, .balance = 3},
+        {.n_q = 3, .n_k = 1, .buckets = 5, .balance = 4},
+        {.n_q = 141, .n_k = 141, .buckets = 9, .norm = true, .equal = true, .balance = 3},
         {.n_q = 150, .n_k = 150, .buckets = 1, .norm = true}, /* plain attention */
         {.n_q = 141, .n_k = 141, .buckets = 6, .joint = true, .norm = true, .whole = true},
         {.n_q = 141, .n_k = 141, .buckets = 6, .joint = true, .causal = true, .norm = true, .whole = true},

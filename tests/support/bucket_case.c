@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "parts/bucketing_options.h"
 #include "support/check.h"
 
 void *bucket_case_options(const char *mechanism, const char *settings)
@@ -63,6 +64,7 @@ struct oracle_buckets bucket_case_oracle(const struct attention_case *data, size
     o.causal = data->causal;
     o.by_token = data->causal && strict;
     o.norm = o.whole = !paper;
+    o.balance = (size_t)((const struct bucketing_options *)data->options)->balance;
     return o;
 }
 
