@@ -552,6 +552,20 @@ static void delta_block(void *argument, size_t index, int worker)
                                        pass->out.ld, block.rows, sizes->value_dim);
 }
 
+/* Whether no block sees more keys than was promised: else groups that run side by side would add to the same
+   queries. */
+static bool keeps_span(const struct backward_pass *pass)
+{
+    const struct tile_attention *a = pass->attention;
+    for (size_t i = 0; i < pass->num_blocks; i++) {
+        struct block block = block_of(pass, i);
+        size_t first = sight_of(a, block.first).first, end = sight_of(a, block.first + block.rows - 1).end;
+        if (end > first + a->sizes.span)
+            return false;
+    }
+    return true;
+}
+
 void tile_attention_backward(const struct tile_attention *attention, struct head_rows out,
                              struct head_rows dout, const struct tile_gradients *gradients, void *scratch)
 {
@@ -566,9 +580,10 @@ void tile_attention_backward(const struct tile_attention *attention, struct head
     pool_run(attention->pool, delta_block, &pass, pass.num_blocks);
     if (sizes->span > 0) {
         size_t groups = (sizes->num_keys + key_group(sizes) - 1) / key_group(sizes);
+        struct pool *pool = keeps_span(&pass) ? attention->pool : NULL;
         for (size_t odd = 0; odd < 2 && odd < groups; odd++) {
             pass.first_group = odd * key_group(sizes);
-            pool_run(attention->pool, band_group, &pass, (groups - odd + 1) / 2);
+            pool_run(pool, band_group, &pass, (groups - odd + 1) / 2);
         }
         if (attention->terms != NULL && gradients->terms != NULL)
             add_terms(&pass, groups);

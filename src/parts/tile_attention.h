@@ -26,7 +26,8 @@ enum { TILE_ATTENTION_BLOCK = 96 }; /* the most queries at a time */
 struct tile_attention_sizes {
     size_t num_queries, num_keys, dim, value_dim;
     size_t block; /* queries at a time; they share what any of them sees */
-    size_t span;  /* the most keys that a block sees, where that is known to be few; 0: any number */
+    size_t span;  /* the most keys that a block sees, where that is known to be few; 0: any number. Too small
+                     a one costs the threads of backward, and no more */
     size_t terms; /* relative_terms.count; 0: none. With span. */
     enum precision precision;
     size_t workers;

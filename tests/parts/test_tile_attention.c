@@ -2,12 +2,15 @@
    short stretches, done in groups, and long ones, done in a grid. Bugs planted and caught: a maximum that
    begins infinite; a tile taken from one key too late; keys before a stretch not hidden; values of a part of
    a tile from its start; dQ begun again at each tile; sums of dK and dV not begun as zeros; the result of a
-   block begun in the first tile of all; queries that see nothing after the others left as they were.
+   block begun in the first tile of all; queries that see nothing after the others left as they were;
+   threads side by side in spite of a span that is too small.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tile_attention.h"
 
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +39,14 @@ static struct sight *stretches(uint64_t seed, size_t n_q, size_t n_k, size_t mos
     return sights;
 }
 
+/* Whether any but the thread that called asked what a query sees. */
+static pthread_t caller;
+static atomic_bool asked_elsewhere;
+
 static struct sight sight(const void *argument, size_t query)
 {
+    if (!pthread_equal(pthread_self(), caller))
+        asked_elsewhere = true;
     return ((const struct sight *)argument)[query];
 }
 
@@ -77,7 +86,9 @@ struct shape {
     size_t n_q, n_k, d, d_v, block, step, length;
 };
 
-static void check(const struct shape *shape, uint64_t seed, bool grid, int threads)
+enum span { SPAN_NONE, SPAN_WIDEST, SPAN_TOO_SMALL };
+
+static void check(const struct shape *shape, uint64_t seed, enum span span, int threads)
 {
     size_t n_q = shape->n_q, n_k = shape->n_k, d = shape->d, d_v = shape->d_v;
     struct sight *sights = stretches(seed, n_q, n_k, shape->step, shape->length);
@@ -107,7 +118,9 @@ static void check(const struct shape *shape, uint64_t seed, bool grid, int threa
                                              .dim = d,
                                              .value_dim = d_v,
                                              .block = shape->block,
-                                             .span = grid ? 0 : widest(sights, n_q),
+                                             .span = span == SPAN_NONE     ? 0
+                                                     : span == SPAN_WIDEST ? widest(sights, n_q)
+                                                                           : 1,
                                              .workers = (size_t)threads},
                                    .sight = sight,
                                    .argument = sights,
@@ -127,11 +140,15 @@ static void check(const struct shape *shape, uint64_t seed, bool grid, int threa
         memset(dquery, 0, n_q * d * sizeof(float));
         memset(dkey, 0, n_k * d * sizeof(float));
         memset(dvalue, 0, n_k * d_v * sizeof(float));
+        caller = pthread_self();
+        asked_elsewhere = false;
         tile_attention_backward(
             &a, (struct head_rows){out, d_v}, (struct head_rows){dout, d_v},
             &(struct tile_gradients){
                 .query = dquery, .key = dkey, .value = dvalue, .ld_query = d, .ld_key = d, .ld_value = d_v},
             scratch);
+        /* Groups side by side would add to the same queries. */
+        assert_true(span != SPAN_TOO_SMALL || !asked_elsewhere);
         check_array(out, o.out, o.out_bound, n_q * d_v, "out");
         check_array(dquery, o.dquery, o.dquery_bound, n_q * d, "dquery");
         check_array(dkey, o.dkey, o.dkey_bound, n_k * d, "dkey");
@@ -160,9 +177,9 @@ static void stretches_are_the_definition(void **state)
         {1100, 900, 3, 4, 64, 2, 300}, {700, 1900, 4, 2, 50, 6, 600}, {1000, 1000, 2, 2, 96, 2, 1000},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int grid = 0; grid < 2; grid++) {
-            check(&shapes[i], 10 * i, grid != 0, 1);
-            check(&shapes[i], 10 * i + 5, grid != 0, 3);
+        for (enum span span = SPAN_NONE; span <= SPAN_TOO_SMALL; span++) {
+            check(&shapes[i], 10 * i, span, 1);
+            check(&shapes[i], 10 * i + 5, span, 3);
         }
 }
 
