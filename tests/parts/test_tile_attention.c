@@ -1,9 +1,9 @@
 /* Attention over stretches of keys that end anywhere, against double precision, on every instruction set:
-   short stretches, done in groups, and long ones, done in a grid. Bugs planted and caught: a maximum that
-   begins infinite; a tile taken from one key too late; keys before a stretch not hidden; values of a part of
-   a tile from its start; dQ begun again at each tile; sums of dK and dV not begun as zeros; the result of a
-   block begun in the first tile of all; queries that see nothing after the others left as they were;
-   threads side by side in spite of a span that is too small.
+   short stretches, done in groups, and long ones, done in a grid. Covers: tile_attention_backward.c. Bugs
+   planted and caught: a maximum that begins infinite; a tile taken from one key too late; keys before a
+   stretch not hidden; values of a part of a tile from its start; dQ begun again at each tile; sums of dK and
+   dV not begun as zeros; the result of a block begun in the first tile of all; queries that see nothing after
+   the others left as they were; threads side by side in spite of a span that is too small.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tile_attention.h"
 
