@@ -8,7 +8,8 @@
 enum {
     BLOCK = 96, /* queries at a time */
     TILE = 128, /* keys at a time */
-    ROWS = 64   /* rows that are put together at a time */
+    ROWS = 64,  /* rows that are put together at a time */
+    AHEAD = 12  /* rows that lie anywhere are asked for so many before they are wanted */
 };
 
 /* Where a row's maximum begins: finite, so that a tile of which it sees nothing changes nothing. */
@@ -43,8 +44,13 @@ static float scale_of(const struct bucket_sizes *sizes)
 /* to (count, cols), adjacent = the rows named by `list`. */
 static void gather(float *to, struct head_rows rows, size_t cols, const uint32_t *list, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < smaller(AHEAD, count); i++)
+        head_row_ask(rows, list[i], cols);
+    for (size_t i = 0; i < count; i++) {
+        if (i + AHEAD < count)
+            head_row_ask(rows, list[i + AHEAD], cols);
         memcpy(to + i * cols, rows.data + list[i] * rows.ld, cols * sizeof *to);
+    }
 }
 
 /* The columns of tile after tile of rows (count, cols), each tile (cols, TILE). */
@@ -107,9 +113,13 @@ static void add_places(void *argument, size_t index, int worker)
     (void)worker;
     const struct gathering *g = argument;
     size_t end = smaller((index + 1) * ROWS, g->n);
+    const uint32_t *start = g->places->start, *place = g->places->place;
     for (size_t i = index * ROWS; i < end; i++)
-        for (size_t p = g->places->start[i]; p < g->places->start[i + 1]; p++)
-            g->kernels->axpy(g->rows + i * g->ld, 1, g->parts + g->places->place[p] * g->cols, g->cols);
+        for (size_t p = start[i]; p < start[i + 1]; p++) {
+            if (p + AHEAD < start[end])
+                head_row_ask((struct head_rows){g->parts, g->cols}, place[p + AHEAD], g->cols);
+            g->kernels->axpy(g->rows + i * g->ld, 1, g->parts + place[p] * g->cols, g->cols);
+        }
 }
 
 static void add_all_places(const struct bucket_attention *a, const struct places *places, const float *parts,
@@ -246,9 +256,14 @@ static void merge_rows(void *argument, size_t index, int worker)
 {
     const struct forward_pass *pass = argument;
     struct forward_memory memory = forward_memory(&pass->attention->sizes, pass->scratch, (size_t)worker);
-    size_t end = smaller((index + 1) * ROWS, pass->attention->sizes.num_queries);
-    for (size_t i = index * ROWS; i < end; i++)
+    size_t end = smaller((index + 1) * ROWS, pass->attention->sizes.num_queries),
+           d_v = pass->attention->sizes.value_dim;
+    const uint32_t *start = memory.places.start, *place = memory.places.place;
+    for (size_t i = index * ROWS; i < end; i++) {
+        for (size_t p = start[i] + AHEAD; p < start[i + 1] + AHEAD && p < start[end]; p++)
+            head_row_ask((struct head_rows){memory.result, d_v}, place[p], d_v);
         merge_query(pass, &memory, i);
+    }
 }
 
 void bucket_forward(const struct bucket_attention *attention, float *out, size_t ld_out, void *scratch)

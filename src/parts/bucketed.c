@@ -193,6 +193,18 @@ struct scoring {
     void *block;
 };
 
+/* Asks for the rows of the next tile while this one is worked on: a product reads six rows at a time, which
+   is too few to wait for. */
+static void ask_tile(const struct bucketed *b, enum bucketed_side side, size_t first, size_t n)
+{
+    for (size_t i = first; i < smaller(first + SCORE_ROWS, n); i++) {
+        if (side == SIDE_QUERIES)
+            head_row_ask(b->query, i, b->dim);
+        if (side == SIDE_KEYS || b->joint)
+            head_row_ask(b->key, i, b->dim);
+    }
+}
+
 static void score_tile(void *argument, size_t tile, int worker)
 {
     const struct scoring *scoring = argument;
@@ -200,6 +212,7 @@ static void score_tile(void *argument, size_t tile, int worker)
     struct score_memory memory = score_memory(b, scoring->block, scoring->n, (size_t)worker);
     size_t buckets = b->capacity.num_buckets, first = tile * SCORE_ROWS,
            count = smaller(SCORE_ROWS, scoring->n - first);
+    ask_tile(b, scoring->side, first + count, scoring->n);
     b->score(b->argument, scoring->side, first, count, memory.z, worker);
     if (b->by_token) {
         for (size_t i = 0; i < count; i++)
