@@ -1,10 +1,10 @@
 /* All pairs that meet, over hashes, against every pair by the slot of table "ref", one at a time; codes that
    crowd and codes that spread, so that all ways of a bucket and of a head are taken.
    On one thread and on three.
-   Bugs tried and caught: the last bucket of a hash dropped, a scale 1 % off, the crowded way taken for a
-   tangent, the count for its inverse where pairs count once, 1 for the count where a head is taken whole; no
-   sums of dX; the bucket after a crowd skipped; room for sums that falls. SPDX-License-Identifier: Apache-2.0
- */
+   Bugs planted and caught: the last bucket of a stretch dropped, a scale 1 % off, the count for its inverse
+   where pairs count once, 1 for the count where a head is taken whole, no sums of dV, the bucket after a
+   crowd skipped. By test_yoso: room for sums that falls as rows get wider, sums of keys that nobody sees.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/pairs.h"
 
 #include <math.h>
