@@ -353,8 +353,14 @@ struct kernels {
     /* y = x Phi(x), the exact form with erf, to 4 ulp of the larger of |y| and 1e-3. May be in place.
      * TOLERANT. */
     void (*gelu)(float *y, const float *x, size_t n);
-    /* dx = dy * (Phi(x) + x phi(x)); dx may be dy. TOLERANT. */
-    void (*gelu_backward)(float *dx, const float *dy, const float *x, size_t n);
+    /* What backward wants of GELU and dropout, from x alone: y[i] = factor gelu(x[i]), as slots gelu and
+       dropout make it, and slope[i] = factor (Phi(x[i]) + x[i] phi(x[i])), factor being what dropout
+       multiplies by, or 1 where threshold is 0 and nothing is drawn. y may be x. TOLERANT; the factors are
+       EXACT. */
+    void (*gelu_again)(float *y, float *slope, const float *x, size_t n, uint64_t key, uint64_t first,
+                       unsigned threshold, float scale);
+    /* y *= x. EXACT. */
+    void (*multiply)(float *y, const float *x, size_t n);
     /* y += a x. EXACT (one fused multiply-add each). */
     void (*axpy)(float *y, float a, const float *x, size_t n);
     /* y[i][c] += bias[c]. EXACT. */

@@ -585,12 +585,10 @@ static void gelu(float *y, const float *x, size_t n)
         y[i] = (float)((double)x[i] * 0.5 * erfc(-(double)x[i] * SQRT_HALF));
 }
 
-static void gelu_backward(float *dx, const float *dy, const float *x, size_t n)
+static void multiply(float *y, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        double t = (double)x[i], phi = exp(-0.5 * t * t) * SQRT_HALF / sqrt(PI);
-        dx[i] = (float)((double)dy[i] * (0.5 * erfc(-t * SQRT_HALF) + t * phi));
-    }
+    for (size_t i = 0; i < n; i++)
+        y[i] *= x[i];
 }
 
 static void axpy(float *y, float a, const float *x, size_t n)
@@ -658,6 +656,20 @@ static void dropout(float *y, const float *residual, const float *x, size_t n, u
         float kept = (draw >= threshold ? scale : 0.0f) * x[i];
         y[i] = residual == NULL ? kept : residual[i] + kept;
     }
+}
+
+static void gelu_again(float *y, float *slope, const float *x, size_t n, uint64_t key, uint64_t first,
+                       unsigned threshold, float scale)
+{
+    for (size_t i = 0; i < n; i++) {
+        double t = (double)x[i], phi = exp(-0.5 * t * t) * SQRT_HALF / sqrt(PI);
+        slope[i] = (float)(0.5 * erfc(-t * SQRT_HALF) + t * phi);
+    }
+    gelu(y, x, n);
+    if (threshold == 0)
+        return;
+    dropout(y, NULL, y, n, key, first, threshold, scale);
+    dropout(slope, NULL, slope, n, key, first, threshold, scale);
 }
 
 static void adamw_step(float *w, float *m, float *v, const float *g, size_t n, const struct adamw *step)
@@ -730,7 +742,8 @@ const struct kernels kernels_ref = {
     .layer_norm = layer_norm,
     .layer_norm_backward = layer_norm_backward,
     .gelu = gelu,
-    .gelu_backward = gelu_backward,
+    .gelu_again = gelu_again,
+    .multiply = multiply,
     .axpy = axpy,
     .add_bias = add_bias,
     .add_bias_backward = add_bias_backward,

@@ -111,28 +111,32 @@ static void layer_norm_backward(float *dx, float *dgain, float *dbias, const flo
 }
 
 /* x Phi(x) = max(x, 0) - |x| Phi(-|x|): no cancellation on either side. */
+INLINE vf gelu_value(vf x, vf tail)
+{
+    /* The bound keeps infinity times 0 away; beyond it the tail is 0. */
+    return v_sub(v_max(v_zero(), x), v_mul(v_min(v_set(100.0f), v_abs(x)), tail));
+}
+
+/* Phi(x) + x phi(x), phi(x) = density / sqrt(2 pi). */
+INLINE vf gelu_slope(vf x, vf tail, vf density)
+{
+    vf phi = v_select(v_less(x, v_zero()), tail, v_sub(v_set(1.0f), tail));
+    vf bounded = v_max(v_set(-100.0f), v_min(v_set(100.0f), x));
+    return v_fma(v_mul(bounded, v_set(0.398942280f)), density, phi);
+}
+
 static void gelu(float *y, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += VLEN) {
-        vf each = v_get(x + i, n - i), size = v_abs(each), density;
-        vf tail = v_normal_tail(size, &density);
-        /* The bound keeps infinity times 0 away; beyond it the tail is 0. */
-        vf bump = v_mul(v_min(v_set(100.0f), size), tail);
-        v_put(y + i, v_sub(v_max(v_zero(), each), bump), n - i);
+        vf each = v_get(x + i, n - i), density;
+        v_put(y + i, gelu_value(each, v_normal_tail(v_abs(each), &density)), n - i);
     }
 }
 
-static void gelu_backward(float *dx, const float *dy, const float *x, size_t n)
+static void multiply(float *y, const float *x, size_t n)
 {
-    vf zero = v_zero(), per_root = v_set(0.398942280f); /* 1 / sqrt(2 pi) */
-    for (size_t i = 0; i < n; i += VLEN) {
-        vf each = v_get(x + i, n - i), density;
-        vf tail = v_normal_tail(v_abs(each), &density);
-        vf phi = v_select(v_less(each, zero), tail, v_sub(v_set(1.0f), tail));
-        vf bounded = v_max(v_set(-100.0f), v_min(v_set(100.0f), each));
-        vf slope = v_fma(v_mul(bounded, per_root), density, phi);
-        v_put(dx + i, v_mul(v_get(dy + i, n - i), slope), n - i);
-    }
+    for (size_t i = 0; i < n; i += VLEN)
+        v_put(y + i, v_mul(v_get(y + i, n - i), v_get(x + i, n - i)), n - i);
 }
 
 static void axpy(float *y, float a, const float *x, size_t n)

@@ -59,7 +59,8 @@
     .layer_norm = layer_norm, \
     .layer_norm_backward = layer_norm_backward, \
     .gelu = gelu, \
-    .gelu_backward = gelu_backward, \
+    .gelu_again = gelu_again, \
+    .multiply = multiply, \
     .axpy = axpy, \
     .add_bias = add_bias, \
     .add_bias_backward = add_bias_backward, \

@@ -2,7 +2,7 @@
    batch in turn, backward comes back through the same. A tile of rows goes from the end of one block into the
    beginning of the next while it is in cache. In training every block has activations of its own; in
    evaluation all blocks share one set and rows are overwritten in place. Memory in training, floats per row
-   and block: 6 dim + 2 ffn (post-LN: 7 dim), beside what attention saves, and 5 dim once.
+   and block: 6 dim + ffn (post-LN: 7 dim + ffn), beside what attention saves, and 5 dim once.
    SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
@@ -20,9 +20,9 @@ struct space {
         num_lists; /* bytes that attention saves in a layer of each list of heads */
     float *stream; /* (layers + 1) inputs of the blocks and of the last norm; one in evaluation */
     float *middle, *query, *key, *value, *context, *mixed; /* (layers) (padded, dim) */
-    float *sum;            /* (layers) (padded, dim), post-LN; none in evaluation */
-    float *before, *after; /* (layers) (padded, ffn); none in evaluation */
-    unsigned char *saved;  /* (layers) */
+    float *sum;           /* (layers) (padded, dim), post-LN; none in evaluation */
+    float *before;        /* (layers) (padded, ffn); none in evaluation */
+    unsigned char *saved; /* (layers) */
     void *mix_scratch;
     float *normed; /* (padded, dim) out of the last norm */
     float *tiles;  /* (threads) scratch of tiles */
@@ -114,7 +114,7 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
         .narrow = size_product(rows.padded, encoder->dim),
         .wide = size_product(rows.padded, encoder->wide),
         .num_lists = encoder->config.plan.num_lists,
-        .tile_floats = block_scratch_size(&encoder->blocks[0]),
+        .tile_floats = block_scratch_size(&encoder->blocks[0], batch->training),
     };
     size_t narrow = size_product(kept, s.narrow);
     s.stream = arena_take(&arena, size_product(batch->training ? layers + 1 : 1, s.narrow), sizeof(float));
@@ -150,7 +150,6 @@ static struct space lay(const struct encoder *encoder, const struct encoder_batc
     if (encoder_is_post_norm(encoder))
         s.sum = arena_take(&arena, narrow, sizeof(float));
     s.before = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
-    s.after = arena_take(&arena, size_product(layers, s.wide), sizeof(float));
     s.dstream = arena_take(&arena, s.narrow, sizeof(float));
     s.d.query = arena_take(&arena, s.narrow, sizeof(float));
     s.d.key = arena_take(&arena, s.narrow, sizeof(float));
@@ -235,7 +234,6 @@ static struct block_space space_of(const struct space *s, size_t layer)
         .middle = s->middle + narrow,
         .sum = s->sum == NULL ? NULL : s->sum + narrow,
         .before = s->before == NULL ? NULL : s->before + wide,
-        .after = s->after == NULL ? NULL : s->after + wide,
         .attention =
             {
                 .query = s->query + narrow,
@@ -251,7 +249,7 @@ static struct block_space space_of(const struct space *s, size_t layer)
 
 static struct block_scratch scratch_of(const struct pass *pass, int worker)
 {
-    return block_scratch_on(&pass->encoder->blocks[0],
+    return block_scratch_on(&pass->encoder->blocks[0], pass->batch->training,
                             pass->space.tiles + (size_t)worker * pass->space.tile_floats,
                             profile_watch(pass->rows.profile, worker));
 }

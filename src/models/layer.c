@@ -1,4 +1,4 @@
-/* Three passes forward and three back. Memory in training, floats per row: 6 dim + 2 ffn, beside what
+/* Three passes forward and three back. Memory in training, floats per row: 6 dim + ffn, beside what
    attention saves, and 4 dim for gradients. SPDX-License-Identifier: Apache-2.0 */
 #include "models/layer.h"
 
@@ -65,7 +65,7 @@ static struct space lay(const struct layer_pass *pass, size_t *bytes)
     const struct rows *rows = &pass->rows;
     struct arena arena = arena_on(pass->workspace);
     size_t narrow = size_product(rows->padded, block->dim), wide = size_product(rows->padded, block->wide);
-    struct space s = {.tile_floats = block_scratch_size(block)};
+    struct space s = {.tile_floats = block_scratch_size(block, pass->training)};
     struct attention_space *a = &s.block.attention;
     float **const arrays[] = {&a->query, &a->key, &a->value, &a->context, &s.block.middle};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
@@ -79,7 +79,6 @@ static struct space lay(const struct layer_pass *pass, size_t *bytes)
         if (block->attention.convolution.taps > 0)
             a->mixed = arena_take(&arena, narrow, sizeof(float));
         s.block.before = arena_take(&arena, wide, sizeof(float));
-        s.block.after = arena_take(&arena, wide, sizeof(float));
         if (block->norm == BLOCK_POST_NORM)
             s.block.sum = arena_take(&arena, narrow, sizeof(float));
         float **const gradients[] = {&s.d.query, &s.d.key, &s.d.value, &s.d.mixed};
@@ -140,7 +139,8 @@ static struct run open_run(const struct layer_pass *pass, float *x)
 
 static struct block_scratch scratch_of(const struct run *run, int worker)
 {
-    return block_scratch_on(run->block, run->space.tiles + (size_t)worker * run->space.tile_floats,
+    return block_scratch_on(run->block, run->pass->training,
+                            run->space.tiles + (size_t)worker * run->space.tile_floats,
                             profile_watch(run->pass->rows.profile, worker));
 }
 

@@ -48,22 +48,28 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
     return HASHATTN_OK;
 }
 
-size_t block_scratch_size(const struct block *block)
+size_t block_scratch_size(const struct block *block, bool training)
 {
-    size_t floats = 3 * block->dim + block->wide + 2;
+    size_t floats = 3 * block->dim + (training ? 2 : 1) * block->wide + 2;
     /* Two halves to a float; one more of each for an odd width. */
     if (block->ffn.first.precision == PRECISION_BF16)
         floats += (block->dim + block->wide + 3) / 2;
     return ROW_TILE * floats;
 }
 
-struct block_scratch block_scratch_on(const struct block *block, float *floats, struct watch *watch)
+struct block_scratch block_scratch_on(const struct block *block, bool training, float *floats,
+                                      struct watch *watch)
 {
     struct block_scratch scratch = {.watch = watch};
     for (int i = 0; i < 3; i++, floats += ROW_TILE * block->dim)
         scratch.narrow[i] = floats;
     scratch.wide = floats;
-    scratch.statistics = floats + ROW_TILE * block->wide;
+    floats += ROW_TILE * block->wide;
+    if (training) {
+        scratch.slope = floats;
+        floats += ROW_TILE * block->wide;
+    }
+    scratch.statistics = floats;
     if (block->ffn.first.precision == PRECISION_BF16)
         scratch.halves = (bf16 *)(scratch.statistics + ROW_TILE * 2);
     return scratch;
@@ -144,7 +150,7 @@ struct leaving {
     const struct rows *rows;
     size_t at, bytes;
     const float *x, *mixed;
-    float *middle, *before, *after;
+    float *middle, *before;
 };
 
 static struct leaving leaving_of(const struct block *block, const struct block_pass *pass,
@@ -160,7 +166,6 @@ static struct leaving leaving_of(const struct block *block, const struct block_p
         .mixed = space->attention.mixed + at,
         .middle = space->middle + at,
         .before = space->before == NULL ? scratch->wide : space->before + first * block->wide,
-        .after = space->after == NULL ? scratch->wide : space->after + first * block->wide,
     };
 }
 
@@ -188,7 +193,7 @@ void block_leave(const struct block *block, const struct block_pass *pass, const
     norm_forward(norm, kernels, pass->values, normed, scratch->statistics, l.middle, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_NORM);
     ffn_forward(&block->ffn, l.rows, pass->values, &inner, site_key(pass, SITE_WIDE), branch, l.before,
-                l.after, normed, first, ROW_TILE, scratch->halves, scratch->watch);
+                scratch->wide, normed, first, ROW_TILE, scratch->halves, scratch->watch);
     float *sum = !post ? y + l.at : space->sum == NULL ? normed : space->sum + l.at;
     dropout_add_rows(&pass->dropout, site_key(pass, SITE_FFN), l.rows, sum, post ? normed : l.middle, branch,
                      first, ROW_TILE, block->dim);
@@ -213,7 +218,7 @@ static void ffn_branch_backward(const struct block *block, const struct block_pa
     norm_forward(norm, l->rows->kernels, pass->values, normed, scratch->statistics, l->middle, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_NORM);
     ffn_backward(&block->ffn, l->rows, pass->values, gradients, &inner, site_key(pass, SITE_WIDE), dnormed,
-                 scratch->wide, dbranch, l->before, l->after, normed, first, ROW_TILE, scratch->watch);
+                 scratch->wide, scratch->slope, dbranch, l->before, normed, first, ROW_TILE, scratch->watch);
 }
 
 /* From the gradient of y to that of m before its norm: pre-LN. */

@@ -38,10 +38,10 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
 
 /* Activations of one block for the whole batch, (padded rows, ...). */
 struct block_space {
-    float *x;              /* (dim) input */
-    float *middle;         /* (dim) m (post-LN: before its norm); may be x where there is no backward */
-    float *sum;            /* (dim) post-LN: y before its norm; NULL where there is no backward */
-    float *before, *after; /* (wide) around GELU; NULL where there is no backward */
+    float *x;      /* (dim) input */
+    float *middle; /* (dim) m (post-LN: before its norm); may be x where there is no backward */
+    float *sum;    /* (dim) post-LN: y before its norm; NULL where there is no backward */
+    float *before; /* (wide) before GELU; NULL where there is no backward */
     struct attention_space attention;
 };
 
@@ -49,13 +49,15 @@ struct block_space {
 struct block_scratch {
     float *narrow[3];  /* (ROW_TILE, dim) */
     float *wide;       /* (ROW_TILE, wide) */
+    float *slope;      /* the same, where there is a backward, else NULL */
     float *statistics; /* (ROW_TILE, 2) */
     bf16 *halves;      /* (ROW_TILE, dim + 1 + wide + 1) in bf16, else NULL */
     struct watch *watch;
 };
 /* Floats of all of it, and it laid out from `floats` on. */
-size_t block_scratch_size(const struct block *block);
-struct block_scratch block_scratch_on(const struct block *block, float *floats, struct watch *watch);
+size_t block_scratch_size(const struct block *block, bool training);
+struct block_scratch block_scratch_on(const struct block *block, bool training, float *floats,
+                                      struct watch *watch);
 
 /* How a pass runs, the same for every block. */
 struct block_pass {

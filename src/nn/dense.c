@@ -63,13 +63,8 @@ void dense_forward(const struct dense *dense, const struct kernels *kernels, con
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,
                     struct slice gradients, float *dx, bool add, const float *dy, const float *x, size_t n)
 {
+    /* The gradients of the parameters come first: x may be where dx goes. */
     float *dweight = slice_at(gradients, dense->weight);
-    if (dx != NULL && dense->laid_backward > 0)
-        product_weights(kernels, dense->precision, dx, dense->in, dy, dense->out,
-                        values - dense->laid_backward, n, dense->in, dense->out, add);
-    else if (dx != NULL)
-        product(kernels, dx, dense->in, dy, dense->out, false, values + dense->weight, dense->in, false, n,
-                dense->in, dense->out, add);
     if (dense->precision == PRECISION_BF16)
         product_turned_bf16(kernels, dweight, dense->in, dy, dense->out, x, dense->in, dense->out, dense->in,
                             n);
@@ -77,4 +72,10 @@ void dense_backward(const struct dense *dense, const struct kernels *kernels, co
         product(kernels, dweight, dense->in, dy, dense->out, true, x, dense->in, false, dense->out, dense->in,
                 n, true);
     kernels->add_bias_backward(slice_at(gradients, dense->bias), dy, n, dense->out);
+    if (dx != NULL && dense->laid_backward > 0)
+        product_weights(kernels, dense->precision, dx, dense->in, dy, dense->out,
+                        values - dense->laid_backward, n, dense->in, dense->out, add);
+    else if (dx != NULL)
+        product(kernels, dx, dense->in, dy, dense->out, false, values + dense->weight, dense->in, false, n,
+                dense->in, dense->out, add);
 }

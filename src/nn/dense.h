@@ -28,7 +28,7 @@ void dense_forward_left(const struct dense *dense, const struct kernels *kernels
 /* y (n, out) of x (n, in). */
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
                    const float *x, size_t n);
-/* dx (n, in) = [add: dx +] dy W; dx may be NULL. gradients += those of W and b. */
+/* dx (n, in) = [add: dx +] dy W; dx may be NULL, or without add x itself. gradients += those of W and b. */
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,
                     struct slice gradients, float *dx, bool add, const float *dy, const float *x, size_t n);
 

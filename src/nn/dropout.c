@@ -19,21 +19,49 @@ struct dropout dropout_of(double rate)
     return (struct dropout){threshold, 65536.0f / (float)(65536 - threshold)};
 }
 
-static void drop(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
-                 const float *residual, const float *x, size_t first, size_t n, size_t dim)
+/* Numbers that follow one another in draws as in memory: `count` of them from number `at` of the rows on,
+   whose draws begin at block `first` of the key. */
+struct stretch {
+    size_t at, count;
+    uint64_t key, first;
+};
+
+/* Calls `each` with all numbers of rows [first, first + n); returns how many there are, those after the last
+   token not being among them. */
+static size_t each_stretch(uint64_t key, const struct rows *rows, size_t first, size_t n, size_t dim,
+                           void (*each)(const void *argument, struct stretch stretch), const void *argument)
 {
     uint64_t blocks = (dim + DRAWS - 1) / DRAWS;
     size_t done = 0;
     for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)) {
         uint64_t sample = random_key(key, RANDOM_SAMPLE, rows->sample_ids[s.sequence]);
-        /* Rows of whole blocks follow one another in draws as in memory. */
         size_t together = dim % DRAWS == 0 ? s.count : 1;
         for (size_t i = 0; i < s.count; i += together, done += together)
-            rows->kernels->dropout(y + done * dim, residual == NULL ? NULL : residual + done * dim,
-                                   x + done * dim, together * dim, sample, (s.position + i) * blocks,
-                                   dropout->threshold, dropout->scale);
+            each(argument, (struct stretch){done * dim, together * dim, sample, (s.position + i) * blocks});
     }
-    memset(y + done * dim, 0, (n - done) * dim * sizeof *y);
+    return done * dim;
+}
+
+struct drop {
+    const struct kernels *kernels;
+    const struct dropout *dropout;
+    float *y;
+    const float *residual, *x;
+};
+
+static void drop_stretch(const void *argument, struct stretch s)
+{
+    const struct drop *d = argument;
+    d->kernels->dropout(d->y + s.at, d->residual == NULL ? NULL : d->residual + s.at, d->x + s.at, s.count,
+                        s.key, s.first, d->dropout->threshold, d->dropout->scale);
+}
+
+static void drop(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
+                 const float *residual, const float *x, size_t first, size_t n, size_t dim)
+{
+    struct drop d = {rows->kernels, dropout, y, residual, x};
+    size_t done = each_stretch(key, rows, first, n, dim, drop_stretch, &d);
+    memset(y + done, 0, (n * dim - done) * sizeof *y);
 }
 
 void dropout_rows(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
@@ -55,4 +83,31 @@ void dropout_add_rows(const struct dropout *dropout, uint64_t key, const struct 
     if (y != residual)
         memcpy(y, residual, n * dim * sizeof *y);
     rows->kernels->axpy(y, 1.0f, x, n * dim);
+}
+
+struct gelu_again {
+    const struct kernels *kernels;
+    const struct dropout *dropout;
+    float *y, *slope;
+    const float *x;
+};
+
+static void gelu_stretch(const void *argument, struct stretch s)
+{
+    const struct gelu_again *g = argument;
+    g->kernels->gelu_again(g->y + s.at, g->slope + s.at, g->x + s.at, s.count, s.key, s.first,
+                           g->dropout->threshold, g->dropout->scale);
+}
+
+void dropout_gelu_again(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
+                        float *slope, const float *x, size_t first, size_t n, size_t dim)
+{
+    if (dropout->threshold == 0) {
+        rows->kernels->gelu_again(y, slope, x, n * dim, 0, 0, 0, 1);
+        return;
+    }
+    struct gelu_again g = {rows->kernels, dropout, y, slope, x};
+    size_t done = each_stretch(key, rows, first, n, dim, gelu_stretch, &g);
+    memset(y + done, 0, (n * dim - done) * sizeof *y);
+    memset(slope + done, 0, (n * dim - done) * sizeof *slope);
 }

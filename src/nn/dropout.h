@@ -22,5 +22,10 @@ void dropout_rows(const struct dropout *dropout, uint64_t key, const struct rows
 /* y = residual + mask * x; y may be residual. */
 void dropout_add_rows(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
                       const float *residual, const float *x, size_t first, size_t n, size_t dim);
+/* y = mask * gelu(x) again, and slope = mask * its derivative, from one drawing: what backward needs of GELU
+   and the dropout after it, for less than keeping y costs. Rows after the last token become zeros where
+   anything is dropped. */
+void dropout_gelu_again(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
+                        float *slope, const float *x, size_t first, size_t n, size_t dim);
 
 #endif

@@ -44,18 +44,21 @@ void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *va
     watch_lap(watch, PROFILE_PRODUCTS);
 }
 
+/* The wide rows after dropout go out of `wide` into the gradient of the second layer, whose other gradient
+   comes in. */
 void ffn_backward(const struct ffn *ffn, const struct rows *rows, const float *values, struct slice gradients,
-                  const struct dropout *dropout, uint64_t key, float *dx, float *dwide, const float *dy,
-                  const float *before, const float *after, const float *x, size_t first, size_t n,
+                  const struct dropout *dropout, uint64_t key, float *dx, float *wide, float *slope,
+                  const float *dy, const float *before, const float *x, size_t first, size_t n,
                   struct watch *watch)
 {
-    size_t wide = ffn->first.out;
-    dense_backward(&ffn->second, rows->kernels, values, gradients, dwide, false, dy, after, n);
-    watch_lap(watch, PROFILE_PRODUCTS);
-    dropout_rows(dropout, key, rows, dwide, dwide, first, n, wide);
-    watch_lap(watch, PROFILE_DROPOUT);
-    rows->kernels->gelu_backward(dwide, dwide, before, n * wide);
+    const struct kernels *kernels = rows->kernels;
+    size_t width = ffn->first.out;
+    dropout_gelu_again(dropout, key, rows, wide, slope, before, first, n, width);
     watch_lap(watch, PROFILE_GELU);
-    dense_backward(&ffn->first, rows->kernels, values, gradients, dx, false, dwide, x, n);
+    dense_backward(&ffn->second, kernels, values, gradients, wide, false, dy, wide, n);
+    watch_lap(watch, PROFILE_PRODUCTS);
+    kernels->multiply(wide, slope, n * width);
+    watch_lap(watch, PROFILE_GELU);
+    dense_backward(&ffn->first, kernels, values, gradients, dx, false, wide, x, n);
     watch_lap(watch, PROFILE_PRODUCTS);
 }

@@ -1,5 +1,6 @@
 /* The feed-forward part of a block: Linear(dim -> wide), GELU, dropout, Linear(wide -> dim), on a tile of
-   rows. Keeps the wide rows before GELU and after dropout. SPDX-License-Identifier: Apache-2.0 */
+   rows. Keeps the wide rows before GELU; what they are after dropout backward makes again.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_FFN_H
 #define NN_FFN_H
 
@@ -12,16 +13,16 @@ struct ffn {
 hashattn_status ffn_describe(struct host *host, struct params *params, const char *name, size_t dim,
                              size_t wide, struct ffn *ffn);
 
-/* y (n, dim) of x (n, dim), rows [first, first + n) of the batch. before and after (n, wide): the rows before
-   GELU and after dropout, for backward; they may be the same array where there is none. halves: scratch of
+/* y (n, dim) of x (n, dim), rows [first, first + n) of the batch. before (n, wide): the rows before GELU, for
+   backward; after (n, wide): scratch, which may be before where there is none. halves: scratch of
    (n, dim + 1 + wide + 1) in bf16. */
 void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
                  const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
                  const float *x, size_t first, size_t n, bf16 *halves, struct watch *watch);
-/* dx (n, dim) is written; dwide (n, wide) is scratch; gradients += the layer's. */
+/* dx (n, dim) is written; wide and slope (n, wide) are scratch; gradients += the layer's. */
 void ffn_backward(const struct ffn *ffn, const struct rows *rows, const float *values, struct slice gradients,
-                  const struct dropout *dropout, uint64_t key, float *dx, float *dwide, const float *dy,
-                  const float *before, const float *after, const float *x, size_t first, size_t n,
+                  const struct dropout *dropout, uint64_t key, float *dx, float *wide, float *slope,
+                  const float *dy, const float *before, const float *x, size_t first, size_t n,
                   struct watch *watch);
 
 #endif

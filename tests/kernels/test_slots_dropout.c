@@ -41,6 +41,38 @@ static void check_case(const struct kernels *kernels, size_t n, uint64_t key, ui
     guard_free(want[0], n), guard_free(want[1], n);
 }
 
+/* Value and slope with the factors of dropout: the bits of the slots one by one. */
+static void check_gelu(const struct kernels *kernels, size_t n, uint64_t first, unsigned threshold)
+{
+    const uint64_t key = 0xfedcba9876543210u;
+    const float scale = 1.25f;
+    float *x = normals(3, n), *want = guard_floats(n), *want_slope = guard_floats(n), *y = guard_floats(n);
+    float *slope = guard_floats(n);
+    char text[128];
+    of(text, "gelu_again", kernels, n, threshold);
+    kernels->gelu_again(want, want_slope, x, n, 0, 0, 0, 1);
+    kernels->dropout(want, NULL, want, n, key, first, threshold, scale);
+    kernels->dropout(want_slope, NULL, want_slope, n, key, first, threshold, scale);
+    kernels->gelu_again(y, slope, x, n, key, first, threshold, scale);
+    check_same_bits(y, want, n * sizeof *y, text);
+    check_same_bits(slope, want_slope, n * sizeof *y, text);
+    kernels->gelu_again(x, slope, x, n, key, first, threshold, scale);
+    check_same_bits(x, want, n * sizeof *y, "in place");
+    guard_free(x, n), guard_free(y, n), guard_free(slope, n), guard_free(want, n), guard_free(want_slope, n);
+}
+
+static void gelu_again_drops_as_dropout(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(kernels)
+    {
+        for (size_t i = 0; i < NUM_WIDTHS; i++)
+            check_gelu(kernels, widths[i], 3 * i, 6554);
+        check_gelu(kernels, 0, 1, 2);
+        check_gelu(kernels, 1000, 0xffffffffu - 60, 30000);
+    }
+}
+
 static void dropout_draws_as_random_words(void **state)
 {
     (void)state;
@@ -65,6 +97,7 @@ static void dropout_draws_as_random_words(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(dropout_draws_as_random_words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(dropout_draws_as_random_words),
+                                       cmocka_unit_test(gelu_again_drops_as_dropout)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

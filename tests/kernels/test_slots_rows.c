@@ -2,9 +2,10 @@
    Bugs planted and caught: missing lanes in the variance; epsilon outside the root; rows beyond the last; an
    odd last row counted twice; dgain without the normalised x; dx overwritten; the term of the variance
    dropped; exp of a rounded square; a wrong coefficient of the normal tail, or the wrong side of it; phi
-   without 1 / sqrt(2 pi); infinity times 0; a convolution shifted by one, with the taps of the edge wrong, or
-   falling; axpy unfused; squares counted twice or skipped; decay without the rate; epsilon under the root;
-   beta1 for beta2; a missing correction or scale of the gradient. SPDX-License-Identifier: Apache-2.0 */
+   without 1 / sqrt(2 pi); infinity times 0; the value in place of the slope; a convolution shifted by one,
+   with the taps of the edge wrong, or falling; axpy unfused; squares counted twice or skipped; decay without
+   the rate; epsilon under the root; beta1 for beta2; a missing correction or scale of the gradient.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 #define PI 3.14159265358979323846
@@ -101,39 +102,38 @@ static void gelu_is_within_four_ulp(void **state)
 {
     (void)state;
     enum { N = 40003 };
-    float *x = guard_floats(N), *y = guard_floats(N), *dx = guard_floats(N), *one = guard_floats(N);
-    for (int i = 0; i < N; i++) {
+    float *x = guard_floats(N), *y = guard_floats(N), *again = guard_floats(N), *slope = guard_floats(N);
+    for (int i = 0; i < N; i++)
         x[i] = -16.0f + 32.0f * (float)i / N;
-        one[i] = 1;
-    }
     FOR_EACH_TABLE(kernels)
     {
         kernels->gelu(y, x, N);
-        kernels->gelu_backward(dx, one, x, N);
+        kernels->gelu_again(again, slope, x, N, 0, 0, 0, 1);
+        check_same_bits(again, y, N * sizeof *y, "again");
         for (int i = 0; i < N; i++) {
             double t = (double)x[i], tail = 0.5 * erfc(-t / sqrt(2)), want = t * tail;
             float size = fmaxf(fabsf((float)want), 1e-3f);
             check_near((double)y[i], want, 4 * (double)(nextafterf(size, INFINITY) - size), kernels->name);
-            double slope = tail + t * exp(-t * t / 2) / sqrt(2 * PI);
-            check_near((double)dx[i], slope,
-                       8 * ROUNDING * (tail + fabs(t) * exp(-t * t / 2)) + 32 * (double)FLT_MIN,
-                       "gelu_backward");
+            double steep = tail + t * exp(-t * t / 2) / sqrt(2 * PI);
+            check_near((double)slope[i], steep,
+                       8 * ROUNDING * (tail + fabs(t) * exp(-t * t / 2)) + 32 * (double)FLT_MIN, "slope");
         }
         /* In place, from any place, and beyond all sizes. */
         float *place = copy_of(x, N);
         kernels->gelu(place + 1, place + 1, N - 1);
         check_same_bits(place + 1, y + 1, (N - 1) * sizeof *y, "in place");
         guard_free(place, N);
-        float far[5] = {INFINITY, -1e30f, 3e38f, -0.0f, NAN}, out[5], slope[5];
+        float far[5] = {INFINITY, -1e30f, 3e38f, -0.0f, NAN}, out[5], steep[5];
         kernels->gelu(out, far, 5);
-        kernels->gelu_backward(slope, one, far, 5);
         assert_true(out[0] == INFINITY && out[1] == 0 && out[2] == 3e38f && out[3] == 0 && isnan(out[4]));
-        assert_true(slope[1] == 0 && slope[2] == 1 && slope[3] == 0.5f && isnan(slope[4]));
+        kernels->gelu_again(far, steep, far, 5, 0, 0, 0, 1);
+        check_same_bits(far, out, sizeof out, "again, beyond all sizes and in place");
+        assert_true(steep[1] == 0 && steep[2] == 1 && steep[3] == 0.5f && isnan(steep[4]));
     }
     guard_free(x, N);
     guard_free(y, N);
-    guard_free(dx, N);
-    guard_free(one, N);
+    guard_free(again, N);
+    guard_free(slope, N);
 }
 
 static void axpy_and_bias_are_exact(void **state)
@@ -149,6 +149,10 @@ static void axpy_and_bias_are_exact(void **state)
         for (size_t i = 0; i < size; i++)
             want[i] = fmaf(0.3f, x[i], want[i]);
         check_same_bits(y, want, size * sizeof *y, of(text, "axpy", kernels, n, dim));
+        kernels->multiply(y, x, size);
+        for (size_t i = 0; i < size; i++)
+            want[i] *= x[i];
+        check_same_bits(y, want, size * sizeof *y, of(text, "multiply", kernels, n, dim));
         kernels->add_bias(y, dim, bias, n, dim);
         for (size_t i = 0; i < size; i++)
             want[i] += bias[i % dim];

@@ -84,8 +84,8 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     t->space.middle = training ? array(t, NARROW) : t->space.x;
     t->space.sum = training && norm == BLOCK_POST_NORM ? array(t, NARROW) : NULL;
     t->space.before = training ? array(t, ROW_TILE * WIDE) : NULL;
-    t->space.after = training ? array(t, ROW_TILE * WIDE) : NULL;
-    t->scratch = block_scratch_on(&t->block, array(t, block_scratch_size(&t->block)), NULL);
+    t->scratch =
+        block_scratch_on(&t->block, training, array(t, block_scratch_size(&t->block, training)), NULL);
     t->d.query = array(t, NARROW), t->d.key = array(t, NARROW), t->d.value = array(t, NARROW);
     t->d.mixed = array(t, NARROW);
     check_status(&base->host,

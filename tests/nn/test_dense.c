@@ -2,7 +2,8 @@
    of k products of factors up to a and b is off by at most (k + 1) EPSILON k a b. With precision
    bf16 the same holds of the operands as bfloat16 rounds them. Bugs tried and caught: W used untransposed (in
    = out); bias gradient skipped; dx overwritten where it should be added; gradient of W overwriting instead
-   of adding; in and out swapped in the shape. SPDX-License-Identifier: Apache-2.0 */
+   of adding; in and out swapped in the shape; dx in the place of x before the gradient of W.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dense.h"
 
 #include <stdlib.h>
@@ -61,6 +62,14 @@ static void check_case(size_t n, size_t in, size_t out)
                       sum_bound(n, ag, ax), "dweight");
     check_derivatives(test->gradients + c.dense.bias, test->exact + c.dense.bias, out, weighed, &c,
                       sum_bound(n, ag, 1), "dbias");
+
+    float *place = new_zeros(n * in + 1), *unused = new_zeros(test->params.total);
+    memcpy(place, x, n * in * sizeof *x);
+    dense_backward(&c.dense, test->kernels, test->values, (struct slice){unused, 0}, place, false, dy, place,
+                   n);
+    check_same_bits(place, dx, n * in * sizeof *dx, "dx in place of x");
+    check_same_bits(unused, test->gradients, test->params.total * sizeof *dx, "gradients, dx in place of x");
+    free(place), free(unused);
 
     /* Everything is added a second time: gradients double, dx comes on top of what was there. */
     double *twice = new_doubles(test->gradients, test->params.total), *sum = new_doubles(dx, n * in);

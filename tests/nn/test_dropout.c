@@ -1,7 +1,8 @@
 /* Dropout: rate, scale, independence, and that the mask depends on (key, sample, row in the
    sequence, column) alone. Bugs tried and caught: draws of a row starting at the packed row instead of the
    row in its sequence; the tail of 8 columns re-using the block before or the next row's first; scale 1 /
-   rate; threshold from 32 bits; sample id replaced by its index; rows after the last token left as they were.
+   rate; threshold from 32 bits; sample id replaced by its index; rows after the last token left as they were;
+   GELU's slope without the end of zeros, or with the draws of another row.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dropout.h"
 
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "support/check.h"
 #include "support/layers.h"
 
@@ -119,6 +121,32 @@ static void residual_is_added_and_the_end_is_zero(void **state)
     free(x), free(r), free(y), free(z);
 }
 
+/* GELU and its slope get the mask that dropout gives the rows after it. */
+static void gelu_again_has_the_same_mask(void **state)
+{
+    (void)state;
+    enum { ROWS = 40, TOKENS = 33, WIDEST = 16 };
+    const size_t offsets[] = {0, 20, TOKENS};
+    const uint64_t samples[] = {2, 8};
+    const char *why;
+    struct rows rows = rows_of(kernels_named("auto", &why), NULL, 2, offsets, samples);
+    const struct kernels *kernels = rows.kernels;
+    float x[ROWS * WIDEST], want[ROWS * WIDEST], slopes[ROWS * WIDEST], y[ROWS * WIDEST],
+        slope[ROWS * WIDEST];
+    random_normals(1, 0, x, ROWS * WIDEST);
+    for (int on = 0; on < 2; on++)
+        for (size_t dim = 11; dim <= WIDEST; dim += 5) { /* whole blocks of draws, and not */
+            struct dropout dropout = dropout_of(on ? 0.4 : 0);
+            size_t first = 3, n = ROWS - first, size = n * dim;
+            kernels->gelu_again(want, slopes, x, size, 0, 0, 0, 1);
+            dropout_rows(&dropout, 7, &rows, want, want, first, n, dim);
+            dropout_rows(&dropout, 7, &rows, slopes, slopes, first, n, dim);
+            dropout_gelu_again(&dropout, 7, &rows, y, slope, x, first, n, dim);
+            check_same_bits(y, want, size * sizeof *y, "value");
+            check_same_bits(slope, slopes, size * sizeof *y, "slope");
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +155,7 @@ int main(void)
         cmocka_unit_test(scale_fits_the_threshold),
         cmocka_unit_test(mask_does_not_depend_on_packing),
         cmocka_unit_test(residual_is_added_and_the_end_is_zero),
+        cmocka_unit_test(gelu_again_has_the_same_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

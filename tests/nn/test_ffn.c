@@ -1,7 +1,7 @@
 /* The feed-forward part against double precision and central differences, with and without dropout; the mask,
    tested by itself elsewhere, is taken as data. Bugs tried and caught: GELU's gradient at the rows after it;
    dropout missing in backward; dropout's key changed between the ways; the second layer's input taken before
-   dropout. SPDX-License-Identifier: Apache-2.0 */
+   dropout; the slope left out. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/ffn.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void check_rate(double rate)
     dropout_rows(&dropout, 9, &rows, c.mask, c.mask, 0, ROWS, WIDE);
 
     float *x = new_normals(1, ROWS * DIM, 1), y[ROWS * DIM], before[ROWS * WIDE], after[ROWS * WIDE];
-    float dx[ROWS * DIM], dwide[ROWS * WIDE];
+    float dx[ROWS * DIM], wide[ROWS * WIDE], slope[ROWS * WIDE];
     c.g = new_normals(2, ROWS * DIM, 1);
     c.x = new_doubles(x, ROWS * DIM);
     ffn_forward(&c.ffn, &rows, test->values, &dropout, 9, y, before, after, x, 0, ROWS, NULL, NULL);
@@ -59,8 +59,8 @@ static void check_rate(double rate)
     /* Two products after each other: about (DIM + WIDE + some) roundings of sums of WIDE terms up to 4. */
     double bound = (DIM + WIDE + ROWS + 8) * EPSILON * WIDE * 4;
     check_near_all(y, c.y, ROWS * DIM, bound, "y");
-    ffn_backward(&c.ffn, &rows, test->values, whole_gradient(test), &dropout, 9, dx, dwide, c.g, before,
-                 after, x, 0, ROWS, NULL);
+    ffn_backward(&c.ffn, &rows, test->values, whole_gradient(test), &dropout, 9, dx, wide, slope, c.g, before,
+                 x, 0, ROWS, NULL);
     check_derivatives(dx, c.x, ROWS * DIM, weighed, &c, bound, "dx");
     check_derivatives(test->gradients, test->exact, test->params.total, weighed, &c, 2 * bound, "parameters");
 
