@@ -1,7 +1,7 @@
 /* Scores of tokens for buckets made fair to both, before buckets take those that score most: the alternating
    normalisation of Sinkhorn and Knopp (1967). Without it a bucket takes what stands out in its direction, and
    hashes that learn from attention end with the same few tokens in many buckets and half of all tokens in
-   none (docs/LHA.md 4). From z (num_buckets, n), ld apart, p_bi = exp(scale z_bi), r_i = 1 / sum_b p_bi,
+   none (docs/LHA.md 1.1). From z (num_buckets, n), ld apart, p_bi = exp(scale z_bi), r_i = 1 / sum_b p_bi,
    `rounds` times c_b = (n / num_buckets) / sum_i r_i p_bi,  r_i = 1 / sum_b c_b p_bi, and in the place of z
    at last c_b r_i p_bi: each token has 1 to give, and each bucket gets about as much as any other. The same
    bits whatever the threads: sums of tiles are added in order. Cost: one exponential and 4 (rounds + 1)
