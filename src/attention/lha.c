@@ -12,8 +12,8 @@
    or exact (parts/utility.h). Modes: where the paper and the code released with it differ (docs/LHA.md has
    the table), whom to follow. Random: the features of the estimate, once per call. Saved: index lists and
    log-sum-exps. Cost: 2 (n_q + n_k) d B operations to hash, then 2 (d + d_v) a pair in a bucket, about 2 / B
-   of all pairs, which with B near sqrt(n) is n^1.5; backward 2.5 times the latter; the loss about 4 (n_q +
-   n_k) R (B + d) for R features. SPDX-License-Identifier: Apache-2.0 */
+   of all pairs, which with B near sqrt(n) is n^1.5; backward 2.5 times the latter; the loss 2 (n_q + n_k)
+   R (B + 2 d) for R features. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/in_buckets.h"
@@ -82,16 +82,47 @@ static struct scratch scratch_on(const struct lha_options *options, const struct
 /* What the loss works in, beside the kernels and the hidden numbers of `scratch`. */
 struct loss_scratch {
     float *query, *key, *statistics; /* (n, d) each, (n, 2) of either: normed rows, with mode released */
-    void *norm;                      /* plain_norm_size */
+    void *norm;                      /* (workers, plain_norm_size) */
     struct homes query_homes, key_homes;
-    struct members lists;           /* of a side, and */
-    uint32_t *choice;               /* (n): who counts for which bucket, where attention has other lists */
-    float *z, *dz, *kl;             /* (SCORE_ROWS, B) twice, (SCORE_ROWS) */
-    float *dhidden;                 /* (SCORE_ROWS, width) */
-    float *dquery_hash, *dkey_hash; /* (d, B) each: of effective kernels, with hash shared */
-    void *work;                     /* of the scores that say who counts where, then of the targets */
+    struct members lists; /* of a side, and */
+    uint32_t *choice;     /* (n): who counts for which bucket, where attention has other lists */
+    float *dhash;         /* of effective kernels, with hash shared */
+    void *work;           /* of the scores that say who counts where, then of the targets */
+    unsigned char *slots; /* (workers, slot_bytes) */
+    size_t slot_bytes, bytes;
+};
+
+/* What of it the rows that are worked on at once have for themselves. */
+struct loss_slot {
+    float *z, *dz, *kl; /* (SCORE_ROWS, B) twice, (SCORE_ROWS) */
+    float *dhidden;     /* (SCORE_ROWS, width) */
+    float *dhash;       /* as in loss_scratch: of rows that are not added up yet */
+    double *total;      /* of these */
     size_t bytes;
 };
+
+/* Numbers of both hashes: the first matrix and the second of queries, then those of keys. */
+static size_t hashes_count(const struct lha_options *options, size_t dim)
+{
+    size_t width = width_of(options), buckets = buckets_of(options);
+    return size_product(2,
+                        size_sum(hash_first_count(dim, width, buckets), hash_second_count(width, buckets)));
+}
+
+static struct loss_slot loss_slot_on(const struct lha_options *options, size_t dim, void *block)
+{
+    struct loss_slot slot;
+    struct arena arena = arena_on(block);
+    size_t tile = size_product(SCORE_ROWS, buckets_of(options));
+    slot.z = arena_take(&arena, tile, sizeof(float));
+    slot.dz = arena_take(&arena, tile, sizeof(float));
+    slot.kl = arena_take(&arena, SCORE_ROWS, sizeof(float));
+    slot.dhidden = arena_take(&arena, size_product(SCORE_ROWS, width_of(options)), sizeof(float));
+    slot.dhash = arena_take(&arena, hashes_count(options, dim), sizeof(float));
+    slot.total = arena_take(&arena, 1, sizeof(double));
+    slot.bytes = arena.used;
+    return slot;
+}
 
 static bool is_exact(const struct lha_options *options)
 {
@@ -107,6 +138,7 @@ static struct utility utility_of(const struct lha_options *options, const struct
                             .dim = shape->head_dim,
                             .num_buckets = buckets_of(options),
                             .num_features = is_exact(options) ? 0 : (size_t)options->num_features,
+                            .workers = shape->workers,
                             .swapped = released,
                             .twice_scaled = released};
 }
@@ -126,25 +158,20 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
     struct utility utility = utility_of(options, shape);
     struct bucketed bucketed = in_buckets(&options->bucketing, shape);
     size_t n_q = shape->num_queries, n_k = shape->num_keys, most = n_q > n_k ? n_q : n_k, d = shape->head_dim;
-    size_t tile = size_product(SCORE_ROWS, buckets_of(options)), kernel = 0;
     if (options->bucketing.mode == MODE_RELEASED) {
         scratch.query = arena_take(&arena, size_product(n_q, d), sizeof(float));
         scratch.key = arena_take(&arena, size_product(n_k, d), sizeof(float));
         scratch.statistics = arena_take(&arena, size_product(most, 2), sizeof(float));
-        scratch.norm = arena_take(&arena, plain_norm_size(d), 1);
+        scratch.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
     scratch.query_homes = take_homes(&arena, &bucketed, n_q);
     scratch.key_homes = take_homes(&arena, &bucketed, n_k);
     scratch.lists = members_take(&arena, buckets_of(options), bucketed_whole_places(&bucketed, most));
     scratch.choice = arena_take(&arena, most, sizeof *scratch.choice);
-    scratch.z = arena_take(&arena, tile, sizeof(float));
-    scratch.dz = arena_take(&arena, tile, sizeof(float));
-    scratch.kl = arena_take(&arena, SCORE_ROWS, sizeof(float));
-    scratch.dhidden = arena_take(&arena, size_product(SCORE_ROWS, width_of(options)), sizeof(float));
-    if (hash_of(options) == HASH_SHARED)
-        kernel = size_product(d, buckets_of(options));
-    scratch.dquery_hash = arena_take(&arena, kernel, sizeof(float));
-    scratch.dkey_hash = arena_take(&arena, kernel, sizeof(float));
+    scratch.dhash =
+        arena_take(&arena, hash_of(options) == HASH_SHARED ? hashes_count(options, d) : 0, sizeof(float));
+    scratch.slot_bytes = loss_slot_on(options, d, NULL).bytes;
+    scratch.slots = arena_take(&arena, shape->workers, scratch.slot_bytes);
     size_t whole = bucketed_whole_size(&bucketed), targets = utility_size(&utility);
     scratch.work = arena_take(&arena, whole > targets ? whole : targets, 1);
     scratch.bytes = arena.used;
@@ -274,46 +301,74 @@ static void backward(const struct problem *problem, struct view out, struct view
 struct loss {
     const struct scorer *scorer;
     const struct loss_scratch *scratch;
-    /* Where gradients of the matrices go; NULL: the value alone. */
-    float *dquery_first, *dquery_second, *dkey_first, *dkey_second;
+    float *dhash; /* where gradients of the matrices are added up; NULL: the value alone */
     double total;
 };
 
-/* One hash of rows first .. : its gradients from dz. */
-static void hash_gradient(const struct loss *loss, const struct hash_function *hash, struct view rows,
-                          size_t first, size_t count, float *dfirst, float *dsecond)
+static struct loss_slot slot_of(const struct loss *loss, size_t slot)
 {
-    float *hidden = loss->scorer->scratch->hidden;
+    const struct problem *problem = loss->scorer->problem;
+    return loss_slot_on(problem->options, problem->shape.head_dim,
+                        loss->scratch->slots + slot * loss->scratch->slot_bytes);
+}
+
+/* One hash of rows first .. : its gradients from dz, added to `to`. */
+static void hash_gradient(const struct hash_function *hash, const struct loss_slot *own, float *hidden,
+                          struct view rows, size_t first, size_t count, float *to)
+{
+    size_t matrix = hash_first_count(hash->dim, hash->width, hash->num_buckets);
     if (hash->width > 0)
         hash_hidden(hash, row_at(rows, first), rows.stride, count, hidden);
-    hash_backward(hash, row_at(rows, first), rows.stride, count, loss->scratch->dz, hidden,
-                  loss->scratch->dhidden, dfirst, dsecond);
+    hash_backward(hash, row_at(rows, first), rows.stride, count, own->dz, hidden, own->dhidden, to,
+                  to + matrix);
 }
 
 /* The targets of some rows meet their scores. */
-static void take_targets(void *argument, enum utility_side side, size_t first, size_t count, const float *psi)
+static void take_targets(void *argument, enum utility_side side, size_t first, size_t count, const float *psi,
+                         size_t slot)
 {
-    struct loss *loss = argument;
+    const struct loss *loss = argument;
+    struct loss_slot own = slot_of(loss, slot);
     const struct scorer *scorer = loss->scorer;
     const struct problem *problem = scorer->problem;
     const struct lha_options *options = problem->options;
     bool queries = side == UTILITY_QUERIES, joint = scorer->joint;
     double n = (double)(queries ? problem->shape.num_queries : problem->shape.num_keys), sum = 0;
     double half = joint && options->bucketing.mode == MODE_RELEASED ? 0.5 : 1;
-    score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, loss->scratch->z, 0);
-    problem->kernels->divergence(loss->scratch->kl, loss->scratch->dz, psi, loss->scratch->z, count,
-                                 buckets_of(options), (float)(half / n));
+    score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, own.z, (int)slot);
+    problem->kernels->divergence(own.kl, own.dz, psi, own.z, count, buckets_of(options), (float)(half / n));
     for (size_t i = 0; i < count; i++)
-        sum += (double)loss->scratch->kl[i];
-    loss->total += sum / n;
-    if (loss->dquery_first == NULL)
+        sum += (double)own.kl[i];
+    *own.total += sum / n;
+    if (loss->dhash == NULL)
         return;
+    float *hidden = scorer->scratch->hidden + slot * scorer->scratch->hidden_count,
+          *dkey_hash = own.dhash + hashes_count(options, problem->shape.head_dim) / 2;
     if (queries || joint)
-        hash_gradient(loss, &scorer->hashes.query, problem->query, first, count, loss->dquery_first,
-                      loss->dquery_second);
+        hash_gradient(&scorer->hashes.query, &own, hidden, problem->query, first, count, own.dhash);
     if (!queries || joint)
-        hash_gradient(loss, &scorer->hashes.key, problem->key, first, count, loss->dkey_first,
-                      loss->dkey_second);
+        hash_gradient(&scorer->hashes.key, &own, hidden, problem->key, first, count, dkey_hash);
+}
+
+static void open_slot(const struct loss *loss, size_t slot)
+{
+    const struct problem *problem = loss->scorer->problem;
+    struct loss_slot own = slot_of(loss, slot);
+    *own.total = 0;
+    memset(own.dhash, 0, hashes_count(problem->options, problem->shape.head_dim) * sizeof(float));
+}
+
+/* What a slot holds is added up, and the slot is empty again. */
+static void close_slot(void *argument, size_t slot)
+{
+    struct loss *loss = argument;
+    const struct problem *problem = loss->scorer->problem;
+    struct loss_slot own = slot_of(loss, slot);
+    loss->total += *own.total;
+    if (loss->dhash != NULL)
+        problem->kernels->axpy(loss->dhash, 1, own.dhash,
+                               hashes_count(problem->options, problem->shape.head_dim));
+    open_slot(loss, slot);
 }
 
 /* Who counts for which bucket in the targets: those whom it took (released), or those who score best in it
@@ -340,6 +395,7 @@ static struct head_rows attending(const struct problem *problem, const struct lo
                                   struct view rows, float *normed)
 {
     struct plain_norm norm = {.kernels = problem->kernels,
+                              .pool = problem->pool,
                               .x = rows.data,
                               .ld = rows.stride,
                               .n = rows.rows,
@@ -358,27 +414,11 @@ static void share_gradients(const struct problem *problem, const struct loss_scr
     const struct lha_options *options = problem->options;
     size_t count = problem->shape.head_dim * buckets_of(options);
     float own = (float)options->private_share, shared = (float)(1 - options->private_share);
-    problem->kernels->axpy(dparams, shared, scratch->dquery_hash, count);
-    problem->kernels->axpy(dparams, shared, scratch->dkey_hash, count);
-    problem->kernels->axpy(dparams + count, own, scratch->dquery_hash, count);
-    problem->kernels->axpy(dparams + 2 * count, own, scratch->dkey_hash, count);
-}
-
-static void aim_gradients(const struct problem *problem, struct loss *loss, float *dparams)
-{
-    const struct lha_options *options = problem->options;
-    size_t first = hash_first_count(problem->shape.head_dim, width_of(options), buckets_of(options));
-    if (hash_of(options) == HASH_SHARED) {
-        loss->dquery_first = loss->scratch->dquery_hash;
-        loss->dkey_first = loss->scratch->dkey_hash;
-        memset(loss->dquery_first, 0, first * sizeof(float));
-        memset(loss->dkey_first, 0, first * sizeof(float));
-        return;
-    }
-    loss->dquery_first = dparams;
-    loss->dquery_second = loss->dquery_first + first;
-    loss->dkey_first = loss->dquery_second + hash_second_count(width_of(options), buckets_of(options));
-    loss->dkey_second = loss->dkey_first + first;
+    const float *dquery_hash = scratch->dhash, *dkey_hash = scratch->dhash + count;
+    problem->kernels->axpy(dparams, shared, dquery_hash, count);
+    problem->kernels->axpy(dparams, shared, dkey_hash, count);
+    problem->kernels->axpy(dparams + count, own, dquery_hash, count);
+    problem->kernels->axpy(dparams + 2 * count, own, dkey_hash, count);
 }
 
 static double auxiliary(const struct problem *problem, const struct problem_gradients *gradients)
@@ -401,15 +441,22 @@ static double auxiliary(const struct problem *problem, const struct problem_grad
     else
         find_homes(&bucketed, &own, SIDE_KEYS, &saved.keys, &own.key_homes, shape->num_keys, released);
     utility.kernels = problem->kernels;
+    utility.pool = problem->pool;
     utility.query = attending(problem, &own, problem->query, own.query);
     utility.key = attending(problem, &own, problem->key, own.key);
     utility.query_homes = own.query_homes;
     utility.key_homes = own.key_homes;
     utility.directions = problem->shared;
     utility.take = take_targets;
+    utility.close = close_slot;
     utility.argument = &loss;
-    if (gradients->params != NULL)
-        aim_gradients(problem, &loss, gradients->params);
+    for (size_t slot = 0; slot < shape->workers; slot++)
+        open_slot(&loss, slot);
+    loss.dhash = gradients->params;
+    if (loss.dhash != NULL && hash_of(options) == HASH_SHARED) {
+        loss.dhash = own.dhash;
+        memset(own.dhash, 0, hashes_count(options, shape->head_dim) * sizeof(float));
+    }
     utility_targets(&utility, own.work);
     if (gradients->params != NULL && hash_of(options) == HASH_SHARED)
         share_gradients(problem, &own, gradients->params);

@@ -32,6 +32,63 @@ void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n
     memcpy(homes->bucket, choice, n * sizeof *choice);
 }
 
+/* ---- groups ----------------------------------------------------------------------------------------------
+   Rows are cut into groups by their number alone. So many as there are threads are worked on at once, each in
+   a slot of its own, and what they left is added up in their order: the bits are those of one thread. */
+
+struct levels {
+    float plain, shrunk;
+};
+
+struct pass {
+    const struct utility *utility;
+    void *scratch;
+    enum utility_side side;
+    void (*group)(const struct pass *pass, size_t slot, size_t first, size_t end);
+    size_t wave; /* its first group */
+    /* of the exact way */
+    const float *psi;
+    /* of the estimate */
+    struct features features;
+    enum stabiliser stabiliser;
+    float shrink;
+    struct levels level;
+};
+
+static size_t rows_of(const struct pass *pass)
+{
+    return pass->side == UTILITY_QUERIES ? pass->utility->num_queries : pass->utility->num_keys;
+}
+
+static void run_group(void *argument, size_t slot, int worker)
+{
+    (void)worker;
+    const struct pass *pass = argument;
+    size_t first = (pass->wave + slot) * UTILITY_GROUP;
+    pass->group(pass, slot, first, smaller(first + UTILITY_GROUP, rows_of(pass)));
+}
+
+/* add: of each group, in order, on this thread. */
+static void run_groups(struct pass *pass, enum utility_side side,
+                       void (*group)(const struct pass *pass, size_t slot, size_t first, size_t end),
+                       void (*add)(struct pass *pass, size_t slot))
+{
+    pass->side = side;
+    pass->group = group;
+    size_t groups = (rows_of(pass) + UTILITY_GROUP - 1) / UTILITY_GROUP, slots = pass->utility->workers;
+    for (pass->wave = 0; pass->wave < groups; pass->wave += slots) {
+        size_t count = smaller(slots, groups - pass->wave);
+        pool_run(pass->utility->pool, run_group, pass, count);
+        for (size_t slot = 0; slot < count; slot++)
+            add(pass, slot);
+    }
+}
+
+static void close_group(struct pass *pass, size_t slot)
+{
+    pass->utility->close(pass->utility->argument, slot);
+}
+
 /* ---- exact -----------------------------------------------------------------------------------------------
  */
 
@@ -97,6 +154,14 @@ static struct members all_in_one(uint32_t *start, uint32_t *list, size_t n)
     return (struct members){1, start, list};
 }
 
+static void give_exact(const struct pass *pass, size_t slot, size_t first, size_t end)
+{
+    const struct utility *u = pass->utility;
+    for (size_t i = first; i < end; i += UTILITY_ROWS)
+        u->take(u->argument, pass->side, i, smaller(UTILITY_ROWS, end - i), pass->psi + i * u->num_buckets,
+                slot);
+}
+
 static void exact_targets(const struct utility *u, void *scratch)
 {
     struct exact_memory m = exact_memory(u, scratch);
@@ -118,123 +183,193 @@ static void exact_targets(const struct utility *u, void *scratch)
     bucket_backward(
         &attention, (struct head_rows){m.psi_query, buckets}, (struct head_rows){m.in_query, buckets},
         &(struct bucket_gradients){m.dquery, m.dkey, m.psi_key, u->dim, u->dim, buckets}, m.attention);
-    for (size_t i = 0; i < n_q; i += UTILITY_ROWS)
-        u->take(u->argument, UTILITY_QUERIES, i, smaller(UTILITY_ROWS, n_q - i), m.psi_query + i * buckets);
-    for (size_t j = 0; j < n_k; j += UTILITY_ROWS)
-        u->take(u->argument, UTILITY_KEYS, j, smaller(UTILITY_ROWS, n_k - j), m.psi_key + j * buckets);
+    struct pass pass = {.utility = u, .psi = m.psi_query};
+    run_groups(&pass, UTILITY_QUERIES, give_exact, close_group);
+    pass.psi = m.psi_key;
+    run_groups(&pass, UTILITY_KEYS, give_exact, close_group);
 }
 
 /* ---- estimated -------------------------------------------------------------------------------------------
  */
 
 struct memory {
-    float *sums, *turned;     /* (B, R): S or T; (R, B) */
-    float *all;               /* (R): the sum of phi over all keys */
+    float *sums, *turned; /* (B, R): S or T; (R, B) */
+    float *all;           /* (R): the sum of phi over all keys */
+    /* of one slot */
+    float *own_sums, *own_all; /* of its group */
+    struct levels *level;
     struct feature_rows rows; /* UTILITY_ROWS at most */
     float *phi;               /* (UTILITY_ROWS, R) */
     float *psi;               /* (UTILITY_ROWS, B) */
     float *divisor;           /* (UTILITY_ROWS) */
-    float *totals;            /* (B, R): T */
     size_t bytes;
 };
 
-static struct memory memory_on(const struct utility *u, void *block)
+static struct memory memory_on(const struct utility *u, void *block, size_t slot)
 {
     struct memory m;
-    struct arena arena = arena_on(block);
-    size_t features = u->num_features, table = size_product(u->num_buckets, features);
+    struct arena arena = arena_on(block), own;
+    size_t features = u->num_features, table = size_product(u->num_buckets, features), bytes = 0;
     m.sums = arena_take(&arena, table, sizeof(float));
-    m.totals = arena_take(&arena, table, sizeof(float));
     m.turned = arena_take(&arena, table, sizeof(float));
     m.all = arena_take(&arena, features, sizeof(float));
-    m.phi = arena_take(&arena, size_product(UTILITY_ROWS, features), sizeof(float));
-    m.rows.products = arena_take(&arena, size_product(UTILITY_ROWS, features), sizeof(float));
-    m.rows.half = arena_take(&arena, UTILITY_ROWS, sizeof(float));
-    m.rows.largest = arena_take(&arena, UTILITY_ROWS, sizeof(float));
-    m.rows.shift = arena_take(&arena, UTILITY_ROWS, sizeof(float));
-    m.psi = arena_take(&arena, size_product(UTILITY_ROWS, u->num_buckets), sizeof(float));
-    m.divisor = arena_take(&arena, UTILITY_ROWS, sizeof(float));
+    for (int pass = 0; pass < 2; pass++) { /* measured, then taken */
+        unsigned char *slots = pass == 0 ? NULL : arena_take(&arena, u->workers, bytes);
+        own = arena_on(slots == NULL ? NULL : slots + slot * bytes);
+        m.own_sums = arena_take(&own, table, sizeof(float));
+        m.own_all = arena_take(&own, features, sizeof(float));
+        m.level = arena_take(&own, 1, sizeof *m.level);
+        m.phi = arena_take(&own, size_product(UTILITY_ROWS, features), sizeof(float));
+        m.rows.products = arena_take(&own, size_product(UTILITY_ROWS, features), sizeof(float));
+        m.rows.half = arena_take(&own, UTILITY_ROWS, sizeof(float));
+        m.rows.largest = arena_take(&own, UTILITY_ROWS, sizeof(float));
+        m.rows.shift = arena_take(&own, UTILITY_ROWS, sizeof(float));
+        m.psi = arena_take(&own, size_product(UTILITY_ROWS, u->num_buckets), sizeof(float));
+        m.divisor = arena_take(&own, UTILITY_ROWS, sizeof(float));
+        bytes = own.used;
+    }
     m.bytes = arena.used;
     return m;
 }
 
-/* The largest exponents of all rows, and of all rows times `shrink`. */
-struct levels {
-    float plain, shrunk;
-};
-
-static struct levels levels_of(const struct memory *m, const struct features *features, struct head_rows rows,
-                               size_t n, float shrink)
+/* The features' products of the rows from `first` on, a tile of them at most; how many. */
+static size_t project(const struct pass *pass, const struct memory *m, size_t first, size_t end)
 {
-    struct levels levels = {-INFINITY, -INFINITY};
-    for (size_t i = 0; i < n; i += UTILITY_ROWS) {
-        size_t count = smaller(UTILITY_ROWS, n - i);
-        features_project(features, rows.data + i * rows.ld, rows.ld, count, &m->rows);
-        levels.plain = fmaxf(levels.plain, features_level(&m->rows, count, 1));
-        levels.shrunk = fmaxf(levels.shrunk, features_level(&m->rows, count, shrink));
-    }
-    return levels;
+    const struct utility *u = pass->utility;
+    struct head_rows rows = pass->side == UTILITY_QUERIES ? u->query : u->key;
+    size_t count = smaller(UTILITY_ROWS, end - first);
+    features_project(&pass->features, rows.data + first * rows.ld, rows.ld, count, &m->rows);
+    return count;
 }
 
-/* sums[b] += weight_i phi_i for the buckets b of token first + i; weight NULL: 1. */
-static void add_to_homes(const struct utility *u, float *sums, const float *phi, const struct homes *homes,
+/* The largest exponents of all rows, and of all rows times `shrink`. */
+static void level_group(const struct pass *pass, size_t slot, size_t first, size_t end)
+{
+    struct memory m = memory_on(pass->utility, pass->scratch, slot);
+    *m.level = (struct levels){-INFINITY, -INFINITY};
+    for (size_t i = first; i < end; i += UTILITY_ROWS) {
+        size_t count = project(pass, &m, i, end);
+        m.level->plain = fmaxf(m.level->plain, features_level(&m.rows, count, 1));
+        m.level->shrunk = fmaxf(m.level->shrunk, features_level(&m.rows, count, pass->shrink));
+    }
+}
+
+static void level_add(struct pass *pass, size_t slot)
+{
+    struct memory m = memory_on(pass->utility, pass->scratch, slot);
+    pass->level.plain = fmaxf(pass->level.plain, m.level->plain);
+    pass->level.shrunk = fmaxf(pass->level.shrunk, m.level->shrunk);
+}
+
+/* own_sums[b] += phi_i / divisor_i for the buckets b of token first + i; divisor NULL: 1. */
+static void add_to_homes(const struct utility *u, const struct memory *m, const struct homes *homes,
                          size_t first, size_t count, const float *divisor)
 {
     size_t features = u->num_features;
     for (size_t i = 0; i < count; i++)
         for (size_t p = homes->start[first + i]; p < homes->start[first + i + 1]; p++)
-            u->kernels->axpy(sums + homes->bucket[p] * features, divisor == NULL ? 1 : 1 / divisor[i],
-                             phi + i * features, features);
+            u->kernels->axpy(m->own_sums + homes->bucket[p] * features, divisor == NULL ? 1 : 1 / divisor[i],
+                             m->phi + i * features, features);
+}
+
+static void clear_sums(const struct utility *u, float *sums, float *all)
+{
+    memset(sums, 0, u->num_buckets * u->num_features * sizeof *sums);
+    memset(all, 0, u->num_features * sizeof *all);
 }
 
 /* psi = phi sums^T, the sums turned. */
-static void give_products(const struct utility *u, const struct memory *m, enum utility_side side,
-                          size_t first, size_t count)
+static void give_products(const struct pass *pass, const struct memory *m, size_t slot, size_t first,
+                          size_t count)
 {
+    const struct utility *u = pass->utility;
     size_t features = u->num_features, buckets = u->num_buckets;
     u->kernels->tile_product(m->psi, buckets, m->phi, features, 1, m->turned, buckets, count, buckets,
                              features, false);
-    u->take(u->argument, side, first, count, m->psi);
+    u->take(u->argument, pass->side, first, count, m->psi, slot);
+}
+
+static void sum_keys(const struct pass *pass, size_t slot, size_t first, size_t end)
+{
+    const struct utility *u = pass->utility;
+    struct memory m = memory_on(u, pass->scratch, slot);
+    clear_sums(u, m.own_sums, m.own_all);
+    for (size_t j = first; j < end; j += UTILITY_ROWS) {
+        size_t count = project(pass, &m, j, end);
+        features_of(&pass->features, &m.rows, count, 1, pass->stabiliser, pass->level.plain, m.phi);
+        u->kernels->add_bias_backward(m.own_all, m.phi, count, u->num_features);
+        add_to_homes(u, &m, &u->key_homes, j, count, NULL);
+    }
+}
+
+static void add_keys(struct pass *pass, size_t slot)
+{
+    const struct utility *u = pass->utility;
+    struct memory m = memory_on(u, pass->scratch, slot);
+    u->kernels->axpy(m.sums, 1, m.own_sums, u->num_buckets * u->num_features);
+    u->kernels->axpy(m.all, 1, m.own_all, u->num_features);
+}
+
+/* psi of queries from S, and their part of T. */
+static void give_queries(const struct pass *pass, size_t slot, size_t first, size_t end)
+{
+    const struct utility *u = pass->utility;
+    struct memory m = memory_on(u, pass->scratch, slot);
+    size_t features = u->num_features;
+    clear_sums(u, m.own_sums, m.own_all);
+    for (size_t i = first; i < end; i += UTILITY_ROWS) {
+        size_t count = project(pass, &m, i, end);
+        features_of(&pass->features, &m.rows, count, 1, pass->stabiliser, pass->level.plain, m.phi);
+        give_products(pass, &m, slot, i, count);
+        if (u->twice_scaled)
+            features_of(&pass->features, &m.rows, count, pass->shrink, pass->stabiliser, pass->level.shrunk,
+                        m.phi);
+        u->kernels->row_dots(m.divisor, m.phi, features, m.all, 0, count, features);
+        add_to_homes(u, &m, &u->query_homes, i, count, m.divisor);
+    }
+}
+
+static void add_queries(struct pass *pass, size_t slot)
+{
+    const struct utility *u = pass->utility;
+    struct memory m = memory_on(u, pass->scratch, slot);
+    u->kernels->axpy(m.sums, 1, m.own_sums, u->num_buckets * u->num_features);
+    u->close(u->argument, slot);
+}
+
+/* psi of keys from T. */
+static void give_keys(const struct pass *pass, size_t slot, size_t first, size_t end)
+{
+    struct memory m = memory_on(pass->utility, pass->scratch, slot);
+    for (size_t j = first; j < end; j += UTILITY_ROWS) {
+        size_t count = project(pass, &m, j, end);
+        features_of(&pass->features, &m.rows, count, 1, pass->stabiliser, pass->level.plain, m.phi);
+        give_products(pass, &m, slot, j, count);
+    }
 }
 
 static void estimated_targets(const struct utility *u, void *scratch)
 {
-    struct memory m = memory_on(u, scratch);
-    const struct features f = {u->kernels, u->directions, u->num_features, u->dim};
-    size_t features = u->num_features, buckets = u->num_buckets, n_q = u->num_queries, n_k = u->num_keys;
+    struct memory m = memory_on(u, scratch, 0);
+    size_t features = u->num_features, buckets = u->num_buckets;
     enum stabiliser of_queries = u->swapped ? STABILISE_ALL : STABILISE_ROW,
                     of_keys = u->swapped ? STABILISE_ROW : STABILISE_ALL;
-    float shrink = u->twice_scaled ? 1 / sqrtf((float)u->dim) : 1;
-    struct levels level =
-        u->swapped ? levels_of(&m, &f, u->query, n_q, shrink) : levels_of(&m, &f, u->key, n_k, 1);
-    memset(m.sums, 0, buckets * features * sizeof(float));
-    memset(m.totals, 0, buckets * features * sizeof(float));
-    memset(m.all, 0, features * sizeof(float));
-    for (size_t j = 0; j < n_k; j += UTILITY_ROWS) {
-        size_t count = smaller(UTILITY_ROWS, n_k - j);
-        features_project(&f, u->key.data + j * u->key.ld, u->key.ld, count, &m.rows);
-        features_of(&f, &m.rows, count, 1, of_keys, level.plain, m.phi);
-        u->kernels->add_bias_backward(m.all, m.phi, count, features);
-        add_to_homes(u, m.sums, m.phi, &u->key_homes, j, count, NULL);
-    }
+    struct pass pass = {.utility = u,
+                        .scratch = scratch,
+                        .features = {u->kernels, u->directions, u->num_features, u->dim},
+                        .shrink = u->twice_scaled ? 1 / sqrtf((float)u->dim) : 1,
+                        .level = {-INFINITY, -INFINITY}};
+    run_groups(&pass, u->swapped ? UTILITY_QUERIES : UTILITY_KEYS, level_group, level_add);
+    clear_sums(u, m.sums, m.all);
+    pass.stabiliser = of_keys;
+    run_groups(&pass, UTILITY_KEYS, sum_keys, add_keys);
     u->kernels->tile_transpose(m.turned, buckets, m.sums, features, buckets, features);
-    for (size_t i = 0; i < n_q; i += UTILITY_ROWS) {
-        size_t count = smaller(UTILITY_ROWS, n_q - i);
-        features_project(&f, u->query.data + i * u->query.ld, u->query.ld, count, &m.rows);
-        features_of(&f, &m.rows, count, 1, of_queries, level.plain, m.phi);
-        give_products(u, &m, UTILITY_QUERIES, i, count);
-        if (u->twice_scaled)
-            features_of(&f, &m.rows, count, shrink, of_queries, level.shrunk, m.phi);
-        u->kernels->row_dots(m.divisor, m.phi, features, m.all, 0, count, features);
-        add_to_homes(u, m.totals, m.phi, &u->query_homes, i, count, m.divisor);
-    }
-    u->kernels->tile_transpose(m.turned, buckets, m.totals, features, buckets, features);
-    for (size_t j = 0; j < n_k; j += UTILITY_ROWS) {
-        size_t count = smaller(UTILITY_ROWS, n_k - j);
-        features_project(&f, u->key.data + j * u->key.ld, u->key.ld, count, &m.rows);
-        features_of(&f, &m.rows, count, 1, of_keys, level.plain, m.phi);
-        give_products(u, &m, UTILITY_KEYS, j, count);
-    }
+    memset(m.sums, 0, buckets * features * sizeof(float));
+    pass.stabiliser = of_queries;
+    run_groups(&pass, UTILITY_QUERIES, give_queries, add_queries);
+    u->kernels->tile_transpose(m.turned, buckets, m.sums, features, buckets, features);
+    pass.stabiliser = of_keys;
+    run_groups(&pass, UTILITY_KEYS, give_keys, close_group);
 }
 
 /* ---- either ----------------------------------------------------------------------------------------------
@@ -242,7 +377,7 @@ static void estimated_targets(const struct utility *u, void *scratch)
 
 size_t utility_size(const struct utility *utility)
 {
-    return utility->num_features == 0 ? exact_memory(utility, NULL).bytes : memory_on(utility, NULL).bytes;
+    return utility->num_features == 0 ? exact_memory(utility, NULL).bytes : memory_on(utility, NULL, 0).bytes;
 }
 
 void utility_targets(const struct utility *utility, void *scratch)

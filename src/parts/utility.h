@@ -11,15 +11,16 @@
    sums, once for its psi, since nothing of size n R is kept. Stabilisers: Performer's, a query's own largest
    exponent and one for all keys, without bias; or swapped, as the published code has it, which weighs keys by
    their own factor and is biased, with less variance. `twice_scaled`, also as published: the queries of T are
-   over sqrt(d) once more. Scratch is linear in n. SPDX-License-Identifier: Apache-2.0 */
+   over sqrt(d) once more. Scratch is linear in n. The estimate and all that takes psi run on the pool, of the
+   exact way the latter alone. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_UTILITY_H
 #define PARTS_UTILITY_H
 
 #include "parts/bucket_attention.h"
 #include "parts/random_features.h"
 
-/* Rows at a time. */
-enum { UTILITY_ROWS = 64 };
+/* Rows at a time, and those whose sums are made apart from the others'. */
+enum { UTILITY_ROWS = 64, UTILITY_GROUP = 8 * UTILITY_ROWS };
 
 enum utility_side { UTILITY_QUERIES, UTILITY_KEYS };
 
@@ -33,6 +34,8 @@ void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n
 
 struct utility {
     const struct kernels *kernels;
+    struct pool *pool; /* NULL: none */
+    size_t workers;    /* its threads; >= 1 */
     size_t num_queries, num_keys, dim, num_buckets;
     struct head_rows query, key; /* that attend */
     struct homes query_homes, key_homes;
@@ -40,8 +43,12 @@ struct utility {
     const float *directions; /* (dim, num_features) */
     bool swapped, twice_scaled;
     /* Takes psi (count, num_buckets), adjacent, each row up to a factor, of the rows first .. first + count -
-       1 of a side: psi >= 0, and all 0 in a row without any mass. Queries come first, each side in order. */
-    void (*take)(void *argument, enum utility_side side, size_t first, size_t count, const float *psi);
+       1 of a side: psi >= 0, and all 0 in a row without any mass. All queries come before all keys. Calls of
+       different slots < workers may run at once, those of one follow each other; `close` says, one slot after
+       another, that the rows of a group, which are the same for any workers, are through. */
+    void (*take)(void *argument, enum utility_side side, size_t first, size_t count, const float *psi,
+                 size_t slot);
+    void (*close)(void *argument, size_t slot);
     void *argument;
 };
 

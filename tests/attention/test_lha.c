@@ -4,7 +4,7 @@
    private weights swapped; the mean for the sum of a joint score and the sum for the mean; a mode without
    its norm; the second matrix of queries for keys; what counts in the targets of the paper's mode by lists,
    of released's by the best bucket, of strict membership by what tokens chose; lists too short for one bucket
-   each.
+   each; gradients of a group of rows added again with the next.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>

@@ -2,29 +2,39 @@
    drawn, with both stabilisers; the mean of estimates near the exact for short rows; and what a token in none
    or in several buckets counts for. Bugs planted and caught: a key in two buckets counted in one; targets of
    keys by the homes of keys; not divided by the sum over all keys; the sum over kept keys alone; T over one
-   tile; homes of a token shifted by one. SPDX-License-Identifier: Apache-2.0 */
+   tile; homes of a token shifted by one; a group that begins with the sums of the one before;
+   its last row left out; all groups in one slot. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/utility.h"
 
 #include <float.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "support/check.h"
 
-enum { N_Q = 150, N_K = 131, D = 8, LD = 11, B = 5, R = 48 };
+enum { N_Q = 600, N_K = 531, D = 8, LD = 11, B = 5, R = 48 };
 
 static float rows[2][N_Q * LD], given[2][N_Q * B];
 static double want[2][N_Q * B];
 static uint8_t in[2][N_Q * B];
 static uint32_t starts[2][N_Q + 1], buckets[2][N_Q * B];
 
-static void take(void *argument, enum utility_side side, size_t first, size_t count, const float *psi)
+/* Rows of both sides that were taken; with one thread they come in order. */
+struct taken {
+    size_t workers, passed[2];
+    atomic_size_t open[4]; /* rows that a slot took since it was closed */
+};
+
+static void take(void *argument, enum utility_side side, size_t first, size_t count, const float *psi,
+                 size_t slot)
 {
-    size_t *next = argument;
-    assert_int_equal(next[side], first);
-    next[side] += count;
+    struct taken *taken = argument;
+    assert_true(slot < taken->workers);
+    assert_true(taken->workers > 1 || taken->passed[side] + taken->open[0] == first);
+    taken->open[slot] += count;
     for (size_t i = 0; i < count; i++) {
         double sum = 0;
         for (size_t b = 0; b < B; b++)
@@ -32,6 +42,16 @@ static void take(void *argument, enum utility_side side, size_t first, size_t co
         for (size_t b = 0; b < B; b++)
             given[side][(first + i) * B + b] = sum > 0 ? (float)((double)psi[i * B + b] / sum) : 0;
     }
+}
+
+static void close_slot(void *argument, size_t slot)
+{
+    struct taken *taken = argument;
+    size_t count = taken->open[slot];
+    bool queries = taken->passed[0] < N_Q;
+    assert_true(count > 0 && count <= UTILITY_GROUP);
+    taken->passed[queries ? 0 : 1] += count;
+    taken->open[slot] = 0;
 }
 
 static void fill(float size)
@@ -100,7 +120,8 @@ static void fill_want(const double *a, const double *of_keys)
 
 static void run(struct utility *u, double bound, const char *what)
 {
-    size_t next[2] = {0, 0}, floats;
+    size_t floats;
+    struct taken taken = {.workers = u->workers};
     u->num_queries = N_Q;
     u->num_keys = N_K;
     u->dim = D;
@@ -110,14 +131,15 @@ static void run(struct utility *u, double bound, const char *what)
     u->query_homes = (struct homes){starts[0], buckets[0]};
     u->key_homes = (struct homes){starts[1], buckets[1]};
     u->take = take;
-    u->argument = next;
+    u->close = close_slot;
+    u->argument = &taken;
     floats = utility_size(u) / sizeof(float);
     float *scratch = guard_floats(floats);
     memset(scratch, 0xff, floats * sizeof *scratch);
     utility_targets(u, scratch);
     guard_free(scratch, floats);
-    assert_int_equal(next[0], N_Q);
-    assert_int_equal(next[1], N_K);
+    assert_int_equal(taken.passed[0], N_Q);
+    assert_int_equal(taken.passed[1], N_K);
     for (size_t i = 0; i < N_Q * B; i++)
         check_near((double)given[0][i], want[0][i], bound, what);
     for (size_t i = 0; i < N_K * B; i++)
@@ -134,7 +156,7 @@ static void exact_targets_are_shares_of_attention(void **state)
     fill_want(a, a);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         /* Scores below 20 in 8 terms, sums of 150 terms, each of a relative error of 1e-5. */
-        run(&(struct utility){.kernels = *kernels}, 2e-5, "exact target");
+        run(&(struct utility){.workers = 1, .kernels = *kernels}, 2e-5, "exact target");
     free(a);
 }
 
@@ -189,7 +211,8 @@ static void estimates_are_those_of_the_features(void **state)
                 }
             fill_want(a, of_keys);
             for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
-                run(&(struct utility){.kernels = *kernels,
+                run(&(struct utility){.workers = 1,
+                                      .kernels = *kernels,
                                       .num_features = R,
                                       .directions = block,
                                       .swapped = swapped != 0,
@@ -198,6 +221,36 @@ static void estimates_are_those_of_the_features(void **state)
         }
     guard_free(block, features_count(R, D));
     free(a);
+}
+
+/* Groups are worked on side by side; what is given does not change. */
+static void threads_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    static float one[2][N_Q * B];
+    static const int threads[] = {1, 2, 3, 4};
+    float *block = draw(R);
+    struct host host;
+    host_init(&host);
+    fill(1);
+    for (size_t features = 0; features <= R; features += R)
+        for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+            struct pool *pool;
+            check_status(&host, pool_new(&host, threads[t], &pool), HASHATTN_OK, NULL);
+            struct utility u = {.kernels = kernels_named(NULL, &(const char *){0}),
+                                .pool = pool,
+                                .workers = (size_t)threads[t],
+                                .num_features = features,
+                                .directions = block,
+                                .swapped = true,
+                                .twice_scaled = true};
+            run(&u, INFINITY, "any");
+            if (t == 0)
+                memcpy(one, given, sizeof one);
+            check_same_bits(one, given, sizeof one, "on several threads");
+            pool_free(&host, pool);
+        }
+    guard_free(block, features_count(R, D));
 }
 
 /* Short rows, many features: the estimate is the exact target within some per cent of a fifth. */
@@ -211,7 +264,8 @@ static void estimates_come_near_the_exact(void **state)
     for (size_t i = 0; i < N_Q * N_K; i++)
         a[i] = exp(dot(i / N_K, i % N_K) / sqrt(D));
     fill_want(a, a);
-    run(&(struct utility){.kernels = kernels_named(NULL, &(const char *){0}),
+    run(&(struct utility){.workers = 1,
+                          .kernels = kernels_named(NULL, &(const char *){0}),
                           .num_features = MANY,
                           .directions = block},
         0.01, "estimate");
@@ -241,6 +295,7 @@ int main(void)
         cmocka_unit_test(exact_targets_are_shares_of_attention),
         cmocka_unit_test(estimates_are_those_of_the_features),
         cmocka_unit_test(estimates_come_near_the_exact),
+        cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(homes_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
