@@ -8,11 +8,12 @@
    for both and c = private_share; mlp, two layers.
    Membership passes no gradient to q and k, nor is the task's loss one of the hashes: they learn from a loss
    of their own, whose gradient goes to their parameters alone, mean_i KL(psi_Q(i) || softmax z_i) + mean_j
-   KL(psi_K(j) || softmax z_j), psi the shares of a token's full attention that lie in each bucket, estimated
-   or exact (parts/utility.h). Modes: where the paper and the code released with it differ (docs/LHA.md has
-   the table), whom to follow. Random: the features of the estimate, once per call. Saved: index lists and
-   log-sum-exps. Cost: 2 (n_q + n_k) d B operations to hash, then 2 (d + d_v) a pair in a bucket, about 2 / B
-   of all pairs, which with B near sqrt(n) is n^1.5; backward 2.5 times the latter; the loss 2 (n_q + n_k)
+   KL(psi_K(j) || softmax z_j), psi the shares of a token's full attention that lie in each bucket: of a
+   sample of S queries, anew at every call, of all, or estimated by features (parts/utility.h). Modes: where
+   the paper and the code released with it differ (docs/LHA.md has the table), whom to follow. Random: the
+   sample, once per head; the features, once per call. Saved: index lists and log-sum-exps. Cost: 2 (n_q +
+   n_k) d B operations to hash, then 2 (d + d_v) a pair in a bucket, about 2 / B of all pairs, which with B
+   near sqrt(n) is n^1.5; backward 2.5 times the latter; the loss 2 S n_k (4 d + 3 B), or 2 (n_q + n_k)
    R (B + 2 d) for R features. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -21,6 +22,7 @@
 #include "base/random.h"
 #include "parts/hash_function.h"
 #include "parts/plain_norm.h"
+#include "parts/row_sample.h"
 #include "parts/utility.h"
 
 enum hash_kind { HASH_BY_MODE, HASH_LINEAR, HASH_SHARED, HASH_MLP };
@@ -31,10 +33,10 @@ struct lha_options {
     int64_t hash_width;
     double private_share, hash_loss; /* c, lambda */
     int targets;
-    int64_t num_features; /* R */
+    int64_t samples_per_bucket, num_features; /* S / B, R */
 };
 
-enum targets { TARGETS_FEATURES, TARGETS_EXACT };
+enum targets { TARGETS_SAMPLED, TARGETS_FEATURES, TARGETS_EXACT };
 
 static enum hash_kind hash_of(const struct lha_options *options)
 {
@@ -84,6 +86,9 @@ struct loss_scratch {
     float *query, *key, *statistics; /* (n, d) each, (n, 2) of either: normed rows, with mode released */
     void *norm;                      /* (workers, plain_norm_size) */
     struct homes query_homes, key_homes;
+    uint32_t *sample;                   /* (S): the queries that have targets, and of them */
+    float *attending, *hashed, *paired; /* (S, d) each: normed or not; for H_Q; for H_K, where both count */
+    struct homes sample_homes;
     struct members lists; /* of a side, and */
     uint32_t *choice;     /* (n): who counts for which bucket, where attention has other lists */
     float *dhash;         /* of effective kernels, with hash shared */
@@ -124,20 +129,32 @@ static struct loss_slot loss_slot_on(const struct lha_options *options, size_t d
     return slot;
 }
 
-static bool is_exact(const struct lha_options *options)
+static bool by_features(const struct lha_options *options)
 {
-    return options->targets == TARGETS_EXACT;
+    return options->targets == TARGETS_FEATURES;
+}
+
+static bool is_sampled(const struct lha_options *options)
+{
+    return options->targets == TARGETS_SAMPLED;
+}
+
+/* S: how many queries have targets. */
+static size_t targets_of_queries(const struct lha_options *options, size_t n)
+{
+    size_t most = size_product((size_t)options->samples_per_bucket, buckets_of(options));
+    return is_sampled(options) && most < n ? most : n;
 }
 
 /* All that its size depends on. */
 static struct utility utility_of(const struct lha_options *options, const struct problem_shape *shape)
 {
     bool released = options->bucketing.mode == MODE_RELEASED;
-    return (struct utility){.num_queries = shape->num_queries,
+    return (struct utility){.num_queries = targets_of_queries(options, shape->num_queries),
                             .num_keys = shape->num_keys,
                             .dim = shape->head_dim,
                             .num_buckets = buckets_of(options),
-                            .num_features = is_exact(options) ? 0 : (size_t)options->num_features,
+                            .num_features = by_features(options) ? (size_t)options->num_features : 0,
                             .workers = shape->workers,
                             .swapped = released,
                             .twice_scaled = released};
@@ -166,6 +183,17 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
     }
     scratch.query_homes = take_homes(&arena, &bucketed, n_q);
     scratch.key_homes = take_homes(&arena, &bucketed, n_k);
+    if (is_sampled(options)) {
+        size_t samples = utility.num_queries;
+        scratch.sample = arena_take(&arena, samples, sizeof *scratch.sample);
+        scratch.attending = arena_take(&arena, size_product(samples, d), sizeof(float));
+        scratch.hashed = arena_take(&arena, size_product(samples, d), sizeof(float));
+        scratch.paired = arena_take(&arena, bucketed.joint ? size_product(samples, d) : 0, sizeof(float));
+        size_t places = bucketed_whole_places(&bucketed, n_q),
+               most_homes = size_product(samples, buckets_of(options));
+        places = places > n_q ? places : n_q;
+        scratch.sample_homes = homes_take(&arena, samples, most_homes < places ? most_homes : places);
+    }
     scratch.lists = members_take(&arena, buckets_of(options), bucketed_whole_places(&bucketed, most));
     scratch.choice = arena_take(&arena, most, sizeof *scratch.choice);
     scratch.dhash =
@@ -239,6 +267,7 @@ struct scorer {
     const struct scratch *scratch;
     struct hashes hashes;
     bool joint;
+    struct view query, key; /* what it scores: those of the problem, or a sample of them */
 };
 
 static const float *row_at(struct view rows, size_t i)
@@ -253,7 +282,7 @@ static void score(const void *argument, enum bucketed_side side, size_t first, s
     const struct problem *problem = scorer->problem;
     const struct lha_options *options = problem->options;
     float *hidden = scorer->scratch->hidden + (size_t)worker * scorer->scratch->hidden_count;
-    struct view query = problem->query, key = problem->key;
+    struct view query = scorer->query, key = scorer->key;
     if (side == SIDE_QUERIES)
         hash_scores(&scorer->hashes.query, row_at(query, first), query.stride, count, z, hidden, false);
     if (side == SIDE_KEYS || scorer->joint)
@@ -272,7 +301,8 @@ static struct bucketed open_bucketed(const struct problem *problem, struct scrat
 {
     struct bucketed bucketed = in_buckets_open(problem->options, problem);
     *scratch = scratch_on(problem->options, &problem->shape, 0, problem->scratch);
-    *scorer = (struct scorer){problem, scratch, open_hashes(problem, scratch), bucketed.joint};
+    *scorer = (struct scorer){problem,        scratch,        open_hashes(problem, scratch),
+                              bucketed.joint, problem->query, problem->key};
     bucketed.score = score;
     bucketed.argument = scorer;
     bucketed.scratch = scratch->rest;
@@ -299,7 +329,8 @@ static void backward(const struct problem *problem, struct view out, struct view
  */
 
 struct loss {
-    const struct scorer *scorer;
+    const struct scorer *scorer, *sample; /* of all, and of the queries that have targets */
+    size_t num_targets[2];                /* of queries, of keys */
     const struct loss_scratch *scratch;
     float *dhash; /* where gradients of the matrices are added up; NULL: the value alone */
     double total;
@@ -329,11 +360,11 @@ static void take_targets(void *argument, enum utility_side side, size_t first, s
 {
     const struct loss *loss = argument;
     struct loss_slot own = slot_of(loss, slot);
-    const struct scorer *scorer = loss->scorer;
+    bool queries = side == UTILITY_QUERIES, joint = loss->scorer->joint;
+    const struct scorer *scorer = queries ? loss->sample : loss->scorer;
     const struct problem *problem = scorer->problem;
     const struct lha_options *options = problem->options;
-    bool queries = side == UTILITY_QUERIES, joint = scorer->joint;
-    double n = (double)(queries ? problem->shape.num_queries : problem->shape.num_keys), sum = 0;
+    double n = (double)loss->num_targets[side], sum = 0;
     double half = joint && options->bucketing.mode == MODE_RELEASED ? 0.5 : 1;
     score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, own.z, (int)slot);
     problem->kernels->divergence(own.kl, own.dz, psi, own.z, count, buckets_of(options), (float)(half / n));
@@ -345,9 +376,9 @@ static void take_targets(void *argument, enum utility_side side, size_t first, s
     float *hidden = scorer->scratch->hidden + slot * scorer->scratch->hidden_count,
           *dkey_hash = own.dhash + hashes_count(options, problem->shape.head_dim) / 2;
     if (queries || joint)
-        hash_gradient(&scorer->hashes.query, &own, hidden, problem->query, first, count, own.dhash);
+        hash_gradient(&scorer->hashes.query, &own, hidden, scorer->query, first, count, own.dhash);
     if (!queries || joint)
-        hash_gradient(&scorer->hashes.key, &own, hidden, problem->key, first, count, dkey_hash);
+        hash_gradient(&scorer->hashes.key, &own, hidden, scorer->key, first, count, dkey_hash);
 }
 
 static void open_slot(const struct loss *loss, size_t slot)
@@ -421,6 +452,26 @@ static void share_gradients(const struct problem *problem, const struct loss_scr
     problem->kernels->axpy(dparams + 2 * count, own, dkey_hash, count);
 }
 
+/* The queries that have targets, in the place of all: their rows for attention and for the hashes, and their
+   buckets. */
+static void take_sample(const struct problem *problem, const struct loss_scratch *own,
+                        struct utility *utility, struct scorer *sample)
+{
+    size_t d = problem->shape.head_dim, count = utility->num_queries;
+    row_sample_draw(random_key(problem->random_key, RANDOM_TARGETS, 0), problem->shape.num_queries, count,
+                    own->sample);
+    row_sample_copy(own->attending, utility->query, d, own->sample, count);
+    row_sample_copy(own->hashed, in_buckets_rows(problem->query), d, own->sample, count);
+    row_sample_homes(&own->sample_homes, &utility->query_homes, own->sample, count);
+    utility->query = (struct head_rows){own->attending, d};
+    utility->query_homes = own->sample_homes;
+    sample->query = (struct view){own->hashed, count, d, d, DTYPE_FLOAT32};
+    if (!sample->joint)
+        return;
+    row_sample_copy(own->paired, in_buckets_rows(problem->key), d, own->sample, count);
+    sample->key = (struct view){own->paired, count, d, d, DTYPE_FLOAT32};
+}
+
 static double auxiliary(const struct problem *problem, const struct problem_gradients *gradients)
 {
     const struct lha_options *options = problem->options;
@@ -429,9 +480,14 @@ static double auxiliary(const struct problem *problem, const struct problem_grad
     struct loss_scratch own = loss_scratch_on(options, shape, scratch.rest);
     struct bucketed bucketed = in_buckets_open(&options->bucketing, problem);
     struct bucketed_saved saved = bucketed_saved(&bucketed);
-    struct scorer scorer = {problem, &scratch, open_hashes(problem, &scratch), bucketed.joint};
-    struct loss loss = {.scorer = &scorer, .scratch = &own};
+    struct scorer scorer = {problem,        &scratch,       open_hashes(problem, &scratch),
+                            bucketed.joint, problem->query, problem->key};
+    struct scorer sample = scorer;
     struct utility utility = utility_of(options, shape);
+    struct loss loss = {.scorer = &scorer,
+                        .sample = &sample,
+                        .num_targets = {utility.num_queries, shape->num_keys},
+                        .scratch = &own};
     bool released = options->bucketing.mode == MODE_RELEASED;
     bucketed.score = score;
     bucketed.argument = &scorer;
@@ -446,6 +502,8 @@ static double auxiliary(const struct problem *problem, const struct problem_grad
     utility.key = attending(problem, &own, problem->key, own.key);
     utility.query_homes = own.query_homes;
     utility.key_homes = own.key_homes;
+    if (is_sampled(options))
+        take_sample(problem, &own, &utility, &sample);
     utility.directions = problem->shared;
     utility.take = take_targets;
     utility.close = close_slot;
@@ -471,7 +529,7 @@ static double auxiliary_share(const void *options)
 static size_t shared_size(const void *options, size_t head_dim)
 {
     const struct lha_options *lha = options;
-    if (is_exact(lha))
+    if (!by_features(lha))
         return 0;
     return size_product(features_count((size_t)lha->num_features, head_dim), sizeof(float));
 }
@@ -479,13 +537,13 @@ static size_t shared_size(const void *options, size_t head_dim)
 static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
 {
     const struct lha_options *lha = options;
-    return is_exact(lha) ? 0 : features_work_size((size_t)lha->num_features, head_dim, workers);
+    return by_features(lha) ? features_work_size((size_t)lha->num_features, head_dim, workers) : 0;
 }
 
 static void prepare(const struct preparation *preparation)
 {
     const struct lha_options *lha = preparation->options;
-    if (!is_exact(lha))
+    if (by_features(lha))
         features_draw(preparation->kernels, preparation->pool, (size_t)lha->num_features,
                       preparation->head_dim, random_key(preparation->call_key, RANDOM_FEATURES, 0),
                       preparation->shared, preparation->scratch);
@@ -554,7 +612,7 @@ static const struct parameter_row params[] = {
     {.name = NULL},
 };
 
-static const char *const targets_names[] = {"features", "exact", NULL};
+static const char *const targets_names[] = {"sampled", "features", "exact", NULL};
 static const char *const hash_names[] = {"auto", "linear", "shared", "mlp", NULL};
 
 #define FIELD(name) #name, .offset = offsetof(struct lha_options, name)
@@ -590,10 +648,16 @@ static const struct option_row options[] = {
          "began"},
     {.name = FIELD(targets),
      .type = OPTION_CHOICE,
-     .preset = TARGETS_FEATURES,
+     .preset = TARGETS_SAMPLED,
      .choices = targets_names,
-     .help = "what hashes learn from: how much of a token's attention lies in each bucket, estimated with "
-             "random features, or exact, which is quadratic"},
+     .help = "what hashes learn from: how much of a token's attention lies in each bucket, of a sample of "
+             "queries, estimated with random features as in the papers, or exact, which is quadratic"},
+    {.name = FIELD(samples_per_bucket),
+     .type = OPTION_INT,
+     .preset = 4,
+     .minimum = 1,
+     .maximum = 65536,
+     .help = "of targets sampled: so many queries of each head for each bucket, drawn anew at every step"},
     {.name = FIELD(num_features),
      .type = OPTION_INT,
      .preset = 256,

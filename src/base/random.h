@@ -29,6 +29,7 @@ enum random_purpose {
     RANDOM_BUCKETS = 16,
     RANDOM_FEATURES = 17,
     RANDOM_INSPECTION = 18,
+    RANDOM_TARGETS = 19,
 };
 
 uint64_t random_key(uint64_t parent, enum random_purpose purpose, uint64_t index);

@@ -254,7 +254,7 @@ static void the_estimate_comes_near_the_exact_loss(void **state)
 {
     (void)state;
     static const char *const settings[] = {"num_buckets=5 mode=paper targets=exact",
-                                           "num_buckets=5 mode=paper num_features=4096"};
+                                           "num_buckets=5 mode=paper targets=features num_features=4096"};
     double losses[2];
     for (size_t i = 0; i < 2; i++) {
         void *options = bucket_case_options("lha", settings[i]);
@@ -273,13 +273,79 @@ static void the_estimate_comes_near_the_exact_loss(void **state)
     assert_true(losses[1] != losses[0]);
 }
 
+static struct attention_result run_with(const char *settings, size_t n_q, size_t n_k, uint64_t draw)
+{
+    void *options = bucket_case_options("lha", settings);
+    struct attention_case data = bucket_case_new("lha", options, n_q, n_k, D, D_V, false);
+    data.call_key = draw;
+    struct attention_result result = attention_case_run(&data);
+    attention_case_free(&data);
+    free(options);
+    return result;
+}
+
+/* Of so many samples that they are all queries: the exact loss, to the bit. */
+static void all_queries_are_a_sample(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *exact, *sampled;
+        size_t n_q, n_k, params;
+    } pairs[] = {{"num_buckets=5 targets=exact", "num_buckets=5 samples_per_bucket=30", 150, 90, 15 * D},
+                 {"num_buckets=5 mode=paper hash=mlp hash_width=7 joint=true targets=exact",
+                  "num_buckets=5 mode=paper hash=mlp hash_width=7 joint=true samples_per_bucket=900", 70, 70,
+                  2 * (7 * (D + 1) + 8 * 5)}};
+    for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
+        struct attention_result a = run_with(pairs[k].exact, pairs[k].n_q, pairs[k].n_k, 0),
+                                b = run_with(pairs[k].sampled, pairs[k].n_q, pairs[k].n_k, 0);
+        assert_true(a.auxiliary == b.auxiliary);
+        assert_memory_equal(a.auxiliary_dparams, b.auxiliary_dparams, pairs[k].params * sizeof(float));
+        attention_result_free(&a);
+        attention_result_free(&b);
+    }
+}
+
+/* On the mean over draws a sample has the exact gradient of the hash of queries, and nearly that of the hash
+   of keys, whose targets are quotients of sums over the sample. Joint, both hashes have both terms. */
+static void samples_stand_for_all_queries(void **state)
+{
+    (void)state;
+    enum { N = 130, DRAWS = 300, COUNT = 2 * D * 5 };
+    static const char *const exact[] = {"num_buckets=5 hash=linear targets=exact",
+                                        "num_buckets=5 hash=linear joint=true targets=exact"};
+    static const char *const sampled[] = {"num_buckets=5 hash=linear samples_per_bucket=3",
+                                          "num_buckets=5 hash=linear joint=true samples_per_bucket=3"};
+    for (size_t k = 0; k < 2; k++) {
+        struct attention_result want = run_with(exact[k], N, N, 0);
+        double mean[COUNT] = {0}, square[COUNT] = {0}, size = 0, off = 0;
+        for (uint64_t draw = 0; draw < DRAWS; draw++) {
+            struct attention_result result = run_with(sampled[k], N, N, draw);
+            for (size_t i = 0; i < COUNT; i++) {
+                mean[i] += (double)result.auxiliary_dparams[i] / DRAWS;
+                square[i] += pow((double)result.auxiliary_dparams[i], 2) / DRAWS;
+            }
+            attention_result_free(&result);
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            double error = sqrt(fmax(square[i] - mean[i] * mean[i], 0) / DRAWS);
+            if (k == 0 && i < COUNT / 2)
+                check_near(mean[i], (double)want.auxiliary_dparams[i], 5 * error + 1e-6, "mean over draws");
+            size += pow((double)want.auxiliary_dparams[i], 2);
+            off += pow(mean[i] - (double)want.auxiliary_dparams[i], 2);
+        }
+        assert_true(off < 0.01 * size);
+        attention_result_free(&want);
+    }
+}
+
 /* A step against the gradient lowers the loss: of exact targets, and on the whole of estimated ones. */
 static void descent_lowers_the_loss(void **state)
 {
     (void)state;
-    static const char *const settings[] = {"num_buckets=5 targets=exact", "num_buckets=5",
+    static const char *const settings[] = {"num_buckets=5 targets=exact", "num_buckets=5 targets=features",
+                                           "num_buckets=5 targets=features mode=paper", "num_buckets=5",
                                            "num_buckets=5 mode=paper"};
-    for (size_t s = 0; s < 3; s++) {
+    for (size_t s = 0; s < 5; s++) {
         void *options = bucket_case_options("lha", settings[s]);
         struct attention_case data = bucket_case_new("lha", options, 200, 200, D, D_V, false);
         size_t params = attention_param_count(data.mechanism, options, D, D_V);
@@ -394,6 +460,8 @@ int main(void)
         cmocka_unit_test(scores_come_from_the_parameters),
         cmocka_unit_test(hashes_learn_the_shares_of_attention),
         cmocka_unit_test(the_estimate_comes_near_the_exact_loss),
+        cmocka_unit_test(all_queries_are_a_sample),
+        cmocka_unit_test(samples_stand_for_all_queries),
         cmocka_unit_test(descent_lowers_the_loss),
         cmocka_unit_test(one_bucket_is_softmax),
         cmocka_unit_test(order_does_not_matter),
