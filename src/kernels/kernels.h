@@ -306,6 +306,10 @@ struct kernels {
     /* x[i][c] *= factor[i]. EXACT. */
     void (*scale_rows)(float *x, size_t ld_x, const float *factor, size_t rows, size_t cols);
 
+    /* x[i][c] = x[i][c] * of_row[i] * of_col[c], from left to right. EXACT. */
+    void (*scale_both)(float *x, size_t ld_x, const float *of_row, const float *of_col, size_t rows,
+                       size_t cols);
+
     /* out[i] = <a_i, b_i>. TOLERANT. */
     void (*row_dots)(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
                      size_t cols);

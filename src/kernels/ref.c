@@ -491,6 +491,14 @@ static void scale_rows(float *x, size_t ld_x, const float *factor, size_t rows, 
             x[i * ld_x + c] *= factor[i];
 }
 
+static void scale_both(float *x, size_t ld_x, const float *of_row, const float *of_col, size_t rows,
+                       size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            x[i * ld_x + c] = x[i * ld_x + c] * of_row[i] * of_col[c];
+}
+
 static void row_dots(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
                      size_t cols)
 {
@@ -735,6 +743,7 @@ const struct kernels kernels_ref = {
     .divergence = divergence,
     .below_largest = below_largest,
     .scale_rows = scale_rows,
+    .scale_both = scale_both,
     .row_dots = row_dots,
     .collision_tile = collision_tile,
     .count_above = count_above,

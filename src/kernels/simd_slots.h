@@ -52,6 +52,7 @@
     .divergence = divergence, \
     .below_largest = below_largest, \
     .scale_rows = scale_rows, \
+    .scale_both = scale_both, \
     .row_dots = row_dots, \
     .collision_tile = collision_tile, \
     .count_above = count_above, \

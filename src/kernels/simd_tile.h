@@ -110,6 +110,19 @@ static void scale_rows(float *x, size_t ld_x, const float *factor, size_t rows, 
     }
 }
 
+static void scale_both(float *x, size_t ld_x, const float *of_row, const float *of_col, size_t rows,
+                       size_t cols)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = x + i * ld_x;
+        vf each = v_set(of_row[i]);
+        for (size_t c = 0; c < cols; c += VLEN) {
+            vf scaled = v_mul(v_get(row + c, cols - c), each);
+            v_put(row + c, v_mul(scaled, v_get(of_col + c, cols - c)), cols - c);
+        }
+    }
+}
+
 static void row_dots(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
                      size_t cols)
 {

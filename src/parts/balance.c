@@ -91,14 +91,10 @@ static void finish_tile(void *argument, size_t tile, int worker)
     (void)worker;
     const struct pass *pass = argument;
     const struct balance *b = pass->balance;
-    const float *token = pass->memory.token + tile * TOKENS;
-    size_t tokens = tokens_in(pass, tile);
     weigh_tokens(pass, tile, NAN);
-    for (size_t c = 0; c < b->num_buckets; c++) {
-        float *row = pass->p + c * b->ld + tile * TOKENS, each = pass->memory.bucket[c];
-        for (size_t i = 0; i < tokens; i++)
-            row[i] = row[i] * each * token[i]; /* each * token[i] may overflow */
-    }
+    /* One weight after the other: their product may overflow. */
+    b->kernels->scale_both(pass->p + tile * TOKENS, b->ld, pass->memory.bucket,
+                           pass->memory.token + tile * TOKENS, b->num_buckets, tokens_in(pass, tile));
 }
 
 static void weigh_buckets(const struct pass *pass)

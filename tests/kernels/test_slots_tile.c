@@ -1,4 +1,4 @@
-/* tile_product, tile_transpose, scale_rows and row_dots on every table.
+/* tile_product, tile_transpose, scale_rows, scale_both and row_dots on every table.
    Bugs planted and caught: a partial vector of B read whole, or of C written whole (guard page); add ignored
    in blocks of two rows; a_row taken for a_col; four rows taken one row too early; k falling in the last row
    alone (row alone); the columns of the last vectors taken from the first; two rows of a transposed block
@@ -79,7 +79,7 @@ static void tile_transpose_is_exact(void **state)
         }
 }
 
-static void scale_rows_is_exact(void **state)
+static void scaling_is_exact(void **state)
 {
     (void)state;
     char text[128];
@@ -92,8 +92,15 @@ static void scale_rows_is_exact(void **state)
             for (size_t c = 0; c < cols; c++)
                 want[i * ld + c] *= factor[i];
         check_same_bits(x, want, size * sizeof *x, of(text, "scale_rows", kernels, rows, cols));
+        float *of_col = oddities(3, cols);
+        kernels->scale_both(x, ld, factor, of_col, rows, cols);
+        for (size_t i = 0; i < rows; i++)
+            for (size_t c = 0; c < cols; c++)
+                want[i * ld + c] = want[i * ld + c] * factor[i] * of_col[c];
+        check_same_bits(x, want, size * sizeof *x, of(text, "scale_both", kernels, rows, cols));
         guard_free(x, size);
         guard_free(factor, rows);
+        guard_free(of_col, cols);
         guard_free(want, size);
     }
 }
@@ -130,7 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tile_product_is_the_product),
         cmocka_unit_test(tile_transpose_is_exact),
-        cmocka_unit_test(scale_rows_is_exact),
+        cmocka_unit_test(scaling_is_exact),
         cmocka_unit_test(row_dots_are_dots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
