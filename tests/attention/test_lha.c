@@ -1,10 +1,10 @@
 /* lha against double precision from its parameters on: every mode, hash and way of seeing; and what must
    hold of it by itself. The attention below the scores is tested in test_bucketed.c, what holds of every
-   mechanism in test_every_mechanism.c. Bugs planted and caught: the hash of keys for queries; shared and
-   private weights swapped; the mean for the sum of a joint score and the sum for the mean; a mode without
-   its norm; the second matrix of queries for keys; what counts in the targets of the paper's mode by lists,
-   of released's by the best bucket, of strict membership by what tokens chose; lists too short for one bucket
-   each; gradients of a group of rows added again with the next.
+   mechanism in test_every_mechanism.c. Covers: lha_hashes.c, lha_loss.c. Bugs planted and caught: the hash of
+   keys for queries; shared and private weights swapped; the mean for the sum of a joint score and the sum for
+   the mean; a mode without its norm; the second matrix of queries for keys; what counts in the targets of the
+   paper's mode by lists, of released's by the best bucket, of strict membership by what tokens chose; lists
+   too short for one bucket each; gradients of a group of rows added again with the next.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
