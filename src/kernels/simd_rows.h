@@ -155,13 +155,38 @@ static void add_bias(float *y, size_t ld_y, const float *bias, size_t n, size_t 
         }
 }
 
+/* Of BIAS_ROWS rows at most, `vectors` vectors of columns in registers. */
+enum { BIAS_ROWS = 8, BIAS_VECTORS = 4 };
+
+INLINE void add_bias_part(const size_t vectors, const size_t left, float *dbias, const float *dy, size_t rows,
+                          size_t dim)
+{
+    vf sum[BIAS_VECTORS];
+    UNROLLED
+    for (size_t v = 0; v < vectors; v++)
+        sum[v] = v_get(dbias + v * VLEN, left);
+    for (size_t i = 0; i < rows; i++) {
+        UNROLLED
+        for (size_t v = 0; v < vectors; v++)
+            sum[v] = v_add(sum[v], v_get(dy + i * dim + v * VLEN, left));
+    }
+    UNROLLED
+    for (size_t v = 0; v < vectors; v++)
+        v_put(dbias + v * VLEN, sum[v], left);
+}
+
+/* In the first-level cache 0.28 ns for 16 numbers at 64 columns, where one row at a time took 0.98: each sum
+   waited for the store of the one before. All rows for some columns would be faster still there, and takes
+   twice the time at 3,072 columns, where each row is on another page. */
 static void add_bias_backward(float *dbias, const float *dy, size_t n, size_t dim)
 {
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < dim; c += VLEN) {
-            vf each = v_get(dy + i * dim + c, dim - c);
-            v_put(dbias + c, v_add(v_get(dbias + c, dim - c), each), dim - c);
-        }
+    for (size_t i = 0; i < n; i += BIAS_ROWS, dy += BIAS_ROWS * dim) {
+        size_t rows = n - i < BIAS_ROWS ? n - i : BIAS_ROWS, c = 0;
+        for (; c + BIAS_VECTORS * VLEN <= dim; c += BIAS_VECTORS * VLEN)
+            add_bias_part(BIAS_VECTORS, VLEN, dbias + c, dy + c, rows, dim);
+        for (; c < dim; c += VLEN)
+            add_bias_part(1, dim - c, dbias + c, dy + c, rows, dim);
+    }
 }
 
 /* One row of y and CONVOLVE_VECTORS vectors of columns at a time, in registers over all taps. */

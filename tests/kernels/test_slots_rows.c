@@ -4,8 +4,8 @@
    dropped; exp of a rounded square; a wrong coefficient of the normal tail, or the wrong side of it; phi
    without 1 / sqrt(2 pi); infinity times 0; the value in place of the slope; a convolution shifted by one,
    with the taps of the edge wrong, or falling; axpy unfused; squares counted twice or skipped; decay without
-   the rate; epsilon under the root; beta1 for beta2; a missing correction or scale of the gradient.
-   SPDX-License-Identifier: Apache-2.0 */
+   the rate; epsilon under the root; beta1 for beta2; rows of a bias beyond the first eight left
+   out; a missing correction or scale of the gradient. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 #define PI 3.14159265358979323846
@@ -176,6 +176,26 @@ static void axpy_and_bias_are_exact(void **state)
     }
 }
 
+/* More rows than are summed in registers at a time, in widths around those of the columns that are. */
+static void bias_gradients_of_many_rows_are_exact(void **state)
+{
+    (void)state;
+    char text[128];
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++)
+        for (size_t n = 7; n < 28; n += 5) {
+            size_t dim = widths[w];
+            float *dy = oddities(1, n * dim), *want = oddities(2, dim), *dbias = copy_of(want, dim);
+            kernels->add_bias_backward(dbias, dy, n, dim);
+            for (size_t i = 0; i < n * dim; i++)
+                want[i % dim] += dy[i];
+            check_same_bits(dbias, want, dim * sizeof *want, of(text, "add_bias_backward", kernels, n, dim));
+            guard_free(dy, n * dim);
+            guard_free(want, dim);
+            guard_free(dbias, dim);
+        }
+}
+
 static void convolve_is_exact(void **state)
 {
     (void)state;
@@ -305,10 +325,15 @@ static void the_loop_in_registers_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layer_norm_and_its_gradient), cmocka_unit_test(gelu_is_within_four_ulp),
-        cmocka_unit_test(axpy_and_bias_are_exact),     cmocka_unit_test(convolve_is_exact),
-        cmocka_unit_test(what_is_not_finite_is_found), cmocka_unit_test(sum_squares_is_in_double),
-        cmocka_unit_test(adamw_takes_its_step),        cmocka_unit_test(the_loop_in_registers_ends),
+        cmocka_unit_test(layer_norm_and_its_gradient),
+        cmocka_unit_test(gelu_is_within_four_ulp),
+        cmocka_unit_test(axpy_and_bias_are_exact),
+        cmocka_unit_test(bias_gradients_of_many_rows_are_exact),
+        cmocka_unit_test(convolve_is_exact),
+        cmocka_unit_test(what_is_not_finite_is_found),
+        cmocka_unit_test(sum_squares_is_in_double),
+        cmocka_unit_test(adamw_takes_its_step),
+        cmocka_unit_test(the_loop_in_registers_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
