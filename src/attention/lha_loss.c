@@ -28,7 +28,7 @@ struct loss_scratch {
 /* What of it the rows that are worked on at once have for themselves. */
 struct loss_slot {
     float *z, *dz, *kl; /* (SCORE_ROWS, B) twice, (SCORE_ROWS) */
-    float *dhidden;     /* (SCORE_ROWS, width) */
+    float *dhidden;     /* (SCORE_ROWS + B, width) */
     float *dhash;       /* as in loss_scratch: of rows that are not added up yet */
     double *total;      /* of these */
     size_t bytes;
@@ -50,7 +50,8 @@ static struct loss_slot loss_slot_on(const struct lha_options *options, size_t d
     slot.z = arena_take(&arena, tile, sizeof(float));
     slot.dz = arena_take(&arena, tile, sizeof(float));
     slot.kl = arena_take(&arena, SCORE_ROWS, sizeof(float));
-    slot.dhidden = arena_take(&arena, size_product(SCORE_ROWS, lha_width(options)), sizeof(float));
+    slot.dhidden = arena_take(
+        &arena, size_product(size_sum(SCORE_ROWS, lha_buckets(options)), lha_width(options)), sizeof(float));
     slot.dhash = arena_take(&arena, hashes_count(options, dim), sizeof(float));
     slot.total = arena_take(&arena, 1, sizeof(double));
     slot.bytes = arena.used;

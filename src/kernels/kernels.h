@@ -365,6 +365,9 @@ struct kernels {
                        unsigned threshold, float scale);
     /* y *= x. EXACT. */
     void (*multiply)(float *y, const float *x, size_t n);
+    /* y[i] = gate[i] <= 0 ? 0 : x[i]; y may be x or gate. With gate = x max(x, 0), where a NaN stays; with
+       that as gate its slope times x. EXACT. */
+    void (*gate)(float *y, const float *x, const float *gate, size_t n);
     /* y += a x. EXACT (one fused multiply-add each). */
     void (*axpy)(float *y, float a, const float *x, size_t n);
     /* y[i][c] += bias[c]. EXACT. */

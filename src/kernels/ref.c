@@ -599,6 +599,12 @@ static void multiply(float *y, const float *x, size_t n)
         y[i] *= x[i];
 }
 
+static void gate_rows(float *y, const float *x, const float *gate, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = gate[i] <= 0 ? 0 : x[i];
+}
+
 static void axpy(float *y, float a, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -753,6 +759,7 @@ const struct kernels kernels_ref = {
     .gelu = gelu,
     .gelu_again = gelu_again,
     .multiply = multiply,
+    .gate = gate_rows,
     .axpy = axpy,
     .add_bias = add_bias,
     .add_bias_backward = add_bias_backward,

@@ -139,6 +139,15 @@ static void multiply(float *y, const float *x, size_t n)
         v_put(y + i, v_mul(v_get(y + i, n - i), v_get(x + i, n - i)), n - i);
 }
 
+static void gate_rows(float *y, const float *x, const float *gate, size_t n)
+{
+    vf least = v_set(0x1p-149f); /* no number lies between it and 0; and a NaN is not less */
+    for (size_t i = 0; i < n; i += VLEN) {
+        vm closed = v_less(v_get(gate + i, n - i), least);
+        v_put(y + i, v_select(closed, v_zero(), v_get(x + i, n - i)), n - i);
+    }
+}
+
 static void axpy(float *y, float a, const float *x, size_t n)
 {
     vf factor = v_set(a);

@@ -62,6 +62,7 @@
     .gelu = gelu, \
     .gelu_again = gelu_again, \
     .multiply = multiply, \
+    .gate = gate_rows, \
     .axpy = axpy, \
     .add_bias = add_bias, \
     .add_bias_backward = add_bias_backward, \

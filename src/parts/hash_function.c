@@ -19,8 +19,7 @@ void hash_hidden(const struct hash_function *hash, const float *x, size_t ld_x, 
     hash->kernels->tile_product(hidden, width, x, ld_x, 1, hash->first, width, count, width, hash->dim,
                                 false);
     hash->kernels->add_bias(hidden, width, hash->first + hash->dim * width, count, width);
-    for (size_t i = 0; i < count * width; i++)
-        hidden[i] = hidden[i] < 0 ? 0 : hidden[i]; /* a NaN stays */
+    hash->kernels->gate(hidden, hidden, hidden, count * width);
 }
 
 void hash_scores(const struct hash_function *hash, const float *x, size_t ld_x, size_t count, float *z,
@@ -48,14 +47,10 @@ void hash_backward(const struct hash_function *hash, const float *x, size_t ld_x
     }
     kernels->tile_product(dsecond, buckets, hidden, 1, width, dz, buckets, width, buckets, count, true);
     kernels->add_bias_backward(dsecond + width * buckets, dz, count, buckets);
-    for (size_t i = 0; i < count; i++)
-        for (size_t h = 0; h < width; h++) {
-            const float *row = hash->second + h * buckets;
-            float sum = 0;
-            for (size_t b = 0; b < buckets; b++)
-                sum += dz[i * buckets + b] * row[b];
-            dhidden[i * width + h] = hidden[i * width + h] > 0 ? sum : 0;
-        }
+    float *turned = dhidden + count * width; /* second (width, B) as (B, width) */
+    kernels->tile_transpose(turned, width, hash->second, buckets, width, buckets);
+    kernels->tile_product(dhidden, width, dz, buckets, 1, turned, width, count, width, buckets, false);
+    kernels->gate(dhidden, dhidden, hidden, count * width);
     kernels->tile_product(dfirst, width, x, 1, ld_x, dhidden, width, dim, width, count, true);
     kernels->add_bias_backward(dfirst + dim * width, dhidden, count, width);
 }

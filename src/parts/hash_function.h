@@ -28,7 +28,7 @@ void hash_scores(const struct hash_function *hash, const float *x, size_t ld_x, 
 /* hidden alone, of an mlp. */
 void hash_hidden(const struct hash_function *hash, const float *x, size_t ld_x, size_t count, float *hidden);
 
-/* dfirst and dsecond += the gradients from dz (count, B); dhidden (count, width) is work space. x has no
+/* dfirst and dsecond += the gradients from dz (count, B); dhidden (count + B, width) is work space. x has no
    gradient. */
 void hash_backward(const struct hash_function *hash, const float *x, size_t ld_x, size_t count,
                    const float *dz, const float *hidden, float *dhidden, float *dfirst, float *dsecond);

@@ -3,7 +3,8 @@
    odd last row counted twice; dgain without the normalised x; dx overwritten; the term of the variance
    dropped; exp of a rounded square; a wrong coefficient of the normal tail, or the wrong side of it; phi
    without 1 / sqrt(2 pi); infinity times 0; the value in place of the slope; a convolution shifted by one,
-   with the taps of the edge wrong, or falling; axpy unfused; squares counted twice or skipped; decay without
+   with the taps of the edge wrong, or falling; axpy unfused; a gate that a NaN
+   shuts, or 0 opens; squares counted twice or skipped; decay without
    the rate; epsilon under the root; beta1 for beta2; rows of a bias beyond the first eight left
    out; a missing correction or scale of the gradient. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
@@ -153,6 +154,19 @@ static void axpy_and_bias_are_exact(void **state)
         for (size_t i = 0; i < size; i++)
             want[i] *= x[i];
         check_same_bits(y, want, size * sizeof *y, of(text, "multiply", kernels, n, dim));
+        float *gate = oddities(4, size), *kept = copy_of(gate, size);
+        static const float odd[] = {0.0f, -0.0f, NAN, 0x1p-149f};
+        for (size_t i = 0; i < size; i++)
+            gate[i] = i % 7 < 4 ? odd[i % 7] : gate[i];
+        memcpy(kept, gate, size * sizeof *gate);
+        kernels->gate(kept, y, gate, size);
+        for (size_t i = 0; i < size; i++)
+            assert_memory_equal(&kept[i], gate[i] <= 0 ? &(float){0} : &want[i], sizeof *kept);
+        kernels->gate(gate, gate, gate, size); /* in place */
+        for (size_t i = 0; i < size; i++)
+            assert_true(gate[i] > 0 || isnan(gate[i]) || (gate[i] == 0 && !signbit(gate[i])));
+        guard_free(gate, size);
+        guard_free(kept, size);
         kernels->add_bias(y, dim, bias, n, dim);
         for (size_t i = 0; i < size; i++)
             want[i] += bias[i % dim];

@@ -50,7 +50,7 @@ static void check(const struct kernels *kernels, size_t width)
 {
     size_t counts[2] = {hash_first_count(D, width, BUCKETS), hash_second_count(width, BUCKETS)};
     float x[ROWS * LD], z[ROWS * BUCKETS], again[ROWS * BUCKETS], dz[ROWS * BUCKETS], hidden[ROWS * WIDTH],
-        dhidden[ROWS * WIDTH], *given[2], *gradient[2];
+        dhidden[(ROWS + BUCKETS) * WIDTH], *given[2], *gradient[2];
     double *exact[2];
     random_normals(1, 0, x, ROWS * LD);
     random_normals(2, 0, dz, ROWS * BUCKETS);
