@@ -48,8 +48,12 @@ static struct bucketed open_bucketed(const struct problem *problem, struct lha_s
 {
     struct bucketed bucketed = in_buckets_open(problem->options, problem);
     *scratch = lha_scratch_on(problem->options, &problem->shape, 0, problem->scratch);
-    *scorer = (struct lha_scorer){problem,        scratch,        lha_open_hashes(problem, scratch),
-                                  bucketed.joint, problem->query, problem->key};
+    *scorer = (struct lha_scorer){.problem = problem,
+                                  .scratch = scratch,
+                                  .hashes = lha_open_hashes(problem, scratch),
+                                  .joint = bucketed.joint,
+                                  .query = problem->query,
+                                  .key = problem->key};
     bucketed.score = lha_score;
     bucketed.argument = scorer;
     bucketed.scratch = scratch->rest;

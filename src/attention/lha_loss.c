@@ -142,7 +142,6 @@ size_t lha_loss_size(const struct lha_options *options, const struct problem_sha
 
 struct loss {
     const struct lha_scorer *scorer, *sample; /* of all, and of the queries that have targets */
-    size_t num_targets[2];                    /* of queries, of keys */
     const struct loss_scratch *scratch;
     float *dhash; /* where gradients of the matrices are added up; NULL: the value alone */
     double total;
@@ -176,7 +175,7 @@ static void take_targets(void *argument, enum utility_side side, size_t first, s
     const struct lha_scorer *scorer = queries ? loss->sample : loss->scorer;
     const struct problem *problem = scorer->problem;
     const struct lha_options *options = problem->options;
-    double n = (double)loss->num_targets[side], sum = 0;
+    double n = (double)(queries ? scorer->query : scorer->key).rows, sum = 0;
     double half = joint && options->bucketing.mode == MODE_RELEASED ? 0.5 : 1;
     lha_score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, own.z, (int)slot);
     problem->kernels->divergence(own.kl, own.dz, psi, own.z, count, lha_buckets(options), (float)(half / n));
@@ -292,14 +291,15 @@ double lha_loss(const struct problem *problem, const struct problem_gradients *g
     struct loss_scratch own = loss_scratch_on(options, shape, scratch.rest);
     struct bucketed bucketed = in_buckets_open(&options->bucketing, problem);
     struct bucketed_saved saved = bucketed_saved(&bucketed);
-    struct lha_scorer scorer = {problem,        &scratch,       lha_open_hashes(problem, &scratch),
-                                bucketed.joint, problem->query, problem->key};
+    struct lha_scorer scorer = {.problem = problem,
+                                .scratch = &scratch,
+                                .hashes = lha_open_hashes(problem, &scratch),
+                                .joint = bucketed.joint,
+                                .query = problem->query,
+                                .key = problem->key};
     struct lha_scorer sample = scorer;
     struct utility utility = utility_of(options, shape);
-    struct loss loss = {.scorer = &scorer,
-                        .sample = &sample,
-                        .num_targets = {utility.num_queries, shape->num_keys},
-                        .scratch = &own};
+    struct loss loss = {.scorer = &scorer, .sample = &sample, .scratch = &own};
     bool released = options->bucketing.mode == MODE_RELEASED;
     bucketed.score = lha_score;
     bucketed.argument = &scorer;

@@ -1,5 +1,7 @@
-/* The loss that the hash functions of lha learn from (docs/LHA.md 4): its value, and the gradients of their
-   parameters. SPDX-License-Identifier: Apache-2.0 */
+/* The loss that the hash functions of lha learn from (Sun et al. 2022, eqs. 11 to 19 and 25; docs/LHA.md 4):
+   its value, and the gradients of their parameters. Targets come from parts/utility.h, a tile of tokens at a
+   time, and meet the tile's scores, which are made again: 2 d B operations a token, and as many for the
+   gradient. Cost of the targets: in lha.c. Memory is linear in n. SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_LHA_LOSS_H
 #define ATTENTION_LHA_LOSS_H
 

@@ -242,8 +242,8 @@ struct kernels {
     void (*bucket_carry)(const struct bucket_carry *carry);
 
     /* What bucket_pairs does for each bucket of a list (count): the queries and keys of `rows` are the lists
-       of row numbers, its counts and times are not looked at. TOLERANT. Half the time for buckets of a pair
-       or two, where a call for each is most of it. */
+       of row numbers, its counts and times are not looked at. TOLERANT. For buckets of a pair or two, where a
+       call for each would be most of the time. */
     void (*bucket_list_pairs)(const struct bucket_pairs *rows, const struct bucket *list, size_t count);
 
     /* ---- tiles of the exact mechanisms --------------------------------------------------------------------

@@ -41,7 +41,7 @@ extern const char *const lha_mode_names[], *const membership_names[];
          .maximum = 64,                                                                                      \
          .help =                                                                                             \
              "rounds that make scores fair to tokens and buckets before buckets take their best tokens; "    \
-             "0, as in the papers: hashes that learn may leave half of the tokens without a bucket"},        \
+             "0, as in the papers: hashes that learn may leave a third of the tokens in no bucket"},         \
         {.name = BUCKETING_FIELD(mode),                                                                      \
          .type = OPTION_CHOICE,                                                                              \
          .preset = MODE_RELEASED,                                                                            \

@@ -4,8 +4,9 @@
    keys for queries; shared and private weights swapped; the mean for the sum of a joint score and the sum for
    the mean; a mode without its norm; the second matrix of queries for keys; what counts in the targets of the
    paper's mode by lists, of released's by the best bucket, of strict membership by what tokens chose; lists
-   too short for one bucket each; gradients of a group of rows added again with the next.
-   SPDX-License-Identifier: Apache-2.0 */
+   too short for one bucket each; gradients of a group of rows added again with the next; of a sample: the
+   mean over all queries, rows for attention, for either hash or homes of the first ones, the same draw
+   always. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
