@@ -11,8 +11,8 @@
 
 /* What the loss works in, beside the kernels and the hidden numbers of `scratch`. */
 struct loss_scratch {
-    float *query, *key, *statistics; /* (n, d) each, (n, 2) of either: normed rows, with mode released */
-    void *norm;                      /* (workers, plain_norm_size) */
+    float *query, *key; /* (n, d) each: normed rows, with mode released */
+    void *norm;         /* (workers, plain_norm_size) */
     struct homes query_homes, key_homes;
     uint32_t *sample;                   /* (S): the queries that have targets, and of them */
     float *attending, *hashed, *paired; /* (S, d) each: normed or not; for H_Q; for H_K, where both count */
@@ -107,7 +107,6 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
     if (options->bucketing.mode == MODE_RELEASED) {
         scratch.query = arena_take(&arena, size_product(n_q, d), sizeof(float));
         scratch.key = arena_take(&arena, size_product(n_k, d), sizeof(float));
-        scratch.statistics = arena_take(&arena, size_product(most, 2), sizeof(float));
         scratch.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
     scratch.query_homes = take_homes(&arena, &bucketed, n_q);
@@ -242,7 +241,6 @@ static struct head_rows attending(const struct problem *problem, const struct lo
                               .ld = rows.stride,
                               .n = rows.rows,
                               .dim = rows.cols,
-                              .statistics = scratch->statistics,
                               .scratch = scratch->norm};
     if (normed == NULL)
         return in_buckets_rows(rows);

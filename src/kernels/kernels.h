@@ -330,10 +330,10 @@ struct kernels {
     void (*divergence)(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
                        float weight);
 
-    /* In place x[i][c] -= the largest of row i; spread[i] = sum over c of (x[i][c] - mean of row i)^2. A row
-       whose sum is no finite number becomes -inf throughout, with spread 0. Rows (rows, cols), adjacent.
+    /* In place x[i][c] -= the largest of column c; spread[c] = sum over i of (x[i][c] - mean of column c)^2.
+       A column whose sum is no finite number becomes -inf throughout, with spread 0. Rows are ld apart.
        TOLERANT. */
-    void (*below_largest)(float *x, float *spread, size_t rows, size_t cols);
+    void (*below_largest)(float *x, size_t ld, float *spread, size_t rows, size_t cols);
 
     /* ---- selection of the largest ------------------------------------------------------------------------
      */

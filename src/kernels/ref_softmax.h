@@ -83,22 +83,23 @@ static void divergence(float *kl, float *dz, const float *psi, const float *z, s
     }
 }
 
-static void below_largest(float *x, float *spread, size_t rows, size_t cols)
+static void below_largest(float *x, size_t ld, float *spread, size_t rows, size_t cols)
 {
-    for (size_t i = 0; i < rows; i++, x += cols) {
+    for (size_t c = 0; c < cols; c++) {
         double sum = 0, squares = 0;
-        float largest = x[0];
-        for (size_t c = 0; c < cols; c++) {
-            sum += (double)x[c];
-            largest = x[c] > largest ? x[c] : largest;
+        float largest = x[c];
+        for (size_t i = 0; i < rows; i++) {
+            sum += (double)x[i * ld + c];
+            largest = x[i * ld + c] > largest ? x[i * ld + c] : largest;
         }
         bool finite = isfinite((float)sum);
-        for (size_t c = 0; c < cols; c++) {
-            double centred = (double)x[c] - sum / (double)cols;
+        for (size_t i = 0; i < rows; i++) {
+            float *each = x + i * ld + c;
+            double centred = (double)*each - sum / (double)rows;
             squares += centred * centred;
-            x[c] = finite ? x[c] - largest : -INFINITY;
+            *each = finite ? *each - largest : -INFINITY;
         }
-        spread[i] = finite ? (float)squares : 0;
+        spread[c] = finite ? (float)squares : 0;
     }
 }
 

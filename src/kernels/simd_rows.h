@@ -22,7 +22,7 @@ static void layer_norm(float *y, float *mean_rstd, const float *x, const float *
 {
     for (size_t i = 0; i < n; i += 4) {
         const float *row[4];
-        float mean[4], variance[4];
+        float mean[4], variance[4], rstd[4];
         vf sum[4], square[4], means[4], rstds[4];
         UNROLLED
         for (size_t r = 0; r < 4; r++) {
@@ -47,13 +47,15 @@ static void layer_norm(float *y, float *mean_rstd, const float *x, const float *
             }
         }
         v_sum4(variance, square[0], square[1], square[2], square[3], 0.0f, 1.0f / (float)dim);
+        for (size_t r = 0; r < 4; r++)
+            rstd[r] = 1 / sqrtf(variance[r] + epsilon);
         for (size_t r = 0; r < 4 && i + r < n; r++) {
             mean_rstd[2 * (i + r)] = mean[r];
-            mean_rstd[2 * (i + r) + 1] = 1 / sqrtf(variance[r] + epsilon);
+            mean_rstd[2 * (i + r) + 1] = rstd[r];
         }
         UNROLLED
         for (size_t r = 0; r < 4; r++)
-            rstds[r] = v_set(mean_rstd[2 * norm_row(i, r, n) + 1]);
+            rstds[r] = v_set(rstd[r]);
         for (size_t c = 0; c < dim; c += VLEN) {
             vf gains = v_get(gain + c, dim - c), biases = v_get(bias + c, dim - c);
             UNROLLED

@@ -1,7 +1,7 @@
 /* Counting the numbers above a bound, the step of an exact selection (parts/topk.h), and listing them. Four
    comparisons at a time, counted lane by lane, which takes half the time of counting the bits of each; a
-   list is made from 64 bits at a time, so that its inner loop ends, at a time that the processor cannot
-   foretell, once for 64 numbers and not for every vector. SPDX-License-Identifier: Apache-2.0 */
+   list is made of 64 numbers at a time, so that where its inner loop ends at a time that the processor cannot
+   foretell (AVX2), it does so once for them and not for every vector. SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_SELECT_H
 #define KERNELS_SIMD_SELECT_H
 
@@ -28,20 +28,18 @@ static void list_above(uint32_t *out, const float *x, size_t n, float bound)
 {
     vf bounds = v_set(bound);
     for (size_t i = 0; i < n; i += 64) {
-        size_t left = n - i < 64 ? n - i : 64;
-        uint64_t bits = 0;
-        if (left == 64) {
-            UNROLLED
-            for (size_t c = 0; c < 64; c += VLEN)
-                bits |= (uint64_t)v_bits(v_less(bounds, v_load(x + i + c))) << c;
-        } else {
-            for (size_t c = 0; c < left; c += VLEN)
-                bits |= (uint64_t)v_bits(
-                            v_less(bounds, v_load_part(x + i + c, left - c < VLEN ? left - c : VLEN, bounds)))
-                        << c;
+        float tail[64];
+        const float *from = x + i;
+        vm above[64 / VLEN];
+        if (n - i < 64) {
+            for (size_t j = 0; j < 64; j++)
+                tail[j] = i + j < n ? x[i + j] : bound;
+            from = tail;
         }
-        for (; bits != 0; bits &= bits - 1)
-            *out++ = (uint32_t)i + (uint32_t)__builtin_ctzll(bits);
+        UNROLLED
+        for (size_t v = 0; v < 64 / VLEN; v++)
+            above[v] = v_less(bounds, v_load(from + v * VLEN));
+        out += u_list64(out, above, (uint32_t)i);
     }
 }
 

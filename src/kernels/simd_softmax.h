@@ -140,23 +140,46 @@ static void divergence(float *kl, float *dz, const float *psi, const float *z, s
     }
 }
 
-/* Three reductions a row are most of it where rows are short. */
-static void below_largest(float *x, float *spread, size_t rows, size_t cols)
+/* Columns, so that nothing is reduced across lanes; four vectors of them, so that their chains of additions
+   overlap. */
+static void below_largest(float *x, size_t ld, float *spread, size_t rows, size_t cols)
 {
-    for (size_t i = 0; i < rows; i++, x += cols) {
-        vf sum = v_zero(), squares = v_zero();
-        for (size_t c = 0; c < cols; c += VLEN)
-            sum = v_add(sum, v_get(x + c, cols - c));
-        float mean = v_sum(sum) / (float)cols;
-        bool finite = isfinite(mean);
-        vf means = v_set(mean), largest = v_set(v_largest(softmax_largest(x, cols, v_set(1.0f))));
-        for (size_t c = 0; c < cols; c += VLEN) {
-            size_t left = cols - c < VLEN ? cols - c : VLEN;
-            vf row = v_get(x + c, left), centred = v_keep(v_sub(row, means), left);
-            squares = v_fma(centred, centred, squares);
-            v_put(x + c, finite ? v_sub(row, largest) : v_set(-INFINITY), left);
+    for (size_t c = 0; c < cols; c += 4 * VLEN) {
+        size_t left[4];
+        vf sum[4], largest[4], squares[4];
+        vm finite[4];
+        UNROLLED
+        for (size_t u = 0; u < 4; u++) {
+            size_t at = c + u * VLEN < cols ? c + u * VLEN : cols;
+            left[u] = cols - at < VLEN ? cols - at : VLEN;
+            sum[u] = squares[u] = v_zero();
+            largest[u] = v_set(-INFINITY);
         }
-        spread[i] = finite ? v_sum(squares) : 0;
+        for (size_t i = 0; i < rows; i++) {
+            UNROLLED
+            for (size_t u = 0; u < 4; u++) {
+                vf row = v_get(x + i * ld + c + u * VLEN, left[u]);
+                sum[u] = v_add(sum[u], row);
+                largest[u] = v_max(row, largest[u]);
+            }
+        }
+        UNROLLED
+        for (size_t u = 0; u < 4; u++) {
+            sum[u] = v_mul(sum[u], v_set(1.0f / (float)rows));
+            finite[u] = v_less(v_abs(sum[u]), v_set(INFINITY));
+        }
+        for (size_t i = 0; i < rows; i++) {
+            UNROLLED
+            for (size_t u = 0; u < 4; u++) {
+                float *at = x + i * ld + c + u * VLEN;
+                vf row = v_get(at, left[u]), centred = v_sub(row, sum[u]);
+                squares[u] = v_fma(centred, centred, squares[u]);
+                v_put(at, v_select(finite[u], v_sub(row, largest[u]), v_set(-INFINITY)), left[u]);
+            }
+        }
+        UNROLLED
+        for (size_t u = 0; u < 4; u++)
+            v_put(spread + c + u * VLEN, v_select(finite[u], squares[u], v_zero()), left[u]);
     }
 }
 

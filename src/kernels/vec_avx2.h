@@ -159,6 +159,18 @@ static inline __m256i u_add_one(__m256i a, vm set)
     return _mm256_sub_epi32(a, _mm256_castps_si256(set));
 }
 
+/* out = first + l of each lane l of 64 that is set, rising; how many. */
+static inline size_t u_list64(uint32_t *out, const vm set[64 / VLEN], uint32_t first)
+{
+    size_t count = 0;
+    uint64_t bits = 0;
+    for (size_t v = 0; v < 64 / VLEN; v++)
+        bits |= (uint64_t)v_bits(set[v]) << (v * VLEN);
+    for (; bits != 0; bits &= bits - 1)
+        out[count++] = first + (uint32_t)__builtin_ctzll(bits);
+    return count;
+}
+
 static inline uint32_t u_sum(__m256i a)
 {
     __m128i half = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));

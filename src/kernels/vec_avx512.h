@@ -161,6 +161,22 @@ static inline __m512i u_add_one(__m512i a, vm set)
     return _mm512_mask_add_epi32(a, set, a, _mm512_set1_epi32(1));
 }
 
+/* out = first + l of each lane l of 64 that is set, rising; how many. The lanes of a vector close up, at a
+   time that does not depend on how many are set. */
+static inline size_t u_list64(uint32_t *out, const vm set[64 / VLEN], uint32_t first)
+{
+    size_t count = 0;
+    __m512i lanes = _mm512_add_epi32(_mm512_set1_epi32((int)first),
+                                     _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+    for (size_t v = 0; v < 64 / VLEN; v++) {
+        size_t listed = (size_t)__builtin_popcount((unsigned)set[v]);
+        _mm512_mask_storeu_epi32(out + count, v_first(listed), _mm512_maskz_compress_epi32(set[v], lanes));
+        lanes = _mm512_add_epi32(lanes, _mm512_set1_epi32(VLEN));
+        count += listed;
+    }
+    return count;
+}
+
 static inline uint32_t u_sum(__m512i a)
 {
     return (uint32_t)_mm512_reduce_add_epi32(a);

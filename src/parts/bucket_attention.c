@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "parts/plain_norm.h"
+
 enum {
     BLOCK = 96, /* queries at a time */
     TILE = 128, /* keys at a time */
@@ -50,6 +52,40 @@ static void gather(float *to, struct head_rows rows, size_t cols, const uint32_t
         if (i + AHEAD < count)
             head_row_ask(rows, list[i + AHEAD], cols);
         memcpy(to + i * cols, rows.data + list[i] * rows.ld, cols * sizeof *to);
+    }
+}
+
+/* Of one thread: rows that are normed. */
+struct norming {
+    float *rows; /* (PLAIN_NORM_ROWS, d) */
+    void *norm;  /* plain_norm_size */
+};
+
+static struct norming take_norming(const struct bucket_sizes *sizes, struct arena *arena)
+{
+    struct norming norming = {NULL, NULL};
+    if (sizes->norm) {
+        norming.rows = arena_take(arena, size_product(PLAIN_NORM_ROWS, sizes->dim), sizeof(float));
+        norming.norm = arena_take(arena, plain_norm_size(sizes->dim), 1);
+    }
+    return norming;
+}
+
+/* gather, of queries or keys: normed on their way, in the first-level cache. Each is normed once for every
+   bucket that holds it, sqrt(2) times on the average; a pass over all rows before took no less time, and
+   memory for them. */
+static void gather_attending(const struct bucket_attention *a, const struct norming *norming, float *to,
+                             struct head_rows rows, const uint32_t *list, size_t count)
+{
+    size_t d = a->sizes.dim;
+    if (!a->sizes.norm) {
+        gather(to, rows, d, list, count);
+        return;
+    }
+    for (size_t first = 0; first < count; first += PLAIN_NORM_ROWS) {
+        size_t some = smaller(PLAIN_NORM_ROWS, count - first);
+        gather(norming->rows, rows, d, list + first, some);
+        plain_norm_rows(a->kernels, to + first * d, norming->rows, some, d, norming->norm);
     }
 }
 
@@ -137,6 +173,7 @@ struct forward_memory {
     struct places places;
     /* of one thread: the keys of a bucket and the present block of its queries */
     float *key, *key_columns, *value, *query, *scores, *factor;
+    struct norming norming;
     struct tile_products products;
     size_t bytes;
 };
@@ -160,6 +197,7 @@ static struct forward_memory forward_memory(const struct bucket_sizes *sizes, vo
         memory.query = arena_take(&own, size_product(BLOCK, d), sizeof(float));
         memory.scores = arena_take(&own, BLOCK * TILE, sizeof(float));
         memory.factor = arena_take(&own, BLOCK, sizeof(float));
+        memory.norming = take_norming(sizes, &own);
         memory.products = take_products(sizes, &own);
         bytes = own.used;
     }
@@ -201,7 +239,7 @@ static void forward_block(const struct bucket_attention *a, const struct forward
     float *result = memory->result + place * d_v, *row_max = memory->row_max + place,
           *row_sum = memory->row_sum + place;
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
-    gather(memory->query, a->query, d, queries + first, rows);
+    gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
     for (size_t i = 0; i < rows; i++) {
         row_max[i] = LEAST;
         row_sum[i] = 0;
@@ -227,7 +265,7 @@ static void forward_bucket(void *argument, size_t bucket, int worker)
     struct forward_memory memory = forward_memory(&a->sizes, pass->scratch, (size_t)worker);
     const uint32_t *keys = a->keys.list + a->keys.start[bucket];
     size_t num_keys = members_of(&a->keys, bucket), num_queries = members_of(&a->queries, bucket);
-    gather(memory.key, a->key, a->sizes.dim, keys, num_keys);
+    gather_attending(a, &memory.norming, memory.key, a->key, keys, num_keys);
     gather(memory.value, a->value, a->sizes.value_dim, keys, num_keys);
     turn_tiles(a->kernels, memory.key_columns, memory.key, a->sizes.dim, num_keys);
     for (size_t first = 0; first < num_queries; first += BLOCK)
@@ -244,12 +282,14 @@ static void merge_query(const struct forward_pass *pass, const struct forward_me
     memset(out, 0, d_v * sizeof *out);
     for (size_t p = 0; p < count; p++)
         most = memory->row_max[place[p]] > most ? memory->row_max[place[p]] : most;
-    for (size_t p = 0; p < count; p++)
-        total += memory->row_sum[place[p]] * expf(memory->row_max[place[p]] - most);
+    for (size_t p = 0; p < count; p++) {
+        float *weight = memory->row_max + place[p]; /* from here on */
+        *weight = expf(*weight - most);
+        total += memory->row_sum[place[p]] * *weight;
+    }
     a->lse[i] = count == 0 ? 0 : most + logf(total);
     for (size_t p = 0; p < count; p++)
-        a->kernels->axpy(out, expf(memory->row_max[place[p]] - most) / total, memory->result + place[p] * d_v,
-                         d_v);
+        a->kernels->axpy(out, memory->row_max[place[p]] / total, memory->result + place[p] * d_v, d_v);
 }
 
 static void merge_rows(void *argument, size_t index, int worker)
@@ -287,6 +327,7 @@ struct backward_memory {
     /* of one thread */
     float *key, *key_columns, *value, *value_columns;
     float *query, *dout, *scores, *dscores, *lse, *deltas;
+    struct norming norming;
     struct tile_products products;
     size_t bytes;
 };
@@ -315,6 +356,7 @@ static struct backward_memory backward_memory(const struct bucket_sizes *sizes, 
         memory.dscores = arena_take(&own, BLOCK * TILE, sizeof(float));
         memory.lse = arena_take(&own, BLOCK, sizeof(float));
         memory.deltas = arena_take(&own, BLOCK, sizeof(float));
+        memory.norming = take_norming(sizes, &own);
         memory.products = take_products(sizes, &own);
         bytes = own.used;
     }
@@ -343,7 +385,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     float *dquery = memory->dquery + (a->queries.start[bucket] + first) * d, *p = memory->scores,
           *ds = memory->dscores, scale = scale_of(&a->sizes);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
-    gather(memory->query, a->query, d, queries + first, rows);
+    gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
     gather(memory->dout, pass->dout, d_v, queries + first, rows);
     for (size_t i = 0; i < rows; i++) {
         memory->lse[i] = a->lse[queries[first + i]];
@@ -375,7 +417,7 @@ static void backward_bucket(void *argument, size_t bucket, int worker)
     const uint32_t *keys = a->keys.list + a->keys.start[bucket];
     size_t num_keys = members_of(&a->keys, bucket), num_queries = members_of(&a->queries, bucket);
     size_t at = a->keys.start[bucket], d = a->sizes.dim, d_v = a->sizes.value_dim;
-    gather(memory.key, a->key, d, keys, num_keys);
+    gather_attending(a, &memory.norming, memory.key, a->key, keys, num_keys);
     gather(memory.value, a->value, d_v, keys, num_keys);
     turn_tiles(a->kernels, memory.key_columns, memory.key, d, num_keys);
     turn_tiles(a->kernels, memory.value_columns, memory.value, d_v, num_keys);

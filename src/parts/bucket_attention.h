@@ -37,6 +37,7 @@ struct bucket_sizes {
     size_t query_places, key_places;   /* in all buckets */
     size_t longest_query, longest_key; /* places in one bucket */
     enum precision precision;
+    bool norm; /* of queries and keys, which plain_norm.h norms before they meet */
     size_t workers;
 };
 
@@ -58,7 +59,7 @@ size_t bucket_backward_size(const struct bucket_sizes *sizes);
 /* out (num_queries, value_dim), ld_out, is written. */
 void bucket_forward(const struct bucket_attention *attention, float *out, size_t ld_out, void *scratch);
 
-/* dquery, dkey, dvalue are added to, ld of their own. */
+/* dquery, dkey, dvalue are added to, ld of their own; with `norm` the first two are of the normed rows. */
 struct bucket_gradients {
     float *query, *key, *value;
     size_t ld_query, ld_key, ld_value;

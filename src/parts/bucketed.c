@@ -45,6 +45,7 @@ static struct bucket_sizes sizes_of(const struct bucketed *b)
         .longest_query = longest_of(b, b->num_queries),
         .longest_key = longest_of(b, b->num_keys),
         .precision = b->precision,
+        .norm = b->norm,
         .workers = b->workers,
     };
 }
@@ -69,13 +70,10 @@ size_t bucketed_saved_size(const struct bucketed *bucketed)
     return bucketed_saved(&measured).bytes;
 }
 
-/* The normed rows live through the products; scores are dead before these begin, and share their memory. */
 struct memory {
-    float *query, *key;                       /* (n, d): normed */
-    float *query_statistics, *key_statistics; /* (n, 2) */
-    float *dquery, *dkey;                     /* (n, d): of normed rows, backward alone */
-    unsigned char *norm;                      /* (workers, plain_norm_size) */
-    unsigned char *rest;                      /* scores, then bucket_attention */
+    float *dquery, *dkey; /* (n, d): of normed rows, backward alone */
+    unsigned char *norm;  /* (workers, plain_norm_size), likewise */
+    unsigned char *rest;  /* scores, then bucket_attention: scores are dead before its products begin */
     size_t bytes;
 };
 
@@ -83,17 +81,10 @@ static struct memory memory_of(const struct bucketed *b, bool backward, size_t r
 {
     struct memory memory = {NULL};
     struct arena arena = arena_on(b->scratch);
-    size_t query = size_product(b->num_queries, b->dim), key = size_product(b->num_keys, b->dim);
-    if (b->norm) {
-        memory.query = arena_take(&arena, query, sizeof(float));
-        memory.key = arena_take(&arena, key, sizeof(float));
-        memory.query_statistics = arena_take(&arena, b->num_queries, 2 * sizeof(float));
-        memory.key_statistics = arena_take(&arena, b->num_keys, 2 * sizeof(float));
-        memory.norm = arena_take(&arena, b->workers, plain_norm_size(b->dim));
-    }
     if (b->norm && backward) {
-        memory.dquery = arena_take(&arena, query, sizeof(float));
-        memory.dkey = arena_take(&arena, key, sizeof(float));
+        memory.dquery = arena_take(&arena, size_product(b->num_queries, b->dim), sizeof(float));
+        memory.dkey = arena_take(&arena, size_product(b->num_keys, b->dim), sizeof(float));
+        memory.norm = arena_take(&arena, b->workers, plain_norm_size(b->dim));
     }
     memory.rest = arena_take(&arena, rest, 1);
     memory.bytes = arena.used;
@@ -219,17 +210,18 @@ static void score_tile(void *argument, size_t tile, int worker)
             memory.choice[first + i] = (uint32_t)bucketed_best(memory.z + i * buckets, buckets);
         return;
     }
+    if (!balances(b))
+        bucketed_softmax(b->kernels, memory.z, buckets, count, memory.largest, memory.sum, memory.factor);
+    b->kernels->tile_transpose(memory.scores + first, score_distance(scoring->n), memory.z, buckets, count,
+                               buckets);
     if (balances(b)) {
         double sum = 0;
-        b->kernels->below_largest(memory.z, memory.sum, count, buckets);
+        b->kernels->below_largest(memory.scores + first, score_distance(scoring->n), memory.sum, buckets,
+                                  count);
         for (size_t i = 0; i < count; i++)
             sum += (double)memory.sum[i];
         memory.spread[tile] = sum;
-    } else {
-        bucketed_softmax(b->kernels, memory.z, buckets, count, memory.largest, memory.sum, memory.factor);
     }
-    b->kernels->tile_transpose(memory.scores + first, score_distance(scoring->n), memory.z, buckets, count,
-                               buckets);
 }
 
 /* The standard deviation of the scores of a token, over all tokens, is 1 before BUCKETED_SHARPNESS; equal
@@ -351,19 +343,16 @@ void bucketed_count_best(const struct bucketed *b, enum bucketed_side side, uint
 /* ---- forward and backward --------------------------------------------------------------------------------
  */
 
-static struct plain_norm norm_of(const struct bucketed *b, const struct memory *memory,
-                                 enum bucketed_side side)
+static struct plain_norm norm_of(const struct bucketed *b, enum bucketed_side side, void *scratch)
 {
-    bool queries = side == SIDE_QUERIES;
-    struct head_rows rows = queries ? b->query : b->key;
+    struct head_rows rows = side == SIDE_QUERIES ? b->query : b->key;
     return (struct plain_norm){.kernels = b->kernels,
                                .pool = b->pool,
                                .x = rows.data,
                                .ld = rows.ld,
-                               .n = queries ? b->num_queries : b->num_keys,
+                               .n = length_of(b, side),
                                .dim = b->dim,
-                               .statistics = queries ? memory->query_statistics : memory->key_statistics,
-                               .scratch = memory->norm};
+                               .scratch = scratch};
 }
 
 enum bucket_sight bucketed_sight(const struct bucketed *b)
@@ -371,58 +360,76 @@ enum bucket_sight bucketed_sight(const struct bucketed *b)
     return !b->causal ? SIGHT_ALL : b->by_token ? SIGHT_WINDOW : SIGHT_PAST;
 }
 
-static void attending(const struct bucketed *b, const struct memory *memory, struct head_rows *query,
-                      struct head_rows *key)
+struct attending {
+    float *query, *key; /* (n, d): normed */
+    void *norm;         /* (workers, plain_norm_size) */
+    size_t bytes;
+};
+
+static struct attending attending_on(const struct bucketed *b, void *block)
+{
+    struct attending attending = {NULL};
+    struct arena arena = arena_on(block);
+    if (b->norm) {
+        attending.query = arena_take(&arena, size_product(b->num_queries, b->dim), sizeof(float));
+        attending.key = arena_take(&arena, size_product(b->num_keys, b->dim), sizeof(float));
+        attending.norm = arena_take(&arena, b->workers, plain_norm_size(b->dim));
+    }
+    attending.bytes = arena.used;
+    return attending;
+}
+
+size_t bucketed_attending_size(const struct bucketed *b)
+{
+    return attending_on(b, NULL).bytes;
+}
+
+void bucketed_attending(const struct bucketed *b, struct head_rows *query, struct head_rows *key,
+                        void *scratch)
 {
     *query = b->query;
     *key = b->key;
     if (!b->norm)
         return;
-    struct plain_norm queries = norm_of(b, memory, SIDE_QUERIES), keys = norm_of(b, memory, SIDE_KEYS);
-    plain_norm_forward(&queries, memory->query);
-    plain_norm_forward(&keys, memory->key);
-    *query = (struct head_rows){memory->query, b->dim};
-    *key = (struct head_rows){memory->key, b->dim};
+    struct attending attending = attending_on(b, scratch);
+    struct plain_norm queries = norm_of(b, SIDE_QUERIES, attending.norm),
+                      keys = norm_of(b, SIDE_KEYS, attending.norm);
+    plain_norm_forward(&queries, attending.query);
+    plain_norm_forward(&keys, attending.key);
+    *query = (struct head_rows){attending.query, b->dim};
+    *key = (struct head_rows){attending.key, b->dim};
 }
 
-void bucketed_attending(const struct bucketed *b, struct head_rows *query, struct head_rows *key)
-{
-    struct memory memory = memory_of(b, false, 0);
-    attending(b, &memory, query, key);
-}
-
-/* With the rows that meet: normed, or as they are. */
-static struct bucket_attention attention_of(const struct bucketed *b, const struct memory *memory)
+static struct bucket_attention attention_of(const struct bucketed *b)
 {
     struct bucketed_saved saved = bucketed_saved(b);
-    struct bucket_attention attention = {
+    return (struct bucket_attention){
         .kernels = b->kernels,
         .pool = b->pool,
         .sizes = sizes_of(b),
         .sight = bucketed_sight(b),
         .window = b->capacity,
+        .query = b->query,
+        .key = b->key,
         .value = b->value,
         .queries = saved.queries,
         .keys = saved.keys,
         .lse = saved.lse,
     };
-    attending(b, memory, &attention.query, &attention.key);
-    return attention;
 }
 
 void bucketed_forward(const struct bucketed *b, float *out, size_t ld_out)
 {
-    struct memory memory = memory_of(b, false, 0);
     bucketed_members(b);
-    struct bucket_attention attention = attention_of(b, &memory);
-    bucket_forward(&attention, out, ld_out, memory.rest);
+    struct bucket_attention attention = attention_of(b);
+    bucket_forward(&attention, out, ld_out, memory_of(b, false, 0).rest);
 }
 
 void bucketed_backward(const struct bucketed *b, struct head_rows out, struct head_rows dout,
                        const struct bucket_gradients *gradients)
 {
     struct memory memory = memory_of(b, true, 0);
-    struct bucket_attention attention = attention_of(b, &memory);
+    struct bucket_attention attention = attention_of(b);
     if (!b->norm) {
         bucket_backward(&attention, out, dout, gradients, memory.rest);
         return;
@@ -434,7 +441,8 @@ void bucketed_backward(const struct bucketed *b, struct head_rows out, struct he
     memset(memory.dquery, 0, b->num_queries * b->dim * sizeof(float));
     memset(memory.dkey, 0, b->num_keys * b->dim * sizeof(float));
     bucket_backward(&attention, out, dout, &normed, memory.rest);
-    struct plain_norm queries = norm_of(b, &memory, SIDE_QUERIES), keys = norm_of(b, &memory, SIDE_KEYS);
+    struct plain_norm queries = norm_of(b, SIDE_QUERIES, memory.norm),
+                      keys = norm_of(b, SIDE_KEYS, memory.norm);
     plain_norm_backward(&queries, memory.dquery, gradients->query, gradients->ld_query);
     plain_norm_backward(&keys, memory.dkey, gradients->key, gradients->ld_key);
 }

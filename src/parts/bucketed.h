@@ -6,10 +6,10 @@
       capacity_of(n_q) queries with the largest p and, independently, the capacity_of(n_k) keys. Joint, its
       keys are its queries.
       `by_token` (joint): each token goes to the bucket where z_i is largest alone, ties to the lower one.
-   3. Softmax attention inside the buckets, merged (bucket_attention.h), of rows that may be normed first
-      (plain_norm.h).
+   3. Softmax attention inside the buckets, merged (bucket_attention.h), of rows that may be normed as they
+      are gathered (plain_norm.h).
    Membership has no gradient. Saved: the lists and lse. Cost beyond the pairs: the scores, 32 countings of
-   them at most, n d numbers normed, gathered and put together. Scratch is linear in n.
+   them at most, sqrt(2) n d numbers gathered, normed and put together. Scratch is linear in n.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_BUCKETED_H
 #define PARTS_BUCKETED_H
@@ -71,8 +71,10 @@ size_t bucketed_whole_size(const struct bucketed *bucketed);
 size_t bucketed_whole_places(const struct bucketed *bucketed, size_t n);
 /* counts (num_buckets): the tokens of a side that score best in each. */
 void bucketed_count_best(const struct bucketed *bucketed, enum bucketed_side side, uint32_t *counts);
-/* The rows that attend, normed in the scratch where that is asked for; what stands above leaves them. */
-void bucketed_attending(const struct bucketed *bucketed, struct head_rows *query, struct head_rows *key);
+/* All rows as they attend: normed, in the scratch, where that is asked for. */
+void bucketed_attending(const struct bucketed *bucketed, struct head_rows *query, struct head_rows *key,
+                        void *scratch);
+size_t bucketed_attending_size(const struct bucketed *bucketed);
 
 /* Which members of its bucket a query meets. */
 enum bucket_sight bucketed_sight(const struct bucketed *bucketed);

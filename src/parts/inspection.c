@@ -41,7 +41,7 @@ struct memory {
     float *query, *key;         /* (n, d + 2): made asymmetric */
     float *lsh, *smyrf;         /* directions */
     uint32_t *counts;           /* (n) of either side */
-    void *catching;
+    void *attending, *catching;
     size_t bytes;
 };
 
@@ -71,6 +71,7 @@ static struct memory memory_on(const struct bucketed *b, void *block)
     memory.lsh = arena_take(&arena, lsh_count(b->dim, b->capacity.num_buckets), sizeof(float));
     memory.smyrf = arena_take(&arena, lsh_count(wide, b->capacity.num_buckets), sizeof(float));
     memory.counts = arena_take(&arena, most, sizeof *memory.counts);
+    memory.attending = arena_take(&arena, bucketed_attending_size(b), 1);
     memory.catching = arena_take(&arena, attention_caught_size(&catching), 1);
     memory.bytes = arena.used;
     return memory;
@@ -177,7 +178,7 @@ void inspection_of(const struct bucketed *own, uint64_t chance, struct inspectio
     struct memory memory = memory_on(own, scratch);
     struct catching catching = catching_of(own);
     struct caught caught[NUM_INSPECTED];
-    bucketed_attending(own, &catching.query, &catching.key);
+    bucketed_attending(own, &catching.query, &catching.key, memory.attending);
     const struct comparison comparisons[NUM_INSPECTED] = {
         [INSPECTED_LSH] = compare_lsh(own, &memory, random_key(chance, RANDOM_INSPECTION, INSPECTED_LSH)),
         [INSPECTED_SMYRF] =

@@ -3,12 +3,13 @@
 
 #include <string.h>
 
-enum { ROWS = 64 };
+enum { ROWS = PLAIN_NORM_ROWS };
 
 static const float epsilon = 1e-6f;
 
 struct work {
     float *gain, *bias, *dgain, *dbias; /* (dim): 1, 0, and what nobody reads */
+    float *statistics;                  /* (ROWS, 2) */
     float *rows, *drows;                /* (ROWS, dim) */
     size_t bytes;
 };
@@ -21,6 +22,7 @@ static struct work work_on(size_t dim, void *block)
     work.bias = arena_take(&arena, dim, sizeof(float));
     work.dgain = arena_take(&arena, dim, sizeof(float));
     work.dbias = arena_take(&arena, dim, sizeof(float));
+    work.statistics = arena_take(&arena, 2 * ROWS, sizeof(float));
     work.rows = arena_take(&arena, size_product(ROWS, dim), sizeof(float));
     work.drows = arena_take(&arena, size_product(ROWS, dim), sizeof(float));
     work.bytes = arena.used;
@@ -30,6 +32,29 @@ static struct work work_on(size_t dim, void *block)
 size_t plain_norm_size(size_t dim)
 {
     return work_on(dim, NULL).bytes;
+}
+
+static struct work open_work(size_t dim, void *scratch)
+{
+    struct work work = work_on(dim, scratch);
+    for (size_t c = 0; c < dim; c++) {
+        work.gain[c] = 1;
+        work.bias[c] = work.dgain[c] = work.dbias[c] = 0;
+    }
+    return work;
+}
+
+static void norm_rows(const struct kernels *kernels, const struct work *work, float *out, const float *x,
+                      size_t n, size_t dim)
+{
+    kernels->layer_norm(out, work->statistics, x, work->gain, work->bias, n, dim, epsilon);
+}
+
+void plain_norm_rows(const struct kernels *kernels, float *out, const float *x, size_t n, size_t dim,
+                     void *scratch)
+{
+    struct work work = open_work(dim, scratch);
+    norm_rows(kernels, &work, out, x, n, dim);
 }
 
 struct pass {
@@ -44,11 +69,7 @@ static size_t open_tile(const struct pass *pass, size_t tile, int worker, struct
 {
     const struct plain_norm *norm = pass->norm;
     size_t dim = norm->dim, first = tile * ROWS, rows = norm->n - first < ROWS ? norm->n - first : ROWS;
-    *work = work_on(dim, (unsigned char *)norm->scratch + (size_t)worker * plain_norm_size(dim));
-    for (size_t c = 0; c < dim; c++) {
-        work->gain[c] = 1;
-        work->bias[c] = work->dgain[c] = work->dbias[c] = 0;
-    }
+    *work = open_work(dim, (unsigned char *)norm->scratch + (size_t)worker * plain_norm_size(dim));
     for (size_t i = 0; i < rows; i++)
         memcpy(work->rows + i * dim, norm->x + (first + i) * norm->ld, dim * sizeof(float));
     return rows;
@@ -59,9 +80,8 @@ static void forward_tile(void *argument, size_t tile, int worker)
     const struct pass *pass = argument;
     const struct plain_norm *norm = pass->norm;
     struct work work;
-    size_t rows = open_tile(pass, tile, worker, &work), first = tile * ROWS;
-    norm->kernels->layer_norm(pass->out + first * norm->dim, norm->statistics + 2 * first, work.rows,
-                              work.gain, work.bias, rows, norm->dim, epsilon);
+    size_t rows = open_tile(pass, tile, worker, &work);
+    norm_rows(norm->kernels, &work, pass->out + tile * ROWS * norm->dim, work.rows, rows, norm->dim);
 }
 
 static void backward_tile(void *argument, size_t tile, int worker)
@@ -70,9 +90,10 @@ static void backward_tile(void *argument, size_t tile, int worker)
     const struct plain_norm *norm = pass->norm;
     struct work work;
     size_t rows = open_tile(pass, tile, worker, &work), first = tile * ROWS, dim = norm->dim;
+    norm_rows(norm->kernels, &work, work.drows, work.rows, rows, dim); /* for the statistics */
     memset(work.drows, 0, rows * dim * sizeof(float));
     norm->kernels->layer_norm_backward(work.drows, work.dgain, work.dbias, pass->dout + first * dim,
-                                       work.rows, norm->statistics + 2 * first, work.gain, rows, dim);
+                                       work.rows, work.statistics, work.gain, rows, dim);
     for (size_t i = 0; i < rows; i++)
         norm->kernels->axpy(pass->dx + (first + i) * pass->ld_dx, 1, work.drows + i * dim, dim);
 }

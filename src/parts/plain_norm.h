@@ -14,19 +14,25 @@
 /* What one thread works in. */
 size_t plain_norm_size(size_t dim);
 
-/* out (n, dim), adjacent, and statistics (n, 2) for the way back. scratch: plain_norm_size for each of
-   `workers`. */
+/* Rows of a tile. */
+enum { PLAIN_NORM_ROWS = 64 };
+
+/* out = the norms of x, both (n, dim), adjacent and apart, n <= PLAIN_NORM_ROWS. */
+void plain_norm_rows(const struct kernels *kernels, float *out, const float *x, size_t n, size_t dim,
+                     void *scratch);
+
+/* scratch: plain_norm_size for each of `workers`. */
 struct plain_norm {
     const struct kernels *kernels;
     struct pool *pool;
     const float *x;
     size_t ld, n, dim;
-    float *statistics;
     void *scratch;
 };
+/* out (n, dim), adjacent. */
 void plain_norm_forward(const struct plain_norm *norm, float *out);
 
-/* dx (n, dim), ld_dx, += the gradient of x from dout (n, dim), adjacent. */
+/* dx (n, dim), ld_dx, += the gradient of x from dout (n, dim), adjacent. Norms again: nothing was kept. */
 void plain_norm_backward(const struct plain_norm *norm, const float *dout, float *dx, size_t ld_dx);
 
 #endif

@@ -5,8 +5,8 @@
    of minus infinity not 0; a score of minus infinity made NaN; tiny results wrapped round; NaN lost; scale
    forgotten in softmax_gradient; divergence: a tail counted in its sum, a row without mass
    or with an infinite one given a slope, psi not divided by its sum; row_largest of the first row for all;
-   exp_rows without what it adds; below_largest: a tail counted in the spread, its zeros taken for the
-   largest, the mean over full vectors, what is not finite kept. SPDX-License-Identifier: Apache-2.0 */
+   exp_rows without what it adds; below_largest: the largest of positive numbers alone, rows of adjacent
+   columns, the spread about the largest, what is not finite kept. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 /* exp(scale s - shift) in float32: the exponent is rounded once (and once more in its pieces), which exp
@@ -268,48 +268,52 @@ static void check_below_largest(const struct kernels *kernels, size_t rows, size
 {
     char text[128];
     of(text, "below_largest", kernels, rows, cols);
-    float *x = normals(3, rows * cols), *got = guard_floats(rows * cols), *spread = guard_floats(rows);
-    for (size_t i = 0; i < rows * cols; i++)
+    size_t ld = cols + 3, size = rows * ld - 3;
+    float *x = normals(3, size), *got = guard_floats(size), *spread = guard_floats(cols);
+    for (size_t i = 0; i < size; i++)
         x[i] = 2 * x[i] - 30;
-    if (rows > 3) {
-        x[1 * cols + cols - 1] = NAN;
-        x[2 * cols] = INFINITY;
-        x[3 * cols + cols / 2] = -INFINITY;
+    if (cols > 3) {
+        x[(rows - 1) * ld + 1] = NAN;
+        x[2] = INFINITY;
+        x[rows / 2 * ld + 3] = -INFINITY;
     }
-    memcpy(got, x, rows * cols * sizeof *x);
-    kernels->below_largest(got, spread, rows, cols);
-    for (size_t i = 0; i < rows; i++) {
-        const float *row = x + i * cols;
+    memcpy(got, x, size * sizeof *x);
+    kernels->below_largest(got, ld, spread, rows, cols);
+    for (size_t c = 0; c < cols; c++) {
         double mean = 0, squares = 0;
         float largest = -INFINITY;
-        for (size_t c = 0; c < cols; c++) {
-            mean += (double)row[c] / (double)cols;
-            largest = fmaxf(largest, row[c]);
+        for (size_t i = 0; i < rows; i++) {
+            mean += (double)x[i * ld + c] / (double)rows;
+            largest = fmaxf(largest, x[i * ld + c]);
         }
-        for (size_t c = 0; c < cols; c++) {
-            squares += ((double)row[c] - mean) * ((double)row[c] - mean);
+        for (size_t i = 0; i < rows; i++) {
+            squares += ((double)x[i * ld + c] - mean) * ((double)x[i * ld + c] - mean);
             if (isfinite(mean))
-                assert_true(got[i * cols + c] == row[c] - largest);
+                assert_true(got[i * ld + c] == x[i * ld + c] - largest);
             else
-                assert_true(got[i * cols + c] == -INFINITY);
+                assert_true(got[i * ld + c] == -INFINITY);
         }
         /* The mean of numbers near 30 is off by a few of their roundings, and so is each difference. */
-        double off = ((double)cols + 4) * ROUNDING * 40;
+        double off = ((double)rows + 4) * ROUNDING * 40;
         if (isfinite(mean))
-            check_near((double)spread[i], squares,
-                       2 * off * sqrt((double)cols * squares) + (double)cols * off * off, text);
+            check_near((double)spread[c], squares,
+                       2 * off * sqrt((double)rows * squares) + (double)rows * off * off, text);
         else
-            assert_true(spread[i] == 0);
+            assert_true(spread[c] == 0);
     }
-    float *alone = guard_floats(cols), one;
-    memcpy(alone, x + (rows - 1) * cols, cols * sizeof *alone);
-    kernels->below_largest(alone, &one, 1, cols);
-    check_same_bits(alone, got + (rows - 1) * cols, cols * sizeof *alone, text);
-    check_same_bits(&one, spread + rows - 1, sizeof one, text);
-    guard_free(x, rows * cols);
-    guard_free(got, rows * cols);
-    guard_free(spread, rows);
-    guard_free(alone, cols);
+    for (size_t i = 0; i + 1 < rows; i++) /* what lies between rows stays */
+        check_same_bits(got + i * ld + cols, x + i * ld + cols, 3 * sizeof *x, text);
+    float *alone = guard_floats(rows), one;
+    for (size_t i = 0; i < rows; i++)
+        alone[i] = x[i * ld + cols - 1];
+    kernels->below_largest(alone, 1, &one, rows, 1);
+    for (size_t i = 0; i < rows; i++)
+        check_same_bits(alone + i, got + i * ld + cols - 1, sizeof *alone, text);
+    check_same_bits(&one, spread + cols - 1, sizeof one, text);
+    guard_free(x, size);
+    guard_free(got, size);
+    guard_free(spread, cols);
+    guard_free(alone, rows);
 }
 
 static void scores_below_the_largest(void **state)

@@ -2,7 +2,8 @@
    membership, on every table, one thread and three, lengths that the buckets do not divide, more buckets
    than tokens, one token, equal scores. Bugs planted and caught: keys by the scores of queries; no softmax
    before the selection; statistics of keys for queries; scores of one tile over another's; balanced at
-   another sharpness; the spread of the first tile for all.
+   another sharpness; the spread of the first tile for all; norms forgotten, or all tiles of a list's at the
+   place of the first.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/bucketed.h"
 
