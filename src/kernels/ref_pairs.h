@@ -1,0 +1,123 @@
+/* The slots of the pairs that share a bucket, of how often rows of codes meet, and of sums carried across
+   buckets, as plain loops. Included by ref.c. SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_REF_PAIRS_H
+#define KERNELS_REF_PAIRS_H
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/ref_math.h"
+
+/* hash_bits / (p pi s) from the differences, and the sign of the dot product. */
+static double tangent_weight(const float *q, const float *k, size_t dim, unsigned hash_bits,
+                             double least_sine, double *sigma)
+{
+    double u2 = 0, v2 = 0;
+    for (size_t c = 0; c < dim; c++) {
+        u2 += ((double)q[c] - (double)k[c]) * ((double)q[c] - (double)k[c]);
+        v2 += ((double)q[c] + (double)k[c]) * ((double)q[c] + (double)k[c]);
+    }
+    double u = sqrt(u2), v = sqrt(v2), p = 1 - 2 * atan2(u, v) / PI, s = u * v / 2;
+    *sigma = v >= u ? 1 : -1;
+    s = fmax(s, least_sine);
+    return s > 0 && p > 0 ? hash_bits / (p * PI * s) : 0;
+}
+
+/* hash_bits p^(hash_bits - 1) / (pi s) at PAIR_SHRINK times the cosine. */
+static double shrunk_weight(const float *q, const float *k, size_t dim, unsigned hash_bits)
+{
+    double dot = 0;
+    for (size_t c = 0; c < dim; c++)
+        dot += (double)q[c] * (double)k[c];
+    double x = (double)PAIR_SHRINK * dot, p = 1 - acos(x) / PI;
+    return hash_bits * pow(p, hash_bits - 1.0) / (PI * sqrt(1 - x * x));
+}
+
+static void meetings(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
+                     size_t num_hashes, const float *of_count, const uint32_t *queries, size_t num_queries,
+                     const uint32_t *keys, size_t num_keys)
+{
+    for (size_t i = 0; i < num_queries; i++)
+        for (size_t j = 0; j < num_keys; j++) {
+            size_t count = 0;
+            for (size_t h = 0; h < num_hashes; h++)
+                count += code_at(query_codes, wide, queries[i] * num_hashes + h) ==
+                         code_at(key_codes, wide, keys[j] * num_hashes + h);
+            times[i * ld + j] = of_count[count];
+        }
+}
+
+static void bucket_pairs(const struct bucket_pairs *bucket)
+{
+    for (size_t i = 0; i < bucket->num_queries; i++) {
+        size_t row = bucket->queries[i];
+        const float *q = bucket->query + row * bucket->ld_query, *g = bucket->dout + row * bucket->ld_dout;
+        float *dq = bucket->dquery + row * bucket->ld_query;
+        for (size_t j = 0; j < bucket->num_keys; j++) {
+            size_t column = bucket->keys[j];
+            const float *k = bucket->key + column * bucket->ld_key;
+            const float *value = bucket->value + column * bucket->ld_value;
+            float *dk = bucket->dkey + column * bucket->ld_key;
+            double score = bucket->bias == NULL ? 0 : (double)bucket->bias[row], sigma = 0;
+            for (size_t c = 0; c < bucket->value_dim; c++)
+                score += (double)g[c] * (double)value[c];
+            double w = (double)bucket->scale * score;
+            if (bucket->times != NULL)
+                w *= (double)bucket->times[i * bucket->ld_times + j];
+            if (bucket->weight == PAIR_TANGENT)
+                w *= tangent_weight(q, k, bucket->dim, bucket->hash_bits, 0, &sigma);
+            if (bucket->weight == PAIR_FLOORED) {
+                w *= tangent_weight(q, k, bucket->dim, bucket->hash_bits, (double)PAIR_LEAST_SINE, &sigma);
+                sigma = 0;
+            }
+            if (bucket->weight == PAIR_SHRUNK)
+                w *= shrunk_weight(q, k, bucket->dim, bucket->hash_bits);
+            for (size_t c = 0; c < bucket->dim; c++) {
+                dq[c] += (float)(w * ((double)k[c] - sigma * (double)q[c]));
+                dk[c] += (float)(w * ((double)q[c] - sigma * (double)k[c]));
+            }
+        }
+    }
+}
+
+static void bucket_list_pairs(const struct bucket_pairs *rows, const struct bucket *list, size_t count)
+{
+    struct bucket_pairs bucket = *rows;
+    bucket.times = NULL;
+    for (const struct bucket *b = list; b < list + count; b++) {
+        bucket.queries = rows->queries + b->first_query;
+        bucket.num_queries = b->num_queries;
+        bucket.keys = rows->keys + b->first_key;
+        bucket.num_keys = b->num_keys;
+        bucket_pairs(&bucket);
+    }
+}
+
+/* What row `to` of a bucket gets in column c; backwards over the givers where some do not meet it. */
+static float bucket_sum(const struct bucket_carry *carry, const struct bucket *b, uint32_t to, size_t c)
+{
+    const uint32_t *from = carry->to_queries ? carry->keys + b->first_key : carry->queries + b->first_query;
+    size_t givers = carry->to_queries ? b->num_keys : b->num_queries;
+    bool backwards = carry->visible != NULL && !carry->to_queries;
+    float sum = 0;
+    for (size_t k = 0; k < givers; k++) {
+        uint32_t row = from[backwards ? givers - 1 - k : k];
+        if (carry->visible == NULL ||
+            (carry->to_queries ? row < carry->visible[to] : to < carry->visible[row]))
+            sum += carry->values[row * carry->ld_values + c];
+    }
+    return sum;
+}
+
+static void bucket_carry(const struct bucket_carry *carry)
+{
+    for (const struct bucket *b = carry->buckets; b < carry->buckets + carry->count; b++) {
+        const uint32_t *to = carry->to_queries ? carry->queries + b->first_query : carry->keys + b->first_key;
+        for (size_t k = 0; k < (carry->to_queries ? b->num_queries : b->num_keys); k++)
+            for (size_t c = 0; c < carry->dim; c++)
+                carry->out[to[k] * carry->ld_out + c] += bucket_sum(carry, b, to[k], c);
+    }
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* The slots of tables of sums, as plain loops. Included by ref.c.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_REF_TABLE_H
+#define KERNELS_REF_TABLE_H
+
+#include "kernels/kernels.h"
+#include "kernels/ref_math.h"
+
+static void table_add(float *tables, size_t buckets, const void *codes, bool wide, size_t num_hashes,
+                      size_t first, size_t count, const float *values, size_t ld_values, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t h = 0; h < count; h++) {
+            float *row = tables + (h * buckets + code_at(codes, wide, i * num_hashes + first + h)) * dim;
+            for (size_t c = 0; c < dim; c++)
+                row[c] += values[i * ld_values + c];
+        }
+}
+
+static void table_read(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes,
+                       bool wide, size_t num_hashes, size_t first, size_t count, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t h = 0; h < count; h++) {
+            const float *row =
+                tables + (h * buckets + code_at(codes, wide, i * num_hashes + first + h)) * dim;
+            for (size_t c = 0; c < dim; c++)
+                out[i * ld_out + c] += row[c];
+        }
+}
+
+static void table_scan(const struct table_scan *scan)
+{
+    size_t bytes = scan->num_hashes * (scan->wide ? sizeof(uint32_t) : sizeof(uint16_t));
+    for (size_t step = 0; step < scan->n; step++) {
+        size_t i = scan->backwards ? scan->n - 1 - step : step;
+        table_add(scan->tables, scan->buckets, (const char *)scan->from + i * bytes, scan->wide,
+                  scan->num_hashes, scan->first, scan->count, scan->values + i * scan->ld_values,
+                  scan->ld_values, 1, scan->dim);
+        table_read(scan->out + i * scan->ld_out, scan->ld_out, scan->tables, scan->buckets,
+                   (const char *)scan->to + i * bytes, scan->wide, scan->num_hashes, scan->first, scan->count,
+                   1, scan->dim);
+    }
+}
+
+#endif
