@@ -48,6 +48,8 @@ struct bucketed {
 /* The sizes follow from all that stands before the rows. They never fall as rows are added. */
 size_t bucketed_saved_size(const struct bucketed *bucketed);
 size_t bucketed_scratch_size(const struct bucketed *bucketed);
+/* Of it, what the lists need. */
+size_t bucketed_members_size(const struct bucketed *bucketed);
 
 /* The lists and lse in the saved block. */
 struct bucketed_saved {
@@ -60,6 +62,8 @@ struct bucketed_saved bucketed_saved(const struct bucketed *bucketed);
 /* Room in the lists of n tokens. */
 size_t bucketed_places(const struct bucketed *bucketed, size_t n);
 
+/* ---- scores and lists: bucketed_members.c -------------------------------------------------------------- */
+
 /* The lists alone, as forward makes them. */
 void bucketed_members(const struct bucketed *bucketed);
 /* Who would be where if buckets took the best of the whole sequence, by_token or not: the lists of a side, or
@@ -71,6 +75,16 @@ size_t bucketed_whole_size(const struct bucketed *bucketed);
 size_t bucketed_whole_places(const struct bucketed *bucketed, size_t n);
 /* counts (num_buckets): the tokens of a side that score best in each. */
 void bucketed_count_best(const struct bucketed *bucketed, enum bucketed_side side, uint32_t *counts);
+/* p <- softmax over the buckets of z (count, num_buckets), in place; largest, sum and factor: (count). */
+void bucketed_softmax(const struct kernels *kernels, float *z, size_t num_buckets, size_t count,
+                      float *largest, float *sum, float *factor);
+
+/* The place of the largest of z[0 .. num_buckets), ties to the lower; 0 where all are NaN. */
+size_t bucketed_best(const float *z, size_t num_buckets);
+
+/* ---- attention: bucketed.c ------------------------------------------------------------------------------
+ */
+
 /* All rows as they attend: normed, in the scratch, where that is asked for. */
 void bucketed_attending(const struct bucketed *bucketed, struct head_rows *query, struct head_rows *key,
                         void *scratch);
@@ -82,12 +96,5 @@ enum bucket_sight bucketed_sight(const struct bucketed *bucketed);
 void bucketed_forward(const struct bucketed *bucketed, float *out, size_t ld_out);
 void bucketed_backward(const struct bucketed *bucketed, struct head_rows out, struct head_rows dout,
                        const struct bucket_gradients *gradients);
-
-/* p <- softmax over the buckets of z (count, num_buckets), in place; largest, sum and factor: (count). */
-void bucketed_softmax(const struct kernels *kernels, float *z, size_t num_buckets, size_t count,
-                      float *largest, float *sum, float *factor);
-
-/* The place of the largest of z[0 .. num_buckets), ties to the lower; 0 where all are NaN. */
-size_t bucketed_best(const float *z, size_t num_buckets);
 
 #endif

@@ -16,7 +16,7 @@ struct head_rows {
 
 /* Asks for row i, of which `cols` numbers are wanted soon: rows that lie anywhere come so several at a time,
    not one after another. lha's forward at n 4096, whose heads lie in the third cache, takes 0.74 of the time
-   with the three askings of bucketed.c and bucket_attention.c, its training step 0.88. */
+   with the three askings of bucketed_members.c and bucket_attention.c, its training step 0.88. */
 static inline void head_row_ask(struct head_rows rows, size_t i, size_t cols)
 {
     for (size_t c = 0; c < cols; c += 16) /* a line */

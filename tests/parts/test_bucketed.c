@@ -1,10 +1,9 @@
 /* From scores to out and gradients, against double precision: every combination of mode, joint, causal and
    membership, on every table, one thread and three, lengths that the buckets do not divide, more buckets
-   than tokens, one token, equal scores. Bugs planted and caught: keys by the scores of queries; no softmax
-   before the selection; statistics of keys for queries; scores of one tile over another's; balanced at
-   another sharpness; the spread of the first tile for all; norms forgotten, or all tiles of a list's at the
-   place of the first.
-   SPDX-License-Identifier: Apache-2.0 */
+   than tokens, one token, equal scores. Covers: bucketed_members.c. Bugs planted and caught: keys by the
+   scores of queries; no softmax before the selection; statistics of keys for queries; scores of one tile over
+   another's; balanced at another sharpness; the spread of the first tile for all; norms forgotten, or all
+   tiles of a list's at the place of the first. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/bucketed.h"
 
 #include <float.h>
