@@ -356,6 +356,42 @@ static void print_library(const struct options *options, const char *owner, cons
     }
 }
 
+/* The mechanisms that have an option: "lha, lsh, random". */
+static void name_owners(const char *option, char *text, size_t size)
+{
+    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
+    hashattn_option row = {.struct_size = sizeof row};
+    size_t used = 0;
+    *text = '\0';
+    for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
+        for (size_t j = 0; hashattn_mechanism_option(i, j, &row) && used < size; j++)
+            if (strcmp(row.name, option) == 0)
+                used +=
+                    (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", mechanism.name);
+}
+
+/* Options that the same mechanisms have stand together. */
+static void print_mechanisms(const struct options *options)
+{
+    char owners[MOST_LIBRARY][200];
+    for (size_t i = 0; i < options->num_library; i++) {
+        name_owners(options->library[i].name, owners[i], sizeof owners[i]);
+        if (strcmp(options->library[i].owner, "attention") != 0)
+            *owners[i] = '\0';
+    }
+    for (size_t i = 0; i < options->num_library; i++) {
+        bool titled = *owners[i] == '\0';
+        for (size_t j = 0; j < i && !titled; j++)
+            titled = strcmp(owners[i], owners[j]) == 0;
+        if (titled)
+            continue;
+        printf("\noptions of %s:\n", owners[i]);
+        for (size_t j = i; j < options->num_library; j++)
+            if (strcmp(owners[i], owners[j]) == 0)
+                print_library_entry(&options->library[j]);
+    }
+}
+
 static void print_help(const struct options *options)
 {
     const struct command *command = options->command;
@@ -372,7 +408,7 @@ static void print_help(const struct options *options)
         printf("\noptions:\n");
         print_own(options, num_common + 1, options->num_rows);
     }
-    print_library(options, "attention", "options of the mechanism");
+    print_mechanisms(options);
     print_library(options, "task", "options of the task");
     print_library(options, "model", "options of the model");
     print_library(options, "training", "options of the training");

@@ -2,7 +2,7 @@
 # The tool as a program: help, version, suggestions, exit codes, and what goes where.
 # Planted and caught: usage errors with exit code 1; help on stderr; an unknown option taken for an operand; a
 # switch that swallows the next word; write errors of stdout not looked at; --precision ignored; an example whose
-# option is called otherwise.
+# option is called otherwise; a heading of help for each option.
 . "$(dirname "$0")/checks.sh"
 
 says help_lists_commands "attend" --help
@@ -45,6 +45,8 @@ HASHATTN_ISA=nonsense expect unknown_cap 2 "HASHATTN_ISA" info
 says help_of_a_task "--marks" train needle --help
 grep -q -- "--max-depth" out && failed help_of_a_task_alone "shows options of listops" || passed help_of_a_task_alone
 says help_of_all_tasks "--max-depth" train --help
+says help_names_mechanisms "options of lha, lsh, random:" train --help
+[ "$(grep -c -- "^  --membership " out)" = 1 ] && passed help_has_each_option_once || failed help_has_each_option_once "$(grep -- --membership out)"
 
 # Every help ends with an example that works, on a machine that has nothing but the tool (and numpy for .npy files).
 PATH=$build:$PATH
