@@ -21,11 +21,6 @@ struct local_options {
     int relative, wrap;
 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t block_size(const void *options)
 {
     return (size_t)((const struct local_options *)options)->block_size;
@@ -66,13 +61,13 @@ static size_t last_block(size_t s, size_t n)
 static size_t most_before(const void *options, const struct problem_shape *shape)
 {
     size_t far = (shape->causal || wraps(options) ? 3 : 2) * block_size(options) - 1;
-    return smaller(far, shape->num_queries > 0 ? shape->num_queries - 1 : 0);
+    return size_min(far, shape->num_queries > 0 ? shape->num_queries - 1 : 0);
 }
 
 static size_t most_after(const void *options, const struct problem_shape *shape)
 {
     size_t far = shape->causal ? 0 : (wraps(options) ? 3 : 2) * block_size(options) - 1;
-    return smaller(far, shape->num_keys > 0 ? shape->num_keys - 1 : 0);
+    return size_min(far, shape->num_keys > 0 ? shape->num_keys - 1 : 0);
 }
 
 static struct tile_attention_sizes sizes_of(const void *options, const struct problem_shape *shape)
@@ -104,7 +99,7 @@ static void position_shape(const void *options, size_t head_dim, size_t value_di
 static void bias_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
 {
     position_shape(options, head_dim, value_dim, rows, cols);
-    *rows = smaller(*rows, 1);
+    *rows = size_min(*rows, 1);
 }
 
 /* Starts as in the paper's models. A head's floats stand in this order: */
@@ -174,11 +169,11 @@ static struct sight sight(const void *argument, size_t query)
 {
     const struct problem *problem = argument;
     size_t s = block_size(problem->options), own = query / s, keys = problem->shape.num_keys;
-    size_t before = smaller(own, problem->shape.causal ? 2 : 1);
+    size_t before = size_min(own, problem->shape.causal ? 2 : 1);
     size_t end = problem->shape.causal ? problem->visible[query] : (own + 2) * s;
     if (wraps(problem->options) && !problem->shape.causal)
         return (struct sight){0, keys};
-    return (struct sight){smaller((own - before) * s, keys), smaller(end, keys)};
+    return (struct sight){size_min((own - before) * s, keys), size_min(end, keys)};
 }
 
 /* The same among keys that go round, of which the first is the first of the last block. */
@@ -188,7 +183,7 @@ static struct sight sight_round(const void *argument, size_t query)
     size_t s = block_size(problem->options), own = query / s, keys = problem->shape.num_keys,
            last = last_block(s, keys);
     return (struct sight){own == 0 ? 0 : last + (own - 1) * s,
-                          own == (keys - 1) / s ? last + keys + s : last + smaller((own + 2) * s, keys)};
+                          own == (keys - 1) / s ? last + keys + s : last + size_min((own + 2) * s, keys)};
 }
 
 /* to (rows, cols) = rows first .. first + count - 1. */

@@ -31,11 +31,6 @@ enum {
     ROWS_AT_ONCE = 8 * TILE, /* keys brought to unit length, or back from it, by one thread */
 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static float *row_of(struct view view, size_t row)
 {
     return (float *)view.data + row * view.stride;
@@ -208,7 +203,7 @@ static void take_keys(void *argument, size_t index, int worker)
     const struct pass *pass = argument;
     struct scratch scratch = scratch_of(pass, 0, worker);
     size_t first = index * ROWS_AT_ONCE, n_k = pass->problem->shape.num_keys, ld = scratch.ld;
-    size_t rows = smaller(ROWS_AT_ONCE, n_k - first);
+    size_t rows = size_min(ROWS_AT_ONCE, n_k - first);
     take_unit(pass, true, first, rows, scratch.key + first * ld, ld, scratch.key_norm + first,
               scratch.key_norm2 + first);
     if (pass->gradients != NULL)
@@ -305,7 +300,7 @@ static void forward_block(void *argument, size_t index, int worker)
     struct scratch scratch = scratch_of(pass, (size_t)worker, worker);
     /* The last queries of a causal problem see most: dearest first. */
     size_t n_q = problem->shape.num_queries, first = (count_blocks(n_q, TILE) - 1 - index) * TILE;
-    struct meeting meeting = {.first_query = first, .queries = smaller(TILE, n_q - first)};
+    struct meeting meeting = {.first_query = first, .queries = size_min(TILE, n_q - first)};
     float *kept = options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
     size_t seen = problem_seen(problem, first + meeting.queries - 1), dim = problem->shape.value_dim;
     take_queries(pass, &scratch, first, meeting.queries);
@@ -314,7 +309,7 @@ static void forward_block(void *argument, size_t index, int worker)
         memset(kept, 0, meeting.queries * sizeof *kept);
     for (size_t key = 0; key < seen; key += TILE) {
         meeting.first_key = key;
-        meeting.keys = smaller(TILE, seen - key);
+        meeting.keys = size_min(TILE, seen - key);
         meet(problem, &scratch, &meeting, NULL);
         kernels->tile_product(scratch.x, scratch.ld_value, scratch.power, 1, TILE,
                               row_of(problem->value, key), problem->value.stride, meeting.queries, dim,
@@ -425,14 +420,14 @@ static void backward_cell(void *argument, size_t row, size_t col, int worker)
     struct scratch scratch = scratch_of(pass, row, worker);
     size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys;
     size_t first = (pass->first_block + row) * TILE;
-    struct meeting meeting = {.first_query = first, .queries = smaller(TILE, n_q - first)};
+    struct meeting meeting = {.first_query = first, .queries = size_min(TILE, n_q - first)};
     size_t seen = problem_seen(problem, first + meeting.queries - 1);
-    size_t end = smaller(seen, (col + 1) * KEYS_AT_ONCE);
+    size_t end = size_min(seen, (col + 1) * KEYS_AT_ONCE);
     if (col == 0)
         begin_queries(pass, &scratch, &meeting);
     for (size_t key = col * KEYS_AT_ONCE; key < end; key += TILE) {
         meeting.first_key = key;
-        meeting.keys = smaller(TILE, end - key);
+        meeting.keys = size_min(TILE, end - key);
         tile_backward(problem, &scratch, &meeting, pass->gradients->value);
     }
     if (col + 1 == count_blocks(n_k, KEYS_AT_ONCE))
@@ -444,7 +439,7 @@ static void finish_keys(void *argument, size_t index, int worker)
 {
     const struct pass *pass = argument;
     struct scratch scratch = scratch_of(pass, 0, worker);
-    size_t first = index * ROWS_AT_ONCE, rows = smaller(ROWS_AT_ONCE, pass->problem->shape.num_keys - first);
+    size_t first = index * ROWS_AT_ONCE, rows = size_min(ROWS_AT_ONCE, pass->problem->shape.num_keys - first);
     give_unit(pass->problem, pass->gradients->key, first, rows, scratch.dkey + first * scratch.ld,
               scratch.key + first * scratch.ld, scratch.ld, scratch.key_norm + first);
 }
@@ -462,7 +457,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     size_t key_blocks = count_blocks(shape->num_keys, ROWS_AT_ONCE);
     pool_run(problem->pool, take_keys, &pass, key_blocks);
     for (; pass.first_block < blocks; pass.first_block += at_once)
-        pool_run_grid(problem->pool, backward_cell, &pass, smaller(at_once, blocks - pass.first_block),
+        pool_run_grid(problem->pool, backward_cell, &pass, size_min(at_once, blocks - pass.first_block),
                       count_blocks(shape->num_keys, KEYS_AT_ONCE));
     pool_run(problem->pool, finish_keys, &pass, key_blocks);
 }

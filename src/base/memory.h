@@ -24,6 +24,16 @@ void memory_free(struct host *host, void *block); /* NULL is allowed */
 size_t size_product(size_t a, size_t b);
 size_t size_sum(size_t a, size_t b);
 
+static inline size_t size_min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline size_t size_max(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Bytes of physical memory; SIZE_MAX where the system does not say. */
 size_t memory_of_machine(void);
 

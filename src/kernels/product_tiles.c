@@ -3,16 +3,13 @@
    it lies, both ways round. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product_tiles.h"
 
+#include "base/memory.h"
+
 enum {
     ROWS = 96, /* a multiple of the six rows that the slot likes */
     COLS = 64,
     DEPTH = 128,
 };
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const float *a, size_t ld_a,
                    bool transpose_a, const float *b, size_t ld_b, bool transpose_b, size_t m, size_t n,
@@ -25,9 +22,9 @@ void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const f
         return;
     }
     for (size_t depth = 0; depth < k; depth += DEPTH) {
-        size_t deep = smaller(DEPTH, k - depth);
+        size_t deep = size_min(DEPTH, k - depth);
         for (size_t column = 0; column < n; column += COLS) {
-            size_t wide = smaller(COLS, n - column), ld_panel = COLS;
+            size_t wide = size_min(COLS, n - column), ld_panel = COLS;
             const float *panel = turned;
             if (transpose_b) {
                 kernels->tile_transpose(turned, COLS, b + column * ld_b + depth, ld_b, wide, deep);
@@ -37,7 +34,7 @@ void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const f
             }
             for (size_t row = 0; row < m; row += ROWS)
                 kernels->tile_product(c + row * ld_c + column, ld_c, a + row * a_row + depth * a_col, a_row,
-                                      a_col, panel, ld_panel, smaller(ROWS, m - row), wide, deep,
+                                      a_col, panel, ld_panel, size_min(ROWS, m - row), wide, deep,
                                       add || depth > 0);
         }
     }

@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 enum {
     PANEL = WEIGHTS_PANEL,
     DEPTH_32 = 768, /* of a slab: 192 rows of it are 576 KiB in either precision */
@@ -20,11 +22,6 @@ enum {
 };
 
 const char *const precision_names[] = {"float32", "bf16", NULL};
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Floats of one panel. */
 static size_t panel_size(enum precision precision, size_t k)
@@ -52,11 +49,11 @@ void weights_lay(const struct kernels *kernels, enum precision precision, float 
 {
     float rows[BLOCK * PANEL]; /* (deep, PANEL) of op(B) */
     for (size_t column = 0; column < n; column += PANEL, weights += panel_size(precision, k)) {
-        size_t wide = smaller(PANEL, n - column);
+        size_t wide = size_min(PANEL, n - column);
         if (wide < PANEL)
             memset(rows, 0, sizeof rows);
         for (size_t depth = 0; depth < k; depth += BLOCK) {
-            size_t deep = smaller(BLOCK, k - depth);
+            size_t deep = size_min(BLOCK, k - depth);
             if (transpose_b)
                 kernels->tile_transpose(rows, PANEL, b + column * ld_b + depth, ld_b, wide, deep);
             else
@@ -91,7 +88,7 @@ static void product_slab(const struct kernels *kernels, enum precision precision
                          size_t first, size_t deep, const float *bias, bool add)
 {
     for (size_t column = 0; column < n; column += PANEL, weights += panel_size(precision, k)) {
-        size_t wide = smaller(PANEL, n - column);
+        size_t wide = size_min(PANEL, n - column);
         if (precision == PRECISION_BF16)
             kernels->bf16_product(c + column, ld_c, a, ld_a, (const bf16 *)weights + first * PANEL, 2 * PANEL,
                                   m, wide, (deep + 1) / 2, add);
@@ -109,7 +106,7 @@ void product_left(const struct kernels *kernels, enum precision precision, float
     const bool half = precision == PRECISION_BF16;
     size_t first = 0, ld = half ? weights_left_width(k) : k;
     do {
-        size_t deep = smaller(half ? DEPTH_16 : DEPTH_32, k - first);
+        size_t deep = size_min(half ? DEPTH_16 : DEPTH_32, k - first);
         const void *a =
             half ? (const void *)((const bf16 *)left + first) : (const void *)((const float *)left + first);
         product_slab(kernels, precision, c, ld_c, a, ld, weights, m, n, k, first, deep,
@@ -125,9 +122,9 @@ static void product_rounded(const struct kernels *kernels, float *c, size_t ld_c
     bf16 slab[ROWS * ROUNDED];
     size_t first = 0;
     do {
-        size_t deep = smaller(ROUNDED, k - first), ld = weights_left_width(deep);
+        size_t deep = size_min(ROUNDED, k - first), ld = weights_left_width(deep);
         for (size_t row = 0; row < m; row += ROWS) {
-            size_t high = smaller(ROWS, m - row);
+            size_t high = size_min(ROWS, m - row);
             kernels->bf16_round(slab, ld, a + row * ld_a + first, ld_a, high, deep);
             for (size_t i = 0; i < high && deep < ld; i++)
                 slab[i * ld + deep] = 0;
@@ -148,7 +145,7 @@ void product_weights(const struct kernels *kernels, enum precision precision, fl
     }
     size_t first = 0;
     do {
-        size_t deep = smaller(DEPTH_32, k - first);
+        size_t deep = size_min(DEPTH_32, k - first);
         product_slab(kernels, precision, c, ld_c, a + first, ld_a, weights, m, n, k, first, deep, NULL,
                      add || first > 0);
         first += deep;
@@ -162,7 +159,7 @@ static void turn(const struct kernels *kernels, bf16 *out, size_t ld_out, const 
     float turned[BLOCK * BLOCK];
     for (size_t i = 0; i < rows; i += BLOCK)
         for (size_t j = 0; j < cols; j += BLOCK) {
-            size_t high = smaller(BLOCK, rows - i), wide = smaller(BLOCK, cols - j);
+            size_t high = size_min(BLOCK, rows - i), wide = size_min(BLOCK, cols - j);
             kernels->tile_transpose(turned, BLOCK, in + i * ld_in + j, ld_in, high, wide);
             kernels->bf16_round(out + j * ld_out + i, ld_out, turned, BLOCK, wide, high);
         }
@@ -173,14 +170,14 @@ void product_turned_bf16(const struct kernels *kernels, float *c, size_t ld_c, c
 {
     bf16 left[TURNED_ROWS * TURNED_DEPTH], right[TURNED_DEPTH * PANEL];
     for (size_t depth = 0; depth < k; depth += TURNED_DEPTH) {
-        size_t deep = smaller(TURNED_DEPTH, k - depth), pairs = (deep + 1) / 2;
+        size_t deep = size_min(TURNED_DEPTH, k - depth), pairs = (deep + 1) / 2;
         for (size_t row = 0; row < m; row += TURNED_ROWS) {
-            size_t high = smaller(TURNED_ROWS, m - row);
+            size_t high = size_min(TURNED_ROWS, m - row);
             for (size_t i = 0; i < high && deep % 2 == 1; i++)
                 left[i * 2 * pairs + deep] = 0;
             turn(kernels, left, 2 * pairs, a + depth * ld_a + row, ld_a, deep, high);
             for (size_t column = 0; column < n; column += PANEL) {
-                size_t wide = smaller(PANEL, n - column);
+                size_t wide = size_min(PANEL, n - column);
                 kernels->bf16_interleave(right, 2 * PANEL, b + depth * ld_b + column, ld_b, deep, wide);
                 kernels->bf16_product(c + row * ld_c + column, ld_c, left, 2 * pairs, right, 2 * PANEL, high,
                                       wide, pairs, true);

@@ -9,11 +9,6 @@
 
 enum { ROWS = 32, TILE = 128 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t seen_keys(const struct catching *c, size_t i)
 {
     return c->causal ? i + 1 : c->num_keys;
@@ -115,7 +110,7 @@ static void count_rows(void *argument, size_t index, int worker)
 {
     const struct catching *c = ((const struct pass *)argument)->catching;
     struct memory memory = open_memory(argument, worker);
-    size_t first = index * ROWS, rows = smaller(ROWS, c->num_queries - first);
+    size_t first = index * ROWS, rows = size_min(ROWS, c->num_queries - first);
     double nothing;
     uint32_t mark = 0;
     memset(memory.stamp, 0, c->num_keys * sizeof *memory.stamp);
@@ -127,7 +122,7 @@ static void count_rows(void *argument, size_t index, int worker)
 /* Pairs where every query has its `most` best of the keys that it may see. */
 static double pairs_of_best(const struct catching *c, size_t most)
 {
-    double n = (double)c->num_queries, each = (double)smaller(most, c->num_keys);
+    double n = (double)c->num_queries, each = (double)size_min(most, c->num_keys);
     return c->causal ? each * (each + 1) / 2 + (n - each) * each : n * each;
 }
 
@@ -154,7 +149,7 @@ static void fill_scores(const struct catching *c, const struct memory *memory, s
     for (size_t tile = 0; tile < n_k; tile += TILE)
         c->kernels->tile_product(memory->scores + tile, n_k, c->query.data + first * c->query.ld, c->query.ld,
                                  1, memory->key_columns + tile * c->dim, TILE, rows,
-                                 smaller(TILE, n_k - tile), c->dim, false);
+                                 size_min(TILE, n_k - tile), c->dim, false);
     for (size_t i = 0; i < rows; i++) {
         memory->row_max[i] = -INFINITY;
         memory->row_sum[i] = 0;
@@ -180,7 +175,7 @@ static void catch_rows(void *argument, size_t index, int worker)
 {
     const struct catching *c = ((const struct pass *)argument)->catching;
     struct memory memory = open_memory(argument, worker);
-    size_t first = index * ROWS, rows = smaller(ROWS, c->num_queries - first);
+    size_t first = index * ROWS, rows = size_min(ROWS, c->num_queries - first);
     uint32_t mark = 0;
     memset(memory.stamp, 0, c->num_keys * sizeof *memory.stamp);
     fill_scores(c, &memory, first, rows);
@@ -207,7 +202,7 @@ void attention_caught(const struct catching *c, void *scratch)
     size_t blocks = (c->num_queries + ROWS - 1) / ROWS;
     for (size_t tile = 0; tile < c->num_keys; tile += TILE)
         c->kernels->tile_transpose(memory.key_columns + tile * c->dim, TILE, c->key.data + tile * c->key.ld,
-                                   c->key.ld, smaller(TILE, c->num_keys - tile), c->dim);
+                                   c->key.ld, size_min(TILE, c->num_keys - tile), c->dim);
     for (size_t p = 0; p < c->num_caught; p++) {
         struct places places = places_of(c, &memory, p);
         places_find(&places, &c->caught[p].queries, c->num_queries);

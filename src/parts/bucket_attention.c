@@ -17,16 +17,6 @@ enum {
 /* Where a row's maximum begins: finite, so that a tile of which it sees nothing changes nothing. */
 #define LEAST (-1e30f)
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static size_t whole_tiles(size_t rows)
 {
     return size_product((size_sum(rows, TILE - 1)) / TILE, TILE);
@@ -34,7 +24,7 @@ static size_t whole_tiles(size_t rows)
 
 static struct tile_products take_products(const struct bucket_sizes *sizes, struct arena *arena)
 {
-    size_t wide = larger(larger(sizes->dim, sizes->value_dim), TILE);
+    size_t wide = size_max(size_max(sizes->dim, sizes->value_dim), TILE);
     return tile_products_take(arena, sizes->precision, TILE, wide, wide);
 }
 
@@ -46,7 +36,7 @@ static float scale_of(const struct bucket_sizes *sizes)
 /* to (count, cols), adjacent = the rows named by `list`. */
 static void gather(float *to, struct head_rows rows, size_t cols, const uint32_t *list, size_t count)
 {
-    for (size_t i = 0; i < smaller(AHEAD, count); i++)
+    for (size_t i = 0; i < size_min(AHEAD, count); i++)
         head_row_ask(rows, list[i], cols);
     for (size_t i = 0; i < count; i++) {
         if (i + AHEAD < count)
@@ -83,7 +73,7 @@ static void gather_attending(const struct bucket_attention *a, const struct norm
         return;
     }
     for (size_t first = 0; first < count; first += PLAIN_NORM_ROWS) {
-        size_t some = smaller(PLAIN_NORM_ROWS, count - first);
+        size_t some = size_min(PLAIN_NORM_ROWS, count - first);
         gather(norming->rows, rows, d, list + first, some);
         plain_norm_rows(a->kernels, to + first * d, norming->rows, some, d, norming->norm);
     }
@@ -93,8 +83,8 @@ static void gather_attending(const struct bucket_attention *a, const struct norm
 static void turn_tiles(const struct kernels *kernels, float *to, const float *rows, size_t cols, size_t count)
 {
     for (size_t tile = 0; tile < count; tile += TILE)
-        kernels->tile_transpose(to + tile * cols, TILE, rows + tile * cols, cols, smaller(TILE, count - tile),
-                                cols);
+        kernels->tile_transpose(to + tile * cols, TILE, rows + tile * cols, cols,
+                                size_min(TILE, count - tile), cols);
 }
 
 struct seen bucket_seen(enum bucket_sight sight, const struct capacity *window, const uint32_t *queries,
@@ -114,8 +104,8 @@ static struct seen seen_by_block(const struct bucket_attention *a, const uint32_
     struct seen all = {keys, 0};
     for (size_t i = 0; i < rows; i++) {
         each[i] = bucket_seen(a->sight, &a->window, queries, first + i, keys);
-        all.first = smaller(all.first, each[i].first);
-        all.end = larger(all.end, each[i].end);
+        all.first = size_min(all.first, each[i].first);
+        all.end = size_max(all.end, each[i].end);
     }
     all.first = all.first / TILE * TILE;
     return all;
@@ -148,7 +138,7 @@ static void add_places(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct gathering *g = argument;
-    size_t end = smaller((index + 1) * ROWS, g->n);
+    size_t end = size_min((index + 1) * ROWS, g->n);
     const uint32_t *start = g->places->start, *place = g->places->place;
     for (size_t i = index * ROWS; i < end; i++)
         for (size_t p = start[i]; p < start[i + 1]; p++) {
@@ -245,7 +235,7 @@ static void forward_block(const struct bucket_attention *a, const struct forward
         row_sum[i] = 0;
     }
     for (size_t tile = all.first; tile < all.end; tile += TILE) {
-        size_t cols = smaller(TILE, all.end - tile);
+        size_t cols = size_min(TILE, all.end - tile);
         tile_multiply(&memory->products, kernels, memory->scores, TILE, memory->query, d, 1,
                       memory->key_columns + tile * d, TILE, rows, cols, d, false);
         hide_unseen(a, memory->scores, each, rows, tile, cols);
@@ -269,7 +259,7 @@ static void forward_bucket(void *argument, size_t bucket, int worker)
     gather(memory.value, a->value, a->sizes.value_dim, keys, num_keys);
     turn_tiles(a->kernels, memory.key_columns, memory.key, a->sizes.dim, num_keys);
     for (size_t first = 0; first < num_queries; first += BLOCK)
-        forward_block(a, &memory, bucket, first, smaller(BLOCK, num_queries - first));
+        forward_block(a, &memory, bucket, first, size_min(BLOCK, num_queries - first));
 }
 
 /* The places of a query: lse over their maxima and sums, and their results weighted. */
@@ -296,7 +286,7 @@ static void merge_rows(void *argument, size_t index, int worker)
 {
     const struct forward_pass *pass = argument;
     struct forward_memory memory = forward_memory(&pass->attention->sizes, pass->scratch, (size_t)worker);
-    size_t end = smaller((index + 1) * ROWS, pass->attention->sizes.num_queries),
+    size_t end = size_min((index + 1) * ROWS, pass->attention->sizes.num_queries),
            d_v = pass->attention->sizes.value_dim;
     const uint32_t *start = memory.places.start, *place = memory.places.place;
     for (size_t i = index * ROWS; i < end; i++) {
@@ -392,7 +382,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
         memory->deltas[i] = memory->delta[queries[first + i]];
     }
     for (size_t tile = all.first; tile < all.end; tile += TILE) {
-        size_t cols = smaller(TILE, all.end - tile), at = a->keys.start[bucket] + tile;
+        size_t cols = size_min(TILE, all.end - tile), at = a->keys.start[bucket] + tile;
         tile_multiply(&memory->products, kernels, p, TILE, memory->query, d, 1,
                       memory->key_columns + tile * d, TILE, rows, cols, d, false);
         hide_unseen(a, p, each, rows, tile, cols);
@@ -424,7 +414,7 @@ static void backward_bucket(void *argument, size_t bucket, int worker)
     memset(memory.dkey + at * d, 0, num_keys * d * sizeof(float));
     memset(memory.dvalue + at * d_v, 0, num_keys * d_v * sizeof(float));
     for (size_t first = 0; first < num_queries; first += BLOCK)
-        backward_block(pass, &memory, bucket, first, smaller(BLOCK, num_queries - first));
+        backward_block(pass, &memory, bucket, first, size_min(BLOCK, num_queries - first));
 }
 
 static void delta_rows(void *argument, size_t index, int worker)
@@ -432,7 +422,7 @@ static void delta_rows(void *argument, size_t index, int worker)
     const struct backward_pass *pass = argument;
     const struct bucket_attention *a = pass->attention;
     struct backward_memory memory = backward_memory(&a->sizes, pass->scratch, (size_t)worker);
-    size_t first = index * ROWS, rows = smaller(ROWS, a->sizes.num_queries - first);
+    size_t first = index * ROWS, rows = size_min(ROWS, a->sizes.num_queries - first);
     a->kernels->row_dots(memory.delta + first, pass->dout.data + first * pass->dout.ld, pass->dout.ld,
                          pass->out.data + first * pass->out.ld, pass->out.ld, rows, a->sizes.value_dim);
 }

@@ -5,11 +5,6 @@
 
 #include "parts/plain_norm.h"
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- memory ---------------------------------------------------------------------------------------------
  */
 
@@ -88,8 +83,8 @@ size_t bucketed_scratch_size(const struct bucketed *bucketed)
     struct bucketed b = *bucketed;
     b.scratch = NULL;
     struct bucket_sizes sizes = sizes_of(&b);
-    size_t forward = larger(bucketed_members_size(&b), bucket_forward_size(&sizes));
-    return larger(forward, backward_memory(&b, bucket_backward_size(&sizes)).bytes);
+    size_t forward = size_max(bucketed_members_size(&b), bucket_forward_size(&sizes));
+    return size_max(forward, backward_memory(&b, bucket_backward_size(&sizes)).bytes);
 }
 
 /* ---- forward and backward --------------------------------------------------------------------------------

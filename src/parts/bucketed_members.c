@@ -8,16 +8,6 @@
 const char *const lha_mode_names[] = {"released", "paper", NULL};
 const char *const membership_names[] = {"strict", "whole", NULL};
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 static bool balances(const struct bucketed *b)
@@ -73,7 +63,7 @@ static struct score_memory score_memory(const struct bucketed *b, void *block, s
 
 size_t bucketed_members_size(const struct bucketed *b)
 {
-    return score_memory(b, NULL, larger(b->num_queries, b->num_keys), 0).bytes;
+    return score_memory(b, NULL, size_max(b->num_queries, b->num_keys), 0).bytes;
 }
 
 /* ---- scores and lists ---------------------------------------------------------------------------------- */
@@ -111,7 +101,7 @@ struct scoring {
    is too few to wait for. */
 static void ask_tile(const struct bucketed *b, enum bucketed_side side, size_t first, size_t n)
 {
-    for (size_t i = first; i < smaller(first + SCORE_ROWS, n); i++) {
+    for (size_t i = first; i < size_min(first + SCORE_ROWS, n); i++) {
         if (side == SIDE_QUERIES)
             head_row_ask(b->query, i, b->dim);
         if (side == SIDE_KEYS || b->joint)
@@ -125,7 +115,7 @@ static void score_tile(void *argument, size_t tile, int worker)
     const struct bucketed *b = scoring->bucketed;
     struct score_memory memory = score_memory(b, scoring->block, scoring->n, (size_t)worker);
     size_t buckets = b->capacity.num_buckets, first = tile * SCORE_ROWS,
-           count = smaller(SCORE_ROWS, scoring->n - first);
+           count = size_min(SCORE_ROWS, scoring->n - first);
     ask_tile(b, scoring->side, first + count, scoring->n);
     b->score(b->argument, scoring->side, first, count, memory.z, worker);
     if (b->by_token) {
@@ -256,7 +246,7 @@ void bucketed_count_best(const struct bucketed *b, enum bucketed_side side, uint
     float *z = score_memory(b, b->scratch, n, 0).z;
     memset(counts, 0, buckets * sizeof *counts);
     for (size_t first = 0; first < n; first += SCORE_ROWS) {
-        size_t count = smaller(SCORE_ROWS, n - first);
+        size_t count = size_min(SCORE_ROWS, n - first);
         b->score(b->argument, b->joint ? SIDE_QUERIES : side, first, count, z, 0);
         for (size_t i = 0; i < count; i++)
             counts[bucketed_best(z + i * buckets, buckets)]++;

@@ -19,15 +19,10 @@ enum {
     EIGHT = 8,       /* marks in a word */
 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Marks of all codes, or of their low bits: whole words. */
 static size_t marks_of(size_t hash_bits)
 {
-    size_t bits = smaller(hash_bits, DIRECT_BITS);
+    size_t bits = size_min(hash_bits, DIRECT_BITS);
     return (size_t)1 << (bits < 3 ? 3 : bits);
 }
 
@@ -35,10 +30,10 @@ void buckets_lay_out(struct buckets *buckets, struct arena *arena, const struct 
                      size_t num_queries, size_t num_keys)
 {
     bool direct = hashing->hash_bits <= DIRECT_BITS;
-    size_t n[2] = {num_queries, num_keys}, least = smaller(num_queries, num_keys);
-    size_t codes = (size_t)1 << smaller(hashing->hash_bits, DIRECT_BITS);
+    size_t n[2] = {num_queries, num_keys}, least = size_min(num_queries, num_keys);
+    size_t codes = (size_t)1 << size_min(hashing->hash_bits, DIRECT_BITS);
     buckets->hash_bits = hashing->hash_bits;
-    buckets->list = arena_take(arena, direct ? smaller(least, codes) : least, sizeof *buckets->list);
+    buckets->list = arena_take(arena, direct ? size_min(least, codes) : least, sizeof *buckets->list);
     buckets->queries = arena_take(arena, num_queries, sizeof *buckets->queries);
     buckets->keys = arena_take(arena, num_keys, sizeof *buckets->keys);
     buckets->numbers = arena_take(arena, marks_of(hashing->hash_bits), sizeof *buckets->numbers);

@@ -27,23 +27,13 @@ enum {
     CODES_A_ROW = 3, /* more codes for each row, the mean of both sides, are done by buckets */
 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static void lay_out_tables(struct tables *tables, struct arena *arena, size_t rows, size_t dim)
 {
     bool is_long = size_product(rows, dim) > LONG_FLOATS;
-    tables->columns = is_long ? smaller(dim, LONG_SLICE) : dim;
-    size_t slice = size_product(tables->buckets, smaller(dim, SLICE));
+    tables->columns = is_long ? size_min(dim, LONG_SLICE) : dim;
+    size_t slice = size_product(tables->buckets, size_min(dim, SLICE));
     size_t all = size_product(size_product(tables->buckets, dim), tables->hashing.num_hashes);
-    tables->capacity = smaller(all, larger(slice, is_long ? LONG_PASS : PASS_FLOATS));
+    tables->capacity = size_min(all, size_max(slice, is_long ? LONG_PASS : PASS_FLOATS));
     tables->table = arena_take(arena, size_product(tables->workers, tables->capacity), sizeof *tables->table);
 }
 
@@ -61,8 +51,8 @@ void tables_lay_out(struct tables *tables, struct arena *arena, const struct has
     /* No less than what fewer rows take, that do without tables. */
     struct arena all = arena_on(NULL), least = arena_on(NULL);
     lay_out_tables(tables, &all, rows, dim);
-    bucket_walk_lay_out(&tables->walk, &least, hashing, smaller(num_queries, few), smaller(num_keys, few));
-    struct arena own = arena_on(arena_take(arena, larger(all.used, least.used), 1));
+    bucket_walk_lay_out(&tables->walk, &least, hashing, size_min(num_queries, few), size_min(num_keys, few));
+    struct arena own = arena_on(arena_take(arena, size_max(all.used, least.used), 1));
     lay_out_tables(tables, &own, rows, dim);
 }
 
@@ -142,13 +132,13 @@ static void carry_causal(const struct carry *carry, float *table, size_t first, 
 static void carry_columns(const struct carry *carry, size_t c, size_t end, float *table)
 {
     const struct tables *tables = carry->tables;
-    size_t columns = smaller(smaller(end - c, tables->columns), tables->capacity / tables->buckets);
+    size_t columns = size_min(size_min(end - c, tables->columns), tables->capacity / tables->buckets);
     if (columns > SLICE && columns < end - c)
         columns -= columns % SLICE;
-    size_t at_once = smaller(carry->count, tables->capacity / (tables->buckets * columns));
+    size_t at_once = size_min(carry->count, tables->capacity / (tables->buckets * columns));
     for (size_t hash = 0; hash < carry->count; hash += at_once)
         for (size_t from = c; from < end; from += columns) {
-            size_t width = smaller(columns, end - from), count = smaller(at_once, carry->count - hash);
+            size_t width = size_min(columns, end - from), count = size_min(at_once, carry->count - hash);
             if (tables->visible != NULL) {
                 carry_causal(carry, table, carry->first + hash, count, from, width);
                 continue;
@@ -162,7 +152,7 @@ static void carry_slice(void *argument, size_t index, int worker)
 {
     const struct carry *carry = argument;
     size_t c = index * carry->slice;
-    carry_columns(carry, c, smaller(carry->dim, c + carry->slice),
+    carry_columns(carry, c, size_min(carry->dim, c + carry->slice),
                   carry->tables->table + (size_t)worker * carry->tables->capacity);
 }
 
@@ -179,7 +169,7 @@ static float *table_of(const struct carry *carry, size_t slice, size_t hash)
 static size_t width_of(const struct carry *carry, size_t slice, size_t *c)
 {
     *c = carry->begin + slice * carry->slice;
-    return smaller(carry->slice, carry->end - *c);
+    return size_min(carry->slice, carry->end - *c);
 }
 
 static void fill_table(void *argument, size_t index, int worker)
@@ -194,7 +184,7 @@ static void read_block(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct carry *carry = argument;
-    size_t row = index * READ_ROWS, rows = smaller(READ_ROWS, receiving(carry)->n - row), c;
+    size_t row = index * READ_ROWS, rows = size_min(READ_ROWS, receiving(carry)->n - row), c;
     for (size_t slice = 0; carry->begin + slice * carry->slice < carry->end; slice++) {
         size_t width = width_of(carry, slice, &c);
         /* Tables of a narrow last slice do not adjoin. */
@@ -212,13 +202,13 @@ static void carry_together(struct pool *pool, struct carry *carry)
     size_t blocks = (receiving(carry)->n + READ_ROWS - 1) / READ_ROWS;
     size_t columns = rows >= carry->dim ? carry->dim : rows - rows % SLICE;
     for (; carry->begin < carry->dim; carry->begin = carry->end) {
-        carry->end = smaller(carry->dim, carry->begin + columns);
+        carry->end = size_min(carry->dim, carry->begin + columns);
         /* Slices only where whole rows would be too few tables for the threads. */
-        bool whole = smaller(num_hashes, rows / columns) >= 2 * tables->workers;
-        carry->slice = smaller(whole ? columns : SLICE, carry->end - carry->begin);
+        bool whole = size_min(num_hashes, rows / columns) >= 2 * tables->workers;
+        carry->slice = size_min(whole ? columns : SLICE, carry->end - carry->begin);
         size_t slices = (carry->end - carry->begin + carry->slice - 1) / carry->slice;
         for (carry->first = 0; carry->first < num_hashes; carry->first += carry->count) {
-            carry->count = smaller(larger(rows / (slices * carry->slice), 1), num_hashes - carry->first);
+            carry->count = size_min(size_max(rows / (slices * carry->slice), 1), num_hashes - carry->first);
             pool_run(pool, fill_table, carry, slices * carry->count);
             pool_run(pool, read_block, carry, blocks);
         }

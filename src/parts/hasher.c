@@ -12,11 +12,6 @@
 
 enum { BLOCK_ROWS = 4 * CODES_ROWS }; /* that one thread takes at a time */
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 struct hashing hashing_of(const struct yoso_options *options)
 {
     return (struct hashing){.num_hashes = (size_t)options->num_hashes,
@@ -84,7 +79,7 @@ static void hash_block(void *argument, size_t index, int worker)
     bool of_keys = index >= work->query_blocks;
     const struct hashed_side *side = of_keys ? work->keys : work->queries;
     size_t first = (of_keys ? index - work->query_blocks : index) * BLOCK_ROWS;
-    size_t n = smaller(BLOCK_ROWS, side->n - first), place = (size_t)worker * CODES_ROWS, ld = hasher->ld;
+    size_t n = size_min(BLOCK_ROWS, side->n - first), place = (size_t)worker * CODES_ROWS, ld = hasher->ld;
     bool is_l2 = unit_map_is_l2(hasher->options), half = side->dtype == DTYPE_BFLOAT16, finite = true;
     size_t at_once = is_l2 && !half ? n : CODES_ROWS;
     float *taken = hasher->taken + place * ld, *work_rows = hasher->rows + (size_t)worker * hasher->work;
@@ -93,7 +88,7 @@ static void hash_block(void *argument, size_t index, int worker)
         const void *stored = (const char *)side->rows + at * side->ld_rows * element_bytes(side->dtype);
         const float *rows = stored;
         size_t ld_rows = side->ld_rows;
-        count = smaller(at_once, first + n - at);
+        count = size_min(at_once, first + n - at);
         if (half) { /* to where they stay, or whence they are mapped */
             float *widened = is_l2 ? taken : work_rows;
             elements_load(work->kernels, widened, ld, stored, ld_rows, side->dtype, count, hasher->dim);

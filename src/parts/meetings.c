@@ -29,11 +29,6 @@ size_t meetings_seen(const uint32_t *rows, size_t count, size_t limit)
     return low;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* A tile: its factors, 0 for what is not seen, and its pairs. */
 static void add_tile(const struct kernels *kernels, const struct meetings *meetings,
                      const struct meeting_space *space, struct bucket_pairs tile)
@@ -60,10 +55,10 @@ void meetings_add(const struct kernels *kernels, const struct meetings *meetings
     struct bucket_pairs tile = *bucket;
     for (size_t i = 0; i < bucket->num_queries; i += TILE) {
         tile.queries = bucket->queries + i;
-        tile.num_queries = smaller(bucket->num_queries - i, TILE);
+        tile.num_queries = size_min(bucket->num_queries - i, TILE);
         for (size_t j = 0; j < bucket->num_keys; j += TILE) {
             tile.keys = bucket->keys + j;
-            tile.num_keys = smaller(bucket->num_keys - j, TILE);
+            tile.num_keys = size_min(bucket->num_keys - j, TILE);
             add_tile(kernels, meetings, space, tile);
         }
     }
@@ -88,14 +83,14 @@ void meetings_sample(const struct kernels *kernels, const struct meetings *meeti
         size_t count = bucket->num_keys;
         if (meetings->visible != NULL)
             count = meetings_seen(bucket->keys, count, meetings->visible[query]);
-        size_t take = smaller(count, most), offset = take < count ? offset_of(key, query, count) : 0;
+        size_t take = size_min(count, most), offset = take < count ? offset_of(key, query, count) : 0;
         each.queries = &query;
         each.num_queries = 1;
         each.keys = space->keys;
         if (take < count)
             each.scale *= (float)count / (float)take;
         for (size_t t = 0; t < take; t += TILE) {
-            each.num_keys = smaller(take - t, TILE);
+            each.num_keys = size_min(take - t, TILE);
             for (size_t j = 0; j < each.num_keys; j++)
                 space->keys[j] = bucket->keys[(offset + (t + j) * count) / take];
             if (counted)
@@ -117,7 +112,7 @@ struct round {
 
 static size_t name_rows(uint32_t *rows, size_t first, size_t n)
 {
-    size_t count = smaller(n - first, TILE);
+    size_t count = size_min(n - first, TILE);
     for (size_t i = 0; i < count; i++)
         rows[i] = (uint32_t)(first + i);
     return count;

@@ -7,11 +7,6 @@
 
 enum { ROWS = 128 }; /* of r_t in a product when they are made */
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 struct relative_terms relative_terms_take(struct arena *arena, size_t dim, size_t most, size_t count)
 {
     struct relative_terms terms = {.dim = dim, .most = most, .count = count};
@@ -46,7 +41,7 @@ void relative_terms_make(const struct relative_terms *terms, const struct kernel
     make_sinusoids(terms);
     for (size_t t = 0; t < terms->count; t += ROWS)
         kernels->tile_product(terms->rows + t * d, d, terms->sinusoids + t * RELATIVE_WIDTH, RELATIVE_WIDTH,
-                              1, weight, d, smaller(ROWS, terms->count - t), d, RELATIVE_WIDTH, false);
+                              1, weight, d, size_min(ROWS, terms->count - t), d, RELATIVE_WIDTH, false);
     kernels->tile_transpose(terms->columns, terms->count, terms->rows, d, terms->count, d);
 }
 
@@ -56,7 +51,7 @@ void relative_terms_make_backward(const struct relative_terms *terms, const stru
     size_t d = terms->dim;
     for (size_t t = 0; t < terms->count; t += ROWS)
         kernels->tile_product(dweight, d, terms->sinusoids + t * RELATIVE_WIDTH, 1, RELATIVE_WIDTH,
-                              drows + t * d, d, RELATIVE_WIDTH, d, smaller(ROWS, terms->count - t), true);
+                              drows + t * d, d, RELATIVE_WIDTH, d, size_min(ROWS, terms->count - t), true);
 }
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */

@@ -16,11 +16,6 @@ enum {
     READ_ROWS = 1024, /* of queries: what a thread takes at a time */
 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 size_t table_state_floats(const struct hashing *hashing, size_t dim)
 {
     return size_product(size_product(hashing->num_hashes, (size_t)1 << hashing->hash_bits), dim);
@@ -36,7 +31,7 @@ static struct slice slice_at(const struct table_state *state, size_t index)
 {
     size_t column = index * SLICE, buckets = (size_t)1 << state->hashing.hash_bits;
     return (struct slice){.column = column,
-                          .width = smaller(SLICE, state->dim - column),
+                          .width = size_min(SLICE, state->dim - column),
                           .buckets = buckets,
                           .tables = state->tables + state->hashing.num_hashes * buckets * column};
 }
@@ -49,10 +44,10 @@ static size_t count_slices(const struct table_state *state)
 /* Hashes of a pass of `floats` over a slice of full width; and how many passes there are. */
 static size_t at_once(const struct table_state *state, size_t floats)
 {
-    size_t one = ((size_t)1 << state->hashing.hash_bits) * smaller(SLICE, state->dim);
+    size_t one = ((size_t)1 << state->hashing.hash_bits) * size_min(SLICE, state->dim);
     if (one == 0) /* no columns */
         return state->hashing.num_hashes;
-    return one > floats ? 1 : smaller(state->hashing.num_hashes, floats / one);
+    return one > floats ? 1 : size_min(state->hashing.num_hashes, floats / one);
 }
 
 static size_t count_passes(const struct table_state *state, size_t floats)
@@ -79,7 +74,7 @@ static struct hashes hashes_of(const struct table_state *state, const struct sli
 {
     size_t count = at_once(state, floats), first = pass * count;
     return (struct hashes){.first = first,
-                           .count = smaller(count, state->hashing.num_hashes - first),
+                           .count = size_min(count, state->hashing.num_hashes - first),
                            .tables = slice->tables + first * slice->buckets * slice->width};
 }
 
@@ -118,7 +113,7 @@ static void read_unit(void *argument, size_t index, int worker)
     const struct work *work = argument;
     const struct table_rows *queries = work->queries;
     const struct codes *codes = queries->codes;
-    size_t first = index * READ_ROWS, n = smaller(READ_ROWS, codes->n - first);
+    size_t first = index * READ_ROWS, n = size_min(READ_ROWS, codes->n - first);
     for (size_t s = 0; s < count_slices(work->state); s++) {
         struct slice slice = slice_at(work->state, s);
         for (size_t pass = 0; pass < count_passes(work->state, PASS_FLOATS); pass++) {

@@ -10,7 +10,7 @@ static size_t query_group(const struct tile_attention_sizes *sizes)
 {
     size_t parts = sizes->workers == 1 ? 1 : 2 * sizes->workers, block = sizes->block;
     size_t queries = (sizes->num_queries + parts * block - 1) / (parts * block) * block;
-    return smaller(larger(queries, block), QUERY_GROUP / block * block);
+    return size_min(size_max(queries, block), QUERY_GROUP / block * block);
 }
 
 /* Of one thread. */
@@ -28,7 +28,7 @@ static struct forward_memory forward_memory(const struct tile_attention_sizes *s
 {
     struct forward_memory memory;
     struct arena arena = arena_on(block);
-    size_t group = smaller(sizes->num_queries, query_group(sizes));
+    size_t group = size_min(sizes->num_queries, query_group(sizes));
     memory.query = arena_take(&arena, size_product(group, sizes->dim), sizeof(float));
     memory.result = arena_take(&arena, size_product(group, sizes->value_dim), sizeof(float));
     memory.row_max = arena_take(&arena, group, sizeof(float));
@@ -113,7 +113,7 @@ static void forward_group(void *argument, size_t index, int worker)
         forward_memory(&a->sizes, (unsigned char *)pass->scratch + (size_t)worker * bytes);
     /* The last queries of a causal problem see most: dearest first. */
     size_t group = pass->seeing.first + (pass->groups - 1 - index) * pass->group;
-    size_t queries = smaller(pass->group, pass->seeing.end - group);
+    size_t queries = size_min(pass->group, pass->seeing.end - group);
     size_t keys = sight_of(a, group + queries - 1).end;
     if (a->terms == NULL) {
         copy_rows(memory.query, a->query, d, group, queries);
@@ -126,11 +126,11 @@ static void forward_group(void *argument, size_t index, int worker)
         memory.row_sum[i] = 0;
     }
     for (size_t tile = sight_of(a, group).first / TILE * TILE; tile < keys; tile += TILE) {
-        size_t cols = smaller(TILE, keys - tile);
+        size_t cols = size_min(TILE, keys - tile);
         kernels->tile_transpose(memory.key_columns, TILE, a->key.data + tile * a->key.ld, a->key.ld, cols, d);
         copy_rows(memory.value, a->value, d_v, tile, cols);
         for (size_t at = 0; at < queries; at += a->sizes.block)
-            forward_tile(a, &memory, group, at, smaller(a->sizes.block, queries - at), tile, cols);
+            forward_tile(a, &memory, group, at, size_min(a->sizes.block, queries - at), tile, cols);
     }
     for (size_t i = 0; i < queries; i++) {
         a->lse[group + i] = memory.row_max[i] + logf(memory.row_sum[i]);

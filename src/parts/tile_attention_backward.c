@@ -21,7 +21,7 @@ struct backward_memory {
 /* Keys of a group. In a band no block of queries sees a key of a group and one of the next but one. */
 static size_t key_group(const struct tile_attention_sizes *sizes)
 {
-    return larger(KEY_GROUP, whole_tiles(sizes->span));
+    return size_max(KEY_GROUP, whole_tiles(sizes->span));
 }
 
 /* Groups of keys under way at once: in a grid dK and dV of a group pass from thread to thread. */
@@ -36,7 +36,7 @@ static struct backward_memory backward_memory(const struct tile_attention_sizes 
 {
     struct backward_memory memory;
     struct arena arena = arena_on(block);
-    size_t rows = smaller(larger(whole_tiles(sizes->num_keys), TILE), key_group(sizes)), d = sizes->dim,
+    size_t rows = size_min(size_max(whole_tiles(sizes->num_keys), TILE), key_group(sizes)), d = sizes->dim,
            d_v = sizes->value_dim, groups = groups_at_once(sizes), workers = sizes->workers;
     memory.delta = arena_take(&arena, sizes->num_queries, sizeof(float));
     struct {
@@ -95,7 +95,7 @@ struct block {
 static struct block block_of(const struct backward_pass *pass, size_t index)
 {
     size_t first = pass->seeing.first + index * pass->attention->sizes.block;
-    return (struct block){first, smaller(pass->attention->sizes.block, pass->seeing.end - first)};
+    return (struct block){first, size_min(pass->attention->sizes.block, pass->seeing.end - first)};
 }
 
 /* Floats of the gradients of r, u and v. */
@@ -154,7 +154,7 @@ static void group_begin(const struct backward_pass *pass, const struct backward_
     size_t d = a->sizes.dim, d_v = a->sizes.value_dim;
     copy_rows(memory->key, a->key, d, group, keys);
     for (size_t tile = 0; tile < keys; tile += TILE) {
-        size_t cols = smaller(TILE, keys - tile);
+        size_t cols = size_min(TILE, keys - tile);
         kernels->tile_transpose(memory->key_columns + tile * d, TILE, memory->key + tile * d, d, cols, d);
         kernels->tile_transpose(memory->value_columns + tile * d_v, TILE,
                                 a->value.data + (group + tile) * a->value.ld, a->value.ld, cols, d_v);
@@ -198,7 +198,7 @@ static void meet(const struct backward_pass *pass, const struct backward_memory 
     }
     copy_rows(memory->dout, pass->dout, a->sizes.value_dim, block.first, block.rows);
     for (size_t tile = 0; tile < keys; tile += TILE)
-        fresh &= !backward_tile(pass, memory, block, group, tile, smaller(TILE, keys - tile), fresh);
+        fresh &= !backward_tile(pass, memory, block, group, tile, size_min(TILE, keys - tile), fresh);
     add_rows(a->kernels, g->query + block.first * g->ld_query, g->ld_query, d, block.rows, memory->dquery);
     if (a->terms == NULL)
         return;
@@ -214,7 +214,7 @@ static void grid_cell(void *argument, size_t row, size_t col, int worker)
     const struct backward_pass *pass = argument;
     const struct tile_attention_sizes *sizes = &pass->attention->sizes;
     struct backward_memory memory = backward_memory(sizes, pass->scratch, row, (size_t)worker);
-    size_t group = pass->first_group + row * KEY_GROUP, keys = smaller(KEY_GROUP, sizes->num_keys - group);
+    size_t group = pass->first_group + row * KEY_GROUP, keys = size_min(KEY_GROUP, sizes->num_keys - group);
     if (col == 0)
         group_begin(pass, &memory, group, keys);
     meet(pass, &memory, group, keys, block_of(pass, col));
@@ -247,7 +247,7 @@ static void band_group(void *argument, size_t index, int worker)
     const struct tile_attention_sizes *sizes = &pass->attention->sizes;
     struct backward_memory memory = backward_memory(sizes, pass->scratch, (size_t)worker, (size_t)worker);
     size_t group = pass->first_group + 2 * index * key_group(sizes);
-    size_t keys = smaller(key_group(sizes), sizes->num_keys - group);
+    size_t keys = size_min(key_group(sizes), sizes->num_keys - group);
     group_begin(pass, &memory, group, keys);
     for (size_t i = find_block(pass, group, false), end = find_block(pass, group + keys, true); i < end; i++)
         meet(pass, &memory, group, keys, block_of(pass, i));
@@ -317,7 +317,7 @@ void tile_attention_backward(const struct tile_attention *attention, struct head
     }
     size_t keys_at_once = groups_at_once(sizes) * KEY_GROUP;
     for (; pass.first_group < sizes->num_keys; pass.first_group += keys_at_once) {
-        size_t keys = smaller(keys_at_once, sizes->num_keys - pass.first_group);
+        size_t keys = size_min(keys_at_once, sizes->num_keys - pass.first_group);
         pool_run_grid(attention->pool, grid_cell, &pass, (keys + KEY_GROUP - 1) / KEY_GROUP, pass.num_blocks);
     }
 }

@@ -19,16 +19,6 @@ enum {
     STRIP = RELATIVE_STRIP,   /* BLOCK + TILE - 1 and no less */
 };
 
-static inline size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static inline size_t whole_tiles(size_t rows)
 {
     return size_product(size_sum(rows, TILE - 1) / TILE, TILE);
@@ -76,7 +66,7 @@ static inline struct sight seen_of_tile(const struct tile_attention *a, size_t f
 {
     size_t begin = sight_of(a, first).first, end = sight_of(a, first + rows - 1).end;
     struct sight seen = {begin > tile ? (begin - tile) / ALIGNED * ALIGNED : 0,
-                         end > tile ? smaller(cols, end - tile) : 0};
+                         end > tile ? size_min(cols, end - tile) : 0};
     return seen.first < seen.end ? seen : (struct sight){0, 0};
 }
 
@@ -88,8 +78,8 @@ static inline void hide_unseen(const struct tile_attention *a, float *scores, si
         return;
     for (size_t i = 0; i < rows; i++) {
         struct sight sight = sight_of(a, first + i);
-        size_t begin = smaller(sight.first > key ? sight.first - key : 0, cols);
-        size_t end = sight.end > key ? smaller(sight.end - key, cols) : 0;
+        size_t begin = size_min(sight.first > key ? sight.first - key : 0, cols);
+        size_t end = sight.end > key ? size_min(sight.end - key, cols) : 0;
         for (size_t j = 0; j < begin; j++)
             scores[i * TILE + j] = -INFINITY;
         for (size_t j = end; j < cols; j++)
@@ -115,7 +105,8 @@ static inline struct sight seeing(const struct tile_attention *a)
 static inline struct tile_products take_products(const struct tile_attention_sizes *sizes,
                                                  struct arena *arena)
 {
-    size_t rows = sizes->terms > 0 ? STRIP : TILE, wide = larger(larger(sizes->dim, sizes->value_dim), rows);
+    size_t rows = sizes->terms > 0 ? STRIP : TILE,
+           wide = size_max(size_max(sizes->dim, sizes->value_dim), rows);
     return tile_products_take(arena, sizes->precision, rows, wide, wide);
 }
 

@@ -4,11 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- homes -----------------------------------------------------------------------------------------------
  */
 
@@ -65,7 +60,7 @@ static void run_group(void *argument, size_t slot, int worker)
     (void)worker;
     const struct pass *pass = argument;
     size_t first = (pass->wave + slot) * UTILITY_GROUP;
-    pass->group(pass, slot, first, smaller(first + UTILITY_GROUP, rows_of(pass)));
+    pass->group(pass, slot, first, size_min(first + UTILITY_GROUP, rows_of(pass)));
 }
 
 /* add: of each group, in order, on this thread. */
@@ -77,7 +72,7 @@ static void run_groups(struct pass *pass, enum utility_side side,
     pass->group = group;
     size_t groups = (rows_of(pass) + UTILITY_GROUP - 1) / UTILITY_GROUP, slots = pass->utility->workers;
     for (pass->wave = 0; pass->wave < groups; pass->wave += slots) {
-        size_t count = smaller(slots, groups - pass->wave);
+        size_t count = size_min(slots, groups - pass->wave);
         pool_run(pass->utility->pool, run_group, pass, count);
         for (size_t slot = 0; slot < count; slot++)
             add(pass, slot);
@@ -158,7 +153,7 @@ static void give_exact(const struct pass *pass, size_t slot, size_t first, size_
 {
     const struct utility *u = pass->utility;
     for (size_t i = first; i < end; i += UTILITY_ROWS)
-        u->take(u->argument, pass->side, i, smaller(UTILITY_ROWS, end - i), pass->psi + i * u->num_buckets,
+        u->take(u->argument, pass->side, i, size_min(UTILITY_ROWS, end - i), pass->psi + i * u->num_buckets,
                 slot);
 }
 
@@ -237,7 +232,7 @@ static size_t project(const struct pass *pass, const struct memory *m, size_t fi
 {
     const struct utility *u = pass->utility;
     struct head_rows rows = pass->side == UTILITY_QUERIES ? u->query : u->key;
-    size_t count = smaller(UTILITY_ROWS, end - first);
+    size_t count = size_min(UTILITY_ROWS, end - first);
     features_project(&pass->features, rows.data + first * rows.ld, rows.ld, count, &m->rows);
     return count;
 }
