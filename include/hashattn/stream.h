@@ -4,7 +4,8 @@
    `yoso` has such a state: num_hashes * 2^hash_bits * value_dim floats for each head (4 MiB at 32, 9 and 64,
    as much as the keys and values of 8,192 tokens; with normalize sum one column more). `softmax` and `yoso-e`
    have none and are REFUSED. The output has the bits of hashattn_attention_forward on the whole sequence with
-   the same seed, however it is cut into pieces. SPDX-License-Identifier: Apache-2.0 */
+   the same seed and tables f32 (auto in a context of precision float32), however it is cut into pieces.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_STREAM_H
 #define HASHATTN_STREAM_H
 

@@ -70,6 +70,14 @@ struct scratch {
     };
 };
 
+/* Values may be rounded as operands of products may. */
+static bool rounds_values(const struct yoso_options *options, const struct problem_shape *shape)
+{
+    if (options->tables == YOSO_TABLES_AUTO)
+        return shape->precision == PRECISION_BF16;
+    return options->tables == YOSO_TABLES_INT16;
+}
+
 static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options *options,
                               const struct problem_shape *shape, bool backward, void *block)
 {
@@ -78,7 +86,8 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
     size_t n_q = shape->num_queries, n_k = shape->num_keys, float_size = sizeof(float);
     size_t width = unit_map_width(options, shape->head_dim);
     size_t ld_value = scratch->ld_value = unit_padded(shape->value_dim);
-    tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers);
+    tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers,
+                   !backward && !shape->causal && rounds_values(options, shape));
     if (options->recompute) {
         scratch->query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
         scratch->key_codes = arena_take(&arena, codes_size(&hashing, n_k), 1);
@@ -367,8 +376,11 @@ static void forward(const struct problem *problem, struct view out)
     over_queries_and_keys(&head, begin_block);
     if (problem->not_finite != NULL && atomic_load_explicit(problem->not_finite, memory_order_relaxed))
         return; /* in this head or another: nobody will read out */
-    tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys, KEYS_TO_QUERIES,
-                 head.value.data, head.value.stride, head.x.data, head.x.stride, out.cols);
+    if (!tables_carry_fixed(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
+                            head.value.data, head.value.stride, head.x.data, head.x.stride, out.cols))
+        tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
+                     KEYS_TO_QUERIES, head.value.data, head.value.stride, head.x.data, head.x.stride,
+                     out.cols);
     if (head.options->normalize == YOSO_NORMALIZE_SUM) {
         const float per_hash = 1 / (float)head.hashing.num_hashes;
         memset(head.saved.kept, 0, head.queries.n * sizeof *head.saved.kept);

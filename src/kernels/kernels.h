@@ -51,6 +51,9 @@ struct bucket_pairs {
     bool far; /* for lists of buckets: rows lie beyond the second cache, and are asked for ahead */
 };
 
+/* Columns of tables of 16-bit numbers come in multiples of this. */
+enum { FIXED_BLOCK = 32 };
+
 /* Steps of prefix sums in hash tables: see table_scan. */
 struct table_scan {
     float *tables; /* (count, buckets, dim) */
@@ -215,6 +218,25 @@ struct kernels {
        and from, then what table_read does for out[i] and to. EXACT. Both as one step, since the processor can
        fetch the rows of both at once: see simd_scan.h. */
     void (*table_scan)(const struct table_scan *scan);
+
+    /* The same with tables of 16-bit whole numbers, whose rows have `width` columns, a multiple of
+       FIXED_BLOCK. EXACT, and so is the order: sums of whole numbers do not depend on it. fixed_round: out
+       (n, width) = round(x factor), ties to even, no more than 32767 in size, in an order of this table of
+       slots within FIXED_BLOCK columns, which fixed_read undoes; 0 from dim on. */
+    void (*fixed_round)(int16_t *out, size_t width, const float *x, size_t ld_x, size_t n, size_t dim,
+                        float factor);
+    /* table_add of rows of fixed_round, ld_values apart; no sum may pass 32767 in size. */
+    void (*fixed_add)(int16_t *tables, size_t width, size_t buckets, const void *codes, bool wide,
+                      size_t num_hashes, size_t first, size_t count, const int16_t *values, size_t ld_values,
+                      size_t n);
+    /* table_read of the first dim <= width columns, as whole numbers of 32 bits. */
+    void (*fixed_read)(int32_t *out, size_t ld_out, const int16_t *tables, size_t width, size_t buckets,
+                       const void *codes, bool wide, size_t num_hashes, size_t first, size_t count, size_t n,
+                       size_t dim);
+    /* In place: x[i][c], a whole number of 32 bits, becomes a float times step, each rounded once. */
+    void (*fixed_finish)(float *x, size_t ld, size_t n, size_t dim, float step);
+    /* The largest |x[i][c]|; NaN is passed over; 0 of nothing. EXACT. */
+    float (*largest_size)(const float *x, size_t ld, size_t rows, size_t cols);
 
     /* times[i * ld + j] = of_count[number of hashes in which row queries[i] and row keys[j] have the same
        code]. codes as above, (n, num_hashes); of_count (num_hashes + 1). EXACT. */

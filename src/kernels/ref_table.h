@@ -3,6 +3,9 @@
 #ifndef KERNELS_REF_TABLE_H
 #define KERNELS_REF_TABLE_H
 
+#include <math.h>
+#include <string.h>
+
 #include "kernels/kernels.h"
 #include "kernels/ref_math.h"
 
@@ -41,6 +44,58 @@ static void table_scan(const struct table_scan *scan)
                    (const char *)scan->to + i * bytes, scan->wide, scan->num_hashes, scan->first, scan->count,
                    1, scan->dim);
     }
+}
+
+static void fixed_round(int16_t *out, size_t width, const float *x, size_t ld_x, size_t n, size_t dim,
+                        float factor)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < width; c++)
+            out[i * width + c] = (int16_t)(c < dim ? lrintf(x[i * ld_x + c] * factor) : 0);
+}
+
+static void fixed_add(int16_t *tables, size_t width, size_t buckets, const void *codes, bool wide,
+                      size_t num_hashes, size_t first, size_t count, const int16_t *values, size_t ld_values,
+                      size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t h = 0; h < count; h++) {
+            int16_t *row = tables + (h * buckets + code_at(codes, wide, i * num_hashes + first + h)) * width;
+            for (size_t c = 0; c < width; c++)
+                row[c] = (int16_t)(row[c] + values[i * ld_values + c]);
+        }
+}
+
+static void fixed_read(int32_t *out, size_t ld_out, const int16_t *tables, size_t width, size_t buckets,
+                       const void *codes, bool wide, size_t num_hashes, size_t first, size_t count, size_t n,
+                       size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t h = 0; h < count; h++) {
+            const int16_t *row =
+                tables + (h * buckets + code_at(codes, wide, i * num_hashes + first + h)) * width;
+            for (size_t c = 0; c < dim; c++)
+                out[i * ld_out + c] += row[c];
+        }
+}
+
+static void fixed_finish(float *x, size_t ld, size_t n, size_t dim, float step)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < dim; c++) {
+            int32_t whole;
+            memcpy(&whole, x + i * ld + c, sizeof whole);
+            x[i * ld + c] = (float)whole * step;
+        }
+}
+
+static float largest_size(const float *x, size_t ld, size_t rows, size_t cols)
+{
+    float largest = 0;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            largest = fmaxf(largest, fabsf(x[i * ld + c]));
+    return largest;
 }
 
 #endif

@@ -8,6 +8,7 @@
 #include "kernels/simd_carry.h"
 #include "kernels/simd_collision.h"
 #include "kernels/simd_dropout.h"
+#include "kernels/simd_fixed.h"
 #include "kernels/simd_frame.h"
 #include "kernels/simd_hadamard.h"
 #include "kernels/simd_hash.h"
@@ -34,6 +35,11 @@
     .table_add = table_add, \
     .table_read = table_read, \
     .table_scan = table_scan, \
+    .fixed_round = fixed_round, \
+    .fixed_add = fixed_add, \
+    .fixed_read = fixed_read, \
+    .fixed_finish = fixed_finish, \
+    .largest_size = largest_size, \
     .meetings = meetings, \
     .bucket_pairs = bucket_pairs, \
     .bucket_carry = bucket_carry, \

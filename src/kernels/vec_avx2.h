@@ -535,6 +535,26 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
     return sum;
 }
 
+static inline vu u_pack_halves(vu a, vu b)
+{
+    return _mm256_packs_epi32(a, b);
+}
+
+static inline vu u_low_halves(vu a, vu b)
+{
+    return _mm256_unpacklo_epi16(a, b);
+}
+
+static inline vu u_high_halves(vu a, vu b)
+{
+    return _mm256_unpackhi_epi16(a, b);
+}
+
+static inline vf v_of_whole(vu a)
+{
+    return _mm256_cvtepi32_ps(a);
+}
+
 static inline vu u_dot_bytes(vu sum, vu a, vu b)
 {
     vu even = _mm256_and_si256(a, _mm256_set1_epi16(0xff)), odd = _mm256_srli_epi16(a, 8);

@@ -552,6 +552,28 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
     return sum;
 }
 
+/* Halves as pack leaves them, no more than 16 bits of each lane: low and high of two such rows stand their
+   halves side by side, in the order that the lanes of a, and those of b, had before. */
+static inline vu u_pack_halves(vu a, vu b)
+{
+    return _mm512_packs_epi32(a, b);
+}
+
+static inline vu u_low_halves(vu a, vu b)
+{
+    return _mm512_unpacklo_epi16(a, b);
+}
+
+static inline vu u_high_halves(vu a, vu b)
+{
+    return _mm512_unpackhi_epi16(a, b);
+}
+
+static inline vf v_of_whole(vu a)
+{
+    return _mm512_cvtepi32_ps(a);
+}
+
 /* sum + the products of the four bytes of a lane, those of a without sign, those of b with one. Without its
    instruction the bytes are widened to halves, even and odd ones. */
 static inline vu u_dot_bytes(vu sum, vu a, vu b)

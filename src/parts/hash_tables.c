@@ -13,6 +13,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hash_tables.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "parts/causal_tables.h"
@@ -25,7 +27,36 @@ enum {
     SLICE = 16, /* the narrowest slice of columns: one cache line */
     READ_ROWS = 256,
     CODES_A_ROW = 3, /* more codes for each row, the mean of both sides, are done by buckets */
+    HISTOGRAMS = 8,  /* hashes whose codes are counted at a time: of one line of codes each */
+    STEPS_A_VALUE = 64,
+    WEIGHED = 8,
 };
+
+static size_t in_blocks(size_t n)
+{
+    return (n + READ_ROWS - 1) / READ_ROWS;
+}
+
+static size_t fixed_width(size_t dim)
+{
+    return size_product(size_sum(dim, FIXED_BLOCK - 1) / FIXED_BLOCK, FIXED_BLOCK);
+}
+
+static size_t groups_of(const struct tables *tables)
+{
+    return (tables->hashing.num_hashes + HISTOGRAMS - 1) / HISTOGRAMS;
+}
+
+static void lay_out_fixed(struct tables *tables, struct arena *arena, size_t num_keys, size_t dim)
+{
+    tables->width = fixed_width(dim);
+    tables->rounded = arena_take(arena, size_product(num_keys, tables->width), sizeof *tables->rounded);
+    tables->counts = arena_take(arena, size_product(tables->workers, HISTOGRAMS),
+                                size_product(tables->buckets, sizeof *tables->counts));
+    tables->most = arena_take(arena, groups_of(tables), sizeof *tables->most);
+    tables->largest = arena_take(arena, in_blocks(num_keys), sizeof *tables->largest);
+    tables->squares = arena_take(arena, in_blocks(num_keys), sizeof *tables->squares);
+}
 
 static void lay_out_tables(struct tables *tables, struct arena *arena, size_t rows, size_t dim)
 {
@@ -38,7 +69,7 @@ static void lay_out_tables(struct tables *tables, struct arena *arena, size_t ro
 }
 
 void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
-                    size_t num_queries, size_t num_keys, size_t dim, size_t workers)
+                    size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool fixed)
 {
     size_t codes = (size_t)1 << hashing->hash_bits, few = 2 * codes / CODES_A_ROW;
     size_t rows = size_sum(num_queries, num_keys);
@@ -54,6 +85,8 @@ void tables_lay_out(struct tables *tables, struct arena *arena, const struct has
     bucket_walk_lay_out(&tables->walk, &least, hashing, size_min(num_queries, few), size_min(num_keys, few));
     struct arena own = arena_on(arena_take(arena, size_max(all.used, least.used), 1));
     lay_out_tables(tables, &own, rows, dim);
+    if (fixed)
+        lay_out_fixed(tables, arena, num_keys, dim);
 }
 
 /* ---- passes -------------------------------------------------------------------------------------------- */
@@ -66,6 +99,7 @@ struct carry {
     bool to_queries;
     const float *values;
     size_t ld_values;
+    bool fixed; /* tables of 16-bit numbers, of tables->rounded in place of values; out is of whole numbers */
     float *out;
     size_t ld_out, dim;
     size_t first, count; /* hashes of this pass */
@@ -83,25 +117,53 @@ static const struct codes *receiving(const struct carry *carry)
     return carry->to_queries ? &carry->queries : &carry->keys;
 }
 
-static void clear_and_add(const struct carry *carry, float *table, size_t first, size_t count, size_t c,
+/* Numbers of the memory of one thread, columns of the narrowest slice, columns of a table's row. */
+static size_t capacity_of_thread(const struct carry *carry)
+{
+    return carry->tables->capacity * (carry->fixed ? sizeof(float) / sizeof(int16_t) : 1);
+}
+
+static size_t line_of(const struct carry *carry)
+{
+    return carry->fixed ? FIXED_BLOCK : SLICE;
+}
+
+static size_t row_of_table(const struct carry *carry, size_t width)
+{
+    return carry->fixed ? fixed_width(width) : width;
+}
+
+static void clear_and_add(const struct carry *carry, void *table, size_t first, size_t count, size_t c,
                           size_t width)
 {
     const struct codes *from = giving(carry);
-    memset(table, 0, count * carry->tables->buckets * width * sizeof *table);
+    const struct tables *tables = carry->tables;
+    size_t row = row_of_table(carry, width), numbers = count * tables->buckets * row;
+    if (carry->fixed) {
+        memset(table, 0, numbers * sizeof(int16_t));
+        carry->kernels->fixed_add(table, row, tables->buckets, from->data, from->wide, from->num_hashes,
+                                  first, count, tables->rounded + c, tables->width, from->n);
+        return;
+    }
+    memset(table, 0, numbers * sizeof(float));
     carry->kernels->table_add(table, carry->tables->buckets, from->data, from->wide, from->num_hashes, first,
                               count, carry->values + c, carry->ld_values, from->n, width);
 }
 
 /* Rows [row, row + rows) of the receiving side. */
-static void read(const struct carry *carry, const float *table, size_t first, size_t count, size_t c,
+static void read(const struct carry *carry, const void *table, size_t first, size_t count, size_t c,
                  size_t width, size_t row, size_t rows)
 {
     const struct codes *to = receiving(carry);
-    size_t code_bytes = to->wide ? sizeof(uint32_t) : sizeof(uint16_t);
+    size_t code_bytes = to->wide ? sizeof(uint32_t) : sizeof(uint16_t), buckets = carry->tables->buckets;
     const char *codes = (const char *)to->data + row * to->num_hashes * code_bytes;
-    carry->kernels->table_read(carry->out + row * carry->ld_out + c, carry->ld_out, table,
-                               carry->tables->buckets, codes, to->wide, to->num_hashes, first, count, rows,
-                               width);
+    float *out = carry->out + row * carry->ld_out + c;
+    if (carry->fixed)
+        carry->kernels->fixed_read((int32_t *)(void *)out, carry->ld_out, table, row_of_table(carry, width),
+                                   buckets, codes, to->wide, to->num_hashes, first, count, rows, width);
+    else
+        carry->kernels->table_read(out, carry->ld_out, table, buckets, codes, to->wide, to->num_hashes, first,
+                                   count, rows, width);
 }
 
 static void carry_causal(const struct carry *carry, float *table, size_t first, size_t count, size_t c,
@@ -132,10 +194,11 @@ static void carry_causal(const struct carry *carry, float *table, size_t first, 
 static void carry_columns(const struct carry *carry, size_t c, size_t end, float *table)
 {
     const struct tables *tables = carry->tables;
-    size_t columns = size_min(size_min(end - c, tables->columns), tables->capacity / tables->buckets);
-    if (columns > SLICE && columns < end - c)
-        columns -= columns % SLICE;
-    size_t at_once = size_min(carry->count, tables->capacity / (tables->buckets * columns));
+    size_t line = line_of(carry), capacity = capacity_of_thread(carry), most = capacity / tables->buckets;
+    size_t columns = size_min(size_min(end - c, tables->columns), most);
+    if (columns > line && (columns < end - c || row_of_table(carry, columns) > most))
+        columns -= columns % line;
+    size_t at_once = size_min(carry->count, capacity / (tables->buckets * row_of_table(carry, columns)));
     for (size_t hash = 0; hash < carry->count; hash += at_once)
         for (size_t from = c; from < end; from += columns) {
             size_t width = size_min(columns, end - from), count = size_min(at_once, carry->count - hash);
@@ -160,9 +223,11 @@ static void carry_slice(void *argument, size_t index, int worker)
 
 /* All threads share their memory: tables of different hashes and slices are filled side by side, then blocks
    of rows read them all. */
-static float *table_of(const struct carry *carry, size_t slice, size_t hash)
+static void *table_of(const struct carry *carry, size_t slice, size_t hash)
 {
-    return carry->tables->table + (slice * carry->count + hash) * carry->tables->buckets * carry->slice;
+    size_t number = carry->fixed ? sizeof(int16_t) : sizeof(float);
+    return (char *)carry->tables->table + (slice * carry->count + hash) * carry->tables->buckets *
+                                              row_of_table(carry, carry->slice) * number;
 }
 
 /* Columns of slice s, and where they begin. */
@@ -197,18 +262,19 @@ static void read_block(void *argument, size_t index, int worker)
 static void carry_together(struct pool *pool, struct carry *carry)
 {
     const struct tables *tables = carry->tables;
-    size_t rows = tables->capacity * tables->workers / tables->buckets,
-           num_hashes = tables->hashing.num_hashes;
-    size_t blocks = (receiving(carry)->n + READ_ROWS - 1) / READ_ROWS;
-    size_t columns = rows >= carry->dim ? carry->dim : rows - rows % SLICE;
+    size_t rows = capacity_of_thread(carry) * tables->workers / tables->buckets,
+           num_hashes = tables->hashing.num_hashes, line = line_of(carry);
+    size_t blocks = in_blocks(receiving(carry)->n);
+    size_t columns = rows >= row_of_table(carry, carry->dim) ? carry->dim : rows - rows % line;
     for (; carry->begin < carry->dim; carry->begin = carry->end) {
         carry->end = size_min(carry->dim, carry->begin + columns);
         /* Slices only where whole rows would be too few tables for the threads. */
         bool whole = size_min(num_hashes, rows / columns) >= 2 * tables->workers;
-        carry->slice = size_min(whole ? columns : SLICE, carry->end - carry->begin);
+        carry->slice = size_min(whole ? columns : line, carry->end - carry->begin);
         size_t slices = (carry->end - carry->begin + carry->slice - 1) / carry->slice;
         for (carry->first = 0; carry->first < num_hashes; carry->first += carry->count) {
-            carry->count = size_min(size_max(rows / (slices * carry->slice), 1), num_hashes - carry->first);
+            carry->count = size_min(size_max(rows / (slices * row_of_table(carry, carry->slice)), 1),
+                                    num_hashes - carry->first);
             pool_run(pool, fill_table, carry, slices * carry->count);
             pool_run(pool, read_block, carry, blocks);
         }
@@ -238,10 +304,24 @@ static void carry_part(void *argument, const struct buckets *buckets, size_t has
 }
 
 /* Columns of each thread, where they can be shared out with little idle time; 0 where not. */
-static size_t slice_for(size_t dim, size_t workers)
+static size_t slice_for(const struct carry *carry, size_t workers)
 {
-    size_t lines = (dim + SLICE - 1) / SLICE, each = (lines + workers - 1) / workers;
-    return 4 * each * workers <= 5 * lines ? each * SLICE : 0;
+    size_t line = line_of(carry), lines = (carry->dim + line - 1) / line,
+           each = (lines + workers - 1) / workers;
+    return 4 * each * workers <= 5 * lines ? each * line : 0;
+}
+
+static void carry_by_tables(struct carry *carry, struct pool *pool)
+{
+    size_t workers = pool == NULL ? 1 : carry->tables->workers;
+    carry->slice = slice_for(carry, workers);
+    /* Rows that are read while others are still to come cannot be read side by side. */
+    bool together = carry->slice == 0 && carry->tables->visible == NULL;
+    carry->slice = carry->slice == 0 ? SLICE : carry->slice;
+    if (together)
+        carry_together(pool, carry);
+    else
+        pool_run(pool, carry_slice, carry, (carry->dim + carry->slice - 1) / carry->slice);
 }
 
 void tables_carry(const struct kernels *kernels, struct pool *pool, struct tables *tables,
@@ -261,17 +341,135 @@ void tables_carry(const struct kernels *kernels, struct pool *pool, struct table
         .dim = dim,
         .count = tables->hashing.num_hashes,
     };
-    if (tables->by_buckets) {
+    if (tables->by_buckets)
         bucket_walk_run(&tables->walk, pool, bucket_walk_parts(pool), queries, keys, carry_part, &carry);
-        return;
-    }
-    size_t workers = pool == NULL ? 1 : tables->workers;
-    carry.slice = slice_for(dim, workers);
-    /* Rows that are read while others are still to come cannot be read side by side. */
-    bool together = carry.slice == 0 && tables->visible == NULL;
-    carry.slice = carry.slice == 0 ? SLICE : carry.slice;
-    if (together)
-        carry_together(pool, &carry);
     else
-        pool_run(pool, carry_slice, &carry, (dim + carry.slice - 1) / carry.slice);
+        carry_by_tables(&carry, pool);
+}
+
+/* ---- in 16-bit numbers --------------------------------------------------------------------------------- */
+
+struct fixing {
+    const struct carry *carry;
+    float factor, step;
+};
+
+static size_t rows_in(size_t block, size_t n)
+{
+    return size_min(READ_ROWS, n - block * READ_ROWS);
+}
+
+/* Every WEIGHEDth row stands for the mean square of all. */
+static size_t weighed_in(size_t rows)
+{
+    return (rows + WEIGHED - 1) / WEIGHED;
+}
+
+static void weigh_block(void *argument, size_t block, int worker)
+{
+    (void)worker;
+    const struct carry *carry = ((const struct fixing *)argument)->carry;
+    const float *rows = carry->values + block * READ_ROWS * carry->ld_values;
+    size_t count = rows_in(block, carry->keys.n), weighed = weighed_in(count),
+           ld = WEIGHED * carry->ld_values;
+    float dots[READ_ROWS / WEIGHED];
+    double sum = 0;
+    carry->tables->largest[block] = carry->kernels->largest_size(rows, carry->ld_values, count, carry->dim);
+    carry->kernels->row_dots(dots, rows, ld, rows, ld, weighed, carry->dim);
+    for (size_t i = 0; i < weighed; i++)
+        sum += (double)dots[i];
+    carry->tables->squares[block] = sum;
+}
+
+/* The members of the fullest bucket of a few hashes. */
+static void count_group(void *argument, size_t group, int worker)
+{
+    const struct carry *carry = ((const struct fixing *)argument)->carry;
+    const struct tables *tables = carry->tables;
+    size_t first = group * HISTOGRAMS, m = carry->keys.num_hashes, count = size_min(HISTOGRAMS, m - first);
+    const uint16_t *codes = carry->keys.data;
+    uint32_t *counts = tables->counts + (size_t)worker * HISTOGRAMS * tables->buckets, most = 0;
+    memset(counts, 0, count * tables->buckets * sizeof *counts);
+    for (size_t j = 0; j < carry->keys.n && count == HISTOGRAMS; j++) /* unrolled */
+        for (size_t h = 0; h < HISTOGRAMS; h++)
+            counts[h * tables->buckets + codes[j * m + first + h]]++;
+    for (size_t j = 0; j < carry->keys.n && count < HISTOGRAMS; j++)
+        for (size_t h = 0; h < count; h++)
+            counts[h * tables->buckets + codes[j * m + first + h]]++;
+    for (size_t b = 0; b < count * tables->buckets; b++)
+        most = counts[b] > most ? counts[b] : most;
+    tables->most[group] = most;
+}
+
+static void round_block(void *argument, size_t block, int worker)
+{
+    (void)worker;
+    const struct fixing *fixing = argument;
+    const struct carry *carry = fixing->carry;
+    size_t first = block * READ_ROWS, width = carry->tables->width;
+    carry->kernels->fixed_round(carry->tables->rounded + first * width, width,
+                                carry->values + first * carry->ld_values, carry->ld_values,
+                                rows_in(block, carry->keys.n), carry->dim, fixing->factor);
+}
+
+static void finish_block(void *argument, size_t block, int worker)
+{
+    (void)worker;
+    const struct fixing *fixing = argument;
+    const struct carry *carry = fixing->carry;
+    carry->kernels->fixed_finish(carry->out + block * READ_ROWS * carry->ld_out, carry->ld_out,
+                                 rows_in(block, carry->queries.n), carry->dim, fixing->step);
+}
+
+/* Finds factor and step; false where the step is too coarse. */
+static bool find_step(struct fixing *fixing, struct pool *pool)
+{
+    const struct carry *carry = fixing->carry;
+    const struct tables *tables = carry->tables;
+    size_t blocks = in_blocks(carry->keys.n), weighed = 0;
+    float largest = 0;
+    double squares = 0;
+    uint32_t most = 1;
+    pool_run(pool, weigh_block, fixing, blocks);
+    pool_run(pool, count_group, fixing, groups_of(tables));
+    for (size_t b = 0; b < blocks; b++) {
+        largest = tables->largest[b] > largest ? tables->largest[b] : largest;
+        squares += tables->squares[b];
+        weighed += weighed_in(rows_in(b, carry->keys.n));
+    }
+    for (size_t g = 0; g < groups_of(tables); g++)
+        most = tables->most[g] > most ? tables->most[g] : most;
+    double limit = INT16_MAX / most, mean = sqrt(squares / (double)weighed / (double)carry->dim);
+    fixing->factor = (float)limit / largest;
+    fixing->step = largest / (float)limit;
+    return isfinite(fixing->factor) && fixing->step >= FLT_MIN && isfinite(mean) &&
+           limit * mean >= STEPS_A_VALUE * (double)largest;
+}
+
+bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
+                        const struct codes *queries, const struct codes *keys, const float *values,
+                        size_t ld_values, float *out, size_t ld_out, size_t dim)
+{
+    struct carry carry = {
+        .kernels = kernels,
+        .tables = tables,
+        .queries = *queries,
+        .keys = *keys,
+        .to_queries = true,
+        .values = values,
+        .ld_values = ld_values,
+        .fixed = true,
+        .out = out,
+        .ld_out = ld_out,
+        .dim = dim,
+        .count = tables->hashing.num_hashes,
+    };
+    struct fixing fixing = {.carry = &carry};
+    if (tables->rounded == NULL || tables->visible != NULL || dim < FIXED_BLOCK || keys->n == 0 ||
+        keys->wide || !find_step(&fixing, pool))
+        return false;
+    pool_run(pool, round_block, &fixing, in_blocks(keys->n));
+    carry_by_tables(&carry, pool);
+    pool_run(pool, finish_block, &fixing, in_blocks(queries->n));
+    return true;
 }

@@ -6,6 +6,7 @@
 static const char *const planes_names[] = {"gaussian", "orthogonal", "hadamard", "hadamard-paper", NULL};
 static const char *const normalize_names[] = {"l2", "sum", "none", NULL};
 static const char *const map_names[] = {"l2", "neyshabur", NULL};
+static const char *const tables_names[] = {"auto", "f32", "int16", NULL};
 static const char *const gradient_names[] = {"lower", "true", "released", NULL};
 static const char *const exact_gradient_names[] = {"lower", "true", NULL};
 
@@ -74,6 +75,13 @@ const struct option_row yoso_sampled_rows[] = {
      .type = OPTION_FLAG,
      .preset = 0,
      .help = "keep no codes for backward, which hashes again: less memory, the same bits"},
+    {.name = FIELD(tables),
+     .type = OPTION_CHOICE,
+     .preset = YOSO_TABLES_AUTO,
+     .choices = tables_names,
+     .help = "what forward sums values in: float32, or in half the time 16-bit fixed point, which rounds "
+             "values by at most 1/128 of their root mean square, or is float32 all the same; auto is int16 "
+             "with precision bf16 (causal attention and streams: f32)"},
     MAP,
     MAX_NORM,
     {.name = NULL},

@@ -17,6 +17,7 @@ enum yoso_planes {
 enum yoso_normalize { YOSO_NORMALIZE_L2, YOSO_NORMALIZE_SUM, YOSO_NORMALIZE_NONE };
 enum yoso_gradient { YOSO_GRADIENT_LOWER, YOSO_GRADIENT_TRUE, YOSO_GRADIENT_RELEASED };
 enum yoso_map { YOSO_MAP_L2, YOSO_MAP_NEYSHABUR };
+enum yoso_tables { YOSO_TABLES_AUTO, YOSO_TABLES_F32, YOSO_TABLES_INT16 };
 
 struct yoso_options {
     int64_t num_hashes; /* m; the exact form has none */
@@ -26,6 +27,7 @@ struct yoso_options {
     int projection;       /* enum hash_projection; the exact form has none */
     int64_t max_partners; /* the exact form has none */
     int recompute;        /* nor this */
+    int tables;           /* enum yoso_tables; nor this */
 };
 
 extern const struct option_row yoso_sampled_rows[], yoso_exact_rows[]; /* ended by a row with name NULL */

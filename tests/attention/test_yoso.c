@@ -6,7 +6,8 @@
    hash dropped, V not taken again in backward, >= for > in the sign of a projection, |q - k| and |q + k|
    swapped; causal: a query read before its own key was added, keys of later rows of the same block read,
    later queries added to dV once only, pairs of the later half with all keys, the half of the keys that only
-   later queries see left out; a limit of partners ignored, planes not turned again by recompute.
+   later queries see left out; a limit of partners ignored, planes not turned again by recompute;
+   short tables for all precisions or for none.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -497,6 +498,55 @@ static void hashing_again_changes_nothing(void **state)
     }
 }
 
+enum { SHORT_Q = 150, SHORT_V = 40 };
+
+/* ones: values are 1, so that outputs say how often a query meets a key. */
+static void forward_with_tables(float *out, int tables, enum precision precision, bool causal, bool ones)
+{
+    struct yoso_options options = yoso_preset();
+    options.normalize = YOSO_NORMALIZE_NONE;
+    options.hash_bits = 5;
+    options.num_hashes = 9;
+    options.tables = tables;
+    struct yoso_case *c = case_new(&mechanism_yoso, best(), &options, SHORT_Q, SHORT_Q, 8, SHORT_V, 7);
+    size_t scratch = mechanism_yoso.scratch_size(&options, &c->problem.shape);
+    c->problem.shape.precision = precision;
+    assert_int_equal(mechanism_yoso.scratch_size(&options, &c->problem.shape), scratch);
+    if (causal)
+        case_make_causal(c, 0);
+    for (size_t j = 0; j < SHORT_Q && ones; j++)
+        for (size_t e = 0; e < SHORT_V; e++)
+            case_row(c->problem.value, j)[e] = 1;
+    case_forward(c);
+    for (size_t i = 0; i < SHORT_Q; i++)
+        memcpy(out + i * SHORT_V, case_row(c->out, i), SHORT_V * sizeof(float));
+    case_free(c);
+}
+
+/* Values rounded by half a step at most move an output by no more than that for each key it meets. auto is
+   int16 where products may round, and f32 where queries see part of the keys. */
+static void short_tables_round_values(void **state)
+{
+    (void)state;
+    static float want[SHORT_Q * SHORT_V], got[SHORT_Q * SHORT_V], met[SHORT_Q * SHORT_V];
+    for (int precision = 0; precision < 2; precision++) {
+        double moved = 0;
+        forward_with_tables(want, YOSO_TABLES_F32, precision, false, false);
+        forward_with_tables(met, YOSO_TABLES_F32, precision, false, true);
+        forward_with_tables(got, YOSO_TABLES_INT16, precision, false, false);
+        for (size_t k = 0; k < SHORT_Q * SHORT_V; k++) { /* the root mean square is 1, give or take 2 % */
+            check_near((double)got[k], (double)want[k], (double)met[k] * 1.02 / 128 + 1e-5, "rounded values");
+            moved += fabs((double)got[k] - (double)want[k]);
+        }
+        assert_true(moved > 0);
+        forward_with_tables(met, YOSO_TABLES_AUTO, precision, false, false);
+        check_same_bits(met, precision == PRECISION_BF16 ? got : want, sizeof met, "tables of auto");
+        forward_with_tables(want, YOSO_TABLES_F32, precision, true, false);
+        forward_with_tables(got, YOSO_TABLES_INT16, precision, true, false);
+        check_same_bits(got, want, sizeof got, "tables of causal attention");
+    }
+}
+
 static void says_what_it_refuses(void **state)
 {
     (void)state;
@@ -560,6 +610,7 @@ int main(void)
         cmocka_unit_test(chance_is_addressed_by_keys),
         cmocka_unit_test(partners_are_limited),
         cmocka_unit_test(hashing_again_changes_nothing),
+        cmocka_unit_test(short_tables_round_values),
         cmocka_unit_test(says_what_it_refuses),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

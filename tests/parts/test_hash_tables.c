@@ -2,7 +2,10 @@
    and threads give the same bits; sizes never shrink with more rows. Bugs tried and caught: the table not
    cleared between slices, the last slice too narrow, the last pass running past the hashes, a capacity below
    one slice, threads in one memory, tables of a narrow last slice taken for adjoining, less
-   memory for more rows where tables begin.
+   memory for more rows where tables begin; of whole numbers: rows of a table not in whole blocks, slices of
+   half a block, the fullest bucket of the first hashes alone, codes counted on from one group to the next or
+   only those of the first keys, the largest value of the first block, steps of any size, the mean square of
+   too few rows, fewer columns than a block.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hash_tables.h"
 
@@ -53,11 +56,11 @@ static void check_setting(const struct setting *s, struct pool *pool)
     const struct hashing hashing = {.num_hashes = s->num_hashes, .hash_bits = s->hash_bits};
     struct tables tables;
     struct arena arena = arena_on(NULL);
-    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool));
+    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool), true);
     void *block = aligned_alloc(64, arena.used);
     memset(block, 0xA5, arena.used);
     arena = arena_on(block);
-    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool));
+    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool), true);
 
     size_t m = s->num_hashes, most = s->n_q > s->n_k ? s->n_q : s->n_k;
     uint16_t *query_codes = malloc(s->n_q * m * sizeof *query_codes),
@@ -123,11 +126,101 @@ static void carries(void **state)
     }
 }
 
+/* What tables_carry_fixed says of itself, by the plainest of loops: in whole numbers, hence exactly. False
+   where it refuses. */
+static bool carry_rounded(float *out, const uint16_t *to, size_t n_to, const uint16_t *from, size_t n_from,
+                          const float *values, const struct setting *s)
+{
+    uint32_t most = 1, *counts = calloc((size_t)1 << s->hash_bits, sizeof *counts);
+    float largest = 0;
+    for (size_t h = 0; h < s->num_hashes; h++) {
+        memset(counts, 0, ((size_t)1 << s->hash_bits) * sizeof *counts);
+        for (size_t j = 0; j < n_from; j++) {
+            uint32_t *count = &counts[from[j * s->num_hashes + h]];
+            most = ++*count > most ? *count : most;
+        }
+    }
+    for (size_t k = 0; k < n_from * s->dim; k++)
+        largest = fmaxf(largest, fabsf(values[k]));
+    float limit = (float)(32767 / most), factor = limit / largest, step = largest / limit;
+    for (size_t i = 0; i < n_to; i++)
+        for (size_t c = 0; c < s->dim; c++) {
+            long sum = 0;
+            for (size_t j = 0; j < n_from; j++)
+                for (size_t h = 0; h < s->num_hashes; h++)
+                    if (to[i * s->num_hashes + h] == from[j * s->num_hashes + h])
+                        sum += lrintf(values[j * s->dim + c] * factor);
+            out[i * s->dim + c] = (float)sum * step;
+        }
+    free(counts);
+    return limit > 64 * 5; /* of normal values */
+}
+
+static void check_rounded(const struct setting *s, struct pool *pool, float outlier, bool crowded)
+{
+    const struct hashing hashing = {.num_hashes = s->num_hashes, .hash_bits = s->hash_bits};
+    struct tables tables;
+    struct arena arena = arena_on(NULL);
+    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool), true);
+    void *block = aligned_alloc(64, arena.used);
+    memset(block, 0xA5, arena.used);
+    arena = arena_on(block);
+    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool), true);
+    size_t m = s->num_hashes, numbers = s->n_q * s->dim;
+    uint16_t *query_codes = malloc(s->n_q * m * sizeof *query_codes),
+             *key_codes = malloc(s->n_k * m * sizeof *key_codes);
+    float *values = malloc(s->n_k * s->dim * sizeof *values), *got = malloc(numbers * sizeof *got),
+          *want = malloc(numbers * sizeof *want);
+    draw_codes(query_codes, s->n_q * m, s->hash_bits, 1);
+    draw_codes(key_codes, s->n_k * m, s->hash_bits, 2);
+    for (size_t j = 0; j < s->n_k && crowded; j++) /* the last hash of all keys: no room for steps */
+        key_codes[j * m + m - 1] = 1;
+    random_normals(3, 0, values, s->n_k * s->dim);
+    values[s->n_k * s->dim - 1] = outlier;
+    struct codes queries = codes_at(&hashing, query_codes, s->n_q),
+                 keys = codes_at(&hashing, key_codes, s->n_k);
+    bool fits = carry_rounded(want, query_codes, s->n_q, key_codes, s->n_k, values, s) &&
+                fabsf(outlier) < 6 && !tables.by_buckets && s->dim >= FIXED_BLOCK;
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        memset(got, 0, numbers * sizeof *got);
+        assert_int_equal(
+            tables_carry_fixed(*kernels, pool, &tables, &queries, &keys, values, s->dim, got, s->dim, s->dim),
+            fits);
+        if (!fits)
+            memset(want, 0, numbers * sizeof *want);
+        check_same_bits(got, want, numbers * sizeof *got, "rounded rows");
+    }
+    free(block), free(query_codes), free(key_codes), free(values), free(got), free(want);
+}
+
+static void carries_whole_numbers(void **state)
+{
+    (void)state;
+    static const struct setting settings[] = {
+        {100, 90, 5, 5, 33},     {7, 90, 1, 2, 64},     {300, 301, 21, 9, 40}, {40, 100, 9, 9, 32},
+        {600, 520, 2, 10, 150},  {257, 900, 3, 12, 96}, {900, 257, 9, 8, 31},  {260, 270, 17, 9, 2050},
+        {300, 1500, 3, 10, 100}, {50, 600, 2, 4, 64}, /* steps nearly too coarse */
+    };
+    static const int threads[] = {1, 2, 3, 16};
+    struct host host;
+    host_init(&host);
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+        struct pool *pool;
+        check_status(&host, pool_new(&host, threads[t], &pool), HASHATTN_OK, NULL);
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+            check_rounded(&settings[i], pool, -5, false);
+        check_rounded(&settings[0], pool, 5e5f, false);
+        check_rounded(&settings[4], pool, -5, true);
+        check_rounded(&settings[4], pool, 0, false);
+        pool_free(&host, pool);
+    }
+}
+
 static size_t bytes_of(const struct hashing *hashing, size_t n_q, size_t n_k, size_t dim)
 {
     struct tables tables;
     struct arena arena = arena_on(NULL);
-    tables_lay_out(&tables, &arena, hashing, n_q, n_k, dim, 1);
+    tables_lay_out(&tables, &arena, hashing, n_q, n_k, dim, 1, true);
     assert_true(tables.by_buckets || tables.capacity >= tables.buckets * least(dim, 16));
     return arena.used;
 }
@@ -154,6 +247,7 @@ static void sizes_grow_with_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(carries), cmocka_unit_test(sizes_grow_with_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(carries), cmocka_unit_test(carries_whole_numbers),
+                                       cmocka_unit_test(sizes_grow_with_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,168 @@
+/* Tables of sums in 16-bit whole numbers: rows of half as many cache lines as floats, and their sums are
+   exact. A block of 2 VLEN columns is stored as u_pack_halves leaves it; two rows of a table at a time are
+   unpacked against each other, which undoes that order, and added up in pairs by one multiply-add with ones.
+   Measured on Zen 5, tau 9, dim 64, nanoseconds per token and hash, add + read, 8 hashes of 128-byte rows in
+   a pass: 1.7 + 1.2, where floats at their best, 4 hashes in a pass, take 3.7 + 2.0.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_SIMD_FIXED_H
+#define KERNELS_SIMD_FIXED_H
+
+#include "kernels/kernels.h"
+#include "kernels/simd_math.h"
+#include "kernels/simd_table.h"
+
+enum { FIXED_LANES = 2 * VLEN, FIXED_VECTORS = 64 / FIXED_LANES };
+
+INLINE vu fixed_load(const int16_t *p)
+{
+    return u_load((const uint32_t *)(const void *)p);
+}
+
+INLINE void fixed_store(int16_t *p, vu a)
+{
+    u_store((uint32_t *)(void *)p, a);
+}
+
+static void fixed_round(int16_t *out, size_t width, const float *x, size_t ld_x, size_t n, size_t dim,
+                        float factor)
+{
+    vf factors = v_set(factor);
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < width; c += FIXED_LANES) {
+            vu half[2];
+            UNROLLED
+            for (size_t u = 0; u < 2; u++) {
+                size_t at = c + u * VLEN;
+                half[u] = at < dim ? u_round(v_mul(v_get(x + i * ld_x + at, dim - at), factors)) : u_set(0);
+            }
+            fixed_store(out + i * width + c, u_pack_halves(half[0], half[1]));
+        }
+}
+
+INLINE void fixed_add_part(const size_t vectors, int16_t *tables, size_t width, size_t buckets,
+                           const void *codes, const bool wide, size_t at, size_t count, const int16_t *value)
+{
+    vu each[FIXED_VECTORS];
+    UNROLLED
+    for (size_t v = 0; v < vectors; v++)
+        each[v] = fixed_load(value + v * FIXED_LANES);
+    for (size_t h = 0; h < count; h++) {
+        int16_t *row = tables + (h * buckets + code_at(codes, wide, at + h)) * width;
+        UNROLLED
+        for (size_t v = 0; v < vectors; v++)
+            fixed_store(row + v * FIXED_LANES, u_add_halves(fixed_load(row + v * FIXED_LANES), each[v]));
+    }
+}
+
+INLINE void fixed_add_all(int16_t *tables, const size_t width, size_t buckets, const void *codes,
+                          const bool wide, size_t num_hashes, size_t first, size_t count,
+                          const int16_t *values, size_t ld_values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i * num_hashes + first, c = 0;
+        for (; c + 64 <= width; c += 64)
+            fixed_add_part(FIXED_VECTORS, tables + c, width, buckets, codes, wide, at, count,
+                           values + i * ld_values + c);
+        if (c < width)
+            fixed_add_part(FIXED_VECTORS / 2, tables + c, width, buckets, codes, wide, at, count,
+                           values + i * ld_values + c);
+    }
+}
+
+static void fixed_add(int16_t *tables, size_t width, size_t buckets, const void *codes, bool wide,
+                      size_t num_hashes, size_t first, size_t count, const int16_t *values, size_t ld_values,
+                      size_t n)
+{
+    if (!wide && width == 64)
+        fixed_add_all(tables, 64, buckets, codes, false, num_hashes, first, count, values, ld_values, n);
+    else if (wide)
+        fixed_add_all(tables, width, buckets, codes, true, num_hashes, first, count, values, ld_values, n);
+    else
+        fixed_add_all(tables, width, buckets, codes, false, num_hashes, first, count, values, ld_values, n);
+}
+
+INLINE void fixed_sum(const size_t vectors, vu *sum, const int16_t *one, const int16_t *two)
+{
+    vu ones = u_set(0x00010001);
+    UNROLLED
+    for (size_t v = 0; v < vectors; v++) {
+        vu a = fixed_load(one + v * FIXED_LANES),
+           b = two == NULL ? u_set(0) : fixed_load(two + v * FIXED_LANES);
+        sum[2 * v] = u_dot_halves(sum[2 * v], u_low_halves(a, b), ones);
+        sum[2 * v + 1] = u_dot_halves(sum[2 * v + 1], u_high_halves(a, b), ones);
+    }
+}
+
+/* `left` columns from out on; the sums of those that do not exist are 0. */
+INLINE void fixed_read_part(const size_t vectors, float *out, const size_t left, const int16_t *tables,
+                            const size_t width, size_t buckets, const void *codes, const bool wide, size_t at,
+                            size_t count)
+{
+    vu sum[2 * FIXED_VECTORS];
+    size_t h = 0;
+    UNROLLED
+    for (size_t v = 0; v < 2 * vectors; v++)
+        sum[v] = v * VLEN < left ? u_from(v_get(out + v * VLEN, left - v * VLEN)) : u_set(0);
+    for (; h + 2 <= count; h += 2)
+        fixed_sum(vectors, sum, tables + (h * buckets + code_at(codes, wide, at + h)) * width,
+                  tables + ((h + 1) * buckets + code_at(codes, wide, at + h + 1)) * width);
+    if (h < count)
+        fixed_sum(vectors, sum, tables + (h * buckets + code_at(codes, wide, at + h)) * width, NULL);
+    UNROLLED
+    for (size_t v = 0; v < 2 * vectors; v++)
+        if (v * VLEN < left)
+            v_put(out + v * VLEN, v_from(sum[v]), left - v * VLEN);
+}
+
+INLINE void fixed_read_all(float *out, size_t ld_out, const int16_t *tables, const size_t width,
+                           size_t buckets, const void *codes, const bool wide, size_t num_hashes,
+                           size_t first, size_t count, size_t n, const size_t dim)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i * num_hashes + first, c = 0;
+        for (; c + 64 <= dim; c += 64)
+            fixed_read_part(FIXED_VECTORS, out + i * ld_out + c, 64, tables + c, width, buckets, codes, wide,
+                            at, count);
+        if (c + 32 < dim)
+            fixed_read_part(FIXED_VECTORS, out + i * ld_out + c, dim - c, tables + c, width, buckets, codes,
+                            wide, at, count);
+        else if (c < dim)
+            fixed_read_part(FIXED_VECTORS / 2, out + i * ld_out + c, dim - c, tables + c, width, buckets,
+                            codes, wide, at, count);
+    }
+}
+
+/* The words of out pass through registers of floats, which leaves their bits alone. */
+static void fixed_read(int32_t *out, size_t ld_out, const int16_t *tables, size_t width, size_t buckets,
+                       const void *codes, bool wide, size_t num_hashes, size_t first, size_t count, size_t n,
+                       size_t dim)
+{
+    float *words = (float *)(void *)out;
+    if (!wide && width == 64 && dim == 64)
+        fixed_read_all(words, ld_out, tables, 64, buckets, codes, false, num_hashes, first, count, n, 64);
+    else if (wide)
+        fixed_read_all(words, ld_out, tables, width, buckets, codes, true, num_hashes, first, count, n, dim);
+    else
+        fixed_read_all(words, ld_out, tables, width, buckets, codes, false, num_hashes, first, count, n, dim);
+}
+
+static void fixed_finish(float *x, size_t ld, size_t n, size_t dim, float step)
+{
+    vf steps = v_set(step);
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < dim; c += VLEN) {
+            vu whole = u_from(v_get(x + i * ld + c, dim - c));
+            v_put(x + i * ld + c, v_mul(v_of_whole(whole), steps), dim - c);
+        }
+}
+
+static float largest_size(const float *x, size_t ld, size_t rows, size_t cols)
+{
+    vf largest = v_zero();
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c += VLEN)
+            largest = v_max(v_abs(v_get(x + i * ld + c, cols - c)), largest);
+    return v_largest(largest);
+}
+
+#endif
