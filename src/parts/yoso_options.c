@@ -79,7 +79,7 @@ const struct option_row yoso_sampled_rows[] = {
      .type = OPTION_CHOICE,
      .preset = YOSO_TABLES_AUTO,
      .choices = tables_names,
-     .help = "what forward sums values in: float32, or in half the time 16-bit fixed point, which rounds "
+     .help = "what forward sums values in: float32, or in 0.7 of the time 16-bit fixed point, which rounds "
              "values by at most 1/128 of their root mean square, or is float32 all the same; auto is int16 "
              "with precision bf16 (causal attention and streams: f32)"},
     MAP,

@@ -51,16 +51,25 @@ static void carry_by_pairs(float *out, const uint16_t *to, size_t n_to, const ui
     free(row);
 }
 
+/* Measured, then laid out on a block full of rubbish, which the caller frees. */
+static void *lay_out(struct tables *tables, const struct hashing *hashing, const struct setting *s,
+                     const struct pool *pool)
+{
+    size_t workers = (size_t)pool_threads(pool);
+    struct arena arena = arena_on(NULL);
+    tables_lay_out(tables, &arena, hashing, s->n_q, s->n_k, s->dim, workers, true);
+    void *block = aligned_alloc(64, arena.used);
+    memset(block, 0xA5, arena.used);
+    arena = arena_on(block);
+    tables_lay_out(tables, &arena, hashing, s->n_q, s->n_k, s->dim, workers, true);
+    return block;
+}
+
 static void check_setting(const struct setting *s, struct pool *pool)
 {
     const struct hashing hashing = {.num_hashes = s->num_hashes, .hash_bits = s->hash_bits};
     struct tables tables;
-    struct arena arena = arena_on(NULL);
-    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool), true);
-    void *block = aligned_alloc(64, arena.used);
-    memset(block, 0xA5, arena.used);
-    arena = arena_on(block);
-    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool), true);
+    void *block = lay_out(&tables, &hashing, s, pool);
 
     size_t m = s->num_hashes, most = s->n_q > s->n_k ? s->n_q : s->n_k;
     uint16_t *query_codes = malloc(s->n_q * m * sizeof *query_codes),
@@ -160,12 +169,7 @@ static void check_rounded(const struct setting *s, struct pool *pool, float outl
 {
     const struct hashing hashing = {.num_hashes = s->num_hashes, .hash_bits = s->hash_bits};
     struct tables tables;
-    struct arena arena = arena_on(NULL);
-    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool), true);
-    void *block = aligned_alloc(64, arena.used);
-    memset(block, 0xA5, arena.used);
-    arena = arena_on(block);
-    tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, (size_t)pool_threads(pool), true);
+    void *block = lay_out(&tables, &hashing, s, pool);
     size_t m = s->num_hashes, numbers = s->n_q * s->dim;
     uint16_t *query_codes = malloc(s->n_q * m * sizeof *query_codes),
              *key_codes = malloc(s->n_k * m * sizeof *key_codes);
