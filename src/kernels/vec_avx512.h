@@ -552,8 +552,8 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
     return sum;
 }
 
-/* Halves as pack leaves them, no more than 16 bits of each lane: low and high of two such rows stand their
-   halves side by side, in the order that the lanes of a, and those of b, had before. */
+/* The lanes of a and of b as halves, in the instruction's own order. Of two rows so packed, low puts the
+   halves that were a's side by side, a lane for each in their old order, and high those that were b's. */
 static inline vu u_pack_halves(vu a, vu b)
 {
     return _mm512_packs_epi32(a, b);

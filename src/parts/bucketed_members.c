@@ -176,11 +176,10 @@ static size_t length_of(const struct bucketed *b, enum bucketed_side side)
     return side == SIDE_QUERIES ? b->num_queries : b->num_keys;
 }
 
-static void fill_members(const struct bucketed *b, enum bucketed_side side, const struct members *members,
-                         void *block)
+static void fill_members(const struct bucketed *b, enum bucketed_side side, const struct members *members)
 {
     size_t n = length_of(b, side);
-    struct score_memory memory = score_side(b, side, n, block);
+    struct score_memory memory = score_side(b, side, n, b->scratch);
     if (b->by_token)
         members_by_token(members, memory.choice, n);
     else
@@ -191,10 +190,9 @@ static void fill_members(const struct bucketed *b, enum bucketed_side side, cons
 void bucketed_members(const struct bucketed *b)
 {
     struct bucketed_saved saved = bucketed_saved(b);
-    void *block = b->scratch;
-    fill_members(b, SIDE_QUERIES, &saved.queries, block);
+    fill_members(b, SIDE_QUERIES, &saved.queries);
     if (!b->joint)
-        fill_members(b, SIDE_KEYS, &saved.keys, block);
+        fill_members(b, SIDE_KEYS, &saved.keys);
 }
 
 static struct bucketed whole_of(const struct bucketed *b)

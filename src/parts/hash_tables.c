@@ -10,6 +10,8 @@
    codes a row (n 128, tau 9, d 64) 0.8, at 2 about 1, at 1 1.2 to 1.3. Threads share the columns: each
    carries all hashes for columns of its own and never waits. More threads than 16 columns feed fill the
    tables of different hashes side by side instead, and then read them all for different rows.
+   Sums in 16-bit numbers are cut the same way, with rows of half as many lines; before them members of
+   buckets are counted, m additions a token, and values looked at and rounded, 6 % of forward at n 4096.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hash_tables.h"
 
@@ -26,10 +28,10 @@ enum {
     LONG_SLICE = 32,
     SLICE = 16, /* the narrowest slice of columns: one cache line */
     READ_ROWS = 256,
-    CODES_A_ROW = 3, /* more codes for each row, the mean of both sides, are done by buckets */
-    HISTOGRAMS = 8,  /* hashes whose codes are counted at a time: of one line of codes each */
-    STEPS_A_VALUE = 64,
-    WEIGHED = 8,
+    CODES_A_ROW = 3,    /* more codes for each row, the mean of both sides, are done by buckets */
+    HISTOGRAMS = 8,     /* hashes whose codes are counted at a time: of one line of codes each */
+    STEPS_A_VALUE = 64, /* of the root mean square: rounding moves values by 0.45 % of it, at worst 0.8 % */
+    WEIGHED = 8,        /* every so many-th row is asked for it: all would cost a hundredth of forward */
 };
 
 static size_t in_blocks(size_t n)
@@ -390,10 +392,7 @@ static void count_group(void *argument, size_t group, int worker)
     const uint16_t *codes = carry->keys.data;
     uint32_t *counts = tables->counts + (size_t)worker * HISTOGRAMS * tables->buckets, most = 0;
     memset(counts, 0, count * tables->buckets * sizeof *counts);
-    for (size_t j = 0; j < carry->keys.n && count == HISTOGRAMS; j++) /* unrolled */
-        for (size_t h = 0; h < HISTOGRAMS; h++)
-            counts[h * tables->buckets + codes[j * m + first + h]]++;
-    for (size_t j = 0; j < carry->keys.n && count < HISTOGRAMS; j++)
+    for (size_t j = 0; j < carry->keys.n; j++)
         for (size_t h = 0; h < count; h++)
             counts[h * tables->buckets + codes[j * m + first + h]]++;
     for (size_t b = 0; b < count * tables->buckets; b++)

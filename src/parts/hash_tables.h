@@ -46,10 +46,10 @@ void tables_carry(const struct kernels *kernels, struct pool *pool, struct table
 /* Keys to queries by sums in 16-bit whole numbers, in 0.7 of the time (kernels/simd_fixed.h): exactly what
    tables_carry gives for values rounded to multiples of a step, with which no sum can pass 16 bits, largest
    |value| times the members of the fullest bucket / 32767. False, and nothing is written, where a step is
-   more than 1 / 64 of the root mean square of the values (crowded buckets; values far larger than others),
-   and where there are no tables, a causal view, wide codes, or fewer than FIXED_BLOCK columns. For normal
-   values and vectors, 9 bits, a step is 1 / 480 of it at n 1024, 1 / 166 at 4096, 1 / 84 at 8192, and too
-   coarse at 16384. out is zeros before, values are finite. */
+   more than 1 / 64 of the root mean square of the values, as every eighth row has it (crowded buckets; values
+   far larger than others), and where there are no tables, a causal view, wide codes, or fewer than
+   FIXED_BLOCK columns. For normal values and vectors, 9 bits, a step is 1 / 480 of it at n 1024, 1 / 166 at
+   4096, 1 / 84 at 8192, and too coarse at 16384. out is zeros before, values are finite. */
 bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
                         const struct codes *queries, const struct codes *keys, const float *values,
                         size_t ld_values, float *out, size_t ld_out, size_t dim);

@@ -8,7 +8,7 @@
 
 #include "kernels/slots.h"
 
-enum { BUCKETS = 5, MOST = 40, MOST_WIDTH = 512 };
+enum { BUCKETS = 5, MOST = 40 };
 
 struct problem {
     size_t n, dim, num_hashes, first, count;
