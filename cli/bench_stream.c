@@ -164,6 +164,8 @@ static int run(const struct command *self, int argc, char **argv)
     if (options.num_operands != 0)
         return options_fail(&options, "bench stream takes no operand, '%.60s' is one", options.operands[0]);
     b.seed = options.common.seed;
+    if (b.chunk_rows > b.seq_len) /* no chunk has more rows */
+        b.chunk_rows = b.seq_len;
     code = tool_open(&options.common, &b.context);
     if (code == EXIT_GOOD)
         code = open_all(&b, &options);

@@ -272,6 +272,14 @@ static int compute(struct attend *a)
     return EXIT_GOOD;
 }
 
+/* --chunk, or the longer of queries and keys: no chunk has more rows. A stream wants at least 1. */
+static size_t rows_of_chunk(const struct attend *a)
+{
+    size_t queries = a->problem.num_queries, keys = a->problem.num_keys;
+    size_t longest = queries > keys ? queries : keys;
+    return a->chunk_rows < longest ? a->chunk_rows : longest > 0 ? longest : 1;
+}
+
 static int compute_in_chunks(struct attend *a)
 {
     const hashattn_problem *p = &a->problem;
@@ -288,7 +296,7 @@ static int compute_in_chunks(struct attend *a)
     a->chunks.files = a->files;
     a->chunks.attention = a->attention;
     a->chunks.problem = p;
-    a->chunks.chunk_rows = a->chunk_rows;
+    a->chunks.chunk_rows = rows_of_chunk(a);
     double start = milliseconds();
     int code = attend_in_chunks(&a->chunks);
     a->forward_ms = milliseconds() - start;

@@ -2,7 +2,8 @@
 # `attend`: numbers against plain loops, every shape, every mistake of an input, and that nothing is half written.
 # Planted and caught: the mask of the first sequence used for all; gradients of k and v exchanged on disk; the
 # batch read as heads; a NaN with exit code 2; y.npy touched although the disk is full; the seed ignored; in chunks: the mask of
-# the first sequence for all, every head hashed as the first, the first head's rows for all.
+# the first sequence for all, every head hashed as the first, the first head's rows for all, memory for as many
+# rows as --chunk says.
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 attend() { "$tool" attend "$@" >out 2>err; code=$?; }
@@ -115,6 +116,24 @@ done
 attend $arrays --chunk 3 --out y.npy --json
 cp out report.json
 holds report_of_chunks json report.json 'd["scratch_bytes"] > 300000 and d["peak_rss_bytes"] > 1 << 20 and d["forward_ms"] > 0'
+# A chunk larger than the sequence asks for the memory of the sequence.
+huge_chunk() { # FORM, arguments
+    form=$1
+    shift
+    attend "$@" --out y.npy
+    attend "$@" --chunk 7 --out chunks.npy --json
+    cp out of_7.json
+    rm chunks.npy
+    attend "$@" --chunk 1000000000 --out chunks.npy --json
+    cp out of_huge.json
+    holds "huge_chunk_of_$form" cmp y.npy chunks.npy
+    holds "bytes_of_huge_chunk_of_$form" json of_huge.json "d['scratch_bytes'] == json.load(open('of_7.json'))['scratch_bytes'] < 8 << 20"
+}
+huge_chunk yoso $arrays
+huge_chunk yoso_causal --causal --q q.npy --k q.npy --v g.npy
+huge_chunk yoso_sum --normalize sum $arrays
+python3 "$npy" raw e.npy '<f4' '(0, 4)' ''
+says chunks_of_empty_arrays '"queries": 0' attend --q e.npy --k e.npy --v e.npy --chunk 1000000000 --out chunks.npy --json
 expect chunks_need_a_state 2 "softmax has no state of constant size" attend --attention softmax $arrays --chunk 3 --out new.npy
 expect chunks_have_no_gradient 2 "--chunk computes no gradients" attend $arrays --chunk 3 --grad-out g.npy --grad-dir grads --out new.npy
 expect chunks_of_nothing 2 "--chunk" attend $arrays --chunk 0 --out new.npy

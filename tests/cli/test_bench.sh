@@ -2,7 +2,8 @@
 # `bench`: every promised field is there and means what it says. Times are not judged.
 # Planted and caught: the error compared with queries of another head; pairs without the 2^tau; clustered rows
 # without their common part; options of other mechanisms refused; a kind
-# that is not looked for behind options; backward told although not asked for.
+# that is not looked for behind options; backward told although not asked for; memory for as many rows as
+# --chunk says.
 . "$(dirname "$0")/checks.sh"
 bench() { run bench attention --seq-len 512 --heads 2 --head-dim 32 --repeats 3 --json "$@"; [ "$code" = 0 ] || cat err; }
 
@@ -110,9 +111,12 @@ for causal in "" --causal; do
     run bench stream $causal --seq-len 5000 --heads 2 --chunk 512 --threads 2 --json
     cp out stream.json
     holds "fields_of_stream$causal" json stream.json 'd["tokens_per_second"] > 0 and 0 < d["threads_busy"] and d["stream_bytes"] > 8 << 20 and d["peak_rss_bytes"] > 8 << 20 and d["seq_len"] == 5000'
-    run bench stream $causal --seq-len 500 --heads 2 --chunk 512 --threads 2 --json
+    run bench stream $causal --seq-len 600 --heads 2 --chunk 512 --threads 2 --json
     holds "stream_memory_is_constant$causal" python3 -c 'import json; a, b = json.load(open("stream.json")), json.load(open("out")); assert a["stream_bytes"] == b["stream_bytes"]'
 done
+run bench stream --seq-len 10 --chunk 1000000000 --json
+cp out stream.json
+holds huge_chunk_has_no_more_rows_than_the_sequence json stream.json 'd["chunk"] == 10 and d["stream_bytes"] < 8 << 20'
 says words_of_stream "tokens per second" bench stream --seq-len 100
 expect stream_needs_a_state 2 "softmax has no state of constant size" bench stream --attention softmax --seq-len 10
 expect stream_too_large 4 "this machine has" bench stream --hash-bits 24 --num-hashes 4096 --seq-len 10
