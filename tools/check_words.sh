@@ -1,6 +1,6 @@
 #!/bin/sh
 # Words that live in one place only: instruction sets in kernels/, each library behind its one file, no printing and no exit in
-# the library.
+# the library, locales behind base/c_locale.h. The tool never sets a locale, so that its numbers have a dot everywhere.
 bad=0
 only() { # pattern, where it is allowed, what it is
     found=$(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' 'include/*.h' | grep -vE "$2" | xargs grep -nE "$1" /dev/null)
@@ -12,6 +12,8 @@ only 'omp_|<omp\.h>' '^src/kernels/product\.c$' 'OpenMP'
 only '<jansson\.h>|json_t\b' '^src/io/json\.[ch]$' 'jansson'
 only 'utf8proc' '^src/io/utf8\.c$' 'utf8proc'
 only 'Random123' '^src/base/random\.[ch]$' 'Random123'
+only 'setlocale|uselocale|newlocale' '^src/base/c_locale\.[ch]$' 'locales'
+only '\b(strto(d|f|ld)|atof|[fs]?scanf) *\(' '^(src/base/options\.c|cli/.*)$' 'reading real numbers'
 only 'pthread_' '^src/base/pool\.c$' 'threads'
 only '\b(printf|puts|putchar|perror|exit|abort) *\(' '^cli/' 'printing or leaving'
 only '\b(malloc|calloc|realloc|free|aligned_alloc) *\(' '^(src/base/host\.c|src/io/json\.c|cli/.*)$' 'allocation past the host'

@@ -11,6 +11,7 @@
    contexts are independent.
    - Structs that may grow begin with struct_size. What a caller gives is filled with its `_default` function
    first; what a caller is given needs struct_size set, and gets as many fields as that has room for.
+   - Real numbers in text (options, messages, files) have a decimal dot, whatever locale the caller has set.
    - The same inputs, options and seed give the same bits for any number of threads (on one instruction set).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_ATTENTION_H

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/c_locale.h"
+
 enum { PREFIX_KEPT = 240 }; /* bytes of a prefix, half a message */
 
 enum { HUGE_PAGE = 1 << 21, LARGE = 2 * HUGE_PAGE }; /* bytes; x86-64 has such pages */
@@ -55,7 +57,9 @@ hashattn_status host_fail(struct host *host, hashattn_status status, const char 
     char text[sizeof host->message];
     va_list arguments;
     va_start(arguments, format);
+    struct c_locale locale = c_locale_begin();
     vsnprintf(text, sizeof text, format, arguments);
+    c_locale_end(locale);
     va_end(arguments);
     memcpy(host->message, text, sizeof text);
     return status;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
+
 const struct option_row *option_find(const struct option_row *rows, const char *name)
 {
     for (; rows->name != NULL; rows++)
@@ -71,7 +73,9 @@ hashattn_status option_set(struct host *host, const struct option_row *rows, con
         break;
     }
     case OPTION_REAL: {
+        struct c_locale locale = c_locale_begin();
         double value = strtod(text, &end);
+        c_locale_end(locale);
         FAIL_IF(end == text || *end != '\0' || !isfinite(value), host, HASHATTN_INVALID,
                 "%s: %s is '%.60s', a number from %g to %g is needed", of, name, text, row->minimum,
                 row->maximum);
@@ -102,6 +106,18 @@ hashattn_status option_set(struct host *host, const struct option_row *rows, con
     return HASHATTN_OK;
 }
 
+/* The fewest digits that read back as the same number. */
+static void write_real(char *text, size_t size, double number)
+{
+    struct c_locale locale = c_locale_begin();
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, size, "%.*g", digits, number);
+        if (strtod(text, NULL) == number)
+            break;
+    }
+    c_locale_end(locale);
+}
+
 void option_text(const struct option_row *row, const void *values, char *text, size_t size)
 {
     const void *field = (const char *)values + row->offset;
@@ -109,12 +125,8 @@ void option_text(const struct option_row *row, const void *values, char *text, s
     case OPTION_INT:
         snprintf(text, size, "%lld", (long long)*(const int64_t *)field);
         break;
-    case OPTION_REAL: /* the fewest digits that read back as the same number */
-        for (int digits = 1; digits <= 17; digits++) {
-            snprintf(text, size, "%.*g", digits, *(const double *)field);
-            if (strtod(text, NULL) == *(const double *)field)
-                break;
-        }
+    case OPTION_REAL:
+        write_real(text, size, *(const double *)field);
         break;
     case OPTION_CHOICE:
         snprintf(text, size, "%s", row->choices[*(const int *)field]);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "io/utf8.h"
@@ -70,7 +71,9 @@ hashattn_status json_parse(struct host *host, const char *text, size_t size, str
     *root = NULL;
     TRY(check_depth(host, text, size));
     json_error_t error = {.position = 0};
+    struct c_locale locale = c_locale_begin();
     json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    c_locale_end(locale);
     FAIL_IF(value == NULL && (json_error_code(&error) == json_error_out_of_memory || memory_is_out(size)),
             host, HASHATTN_NO_MEMORY, "no memory for the values of %zu bytes of JSON", size);
     FAIL_IF(value == NULL, host, HASHATTN_BAD_FILE, "byte %d of %zu: %s", error.position, size, error.text);
@@ -203,6 +206,13 @@ hashattn_status json_get_array(struct host *host, const struct json *root, const
     return json_is_array(inside(*array)) ? HASHATTN_OK : fail_kind(host, root, path, "an array");
 }
 
+static void write_real(char number[JSON_MAX_NUMBER], double value)
+{
+    struct c_locale locale = c_locale_begin();
+    snprintf(number, JSON_MAX_NUMBER, "%.17g", value);
+    c_locale_end(locale);
+}
+
 hashattn_status json_get_text(struct host *host, const struct json *root, const char *path,
                               char number[JSON_MAX_NUMBER], const char **text)
 {
@@ -214,7 +224,7 @@ hashattn_status json_get_text(struct host *host, const struct json *root, const 
     else if (json_is_integer(found))
         snprintf(number, JSON_MAX_NUMBER, "%" PRId64, (int64_t)json_integer_value(found));
     else if (json_is_real(found))
-        snprintf(number, JSON_MAX_NUMBER, "%.17g", json_real_value(found));
+        write_real(number, json_real_value(found));
     else if (json_is_boolean(found))
         *text = json_is_true(found) ? "true" : "false";
     else
@@ -332,18 +342,27 @@ hashattn_status json_put(struct host *host, struct json *parent, const char *key
     return put(host, parent, key, inside_mutable(value));
 }
 
+/* json_dumpb in the C locale: the bytes of the text, of which the first `room` go to `to`; 0: no memory. */
+static size_t dump(const struct json *value, char *to, size_t room, size_t flags)
+{
+    struct c_locale locale = c_locale_begin();
+    size_t size = json_dumpb(inside(value), to, room, flags);
+    c_locale_end(locale);
+    return size;
+}
+
 hashattn_status json_to_text(struct host *host, const struct json *value, int style, char **text,
                              size_t *size)
 {
     size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(17) | (style & JSON_PAGE ? JSON_INDENT(2) : 0) |
                    (style & JSON_SORTED ? JSON_SORT_KEYS : 0);
     *text = NULL;
-    *size = json_dumpb(inside(value), NULL, 0, flags);
+    *size = dump(value, NULL, 0, flags);
     if (*size == 0) /* no value has an empty text */
         return fail_memory(host, "text");
     void *block;
     TRY(memory_new(host, *size + 1, 1, "JSON text", &block));
-    if (json_dumpb(inside(value), block, *size, flags) != *size) {
+    if (dump(value, block, *size, flags) != *size) {
         memory_free(host, block);
         return fail_memory(host, "text");
     }

@@ -1,13 +1,15 @@
 /* A setup by name: every option of every task and mechanism, presets, the warm-up in proportion.
    Planted and caught: the warm-up scaled although it was set; hash_bits of the task forgotten with another
    mechanism; the preset's pooling forgotten; options of the model listed with the defaults of another task;
-   the old mechanism's options kept; an unknown option taken for one of the last owner.
+   the old mechanism's options kept; an unknown option taken for one of the last owner; numbers
+   in the caller's locale.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/api_context.h"
+#include "support/locales.h"
 
 static void check_value(hashattn_context *context, hashattn_setup *setup, const char *name, const char *want)
 {
@@ -48,6 +50,30 @@ static void every_option_takes_its_own_text(void **state)
     assert_int_equal(hashattn_task_option(hashattn_task_count(), 0, &row), 0);
     assert_int_equal(hashattn_task_get(hashattn_task_count(), &task), 0);
     assert_int_equal(hashattn_setup_option(NULL, 0, &row), 0);
+    hashattn_context_free(context);
+}
+
+static void numbers_have_a_dot_in_every_locale(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    for (const char *const *locale = foreign_locales; *locale != NULL; locale++) {
+        locales_set(*locale);
+        hashattn_setup *setup;
+        check_ok(context, hashattn_setup_new(context, "listops", &setup));
+        check_value(context, setup, "beta2", "0.999");
+        check_ok(context, hashattn_setup_set(setup, "learning_rate", "0.001"));
+        check_value(context, setup, "learning_rate", "0.001");
+        check_ok(context, hashattn_setup_set(setup, "clip", "1.5"));
+        check_value(context, setup, "clip", "1.5");
+        check_call(context, hashattn_setup_set(setup, "clip", "-0.5"), HASHATTN_INVALID, "clip is -0.5,");
+        hashattn_option row = {.struct_size = sizeof row};
+        for (size_t i = 0; hashattn_setup_option(setup, i, &row); i++)
+            if (strcmp(row.name, "clip") == 0)
+                assert_string_equal(row.preset, "1.5");
+        hashattn_setup_free(setup);
+        locales_set("C");
+    }
     hashattn_context_free(context);
 }
 
@@ -254,6 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_takes_its_own_text),
+        cmocka_unit_test(numbers_have_a_dot_in_every_locale),
         cmocka_unit_test(known_tasks_are_there),
         cmocka_unit_test(preset_is_that_of_the_released_runs),
         cmocka_unit_test(steps_move_the_warm_up_until_it_is_set),
@@ -262,5 +289,8 @@ int main(void)
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    locales_make();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    locales_remove();
+    return failed;
 }

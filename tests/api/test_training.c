@@ -2,7 +2,7 @@
    tests/train; here: what the callback is told, that a stop is saved and gone on from bit for bit, and every
    mistake. Planted and caught: the callback's answer thrown away; the warning not passed on; the sizes of the
    data not taken into the model when a setup is used twice; a relative name recorded; counts of valid and
-   test exchanged. SPDX-License-Identifier: Apache-2.0 */
+   test exchanged; files of a run in the caller's locale. SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/locales.h"
 #include "support/tiny_run.h"
 
 /* What a callback saw. */
@@ -78,6 +79,63 @@ static void a_stop_is_saved_and_gone_on_from(void **state)
     check_same_files("whole/last.safetensors", "part/last.safetensors");
     check_ok(context, hashattn_train(setup, "data", "silent", NULL, NULL));
     check_same_files("whole/last.safetensors", "silent/last.safetensors");
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+/* Loss and accuracy of every step and evaluation are in log.jsonl; times, which differ, are not compared. */
+static void check_log(const char *path, const char *like)
+{
+    FILE *files[] = {fopen(path, "r"), fopen(like, "r")};
+    assert_true(files[0] != NULL && files[1] != NULL);
+    char lines[2][2000];
+    size_t reals = 0;
+    while (fgets(lines[1], sizeof lines[1], files[1]) != NULL) {
+        assert_non_null(fgets(lines[0], sizeof lines[0], files[0]));
+        static const char *const keys[] = {"\"loss\": ", "\"accuracy\": ", "\"learning_rate\": "};
+        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+            const char *want = strstr(lines[1], keys[k]), *got = strstr(lines[0], keys[k]);
+            assert_int_equal(got != NULL, want != NULL);
+            if (want == NULL)
+                continue;
+            size_t length = strcspn(want, ",}");
+            reals += memchr(want, '.', length) != NULL;
+            check_same_bits(got, want, length, keys[k]);
+        }
+    }
+    assert_null(fgets(lines[0], sizeof lines[0], files[0]));
+    assert_true(reals > 0);
+    fclose(files[0]);
+    fclose(files[1]);
+}
+
+static void a_run_is_the_same_in_every_locale(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    tiny_data(context, "numbers");
+    hashattn_setup *setup = tiny_setup(context, "yoso", 12);
+    check_ok(context, hashattn_setup_set(setup, "dropout", "0.25"));
+    check_ok(context, hashattn_train(setup, "numbers", "dotted", NULL, NULL));
+    for (const char *const *locale = foreign_locales; *locale != NULL; locale++) {
+        char part[40], path[80];
+        struct seen seen = {.stop_at = 6};
+        locales_set(*locale);
+        check_ok(context, hashattn_train(setup, "numbers", *locale, NULL, NULL));
+        snprintf(part, sizeof part, "part_%s", *locale);
+        check_call(context, hashattn_train(setup, "numbers", part, watch, &seen), HASHATTN_INTERRUPTED, NULL);
+        check_ok(context, hashattn_train_resume(context, part, NULL, NULL));
+        hashattn_model *model;
+        check_ok(context, hashattn_model_load(context, part, &model));
+        hashattn_model_free(model);
+        locales_set("C");
+        snprintf(path, sizeof path, "%s/config.json", *locale);
+        check_same_files(path, "dotted/config.json");
+        snprintf(path, sizeof path, "%s/log.jsonl", *locale);
+        check_log(path, "dotted/log.jsonl");
+        snprintf(path, sizeof path, "%s/last.safetensors", part);
+        check_same_files(path, "dotted/last.safetensors");
+    }
     hashattn_setup_free(setup);
     hashattn_context_free(context);
 }
@@ -245,9 +303,11 @@ static void every_failing_allocation_is_survived(void **state)
 
 int main(void)
 {
+    locales_make();
     tiny_enter();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stop_is_saved_and_gone_on_from),
+        cmocka_unit_test(a_run_is_the_same_in_every_locale),
         cmocka_unit_test(data_are_recorded_by_their_absolute_name),
         cmocka_unit_test(a_setup_serves_twice),
         cmocka_unit_test(counts_are_of_their_splits),
@@ -257,5 +317,6 @@ int main(void)
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tiny_leave();
+    locales_remove();
     return failed;
 }

@@ -1,8 +1,8 @@
 /* Messages, prefixes, and the one list of statuses.
    Bugs tried and caught: message built in place while an argument points into it, prefix behind the message,
    a long prefix squeezing the reason out, a status outside the list read past the table, allocator without
-   alignment, huge pages asked for small blocks, for no block, from a small page on, for one page less.
-   SPDX-License-Identifier: Apache-2.0 */
+   alignment, huge pages asked for small blocks, for no block, from a small page on, for one page less,
+   numbers of a message with the decimal point of the caller's locale. SPDX-License-Identifier: Apache-2.0 */
 #include "base/host.h"
 
 #include <inttypes.h>
@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "support/check.h"
+#include "support/locales.h"
 
 static void failures_leave_their_message(void **state)
 {
@@ -26,6 +27,19 @@ static void failures_leave_their_message(void **state)
     assert_string_equal(host.message, "again: hash_bits is 40, allowed are 1 to 24");
     host_prefix(&host, "run/config.json");
     assert_string_equal(host.message, "run/config.json: again: hash_bits is 40, allowed are 1 to 24");
+}
+
+static void numbers_of_messages_have_a_dot_in_every_locale(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    for (const char *const *locale = foreign_locales; *locale != NULL; locale++) {
+        locales_set(*locale);
+        host_fail(&host, HASHATTN_INVALID, "seconds is %g, allowed are %.2f to %d", 0.005, 0.01, 60);
+        assert_string_equal(host.message, "seconds is 0.005, allowed are 0.01 to 60");
+        locales_set("C");
+    }
 }
 
 static void messages_are_cut_and_ended(void **state)
@@ -193,11 +207,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_leave_their_message),
+        cmocka_unit_test(numbers_of_messages_have_a_dot_in_every_locale),
         cmocka_unit_test(messages_are_cut_and_ended),
         cmocka_unit_test(the_macros_leave_where_they_should),
         cmocka_unit_test(statuses_have_names_texts_and_codes),
         cmocka_unit_test(the_allocator_aligns_and_refuses),
         cmocka_unit_test(large_blocks_ask_for_huge_pages),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    locales_make();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    locales_remove();
+    return failed;
 }

@@ -1,7 +1,8 @@
 /* Options from text and back, with every edge of their ranges.
    Bugs tried and caught: minimum exclusive, maximum exclusive, letters behind a number accepted, overflow of
    a whole number accepted, an infinity accepted, choice found by its beginning, flag "1" accepted, real
-   written with fewer digits than it has, a refused text changing the field.
+   written with fewer digits than it has, a refused text changing the field, real numbers read or written with
+   the decimal point of the caller's locale.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/options.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "support/check.h"
+#include "support/locales.h"
 
 struct values {
     int64_t whole, wide;
@@ -143,6 +145,32 @@ static void text_comes_back_as_the_same_value(void **state)
     assert_string_equal(small, "non");
 }
 
+static void real_numbers_have_a_dot_in_every_locale(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct values values;
+    char text[40];
+    for (const char *const *locale = foreign_locales; *locale != NULL; locale++) {
+        locales_set(*locale);
+        options_preset(rows, &values);
+        check_status(&host, option_set(&host, rows, "yoso", &values, "dropout", "0.625"), HASHATTN_OK, NULL);
+        assert_true(values.real == 0.625);
+        option_text(&rows[2], &values, text, sizeof text);
+        assert_string_equal(text, "0.625");
+        static const char *const pointed[] = {"0,25", "0\xd9\xab"
+                                                      "25"};
+        for (size_t i = 0; i < 2; i++)
+            check_status(&host, option_set(&host, rows, "yoso", &values, "dropout", pointed[i]),
+                         HASHATTN_INVALID, "a number from 0 to 0.75 is needed");
+        check_status(&host, option_set(&host, rows, "yoso", &values, "dropout", "1.5"), HASHATTN_INVALID,
+                     "dropout is 1.5, allowed are 0 to 0.75");
+        assert_true(values.real == 0.625);
+        locales_set("C");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +179,10 @@ int main(void)
         cmocka_unit_test(good_text_is_taken),
         cmocka_unit_test(bad_text_is_refused_and_changes_nothing),
         cmocka_unit_test(text_comes_back_as_the_same_value),
+        cmocka_unit_test(real_numbers_have_a_dot_in_every_locale),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    locales_make();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    locales_remove();
+    return failed;
 }

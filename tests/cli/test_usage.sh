@@ -2,7 +2,7 @@
 # The tool as a program: help, version, suggestions, exit codes, and what goes where.
 # Planted and caught: usage errors with exit code 1; help on stderr; an unknown option taken for an operand; a
 # switch that swallows the next word; write errors of stdout not looked at; --precision ignored; an example whose
-# option is called otherwise; a heading of help for each option.
+# option is called otherwise; a heading of help for each option; the locale of the environment taken over.
 . "$(dirname "$0")/checks.sh"
 
 says help_lists_commands "attend" --help
@@ -19,6 +19,14 @@ for command in info attend data train eval predict inspect bench; do
     says "short_help_of_$command" "usage: hashattn $command" "$command" --no-such-thing -h
     expect "unknown_option_of_$command" 2 "$command has no option --thread; did you mean --threads?" "$command" --thread 2
     expect "precision_of_$command" 2 "" "$command" --precision float64
+done
+# Numbers have a dot in every locale.
+holds locales_are_made sh "$source_dir/tests/support/locales.sh" "$work"
+for locale in comma arabic; do
+    holds "is_known_$locale" test "$(LOCPATH=$work LC_ALL=$locale locale decimal_point)" != .
+    LOCPATH=$work LC_ALL=$locale says "numbers_are_written_in_$locale" '"default": 0.' info --attention lha --json
+    LOCPATH=$work LC_ALL=$locale says "numbers_are_read_in_$locale" '"float32_gflops": ' bench peak --seconds 0.02 --json
+    LOCPATH=$work LC_ALL=$locale expect "numbers_are_told_in_$locale" 2 "a number from 0.01 to" bench peak --seconds 0,5
 done
 expect precisions_are_named 2 "precision 'float64': there are float32 and bf16" info --precision float64
 says float32_is_there '"precision": "float32"' info --precision float32 --json

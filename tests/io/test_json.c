@@ -2,7 +2,8 @@
    Bugs tried and caught: duplicate keys accepted, depth counted inside strings, depth off by one, %.15g,
    range check exclusive, an escaped quote ending a string in the depth scan, integers refused as reals,
    elements found by a number with letters behind it, a value leaked when putting it fails, sorted and
-   insertion order swapped. SPDX-License-Identifier: Apache-2.0 */
+   insertion order swapped, text read, written, or given as an option in the caller's locale.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/json.h"
 
 #include <jansson.h>
@@ -15,6 +16,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "support/check.h"
+#include "support/locales.h"
 
 static struct json *parse(struct host *host, const char *text)
 {
@@ -232,6 +234,32 @@ static void scalars_are_text_for_options(void **state)
     json_free(root);
 }
 
+static void numbers_have_a_dot_in_every_locale(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    static const char text[] = "{\"a\": 0.625, \"b\": [-2.5e-300, 1e22]}";
+    char number[JSON_MAX_NUMBER], *written;
+    const char *option;
+    double value;
+    size_t size;
+    for (const char *const *locale = foreign_locales; *locale != NULL; locale++) {
+        locales_set(*locale);
+        struct json *root = parse(&host, text);
+        check_status(&host, json_get_real(&host, root, "b.0", &value), HASHATTN_OK, NULL);
+        assert_true(value == -2.5e-300);
+        check_status(&host, json_get_text(&host, root, "a", number, &option), HASHATTN_OK, NULL);
+        assert_string_equal(option, "0.625");
+        check_status(&host, json_to_text(&host, root, JSON_LINE, &written, &size), HASHATTN_OK, NULL);
+        assert_string_equal(written, "{\"a\": 0.625, \"b\": [-2.5e-300, 1e22]}");
+        memory_free(&host, written);
+        json_free(root);
+        check_refused("{\"a\": 0,625}", "byte");
+        locales_set("C");
+    }
+}
+
 static struct json *build(struct host *host)
 {
     struct json *root = NULL, *inner = NULL, *array = NULL;
@@ -399,9 +427,13 @@ int main(void)
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(numbers_come_back_to_the_bit),
         cmocka_unit_test(scalars_are_text_for_options),
+        cmocka_unit_test(numbers_have_a_dot_in_every_locale),
         cmocka_unit_test(trees_are_built_and_written),
         cmocka_unit_test(files_are_written_and_read),
         cmocka_unit_test(memory_that_runs_out_is_survived),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    locales_make();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    locales_remove();
+    return failed;
 }

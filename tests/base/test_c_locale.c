@@ -1,0 +1,64 @@
+/* The C locale for a while, whatever the process or the thread has set. Planted and caught: the C locale left
+   in force; the locale of the process restored where the thread had one of its own; only the first of two
+   nested spans undone; LC_NUMERIC of the environment instead of C. SPDX-License-Identifier: Apache-2.0 */
+#include "base/c_locale.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/check.h"
+#include "support/locales.h"
+
+static void check_point(const char *want)
+{
+    char text[8];
+    snprintf(text, sizeof text, "%.1f", 1.5);
+    assert_string_equal(text, want);
+    assert_true(strtod(want, NULL) == 1.5);
+}
+
+static void numbers_have_a_dot_until_the_end(void **state)
+{
+    (void)state;
+    locales_set("comma");
+    struct c_locale outer = c_locale_begin();
+    check_point("1.5");
+    struct c_locale inner = c_locale_begin();
+    check_point("1.5");
+    c_locale_end(inner);
+    check_point("1.5");
+    c_locale_end(outer);
+    check_point("1,5");
+    locales_set("C");
+    check_point("1.5");
+}
+
+static void the_locale_of_the_thread_comes_back(void **state)
+{
+    (void)state;
+    locale_t comma = newlocale(LC_NUMERIC_MASK, "comma", (locale_t)0), before = uselocale(comma);
+    assert_true(comma != (locale_t)0);
+    check_point("1,5");
+    struct c_locale locale = c_locale_begin();
+    check_point("1.5");
+    c_locale_end(locale);
+    check_point("1,5");
+    assert_true(uselocale((locale_t)0) == comma);
+    uselocale(before);
+    freelocale(comma);
+    check_point("1.5");
+}
+
+int main(void)
+{
+    locales_make();
+    setenv("LC_ALL", "comma", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_have_a_dot_until_the_end),
+        cmocka_unit_test(the_locale_of_the_thread_comes_back),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    locales_remove();
+    return failed;
+}
