@@ -53,9 +53,11 @@ HASHATTN_API size_t hashattn_stream_bytes(const hashattn_stream *stream);
    queries; INVALID too: NaN or infinity, more rows than announced. Then the state is as it was. */
 HASHATTN_API hashattn_status hashattn_stream_absorb(hashattn_stream *stream, const hashattn_chunk *chunk);
 /* out = attention of the queries over all keys that were absorbed. Causal: over those and, in order, the keys
-   of this chunk, which enter: one row at a time is a decoder's step. */
+   of this chunk, which enter: one row at a time is a decoder's step. INVALID: as for absorb, and where
+   strides let two elements of out meet; nothing has been written then. */
 HASHATTN_API hashattn_status hashattn_stream_read(hashattn_stream *stream, const hashattn_chunk *chunk);
-/* into += from: states of shards of one sequence, of streams made alike. INVALID if they were not. */
+/* into += from: states of shards of one sequence. INVALID unless both streams have the same mechanism,
+   options, num_heads, first_head, widths, causal and seed. */
 HASHATTN_API hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stream *from);
 
 /* Where chunks come from. `fetch` fills the chunk that begins at row `position` (struct_size is set);

@@ -17,29 +17,21 @@ static size_t longest(const size_t *offsets, size_t count)
     return rows;
 }
 
-/* One step of an array: `count` places, `stride` elements apart. */
-struct step {
-    const char *name;
-    size_t count, stride;
-};
-
-/* No two elements of an array that is written may meet: from the smallest stride to the largest, each must
-   clear all that lies within it. */
-static hashattn_status check_apart(struct host *host, const struct operand *array, struct step *steps,
-                                   size_t num_steps)
+hashattn_status operand_check_apart(struct host *host, const char *name, size_t width,
+                                    struct operand_step *steps, size_t num_steps)
 {
     for (size_t i = 1; i < num_steps; i++)
         for (size_t j = i; j > 0 && steps[j].stride < steps[j - 1].stride; j--) {
-            struct step swap = steps[j];
+            struct operand_step swap = steps[j];
             steps[j] = steps[j - 1];
             steps[j - 1] = swap;
         }
-    size_t extent = array->width;
+    size_t extent = width; /* each stride, from the smallest on, must clear all that lies within it */
     for (size_t i = 0; i < num_steps; i++) {
         if (steps[i].count < 2)
             continue;
         FAIL_IF(steps[i].stride < extent, host, HASHATTN_INVALID,
-                "%s: %s is %zu, at least %zu is needed, or elements would meet", array->name, steps[i].name,
+                "%s: %s is %zu, at least %zu is needed, or elements would meet", name, steps[i].name,
                 steps[i].stride, extent);
         extent += steps[i].stride * (steps[i].count - 1);
     }
@@ -59,9 +51,9 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
         return HASHATTN_OK;
     FAIL_IF(given.data == NULL, host, HASHATTN_INVALID, "%s.data is NULL", array->name);
     size_t sequences = packed_rows ? 1 : call->num_sequences;
-    struct step steps[] = {{"row_stride", rows, given.row_stride},
-                           {"head_stride", call->num_heads, given.head_stride},
-                           {"sequence_stride", sequences, given.sequence_stride}};
+    struct operand_step steps[] = {{"row_stride", rows, given.row_stride},
+                                   {"head_stride", call->num_heads, given.head_stride},
+                                   {"sequence_stride", sequences, given.sequence_stride}};
     for (size_t i = 0; i < 3; i++)
         FAIL_IF(steps[i].count > 1 && steps[i].stride > operand_most / steps[i].count, host, HASHATTN_INVALID,
                 "%s: %s is %zu, too far for %zu places", array->name, steps[i].name, steps[i].stride,
@@ -72,7 +64,7 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
     FAIL_IF(sequences > 1 && given.sequence_stride == 0, host, HASHATTN_INVALID,
             "%s: sequence_stride is 0 for %zu sequences", array->name, sequences);
     if (array->written)
-        TRY(check_apart(host, array, steps, 3));
+        TRY(operand_check_apart(host, array->name, array->width, steps, 3));
     array->packed.data = given.data;
     array->packed.row_stride = given.row_stride;
     array->packed.head_stride = given.head_stride;

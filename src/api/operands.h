@@ -19,6 +19,17 @@ struct operand {
     struct packed packed; /* set by operand_check */
 };
 
+/* One step through an array: `count` places, `stride` elements apart. */
+struct operand_step {
+    const char *name; /* "row_stride" */
+    size_t count, stride;
+};
+
+/* No two elements of an array that is written lie at the same place, or INVALID; an element is a row of
+   `width` numbers. Sorts the steps; their extents were checked to lie in the address space. */
+hashattn_status operand_check_apart(struct host *host, const char *name, size_t width,
+                                    struct operand_step *steps, size_t num_steps);
+
 /* The layout. packed_rows: sequences lie behind one another, by offsets. INVALID where rows would overlap,
    two elements of a written array would meet, or a stride leaves the address space. */
 hashattn_status operand_check(struct host *host, const struct attention_call *call, bool packed_rows,

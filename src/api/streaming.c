@@ -4,11 +4,13 @@
    with the chunk before: a thread more than there are processors would wait for one behind the others. Cost
    beyond the mechanism: one pass over each chunk for NaN.
    SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "api/handles.h"
+#include "api/operands.h"
 #include "api/versions.h"
 #include "attention/stream.h"
 #include "base/memory.h"
@@ -234,10 +236,9 @@ static hashattn_status check_array(struct host *host, const struct step *step, c
     FAIL_IF(array->row_stride > PTRDIFF_MAX / 8 / rows || array->head_stride > PTRDIFF_MAX / 8 / heads, host,
             HASHATTN_INVALID, "%s: strides of %zu and %zu are too far for %zu rows and %zu heads", name,
             array->row_stride, array->head_stride, rows, heads);
-    FAIL_IF(array == &step->chunk->out && heads > 1 && array->head_stride < width, host, HASHATTN_INVALID,
-            "%s: head_stride is %zu, at least %zu is needed, or elements would meet", name,
-            array->head_stride, width);
-    return HASHATTN_OK;
+    struct operand_step steps[] = {{"row_stride", rows, array->row_stride},
+                                   {"head_stride", heads, array->head_stride}};
+    return array == &step->chunk->out ? operand_check_apart(host, name, width, steps, 2) : HASHATTN_OK;
 }
 
 static hashattn_status check_step(struct host *host, struct step *step)
@@ -357,18 +358,37 @@ hashattn_status hashattn_stream_read(hashattn_stream *stream, const hashattn_chu
     return stream == NULL ? HASHATTN_INVALID : take_and_run(stream, chunk, what_read_does(stream));
 }
 
+/* Whether states of the two add up. */
+static hashattn_status check_alike(const hashattn_stream *into, const hashattn_stream *from)
+{
+    struct host *host = &into->context->host;
+    const struct mechanism *mechanism = into->heads.mechanism;
+    const hashattn_stream_options *a = &into->given, *b = &from->given;
+    FAIL_IF(mechanism != from->heads.mechanism, host, HASHATTN_INVALID,
+            "a stream of %s cannot be merged into one of %s", from->heads.mechanism->name, mechanism->name);
+    FAIL_IF(memcmp(into->options, from->options, mechanism->options_size) != 0, host, HASHATTN_INVALID,
+            "the streams to merge have different options of %s", mechanism->name);
+    const struct {
+        const char *name;
+        uint64_t into, from;
+    } facts[] = {
+        {"num_heads", a->num_heads, b->num_heads},    {"head_dim", a->head_dim, b->head_dim},
+        {"value_dim", a->value_dim, b->value_dim},    {"causal", a->causal != 0, b->causal != 0},
+        {"first_head", a->first_head, b->first_head}, {"seed", a->seed, b->seed},
+    };
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+        FAIL_IF(facts[i].into != facts[i].from, host, HASHATTN_INVALID,
+                "a stream of %s %" PRIu64 " cannot be merged into one of %s %" PRIu64, facts[i].name,
+                facts[i].from, facts[i].name, facts[i].into);
+    return HASHATTN_OK;
+}
+
 hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stream *from)
 {
     if (into == NULL || from == NULL)
         return HASHATTN_INVALID;
-    const hashattn_stream_options *a = &into->given, *b = &from->given;
-    const struct mechanism *mechanism = into->heads.mechanism;
-    FAIL_IF(mechanism != from->heads.mechanism || a->num_heads != b->num_heads ||
-                a->head_dim != b->head_dim || a->value_dim != b->value_dim || a->seed != b->seed ||
-                a->causal != b->causal || memcmp(into->options, from->options, mechanism->options_size) != 0,
-            &into->context->host, HASHATTN_INVALID,
-            "the two streams differ in mechanism, options, widths or seed, so their states do not add up");
-    for (size_t h = 0; h < a->num_heads; h++)
+    TRY(check_alike(into, from));
+    for (size_t h = 0; h < into->given.num_heads; h++)
         stream_merge(&into->heads, into->states + h * into->state_bytes,
                      from->states + h * from->state_bytes);
     return HASHATTN_OK;

@@ -2,7 +2,8 @@
    refused. Bugs tried and caught: the state of the first head for all; every head with the key of the first;
    done told of the chunk that is still computed, or not of the last; rows not counted from 0 again after a
    clear; NaN looked for in masked rows; rows of a refused chunk counted; the state taken before its size is
-   held against the machine; what is left of a chunk not computed where the source fails beside it.
+   held against the machine; what is left of a chunk not computed where the source fails beside it; any one of
+   the facts that a merge compares not looked at; rows of out that meet those of another head.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -206,7 +207,7 @@ static void what_cannot_be_is_told(void **state)
     hashattn_attention *attention = yoso(context), *softmax;
     struct data *data = data_new();
     hashattn_stream_options good = options_of(8, 0), options = good;
-    hashattn_stream *stream, *causal, *other;
+    hashattn_stream *stream, *causal;
     check_ok(context, hashattn_attention_new(context, "softmax", &softmax));
     check_call(context, hashattn_stream_new(softmax, &options, &stream), HASHATTN_REFUSED,
                "softmax has no state of constant size");
@@ -230,10 +231,6 @@ static void what_cannot_be_is_told(void **state)
     check_ok(context, hashattn_stream_new(attention, &options, &stream));
     options.causal = 1;
     check_ok(context, hashattn_stream_new(attention, &options, &causal));
-    options = good;
-    options.seed = 1;
-    check_ok(context, hashattn_stream_new(attention, &options, &other));
-    check_call(context, hashattn_stream_merge(stream, other), HASHATTN_INVALID, "differ in mechanism");
     hashattn_chunk chunk = chunk_of(data, 0, 9);
     check_call(context, hashattn_stream_absorb(stream, &chunk), HASHATTN_INVALID,
                "the chunk at row 0 has 9 rows, at most 8");
@@ -261,10 +258,91 @@ static void what_cannot_be_is_told(void **state)
     check_call(context, hashattn_stream_read_all(stream, &source, NULL), HASHATTN_INVALID, "fetch is NULL");
     hashattn_stream_free(stream);
     hashattn_stream_free(causal);
-    hashattn_stream_free(other);
     hashattn_stream_free(NULL);
     hashattn_attention_free(attention);
     hashattn_attention_free(softmax);
+    hashattn_context_free(context);
+    free(data);
+}
+
+/* Streams that differ in anything but the size of their chunks do not add up, and stay as they are. */
+static void only_streams_made_alike_are_merged(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(2, NULL);
+    hashattn_attention *attention = yoso(context);
+    hashattn_stream_options good = options_of(8, 0), changed[7];
+    static const char *const messages[] = {"num_heads 2 cannot be merged into one of num_heads 3",
+                                           "head_dim 8 cannot be",
+                                           "value_dim 6 cannot be",
+                                           "causal 1 cannot be",
+                                           "first_head 3 cannot be merged into one of first_head 0",
+                                           "seed 78 cannot be",
+                                           NULL};
+    for (size_t i = 0; i < 7; i++)
+        changed[i] = good;
+    changed[0].num_heads--;
+    changed[1].head_dim++;
+    changed[2].value_dim++;
+    changed[3].causal = 1;
+    changed[4].first_head = HEADS;
+    changed[5].seed++;
+    changed[6].chunk_rows++;
+    hashattn_stream *stream, *other;
+    check_ok(context, hashattn_stream_new(attention, &good, &stream));
+    for (size_t i = 0; i < 7; i++) {
+        check_ok(context, hashattn_stream_new(attention, &changed[i], &other));
+        check_call(context, hashattn_stream_merge(stream, other),
+                   messages[i] == NULL ? HASHATTN_OK : HASHATTN_INVALID, messages[i]);
+        hashattn_stream_free(other);
+    }
+    check_ok(context, hashattn_attention_set(attention, "num_hashes", "7"));
+    check_ok(context, hashattn_stream_new(attention, &good, &other));
+    check_call(context, hashattn_stream_merge(stream, other), HASHATTN_INVALID, "different options of yoso");
+    hashattn_stream_free(other);
+    hashattn_stream_free(stream);
+    hashattn_attention_free(attention);
+    hashattn_context_free(context);
+}
+
+/* Strides of out that let elements meet are refused before anything is written. */
+static void elements_of_out_may_not_meet(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(2, NULL);
+    hashattn_attention *attention = yoso(context);
+    struct data *data = data_new();
+    static const struct {
+        size_t row_stride, head_stride;
+        const char *message; /* NULL: apart */
+    } cases[] = {
+        {HEADS * D_V, D_V, NULL},
+        {D_V, 4 * D_V, NULL},
+        {D_V, D_V, "out: head_stride is 5, at least 20 is needed, or elements would meet"},
+        {D_V, 4 * D_V - 1, "out: head_stride is 19, at least 20 is needed"},
+        {HEADS * D_V - 1, D_V, "out: row_stride is 14, at least 15 is needed"},
+        {HEADS * D_V, D_V - 1, "out: head_stride is 4, at least 5 is needed"},
+        {HEADS * D_V, 0, "out: head_stride is 0, at least 5 is needed"},
+    };
+    for (int causal = 0; causal < 2; causal++) {
+        hashattn_stream_options options = options_of(4, causal);
+        hashattn_stream *stream;
+        check_ok(context, hashattn_stream_new(attention, &options, &stream));
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            hashattn_chunk chunk = chunk_of(data, 0, 4);
+            chunk.out.row_stride = cases[i].row_stride;
+            chunk.out.head_stride = cases[i].head_stride;
+            memset(data->out, 0xff, sizeof data->out);
+            check_call(context, hashattn_stream_read(stream, &chunk),
+                       cases[i].message == NULL ? HASHATTN_OK : HASHATTN_INVALID, cases[i].message);
+            assert_true(isnan(data->out[0]) == (cases[i].message != NULL));
+        }
+        hashattn_chunk one = chunk_of(data, 0, 1); /* a single row has no stride */
+        one.out.row_stride = 0;
+        check_ok(context, hashattn_stream_read(stream, &one));
+        hashattn_stream_free(stream);
+    }
+    hashattn_attention_free(attention);
     hashattn_context_free(context);
     free(data);
 }
@@ -493,6 +571,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_give_the_bits_of_the_whole),
         cmocka_unit_test(sources_give_the_bits_of_the_whole),
+        cmocka_unit_test(only_streams_made_alike_are_merged),
+        cmocka_unit_test(elements_of_out_may_not_meet),
         cmocka_unit_test(a_refused_chunk_leaves_the_state),
         cmocka_unit_test(sources_that_change_are_told),
         cmocka_unit_test(tables_over_memory_are_not_tried),
