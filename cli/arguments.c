@@ -98,6 +98,15 @@ void options_add_tasks(struct options *options, const char *owner, const char *n
         add_task(options, i, owner);
 }
 
+hashattn_status options_mechanism(const struct options *options, hashattn_context *context, const char *name,
+                                  hashattn_attention **attention)
+{
+    hashattn_status status = hashattn_attention_new(context, name, attention);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        status = hashattn_attention_set(*attention, options->settings[i].name, options->settings[i].text);
+    return status;
+}
+
 hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,
                               const char *preset, const char *mechanism, hashattn_setup **setup)
 {

@@ -61,6 +61,11 @@ void options_add_tasks(struct options *options, const char *owner, const char *n
 /* True: go on. False: leave with *code, after --help was printed or a mistake was told. */
 bool options_parse(struct options *options, int argc, char **argv, int *code);
 
+/* A mechanism with the options of the command line, each of which it must have. Freed by the caller after a
+   failure too. */
+hashattn_status options_mechanism(const struct options *options, hashattn_context *context, const char *name,
+                                  hashattn_attention **attention);
+
 /* A setup of this task as the command line wants it: the preset first, then the mechanism (NULL: none was
    given), then every option and the seed. Freed by the caller after a failure too. */
 hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,

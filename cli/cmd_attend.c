@@ -374,9 +374,7 @@ static int open_mechanism(struct attend *a, const struct options *options)
     code = code != EXIT_GOOD ? code : tool_open(&for_files, &a->files);
     if (code != EXIT_GOOD)
         return code;
-    hashattn_status status = hashattn_attention_new(a->context, a->mechanism, &a->attention);
-    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
-        status = hashattn_attention_set(a->attention, options->settings[i].name, options->settings[i].text);
+    hashattn_status status = options_mechanism(options, a->context, a->mechanism, &a->attention);
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
 }
 
@@ -435,9 +433,8 @@ static int run(const struct command *self, int argc, char **argv)
         {"mask", OPTION_TEXT, &a.mask, "M.npy",
          "keys that take part: bool or uint8, 1 = takes part, (n_k) or (batch, n_k)", 0, 0},
         {"params", OPTION_TEXT, &a.params, "P.safetensors",
-         "learned parameters of the mechanism, as info --attention NAME lists them, (heads, rows, cols) "
-         "each; "
-         "else they come from the seed",
+         "learned parameters of the mechanism, as info --attention NAME lists them with the same options and "
+         "--head-dim, (heads, rows, cols) each; else they come from the seed",
          0, 0},
         {"causal", OPTION_SWITCH, &a.causal, NULL, "query i sees keys 0 to i", 0, 0},
         {"chunk", OPTION_COUNT, &a.chunk_rows, "N",

@@ -1,5 +1,5 @@
-/* `info`: what this build and this machine offer; with --attention, the options and tensors of one mechanism.
-   SPDX-License-Identifier: Apache-2.0 */
+/* `info`: what this build and this machine offer; with --attention, the options of one mechanism and the
+   tensors that it has with those given. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,7 +99,7 @@ static void describe_text(const hashattn_description *is)
     hashattn_task_info task = {.struct_size = sizeof task};
     for (size_t i = 0; hashattn_task_get(i, &task); i++)
         printf("  %-14s  %s\n", task.name, task.summary);
-    printf("\nhashattn info --attention NAME   options of a mechanism\n");
+    printf("\nhashattn info --attention NAME   options and tensors of a mechanism\n");
 }
 
 static int describe_mechanism(const char *name, bool as_json, const hashattn_attention *attention,
@@ -149,23 +149,29 @@ static int run(const struct command *self, int argc, char **argv)
     const char *name = NULL;
     size_t head_dim = 64;
     options_begin(&options, self);
-    options_add(&options, (struct option){"attention", OPTION_TEXT, &name, "NAME",
-                                          "describe this mechanism: its options and tensors", 0, 0});
+    options_add(&options,
+                (struct option){"attention", OPTION_TEXT, &name, "NAME",
+                                "describe this mechanism: its options, and its tensors with those given", 0,
+                                0});
     options_add(&options,
                 (struct option){"head-dim", OPTION_COUNT, &head_dim, "N",
                                 "width of a head, for the shapes of tensors (default 64)", 1, 65536});
+    options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands > 0)
         return options_fail(&options, "info takes no operand, '%.60s' is one", options.operands[0]);
+    if (name == NULL && options.num_settings > 0)
+        return options_fail(&options, "%s is an option of mechanisms; --attention NAME says of which",
+                            options.settings[0].name);
     hashattn_context *context;
     code = tool_open(&options.common, &context);
     if (code != EXIT_GOOD)
         return code;
     if (name != NULL) {
         hashattn_attention *attention;
-        hashattn_status status = hashattn_attention_new(context, name, &attention);
+        hashattn_status status = options_mechanism(&options, context, name, &attention);
         code = status != HASHATTN_OK ? tool_fail_status(context, status)
                                      : describe_mechanism(name, options.common.json, attention, head_dim);
         hashattn_attention_free(attention);
@@ -186,6 +192,7 @@ const struct command command_info = {
     .name = "info",
     .operands = "",
     .summary = "What this build and this machine offer: mechanisms, tasks, instruction sets",
-    .example = "  hashattn info\n  hashattn info --attention yoso --json\n",
+    .example = "  hashattn info\n  hashattn info --attention yoso --json\n"
+               "  hashattn info --attention lha --hash mlp --head-dim 32\n",
     .run = run,
 };

@@ -1,7 +1,8 @@
 #!/bin/sh
 # `info`: what it says is JSON, complete, and agrees with itself.
 # Planted and caught: a comma missing between objects; choices left out; numbers as text; a mechanism that is
-# not there answered with the last one.
+# not there answered with the last one; tensors of the default options whatever options are given; only the first option taken;
+# the width of a head left out of shapes.
 . "$(dirname "$0")/checks.sh"
 
 run info --json --threads 3
@@ -22,5 +23,39 @@ holds ranges_are_told json yoso.json '[(o["minimum"], o["maximum"]) for o in d["
 holds choices_are_told json yoso.json '[o["choices"] for o in d["options"] if o["name"] == "normalize"] == [["l2", "sum", "none"]]'
 holds tensors_are_told json yoso.json 'd["tensors"] == []'
 says words_of_yoso "num_hashes" info --attention yoso
+# The tensors are those of the options given, and what they are called and shaped is what attend --params takes.
+run info --attention lha --hash mlp --hash-width 24 --num-buckets 8 --head-dim 4 --json
+cp out lha.json
+holds tensors_of_hash_mlp json lha.json '{t["name"]: t["shape_per_head"] for t in d["tensors"]} == {"query_hidden": [5, 24], "query_out": [25, 8], "key_hidden": [5, 24], "key_out": [25, 8]}'
+run info --attention local --relative --head-dim 4 --json
+cp out local.json
+holds tensors_of_local_relative json local.json 'len(d["tensors"]) > 0 and all(len(t["shape_per_head"]) == 2 and min(t["shape_per_head"]) > 0 for t in d["tensors"])'
+run info --attention local --json
+cp out plain.json
+holds local_has_no_tensors json plain.json 'd["tensors"] == []'
+says words_of_tensors "tensor query_hidden (5, 24) for every head" info --attention lha --hash mlp --hash-width 24 --head-dim 4
+python3 "$source_dir/tests/cli/npy.py" make 3 # (3, n, 4)
+tensors() { # JSON FILE: a safetensors file of small numbers, as the object lists the tensors
+    python3 - "$1" "$2" <<'P'
+import json, struct, sys
+header, data = {}, b""
+for tensor in json.load(open(sys.argv[1]))["tensors"]:
+    shape = [3] + tensor["shape_per_head"]
+    count = shape[0] * shape[1] * shape[2]
+    numbers = struct.pack(f"<{count}f", *(0.01 * (i % 17 - 8) for i in range(count)))
+    header[tensor["name"]] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(numbers)]}
+    data += numbers
+text = json.dumps(header).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + data)
+P
+}
+tensors lha.json lha.safetensors
+tensors local.json local.safetensors
+says attend_takes_tensors_of_hash_mlp '"attention": "lha"' attend --json --attention lha --hash mlp --hash-width 24 --num-buckets 8 --q k.npy --k k.npy --v v.npy --params lha.safetensors --out y.npy
+says attend_takes_tensors_of_relative '"attention": "local"' attend --json --attention local --relative --q k.npy --k k.npy --v v.npy --params local.safetensors --out y.npy
+expect foreign_option 2 "softmax has no option 'num_hashes'" info --attention softmax --num-hashes 4
+expect option_out_of_range 2 "hash_bits is 40, allowed are 1 to 24" info --attention yoso --hash-bits 40
+expect option_without_mechanism 2 "hash is an option of mechanisms; --attention NAME says of which" info --hash mlp
+says options_are_in_the_help "--hash-width" info --help
 expect unknown_mechanism 2 "no mechanism 'yosso', there are: " info --attention yosso
 finish
