@@ -66,6 +66,36 @@ static bool memory_is_out(size_t size)
     return probe == NULL;
 }
 
+/* Where the first escape of NUL begins. It is legal JSON, but a text in C ends there. */
+static size_t find_nul(const char *text, size_t size)
+{
+    static const char nul[] = "\\u0000";
+    for (size_t i = 0; i < size; i++)
+        if (text[i] == '\\') {
+            if (size - i >= sizeof nul - 1 && memcmp(text + i, nul, sizeof nul - 1) == 0)
+                return i;
+            i++;
+        }
+    return size;
+}
+
+/* What the parser said, with the line where there are several. */
+static hashattn_status fail_parse(struct host *host, const char *text, size_t size, const json_error_t *error)
+{
+    size_t offset = (size_t)error->position, line = 1;
+    const char *why = error->text;
+    if (json_error_code(error) == json_error_null_character ||
+        json_error_code(error) == json_error_null_byte_in_key) {
+        offset = find_nul(text, size);
+        why = "\\u0000 is not allowed: no text may hold the character NUL";
+    }
+    for (size_t i = 0; i < offset && i < size; i++)
+        line += text[i] == '\n';
+    if (line == 1)
+        return host_fail(host, HASHATTN_BAD_FILE, "byte %zu of %zu: %s", offset, size, why);
+    return host_fail(host, HASHATTN_BAD_FILE, "line %zu, byte %zu of %zu: %s", line, offset, size, why);
+}
+
 hashattn_status json_parse(struct host *host, const char *text, size_t size, struct json **root)
 {
     *root = NULL;
@@ -76,7 +106,8 @@ hashattn_status json_parse(struct host *host, const char *text, size_t size, str
     c_locale_end(locale);
     FAIL_IF(value == NULL && (json_error_code(&error) == json_error_out_of_memory || memory_is_out(size)),
             host, HASHATTN_NO_MEMORY, "no memory for the values of %zu bytes of JSON", size);
-    FAIL_IF(value == NULL, host, HASHATTN_BAD_FILE, "byte %d of %zu: %s", error.position, size, error.text);
+    if (value == NULL)
+        return fail_parse(host, text, size, &error);
     *root = outside(value);
     return HASHATTN_OK;
 }

@@ -22,8 +22,8 @@ struct json;
 /* ---- reading: a failure is BAD_FILE with the byte offset or the key path ---------------------------------
  */
 
-/* One value and nothing behind it. Duplicate keys, numbers that do not fit, NUL bytes and text that is not
-   UTF-8 are refused. */
+/* One value and nothing behind it. Duplicate keys, numbers that do not fit, NUL (escaped too) and text that
+   is not UTF-8 are refused with the byte, and the line where there are several. */
 hashattn_status json_parse(struct host *host, const char *text, size_t size, struct json **root);
 /* The same for a file; messages begin with its path. */
 hashattn_status json_read_file(struct host *host, const char *path, struct json **root);

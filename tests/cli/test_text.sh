@@ -54,6 +54,7 @@ expect no_such_directory 4 "/nowhere/x.tmp" predict filter new.jsonl --out /nowh
 # Files to predict that are wrong.
 wrong() { name=$1 part=$2 file=$3; expect "$name" 3 "$part" predict filter "$file" --out never; }
 wrong missing_file "gone.jsonl" gone.jsonl
+printf '{"text": "ab"}\n{"text": "a\\u0000b"}\n' >nul.jsonl; wrong text_with_nul 'nul.jsonl: line 2: byte 11 of 20: \u0000 is not allowed' nul.jsonl
 : >empty.jsonl; wrong empty_file "empty.jsonl" empty.jsonl
 printf '{"text": "ab"}\n{"text": "a\n' >cut.jsonl; wrong cut_json "cut.jsonl: line 2" cut.jsonl
 printf '{"text": "ab"}\n{"txet": "ab"}\n' >key.jsonl; wrong key_that_is_missing "key.jsonl: line 2" key.jsonl

@@ -2,7 +2,8 @@
    Bugs tried and caught: duplicate keys accepted, depth counted inside strings, depth off by one, %.15g,
    range check exclusive, an escaped quote ending a string in the depth scan, integers refused as reals,
    elements found by a number with letters behind it, a value leaked when putting it fails, sorted and
-   insertion order swapped, text read, written, or given as an option in the caller's locale.
+   insertion order swapped, text read, written, or given as an option in the caller's locale, an
+   escaped backslash before u0000 taken for NUL, lines counted to the end of the text.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/json.h"
 
@@ -125,7 +126,11 @@ static void hostile_text_is_refused(void **state)
     check_refused("{\"a\": 9223372036854775808}", "big integer");
     check_refused("{\"a\": 1e999}", "overflow");
     check_refused("{\"a\": NaN}", "byte");
-    check_refused("{\"a\": \"\\u0000\"}", "byte");
+    check_refused("{\"a\": \"\\u0000\"}",
+                  "byte 7 of 15: \\u0000 is not allowed: no text may hold the character NUL");
+    check_refused("{\"a\": 1,\n \"b\\\\u0000\": [\"\\t\\u0000\"]}", "line 2, byte 26 of 35: \\u0000 is not");
+    check_refused("{\n\"a\\u0000\": 1\n}", "line 2, byte 4 of 16: \\u0000 is not allowed");
+    check_refused("{\n\"a\": 1\n]", "line 3, byte 10 of 10: '}' expected near ']'");
     check_refused("{\"a\": \"\xff\"}", "0xff");
     check_refused("{\"a\": \"\xed\xa0\x80\"}", "byte");
     check_refused("{\"a\"", "byte");
