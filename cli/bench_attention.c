@@ -111,37 +111,37 @@ static void report_text(const struct bench *b, const hashattn_description *is)
 static void report_json(const struct bench *b, const hashattn_description *is)
 {
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_text(&json, "attention", b->mechanism);
-    json_count(&json, "seq_len", b->seq_len);
-    json_count(&json, "heads", b->heads);
-    json_count(&json, "head_dim", b->head_dim);
-    json_text(&json, "input", b->input.name);
-    json_count(&json, "causal", (uint64_t)b->timed.causal);
-    json_count(&json, "seed", b->seed);
-    json_object(&json, "options");
+    json_out_object(&json, NULL);
+    json_out_text(&json, "attention", b->mechanism);
+    json_out_count(&json, "seq_len", b->seq_len);
+    json_out_count(&json, "heads", b->heads);
+    json_out_count(&json, "head_dim", b->head_dim);
+    json_out_text(&json, "input", b->input.name);
+    json_out_count(&json, "causal", (uint64_t)b->timed.causal);
+    json_out_count(&json, "seed", b->seed);
+    json_out_object(&json, "options");
     hashattn_mechanism_info info = {.struct_size = sizeof info};
     hashattn_option row = {.struct_size = sizeof row};
     char text[64];
     for (size_t i = 0; hashattn_mechanism_get(i, &info); i++)
         for (size_t j = 0; strcmp(info.name, b->mechanism) == 0 && hashattn_mechanism_option(i, j, &row); j++)
             if (hashattn_attention_get(b->timed.attention, row.name, text, sizeof text) == HASHATTN_OK)
-                json_text(&json, row.name, text);
-    json_end_object(&json);
-    json_number(&json, "forward_ms", b->timed.forward_ms);
-    json_number(&json, "backward_ms", b->timed.backward_ms);
-    json_count(&json, "repeats", b->timed.measured);
-    json_count(&json, "saved_bytes", b->timed.saved_bytes);
-    json_count(&json, "scratch_bytes", b->timed.scratch_bytes);
-    json_count(&json, "peak_rss_bytes", b->resident_bytes);
-    json_text(&json, "isa", is->isa);
-    json_text(&json, "projection", projection_of(b, is, text, sizeof text));
-    json_text(&json, "precision", is->precision);
-    json_count(&json, "threads", (uint64_t)is->threads);
-    json_number(&json, "mean_cosine", b->mean_cosine);
-    json_number(&json, "pairs_over_uniform", b->pairs_over_uniform);
-    json_number(&json, "error_radians", b->error_radians);
-    json_end_object(&json);
+                json_out_text(&json, row.name, text);
+    json_out_end_object(&json);
+    json_out_number(&json, "forward_ms", b->timed.forward_ms);
+    json_out_number(&json, "backward_ms", b->timed.backward_ms);
+    json_out_count(&json, "repeats", b->timed.measured);
+    json_out_count(&json, "saved_bytes", b->timed.saved_bytes);
+    json_out_count(&json, "scratch_bytes", b->timed.scratch_bytes);
+    json_out_count(&json, "peak_rss_bytes", b->resident_bytes);
+    json_out_text(&json, "isa", is->isa);
+    json_out_text(&json, "projection", projection_of(b, is, text, sizeof text));
+    json_out_text(&json, "precision", is->precision);
+    json_out_count(&json, "threads", (uint64_t)is->threads);
+    json_out_number(&json, "mean_cosine", b->mean_cosine);
+    json_out_number(&json, "pairs_over_uniform", b->pairs_over_uniform);
+    json_out_number(&json, "error_radians", b->error_radians);
+    json_out_end_object(&json);
 }
 
 static int bench_attention_with(struct bench *b, const struct options *options)

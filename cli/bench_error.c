@@ -156,21 +156,21 @@ static void report_json(const struct errors *e, const struct cell *cell, size_t 
                         size_t seeds)
 {
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_text(&json, "input", e->q != NULL ? e->q : e->input.name);
-    json_count(&json, "seq_len", e->arrays.keys);
-    json_count(&json, "heads", e->arrays.heads);
-    json_count(&json, "head_dim", e->arrays.head_dim);
-    json_count(&json, "num_hashes", hashes);
-    json_count(&json, "hash_bits", (uint64_t)bits);
-    json_number(&json, "radians", cell->sum / (double)cell->angles);
-    json_number(&json, "query_deviation", deviation(cell->sum, cell->squares, cell->angles));
-    json_number(&json, "seed_deviation", deviation(cell->means, cell->squares_of_mean, seeds));
-    json_number(&json, "predicted_radians", cell->predicted / (double)seeds);
-    json_count(&json, "queries", cell->angles);
-    json_count(&json, "seeds", seeds);
-    json_count(&json, "seed", e->seed);
-    json_end_object(&json);
+    json_out_object(&json, NULL);
+    json_out_text(&json, "input", e->q != NULL ? e->q : e->input.name);
+    json_out_count(&json, "seq_len", e->arrays.keys);
+    json_out_count(&json, "heads", e->arrays.heads);
+    json_out_count(&json, "head_dim", e->arrays.head_dim);
+    json_out_count(&json, "num_hashes", hashes);
+    json_out_count(&json, "hash_bits", (uint64_t)bits);
+    json_out_number(&json, "radians", cell->sum / (double)cell->angles);
+    json_out_number(&json, "query_deviation", deviation(cell->sum, cell->squares, cell->angles));
+    json_out_number(&json, "seed_deviation", deviation(cell->means, cell->squares_of_mean, seeds));
+    json_out_number(&json, "predicted_radians", cell->predicted / (double)seeds);
+    json_out_count(&json, "queries", cell->angles);
+    json_out_count(&json, "seeds", seeds);
+    json_out_count(&json, "seed", e->seed);
+    json_out_end_object(&json);
 }
 
 static void report(const struct errors *e, bool as_json, bool first)

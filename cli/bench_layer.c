@@ -100,31 +100,31 @@ static void report_json(const struct layer_bench *b, const hashattn_context *con
                         const hashattn_description *is)
 {
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_text(&json, "attention", b->mechanism);
-    json_count(&json, "dim", b->dim);
-    json_count(&json, "heads", b->heads);
-    json_count(&json, "ffn", b->ffn);
-    json_count(&json, "seq_len", b->seq_len);
-    json_number(&json, "forward_ms", b->cost.forward_ms);
-    json_number(&json, "backward_ms", b->cost.backward_ms);
-    json_number(&json, "lay_ms", b->cost.lay_ms);
-    json_count(&json, "repeats", b->cost.repeats);
-    json_number(&json, "products_gflops", b->products_gflops);
-    json_number(&json, "peak_gflops", b->peak_gflops);
-    json_number(&json, "products_share_of_peak", b->products_gflops / b->peak_gflops);
-    json_number(&json, "library_gflops", b->cost.library_gflops);
-    json_number(&json, "products_over_library",
-                b->cost.library_gflops > 0 ? b->products_gflops / b->cost.library_gflops : NAN);
-    json_count(&json, "saved_bytes", b->cost.saved_bytes);
-    json_count(&json, "workspace_bytes", b->cost.workspace_bytes);
-    json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
+    json_out_object(&json, NULL);
+    json_out_text(&json, "attention", b->mechanism);
+    json_out_count(&json, "dim", b->dim);
+    json_out_count(&json, "heads", b->heads);
+    json_out_count(&json, "ffn", b->ffn);
+    json_out_count(&json, "seq_len", b->seq_len);
+    json_out_number(&json, "forward_ms", b->cost.forward_ms);
+    json_out_number(&json, "backward_ms", b->cost.backward_ms);
+    json_out_number(&json, "lay_ms", b->cost.lay_ms);
+    json_out_count(&json, "repeats", b->cost.repeats);
+    json_out_number(&json, "products_gflops", b->products_gflops);
+    json_out_number(&json, "peak_gflops", b->peak_gflops);
+    json_out_number(&json, "products_share_of_peak", b->products_gflops / b->peak_gflops);
+    json_out_number(&json, "library_gflops", b->cost.library_gflops);
+    json_out_number(&json, "products_over_library",
+                    b->cost.library_gflops > 0 ? b->products_gflops / b->cost.library_gflops : NAN);
+    json_out_count(&json, "saved_bytes", b->cost.saved_bytes);
+    json_out_count(&json, "workspace_bytes", b->cost.workspace_bytes);
+    json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
     profile_json(&json, context, b->cost.repeats);
-    json_text(&json, "isa", is->isa);
-    json_text(&json, "precision", is->precision);
-    json_text(&json, "products", is->products);
-    json_count(&json, "threads", (uint64_t)is->threads);
-    json_end_object(&json);
+    json_out_text(&json, "isa", is->isa);
+    json_out_text(&json, "precision", is->precision);
+    json_out_text(&json, "products", is->products);
+    json_out_count(&json, "threads", (uint64_t)is->threads);
+    json_out_end_object(&json);
 }
 
 static int measure_and_report(struct layer_bench *b, const struct options *options, hashattn_context *context)

@@ -15,17 +15,17 @@ static int report(const hashattn_description *is, const hashattn_peak *peak, boo
         return tool_finish();
     }
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_number(&json, "float32_gflops", peak->float32_gflops);
-    json_number(&json, "bf16_gflops", peak->bf16_gflops);
-    json_number(&json, "memory_gbytes_per_s", peak->memory_gbytes_per_s);
-    json_number(&json, "hash_gflops", peak->hash_gflops);
-    json_text(&json, "projection", is->projection);
-    json_text(&json, "isa", is->isa);
-    json_text(&json, "products", is->products);
-    json_text(&json, "processor", is->processor);
-    json_count(&json, "threads", (uint64_t)is->threads);
-    json_end_object(&json);
+    json_out_object(&json, NULL);
+    json_out_number(&json, "float32_gflops", peak->float32_gflops);
+    json_out_number(&json, "bf16_gflops", peak->bf16_gflops);
+    json_out_number(&json, "memory_gbytes_per_s", peak->memory_gbytes_per_s);
+    json_out_number(&json, "hash_gflops", peak->hash_gflops);
+    json_out_text(&json, "projection", is->projection);
+    json_out_text(&json, "isa", is->isa);
+    json_out_text(&json, "products", is->products);
+    json_out_text(&json, "processor", is->processor);
+    json_out_count(&json, "threads", (uint64_t)is->threads);
+    json_out_end_object(&json);
     return tool_finish();
 }
 

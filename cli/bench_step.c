@@ -66,25 +66,25 @@ static void report_json(const struct step_bench *b, hashattn_context *context, c
 {
     const hashattn_step_cost *cost = &b->cost;
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_text(&json, "task", b->task);
-    json_text(&json, "attention", b->mechanism == NULL ? "yoso" : b->mechanism);
-    json_number(&json, "step_ms", cost->step_ms);
-    json_number(&json, "tokens_per_second", cost->tokens_per_second);
-    json_count(&json, "steps", cost->steps);
-    json_count(&json, "sequences_per_step", cost->sequences / cost->steps);
-    json_number(&json, "tokens_per_step", (double)cost->tokens / (double)cost->steps);
-    json_count(&json, "longest", cost->longest);
-    json_number(&json, "loss", cost->loss);
-    json_count(&json, "saved_bytes", cost->saved_bytes);
-    json_count(&json, "workspace_bytes", cost->workspace_bytes);
-    json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
+    json_out_object(&json, NULL);
+    json_out_text(&json, "task", b->task);
+    json_out_text(&json, "attention", b->mechanism == NULL ? "yoso" : b->mechanism);
+    json_out_number(&json, "step_ms", cost->step_ms);
+    json_out_number(&json, "tokens_per_second", cost->tokens_per_second);
+    json_out_count(&json, "steps", cost->steps);
+    json_out_count(&json, "sequences_per_step", cost->sequences / cost->steps);
+    json_out_number(&json, "tokens_per_step", (double)cost->tokens / (double)cost->steps);
+    json_out_count(&json, "longest", cost->longest);
+    json_out_number(&json, "loss", cost->loss);
+    json_out_count(&json, "saved_bytes", cost->saved_bytes);
+    json_out_count(&json, "workspace_bytes", cost->workspace_bytes);
+    json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
     profile_json(&json, context, cost->steps);
-    json_text(&json, "isa", is->isa);
-    json_text(&json, "precision", is->precision);
-    json_text(&json, "products", is->products);
-    json_count(&json, "threads", (uint64_t)is->threads);
-    json_end_object(&json);
+    json_out_text(&json, "isa", is->isa);
+    json_out_text(&json, "precision", is->precision);
+    json_out_text(&json, "products", is->products);
+    json_out_count(&json, "threads", (uint64_t)is->threads);
+    json_out_end_object(&json);
 }
 
 static int measure(struct step_bench *b, const struct options *options, hashattn_context *context,

@@ -119,22 +119,22 @@ static int report(const struct bench *b, bool as_json)
         return tool_finish();
     }
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_text(&json, "attention", b->mechanism);
-    json_count(&json, "seq_len", b->seq_len);
-    json_count(&json, "heads", b->heads);
-    json_count(&json, "head_dim", b->head_dim);
-    json_count(&json, "chunk", b->chunk_rows);
-    json_count(&json, "causal", (uint64_t)b->causal);
-    json_number(&json, "absorb_ms", b->absorb_seconds * 1e3);
-    json_number(&json, "read_ms", b->read_seconds * 1e3);
-    json_number(&json, "tokens_per_second", rate);
-    json_number(&json, "threads_busy", busy);
-    json_count(&json, "stream_bytes", b->stream_bytes);
-    json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
-    json_text(&json, "isa", is.isa);
-    json_count(&json, "threads", (uint64_t)is.threads);
-    json_end_object(&json);
+    json_out_object(&json, NULL);
+    json_out_text(&json, "attention", b->mechanism);
+    json_out_count(&json, "seq_len", b->seq_len);
+    json_out_count(&json, "heads", b->heads);
+    json_out_count(&json, "head_dim", b->head_dim);
+    json_out_count(&json, "chunk", b->chunk_rows);
+    json_out_count(&json, "causal", (uint64_t)b->causal);
+    json_out_number(&json, "absorb_ms", b->absorb_seconds * 1e3);
+    json_out_number(&json, "read_ms", b->read_seconds * 1e3);
+    json_out_number(&json, "tokens_per_second", rate);
+    json_out_number(&json, "threads_busy", busy);
+    json_out_count(&json, "stream_bytes", b->stream_bytes);
+    json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
+    json_out_text(&json, "isa", is.isa);
+    json_out_count(&json, "threads", (uint64_t)is.threads);
+    json_out_end_object(&json);
     return tool_finish();
 }
 

@@ -134,34 +134,34 @@ static void report_json(const struct suggestion *s)
     hashattn_description is = {.struct_size = sizeof is};
     hashattn_context_describe(s->context, &is);
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_count(&json, "seq_len", s->seq_len);
-    json_number(&json, "error_radians", s->error);
-    json_count(&json, "num_hashes", s->best.hashes);
-    json_count(&json, "hash_bits", (uint64_t)s->best.bits);
-    json_number(&json, "predicted_radians", s->best.predicted);
-    json_number(&json, "mean_cosine", bench_mean_cosine(&s->arrays));
-    json_count(&json, "heads", s->heads);
-    json_count(&json, "head_dim", s->head_dim);
-    json_number(&json, "forward_ms", s->timed.forward_ms);
-    json_number(&json, "backward_ms", s->timed.backward_ms);
-    json_count(&json, "timed_seq_len", s->timed_len);
-    json_count(&json, "saved_bytes", s->timed.saved_bytes);
-    json_count(&json, "scratch_bytes", s->timed.scratch_bytes);
-    json_text(&json, "isa", is.isa);
-    json_count(&json, "threads", (uint64_t)is.threads);
-    json_array(&json, "choices");
+    json_out_object(&json, NULL);
+    json_out_count(&json, "seq_len", s->seq_len);
+    json_out_number(&json, "error_radians", s->error);
+    json_out_count(&json, "num_hashes", s->best.hashes);
+    json_out_count(&json, "hash_bits", (uint64_t)s->best.bits);
+    json_out_number(&json, "predicted_radians", s->best.predicted);
+    json_out_number(&json, "mean_cosine", bench_mean_cosine(&s->arrays));
+    json_out_count(&json, "heads", s->heads);
+    json_out_count(&json, "head_dim", s->head_dim);
+    json_out_number(&json, "forward_ms", s->timed.forward_ms);
+    json_out_number(&json, "backward_ms", s->timed.backward_ms);
+    json_out_count(&json, "timed_seq_len", s->timed_len);
+    json_out_count(&json, "saved_bytes", s->timed.saved_bytes);
+    json_out_count(&json, "scratch_bytes", s->timed.scratch_bytes);
+    json_out_text(&json, "isa", is.isa);
+    json_out_count(&json, "threads", (uint64_t)is.threads);
+    json_out_array(&json, "choices");
     for (size_t i = 0; i < s->num_choices; i++) {
-        json_object(&json, NULL);
-        json_count(&json, "hash_bits", (uint64_t)s->choices[i].bits);
+        json_out_object(&json, NULL);
+        json_out_count(&json, "hash_bits", (uint64_t)s->choices[i].bits);
         if (s->choices[i].hashes > 0)
-            json_count(&json, "num_hashes", s->choices[i].hashes);
+            json_out_count(&json, "num_hashes", s->choices[i].hashes);
         else
-            json_text(&json, "num_hashes", NULL);
-        json_end_object(&json);
+            json_out_text(&json, "num_hashes", NULL);
+        json_out_end_object(&json);
     }
-    json_end_array(&json);
-    json_end_object(&json);
+    json_out_end_array(&json);
+    json_out_end_object(&json);
 }
 
 static void report_text(const struct suggestion *s)

@@ -345,22 +345,22 @@ static int report(const struct attend *a, bool as_json)
     hashattn_context_describe(a->context, &is);
     /* With the output on stdout the object goes to stderr. */
     struct json_out json = json_out_to(strcmp(a->out, "-") == 0 ? stderr : stdout);
-    json_object(&json, NULL);
-    json_text(&json, "attention", a->mechanism);
-    json_count(&json, "batch", a->problem.num_sequences);
-    json_count(&json, "heads", a->problem.num_heads);
-    json_count(&json, "queries", a->problem.num_queries);
-    json_count(&json, "keys", a->problem.num_keys);
-    json_count(&json, "saved_bytes", a->saved_bytes);
-    json_count(&json, "scratch_bytes", a->scratch_bytes);
-    json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
-    json_number(&json, "forward_ms", a->forward_ms);
+    json_out_object(&json, NULL);
+    json_out_text(&json, "attention", a->mechanism);
+    json_out_count(&json, "batch", a->problem.num_sequences);
+    json_out_count(&json, "heads", a->problem.num_heads);
+    json_out_count(&json, "queries", a->problem.num_queries);
+    json_out_count(&json, "keys", a->problem.num_keys);
+    json_out_count(&json, "saved_bytes", a->saved_bytes);
+    json_out_count(&json, "scratch_bytes", a->scratch_bytes);
+    json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
+    json_out_number(&json, "forward_ms", a->forward_ms);
     if (a->grad_out != NULL)
-        json_number(&json, "backward_ms", a->backward_ms);
-    json_text(&json, "isa", is.isa);
-    json_text(&json, "precision", is.precision);
-    json_count(&json, "threads", (uint64_t)is.threads);
-    json_end_object(&json);
+        json_out_number(&json, "backward_ms", a->backward_ms);
+    json_out_text(&json, "isa", is.isa);
+    json_out_text(&json, "precision", is.precision);
+    json_out_count(&json, "threads", (uint64_t)is.threads);
+    json_out_end_object(&json);
     return tool_finish();
 }
 

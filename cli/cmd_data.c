@@ -22,14 +22,14 @@ static int generate(const struct options *options, hashattn_context *context, co
         return EXIT_GOOD;
     }
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_text(&json, "task", options->operands[0]);
-    json_text(&json, "directory", directory);
-    json_count(&json, "train", counts[0]);
-    json_count(&json, "valid", counts[1]);
-    json_count(&json, "test", counts[2]);
-    json_count(&json, "seed", options->common.seed);
-    json_end_object(&json);
+    json_out_object(&json, NULL);
+    json_out_text(&json, "task", options->operands[0]);
+    json_out_text(&json, "directory", directory);
+    json_out_count(&json, "train", counts[0]);
+    json_out_count(&json, "valid", counts[1]);
+    json_out_count(&json, "test", counts[2]);
+    json_out_count(&json, "seed", options->common.seed);
+    json_out_end_object(&json);
     return tool_finish();
 }
 

@@ -28,27 +28,27 @@ static void report(const char *split, const hashattn_model_info *info, const has
         return;
     }
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_text(&json, "task", info->task);
-    json_text(&json, "attention", info->mechanism);
-    json_text(&json, "precision", info->precision);
-    json_text(&json, "split", split);
-    json_number(&json, "accuracy", result->accuracy);
-    json_number(&json, "loss", result->loss);
-    json_number(&json, "majority", result->majority);
+    json_out_object(&json, NULL);
+    json_out_text(&json, "task", info->task);
+    json_out_text(&json, "attention", info->mechanism);
+    json_out_text(&json, "precision", info->precision);
+    json_out_text(&json, "split", split);
+    json_out_number(&json, "accuracy", result->accuracy);
+    json_out_number(&json, "loss", result->loss);
+    json_out_number(&json, "majority", result->majority);
     if (next_token) {
-        json_number(&json, "perplexity", result->perplexity);
-        json_number(&json, "bits_per_byte", result->bits_per_byte);
-        json_count(&json, "tokens", result->tokens);
-        json_count(&json, "num_unknown", result->num_unknown);
+        json_out_number(&json, "perplexity", result->perplexity);
+        json_out_number(&json, "bits_per_byte", result->bits_per_byte);
+        json_out_count(&json, "tokens", result->tokens);
+        json_out_count(&json, "num_unknown", result->num_unknown);
     }
-    json_count(&json, "examples", result->examples);
-    json_count(&json, "num_cut", result->num_cut);
-    json_count(&json, "num_params", info->num_params);
-    json_number(&json, "seconds", result->seconds);
-    json_number(&json, "tokens_per_second", result->tokens_per_second);
-    json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
-    json_end_object(&json);
+    json_out_count(&json, "examples", result->examples);
+    json_out_count(&json, "num_cut", result->num_cut);
+    json_out_count(&json, "num_params", info->num_params);
+    json_out_number(&json, "seconds", result->seconds);
+    json_out_number(&json, "tokens_per_second", result->tokens_per_second);
+    json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
+    json_out_end_object(&json);
 }
 
 static int evaluate(const struct options *options, hashattn_context *context, const char *data,

@@ -10,73 +10,73 @@
 static void option_json(struct json_out *json, const hashattn_option *row)
 {
     static const char *const types[] = {"int", "real", "choice", "flag"};
-    json_object(json, NULL);
-    json_text(json, "name", row->name);
-    json_text(json, "type", types[row->type]);
+    json_out_object(json, NULL);
+    json_out_text(json, "name", row->name);
+    json_out_text(json, "type", types[row->type]);
     if (row->type == HASHATTN_OPTION_CHOICE)
-        json_text(json, "default", row->preset);
+        json_out_text(json, "default", row->preset);
     else if (row->type == HASHATTN_OPTION_FLAG)
-        json_flag(json, "default", strcmp(row->preset, "true") == 0);
+        json_out_flag(json, "default", strcmp(row->preset, "true") == 0);
     else
-        json_number(json, "default", strtod(row->preset, NULL));
+        json_out_number(json, "default", strtod(row->preset, NULL));
     if (row->type == HASHATTN_OPTION_INT || row->type == HASHATTN_OPTION_REAL) {
-        json_number(json, "minimum", row->minimum);
-        json_number(json, "maximum", row->maximum);
+        json_out_number(json, "minimum", row->minimum);
+        json_out_number(json, "maximum", row->maximum);
     }
     if (row->choices != NULL) {
-        json_array(json, "choices");
+        json_out_array(json, "choices");
         for (const char *const *choice = row->choices; *choice != NULL; choice++)
-            json_text(json, NULL, *choice);
-        json_end_array(json);
+            json_out_text(json, NULL, *choice);
+        json_out_end_array(json);
     }
-    json_text(json, "help", row->help);
-    json_end_object(json);
+    json_out_text(json, "help", row->help);
+    json_out_end_object(json);
 }
 
 static void describe_json(const hashattn_description *is)
 {
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_text(&json, "version", is->version);
-    json_text(&json, "processor", is->processor);
-    json_count(&json, "threads", (uint64_t)is->threads);
-    json_text(&json, "isa", is->isa);
-    json_text(&json, "projection", is->projection);
-    json_text(&json, "precision", is->precision);
-    json_text(&json, "bf16", is->bf16);
-    json_text(&json, "products", is->products);
-    json_array(&json, "instruction_sets");
+    json_out_object(&json, NULL);
+    json_out_text(&json, "version", is->version);
+    json_out_text(&json, "processor", is->processor);
+    json_out_count(&json, "threads", (uint64_t)is->threads);
+    json_out_text(&json, "isa", is->isa);
+    json_out_text(&json, "projection", is->projection);
+    json_out_text(&json, "precision", is->precision);
+    json_out_text(&json, "bf16", is->bf16);
+    json_out_text(&json, "products", is->products);
+    json_out_array(&json, "instruction_sets");
     for (const char *const *name = hashattn_isa_names(); *name != NULL; name++) {
-        json_object(&json, NULL);
-        json_text(&json, "name", *name);
-        json_flag(&json, "runs", hashattn_isa_refusal(*name) == NULL);
-        json_text(&json, "why_not", hashattn_isa_refusal(*name));
-        json_end_object(&json);
+        json_out_object(&json, NULL);
+        json_out_text(&json, "name", *name);
+        json_out_flag(&json, "runs", hashattn_isa_refusal(*name) == NULL);
+        json_out_text(&json, "why_not", hashattn_isa_refusal(*name));
+        json_out_end_object(&json);
     }
-    json_end_array(&json);
-    json_array(&json, "mechanisms");
+    json_out_end_array(&json);
+    json_out_array(&json, "mechanisms");
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
     for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++) {
-        json_object(&json, NULL);
-        json_text(&json, "name", mechanism.name);
-        json_text(&json, "summary", mechanism.summary);
-        json_flag(&json, "exact", mechanism.exact);
-        json_end_object(&json);
+        json_out_object(&json, NULL);
+        json_out_text(&json, "name", mechanism.name);
+        json_out_text(&json, "summary", mechanism.summary);
+        json_out_flag(&json, "exact", mechanism.exact);
+        json_out_end_object(&json);
     }
-    json_end_array(&json);
-    json_array(&json, "tasks");
+    json_out_end_array(&json);
+    json_out_array(&json, "tasks");
     hashattn_task_info task = {.struct_size = sizeof task};
     for (size_t i = 0; hashattn_task_get(i, &task); i++) {
-        json_object(&json, NULL);
-        json_text(&json, "name", task.name);
-        json_text(&json, "summary", task.summary);
-        json_flag(&json, "generates", task.generates);
-        json_flag(&json, "predicts", task.predicts);
-        json_flag(&json, "preset_lra", task.has_lra);
-        json_end_object(&json);
+        json_out_object(&json, NULL);
+        json_out_text(&json, "name", task.name);
+        json_out_text(&json, "summary", task.summary);
+        json_out_flag(&json, "generates", task.generates);
+        json_out_flag(&json, "predicts", task.predicts);
+        json_out_flag(&json, "preset_lra", task.has_lra);
+        json_out_end_object(&json);
     }
-    json_end_array(&json);
-    json_end_object(&json);
+    json_out_end_array(&json);
+    json_out_end_object(&json);
 }
 
 static void describe_text(const hashattn_description *is)
@@ -120,26 +120,26 @@ static int describe_mechanism(const char *name, bool as_json, const hashattn_att
         return tool_finish();
     }
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_text(&json, "name", info.name);
-    json_text(&json, "summary", info.summary);
-    json_flag(&json, "exact", info.exact);
-    json_array(&json, "options");
+    json_out_object(&json, NULL);
+    json_out_text(&json, "name", info.name);
+    json_out_text(&json, "summary", info.summary);
+    json_out_flag(&json, "exact", info.exact);
+    json_out_array(&json, "options");
     for (size_t i = 0; hashattn_mechanism_option(index, i, &row); i++)
         option_json(&json, &row);
-    json_end_array(&json);
-    json_array(&json, "tensors");
+    json_out_end_array(&json);
+    json_out_array(&json, "tensors");
     for (size_t i = 0; hashattn_attention_tensor(attention, head_dim, head_dim, i, &tensor); i++) {
-        json_object(&json, NULL);
-        json_text(&json, "name", tensor.name);
-        json_array(&json, "shape_per_head");
-        json_count(&json, NULL, tensor.rows);
-        json_count(&json, NULL, tensor.cols);
-        json_end_array(&json);
-        json_end_object(&json);
+        json_out_object(&json, NULL);
+        json_out_text(&json, "name", tensor.name);
+        json_out_array(&json, "shape_per_head");
+        json_out_count(&json, NULL, tensor.rows);
+        json_out_count(&json, NULL, tensor.cols);
+        json_out_end_array(&json);
+        json_out_end_object(&json);
     }
-    json_end_array(&json);
-    json_end_object(&json);
+    json_out_end_array(&json);
+    json_out_end_object(&json);
     return tool_finish();
 }
 

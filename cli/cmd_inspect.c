@@ -71,23 +71,23 @@ static void print_text(const struct inspected *inspected, const hashattn_model_i
 
 static void json_shares(struct json_out *json, const char *key, const double *sums, double count)
 {
-    json_array(json, key);
+    json_out_array(json, key);
     for (size_t i = 0; i < IN_BUCKETS; i++)
-        json_number(json, NULL, mean_of(sums[i], count));
-    json_end_array(json);
+        json_out_number(json, NULL, mean_of(sums[i], count));
+    json_out_end_array(json);
 }
 
 /* [queries, keys] of each bucket of the first sequence, largest first. */
 static void json_buckets(struct json_out *json, const struct bucket_count *counts, size_t num)
 {
-    json_array(json, "buckets");
+    json_out_array(json, "buckets");
     for (size_t b = 0; b < num; b++) {
-        json_array(json, NULL);
-        json_count(json, NULL, counts[b].queries);
-        json_count(json, NULL, counts[b].keys);
-        json_end_array(json);
+        json_out_array(json, NULL);
+        json_out_count(json, NULL, counts[b].queries);
+        json_out_count(json, NULL, counts[b].keys);
+        json_out_end_array(json);
     }
-    json_end_array(json);
+    json_out_end_array(json);
 }
 
 /* head NULL: there are no buckets to list. */
@@ -95,17 +95,17 @@ static void json_memberships(struct json_out *json, const struct membership_sums
                              const struct inspected_head *head)
 {
     for (int p = 0; p < MEMBERSHIPS; p++) {
-        json_object(json, membership_names[p]);
-        json_number(json, "utility", mean_of(sums[p].utility, sums[p].count));
-        json_number(json, "bound", mean_of(sums[p].bound, sums[p].count));
-        json_number(json, "pairs", mean_of(sums[p].pairs, sums[p].count));
+        json_out_object(json, membership_names[p]);
+        json_out_number(json, "utility", mean_of(sums[p].utility, sums[p].count));
+        json_out_number(json, "bound", mean_of(sums[p].bound, sums[p].count));
+        json_out_number(json, "pairs", mean_of(sums[p].pairs, sums[p].count));
         json_shares(json, "queries_in", sums[p].queries_in, sums[p].count);
         json_shares(json, "keys_in", sums[p].keys_in, sums[p].count);
-        json_number(json, "sizes_off", mean_of(sums[p].sizes_off, sums[p].buckets));
-        json_number(json, "ratios_off", mean_of(sums[p].ratios_off, sums[p].ratios));
+        json_out_number(json, "sizes_off", mean_of(sums[p].sizes_off, sums[p].buckets));
+        json_out_number(json, "ratios_off", mean_of(sums[p].ratios_off, sums[p].ratios));
         if (head != NULL)
             json_buckets(json, head->first[p], head->num_buckets);
-        json_end_object(json);
+        json_out_end_object(json);
     }
 }
 
@@ -114,28 +114,28 @@ static void print_json(const struct inspected *inspected, const hashattn_model_i
     struct json_out json = json_out_to(stdout);
     struct membership_sums sums[MEMBERSHIPS];
     add_heads(sums, inspected, true, 0);
-    json_object(&json, NULL);
-    json_text(&json, "task", info->task);
-    json_text(&json, "attention", info->mechanism);
-    json_text(&json, "split", split);
-    json_count(&json, "sequences", inspected->sequences);
-    json_count(&json, "tokens", inspected->tokens);
-    json_object(&json, "all");
+    json_out_object(&json, NULL);
+    json_out_text(&json, "task", info->task);
+    json_out_text(&json, "attention", info->mechanism);
+    json_out_text(&json, "split", split);
+    json_out_count(&json, "sequences", inspected->sequences);
+    json_out_count(&json, "tokens", inspected->tokens);
+    json_out_object(&json, "all");
     json_memberships(&json, sums, NULL);
-    json_end_object(&json);
-    json_array(&json, "heads");
+    json_out_end_object(&json);
+    json_out_array(&json, "heads");
     for (size_t i = 0; i < inspected->num_heads; i++) {
         const struct inspected_head *head = &inspected->heads[i];
-        json_object(&json, NULL);
-        json_count(&json, "layer", head->layer);
-        json_count(&json, "head", head->head);
-        json_text(&json, "attention", head->mechanism);
-        json_count(&json, "num_buckets", head->num_buckets);
+        json_out_object(&json, NULL);
+        json_out_count(&json, "layer", head->layer);
+        json_out_count(&json, "head", head->head);
+        json_out_text(&json, "attention", head->mechanism);
+        json_out_count(&json, "num_buckets", head->num_buckets);
         json_memberships(&json, head->sums, head);
-        json_end_object(&json);
+        json_out_end_object(&json);
     }
-    json_end_array(&json);
-    json_end_object(&json);
+    json_out_end_array(&json);
+    json_out_end_object(&json);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------- */

@@ -18,13 +18,13 @@ static int write_line(void *user, size_t document, size_t best, const float *pro
 {
     struct predict *predict = user;
     struct json_out json = json_out_to(predict->stream);
-    json_object(&json, NULL);
-    json_text(&json, "label", hashattn_model_label(predict->model, best));
-    json_object(&json, "probabilities");
+    json_out_object(&json, NULL);
+    json_out_text(&json, "label", hashattn_model_label(predict->model, best));
+    json_out_object(&json, "probabilities");
     for (size_t c = 0; c < predict->num_classes; c++)
-        json_number(&json, hashattn_model_label(predict->model, c), (double)probabilities[c]);
-    json_end_object(&json);
-    json_end_object(&json);
+        json_out_number(&json, hashattn_model_label(predict->model, c), (double)probabilities[c]);
+    json_out_end_object(&json);
+    json_out_end_object(&json);
     predict->documents = document + 1;
     return ferror(predict->stream) != 0;
 }

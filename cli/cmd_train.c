@@ -107,27 +107,27 @@ static void report_json(const struct train *train, const struct watched *watched
     const hashattn_progress *last = &watched->last, *evaluated = &watched->evaluated;
     bool told = watched->told, valid = watched->has_evaluated;
     struct json_out json = json_out_to(stdout);
-    json_object(&json, NULL);
-    json_text(&json, "run", run);
-    json_text(&json, "task", task);
-    json_number(&json, "steps", or_null(told, (double)last->step));
-    json_number(&json, "seconds", or_null(told, last->seconds));
-    json_number(&json, "tokens_per_second", or_null(told, last->tokens_per_second));
-    json_number(&json, "loss", or_null(told, valid ? evaluated->loss : last->loss));
-    json_number(&json, "valid_loss", or_null(valid, evaluated->valid_loss));
-    json_number(&json, "valid_accuracy", or_null(valid, evaluated->valid_accuracy));
+    json_out_object(&json, NULL);
+    json_out_text(&json, "run", run);
+    json_out_text(&json, "task", task);
+    json_out_number(&json, "steps", or_null(told, (double)last->step));
+    json_out_number(&json, "seconds", or_null(told, last->seconds));
+    json_out_number(&json, "tokens_per_second", or_null(told, last->tokens_per_second));
+    json_out_number(&json, "loss", or_null(told, valid ? evaluated->loss : last->loss));
+    json_out_number(&json, "valid_loss", or_null(valid, evaluated->valid_loss));
+    json_out_number(&json, "valid_accuracy", or_null(valid, evaluated->valid_accuracy));
     if (last->next_token) {
-        json_number(&json, "valid_perplexity", or_null(valid, exp(evaluated->valid_loss)));
-        json_number(&json, "best_loss", or_null(told, last->best_loss));
+        json_out_number(&json, "valid_perplexity", or_null(valid, exp(evaluated->valid_loss)));
+        json_out_number(&json, "best_loss", or_null(told, last->best_loss));
     } else {
-        json_number(&json, "best", or_null(told, last->best_accuracy));
+        json_out_number(&json, "best", or_null(told, last->best_accuracy));
     }
-    json_number(&json, "saved_bytes", or_null(told, (double)last->saved_bytes));
-    json_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
-    json_text(&json, "stopped_by", watched->stopped_by == NULL ? "steps" : watched->stopped_by);
+    json_out_number(&json, "saved_bytes", or_null(told, (double)last->saved_bytes));
+    json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
+    json_out_text(&json, "stopped_by", watched->stopped_by == NULL ? "steps" : watched->stopped_by);
     if (train->profile)
         profile_json(&json, context, (size_t)watched->steps_here);
-    json_end_object(&json);
+    json_out_end_object(&json);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------- */

@@ -55,27 +55,27 @@ static void leave(struct json_out *json, char bracket)
         fputc('\n', json->stream);
 }
 
-void json_object(struct json_out *json, const char *key)
+void json_out_object(struct json_out *json, const char *key)
 {
     enter(json, key, '{');
 }
 
-void json_end_object(struct json_out *json)
+void json_out_end_object(struct json_out *json)
 {
     leave(json, '}');
 }
 
-void json_array(struct json_out *json, const char *key)
+void json_out_array(struct json_out *json, const char *key)
 {
     enter(json, key, '[');
 }
 
-void json_end_array(struct json_out *json)
+void json_out_end_array(struct json_out *json)
 {
     leave(json, ']');
 }
 
-void json_text(struct json_out *json, const char *key, const char *text)
+void json_out_text(struct json_out *json, const char *key, const char *text)
 {
     begin(json, key);
     if (text == NULL)
@@ -84,7 +84,7 @@ void json_text(struct json_out *json, const char *key, const char *text)
         write_string(json->stream, text);
 }
 
-void json_number(struct json_out *json, const char *key, double number)
+void json_out_number(struct json_out *json, const char *key, double number)
 {
     begin(json, key);
     if (!isfinite(number)) {
@@ -102,13 +102,13 @@ void json_number(struct json_out *json, const char *key, double number)
     fputs(text, json->stream);
 }
 
-void json_count(struct json_out *json, const char *key, uint64_t count)
+void json_out_count(struct json_out *json, const char *key, uint64_t count)
 {
     begin(json, key);
     fprintf(json->stream, "%" PRIu64, count);
 }
 
-void json_flag(struct json_out *json, const char *key, bool flag)
+void json_out_flag(struct json_out *json, const char *key, bool flag)
 {
     begin(json, key);
     fputs(flag ? "true" : "false", json->stream);

@@ -15,13 +15,13 @@ struct json_out {
 };
 
 struct json_out json_out_to(FILE *stream);
-void json_object(struct json_out *json, const char *key); /* ends with json_end_object */
-void json_end_object(struct json_out *json);              /* the outermost one ends the line */
-void json_array(struct json_out *json, const char *key);
-void json_end_array(struct json_out *json);
-void json_text(struct json_out *json, const char *key, const char *text); /* UTF-8; NULL: null */
-void json_number(struct json_out *json, const char *key, double number);  /* NaN and infinity: null */
-void json_count(struct json_out *json, const char *key, uint64_t count);
-void json_flag(struct json_out *json, const char *key, bool flag);
+void json_out_object(struct json_out *json, const char *key); /* ends with json_out_end_object */
+void json_out_end_object(struct json_out *json);              /* the outermost one ends the line */
+void json_out_array(struct json_out *json, const char *key);
+void json_out_end_array(struct json_out *json);
+void json_out_text(struct json_out *json, const char *key, const char *text); /* UTF-8; NULL: null */
+void json_out_number(struct json_out *json, const char *key, double number);  /* NaN and infinity: null */
+void json_out_count(struct json_out *json, const char *key, uint64_t count);
+void json_out_flag(struct json_out *json, const char *key, bool flag);
 
 #endif

@@ -65,18 +65,18 @@ void profile_json(struct json_out *json, const hashattn_context *context, size_t
 {
     struct parts parts = read_parts(context);
     double count = times > 0 ? (double)times : 1;
-    json_array(json, "profile");
+    json_out_array(json, "profile");
     for (size_t i = 0; i < parts.count; i++) {
         const hashattn_profile_part *part = &parts.parts[i];
-        json_object(json, NULL);
-        json_text(json, "part", part->name);
-        json_number(json, "ms", part->wall_seconds * 1e3 / count);
-        json_number(json, "share", parts.wall > 0 ? part->wall_seconds / parts.wall : 0);
-        json_number(json, "busy", busy(&parts, part->wall_seconds, part->thread_seconds));
-        json_end_object(json);
+        json_out_object(json, NULL);
+        json_out_text(json, "part", part->name);
+        json_out_number(json, "ms", part->wall_seconds * 1e3 / count);
+        json_out_number(json, "share", parts.wall > 0 ? part->wall_seconds / parts.wall : 0);
+        json_out_number(json, "busy", busy(&parts, part->wall_seconds, part->thread_seconds));
+        json_out_end_object(json);
     }
-    json_end_array(json);
-    json_number(json, "busy", busy(&parts, parts.wall, parts.thread));
+    json_out_end_array(json);
+    json_out_number(json, "busy", busy(&parts, parts.wall, parts.thread));
 }
 
 double profile_seconds(const hashattn_context *context, const char *part)

@@ -1,14 +1,29 @@
 #!/bin/sh
-# The shared library exports exactly the functions that the public headers declare.
+# The shared library exports exactly the functions that the public headers declare, and no name of the tool is one of a
+# library that it loads: such a function would be called in place of the library's own wherever names are not hidden.
+export LC_ALL=C
 build=${BUILD:-build}
 library=$build/libhashattn.so
 [ -e "$library" ] || { echo "SKIPPED: exports ($library is not built)"; exit 0; }
-declared=$(grep -hv 'define HASHATTN_API' include/hashattn/*.h | tr '\n' ' ' | grep -oE 'HASHATTN_API [^;]*\(' |
-    sed -E 's/ *\(.*//; s/.*[ *]//' | sort -u)
-exported=$(nm -D --defined-only "$library" | awk '$2 ~ /[TDBRVW]/ { sub(/@.*/, "", $3); print $3 }' | grep -v '^HASHATTN_' | sort -u)
-[ "$declared" = "$exported" ] && exit 0
-printf '%s\n' "$declared" >"$build/declared.txt"
-printf '%s\n' "$exported" >"$build/exported.txt"
-echo "declared (-) and exported (+) differ:"
-diff -u "$build/declared.txt" "$build/exported.txt" | grep -E '^[-+][a-z]'
-exit 1
+bad=0
+exports_of() { nm -D --defined-only "$@" | awk '$2 ~ /[TDBRVWi]/ { sub(/@.*/, "", $3); print $3 }' | sort -u; }
+
+grep -hv 'define HASHATTN_API' include/hashattn/*.h | tr '\n' ' ' | grep -oE 'HASHATTN_API [^;]*\(' |
+    sed -E 's/ *\(.*//; s/.*[ *]//' | sort -u >"$build/declared.txt"
+exports_of "$library" | grep -v '^HASHATTN_' >"$build/exported.txt"
+if ! cmp -s "$build/declared.txt" "$build/exported.txt"; then
+    echo "declared (-) and exported (+) differ:"
+    diff -u "$build/declared.txt" "$build/exported.txt" | grep -E '^[-+][a-z]'
+    bad=1
+fi
+
+[ -e "$build/hashattn" ] || { echo "SKIPPED: names of the tool ($build/hashattn is not built)"; exit $bad; }
+loaded=$(ldd "$build/hashattn" | awk '$3 ~ /^\// { print $3 }')
+exports_of $loaded >"$build/loaded.txt"
+find "$build/CMakeFiles/tool.dir" -name '*.o' | xargs nm -g --defined-only | awk 'NF == 3 { print $3 }' | sort -u >"$build/tool_names.txt"
+for list in loaded tool_names; do
+    [ -s "$build/$list.txt" ] || { echo "no names in $build/$list.txt, so the tool cannot be checked"; bad=1; }
+done
+shared=$(comm -12 "$build/tool_names.txt" "$build/loaded.txt")
+[ -z "$shared" ] || { echo "names of the tool that a library has too:"; echo "$shared"; bad=1; }
+exit $bad
