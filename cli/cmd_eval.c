@@ -1,30 +1,18 @@
-/* `eval`: accuracy and loss, or perplexity, of a trained run on one split of a data set.
- * SPDX-License-Identifier: Apache-2.0
- */
-#include <math.h>
-
+/* `eval`: the metrics of a trained run on one split of a data set. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/arguments.h"
 #include "cli/json_out.h"
+#include "cli/metrics_out.h"
 
 static void report(const char *split, const hashattn_model_info *info, const hashattn_evaluation *result,
                    bool as_json)
 {
-    bool next_token = !isnan(result->perplexity);
-    if (!as_json && next_token) {
-        printf("%s: perplexity %.3f, loss %.4f", split, result->perplexity, result->loss);
-        if (!isnan(result->bits_per_byte))
-            printf(", %.4f bits per byte", result->bits_per_byte);
-        printf(", accuracy %.4f, commonest token %.4f, %zu tokens", result->accuracy, result->majority,
-               result->tokens);
-        if (isnan(result->bits_per_byte))
-            printf(", %zu of them <unk>", result->num_unknown);
-        printf(", %zu segments, %.0f tokens/s\n", result->examples, result->tokens_per_second);
-        return;
-    }
     if (!as_json) {
-        printf("%s: accuracy %.4f, loss %.4f, majority class %.4f, %zu examples, %zu cut, %.0f tokens/s\n",
-               split, result->accuracy, result->loss, result->majority, result->examples, result->num_cut,
-               result->tokens_per_second);
+        char metrics[400], unknown[60] = "";
+        if (result->num_unknown > 0)
+            snprintf(unknown, sizeof unknown, " (%zu asked for are <unk>)", result->num_unknown);
+        printf("%s: %s, %zu examples, %zu cut, %zu tokens%s, %.0f tokens/s\n", split,
+               metrics_words(&result->metrics, "", ", ", true, metrics, sizeof metrics), result->examples,
+               result->num_cut, result->tokens, unknown, result->tokens_per_second);
         return;
     }
     struct json_out json = json_out_to(stdout);
@@ -33,15 +21,9 @@ static void report(const char *split, const hashattn_model_info *info, const has
     json_out_text(&json, "attention", info->mechanism);
     json_out_text(&json, "precision", info->precision);
     json_out_text(&json, "split", split);
-    json_out_number(&json, "accuracy", result->accuracy);
-    json_out_number(&json, "loss", result->loss);
-    json_out_number(&json, "majority", result->majority);
-    if (next_token) {
-        json_out_number(&json, "perplexity", result->perplexity);
-        json_out_number(&json, "bits_per_byte", result->bits_per_byte);
-        json_out_count(&json, "tokens", result->tokens);
-        json_out_count(&json, "num_unknown", result->num_unknown);
-    }
+    metrics_json(&json, "", &result->metrics);
+    json_out_count(&json, "tokens", result->tokens);
+    json_out_count(&json, "num_unknown", result->num_unknown);
     json_out_count(&json, "examples", result->examples);
     json_out_count(&json, "num_cut", result->num_cut);
     json_out_count(&json, "num_params", info->num_params);
@@ -102,8 +84,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_eval = {
     .name = "eval",
     .operands = "RUN",
-    .summary = "Accuracy and loss, or perplexity, of a trained run; options of its mechanism may differ from "
-               "training",
+    .summary = "Metrics of a trained run; options of its mechanism may differ from training",
     .example = "  hashattn data needle --out needles --train 2000 --valid 200 --seq-len 128 --marks 8\n"
                "  hashattn train needle --data needles --steps 20 --eval-every 10 --out run\n"
                "  hashattn eval run --split test --num-hashes 64 --json\n",

@@ -1,11 +1,14 @@
 /* `train`: trains an encoder on a task, with words and a bar on stderr; leaves cleanly on the first SIGINT or
-   SIGTERM, at a wanted accuracy or after a time, always saved. SPDX-License-Identifier: Apache-2.0 */
+   SIGTERM, at a wanted value of a metric or after a time, always saved. SPDX-License-Identifier: Apache-2.0
+ */
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/arguments.h"
 #include "cli/json_out.h"
+#include "cli/metrics_out.h"
 #include "cli/profile_out.h"
 #include "cli/progress.h"
 
@@ -28,32 +31,45 @@ static void watch_signals(void)
 
 struct watched {
     struct progress progress;
-    double until_accuracy, max_seconds; /* 0: no such end */
-    double begun_seconds;               /* of the run, when this process took it up; -1: not yet told */
-    const char *stopped_by;             /* "steps", "accuracy", "time" or "signal" */
-    hashattn_progress last, evaluated;  /* last told; last end of an evaluation */
-    int64_t steps_here;                 /* done by this process */
+    char until[METRICS_NAME]; /* stop when this metric of validation reaches the value; empty: no such end */
+    double until_value, max_seconds;        /* max_seconds 0: no such end */
+    bool until_unknown;                     /* there is no metric of that name */
+    double begun_seconds;                   /* of the run, when this process took it up; -1: not yet told */
+    const char *stopped_by;                 /* "steps", the name of a metric, "time" or "signal" */
+    hashattn_progress last;                 /* last told; its lists are these: */
+    struct kept_metrics train, valid, best; /* as of the last evaluation, where there was one */
+    int64_t steps_here;                     /* done by this process */
     bool told, has_evaluated;
-    char warning[300];
+    char warning[300], names[300]; /* names: of the metrics, where `until` is none of them */
 };
 
 static void say_evaluation(struct watched *watched, const hashattn_progress *now)
 {
-    if (now->next_token) {
-        progress_words(
-            &watched->progress,
-            "step %lld/%lld  loss %.4f  accuracy %.4f  valid loss %.4f  valid perplexity %.2f  best "
-            "%.2f  %.0f tokens/s",
-            (long long)now->step, (long long)now->steps, now->loss, now->accuracy, now->valid_loss,
-            exp(now->valid_loss), exp(now->best_loss), now->tokens_per_second);
-        return;
+    char train[300], valid[300], best[100] = "";
+    const hashattn_metric *chooser = metrics_chooser(&now->best);
+    if (chooser != NULL)
+        snprintf(best, sizeof best, "  best %s %.4f", chooser->name, chooser->value);
+    progress_words(&watched->progress, "step %lld/%lld  %s  %s%s  %.0f tokens/s", (long long)now->step,
+                   (long long)now->steps, metrics_words(&now->train, "", "  ", false, train, sizeof train),
+                   metrics_words(&now->valid, "valid ", "  ", false, valid, sizeof valid), best,
+                   now->tokens_per_second);
+}
+
+/* Whether the metric that was asked for is as good as that. */
+static bool reached(struct watched *watched, const hashattn_progress *now)
+{
+    if (watched->until[0] == '\0' || now->valid.count == 0)
+        return false;
+    const hashattn_metric *metric = hashattn_metric_find(&now->valid, watched->until);
+    if (metric == NULL) {
+        watched->until_unknown = true;
+        for (size_t i = 0, used = 0; i < now->valid.count && used < sizeof watched->names; i++)
+            used += (size_t)snprintf(watched->names + used, sizeof watched->names - used, "%s%s",
+                                     i == 0 ? "" : ", ", now->valid.list[i].name);
+        return true;
     }
-    progress_words(
-        &watched->progress,
-        "step %lld/%lld  loss %.4f  accuracy %.4f  valid loss %.4f  valid accuracy %.4f  best %.4f  "
-        "%.0f tokens/s",
-        (long long)now->step, (long long)now->steps, now->loss, now->accuracy, now->valid_loss,
-        now->valid_accuracy, now->best_accuracy, now->tokens_per_second);
+    return metric->more_is_better ? metric->value >= watched->until_value
+                                  : metric->value <= watched->until_value;
 }
 
 static int watch(void *user, const hashattn_progress *now)
@@ -71,19 +87,22 @@ static int watch(void *user, const hashattn_progress *now)
         snprintf(watched->warning, sizeof watched->warning, "%s", now->warning);
         progress_words(&watched->progress, "hashattn: cannot save now, will try again: %s", now->warning);
     }
-    if (!isnan(now->valid_accuracy)) {
-        watched->evaluated = watched->last;
+    if (now->valid.count > 0 || !watched->has_evaluated)
+        metrics_keep(&watched->train, &now->train);
+    metrics_keep(&watched->best, &now->best);
+    if (now->valid.count > 0) {
+        metrics_keep(&watched->valid, &now->valid);
         watched->has_evaluated = true;
         say_evaluation(watched, now);
     }
-    char words[120];
-    snprintf(words, sizeof words, "loss %.4f  accuracy %.3f  %.0f tokens/s", now->loss, now->accuracy,
-             now->tokens_per_second);
+    char metrics[200], words[240];
+    snprintf(words, sizeof words, "%s  %.0f tokens/s",
+             metrics_words(&now->train, "", "  ", false, metrics, sizeof metrics), now->tokens_per_second);
     progress_show(&watched->progress, now->step, now->steps, words);
     if (stop_signal != 0)
         watched->stopped_by = "signal";
-    else if (watched->until_accuracy > 0 && now->valid_accuracy >= watched->until_accuracy)
-        watched->stopped_by = "accuracy";
+    else if (reached(watched, now))
+        watched->stopped_by = watched->until;
     else if (watched->max_seconds > 0 && now->seconds - watched->begun_seconds >= watched->max_seconds)
         watched->stopped_by = "time";
     return watched->stopped_by != NULL;
@@ -104,8 +123,10 @@ static double or_null(bool told, double value)
 static void report_json(const struct train *train, const struct watched *watched,
                         const hashattn_context *context, const char *run, const char *task)
 {
-    const hashattn_progress *last = &watched->last, *evaluated = &watched->evaluated;
-    bool told = watched->told, valid = watched->has_evaluated;
+    const hashattn_progress *last = &watched->last;
+    const hashattn_metrics train_metrics = metrics_kept(&watched->train),
+                           valid = metrics_kept(&watched->valid), best = metrics_kept(&watched->best);
+    bool told = watched->told;
     struct json_out json = json_out_to(stdout);
     json_out_object(&json, NULL);
     json_out_text(&json, "run", run);
@@ -113,15 +134,9 @@ static void report_json(const struct train *train, const struct watched *watched
     json_out_number(&json, "steps", or_null(told, (double)last->step));
     json_out_number(&json, "seconds", or_null(told, last->seconds));
     json_out_number(&json, "tokens_per_second", or_null(told, last->tokens_per_second));
-    json_out_number(&json, "loss", or_null(told, valid ? evaluated->loss : last->loss));
-    json_out_number(&json, "valid_loss", or_null(valid, evaluated->valid_loss));
-    json_out_number(&json, "valid_accuracy", or_null(valid, evaluated->valid_accuracy));
-    if (last->next_token) {
-        json_out_number(&json, "valid_perplexity", or_null(valid, exp(evaluated->valid_loss)));
-        json_out_number(&json, "best_loss", or_null(told, last->best_loss));
-    } else {
-        json_out_number(&json, "best", or_null(told, last->best_accuracy));
-    }
+    metrics_json(&json, "", &train_metrics);
+    metrics_json(&json, "valid_", &valid);
+    metrics_json(&json, "best_", &best);
     json_out_number(&json, "saved_bytes", or_null(told, (double)last->saved_bytes));
     json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
     json_out_text(&json, "stopped_by", watched->stopped_by == NULL ? "steps" : watched->stopped_by);
@@ -136,7 +151,15 @@ static int finish(const struct train *train, const struct options *options, hash
                   hashattn_status status)
 {
     struct watched watched = train->watched;
+    char best[100] = "";
+    const hashattn_metrics kept = metrics_kept(&watched.best);
+    const hashattn_metric *chooser = metrics_chooser(&kept);
+    if (chooser != NULL)
+        snprintf(best, sizeof best, ", best %s %.4f", chooser->name, chooser->value);
     progress_end(&watched.progress);
+    if (watched.until_unknown)
+        return tool_fail(EXIT_USAGE, "--until: no metric is called '%s', there are: %s", watched.until,
+                         watched.names);
     bool by_wish = status == HASHATTN_INTERRUPTED && watched.stopped_by != NULL &&
                    strcmp(watched.stopped_by, "signal") != 0;
     const char *run = train->resume != NULL ? train->resume : train->out;
@@ -154,12 +177,9 @@ static int finish(const struct train *train, const struct options *options, hash
                        "interrupted at step %lld, saved in %s; go on with: hashattn train "
                        "--resume %s",
                        (long long)watched.last.step, run, run);
-    else if (watched.last.next_token)
-        progress_words(&watched.progress, "done: %lld steps in %.1f s, best perplexity %.2f, in %s",
-                       (long long)watched.last.step, watched.last.seconds, exp(watched.last.best_loss), run);
     else
-        progress_words(&watched.progress, "done: %lld steps in %.1f s, best accuracy %.4f, in %s",
-                       (long long)watched.last.step, watched.last.seconds, watched.last.best_accuracy, run);
+        progress_words(&watched.progress, "done: %lld steps in %.1f s%s, in %s", (long long)watched.last.step,
+                       watched.last.seconds, best, run);
     if (train->profile && !options->common.quiet)
         profile_words(context, "ms of a step", (size_t)watched.steps_here);
     if (options->common.json)
@@ -216,10 +236,25 @@ static int check_usage(const struct train *train, const struct options *options)
     return EXIT_GOOD;
 }
 
+/* "accuracy=0.95" */
+static int read_until(const struct options *options, const char *text, struct watched *watched)
+{
+    const char *equals = strchr(text, '=');
+    char *end = NULL;
+    if (equals != NULL)
+        watched->until_value = strtod(equals + 1, &end);
+    if (equals == NULL || equals == text || (size_t)(equals - text) >= sizeof watched->until ||
+        end == equals + 1 || *end != '\0' || !isfinite(watched->until_value))
+        return options_fail(options, "--until is '%s', METRIC=VALUE is needed, as in accuracy=0.95", text);
+    memcpy(watched->until, text, (size_t)(equals - text));
+    return EXIT_GOOD;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
     struct train train = {0};
     struct options options;
+    const char *until = NULL;
     options_begin(&options, self);
     const struct option rows[] = {
         {"data", OPTION_TEXT, &train.data, "DIR", "directory of the data set", 0, 0},
@@ -232,8 +267,8 @@ static int run(const struct command *self, int argc, char **argv)
         {"preset", OPTION_TEXT, &train.preset, "NAME",
          "lra: model and training of the released Long Range Arena configurations", 0, 0},
         {"resume", OPTION_TEXT, &train.resume, "RUN", "go on where this run stands, bit for bit", 0, 0},
-        {"until-accuracy", OPTION_NUMBER, &train.watched.until_accuracy, "A",
-         "stop when validation accuracy reaches it", 0, 1},
+        {"until", OPTION_TEXT, &until, "METRIC=VALUE",
+         "stop when this metric of the validation set is as good: accuracy=0.95, perplexity=20", 0, 0},
         {"max-seconds", OPTION_NUMBER, &train.watched.max_seconds, "T", "stop after this time, saved", 0,
          1e9},
         {"profile", OPTION_SWITCH, &train.profile, NULL,
@@ -247,6 +282,8 @@ static int run(const struct command *self, int argc, char **argv)
     if (!options_parse(&options, argc, argv, &code))
         return code;
     code = check_usage(&train, &options);
+    if (code == EXIT_GOOD && until != NULL)
+        code = read_until(&options, until, &train.watched);
     if (code != EXIT_GOOD)
         return code;
     hashattn_context *context;

@@ -5,15 +5,17 @@
 
 #include <hashattn/hashattn.h>
 
-/* Told after every step; asks for a clean stop, everything saved, once nineteen in twenty are right. The
-   accuracy on validation is NaN, and so not that large, after any other step. */
+/* Called after every step. Asks for a clean stop, with everything saved, once nineteen in twenty are right.
+   The list of validation metrics is empty, and so the accuracy NaN, except at the end of an evaluation. */
 static int watch(void *user, const hashattn_progress *now)
 {
     (void)user;
-    if (now->valid_accuracy >= 0)
+    double accuracy = hashattn_metric_value(&now->valid, "accuracy");
+    if (now->valid.count > 0)
         printf("step %lld: loss %.3f, accuracy on unseen examples %.3f, %.0f tokens/s\n",
-               (long long)now->step, now->loss, now->valid_accuracy, now->tokens_per_second);
-    return now->valid_accuracy >= 0.95;
+               (long long)now->step, hashattn_metric_value(&now->train, "loss"), accuracy,
+               now->tokens_per_second);
+    return accuracy >= 0.95;
 }
 
 static hashattn_status train(hashattn_context *context, const char *data, const char *run)
@@ -43,8 +45,9 @@ static hashattn_status test(hashattn_context *context, const char *run)
     if (status == HASHATTN_OK)
         status = hashattn_model_evaluate(model, NULL, "test", 1, &result);
     if (status == HASHATTN_OK)
-        printf("test: accuracy %.3f; always saying the commonest answer: %.3f\n", result.accuracy,
-               result.majority);
+        printf("test: accuracy %.3f; always saying the commonest answer: %.3f\n",
+               hashattn_metric_value(&result.metrics, "accuracy"),
+               hashattn_metric_value(&result.metrics, "majority"));
     hashattn_model_free(model);
     return status;
 }

@@ -84,7 +84,7 @@ def main():
     run("data", "needle", "--out", needle, "--train", 8000, "--valid", 200, "--test", 500, "--seed", 1,
         "--seq-len", NEEDLE_TOKENS)
     needles = stage("needle", needle, ["--steps", 1000, "--batch", 8, "--eval-every", 25, "--dropout", 0,
-                                       "--until-accuracy", 0.99, "--max-seconds", 50])
+                                       "--until", "accuracy=0.99", "--max-seconds", 50])
 
     listops = os.path.join(WORK, "listops-data")
     run("data", "listops", "--out", listops, "--train", 8000, "--valid", 100, "--test", 400, "--seed", 1)

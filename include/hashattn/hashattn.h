@@ -5,6 +5,7 @@
 #include "hashattn/attention.h"
 #include "hashattn/io.h"
 #include "hashattn/measure.h"
+#include "hashattn/metric.h"
 #include "hashattn/model.h"
 #include "hashattn/status.h"
 #include "hashattn/stream.h"

@@ -3,6 +3,7 @@
 #define HASHATTN_MODEL_H
 
 #include "hashattn/attention.h"
+#include "hashattn/metric.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,10 +23,10 @@ HASHATTN_API hashattn_status hashattn_model_set(hashattn_model *model, const cha
 
 typedef struct hashattn_model_info {
     size_t struct_size;
-    const char *task, *mechanism, *data; /* data: the directory it was trained on */
-    size_t num_params, num_classes, max_len;
-    uint64_t seed;         /* of its training */
-    int predicts;          /* hashattn_model_predict_file works */
+    const char *task, *mechanism, *data;     /* data: the directory it was trained on */
+    size_t num_params, num_classes, max_len; /* num_classes: numbers that are predicted for a document */
+    uint64_t seed;                           /* of its training */
+    int predicts;                            /* hashattn_model_predict_file works */
     const char *precision; /* of its products here: as trained, unless the context was given one */
 } hashattn_model_info;
 /* info->struct_size must be set; strings live as long as the model. */
@@ -35,12 +36,12 @@ HASHATTN_API const char *hashattn_model_label(const hashattn_model *model, size_
 
 typedef struct hashattn_evaluation {
     size_t struct_size;
-    double accuracy, loss, majority; /* majority: share of the commonest class in this split */
+    /* What the model is trained for, on this split; and what whoever knows its targets alone would reach:
+       "majority" is the share of the commonest class or token. Lives until the model is evaluated again, or
+       freed. */
+    hashattn_metrics metrics;
     size_t examples, num_cut;
     double seconds, tokens_per_second;
-    /* Of a model of next tokens, whose accuracy, loss and majority are over tokens: exp(loss), and loss / ln
-       2 where tokens are bytes; else NaN. */
-    double perplexity, bits_per_byte;
     size_t tokens, num_unknown; /* given to the model; of those asked for, not in the vocabulary */
 } hashattn_evaluation;
 

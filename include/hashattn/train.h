@@ -5,6 +5,7 @@
 #define HASHATTN_TRAIN_H
 
 #include "hashattn/attention.h"
+#include "hashattn/metric.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,9 +35,9 @@ HASHATTN_API hashattn_status hashattn_setup_new(hashattn_context *context, const
                                                 hashattn_setup **setup);
 HASHATTN_API void hashattn_setup_free(hashattn_setup *setup);
 /* preset: "lra", the settings of the released LRA configurations of YOSO. Replaces the options of model and
-   training, and hash_bits. INVALID where the task has none of that name. */
+   training, and those of mechanisms that it names. INVALID where the task has none of that name. */
 HASHATTN_API hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset);
-/* Another mechanism, with its default options (hash_bits from the task's preset where it has that option).
+/* Another mechanism, with its default options and what the preset of the task sets in them.
    Or several: "NAME*HEADS,NAME*HEADS,..." over the heads of a layer in order, names without a number sharing
    equally what the others leave; and such lists parted by "/" over the layers, the last one for all that
    follow: "local*5,lha*5", "local/local,lha". What does not fit the model's heads or layers is INVALID when
@@ -58,19 +59,17 @@ HASHATTN_API int hashattn_setup_option(const hashattn_setup *setup, size_t index
 HASHATTN_API hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *directory,
                                                      const size_t counts[3], uint64_t seed);
 
-/* What the callback is told: after every step, after every batch of an evaluation (the same numbers again, so
-   that a stop need not wait) and after every evaluation. */
+/* What the callback gets: after every step, after every batch of an evaluation (the same numbers again, so
+   that a stop need not wait) and after every evaluation. Lists and their names live during the call. */
 typedef struct hashattn_progress {
     size_t struct_size;
     int64_t step, steps;
-    double loss, accuracy;             /* running means on training batches since the last evaluation */
-    double valid_loss, valid_accuracy; /* NaN when this is not the end of an evaluation */
-    double best_accuracy;              /* on validation so far; NaN before the first */
+    hashattn_metrics train; /* running means on training batches since the last evaluation */
+    hashattn_metrics valid; /* at the end of an evaluation; else empty */
+    hashattn_metrics best;  /* of the best model on validation so far; empty before the first */
     double tokens_per_second, seconds, learning_rate;
     size_t saved_bytes;  /* of attention, for backward, largest batch so far */
     const char *warning; /* the run could not be saved just now and will be tried again: why; else NULL */
-    double best_loss;    /* of the best model on validation so far; NaN before the first */
-    int next_token;      /* losses and accuracies are over tokens, and the best model is that of least loss */
 } hashattn_progress;
 /* Non-zero asks for a clean stop: the run is saved and the call returns INTERRUPTED. */
 typedef int hashattn_progress_callback(void *user, const hashattn_progress *progress);

@@ -1,8 +1,8 @@
 /* Trained models: load a run, evaluate a split, predict a file. SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 #include <string.h>
 
 #include "api/handles.h"
+#include "api/metrics.h"
 #include "api/versions.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -14,8 +14,9 @@
 struct hashattn_model {
     struct hashattn_context *context;
     struct run_config config;
-    struct encoder *encoder;
-    float *values; /* one block of parameters */
+    struct model *net;
+    float *values;              /* one block of parameters */
+    struct metric_list metrics; /* of the last evaluation */
 };
 
 static hashattn_status read_values(struct host *host, struct hashattn_model *model, const char *run)
@@ -24,7 +25,7 @@ static hashattn_status read_values(struct host *host, struct hashattn_model *mod
     TRY(file_join(host, run, "model.safetensors", path, sizeof path));
     FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE,
             "%s is not there; the first evaluation of a training writes it", path);
-    const struct params *params = encoder_params(model->encoder);
+    const struct params *params = model_params(model->net);
     void *block;
     TRY(memory_new(host, params->total, sizeof *model->values, "parameters", &block));
     model->values = block;
@@ -47,7 +48,7 @@ hashattn_status hashattn_model_load(hashattn_context *context, const char *run, 
     TRY_DONE(run_config_load(host, run, &model->config));
     if (context->precision_given)
         model->config.model.precision = (int)context->precision;
-    TRY_DONE(encoder_new(host, &model->config.model, &model->encoder));
+    TRY_DONE(model_new(host, &model->config.model, &model->net));
     TRY_DONE(read_values(host, model, run));
     *out = model;
 done:
@@ -62,23 +63,23 @@ void hashattn_model_free(hashattn_model *model)
         return;
     struct host *host = &model->context->host;
     memory_free(host, model->values);
-    encoder_free(host, model->encoder);
+    model_free(host, model->net);
     run_config_free(host, &model->config);
     memory_free(host, model);
 }
 
-/* An encoder with the options as they are now, if it has the same parameters as the trained one. */
-static hashattn_status renew_encoder(struct host *host, struct hashattn_model *model)
+/* A model with the options as they are now, if it has the same parameters as the trained one. */
+static hashattn_status renew_net(struct host *host, struct hashattn_model *model)
 {
-    struct encoder *encoder;
-    TRY(encoder_new(host, &model->config.model, &encoder));
-    const struct params *now = encoder_params(encoder), *trained = encoder_params(model->encoder);
+    struct model *net;
+    TRY(model_new(host, &model->config.model, &net));
+    const struct params *now = model_params(net), *trained = model_params(model->net);
     bool same = now->num_rows == trained->num_rows && now->total == trained->total;
-    struct encoder *unused = same ? model->encoder : encoder;
+    struct model *unused = same ? model->net : net;
     if (same)
-        model->encoder = encoder;
+        model->net = net;
     size_t wanted = params_count(now), have = params_count(trained);
-    encoder_free(host, unused);
+    model_free(host, unused);
     FAIL_IF(!same, host, HASHATTN_INVALID, "that needs %zu parameters, the trained model has %zu", wanted,
             have);
     return HASHATTN_OK;
@@ -95,7 +96,7 @@ hashattn_status hashattn_model_set(hashattn_model *model, const char *name, cons
     TRY(head_plan_copy(host, plan, &before));
     hashattn_status status = head_plan_set(host, plan, name, text);
     if (status == HASHATTN_OK)
-        status = renew_encoder(host, model);
+        status = renew_net(host, model);
     if (status != HASHATTN_OK)
         for (size_t i = 0; i < plan->num_used; i++)
             if (plan->used[i].mechanism->options_size > 0)
@@ -111,11 +112,12 @@ void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *i
                                      .mechanism = config->model.plan.text,
                                      .precision = precision_names[config->model.precision],
                                      .data = config->data,
-                                     .num_params = params_count(encoder_params(model->encoder)),
-                                     .num_classes = config->facts.num_classes,
+                                     .num_params = params_count(model_params(model->net)),
+                                     .num_classes = model_outputs(model->net),
                                      .max_len = config->facts.max_len,
                                      .seed = (uint64_t)config->training.seed,
-                                     .predicts = config->task->load_file != NULL};
+                                     .predicts =
+                                         config->task->load_file != NULL && model_outputs(model->net) > 0};
     version_give(info, &own, sizeof own);
 }
 
@@ -158,22 +160,16 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
     const struct train_setup setup = setup_of(model);
     struct evaluation result;
     if (status == HASHATTN_OK)
-        status = evaluate(host, &setup, model->encoder, model->values, &dataset,
-                          (size_t)config->training.batch, seed, NULL, &result);
+        status = evaluate(host, &setup, model->net, model->values, &dataset, (size_t)config->training.batch,
+                          seed, NULL, &result);
     dataset_free(host, &dataset);
     if (status != HASHATTN_OK)
         return status;
-    const struct task_facts *facts = &config->facts;
-    bool bytes = facts->next_token && facts->num_words == 0;
-    const hashattn_evaluation own = {.accuracy = result.accuracy,
-                                     .loss = result.loss,
-                                     .majority = result.majority,
+    const hashattn_evaluation own = {.metrics = metrics_give_evaluation(model->net, &result, &model->metrics),
                                      .examples = result.examples,
                                      .num_cut = result.num_cut,
                                      .seconds = result.seconds,
                                      .tokens_per_second = result.tokens_per_second,
-                                     .perplexity = facts->next_token ? exp(result.loss) : NAN,
-                                     .bits_per_byte = bytes ? result.loss / log(2) : NAN,
                                      .tokens = result.tokens,
                                      .num_unknown = result.num_unknown};
     version_give(evaluation, &own, sizeof own);
@@ -199,20 +195,19 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
     const struct run_config *config = &model->config;
     FAIL_IF(path == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "callback");
-    FAIL_IF(config->task->load_file == NULL, host, HASHATTN_REFUSED, "%s reads no files of documents%s",
-            config->task->name,
-            config->facts.next_token ? ": its model has no classes to tell; eval gives its perplexity" : "");
+    FAIL_IF(config->task->load_file == NULL || model_outputs(model->net) == 0, host, HASHATTN_REFUSED,
+            "%s reads no files of documents to predict; eval gives its metrics", config->task->name);
     struct dataset dataset = {0};
     void *block = NULL;
     const struct train_setup setup = setup_of(model);
     struct evaluation result;
-    size_t classes = config->facts.num_classes;
+    size_t classes = model_outputs(model->net);
     hashattn_status status;
     TRY_DONE(config->task->load_file(host, config->task_options, &config->facts, path, &dataset));
     TRY_DONE(memory_new(host, size_product(dataset.count, classes), sizeof(float), "probabilities", &block));
     float *probabilities = block;
-    TRY_DONE(evaluate(host, &setup, model->encoder, model->values, &dataset, (size_t)config->training.batch,
-                      seed, probabilities, &result));
+    TRY_DONE(evaluate(host, &setup, model->net, model->values, &dataset, (size_t)config->training.batch, seed,
+                      probabilities, &result));
     if (num_cut != NULL)
         *num_cut = dataset.num_cut;
     for (size_t i = 0; i < dataset.count; i++) {
@@ -275,12 +270,12 @@ hashattn_status hashattn_model_inspect(hashattn_model *model, const char *data, 
     FAIL_IF(split == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             split == NULL ? "split" : "callback");
     struct dataset dataset = {0};
-    TRY(inspect_check(host, model->encoder));
+    TRY(inspect_check(host, model->net));
     TRY(load_split(model, data, split, &dataset));
     const struct train_setup setup = setup_of(model);
     struct inspect_bridge bridge = {callback, user};
     hashattn_status status =
-        inspect(host, &setup, model->encoder, model->values, &dataset, examples, seed, tell, &bridge);
+        inspect(host, &setup, model->net, model->values, &dataset, examples, seed, tell, &bridge);
     dataset_free(host, &dataset);
     return status;
 }

@@ -18,7 +18,7 @@
 size_t hashattn_task_count(void)
 {
     size_t count = 0;
-    while (task_all()[count] != NULL)
+    while (task_table[count] != NULL)
         count++;
     return count;
 }
@@ -27,7 +27,7 @@ int hashattn_task_get(size_t index, hashattn_task_info *info)
 {
     if (index >= hashattn_task_count())
         return 0;
-    const struct task *task = task_all()[index];
+    const struct task *task = task_table[index];
     hashattn_task_info own = {.name = task->name,
                               .summary = task->summary,
                               .generates = task->generate != NULL,
@@ -38,16 +38,17 @@ int hashattn_task_get(size_t index, hashattn_task_info *info)
 }
 
 /* The model and training that a preset of a task asks for. */
-static void take_preset(const struct task *task, bool lra, struct encoder_config *model,
+static void take_preset(const struct task *task, bool lra, struct model_config *model,
                         struct train_options *training)
 {
     const struct task_preset *preset = lra ? &task->lra : &task->preset;
     train_options_preset(preset, lra, training);
-    options_preset(encoder_options, model);
+    options_preset(model_options, model);
     model->layers = (int64_t)preset->layers;
     model->dim = (int64_t)preset->dim;
     model->heads = (int64_t)preset->heads;
     model->ffn = (int64_t)preset->ffn;
+    model->causal = preset->causal;
     model->pooling = 0;
     while (strcmp(pooling_names[model->pooling], preset->pooling) != 0)
         model->pooling++;
@@ -74,7 +75,7 @@ static size_t owners_of(struct run_config *config, struct owner owners[MOST_OWNE
     for (size_t i = 0; i < plan->num_used; i++)
         owners[count++] = (struct owner){"attention", plan->used[i].mechanism->name,
                                          plan->used[i].mechanism->options, plan->used[i].options};
-    owners[count++] = (struct owner){"model", "model", encoder_options, &config->model};
+    owners[count++] = (struct owner){"model", "model", model_options, &config->model};
     owners[count++] = (struct owner){"training", "training", train_rows, &config->training};
     return count;
 }
@@ -95,14 +96,14 @@ int hashattn_task_option(size_t task, size_t option, hashattn_option *info)
 {
     if (task >= hashattn_task_count())
         return 0;
-    const struct task *of = task_all()[task];
-    struct encoder_config model;
+    const struct task *of = task_table[task];
+    struct model_config model;
     struct train_options training;
     memset(&model, 0, sizeof model);
     memset(&training, 0, sizeof training);
     take_preset(of, false, &model, &training);
     const struct owner owners[] = {{"task", of->name, of->options, NULL},
-                                   {"model", "model", encoder_options, &model},
+                                   {"model", "model", model_options, &model},
                                    {"training", "training", train_rows, &training}};
     return nth_option(owners, 3, option, info);
 }
@@ -154,17 +155,6 @@ hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name
     return HASHATTN_OK;
 }
 
-static hashattn_status set_steps(struct hashattn_setup *setup, const char *text)
-{
-    struct train_options wanted = setup->config.training;
-    TRY(option_set(&setup->context->host, train_rows, "training", &wanted, "steps", text));
-    if (setup->warmup_set)
-        setup->config.training.steps = wanted.steps;
-    else
-        train_options_steps(&setup->config.training, wanted.steps);
-    return HASHATTN_OK;
-}
-
 hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, const char *text)
 {
     if (setup == NULL)
@@ -172,35 +162,28 @@ hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, cons
     struct host *host = &setup->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the text of the option");
-    if (strcmp(name, "steps") == 0)
-        return set_steps(setup, text);
     struct owner owners[MOST_OWNERS];
     size_t count = owners_of(&setup->config, owners);
     if (option_find(setup->config.task->options, name) == NULL &&
         head_plan_has(&setup->config.model.plan, name))
         return head_plan_set(host, &setup->config.model.plan, name, text);
     for (size_t o = 0; o < count; o++)
-        if (option_find(owners[o].rows, name) != NULL) {
-            TRY(option_set(host, owners[o].rows, owners[o].of, owners[o].values, name, text));
-            setup->warmup_set |= strcmp(name, "warmup") == 0;
-            return HASHATTN_OK;
-        }
+        if (option_find(owners[o].rows, name) != NULL)
+            return owners[o].rows == train_rows
+                       ? train_options_set(host, &setup->config.training, name, text)
+                       : option_set(host, owners[o].rows, owners[o].of, owners[o].values, name, text);
     return host_fail(host, HASHATTN_INVALID, "%s with %.60s has no option '%.60s'", setup->config.task->name,
                      setup->config.model.plan.text, name);
 }
 
 /* ---- the setup ----------------------------------------------------------------------------------------- */
 
-static void set_hash_bits(struct hashattn_setup *setup)
+/* What the preset of the task sets in mechanisms. */
+static hashattn_status take_attention(struct hashattn_setup *setup, struct head_plan *plan)
 {
     const struct task *task = setup->config.task;
-    const struct head_plan *plan = &setup->config.model.plan;
-    for (size_t i = 0; i < plan->num_used; i++) {
-        const struct option_row *row = option_find(plan->used[i].mechanism->options, "hash_bits");
-        if (row != NULL)
-            *(int64_t *)(void *)((char *)plan->used[i].options + row->offset) =
-                (setup->lra ? &task->lra : &task->preset)->hash_bits;
-    }
+    return head_plan_preset(&setup->context->host, plan,
+                            (setup->lra ? &task->lra : &task->preset)->attention);
 }
 
 hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mechanism)
@@ -211,9 +194,13 @@ hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mech
     struct head_plan plan;
     FAIL_IF(mechanism == NULL, host, HASHATTN_INVALID, "the name of the mechanism is NULL");
     TRY(head_plan_new(host, mechanism, &plan));
+    hashattn_status status = take_attention(setup, &plan);
+    if (status != HASHATTN_OK) {
+        head_plan_free(host, &plan);
+        return status;
+    }
     head_plan_free(host, &setup->config.model.plan);
     setup->config.model.plan = plan;
-    set_hash_bits(setup);
     return HASHATTN_OK;
 }
 
@@ -227,11 +214,9 @@ hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
             "no preset '%.60s', there is: lra", preset == NULL ? "NULL" : preset);
     FAIL_IF(task->lra.steps == 0, host, HASHATTN_INVALID, "%s has no preset lra", task->name);
     setup->lra = true;
-    setup->warmup_set = false;
     take_preset(task, true, &setup->config.model, &setup->config.training);
     setup->config.model.precision = (int)setup->context->precision;
-    set_hash_bits(setup);
-    return HASHATTN_OK;
+    return take_attention(setup, &setup->config.model.plan);
 }
 
 static hashattn_status find_task(struct host *host, const char *name, const struct task **task)
@@ -240,7 +225,7 @@ static hashattn_status find_task(struct host *host, const char *name, const stru
     if (*task != NULL)
         return HASHATTN_OK;
     char list[300] = "";
-    for (const struct task *const *all = task_all(); *all != NULL; all++) {
+    for (const struct task *const *all = task_table; *all != NULL; all++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ", (*all)->name);
     }
@@ -298,10 +283,5 @@ hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
     strcpy(config->data, absolute);
     task_facts_free(host, &config->facts);
     TRY(config->task->facts(host, config->task_options, config->data, &config->facts));
-    config->model.vocab_size = (int64_t)config->facts.vocab_size;
-    config->model.num_classes = (int64_t)config->facts.num_classes;
-    config->model.max_len = (int64_t)config->facts.max_len;
-    config->model.pairs = config->facts.pairs;
-    config->model.next_token = config->facts.next_token;
-    return HASHATTN_OK;
+    return run_config_take_facts(host, config);
 }

@@ -12,7 +12,6 @@ struct hashattn_setup {
     struct hashattn_context *context;
     struct run_config config; /* its facts, sizes of data and directory are filled when training begins */
     bool lra;                 /* the preset chosen last; else the task's own */
-    bool warmup_set;
 };
 
 /* Makes `data`, a directory, that of the setup, and takes the sizes of the model from it. */

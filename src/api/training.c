@@ -1,5 +1,6 @@
 /* Generating data, training and resuming: the setup becomes the run's config, and one call goes down.
    SPDX-License-Identifier: Apache-2.0 */
+#include "api/metrics.h"
 #include "api/setup.h"
 #include "base/file.h"
 
@@ -27,21 +28,18 @@ struct bridge {
 static bool tell(void *user, const struct train_event *event)
 {
     const struct bridge *bridge = user;
+    struct metric_list train, valid, best;
     const hashattn_progress progress = {.struct_size = sizeof progress,
                                         .step = event->step,
                                         .steps = event->steps,
-                                        .loss = event->loss,
-                                        .accuracy = event->accuracy,
-                                        .valid_loss = event->valid_loss,
-                                        .valid_accuracy = event->valid_accuracy,
-                                        .best_accuracy = event->best_accuracy,
+                                        .train = metrics_give(event->model, event->train, false, &train),
+                                        .valid = metrics_give(event->model, event->valid, true, &valid),
+                                        .best = metrics_give(event->model, event->best, true, &best),
                                         .tokens_per_second = event->tokens_per_second,
                                         .seconds = event->seconds,
                                         .learning_rate = event->learning_rate,
                                         .saved_bytes = event->saved_bytes,
-                                        .warning = event->warning,
-                                        .best_loss = event->best_loss,
-                                        .next_token = event->next_token};
+                                        .warning = event->warning};
     return bridge->callback(bridge->user, &progress) != 0;
 }
 

@@ -126,6 +126,9 @@ struct mechanism {
 
     /* (optional) Options that are left to the machine get what they mean with these kernels. */
     void (*settle)(const struct kernels *kernels, void *options);
+    /* (optional) The name of an option that still says auto where a run must have recorded what that meant,
+       or NULL. */
+    const char *(*unsettled)(const void *options);
 
     /* (optional) No query or kept key may be longer than this; 0: of any length. Checked at the border; what
        is longer all the same is taken at that length. */

@@ -190,6 +190,12 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
     return NULL;
 }
 
+static const char *unsettled(const void *of)
+{
+    const struct yoso_options *options = of;
+    return options->projection == HASH_AUTO ? "projection" : NULL;
+}
+
 static void settle(const struct kernels *kernels, void *of)
 {
     struct yoso_options *options = of;
@@ -533,6 +539,7 @@ const struct mechanism mechanism_yoso = {
     .reads_bf16 = reads_bf16,
     .refuse = refuse,
     .settle = settle,
+    .unsettled = unsettled,
     .norm_limit = unit_map_limit,
     .saved_size = saved_size,
     .scratch_size = scratch_size,

@@ -156,6 +156,17 @@ hashattn_status head_plan_set(struct host *host, struct head_plan *plan, const c
     return HASHATTN_OK;
 }
 
+hashattn_status head_plan_preset(struct host *host, struct head_plan *plan, const char *text)
+{
+    char name[VALUE_TEXT], value[VALUE_TEXT];
+    int used;
+    for (text = text == NULL ? "" : text; sscanf(text, " %63[^= ]=%63[^ ]%n", name, value, &used) == 2;
+         text += used)
+        if (head_plan_has(plan, name))
+            TRY(head_plan_set(host, plan, name, value));
+    return HASHATTN_OK;
+}
+
 /* ---- layers -------------------------------------------------------------------------------------------- */
 
 size_t head_plan_groups(const struct head_plan *plan, size_t layer, size_t heads, struct head_group *groups)

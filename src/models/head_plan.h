@@ -40,6 +40,9 @@ bool head_plan_has(const struct head_plan *plan, const char *name);
 /* Sets it in every mechanism that it names, or says why not, and then in none. */
 hashattn_status head_plan_set(struct host *host, struct head_plan *plan, const char *name, const char *text);
 
+/* Sets "OPTION=VALUE OPTION=VALUE ..." in every mechanism that has the option; text may be NULL. */
+hashattn_status head_plan_preset(struct host *host, struct head_plan *plan, const char *text);
+
 /* The groups of a layer (HEAD_GROUPS) in a model of so many heads; their number, or 0: the list is not one of
    so many heads. */
 size_t head_plan_groups(const struct head_plan *plan, size_t layer, size_t heads, struct head_group *groups);

@@ -137,9 +137,10 @@ void block_mix_backward(const struct block *block, const struct block_pass *pass
 }
 
 double block_auxiliary(const struct block *block, const struct block_pass *pass,
-                       const struct block_space *space, struct slice gradients, double weight)
+                       const struct block_space *space, const struct mechanism *mechanism,
+                       struct slice gradients, double weight)
 {
-    return self_attention_auxiliary(&block->attention, pass->rows, pass->values, gradients, weight,
+    return self_attention_auxiliary(&block->attention, pass->rows, pass->values, mechanism, gradients, weight,
                                     &space->attention, pass->random_key);
 }
 

@@ -91,9 +91,9 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
                           struct slice gradients, float *stream, const struct attention_gradients *d,
                           size_t first);
 
-/* The mechanisms' own losses after mix, and `weight` times its gradient where gradients.floats is not NULL.
- */
+/* The mechanism's own loss after mix, and `weight` times its gradient where gradients.floats is not NULL. */
 double block_auxiliary(const struct block *block, const struct block_pass *pass,
-                       const struct block_space *space, struct slice gradients, double weight);
+                       const struct block_space *space, const struct mechanism *mechanism,
+                       struct slice gradients, double weight);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rows of two tables, added. SPDX-License-Identifier: Apache-2.0 */
+/* Rows of tables, added. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/embed.h"
 
 #include <assert.h>
@@ -28,20 +28,30 @@ static hashattn_status make_sinusoids(struct host *host, struct embed *embed)
     return HASHATTN_OK;
 }
 
-hashattn_status embed_describe(struct host *host, struct params *params, size_t vocab_size, size_t max_len,
-                               size_t dim, enum positions kind, bool tied, struct embed *embed)
+hashattn_status embed_describe(struct host *host, struct params *params, const struct embed_shape *shape,
+                               struct embed *embed)
 {
-    *embed = (struct embed){.vocab_size = vocab_size, .max_len = max_len, .dim = dim, .kind = kind};
-    embed->scale = tied ? sqrtf((float)dim) : 1;
-    float start = tied ? 1 / embed->scale : kind == POSITIONS_SINUSOIDAL ? 1.0f : 0.02f;
-    TRY(params_add(host, params, START_NORMAL, start, &embed->words, 2, (size_t[]){vocab_size, dim},
-                   "embeddings.word_embeddings.weight"));
+    size_t dim = shape->dim;
+    enum positions kind = shape->positions;
+    *embed = (struct embed){.vocab_size = shape->vocab_size,
+                            .num_segments = shape->segments,
+                            .max_len = shape->max_len,
+                            .dim = dim,
+                            .kind = kind,
+                            .scale = shape->tied ? sqrtf((float)dim) : 1};
+    float start = shape->tied ? 1 / embed->scale : kind == POSITIONS_SINUSOIDAL ? 1.0f : 0.02f;
+    if (shape->vocab_size > 0)
+        TRY(params_add(host, params, START_NORMAL, start, &embed->words, 2,
+                       (size_t[]){shape->vocab_size, dim}, "embeddings.word_embeddings.weight"));
+    if (shape->segments > 0)
+        TRY(params_add(host, params, START_NORMAL, 0.02f, &embed->segments, 2,
+                       (size_t[]){shape->segments, dim}, "embeddings.token_type_embeddings.weight"));
     if (kind == POSITIONS_SINUSOIDAL)
         return make_sinusoids(host, embed);
     if (kind == POSITIONS_NONE)
         return HASHATTN_OK;
-    return params_add(host, params, START_NORMAL, tied ? 0.5f : 0.02f, &embed->positions, 2,
-                      (size_t[]){max_len, dim}, "embeddings.position_embeddings.weight");
+    return params_add(host, params, START_NORMAL, shape->tied ? 0.5f : 0.02f, &embed->positions, 2,
+                      (size_t[]){shape->max_len, dim}, "embeddings.position_embeddings.weight");
 }
 
 void embed_free(struct host *host, struct embed *embed)
@@ -50,32 +60,46 @@ void embed_free(struct host *host, struct embed *embed)
     embed->sinusoids = NULL;
 }
 
-void embed_forward(const struct embed *embed, const struct rows *rows, const float *values, float *y,
-                   const uint16_t *tokens, size_t first, size_t n)
+/* y (n, dim) = the words of rows [first, first + n); zeros after the last row. */
+static void place_words(const struct embed *embed, const struct rows *rows, const float *values, float *y,
+                        const uint32_t *ids, size_t first, size_t n)
 {
-    size_t dim = embed->dim, done = 0;
+    size_t dim = embed->dim, left = first < rows->count ? rows->count - first : 0, count = size_min(n, left);
+    for (size_t i = 0; i < count; i++) {
+        assert(ids[first + i] < embed->vocab_size);
+        const float *word = values + embed->words + ids[first + i] * dim;
+        for (size_t c = 0; c < dim; c++)
+            y[i * dim + c] = embed->scale * word[c];
+    }
+    memset(y + count * dim, 0, (n - count) * dim * sizeof *y);
+}
+
+void embed_forward(const struct embed *embed, const struct rows *rows, const float *values, float *y,
+                   const struct input_rows *input, size_t first, size_t n)
+{
+    size_t dim = embed->dim;
     const float *table = embed->kind == POSITIONS_LEARNED ? values + embed->positions : embed->sinusoids;
+    if (embed->vocab_size > 0)
+        place_words(embed, rows, values, y, input->ids, first, n);
     for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)) {
+        float *at = y + (s.row - first) * dim;
         assert(s.position + s.count <= embed->max_len);
-        for (size_t i = 0; i < s.count; i++, done++) {
-            size_t token = tokens[s.row + i];
-            assert(token < embed->vocab_size);
-            const float *word = values + embed->words + token * dim;
-            for (size_t c = 0; c < dim; c++)
-                y[done * dim + c] = embed->scale * word[c];
+        for (size_t i = 0; embed->num_segments > 0 && i < s.count; i++) {
+            assert(input->segments[s.row + i] < embed->num_segments);
+            rows->kernels->axpy(at + i * dim, 1.0f,
+                                values + embed->segments + input->segments[s.row + i] * dim, dim);
         }
         if (table != NULL)
-            rows->kernels->axpy(y + (done - s.count) * dim, 1.0f, table + s.position * dim, s.count * dim);
+            rows->kernels->axpy(at, 1.0f, table + s.position * dim, s.count * dim);
     }
-    memset(y + done * dim, 0, (n - done) * dim * sizeof *y);
 }
 
 struct embed_gradient {
     const struct embed *embed;
     const struct rows *rows;
-    float *words, *positions;
+    float *words, *segments, *positions; /* NULL where there are none to learn */
     const float *dy;
-    const uint16_t *tokens;
+    const struct input_rows *input;
 };
 
 static void embed_backward_columns(void *argument, size_t index, int worker)
@@ -83,27 +107,32 @@ static void embed_backward_columns(void *argument, size_t index, int worker)
     (void)worker;
     const struct embed_gradient *g = argument;
     const struct rows *rows = g->rows;
+    const struct input_rows *input = g->input;
     size_t dim = g->embed->dim, c = index * COLUMNS, width = dim - c < COLUMNS ? dim - c : COLUMNS;
     for (struct span s = rows_span(rows, 0, rows->count); s.count > 0; s = rows_next(rows, s))
         for (size_t i = 0; i < s.count; i++) {
             const float *dy = g->dy + (s.row + i) * dim + c;
-            float *word = g->words + g->tokens[s.row + i] * dim + c;
-            rows->kernels->axpy(word, g->embed->scale, dy, width);
+            if (g->words != NULL)
+                rows->kernels->axpy(g->words + input->ids[s.row + i] * dim + c, g->embed->scale, dy, width);
+            if (g->segments != NULL)
+                rows->kernels->axpy(g->segments + input->segments[s.row + i] * dim + c, 1.0f, dy, width);
             if (g->positions != NULL)
                 rows->kernels->axpy(g->positions + (s.position + i) * dim + c, 1.0f, dy, width);
         }
 }
 
 void embed_backward(const struct embed *embed, const struct rows *rows, struct slice gradients,
-                    const float *dy, const uint16_t *tokens)
+                    const float *dy, const struct input_rows *input)
 {
     struct embed_gradient g = {
         .embed = embed,
         .rows = rows,
-        .words = slice_at(gradients, embed->words),
+        .words = embed->vocab_size > 0 ? slice_at(gradients, embed->words) : NULL,
+        .segments = embed->num_segments > 0 ? slice_at(gradients, embed->segments) : NULL,
         .positions = embed->kind == POSITIONS_LEARNED ? slice_at(gradients, embed->positions) : NULL,
         .dy = dy,
-        .tokens = tokens,
+        .input = input,
     };
-    pool_run(rows->pool, embed_backward_columns, &g, (embed->dim + COLUMNS - 1) / COLUMNS);
+    if (g.words != NULL || g.segments != NULL || g.positions != NULL)
+        pool_run(rows->pool, embed_backward_columns, &g, (embed->dim + COLUMNS - 1) / COLUMNS);
 }

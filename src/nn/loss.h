@@ -1,14 +1,14 @@
-/* Softmax cross-entropy, mean over the batch, in double. SPDX-License-Identifier: Apache-2.0 */
+/* Softmax cross-entropy in double. SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_LOSS_H
 #define NN_LOSS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* logits (n, classes), labels (n) below classes. Returns the sum of -log softmax(logits)[label] divided by
-   mean_over (n for the mean, more where n is a part of a step), 0 for n = 0; dlogits, if not NULL, is
-   written. */
-double loss_cross_entropy(const float *logits, const int32_t *labels, size_t n, size_t classes,
-                          size_t mean_over, float *dlogits);
+/* logits (n, classes); labels (n) below classes; weights (n) of the losses, NULL for 1, and 0 where a label
+   is not looked at. Returns the sum of weight * -log softmax(logits)[label]; dlogits, if not NULL, is
+   written: the gradient of that sum divided by mean_over. */
+double loss_cross_entropy(const float *logits, const uint32_t *labels, const float *weights, size_t n,
+                          size_t classes, double mean_over, float *dlogits);
 
 #endif

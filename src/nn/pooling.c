@@ -46,15 +46,35 @@ void pooling_forward(enum pooling pooling, size_t max_len, const struct rows *ro
     pool_run(rows->pool, forward_sequence, &p, rows->num_sequences);
 }
 
-void pooling_backward_rows(enum pooling pooling, size_t max_len, const struct rows *rows, float *dx,
-                           const float *dy, size_t first, size_t n, size_t dim)
+struct spread {
+    enum pooling pooling;
+    size_t max_len, dim;
+    const struct rows *rows;
+    float *dx;
+    bool add;
+    const float *dy;
+};
+
+static void backward_tile(void *argument, size_t tile, int worker)
 {
-    memset(dx, 0, n * dim * sizeof *dx);
-    for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)) {
+    (void)worker;
+    const struct spread *p = argument;
+    const struct rows *rows = p->rows;
+    size_t dim = p->dim, first = tile * ROW_TILE;
+    if (!p->add)
+        memset(p->dx + first * dim, 0, ROW_TILE * dim * sizeof *p->dx);
+    for (struct span s = rows_span(rows, first, ROW_TILE); s.count > 0; s = rows_next(rows, s)) {
         size_t len = rows->offsets[s.sequence + 1] - rows->offsets[s.sequence];
-        float weight = weight_of(pooling, max_len, len);
-        size_t count = pooling != POOL_FIRST ? s.count : s.position == 0 ? 1 : 0;
+        float weight = weight_of(p->pooling, p->max_len, len);
+        size_t count = p->pooling != POOL_FIRST ? s.count : s.position == 0 ? 1 : 0;
         for (size_t i = 0; i < count; i++)
-            rows->kernels->axpy(dx + (s.row - first + i) * dim, weight, dy + s.sequence * dim, dim);
+            rows->kernels->axpy(p->dx + (s.row + i) * dim, weight, p->dy + s.sequence * dim, dim);
     }
+}
+
+void pooling_backward(enum pooling pooling, size_t max_len, const struct rows *rows, float *dx, bool add,
+                      const float *dy, size_t dim)
+{
+    struct spread p = {pooling, max_len, dim, rows, dx, add, dy};
+    pool_run(rows->pool, backward_tile, &p, rows->tiles);
 }

@@ -13,8 +13,8 @@ extern const char *const pooling_names[]; /* "mean", "mean-padded", "first", NUL
    sequence is summed in blocks of rows, so the error does not grow with its length. */
 void pooling_forward(enum pooling pooling, size_t max_len, const struct rows *rows, float *y, float *partial,
                      const float *x, size_t dim);
-/* dx (n, dim), rows [first, first + n) of the batch, is written; zeros after the last token. */
-void pooling_backward_rows(enum pooling pooling, size_t max_len, const struct rows *rows, float *dx,
-                           const float *dy, size_t first, size_t n, size_t dim);
+/* dx (padded rows, dim) is written, or added to; zeros after the last row. Runs on the pool. */
+void pooling_backward(enum pooling pooling, size_t max_len, const struct rows *rows, float *dx, bool add,
+                      const float *dy, size_t dim);
 
 #endif

@@ -288,26 +288,28 @@ void self_attention_mix_backward(const struct self_attention *attention, const s
     }
 }
 
-size_t self_attention_auxiliary_heads(const struct self_attention *attention)
+size_t self_attention_auxiliary_heads(const struct self_attention *attention,
+                                      const struct mechanism *mechanism)
 {
     size_t heads = 0;
     for (size_t g = 0; g < attention->num_groups; g++)
-        if (attention->mixings[g].group.mechanism->auxiliary != NULL)
+        if (attention->mixings[g].group.mechanism == mechanism && mechanism->auxiliary != NULL)
             heads += attention->mixings[g].group.heads;
     return heads;
 }
 
 double self_attention_auxiliary(const struct self_attention *attention, const struct rows *rows,
-                                const float *values, struct slice gradients, double weight,
-                                const struct attention_space *space, uint64_t call_key)
+                                const float *values, const struct mechanism *mechanism,
+                                struct slice gradients, double weight, const struct attention_space *space,
+                                uint64_t call_key)
 {
-    if (self_attention_auxiliary_heads(attention) == 0)
+    if (self_attention_auxiliary_heads(attention, mechanism) == 0)
         return 0;
     double loss = 0;
     struct mix_scratch scratch = lay(attention, rows, space->saved, space->scratch);
     for (size_t g = 0; g < attention->num_groups; g++) {
         const struct mixing *mixing = &attention->mixings[g];
-        if (mixing->group.mechanism->auxiliary == NULL)
+        if (mixing->group.mechanism != mechanism)
             continue;
         struct attention_call call = open_call(attention, mixing, rows, values, space, &scratch, call_key);
         bool wanted = gradients.floats != NULL && mixing->own_count > 0;

@@ -87,12 +87,14 @@ void self_attention_mix_backward(const struct self_attention *attention, const s
                                  const struct attention_space *space, const struct attention_gradients *d,
                                  uint64_t call_key);
 
-/* How many heads have a mechanism with a loss of its own. */
-size_t self_attention_auxiliary_heads(const struct self_attention *attention);
-/* The mechanisms' own losses, summed over sequences and heads, after mix; where `gradients.floats` is not
-   NULL, `weight` times its gradient is added. */
+/* How many heads have this mechanism, if it has a loss of its own; else 0. */
+size_t self_attention_auxiliary_heads(const struct self_attention *attention,
+                                      const struct mechanism *mechanism);
+/* The mechanism's own loss, summed over sequences and heads, after mix; where `gradients.floats` is not NULL,
+   `weight` times its gradient is added. */
 double self_attention_auxiliary(const struct self_attention *attention, const struct rows *rows,
-                                const float *values, struct slice gradients, double weight,
-                                const struct attention_space *space, uint64_t call_key);
+                                const float *values, const struct mechanism *mechanism,
+                                struct slice gradients, double weight, const struct attention_space *space,
+                                uint64_t call_key);
 
 #endif

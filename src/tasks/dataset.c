@@ -11,11 +11,47 @@
 #include "base/random.h"
 #include "io/utf8.h"
 
+size_t dataset_columns(struct dataset *dataset, struct dataset_column columns[DATASET_COLUMNS])
+{
+    size_t count = 0;
+    if (dataset->row_width > 0)
+        columns[count++] = (struct dataset_column){
+            (void **)&dataset->floats, dataset->row_width * sizeof(float), true, "rows of floats"};
+    else
+        columns[count++] = (struct dataset_column){(void **)&dataset->ids, sizeof(uint32_t), true, "tokens"};
+    if (dataset->segmented)
+        columns[count++] = (struct dataset_column){(void **)&dataset->segments, 1, true, "segments"};
+    for (size_t i = 0; i < dataset->num_targets; i++) {
+        struct target_set *set = &dataset->targets[i];
+        bool of_rows = set->kind == TARGETS_ROW;
+        if (set->kind == TARGETS_NEXT)
+            continue;
+        if (set->width > 0)
+            columns[count++] = (struct dataset_column){(void **)&set->floats, set->width * sizeof(float),
+                                                       of_rows, "targets"};
+        else
+            columns[count++] =
+                (struct dataset_column){(void **)&set->ids, sizeof(uint32_t), of_rows, "labels"};
+        if (set->weighted)
+            columns[count++] =
+                (struct dataset_column){(void **)&set->weights, sizeof(float), of_rows, "weights of targets"};
+    }
+    return count;
+}
+
+void dataset_classified(struct dataset *dataset)
+{
+    dataset->num_targets = 1;
+    dataset->targets[0] = (struct target_set){.kind = TARGETS_EXAMPLE, .weighted = true};
+}
+
 void dataset_free(struct host *host, struct dataset *dataset)
 {
-    memory_free(host, dataset->tokens);
+    struct dataset_column columns[DATASET_COLUMNS];
+    size_t count = dataset_columns(dataset, columns);
+    for (size_t i = 0; i < count; i++)
+        memory_free(host, *columns[i].array);
     memory_free(host, dataset->offsets);
-    memory_free(host, dataset->labels);
     *dataset = (struct dataset){0};
 }
 
@@ -32,68 +68,93 @@ static hashattn_status grow(struct host *host, void **block, size_t used, size_t
     return HASHATTN_OK;
 }
 
-hashattn_status dataset_room(struct host *host, struct dataset_builder *builder, size_t length,
-                             uint16_t **tokens)
+/* The arrays of rows, or those of examples, move to `capacity` elements. */
+static hashattn_status grow_columns(struct host *host, struct dataset *dataset, bool of_rows, size_t used,
+                                    size_t capacity)
+{
+    struct dataset_column columns[DATASET_COLUMNS];
+    size_t count = dataset_columns(dataset, columns);
+    for (size_t i = 0; i < count; i++)
+        if (columns[i].of_rows == of_rows)
+            TRY(grow(host, columns[i].array, used, capacity, columns[i].size, columns[i].what));
+    return HASHATTN_OK;
+}
+
+/* The capacity counts only when all arrays have it: a failure between them loses nothing. */
+static hashattn_status grow_examples(struct host *host, struct dataset_builder *builder)
+{
+    struct dataset *dataset = &builder->dataset;
+    size_t capacity = builder->capacity == 0 ? 64 : size_product(2, builder->capacity);
+    size_t sequences = dataset_sequences(dataset);
+    void *offsets = dataset->offsets, *cut = builder->cut;
+    TRY(grow_columns(host, dataset, false, dataset->count, capacity));
+    hashattn_status status =
+        grow(host, &cut, dataset->count, capacity, sizeof *builder->cut, "marks of cut examples");
+    builder->cut = cut;
+    TRY(status);
+    status = grow(host, &offsets, sequences == 0 ? 0 : sequences + 1,
+                  size_sum(size_product(capacity, dataset->pairs ? 2 : 1), 1), sizeof *dataset->offsets,
+                  "offsets of examples");
+    dataset->offsets = offsets;
+    TRY(status);
+    dataset->offsets[0] = 0;
+    builder->capacity = capacity;
+    return HASHATTN_OK;
+}
+
+hashattn_status dataset_room(struct host *host, struct dataset_builder *builder, size_t length, size_t *row)
 {
     struct dataset *dataset = &builder->dataset;
     size_t sequences = dataset_sequences(dataset), used = sequences == 0 ? 0 : dataset->offsets[sequences];
-    if (dataset->count == builder->capacity) {
-        /* The capacity counts only when all three have it: a failure between them loses nothing. */
-        size_t capacity = builder->capacity == 0 ? 64 : size_product(2, builder->capacity);
-        void *labels = dataset->labels, *offsets = dataset->offsets, *cut = builder->cut;
-        hashattn_status status =
-            grow(host, &labels, dataset->count, capacity, sizeof *dataset->labels, "labels");
-        dataset->labels = labels;
-        TRY(status);
-        status = grow(host, &cut, dataset->count, capacity, sizeof *builder->cut, "marks of cut examples");
-        builder->cut = cut;
-        TRY(status);
-        status = grow(host, &offsets, sequences == 0 ? 0 : sequences + 1,
-                      size_sum(size_product(capacity, dataset->pairs ? 2 : 1), 1), sizeof *dataset->offsets,
-                      "offsets of examples");
-        dataset->offsets = offsets;
-        TRY(status);
-        dataset->offsets[0] = 0;
-        builder->capacity = capacity;
-    }
+    if (dataset->count == builder->capacity)
+        TRY(grow_examples(host, builder));
     size_t needed = size_sum(used, length);
-    if (needed > builder->token_capacity) {
-        size_t capacity = size_product(2, builder->token_capacity);
-        capacity = capacity < needed ? needed : capacity;
-        void *block = dataset->tokens;
-        hashattn_status status = grow(host, &block, used, capacity, sizeof *dataset->tokens, "tokens");
-        dataset->tokens = block;
-        TRY(status);
-        builder->token_capacity = capacity;
+    if (needed > builder->row_capacity) {
+        size_t capacity = size_max(size_product(2, builder->row_capacity), needed);
+        TRY(grow_columns(host, dataset, true, used, capacity));
+        builder->row_capacity = capacity;
     }
-    *tokens = dataset->tokens + used;
+    *row = used;
     return HASHATTN_OK;
 }
 
 /* One example of one or, where `second` is not 0, two sequences. */
-static void push(struct dataset_builder *builder, size_t first, size_t second, int32_t label, bool cut)
+static void push(struct dataset_builder *builder, size_t first, size_t second, bool cut)
 {
     struct dataset *dataset = &builder->dataset;
     size_t *offset = dataset->offsets + dataset_sequences(dataset), start = *offset;
     assert(first >= 1 && dataset->count < builder->capacity);
-    assert(start + first + second <= builder->token_capacity);
+    assert(start + first + second <= builder->row_capacity);
     offset[1] = start + first;
     if (second > 0)
         offset[2] = start + first + second;
-    dataset->labels[dataset->count] = label;
     builder->cut[dataset->count++] = cut;
 }
 
-void dataset_push(struct dataset_builder *builder, size_t length, int32_t label, bool cut)
+void dataset_push(struct dataset_builder *builder, size_t length, bool cut)
 {
     assert(!builder->dataset.pairs);
-    push(builder, length, 0, label, cut);
+    push(builder, length, 0, cut);
+}
+
+static void place_label(struct dataset_builder *builder, int32_t label)
+{
+    struct target_set *set = &builder->dataset.targets[0];
+    set->ids[builder->dataset.count] = label < 0 ? 0 : (uint32_t)label;
+    set->weights[builder->dataset.count] = label < 0 ? 0 : 1;
+}
+
+void dataset_push_label(struct dataset_builder *builder, size_t length, int32_t label, bool cut)
+{
+    place_label(builder, label);
+    dataset_push(builder, length, cut);
 }
 
 void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t second, int32_t label, bool cut)
 {
     assert(builder->dataset.pairs && second >= 1);
-    push(builder, first, second, label, cut);
+    place_label(builder, label);
+    push(builder, first, second, cut);
 }
 
 hashattn_status dataset_finish(struct host *host, struct dataset_builder *builder, hashattn_status status,
@@ -192,8 +253,9 @@ hashattn_status split_find_train(struct host *host, const struct split_files *fi
    examples, the first tenth is validation, the second tenth is the test where that is cut too, the rest is
    training. The order of the file stays. Stretches of one text are not mixed: validation is its end. */
 static hashattn_status keep_share(struct host *host, struct dataset_builder *builder, enum split split,
-                                  bool cut_test, uint64_t seed)
+                                  bool one_text, bool cut_test, uint64_t seed)
 {
+    struct dataset_column columns[DATASET_COLUMNS];
     struct dataset *dataset = &builder->dataset;
     size_t count = dataset->count, cuts = cut_test ? 2 : 1;
     FAIL_IF(count <= cuts, host, HASHATTN_BAD_FILE,
@@ -205,12 +267,12 @@ static hashattn_status keep_share(struct host *host, struct dataset_builder *bui
     void *block;
     TRY(memory_new(host, count, sizeof(uint32_t), "the split", &block));
     uint32_t *place = block; /* of each example in the permutation */
-    if (dataset->next_token)
+    if (one_text)
         for (size_t i = 0; i < count; i++)
             place[i] = (uint32_t)(count - 1 - i);
     else
         random_permutation(random_key(seed, RANDOM_SPLIT, 0), place, count);
-    size_t kept = 0, end = 0, each = dataset->pairs ? 2 : 1;
+    size_t kept = 0, end = 0, each = dataset->pairs ? 2 : 1, arrays = dataset_columns(dataset, columns);
     for (size_t i = 0; i < count; i++) {
         enum split own = place[i] < tenth                   ? SPLIT_VALID
                          : cut_test && place[i] < 2 * tenth ? SPLIT_TEST
@@ -220,10 +282,14 @@ static hashattn_status keep_share(struct host *host, struct dataset_builder *bui
         /* kept <= i, so what is written over has been read, or is read here first. */
         const size_t *from = dataset->offsets + i * each;
         size_t start = from[0], middle = from[1], stop = from[each];
-        memmove(dataset->tokens + end, dataset->tokens + start, (stop - start) * sizeof *dataset->tokens);
+        for (size_t k = 0; k < arrays; k++) {
+            char *array = *columns[k].array;
+            size_t size = columns[k].size, to = columns[k].of_rows ? end : kept;
+            size_t at = columns[k].of_rows ? start : i, many = columns[k].of_rows ? stop - start : 1;
+            memmove(array + to * size, array + at * size, many * size);
+        }
         dataset->offsets[kept * each + 1] = end + (middle - start);
         end += stop - start;
-        dataset->labels[kept] = dataset->labels[i];
         builder->cut[kept] = builder->cut[i];
         dataset->offsets[++kept * each] = end;
     }
@@ -242,8 +308,8 @@ static hashattn_status read_named(struct host *host, split_reader *read, const v
 }
 
 hashattn_status split_load(struct host *host, const struct split_files *files, const char *directory,
-                           enum split split, uint64_t seed, split_reader *read, const void *context,
-                           struct dataset *dataset)
+                           enum split split, uint64_t seed, const struct dataset *shape, split_reader *read,
+                           const void *context, struct dataset *dataset)
 {
     char paths[SPLIT_COUNT][4096], names[200];
     *dataset = (struct dataset){0};
@@ -256,10 +322,10 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
     FAIL_IF(missing && split == SPLIT_TEST && !cut_test, host, HASHATTN_BAD_FILE, "%s has no %s", directory,
             names);
 
-    struct dataset_builder builder = {.dataset = {.pairs = files->pairs, .next_token = files->next_token}};
+    struct dataset_builder builder = {.dataset = *shape};
     hashattn_status status = read_named(host, read, context, paths[missing ? SPLIT_TRAIN : split], &builder);
     if (status == HASHATTN_OK && (missing || (split == SPLIT_TRAIN && cut_valid)))
-        status = keep_share(host, &builder, split, cut_test, seed);
+        status = keep_share(host, &builder, split, files->one_text, cut_test, seed);
     return dataset_finish(host, &builder, status, dataset);
 }
 

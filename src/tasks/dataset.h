@@ -7,18 +7,35 @@
 #include "io/lines.h"
 #include "tasks/task.h"
 
-/* A data set that grows example by example. Starts as zeros, with dataset.pairs set where they are pairs. */
-struct dataset_builder {
-    struct dataset dataset;          /* its num_cut is counted when a split is complete */
-    bool *cut;                       /* (capacity): this example was cut */
-    size_t token_capacity, capacity; /* of tokens, and of examples */
+/* An array of a data set: of rows, or of examples or sequences. */
+struct dataset_column {
+    void **array;
+    size_t size; /* bytes of an element */
+    bool of_rows;
+    const char *what;
 };
-/* Room for one more example of up to `length` tokens, to be written at *tokens. */
-hashattn_status dataset_room(struct host *host, struct dataset_builder *builder, size_t length,
-                             uint16_t **tokens);
-/* The first `length` tokens of that room become the next example. */
-void dataset_push(struct dataset_builder *builder, size_t length, int32_t label, bool cut);
-/* Of pairs: the first `first` tokens of that room are one sequence, the `second` after them the other. */
+enum { DATASET_COLUMNS = 3 + 3 * TASK_OBJECTIVES };
+/* All arrays but the offsets that a data set of this shape (row_width, segmented, targets) has; their number.
+ */
+size_t dataset_columns(struct dataset *dataset, struct dataset_column columns[DATASET_COLUMNS]);
+/* The shape of classified ids: targets of one objective, one id per example, weight 0 where it is not known.
+ */
+void dataset_classified(struct dataset *dataset);
+
+/* A data set that grows example by example. Starts as zeros, with the shape of the data set set. */
+struct dataset_builder {
+    struct dataset dataset;        /* its num_cut is counted when a split is complete */
+    bool *cut;                     /* (capacity): this example was cut */
+    size_t row_capacity, capacity; /* of rows, and of examples */
+};
+/* Room for one more example of up to `length` rows. *row is the place of its first one in the arrays of rows;
+   its own place in those of examples is dataset.count. */
+hashattn_status dataset_room(struct host *host, struct dataset_builder *builder, size_t length, size_t *row);
+/* The first `length` rows of that room become the next example. */
+void dataset_push(struct dataset_builder *builder, size_t length, bool cut);
+/* The same with its label, an id, or below 0 where it is not known; of dataset_classified. */
+void dataset_push_label(struct dataset_builder *builder, size_t length, int32_t label, bool cut);
+/* Of pairs: the first `first` rows of that room are one sequence, the `second` after them the other. */
 void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t second, int32_t label, bool cut);
 /* Moves a successfully read data set out of the builder, or drops what a failing reader left. */
 hashattn_status dataset_finish(struct host *host, struct dataset_builder *builder, hashattn_status status,
@@ -29,8 +46,8 @@ hashattn_status dataset_finish(struct host *host, struct dataset_builder *builde
 struct split_files {
     const char *stems[SPLIT_COUNT];
     const char *const *endings;
-    bool pairs;      /* their examples are pairs */
-    bool next_token; /* they are stretches of one text, each asked for its next tokens */
+    bool pairs;    /* their examples are pairs */
+    bool one_text; /* their examples are stretches of one text: a cut takes its end, and mixes nothing */
 };
 #define FILE_MOST ((size_t)1 << 34) /* bytes of a file: it is read whole */
 
@@ -49,13 +66,13 @@ hashattn_status file_each_line(struct host *host, const char *path, line_visitor
 enum { SHOWN_SIZE = 48 };
 const char *piece_shown(struct piece piece, char text[SHOWN_SIZE]);
 
-/* Appends the examples of one file. */
+/* Appends the examples of one file; the shape of the data set is that of `shape` of split_load. */
 typedef hashattn_status split_reader(struct host *host, const void *context, const char *path,
                                      struct dataset_builder *builder);
 /* The `load` of every task: finds the file of the split, or cuts the split out of the training file. */
 hashattn_status split_load(struct host *host, const struct split_files *files, const char *directory,
-                           enum split split, uint64_t seed, split_reader *read, const void *context,
-                           struct dataset *dataset);
+                           enum split split, uint64_t seed, const struct dataset *shape, split_reader *read,
+                           const void *context, struct dataset *dataset);
 
 /* Writes example (split, index) of a generated data set. */
 typedef hashattn_status split_writer(struct host *host, void *context, enum split split, size_t index,

@@ -194,7 +194,8 @@ hashattn_status documents_facts(struct host *host, const struct split_files *fil
 {
     char path[4096];
     void *labels;
-    *facts = (struct task_facts){.vocab_size = DOCUMENTS_VOCAB, .max_len = max_len, .pairs = files->pairs};
+    *facts = (struct task_facts){
+        .vocab_size = DOCUMENTS_VOCAB, .max_len = max_len, .pairs = files->pairs, .bytes = true};
     hashattn_status status;
     TRY_DONE(split_find_train(host, files, directory, path, sizeof path));
     TRY_DONE(memory_new_zeroed(host, MOST_LABELS, sizeof(char *), "labels", &labels));
@@ -206,6 +207,7 @@ hashattn_status documents_facts(struct host *host, const struct split_files *fil
     else if (facts->num_classes == 1)
         status = host_fail(host, HASHATTN_BAD_FILE, "%s has a single label '%s', at least 2 are needed", path,
                            facts->labels[0]);
+    task_facts_add(facts, "classify", facts->num_classes, 0);
 done:
     if (status != HASHATTN_OK)
         task_facts_free(host, facts);
@@ -221,13 +223,13 @@ struct reading {
 };
 
 /* Its tokens at `tokens`, cut; an empty text is a line feed. */
-static size_t write_tokens(uint16_t *tokens, struct piece text, size_t max_len, bool *cut)
+static size_t write_tokens(uint32_t *tokens, struct piece text, size_t max_len, bool *cut)
 {
     static const struct piece nothing = {"\n", 1};
     text = text.size == 0 ? nothing : text;
     size_t length = text.size < max_len ? text.size : max_len;
     for (size_t i = 0; i < length; i++)
-        tokens[i] = (uint16_t)(1 + (unsigned char)text.bytes[i]);
+        tokens[i] = 1u + (unsigned char)text.bytes[i];
     *cut |= length < text.size;
     return length;
 }
@@ -245,13 +247,14 @@ static hashattn_status push_document(struct host *host, void *context, const str
     size_t room = 0;
     for (int i = 0; i < 2; i++)
         room += document->texts[i].size < max_len ? document->texts[i].size + 1 : max_len;
-    uint16_t *tokens;
+    size_t row;
     bool cut = false;
-    TRY(dataset_room(host, reading->builder, room, &tokens));
+    TRY(dataset_room(host, reading->builder, room, &row));
+    uint32_t *tokens = reading->builder->dataset.ids + row;
     size_t first = write_tokens(tokens, document->texts[0], max_len, &cut);
     int32_t number = known ? (int32_t)label : -1;
     if (!facts->pairs) {
-        dataset_push(reading->builder, first, number, cut);
+        dataset_push_label(reading->builder, first, number, cut);
         return HASHATTN_OK;
     }
     size_t second = write_tokens(tokens + first, document->texts[1], max_len, &cut);
@@ -272,7 +275,9 @@ hashattn_status documents_load(struct host *host, const struct split_files *file
                                const struct task_facts *facts, const char *directory, enum split split,
                                uint64_t seed, struct dataset *dataset)
 {
-    return split_load(host, files, directory, split, seed, read_file, facts, dataset);
+    struct dataset shape = {.pairs = facts->pairs};
+    dataset_classified(&shape);
+    return split_load(host, files, directory, split, seed, &shape, read_file, facts, dataset);
 }
 
 hashattn_status documents_load_file(struct host *host, const void *options, const struct task_facts *facts,
@@ -280,6 +285,7 @@ hashattn_status documents_load_file(struct host *host, const void *options, cons
 {
     (void)options;
     struct dataset_builder builder = {.dataset.pairs = facts->pairs};
+    dataset_classified(&builder.dataset);
     struct reading reading = {facts, false, &builder};
     struct visit visit = {format_of(path), facts->pairs, false, push_document, &reading};
     *dataset = (struct dataset){0};

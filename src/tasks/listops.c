@@ -33,7 +33,7 @@ static const struct option_row rows[] = {
     {NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 
-static bool is_operator(uint16_t symbol)
+static bool is_operator(uint32_t symbol)
 {
     return symbol >= LISTOPS_MIN && symbol <= LISTOPS_SM;
 }
@@ -43,7 +43,7 @@ static bool is_operator(uint16_t symbol)
 struct draw {
     struct random *random;
     const struct listops_options *options;
-    uint16_t *symbols;
+    uint32_t *symbols;
     size_t length;
 };
 
@@ -54,19 +54,19 @@ static bool draw_node(struct draw *draw, int64_t depth)
     if (draw->length >= limit)
         return false;
     if (depth >= draw->options->max_depth || random_unit(draw->random) > 0.25f) {
-        draw->symbols[place] = (uint16_t)(LISTOPS_DIGIT + random_below(draw->random, 10));
+        draw->symbols[place] = (uint32_t)(LISTOPS_DIGIT + random_below(draw->random, 10));
         return true;
     }
     uint32_t args = 2 + random_below(draw->random, (uint32_t)draw->options->max_args - 1);
     for (uint32_t i = 0; i < args; i++)
         if (!draw_node(draw, depth + 1))
             return false;
-    draw->symbols[place] = (uint16_t)(LISTOPS_MIN + random_below(draw->random, 4));
+    draw->symbols[place] = (uint32_t)(LISTOPS_MIN + random_below(draw->random, 4));
     draw->symbols[draw->length++] = LISTOPS_CLOSE;
     return draw->length < limit;
 }
 
-size_t listops_draw(struct random *random, const struct listops_options *options, uint16_t *symbols)
+size_t listops_draw(struct random *random, const struct listops_options *options, uint32_t *symbols)
 {
     struct draw draw = {.random = random, .options = options, .symbols = symbols};
     return draw_node(&draw, 1) ? draw.length : 0;
@@ -76,7 +76,7 @@ size_t listops_draw(struct random *random, const struct listops_options *options
 
 /* How often each digit is an argument: all that the four operators need. */
 struct list {
-    uint16_t op;
+    uint32_t op;
     size_t digits[10], count;
 };
 
@@ -105,7 +105,7 @@ static int value_of(const struct list *list)
     }
 }
 
-int listops_value(const uint16_t *symbols, size_t length)
+int listops_value(const uint32_t *symbols, size_t length)
 {
     struct list open[LISTOPS_MAX_DEPTH];
     size_t depth = 0;
@@ -122,7 +122,7 @@ int listops_value(const uint16_t *symbols, size_t length)
                 return -1;
             value = value_of(&open[--depth]);
         } else {
-            value = symbols[i] - LISTOPS_DIGIT;
+            value = (int)symbols[i] - LISTOPS_DIGIT;
         }
         if (depth == 0)
             return i + 1 == length ? value : -1;
@@ -150,7 +150,7 @@ static char *put(char *start, const char *word, size_t times)
     return start;
 }
 
-char *listops_text(const uint16_t *symbols, size_t length, char *text, size_t size)
+char *listops_text(const uint32_t *symbols, size_t length, char *text, size_t size)
 {
     /* OP a b is "( ( ( OP a ) b ) ] )": as many "( " as arguments, and one. The number is known at the end of
        the list, so the text is written from its end, every word with a blank before it. */
@@ -183,7 +183,7 @@ static const struct split_files files = {{"basic_train", "basic_val", "basic_tes
 struct generation {
     const struct listops_options *options;
     uint64_t seed;
-    uint16_t *symbols;
+    uint32_t *symbols;
     char *text;
     size_t text_size;
     uint64_t *seen; /* fingerprints of the trees so far, an open table; 0 is an empty place */
@@ -249,7 +249,7 @@ static hashattn_status generate(struct host *host, const void *options, const ch
 
     void *symbols = NULL, *text = NULL, *seen = NULL;
     hashattn_status status;
-    TRY_DONE(memory_new(host, max_len, sizeof(uint16_t), "an expression", &symbols));
+    TRY_DONE(memory_new(host, max_len, sizeof(uint32_t), "an expression", &symbols));
     TRY_DONE(memory_new(host, generation.text_size, 1, "a line", &text));
     TRY_DONE(memory_new_zeroed(host, generation.places, sizeof(uint64_t), "fingerprints", &seen));
     generation.symbols = symbols;
@@ -270,18 +270,18 @@ struct reading {
     struct dataset_builder *builder;
 };
 
-static uint16_t symbol_of(struct piece word)
+static uint32_t symbol_of(struct piece word)
 {
     if (word.size == 1 && word.bytes[0] >= '0' && word.bytes[0] <= '9')
-        return (uint16_t)(LISTOPS_DIGIT + word.bytes[0] - '0');
-    for (uint16_t symbol = LISTOPS_MIN; symbol < LISTOPS_SYMBOLS; symbol++)
+        return (uint32_t)(LISTOPS_DIGIT + word.bytes[0] - '0');
+    for (uint32_t symbol = LISTOPS_MIN; symbol < LISTOPS_SYMBOLS; symbol++)
         if (piece_is(word, names[symbol]))
             return symbol;
     return 0;
 }
 
 /* The symbols of a source between its blanks, parentheses dropped. `symbols` has room for half its bytes. */
-static hashattn_status read_source(struct host *host, struct piece source, uint16_t *symbols, size_t *length)
+static hashattn_status read_source(struct host *host, struct piece source, uint32_t *symbols, size_t *length)
 {
     const char *at = source.bytes, *end = source.bytes + source.size;
     char shown[SHOWN_SIZE];
@@ -294,7 +294,7 @@ static hashattn_status read_source(struct host *host, struct piece source, uint1
             word.size++;
         if (word.size == 1 && (word.bytes[0] == '(' || word.bytes[0] == ')'))
             continue;
-        uint16_t symbol = symbol_of(word);
+        uint32_t symbol = symbol_of(word);
         FAIL_IF(symbol == 0, host, HASHATTN_BAD_FILE, "unknown symbol '%s' at byte %zu",
                 piece_shown(word, shown), (size_t)(word.bytes - source.bytes));
         symbols[(*length)++] = symbol;
@@ -320,8 +320,9 @@ static hashattn_status read_line(struct host *host, void *context, struct piece 
     FAIL_IF(label.size != 1 || label.bytes[0] < '0' || label.bytes[0] > '9', host, HASHATTN_BAD_FILE,
             "the label is '%s', not a digit", piece_shown(label, shown));
 
-    uint16_t *symbols;
-    TRY(dataset_room(host, reading->builder, fields[0].size / 2 + 1, &symbols));
+    size_t row;
+    TRY(dataset_room(host, reading->builder, fields[0].size / 2 + 1, &row));
+    uint32_t *symbols = reading->builder->dataset.ids + row;
     TRY(read_source(host, fields[0], symbols, &length));
     if (reading->options->check_labels) {
         int value = listops_value(symbols, length);
@@ -332,7 +333,7 @@ static hashattn_status read_line(struct host *host, void *context, struct piece 
                 "the label is %c, the value of the expression is %d", label.bytes[0], value);
     }
     bool cut = length > max_len;
-    dataset_push(reading->builder, cut ? max_len : length, label.bytes[0] - '0', cut);
+    dataset_push_label(reading->builder, cut ? max_len : length, label.bytes[0] - '0', cut);
     return HASHATTN_OK;
 }
 
@@ -347,7 +348,9 @@ static hashattn_status load(struct host *host, const void *options, const struct
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
 {
     (void)facts; /* nothing in them depends on the files */
-    return split_load(host, &files, directory, split, seed, read_file, options, dataset);
+    struct dataset shape = {0};
+    dataset_classified(&shape);
+    return split_load(host, &files, directory, split, seed, &shape, read_file, options, dataset);
 }
 
 /* Expressions to predict stand as in a split, labels and header included. */
@@ -355,7 +358,8 @@ static hashattn_status load_file(struct host *host, const void *options, const s
                                  const char *path, struct dataset *dataset)
 {
     (void)facts;
-    struct dataset_builder builder = {.dataset.pairs = false};
+    struct dataset_builder builder = {0};
+    dataset_classified(&builder.dataset);
     hashattn_status status = read_file(host, options, path, &builder);
     if (status == HASHATTN_OK && builder.dataset.count == 0)
         status = host_fail(host, HASHATTN_BAD_FILE, "%s has no expressions", path);
@@ -389,8 +393,8 @@ const struct task task_listops = {
                .dim = 64,
                .heads = 2,
                .ffn = 128,
-               .hash_bits = 9,
-               .pooling = "mean"},
+               .pooling = "mean",
+               .attention = "hash_bits=9"},
     .lra = {.steps = 5000,
             .batch = 32,
             .eval_every = 50,
@@ -400,8 +404,8 @@ const struct task task_listops = {
             .dim = 64,
             .heads = 2,
             .ffn = 128,
-            .hash_bits = 11,
-            .pooling = "mean-padded"},
+            .pooling = "mean-padded",
+            .attention = "hash_bits=11"},
     .generate = generate,
     .facts = facts,
     .load = load,

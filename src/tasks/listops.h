@@ -26,15 +26,15 @@ struct listops_options {
 };
 
 /* One draw of the rules, into `symbols` of max_len. Returns its length, 0 when that would reach max_len. */
-size_t listops_draw(struct random *random, const struct listops_options *options, uint16_t *symbols);
+size_t listops_draw(struct random *random, const struct listops_options *options, uint32_t *symbols);
 
 /* The value 0 to 9 of one whole expression; -1 when it is none, or nests deeper than LISTOPS_MAX_DEPTH. */
-int listops_value(const uint16_t *symbols, size_t length);
+int listops_value(const uint32_t *symbols, size_t length);
 
 /* Bytes that listops_text may need for an expression of `length` symbols. */
 size_t listops_text_size(size_t length);
 /* The released serialisation of a valid expression, written so that it ends at text + size, without NUL.
    Returns where it starts. */
-char *listops_text(const uint16_t *symbols, size_t length, char *text, size_t size);
+char *listops_text(const uint32_t *symbols, size_t length, char *text, size_t size);
 
 #endif

@@ -19,7 +19,7 @@
 enum vocabulary { VOCABULARY_BYTES, VOCABULARY_WORDS };
 static const char *const vocabularies[] = {"bytes", "words", NULL};
 
-enum { BYTES_VOCAB = 257 };
+enum { FIRST_ID = 1, BYTES_VOCAB = FIRST_ID + 256 };
 
 struct lm_options {
     int vocabulary; /* enum vocabulary */
@@ -32,16 +32,16 @@ static const struct option_row rows[] = {
      "what a token is: a byte, or a word of the training file between white space"},
     {"seq_len", OPTION_INT, FIELD(seq_len), 256, 1, 65536, NULL,
      "tokens of a segment, which is all that a prediction can see"},
-    {"max_words", OPTION_INT, FIELD(max_words), WORDS_MOST, 2, WORDS_MOST, NULL,
+    {"max_words", OPTION_INT, FIELD(max_words), 65535, 2, WORDS_MOST, NULL,
      "with words: the most frequent so many, counting <unk> and <eos>, are known"},
     {NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 
 static const char *const published_endings[] = {".tokens", NULL}, *const own_endings[] = {".txt", NULL};
 static const struct split_files published = {
-    .stems = {"wiki.train", "wiki.valid", "wiki.test"}, .endings = published_endings, .next_token = true};
+    .stems = {"wiki.train", "wiki.valid", "wiki.test"}, .endings = published_endings, .one_text = true};
 static const struct split_files own = {
-    .stems = {"train", "valid", "test"}, .endings = own_endings, .next_token = true};
+    .stems = {"train", "valid", "test"}, .endings = own_endings, .one_text = true};
 
 /* The published names where the training file has one. */
 static hashattn_status files_of(struct host *host, const char *directory, const struct split_files **files)
@@ -64,7 +64,9 @@ static hashattn_status facts(struct host *host, const void *options, const char 
     *result = (struct task_facts){0};
     TRY(files_of(host, directory, &files));
     TRY(split_find_train(host, files, directory, path, sizeof path));
-    struct task_facts found = {.vocab_size = BYTES_VOCAB, .max_len = (size_t)lm->seq_len, .next_token = true};
+    struct task_facts found = {.vocab_size = BYTES_VOCAB,
+                               .max_len = (size_t)lm->seq_len,
+                               .bytes = lm->vocabulary == VOCABULARY_BYTES};
     if (lm->vocabulary == VOCABULARY_WORDS) {
         TRY(file_read(host, path, FILE_MOST, &text, &size));
         hashattn_status status = words_count(host, text, size, (size_t)lm->max_words, &found.words);
@@ -75,6 +77,7 @@ static hashattn_status facts(struct host *host, const void *options, const char 
         found.num_words = found.words->count;
         found.vocab_size = found.num_words + 1;
     }
+    task_facts_add(&found, "next_token", found.vocab_size - FIRST_ID, FIRST_ID);
     *result = found;
     return HASHATTN_OK;
 }
@@ -85,23 +88,23 @@ static hashattn_status facts(struct host *host, const void *options, const char 
 struct segment {
     const struct task_facts *facts;
     struct dataset_builder *builder;
-    uint16_t *tokens; /* (max_len + 1); NULL before the first token */
-    size_t count;
+    size_t row, count; /* its place among the rows, of max_len + 1 */
 };
 
-static hashattn_status push_token(struct host *host, struct segment *segment, uint16_t token)
+static hashattn_status push_token(struct host *host, struct segment *segment, uint32_t token)
 {
+    const struct dataset *dataset = &segment->builder->dataset;
     size_t full = segment->facts->max_len + 1;
     if (segment->count == full) {
-        uint16_t last = segment->tokens[full - 1];
-        dataset_push(segment->builder, full, -1, false);
-        TRY(dataset_room(host, segment->builder, full, &segment->tokens));
-        segment->tokens[0] = last;
+        uint32_t last = dataset->ids[segment->row + full - 1];
+        dataset_push(segment->builder, full, false);
+        TRY(dataset_room(host, segment->builder, full, &segment->row));
+        dataset->ids[segment->row] = last;
         segment->count = 1;
     } else if (segment->count == 0) {
-        TRY(dataset_room(host, segment->builder, full, &segment->tokens));
+        TRY(dataset_room(host, segment->builder, full, &segment->row));
     }
-    segment->tokens[segment->count++] = token;
+    dataset->ids[segment->row + segment->count++] = token;
     return HASHATTN_OK;
 }
 
@@ -123,7 +126,7 @@ static hashattn_status push_bytes(struct host *host, const char *path, struct se
     TRY(file_read(host, path, FILE_MOST, &bytes, &size));
     hashattn_status status = HASHATTN_OK;
     for (size_t i = 0; i < size && status == HASHATTN_OK; i++)
-        status = push_token(host, segment, (uint16_t)(1 + (unsigned char)bytes[i]));
+        status = push_token(host, segment, FIRST_ID + (unsigned char)bytes[i]);
     memory_free(host, bytes);
     return status;
 }
@@ -139,7 +142,7 @@ static hashattn_status read_file(struct host *host, const void *context, const c
     FAIL_IF(segment.count < 2 && builder->dataset.count == 0, host, HASHATTN_BAD_FILE,
             "%s has %zu tokens, at least 2 are needed", path, segment.count);
     if (segment.count > 1) /* a single one was asked for by the segment before it */
-        dataset_push(builder, segment.count, -1, false);
+        dataset_push(builder, segment.count, false);
     return HASHATTN_OK;
 }
 
@@ -150,10 +153,11 @@ static hashattn_status load(struct host *host, const void *options, const struct
     const struct split_files *files;
     *dataset = (struct dataset){0};
     TRY(files_of(host, directory, &files));
-    TRY(split_load(host, files, directory, split, seed, read_file, facts, dataset));
+    const struct dataset shape = {.next = true, .num_targets = 1, .targets = {{.kind = TARGETS_NEXT}}};
+    TRY(split_load(host, files, directory, split, seed, &shape, read_file, facts, dataset));
     for (size_t s = 0; facts->words != NULL && s < dataset->count; s++)
         for (size_t at = dataset->offsets[s] + 1; at < dataset->offsets[s + 1]; at++)
-            dataset->num_unknown += dataset->tokens[at] == WORDS_UNKNOWN;
+            dataset->num_unknown += dataset->ids[at] == WORDS_UNKNOWN;
     return HASHATTN_OK;
 }
 
@@ -171,8 +175,9 @@ const struct task task_lm = {
                .dim = 128,
                .heads = 4,
                .ffn = 512,
-               .hash_bits = 6,
-               .pooling = "mean"},
+               .pooling = "mean",
+               .causal = true,
+               .attention = "hash_bits=6"},
     .facts = facts,
     .load = load,
 };

@@ -104,21 +104,22 @@ static hashattn_status read_line(struct host *host, void *context, struct piece 
     }
     FAIL_IF(text.size > reading->longest, host, HASHATTN_BAD_FILE,
             "%zu tokens, the longest of the training file has %zu", text.size, reading->longest);
-    uint16_t *tokens;
-    TRY(dataset_room(host, reading->builder, text.size, &tokens));
+    size_t row;
+    TRY(dataset_room(host, reading->builder, text.size, &row));
+    uint32_t *tokens = reading->builder->dataset.ids + row;
     for (size_t i = 0; i < text.size; i++) {
         char c = text.bytes[i];
         if (c >= 'a' && c < 'a' + SYMBOLS)
-            tokens[i] = (uint16_t)(1 + c - 'a');
+            tokens[i] = (uint32_t)(1 + c - 'a');
         else if (c >= 'A' && c < 'A' + SYMBOLS)
-            tokens[i] = (uint16_t)(1 + SYMBOLS + c - 'A');
+            tokens[i] = (uint32_t)(1 + SYMBOLS + c - 'A');
         else if (c == '?')
             tokens[i] = QUESTION;
         else
             return host_fail(host, HASHATTN_BAD_FILE, "0x%02x at byte %zu is none of a to p, A to P, ?",
                              (unsigned)(unsigned char)c, 2 + i);
     }
-    dataset_push(reading->builder, text.size, label.bytes[0] - 'a', false);
+    dataset_push_label(reading->builder, text.size, label.bytes[0] - 'a', false);
     return HASHATTN_OK;
 }
 
@@ -134,7 +135,9 @@ static hashattn_status load(struct host *host, const void *options, const struct
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
 {
     (void)options; /* they are of generating */
-    return split_load(host, &files, directory, split, seed, read_file, facts, dataset);
+    struct dataset shape = {0};
+    dataset_classified(&shape);
+    return split_load(host, &files, directory, split, seed, &shape, read_file, facts, dataset);
 }
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
@@ -166,8 +169,8 @@ const struct task task_needle = {
                .dim = 64,
                .heads = 2,
                .ffn = 128,
-               .hash_bits = 8,
-               .pooling = "first"},
+               .pooling = "first",
+               .attention = "hash_bits=8"},
     .generate = generate,
     .facts = facts,
     .load = load,

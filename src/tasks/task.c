@@ -1,24 +1,16 @@
-/* The table of tasks, and what every task's facts share. SPDX-License-Identifier: Apache-2.0 */
+/* What tasks share: finding one, and facts. SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/task.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "tasks/words.h"
 
-extern const struct task task_listops, task_text, task_retrieval, task_needle, task_lm;
-
-static const struct task *const tasks[] = {&task_needle,    &task_listops, &task_text,
-                                           &task_retrieval, &task_lm,      NULL};
-
-const struct task *const *task_all(void)
-{
-    return tasks;
-}
-
 const struct task *task_find(const char *name)
 {
-    for (const struct task *const *task = tasks; *task != NULL; task++)
+    for (const struct task *const *task = task_table; *task != NULL; task++)
         if (strcmp((*task)->name, name) == 0)
             return *task;
     return NULL;
@@ -30,10 +22,19 @@ const char *split_name(enum split split)
     return names[split];
 }
 
+void task_facts_add(struct task_facts *facts, const char *objective, size_t num_outputs, size_t first_output)
+{
+    assert(facts->num_objectives < TASK_OBJECTIVES);
+    struct task_objective *entry = &facts->objectives[facts->num_objectives++];
+    *entry = (struct task_objective){.weight = 1, .num_outputs = num_outputs, .first_output = first_output};
+    snprintf(entry->name, sizeof entry->name, "%s", objective);
+}
+
 hashattn_status task_facts_new(struct host *host, size_t vocab_size, size_t max_len,
                                const char *const *labels, size_t num_classes, struct task_facts *facts)
 {
     *facts = (struct task_facts){.vocab_size = vocab_size, .num_classes = num_classes, .max_len = max_len};
+    task_facts_add(facts, "classify", num_classes, 0);
     void *block;
     hashattn_status status = memory_new_zeroed(host, num_classes, sizeof(char *), "labels", &block);
     facts->labels = block;

@@ -1,6 +1,6 @@
 /* The interface of a task: where sequences come from. A task is one file that exports one `const struct
    task`: it reads data sets from a directory, or writes generated ones into it, and turns every example into
-   token ids and a label. SPDX-License-Identifier: Apache-2.0 */
+   ids or rows of floats, and the targets of its objectives. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_TASK_H
 #define TASKS_TASK_H
 
@@ -15,42 +15,76 @@ struct words; /* words.h */
 enum split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_TEST, SPLIT_COUNT };
 const char *split_name(enum split split); /* "train", "valid", "test" */
 
+enum { TASK_OBJECTIVES = 4, TASK_OBJECTIVE_NAME = 32 };
+
 /* What must be known to build a model and to read the next file alike: kept in config.json under "task". */
 struct task_facts {
-    size_t vocab_size, num_classes, max_len; /* max_len in tokens, of any sequence */
-    bool pairs;                              /* an example is two sequences */
-    /* What is asked for is the token after each: no classes. With a vocabulary of words, `words`, owned, has
-       the num_words = vocab_size - 1 of them; num_words 0: tokens are bytes. */
-    bool next_token;
-    size_t num_words;
-    struct words *words;
-    char **labels; /* (num_classes) text of each class, owned */
+    size_t vocab_size;   /* ids are below it; 0: sequences are rows of floats */
+    size_t row_width;    /* floats of a row; 0: sequences are ids */
+    size_t num_segments; /* segment ids are below it; 0: there are none */
+    size_t max_len;      /* rows of the longest sequence */
+    bool pairs;          /* an example is two sequences */
+    bool bytes;          /* an id is a byte of text */
+    /* What the model is trained for. Data sets have one set of targets for each, in this order. */
+    size_t num_objectives;
+    struct task_objective {
+        char name[TASK_OBJECTIVE_NAME]; /* of src/objectives */
+        double weight;
+        size_t num_outputs;  /* classes, floats of a target, or ids that can be predicted */
+        size_t first_output; /* the first of these ids */
+    } objectives[TASK_OBJECTIVES];
+    char **labels; /* (num_classes) text of each class, owned; none where nothing is classified */
+    size_t num_classes;
+    size_t num_words;    /* of `words`; 0: none */
+    struct words *words; /* a vocabulary of words, owned, or NULL */
 };
-/* Copies `labels`. On failure *facts is empty. */
+/* One more objective, of weight 1. */
+void task_facts_add(struct task_facts *facts, const char *objective, size_t num_outputs, size_t first_output);
+/* Facts of a task that classifies sequences of ids. Copies `labels`. On failure *facts is empty. */
 hashattn_status task_facts_new(struct host *host, size_t vocab_size, size_t max_len,
                                const char *const *labels, size_t num_classes, struct task_facts *facts);
 void task_facts_free(struct host *host, struct task_facts *facts);
 
-/* Examples of one split, in memory. Sequence s is tokens[offsets[s] .. offsets[s+1]), 1 <= its length <=
-   max_len; example i is sequence i or, of pairs, sequences 2 i and 2 i + 1. With next_token a sequence has
-   one token more, the last one, which is asked for and not given. */
+/* The targets of one objective. */
+struct target_set {
+    enum target_kind {
+        TARGETS_EXAMPLE, /* one for each example */
+        TARGETS_ROW,     /* one for each row */
+        TARGETS_NEXT,    /* for each row the id after it; nothing is kept here */
+    } kind;
+    size_t width;  /* floats of a target; 0: targets are ids */
+    uint32_t *ids; /* (targets) */
+    float *floats; /* (targets, width) */
+    bool weighted;
+    float *weights; /* (targets), >= 0; 0: not asked. NULL: all 1 */
+};
+
+/* Examples of one split, in memory. Sequence s is rows offsets[s] .. offsets[s + 1), 1 <= its length <=
+   max_len; example i is sequence i or, of pairs, sequences 2 i and 2 i + 1. No id is special: nothing is
+   padded. */
 struct dataset {
-    uint16_t *tokens; /* ids >= 1; 0 is padding and never occurs */
-    size_t *offsets;  /* (dataset_sequences + 1) */
-    int32_t *labels;  /* (count) */
-    size_t count;     /* examples */
-    bool pairs, next_token;
+    uint32_t *ids;    /* (rows), or NULL */
+    float *floats;    /* (rows, row_width), or NULL */
+    size_t row_width; /* 0: sequences are ids */
+    bool segmented;
+    uint8_t *segments; /* (rows), or NULL */
+    size_t *offsets;   /* (dataset_sequences + 1) */
+    size_t count;      /* examples */
+    bool pairs;
+    bool next; /* a sequence has one id more, the last one, which is asked for and not given (TARGETS_NEXT) */
+    size_t num_targets;
+    struct target_set targets[TASK_OBJECTIVES];
     size_t num_cut;     /* examples that were cut to max_len */
-    size_t num_unknown; /* of the tokens asked for, those that the vocabulary does not know */
+    size_t num_unknown; /* of the ids asked for, those that the vocabulary does not know */
 };
 static inline size_t dataset_sequences(const struct dataset *dataset)
 {
     return dataset->count * (dataset->pairs ? 2 : 1);
 }
-/* Tokens of a sequence that a model is given. */
+/* Rows of a sequence that a model is given. */
 static inline size_t dataset_length(const struct dataset *dataset, size_t sequence)
 {
-    return dataset->offsets[sequence + 1] - dataset->offsets[sequence] - dataset->next_token;
+    return dataset->offsets[sequence + 1] - dataset->offsets[sequence] - dataset->next;
 }
 void dataset_free(struct host *host, struct dataset *dataset);
 
@@ -59,8 +93,9 @@ struct task_preset {
     size_t steps, batch, eval_every, warmup;
     double learning_rate;
     size_t layers, dim, heads, ffn;
-    int64_t hash_bits;
     const char *pooling; /* "mean", "mean-padded" or "first" */
+    bool causal;
+    const char *attention; /* "OPTION=VALUE ..." of every mechanism that has the option; or NULL */
 };
 
 struct task {
@@ -79,7 +114,7 @@ struct task {
     hashattn_status (*facts)(struct host *host, const void *options, const char *directory,
                              struct task_facts *facts);
     /* One split, in the order of its file. Where the directory has no validation file, 10 % of the training
-       file are cut out by (seed) instead (with next_token: off its end); where it has neither validation nor
+       file are cut out by (seed) instead (of one text: from its end); where it has neither validation nor
        test, another 10 % are the test. A label that the facts do not know is BAD_FILE with the line number.
        On failure *dataset is empty. */
     hashattn_status (*load)(struct host *host, const void *options, const struct task_facts *facts,
@@ -90,7 +125,7 @@ struct task {
                                  const char *path, struct dataset *dataset);
 };
 
-const struct task *const *task_all(void); /* ended by NULL */
+extern const struct task *const task_table[]; /* all tasks, ended by NULL (task_table.c) */
 const struct task *task_find(const char *name);
 
 #endif

@@ -72,9 +72,9 @@ static size_t slot_of(const struct words *words, struct piece word)
     return slot;
 }
 
-uint16_t words_find(const struct words *words, struct piece word)
+uint32_t words_find(const struct words *words, struct piece word)
 {
-    uint16_t id = words->slots[slot_of(words, word)];
+    uint32_t id = words->slots[slot_of(words, word)];
     return id == 0 ? WORDS_UNKNOWN : id;
 }
 
@@ -109,7 +109,7 @@ static bool words_add(struct words *words, struct piece word)
         return false;
     memcpy(words->bytes + start, word.bytes, word.size);
     words->starts[++words->count] = start + word.size;
-    words->slots[slot] = (uint16_t)words->count;
+    words->slots[slot] = (uint32_t)words->count;
     return true;
 }
 

@@ -12,8 +12,8 @@
 #include "io/lines.h"
 
 enum {
-    WORDS_MOST = 65535,   /* token ids are uint16_t, and 0 is padding */
-    WORDS_LONGEST = 1000, /* bytes */
+    WORDS_MOST = (1 << 20) - 1, /* with the unused id 0 as many ids as a model takes */
+    WORDS_LONGEST = 1000,       /* bytes */
     WORDS_UNKNOWN = 1,
     WORDS_END = 2,
 };
@@ -22,7 +22,7 @@ struct words {
     char *bytes;    /* of all words, one after another */
     size_t *starts; /* (count + 1) word with id i is bytes[starts[i - 1] .. starts[i]) */
     size_t count;
-    uint16_t *slots; /* (num_slots, a power of 2) ids by hash, the next free place where two meet; 0: none */
+    uint32_t *slots; /* (num_slots, a power of 2) ids by hash, the next free place where two meet; 0: none */
     size_t num_slots;
 };
 void words_free(struct host *host, struct words *words); /* NULL is allowed */
@@ -32,7 +32,7 @@ void words_free(struct host *host, struct words *words); /* NULL is allowed */
 hashattn_status words_count(struct host *host, const char *text, size_t size, size_t most,
                             struct words **words);
 /* WORDS_UNKNOWN where it is not known. */
-uint16_t words_find(const struct words *words, struct piece word);
+uint32_t words_find(const struct words *words, struct piece word);
 struct piece words_get(const struct words *words, size_t id); /* 1 <= id <= count */
 
 /* The next word of a line, from the front of *rest; false at its end. */

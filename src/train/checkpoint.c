@@ -3,6 +3,7 @@
 #include "train/checkpoint.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,17 +22,61 @@ static const char state_name[] = "trainer.json";
 static const char *const file_names[NUM_FILES] = {"last.safetensors", "optimizer.safetensors"};
 static const char *const next_names[NUM_FILES] = {"last.safetensors.next", "optimizer.safetensors.next"};
 
+/* FNV-1a, a word at a time: it must notice a change, not resist an enemy. */
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    return (hash ^ word) * 1099511628211u;
+}
+
+static uint64_t mix_floats(uint64_t hash, const float *floats, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t word;
+        memcpy(&word, &floats[i], sizeof word);
+        hash = mix(hash, word);
+    }
+    return hash;
+}
+
+/* Targets [first, first + count). An id that is not asked for is -1, and says so without its weight. */
+static uint64_t mix_targets(uint64_t hash, const struct target_set *set, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; i++) {
+        float weight = set->weights == NULL ? 1 : set->weights[i];
+        bool unasked_id = set->width == 0 && weight == 0;
+        if (set->width == 0)
+            hash = mix(hash, unasked_id ? UINT32_MAX : set->ids[i]);
+        else
+            hash = mix_floats(hash, set->floats + i * set->width, set->width);
+        if (weight != 1 && !unasked_id)
+            hash = mix_floats(hash, &weight, 1);
+    }
+    return hash;
+}
+
 struct fingerprint fingerprint_of(const struct dataset *dataset)
 {
-    /* FNV-1a, a word at a time: it must notice a change, not resist an enemy. */
-    const uint64_t prime = 1099511628211u;
     uint64_t hash = 14695981039346656037u;
     size_t sequences = dataset_sequences(dataset), each = dataset->pairs ? 2 : 1;
     for (size_t s = 0; s < sequences; s++) {
-        hash = (hash ^ (dataset->offsets[s + 1] - dataset->offsets[s])) * prime;
-        hash = (hash ^ (uint32_t)dataset->labels[s / each]) * prime;
-        for (size_t at = dataset->offsets[s]; at < dataset->offsets[s + 1]; at++)
-            hash = (hash ^ dataset->tokens[at]) * prime;
+        size_t first = dataset->offsets[s], end = dataset->offsets[s + 1];
+        hash = mix(hash, end - first);
+        for (size_t k = 0; k < dataset->num_targets; k++) {
+            const struct target_set *set = &dataset->targets[k];
+            if (set->kind == TARGETS_NEXT)
+                hash = mix(hash, UINT32_MAX);
+            else if (set->kind == TARGETS_EXAMPLE)
+                hash = mix_targets(hash, set, s / each, 1);
+            else
+                hash = mix_targets(hash, set, first, end - first);
+        }
+        for (size_t at = first; at < end && dataset->ids != NULL; at++)
+            hash = mix(hash, dataset->ids[at]);
+        for (size_t at = first; at < end && dataset->segmented; at++)
+            hash = mix(hash, dataset->segments[at]);
+        if (dataset->floats != NULL)
+            hash = mix_floats(hash, dataset->floats + first * dataset->row_width,
+                              (end - first) * dataset->row_width);
     }
     return (struct fingerprint){dataset->count, sequences > 0 ? dataset->offsets[sequences] : 0, hash};
 }
@@ -51,21 +96,26 @@ static hashattn_status put_fingerprint(struct host *host, struct json *root, con
     return json_put_string(host, object, "hash", hash);
 }
 
-static hashattn_status put_state(struct host *host, struct json *root, const struct train_state *state)
+static hashattn_status put_state(struct host *host, struct json *root, const struct model *model,
+                                 const struct train_state *state)
 {
     struct json *running;
+    char name[METRIC_NAME], key[METRIC_NAME + 5];
     TRY(json_put_string(host, root, "format", STATE_FORMAT));
     TRY(json_put_int(host, root, "version", STATE_VERSION));
     TRY(json_put_int(host, root, "step", state->step));
     TRY(json_put_int(host, root, "evaluated", state->evaluated));
     TRY(json_put_int(host, root, "best_step", state->best_step));
-    TRY(json_put_real(host, root, "best_accuracy", state->best_accuracy));
-    TRY(json_put_real(host, root, "best_loss", state->best_loss));
+    for (size_t i = 0; i < model_num_metrics(model); i++) {
+        snprintf(key, sizeof key, "best_%s", model_metric(model, i)->name);
+        TRY(json_put_real(host, root, key, state->best[i]));
+    }
     TRY(json_new_object(host, &running));
     TRY(json_put(host, root, "running", running));
-    TRY(json_put_real(host, running, "loss", state->running.loss));
-    TRY(json_put_int(host, running, "correct", (int64_t)state->running.correct));
-    TRY(json_put_int(host, running, "count", (int64_t)state->running.count));
+    for (size_t i = 0; i < model_num_sums(model); i++) {
+        model_sum_name(model, i, name);
+        TRY(json_put_real(host, running, name, state->running[i]));
+    }
     TRY(json_put_int(host, running, "tokens", (int64_t)state->running_tokens));
     TRY(json_put_real(host, running, "seconds", state->running_seconds));
     TRY(json_put_real(host, root, "seconds", state->seconds));
@@ -75,13 +125,14 @@ static hashattn_status put_state(struct host *host, struct json *root, const str
     return json_put_string(host, root, "product", state->product);
 }
 
-static hashattn_status save_json(struct host *host, const char *run, const struct train_state *state)
+static hashattn_status save_json(struct host *host, const char *run, const struct model *model,
+                                 const struct train_state *state)
 {
     char path[PATH_SIZE];
     struct json *root;
     TRY(file_join(host, run, state_name, path, sizeof path));
     TRY(json_new_object(host, &root));
-    hashattn_status status = put_state(host, root, state);
+    hashattn_status status = put_state(host, root, model, state);
     if (status == HASHATTN_OK)
         status = json_write_file(host, path, root);
     json_free(root);
@@ -123,11 +174,44 @@ static hashattn_status get_word(struct host *host, const struct json *root, cons
     return HASHATTN_OK;
 }
 
-static hashattn_status get_state(struct host *host, const struct json *root, struct train_state *state)
+/* A number of an object, or `absent`; names may have dots, which are no path. */
+static hashattn_status get_named(struct host *host, const struct json *object, const char *name,
+                                 double absent, double *value)
+{
+    *value = absent;
+    for (struct json_member member = json_first(object); member.key != NULL; member = json_next(member))
+        if (strcmp(member.key, name) == 0) {
+            hashattn_status status = json_get_real(host, member.value, "", value);
+            if (status != HASHATTN_OK)
+                host_prefix(host, name);
+            return status;
+        }
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_metrics(struct host *host, const struct json *root, const struct model *model,
+                                   struct train_state *state)
+{
+    char name[METRIC_NAME], key[METRIC_NAME + 5];
+    const struct json *running;
+    for (size_t i = 0; i < model_num_metrics(model); i++) {
+        snprintf(key, sizeof key, "best_%s", model_metric(model, i)->name);
+        TRY(get_named(host, root, key, NAN, &state->best[i]));
+    }
+    TRY(json_get_object(host, root, "running", &running));
+    for (size_t i = 0; i < model_num_sums(model); i++) {
+        model_sum_name(model, i, name);
+        TRY(get_named(host, running, name, 0, &state->running[i]));
+        FAIL_IF(!isfinite(state->running[i]), host, HASHATTN_BAD_FILE, "running.%s is not finite", name);
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_state(struct host *host, const struct json *root, const struct model *model,
+                                 struct train_state *state)
 {
     const char *format;
     int64_t version;
-    uint64_t correct, count;
     TRY(json_get_string(host, root, "format", &format));
     FAIL_IF(strcmp(format, STATE_FORMAT) != 0, host, HASHATTN_BAD_FILE, "format is '%.60s', '%s' is read",
             format, STATE_FORMAT);
@@ -135,13 +219,7 @@ static hashattn_status get_state(struct host *host, const struct json *root, str
     TRY(json_get_int(host, root, "step", 0, INT64_MAX, &state->step));
     TRY(json_get_int(host, root, "evaluated", -1, state->step, &state->evaluated));
     TRY(json_get_int(host, root, "best_step", -1, state->step, &state->best_step));
-    TRY(json_get_real(host, root, "best_accuracy", &state->best_accuracy));
-    TRY(json_get_real(host, root, "best_loss", &state->best_loss));
-    TRY(json_get_real(host, root, "running.loss", &state->running.loss));
-    TRY(get_count(host, root, "running.correct", &correct));
-    TRY(get_count(host, root, "running.count", &count));
-    state->running.correct = (size_t)correct;
-    state->running.count = (size_t)count;
+    TRY(get_metrics(host, root, model, state));
     TRY(get_count(host, root, "running.tokens", &state->running_tokens));
     TRY(json_get_real(host, root, "running.seconds", &state->running_seconds));
     TRY(json_get_real(host, root, "seconds", &state->seconds));
@@ -151,24 +229,26 @@ static hashattn_status get_state(struct host *host, const struct json *root, str
     return get_word(host, root, "product", state->product);
 }
 
-hashattn_status train_state_parse(struct host *host, const char *text, size_t size, struct train_state *state)
+hashattn_status train_state_parse(struct host *host, const char *text, size_t size, const struct model *model,
+                                  struct train_state *state)
 {
     struct json *root;
     memset(state, 0, sizeof *state);
     TRY(json_parse(host, text, size, &root));
-    hashattn_status status = get_state(host, root, state);
+    hashattn_status status = get_state(host, root, model, state);
     json_free(root);
     return status;
 }
 
-static hashattn_status load_json(struct host *host, const char *run, struct train_state *state)
+static hashattn_status load_json(struct host *host, const char *run, const struct model *model,
+                                 struct train_state *state)
 {
     char path[PATH_SIZE];
     struct json *root;
     memset(state, 0, sizeof *state);
     TRY(file_join(host, run, state_name, path, sizeof path));
     TRY(json_read_file(host, path, &root));
-    hashattn_status status = get_state(host, root, state);
+    hashattn_status status = get_state(host, root, model, state);
     json_free(root);
     if (status == HASHATTN_BAD_FILE)
         host_prefix(host, path);
@@ -209,7 +289,7 @@ static hashattn_status take_place(struct host *host, const char *run, int i)
 
 /* Finishes a save that was stopped behind its trainer.json; otherwise a next save would write over the only
    copy of a file. */
-static hashattn_status settle(struct host *host, const char *run)
+static hashattn_status settle(struct host *host, const char *run, const struct model *model)
 {
     char path[PATH_SIZE];
     for (int i = 0; i < NUM_FILES; i++) {
@@ -218,7 +298,7 @@ static hashattn_status settle(struct host *host, const char *run)
         TRY(file_join(host, run, next_names[i], path, sizeof path));
         if (!file_exists(path))
             continue;
-        TRY(load_json(host, run, &state));
+        TRY(load_json(host, run, model, &state));
         if (step_of(host, path, &step) == HASHATTN_OK && step == state.step)
             TRY(take_place(host, run, i));
     }
@@ -235,32 +315,32 @@ static size_t blocks_of(int i, const struct train_blocks *blocks, struct model_b
     return i == 0 ? 1 : 2;
 }
 
-hashattn_status checkpoint_save(struct host *host, const char *run, const struct params *params,
+hashattn_status checkpoint_save(struct host *host, const char *run, const struct model *model,
                                 const struct train_blocks *blocks, const struct train_state *state)
 {
     char path[PATH_SIZE], text[32];
     TRY(file_join(host, run, state_name, path, sizeof path));
     if (file_exists(path))
-        TRY(settle(host, run));
+        TRY(settle(host, run, model));
     snprintf(text, sizeof text, "%lld", (long long)state->step);
     const struct tensor_word words[] = {{"format", "pt"}, {"step", text}};
     for (int i = 0; i < NUM_FILES; i++) {
         struct model_block file_blocks[MOST_BLOCKS];
         size_t count = blocks_of(i, blocks, file_blocks);
         TRY(file_join(host, run, next_names[i], path, sizeof path));
-        TRY(model_save(host, path, params, file_blocks, count, words, 2));
+        TRY(model_save(host, path, model_params(model), file_blocks, count, words, 2));
     }
-    TRY(save_json(host, run, state));
+    TRY(save_json(host, run, model, state));
     for (int i = 0; i < NUM_FILES; i++)
         TRY(take_place(host, run, i));
     return HASHATTN_OK;
 }
 
-hashattn_status checkpoint_load(struct host *host, const char *run, const struct params *params,
+hashattn_status checkpoint_load(struct host *host, const char *run, const struct model *model,
                                 const struct train_blocks *blocks, struct train_state *state)
 {
-    TRY(load_json(host, run, state));
-    TRY(settle(host, run));
+    TRY(load_json(host, run, model, state));
+    TRY(settle(host, run, model));
     for (int i = 0; i < NUM_FILES; i++) {
         struct model_block file_blocks[MOST_BLOCKS];
         size_t count = blocks_of(i, blocks, file_blocks);
@@ -270,7 +350,7 @@ hashattn_status checkpoint_load(struct host *host, const char *run, const struct
         TRY(step_of(host, path, &step));
         FAIL_IF(step != state->step, host, HASHATTN_BAD_FILE, "%.300s is of step %lld, %s of step %lld", path,
                 (long long)step, state_name, (long long)state->step);
-        TRY(model_load(host, path, params, file_blocks, count));
+        TRY(model_load(host, path, model_params(model), file_blocks, count));
     }
     return HASHATTN_OK;
 }

@@ -8,9 +8,8 @@
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
-#include "nn/params.h"
+#include "models/model.h"
 #include "tasks/task.h"
-#include "train/metrics.h"
 
 enum { CHECKPOINT_NAME = 64 };
 
@@ -21,12 +20,12 @@ struct fingerprint {
 struct fingerprint fingerprint_of(const struct dataset *dataset);
 
 struct train_state {
-    int64_t step;      /* steps done; also the t of AdamW */
-    int64_t evaluated; /* the step of the last evaluation; -1 before the first */
-    int64_t best_step; /* of what model.safetensors holds; -1: there is none yet */
-    double best_accuracy, best_loss;
+    int64_t step;               /* steps done; also the t of AdamW */
+    int64_t evaluated;          /* the step of the last evaluation; -1 before the first */
+    int64_t best_step;          /* of what model.safetensors holds; -1: there is none yet */
+    double best[MODEL_METRICS]; /* metrics of that model; NaN before the first */
     /* Since the last evaluation. */
-    struct metrics running;
+    double running[MODEL_SUMS];
     uint64_t running_tokens;
     double running_seconds;
     double seconds; /* of the whole run, stops left out */
@@ -39,14 +38,15 @@ struct train_blocks {
     float *values, *m, *v;
 };
 
-/* The text of a trainer.json. */
-hashattn_status train_state_parse(struct host *host, const char *text, size_t size,
+/* The text of a trainer.json. The model names metrics and sums: one that the file does not have is NaN or 0.
+ */
+hashattn_status train_state_parse(struct host *host, const char *text, size_t size, const struct model *model,
                                   struct train_state *state);
 
-hashattn_status checkpoint_save(struct host *host, const char *run, const struct params *params,
+hashattn_status checkpoint_save(struct host *host, const char *run, const struct model *model,
                                 const struct train_blocks *blocks, const struct train_state *state);
 /* BAD_FILE with the names and steps where there is no whole state. */
-hashattn_status checkpoint_load(struct host *host, const char *run, const struct params *params,
+hashattn_status checkpoint_load(struct host *host, const char *run, const struct model *model,
                                 const struct train_blocks *blocks, struct train_state *state);
 
 #endif

@@ -1,4 +1,4 @@
-/* Accuracy and loss on a data set: examples in their order, packed without padding, `batch` at a time. Every
+/* Metrics on a data set: examples in their order, packed without padding, `batch` at a time. Every
    sequence hashes with the key of (seed, layer) alone, so a result does not depend on what else was in its
    batch.
    SPDX-License-Identifier: Apache-2.0 */
@@ -10,8 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "train/batches.h"
-#include "train/metrics.h"
+#include "train/packing.h"
 
 hashattn_status workspace_fit(struct host *host, struct workspace *workspace, size_t size)
 {
@@ -32,61 +31,125 @@ void workspace_free(struct host *host, struct workspace *workspace)
     *workspace = (struct workspace){NULL, 0};
 }
 
-hashattn_status evaluate_check(struct host *host, const struct encoder *encoder,
-                               const struct dataset *dataset)
+/* ---- checking ----------------------------------------------------------------------------------------- */
+
+/* The target sets against the objectives that they are for. */
+static hashattn_status check_targets(struct host *host, const struct model_config *config,
+                                     const struct dataset *dataset)
 {
-    const struct encoder_config *config = encoder_config_of(encoder);
-    size_t each = dataset->pairs ? 2 : 1;
-    FAIL_IF(dataset->pairs != config->pairs, host, HASHATTN_BAD_FILE,
-            "an example is %zu sequence%s, the model takes %d", each, each == 1 ? "" : "s",
-            config->pairs ? 2 : 1);
-    FAIL_IF(dataset->next_token != config->next_token, host, HASHATTN_BAD_FILE,
-            "the data ask for %s, the model predicts %s", dataset->next_token ? "next tokens" : "labels",
-            config->next_token ? "next tokens" : "labels");
-    for (size_t s = 0; s < dataset_sequences(dataset); s++) {
-        size_t i = s / each, length = dataset_length(dataset, s);
-        FAIL_IF(length < 1 || length > (size_t)config->max_len, host, HASHATTN_BAD_FILE,
-                "example %zu has %zu tokens, the model takes 1 to %lld", i, length,
-                (long long)config->max_len);
-        FAIL_IF(!config->next_token && dataset->labels[i] >= config->num_classes, host, HASHATTN_BAD_FILE,
-                "example %zu has label number %d, the model knows %lld", i, (int)dataset->labels[i],
-                (long long)config->num_classes);
-        for (size_t at = dataset->offsets[s]; at < dataset->offsets[s + 1]; at++)
-            FAIL_IF(dataset->tokens[at] < 1 || dataset->tokens[at] >= config->vocab_size, host,
-                    HASHATTN_BAD_FILE, "example %zu has token id %d, the model takes 1 to %lld", i,
-                    (int)dataset->tokens[at], (long long)config->vocab_size - 1);
+    FAIL_IF(dataset->num_targets != config->num_objectives, host, HASHATTN_BAD_FILE,
+            "the data have targets of %zu kinds, the model has %zu objectives", dataset->num_targets,
+            config->num_objectives);
+    for (size_t k = 0; k < dataset->num_targets; k++) {
+        const struct target_set *set = &dataset->targets[k];
+        const struct objective *objective = config->objectives[k].objective;
+        bool per_row = objective->place == TARGET_ROW, floats = objective->type == TARGET_FLOATS;
+        FAIL_IF(per_row != (set->kind != TARGETS_EXAMPLE) || floats != (set->width > 0), host,
+                HASHATTN_BAD_FILE, "the data ask for %s per %s, the model's %s predicts %s per %s",
+                set->width > 0 ? "floats" : "an id", set->kind == TARGETS_EXAMPLE ? "example" : "row",
+                objective->name, floats ? "floats" : "an id", per_row ? "row" : "example");
+        FAIL_IF(floats && set->width != (size_t)config->objectives[k].num_outputs, host, HASHATTN_BAD_FILE,
+                "a target of %s has %zu floats, the model predicts %lld", objective->name, set->width,
+                (long long)config->objectives[k].num_outputs);
     }
     return HASHATTN_OK;
 }
 
+/* Targets [first, first + count) of objective k, which are ids. */
+static hashattn_status check_ids(struct host *host, const struct model_config *config,
+                                 const struct dataset *dataset, size_t k, size_t example, size_t first,
+                                 size_t count)
+{
+    const struct target_set *set = &dataset->targets[k];
+    const struct model_objective *entry = &config->objectives[k];
+    uint32_t least = (uint32_t)entry->first_output;
+    for (size_t i = first; i < first + count; i++)
+        FAIL_IF((set->weights == NULL || set->weights[i] != 0) &&
+                    (set->ids[i] < least || set->ids[i] - least >= entry->num_outputs),
+                host, HASHATTN_BAD_FILE, "example %zu has label number %u, %s knows %lld from %u on", example,
+                (unsigned)set->ids[i], entry->objective->name, (long long)entry->num_outputs,
+                (unsigned)least);
+    return HASHATTN_OK;
+}
+
+static hashattn_status check_sequence(struct host *host, const struct model_config *config,
+                                      const struct dataset *dataset, size_t s, size_t example)
+{
+    size_t length = dataset_length(dataset, s), first = dataset->offsets[s], end = dataset->offsets[s + 1];
+    FAIL_IF(length < 1 || length > (size_t)config->max_len, host, HASHATTN_BAD_FILE,
+            "example %zu has %zu tokens, the model takes 1 to %lld", example, length,
+            (long long)config->max_len);
+    for (size_t at = first; dataset->ids != NULL && at < end; at++)
+        FAIL_IF(dataset->ids[at] >= config->vocab_size, host, HASHATTN_BAD_FILE,
+                "example %zu has token id %u, the model takes 0 to %lld", example, (unsigned)dataset->ids[at],
+                (long long)config->vocab_size - 1);
+    for (size_t at = first; dataset->segmented && at < end; at++)
+        FAIL_IF(dataset->segments[at] >= config->num_segments, host, HASHATTN_BAD_FILE,
+                "example %zu has segment id %u, the model takes 0 to %lld", example,
+                (unsigned)dataset->segments[at], (long long)config->num_segments - 1);
+    for (size_t k = 0; k < dataset->num_targets; k++) {
+        const struct target_set *set = &dataset->targets[k];
+        if (set->width == 0 && set->kind == TARGETS_ROW)
+            TRY(check_ids(host, config, dataset, k, example, first, length));
+        for (size_t at = first + 1; set->kind == TARGETS_NEXT && at < end; at++)
+            FAIL_IF(dataset->ids[at] < config->objectives[k].first_output, host, HASHATTN_BAD_FILE,
+                    "example %zu asks for token id %u, %s knows those from %lld on", example,
+                    (unsigned)dataset->ids[at], config->objectives[k].objective->name,
+                    (long long)config->objectives[k].first_output);
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status evaluate_check(struct host *host, const struct model *model, const struct dataset *dataset)
+{
+    const struct model_config *config = model_config_of(model);
+    size_t each = dataset->pairs ? 2 : 1;
+    FAIL_IF(dataset->pairs != config->pairs, host, HASHATTN_BAD_FILE,
+            "an example is %zu sequence%s, the model takes %d", each, each == 1 ? "" : "s",
+            config->pairs ? 2 : 1);
+    FAIL_IF(dataset->row_width != (size_t)config->row_width, host, HASHATTN_BAD_FILE,
+            "a row of the data has %zu floats, the model takes %lld (0: rows are ids)", dataset->row_width,
+            (long long)config->row_width);
+    FAIL_IF(dataset->segmented != (config->num_segments > 0), host, HASHATTN_BAD_FILE,
+            "the data have %s segments, the model takes %lld", dataset->segmented ? "some" : "no",
+            (long long)config->num_segments);
+    TRY(check_targets(host, config, dataset));
+    for (size_t s = 0; s < dataset_sequences(dataset); s++)
+        TRY(check_sequence(host, config, dataset, s, s / each));
+    for (size_t k = 0; k < dataset->num_targets; k++)
+        for (size_t i = 0; dataset->targets[k].kind == TARGETS_EXAMPLE && dataset->targets[k].width == 0 &&
+                           i < dataset->count;
+             i++)
+            TRY(check_ids(host, config, dataset, k, i, i, 1));
+    return HASHATTN_OK;
+}
+
+/* ---- evaluating --------------------------------------------------------------------------------------- */
+
 /* What one evaluation allocates. */
 struct buffers {
     struct packed_examples packed;
-    float *logits;  /* (batch, classes) */
-    float *room;    /* params_room, or NULL */
-    size_t *counts; /* (classes, or ids of tokens) */
+    float *room;  /* params_room, or NULL */
+    void *counts; /* model_baselines_size */
 };
 
 static void buffers_free(struct host *host, struct buffers *buffers)
 {
     memory_free(host, buffers->counts);
-    memory_free(host, buffers->logits);
     memory_free(host, buffers->room);
     packed_examples_free(host, &buffers->packed);
 }
 
-static hashattn_status buffers_new(struct host *host, const struct dataset *dataset, size_t batch,
-                                   size_t classes, size_t kinds, size_t room, struct buffers *buffers)
+static hashattn_status buffers_new(struct host *host, const struct model *model,
+                                   const struct dataset *dataset, size_t batch, struct buffers *buffers)
 {
     hashattn_status status;
     void *block;
     memset(buffers, 0, sizeof *buffers);
     TRY_DONE(packed_examples_new(host, dataset, batch, &buffers->packed));
-    TRY_DONE(memory_new(host, size_product(batch, classes), sizeof(float), "logits", &block));
-    buffers->logits = block;
-    TRY_DONE(memory_new(host, kinds, sizeof(size_t), "counts of classes", &block));
-    buffers->counts = block;
-    TRY_DONE(memory_new(host, room, sizeof(float), "weights laid for products", &block));
+    TRY_DONE(memory_new_zeroed(host, model_baselines_size(model), 1, "counts of targets", &buffers->counts));
+    TRY_DONE(memory_new(host, params_room(model_params(model)), sizeof(float), "weights laid for products",
+                        &block));
     buffers->room = block;
 done:
     if (status != HASHATTN_OK)
@@ -95,17 +158,15 @@ done:
 }
 
 /* Asks the callback between two batches whether to go on. */
-static hashattn_status ask(struct host *host, const struct train_setup *setup, size_t done, size_t count,
-                           const struct metrics *metrics, double seconds, size_t tokens)
+static hashattn_status ask(struct host *host, const struct train_setup *setup, const struct model *model,
+                           size_t done, size_t count, const double *sums, double seconds, size_t tokens)
 {
+    double values[MODEL_METRICS];
+    model_metrics(model, sums, values);
     const struct train_event event = {.step = (int64_t)done,
                                       .steps = (int64_t)count,
-                                      .loss = metrics_loss(metrics),
-                                      .accuracy = metrics_accuracy(metrics),
-                                      .valid_loss = NAN,
-                                      .valid_accuracy = NAN,
-                                      .best_accuracy = NAN,
-                                      .best_loss = NAN,
+                                      .model = model,
+                                      .train = values,
                                       .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0,
                                       .seconds = seconds};
     FAIL_IF(setup->callback != NULL && setup->callback(setup->user, &event), host, HASHATTN_INTERRUPTED,
@@ -113,86 +174,55 @@ static hashattn_status ask(struct host *host, const struct train_setup *setup, s
     return HASHATTN_OK;
 }
 
-/* Share of the commonest label of the first `count` examples, or of the commonest token asked for. */
-static double majority_of(const struct dataset *dataset, size_t count, size_t kinds, size_t *counts)
+hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, const struct model *model,
+                                const float *values, const struct dataset *dataset, size_t count,
+                                size_t batch, uint64_t seed, float *outputs, struct workspace *workspace,
+                                struct evaluation *result)
 {
-    size_t total = 0, largest = 0;
-    if (!dataset->next_token)
-        return metrics_majority(dataset->labels, count, kinds, counts);
-    memset(counts, 0, kinds * sizeof *counts);
-    for (size_t s = 0; s < count; s++) {
-        for (size_t at = dataset->offsets[s] + 1; at < dataset->offsets[s + 1]; at++) {
-            size_t seen = ++counts[dataset->tokens[at]];
-            largest = seen > largest ? seen : largest;
-        }
-        total += dataset_length(dataset, s);
-    }
-    return total == 0 ? NAN : (double)largest / (double)total;
-}
-
-hashattn_status evaluate_within(struct host *host, const struct train_setup *setup,
-                                const struct encoder *encoder, const float *values,
-                                const struct dataset *dataset, size_t count, size_t batch, uint64_t seed,
-                                float *probabilities, struct workspace *workspace, struct evaluation *result)
-{
-    const struct encoder_config *config = encoder_config_of(encoder);
-    size_t classes = config->next_token ? 0 : (size_t)config->num_classes;
-    size_t kinds = config->next_token ? (size_t)config->vocab_size : classes;
     struct buffers buffers;
-    struct metrics metrics = {0};
+    double sums[MODEL_SUMS] = {0}, start = clock_seconds();
     size_t tokens = 0;
-    double start = clock_seconds();
     batch = batch < count ? batch : count;
-    const struct params *params = encoder_params(encoder);
-    TRY(buffers_new(host, dataset, batch, classes, kinds, params_room(params), &buffers));
+    TRY(buffers_new(host, model, dataset, batch, &buffers));
     hashattn_status status = HASHATTN_OK;
-    values = params_lay(params, setup->kernels, setup->pool, values, false, buffers.room);
+    values = params_lay(model_params(model), setup->kernels, setup->pool, values, false, buffers.room);
     for (size_t first = 0; first < count; first += batch) {
         size_t n = count - first < batch ? count - first : batch;
-        packed_examples_range(&buffers.packed, dataset, first, n);
-        const struct encoder_batch packed = {.kernels = setup->kernels,
-                                             .pool = setup->pool,
-                                             .num_sequences = buffers.packed.count,
-                                             .offsets = buffers.packed.offsets,
-                                             .tokens = buffers.packed.tokens,
-                                             .labels = config->next_token ? buffers.packed.labels : NULL,
-                                             .random_key = random_key(seed, RANDOM_EVALUATION, 0)};
-        TRY_DONE(workspace_fit(host, workspace, encoder_workspace_size(encoder, &packed)));
-        encoder_forward(encoder, &packed, values, workspace->block, buffers.logits);
-        size_t rows = buffers.packed.offsets[buffers.packed.count];
-        if (config->next_token) {
-            struct token_scores scores = encoder_token_scores(encoder, &packed, workspace->block);
-            metrics_add_tokens(&metrics, scores.loss, scores.correct, buffers.packed.labels, rows);
-        } else {
-            metrics_add(&metrics, buffers.logits, buffers.packed.labels, n, classes,
-                        probabilities == NULL ? NULL : probabilities + first * classes);
-        }
-        tokens += rows;
-        TRY_DONE(ask(host, setup, first + n, count, &metrics, clock_seconds() - start, tokens));
+        packing_range(&buffers.packed, dataset, first, n);
+        struct model_batch packed = packed_batch(&buffers.packed, setup->kernels, setup->pool, true);
+        packed.sample_ids = NULL; /* every sequence hashes alike */
+        packed.random_key = random_key(seed, RANDOM_EVALUATION, 0);
+        TRY_DONE(workspace_fit(host, workspace, model_workspace_size(model, &packed)));
+        model_forward(model, &packed, values, workspace->block);
+        model_count(model, &packed, workspace->block, sums);
+        model_baseline_count(model, &packed, buffers.counts);
+        if (outputs != NULL)
+            model_predict(model, &packed, workspace->block, outputs + first * model_outputs(model));
+        tokens += packed.offsets[packed.num_sequences];
+        TRY_DONE(ask(host, setup, model, first + n, count, sums, clock_seconds() - start, tokens));
     }
     double seconds = clock_seconds() - start;
-    *result = (struct evaluation){.loss = metrics_loss(&metrics),
-                                  .accuracy = metrics_accuracy(&metrics),
-                                  .majority = majority_of(dataset, count, kinds, buffers.counts),
-                                  .examples = count,
+    *result = (struct evaluation){.examples = count,
                                   .num_cut = dataset->num_cut,
                                   .tokens = tokens,
                                   .num_unknown = dataset->num_unknown,
                                   .seconds = seconds,
                                   .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0};
+    model_metrics(model, sums, result->metrics);
+    model_baselines(model, buffers.counts, result->baselines);
 done:
     buffers_free(host, &buffers);
     return status;
 }
 
-hashattn_status evaluate(struct host *host, const struct train_setup *setup, const struct encoder *encoder,
+hashattn_status evaluate(struct host *host, const struct train_setup *setup, const struct model *model,
                          const float *values, const struct dataset *dataset, size_t batch, uint64_t seed,
-                         float *probabilities, struct evaluation *result)
+                         float *outputs, struct evaluation *result)
 {
     struct workspace workspace = {NULL, 0};
-    TRY(evaluate_check(host, encoder, dataset));
-    hashattn_status status = evaluate_within(host, setup, encoder, values, dataset, dataset->count, batch,
-                                             seed, probabilities, &workspace, result);
+    TRY(evaluate_check(host, model, dataset));
+    hashattn_status status = evaluate_within(host, setup, model, values, dataset, dataset->count, batch, seed,
+                                             outputs, &workspace, result);
     workspace_free(host, &workspace);
     return status;
 }

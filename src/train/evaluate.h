@@ -14,15 +14,14 @@ struct workspace {
 hashattn_status workspace_fit(struct host *host, struct workspace *workspace, size_t size);
 void workspace_free(struct host *host, struct workspace *workspace);
 
-/* Refuses a data set whose tokens, labels or lengths the encoder has no room for: the last line of defence
+/* Refuses a data set whose rows, targets or lengths the model has no room for: the last line of defence
    against files that changed under a run. */
-hashattn_status evaluate_check(struct host *host, const struct encoder *encoder,
-                               const struct dataset *dataset);
+hashattn_status evaluate_check(struct host *host, const struct model *model, const struct dataset *dataset);
 
 /* evaluate() of trainer.h on the first `count` examples, which have been checked, in a borrowed workspace. */
-hashattn_status evaluate_within(struct host *host, const struct train_setup *setup,
-                                const struct encoder *encoder, const float *values,
-                                const struct dataset *dataset, size_t count, size_t batch, uint64_t seed,
-                                float *probabilities, struct workspace *workspace, struct evaluation *result);
+hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, const struct model *model,
+                                const float *values, const struct dataset *dataset, size_t count,
+                                size_t batch, uint64_t seed, float *outputs, struct workspace *workspace,
+                                struct evaluation *result);
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "train/batches.h"
 #include "train/evaluate.h"
+#include "train/packing.h"
 
 /* What the inspector knows; `status` is the first failure, after which it does nothing. */
 struct work {
@@ -64,9 +64,9 @@ static void see(void *argument, size_t layer, const struct attention_call *call,
         work->status = look(work, layer, call, saved, scratch);
 }
 
-hashattn_status inspect_check(struct host *host, const struct encoder *encoder)
+hashattn_status inspect_check(struct host *host, const struct model *model)
 {
-    const struct head_plan *plan = &encoder_config_of(encoder)->plan;
+    const struct head_plan *plan = &model_config_of(model)->plan;
     char names[200] = "";
     size_t used = 0, with = 0;
     for (size_t i = 0; i < plan->num_used; i++)
@@ -81,44 +81,37 @@ hashattn_status inspect_check(struct host *host, const struct encoder *encoder)
     return HASHATTN_OK;
 }
 
-hashattn_status inspect(struct host *host, const struct train_setup *setup, const struct encoder *encoder,
+hashattn_status inspect(struct host *host, const struct train_setup *setup, const struct model *model,
                         const float *values, const struct dataset *dataset, size_t count, uint64_t seed,
                         inspect_callback *callback, void *user)
 {
     struct work work = {.host = host, .each = dataset->pairs ? 2 : 1, .callback = callback, .user = user};
     const struct inspector inspector = {see, &work};
-    const struct params *params = encoder_params(encoder);
-    const struct encoder_config *config = encoder_config_of(encoder);
+    const struct params *params = model_params(model);
     struct packed_examples packed = {0};
     struct workspace workspace = {NULL, 0};
-    void *logits = NULL, *room = NULL;
+    void *room = NULL;
     hashattn_status status;
     count = count == 0 || count > dataset->count ? dataset->count : count;
-    TRY(inspect_check(host, encoder));
-    TRY(evaluate_check(host, encoder, dataset));
+    TRY(inspect_check(host, model));
+    TRY(evaluate_check(host, model, dataset));
     TRY_DONE(packed_examples_new(host, dataset, 1, &packed));
-    TRY_DONE(memory_new(host, config->next_token ? 0 : (size_t)config->num_classes, sizeof(float), "logits",
-                        &logits));
     TRY_DONE(memory_new(host, params_room(params), sizeof(float), "weights laid for products", &room));
     values = params_lay(params, setup->kernels, setup->pool, values, false, room);
     for (work.example = 0; work.example < count; work.example++) {
-        packed_examples_range(&packed, dataset, work.example, 1);
-        const struct encoder_batch batch = {.kernels = setup->kernels,
-                                            .pool = setup->pool,
-                                            .num_sequences = packed.count,
-                                            .offsets = packed.offsets,
-                                            .tokens = packed.tokens,
-                                            .random_key = random_key(seed, RANDOM_EVALUATION, 0),
-                                            .inspector = &inspector};
-        TRY_DONE(workspace_fit(host, &workspace, encoder_workspace_size(encoder, &batch)));
-        encoder_forward(encoder, &batch, values, workspace.block, logits);
+        packing_range(&packed, dataset, work.example, 1);
+        struct model_batch batch = packed_batch(&packed, setup->kernels, setup->pool, false);
+        batch.sample_ids = NULL; /* every sequence hashes alike */
+        batch.random_key = random_key(seed, RANDOM_EVALUATION, 0);
+        batch.inspector = &inspector;
+        TRY_DONE(workspace_fit(host, &workspace, model_workspace_size(model, &batch)));
+        model_forward(model, &batch, values, workspace.block);
         TRY_DONE(work.status);
     }
 done:
     workspace_free(host, &work.inspections);
     workspace_free(host, &workspace);
     memory_free(host, room);
-    memory_free(host, logits);
     packed_examples_free(host, &packed);
     return status;
 }

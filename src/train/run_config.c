@@ -7,7 +7,6 @@
    is checked. An option that is not there has its default, which is how older files stay readable; a key that
    nobody knows, a section that is missing and a value out of range are BAD_FILE with the key's name.
    SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,10 +17,10 @@
 #include "train/trainer.h"
 
 #define CONFIG_FORMAT  "hashattn run"
-#define CONFIG_VERSION 1
+#define CONFIG_VERSION 2 /* 1 had no list of objectives: labels, or the flag next_token */
 
 /* More than any task has, and few enough to be allocated without a thought. */
-enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24, MOST_VOCAB = 1 << 16 };
+enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24 };
 
 void run_config_free(struct host *host, struct run_config *config)
 {
@@ -29,6 +28,30 @@ void run_config_free(struct host *host, struct run_config *config)
     memory_free(host, config->task_options);
     task_facts_free(host, &config->facts);
     memset(config, 0, sizeof *config);
+}
+
+hashattn_status run_config_take_facts(struct host *host, struct run_config *config)
+{
+    const struct task_facts *facts = &config->facts;
+    struct model_config *model = &config->model;
+    model->vocab_size = (int64_t)facts->vocab_size;
+    model->row_width = (int64_t)facts->row_width;
+    model->num_segments = (int64_t)facts->num_segments;
+    model->max_len = (int64_t)facts->max_len;
+    model->pairs = facts->pairs;
+    model->bytes = facts->bytes;
+    model->num_objectives = facts->num_objectives;
+    for (size_t i = 0; i < facts->num_objectives; i++) {
+        const struct task_objective *entry = &facts->objectives[i];
+        const struct objective *objective = objective_find(entry->name);
+        FAIL_IF(objective == NULL, host, HASHATTN_INVALID, "task: '%.31s' is no objective that is known here",
+                entry->name);
+        model->objectives[i] = (struct model_objective){.objective = objective,
+                                                        .weight = entry->weight,
+                                                        .num_outputs = (int64_t)entry->num_outputs,
+                                                        .first_output = (int64_t)entry->first_output};
+    }
+    return HASHATTN_OK;
 }
 
 /* ---- writing ---- */
@@ -59,21 +82,6 @@ static hashattn_status put_options(struct host *host, struct json *parent, const
     return HASHATTN_OK;
 }
 
-/* The field of the option `projection`, an enum hash_projection; NULL: this mechanism does not hash. */
-static int *projection_field(const struct planned *used)
-{
-    const struct option_row *row = option_find(used->mechanism->options, "projection");
-    return row == NULL ? NULL : (int *)(void *)((char *)used->options + row->offset);
-}
-
-/* What stands in the file: every run of one mechanism has the word, as it always had. */
-static const char *projection_of(const struct planned *used)
-{
-    const int *field = projection_field(used);
-    assert(field == NULL || *field != HASH_AUTO);
-    return hash_projection_names[field == NULL ? HASH_F32 : *field];
-}
-
 void run_config_settle(const struct kernels *kernels, struct run_config *config)
 {
     const struct head_plan *plan = &config->model.plan;
@@ -82,23 +90,51 @@ void run_config_settle(const struct kernels *kernels, struct run_config *config)
             plan->used[i].mechanism->settle(kernels, plan->used[i].options);
 }
 
-/* A model hashes as it was trained. The option beside the recorded word says the same, or nothing (auto). */
+/* A model computes as it was trained: what was settled then must be in the file. */
+static hashattn_status check_settled(struct host *host, const char *where, const struct planned *used)
+{
+    const struct mechanism *mechanism = used->mechanism;
+    const char *name = mechanism->unsettled == NULL ? NULL : mechanism->unsettled(used->options);
+    FAIL_IF(name != NULL, host, HASHATTN_BAD_FILE,
+            "%s.%s is not settled, and what it was in training is not known", where, name);
+    return HASHATTN_OK;
+}
+
+/* Files of version 1 have the projection beside the options of the one mechanism: the same word, or `auto` in
+   the options. A word of mechanisms that do not hash says nothing. */
 static hashattn_status get_projection(struct host *host, const struct json *root, const struct planned *used)
 {
     const char *name;
-    int *field = projection_field(used), found = HASH_F32;
+    char text[40];
+    const struct option_row *row = option_find(used->mechanism->options, "projection");
+    if (json_find(root, "attention.projection") == NULL)
+        return HASHATTN_OK;
     TRY(json_get_string(host, root, "attention.projection", &name));
-    while (hash_projection_names[found] != NULL && strcmp(hash_projection_names[found], name) != 0)
-        found++;
-    FAIL_IF(
-        hash_projection_names[found] == NULL, host, HASHATTN_BAD_FILE,
-        "attention.projection is '%.60s': hash codes were made so in training, and that is not known here",
-        name);
-    FAIL_IF(field != NULL && *field != HASH_AUTO && *field != found, host, HASHATTN_BAD_FILE,
-            "attention.projection is '%s' and attention.options.projection '%s'", name,
-            hash_projection_names[*field]);
-    if (field != NULL)
-        *field = found;
+    if (row == NULL)
+        return HASHATTN_OK;
+    option_text(row, used->options, text, sizeof text);
+    FAIL_IF(strcmp(text, "auto") != 0 && strcmp(text, name) != 0, host, HASHATTN_BAD_FILE,
+            "attention.projection is '%.60s' and attention.options.projection '%s'", name, text);
+    hashattn_status status =
+        option_set(host, used->mechanism->options, "attention", used->options, row->name, name);
+    return status == HASHATTN_INVALID ? HASHATTN_BAD_FILE : status;
+}
+
+static hashattn_status put_objectives(struct host *host, struct json *facts_object,
+                                      const struct task_facts *facts)
+{
+    struct json *list, *object;
+    TRY(json_new_array(host, &list));
+    TRY(json_put(host, facts_object, "objectives", list));
+    for (size_t i = 0; i < facts->num_objectives; i++) {
+        const struct task_objective *entry = &facts->objectives[i];
+        TRY(json_new_object(host, &object));
+        TRY(json_put(host, list, NULL, object));
+        TRY(json_put_string(host, object, "name", entry->name));
+        TRY(json_put_real(host, object, "weight", entry->weight));
+        TRY(json_put_int(host, object, "outputs", (int64_t)entry->num_outputs));
+        TRY(json_put_int(host, object, "first_output", (int64_t)entry->first_output));
+    }
     return HASHATTN_OK;
 }
 
@@ -110,8 +146,13 @@ static hashattn_status put_facts(struct host *host, struct json *task, const str
     TRY(json_put_int(host, object, "vocab_size", (int64_t)facts->vocab_size));
     TRY(json_put_int(host, object, "max_len", (int64_t)facts->max_len));
     TRY(json_put_bool(host, object, "pairs", facts->pairs));
-    if (facts->next_token)
-        TRY(json_put_bool(host, object, "next_token", true));
+    if (facts->row_width > 0)
+        TRY(json_put_int(host, object, "row_width", (int64_t)facts->row_width));
+    if (facts->num_segments > 0)
+        TRY(json_put_int(host, object, "segments", (int64_t)facts->num_segments));
+    if (facts->bytes)
+        TRY(json_put_bool(host, object, "bytes", true));
+    TRY(put_objectives(host, object, facts));
     if (facts->num_words > 0)
         TRY(json_put_int(host, object, "words", (int64_t)facts->num_words));
     TRY(json_new_array(host, &labels));
@@ -127,11 +168,9 @@ static hashattn_status put_attention(struct host *host, struct json *root, const
     TRY(json_new_object(host, &attention));
     TRY(json_put(host, root, "attention", attention));
     TRY(json_put_string(host, attention, "name", plan->text));
-    if (plan->num_used == 1) {
-        TRY(json_put_string(host, attention, "projection", projection_of(&plan->used[0])));
+    if (plan->num_used == 1)
         return put_options(host, attention, "options", plan->used[0].mechanism->options,
                            plan->used[0].options);
-    }
     TRY(json_new_object(host, &options));
     TRY(json_put(host, attention, "options", options));
     for (size_t i = 0; i < plan->num_used; i++)
@@ -150,7 +189,7 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
     TRY(json_put_string(host, task, "name", config->task->name));
     TRY(put_options(host, task, "options", config->task->options, config->task_options));
     TRY(put_facts(host, task, &config->facts));
-    TRY(put_options(host, root, "model", encoder_options, &config->model));
+    TRY(put_options(host, root, "model", model_options, &config->model));
     TRY(put_attention(host, root, &config->model.plan));
     TRY(put_options(host, root, "training", train_rows, &config->training));
     return json_put_string(host, root, "data", config->data);
@@ -210,37 +249,63 @@ static hashattn_status get_options(struct host *host, const struct json *root, c
     return HASHATTN_OK;
 }
 
-static hashattn_status get_facts(struct host *host, const struct json *root, struct task_facts *facts)
+static hashattn_status get_objective(struct host *host, const struct json *root, size_t index,
+                                     struct task_facts *facts)
 {
-    static const char *const members[] = {"vocab_size", "max_len", "pairs", "next_token",
-                                          "words",      "labels",  NULL};
-    const struct json *object, *labels;
-    int64_t number;
-    void *block;
+    static const char *const members[] = {"name", "weight", "outputs", "first_output", NULL};
+    const struct json *object;
+    const char *name;
+    char where[60];
+    double weight;
+    int64_t outputs, first;
+    snprintf(where, sizeof where, "task.facts.objectives.%zu", index);
+    TRY(json_get_object(host, root, where, &object));
+    TRY(only_members(host, object, where, members));
+    TRY(json_get_string(host, object, "name", &name));
+    TRY(json_get_real(host, object, "weight", &weight));
+    TRY(json_get_int(host, object, "outputs", 0, MODEL_MOST_VOCAB, &outputs));
+    TRY(json_get_int(host, object, "first_output", 0, MODEL_MOST_VOCAB, &first));
+    task_facts_add(facts, name, (size_t)outputs, (size_t)first);
+    facts->objectives[index].weight = weight;
+    return HASHATTN_OK;
+}
+
+/* Files of version 1 have no list: a run was of next tokens, its ids beginning at 1, or it has classes. */
+static hashattn_status get_objectives(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    const struct json *list, *object;
+    bool next_token = false;
     TRY(json_get_object(host, root, "task.facts", &object));
-    TRY(only_members(host, object, "task.facts", members));
-    TRY(json_get_int(host, root, "task.facts.vocab_size", 1, MOST_VOCAB, &number));
-    facts->vocab_size = (size_t)number;
-    TRY(json_get_int(host, root, "task.facts.max_len", 1, MOST_TOKENS, &number));
-    facts->max_len = (size_t)number;
-    if (json_find(object, "pairs") != NULL)
-        TRY(json_get_bool(host, root, "task.facts.pairs", &facts->pairs));
-    if (json_find(object, "next_token") != NULL)
-        TRY(json_get_bool(host, root, "task.facts.next_token", &facts->next_token));
-    if (json_find(object, "words") != NULL) {
-        TRY(json_get_int(host, root, "task.facts.words", 2, WORDS_MOST, &number));
-        facts->num_words = (size_t)number;
-        FAIL_IF(facts->num_words + 1 != facts->vocab_size, host, HASHATTN_BAD_FILE,
-                "task.facts.words is %zu with a vocab_size of %zu, which counts padding and them",
-                facts->num_words, facts->vocab_size);
+    if (json_find(object, "objectives") != NULL) {
+        TRY(json_get_array(host, root, "task.facts.objectives", &list));
+        FAIL_IF(json_count(list) > TASK_OBJECTIVES, host, HASHATTN_BAD_FILE,
+                "task.facts.objectives has %zu entries, at most %d are allowed", json_count(list),
+                TASK_OBJECTIVES);
+        for (size_t i = 0; i < json_count(list); i++)
+            TRY(get_objective(host, root, i, facts));
+        return HASHATTN_OK;
     }
+    if (json_find(object, "next_token") != NULL)
+        TRY(json_get_bool(host, root, "task.facts.next_token", &next_token));
+    if (next_token) {
+        facts->bytes = facts->num_words == 0;
+        task_facts_add(facts, "next_token", facts->vocab_size - 1, 1);
+    } else {
+        task_facts_add(facts, "classify", facts->num_classes, 0);
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_labels(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    const struct json *labels;
+    void *block;
     TRY(json_get_array(host, root, "task.facts.labels", &labels));
     size_t count = json_count(labels);
-    if (facts->next_token && count == 0)
+    FAIL_IF(count > MOST_LABELS, host, HASHATTN_BAD_FILE,
+            "task.facts.labels has %zu labels, at most %d are allowed", count, MOST_LABELS);
+    if (count == 0)
         return HASHATTN_OK;
-    FAIL_IF(count < 1 || count > MOST_LABELS || facts->next_token, host, HASHATTN_BAD_FILE,
-            "task.facts.labels has %zu labels, allowed are 1 to %d, and 0 for next tokens", count,
-            MOST_LABELS);
     TRY(memory_new_zeroed(host, count, sizeof *facts->labels, "labels", &block));
     facts->labels = block;
     facts->num_classes = count;
@@ -255,6 +320,41 @@ static hashattn_status get_facts(struct host *host, const struct json *root, str
         memcpy(facts->labels[i], label, size);
     }
     return HASHATTN_OK;
+}
+
+static hashattn_status get_facts(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    static const char *const members[] = {"vocab_size", "row_width",  "segments", "max_len", "pairs", "bytes",
+                                          "objectives", "next_token", "words",    "labels",  NULL};
+    const struct json *object;
+    int64_t number;
+    TRY(json_get_object(host, root, "task.facts", &object));
+    TRY(only_members(host, object, "task.facts", members));
+    TRY(json_get_int(host, root, "task.facts.vocab_size", 0, MODEL_MOST_VOCAB, &number));
+    facts->vocab_size = (size_t)number;
+    if (json_find(object, "row_width") != NULL) {
+        TRY(json_get_int(host, root, "task.facts.row_width", 1, 65536, &number));
+        facts->row_width = (size_t)number;
+    }
+    if (json_find(object, "segments") != NULL) {
+        TRY(json_get_int(host, root, "task.facts.segments", 1, 256, &number));
+        facts->num_segments = (size_t)number;
+    }
+    if (json_find(object, "bytes") != NULL)
+        TRY(json_get_bool(host, root, "task.facts.bytes", &facts->bytes));
+    TRY(json_get_int(host, root, "task.facts.max_len", 1, MOST_TOKENS, &number));
+    facts->max_len = (size_t)number;
+    if (json_find(object, "pairs") != NULL)
+        TRY(json_get_bool(host, root, "task.facts.pairs", &facts->pairs));
+    if (json_find(object, "words") != NULL) {
+        TRY(json_get_int(host, root, "task.facts.words", 2, WORDS_MOST, &number));
+        facts->num_words = (size_t)number;
+        FAIL_IF(facts->num_words + 1 != facts->vocab_size, host, HASHATTN_BAD_FILE,
+                "task.facts.words is %zu with a vocab_size of %zu, which counts them and the unused id 0",
+                facts->num_words, facts->vocab_size);
+    }
+    TRY(get_labels(host, root, facts));
+    return get_objectives(host, root, facts);
 }
 
 static hashattn_status get_task(struct host *host, const struct json *root, struct run_config *config)
@@ -288,9 +388,7 @@ static hashattn_status get_mixed(struct host *host, const struct json *root, con
         snprintf(where, sizeof where, "attention.options.%s", names[i]);
         if (json_find(options, names[i]) != NULL)
             TRY(get_options(host, root, where, used->mechanism->options, used->options));
-        const int *projection = projection_field(used);
-        FAIL_IF(projection != NULL && *projection == HASH_AUTO, host, HASHATTN_BAD_FILE,
-                "%s.projection is 'auto', and how hash codes were made in training is not known", where);
+        TRY(check_settled(host, where, used));
     }
     return HASHATTN_OK;
 }
@@ -317,31 +415,49 @@ static hashattn_status get_attention(struct host *host, const struct json *root,
     TRY(only_members(host, object, "attention", members));
     TRY(get_options(host, root, "attention.options", plan->used[0].mechanism->options,
                     plan->used[0].options));
-    return get_projection(host, root, &plan->used[0]);
+    TRY(get_projection(host, root, &plan->used[0]));
+    return check_settled(host, "attention.options", &plan->used[0]);
 }
 
 static hashattn_status get_model(struct host *host, const struct json *root, struct run_config *config)
 {
-    struct encoder_config *model = &config->model;
-    options_preset(encoder_options, model);
-    TRY(get_options(host, root, "model", encoder_options, model));
+    struct model_config *model = &config->model;
+    bool old_next_token = false; /* of version 1, which was causal without saying so */
+    options_preset(model_options, model);
+    if (json_find(root, "task.facts.next_token") != NULL)
+        TRY(json_get_bool(host, root, "task.facts.next_token", &old_next_token));
+    model->causal = old_next_token;
+    TRY(get_options(host, root, "model", model_options, model));
     TRY(get_attention(host, root, &model->plan));
-    model->vocab_size = (int64_t)config->facts.vocab_size;
-    model->num_classes = (int64_t)config->facts.num_classes;
-    model->max_len = (int64_t)config->facts.max_len;
-    model->pairs = config->facts.pairs;
-    model->next_token = config->facts.next_token;
+    hashattn_status status = run_config_take_facts(host, config);
+    return status == HASHATTN_INVALID ? HASHATTN_BAD_FILE : status;
+}
+
+/* Every class that an example can be told to have has a label. */
+static hashattn_status check_labels(struct host *host, const struct run_config *config)
+{
+    size_t classes = 0;
+    for (size_t i = config->model.num_objectives; i-- > 0;) {
+        const struct model_objective *entry = &config->model.objectives[i];
+        if (entry->objective->place == TARGET_EXAMPLE && entry->objective->type == TARGET_ID)
+            classes = (size_t)entry->num_outputs;
+    }
+    FAIL_IF(config->facts.num_classes != classes, host, HASHATTN_BAD_FILE,
+            "task.facts.labels has %zu labels, the model tells %zu classes", config->facts.num_classes,
+            classes);
     return HASHATTN_OK;
 }
 
 /* What no single range says: dim a multiple of heads, a length that the mechanism takes. */
-static hashattn_status check_model(struct host *host, const struct encoder_config *model)
+static hashattn_status check_model(struct host *host, const struct run_config *config)
 {
-    struct encoder *encoder;
-    hashattn_status status = encoder_new(host, model, &encoder);
-    if (status == HASHATTN_OK)
-        encoder_free(host, encoder);
-    return status == HASHATTN_INVALID || status == HASHATTN_REFUSED ? HASHATTN_BAD_FILE : status;
+    struct model *made;
+    hashattn_status status = model_new(host, &config->model, &made);
+    if (status == HASHATTN_INVALID || status == HASHATTN_REFUSED)
+        return HASHATTN_BAD_FILE;
+    TRY(status);
+    model_free(host, made);
+    return check_labels(host, config);
 }
 
 static hashattn_status get_config(struct host *host, const struct json *root, struct run_config *config)
@@ -353,7 +469,7 @@ static hashattn_status get_config(struct host *host, const struct json *root, st
     TRY(json_get_string(host, root, "format", &text));
     FAIL_IF(strcmp(text, CONFIG_FORMAT) != 0, host, HASHATTN_BAD_FILE, "format is '%.60s', '%s' is read",
             text, CONFIG_FORMAT);
-    TRY(json_get_int(host, root, "version", CONFIG_VERSION, CONFIG_VERSION, &version));
+    TRY(json_get_int(host, root, "version", 1, CONFIG_VERSION, &version));
     TRY(only_members(host, root, "the file", members));
     TRY(get_task(host, root, config));
     TRY(get_model(host, root, config));
@@ -366,7 +482,7 @@ static hashattn_status get_config(struct host *host, const struct json *root, st
     FAIL_IF(strlen(text) >= sizeof config->data, host, HASHATTN_BAD_FILE,
             "data is %zu bytes long, at most %zu fit", strlen(text), sizeof config->data - 1);
     memcpy(config->data, text, strlen(text) + 1);
-    return check_model(host, &config->model);
+    return check_model(host, config);
 }
 
 static hashattn_status parse(struct host *host, const struct json *root, struct run_config *config)

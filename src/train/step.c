@@ -14,13 +14,12 @@ void stepper_close(struct stepper *s)
 {
     struct host *host = s->host;
     workspace_free(host, &s->workspace);
-    memory_free(host, s->logits);
     memory_free(host, s->chunk_sums);
     memory_free(host, s->room);
     memory_free(host, s->blocks);
     batches_free(host, &s->batches);
     dataset_free(host, &s->train);
-    encoder_free(host, s->encoder);
+    model_free(host, s->model);
 }
 
 static hashattn_status make_blocks(struct stepper *s)
@@ -38,9 +37,6 @@ static hashattn_status make_blocks(struct stepper *s)
     s->room = block;
     TRY(memory_new(host, optim_chunks(total), sizeof(double), "sums of chunks", &block));
     s->chunk_sums = block;
-    TRY(memory_new(host, size_product((size_t)options->batch, (size_t)s->config->model.num_classes),
-                   sizeof(float), "logits", &block));
-    s->logits = block;
     s->optim = (struct optim){.kernels = s->setup->kernels,
                               .pool = s->setup->pool,
                               .total = total,
@@ -57,38 +53,31 @@ static hashattn_status make_blocks(struct stepper *s)
 /* What the micro-batches of a step share. */
 struct frame {
     int64_t step;
-    size_t tokens;       /* that the model is given in all of them */
-    const float *values; /* laid for products */
+    double counts[TASK_OBJECTIVES]; /* weights of the targets of all of them */
+    const float *values;            /* laid for products */
 };
 
-static struct encoder_batch batch_of(const struct stepper *s, const struct packed_examples *packed,
-                                     const struct frame *frame)
+static struct model_batch batch_of(const struct stepper *s, const struct packed_examples *packed,
+                                   const struct frame *frame)
 {
     const struct train_options *options = s->options;
-    return (struct encoder_batch){
-        .kernels = s->setup->kernels,
-        .pool = s->setup->pool,
-        .num_sequences = packed->count,
-        .offsets = packed->offsets,
-        .tokens = packed->tokens,
-        .labels = packed->labels,
-        .sample_ids = packed->sample_ids,
-        .random_key = random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)frame->step),
-        .mean_over = packed->examples * (size_t)options->accumulate,
-        .mean_over_tokens = frame->tokens,
-        .training = true,
-        .profile = s->setup->profile,
-    };
+    struct model_batch batch = packed_batch(packed, s->setup->kernels, s->setup->pool, true);
+    batch.random_key = random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)frame->step);
+    batch.counts = frame->counts;
+    batch.examples = packed->data.count * (size_t)options->accumulate;
+    batch.training = true;
+    batch.profile = s->setup->profile;
+    return batch;
 }
 
-/* The workspace of the batch with the most tokens, so that a training that begins has the memory to end. */
+/* The workspace of the batch with the most rows, so that a training that begins has the memory to end. */
 static hashattn_status reserve(struct stepper *s)
 {
     const struct train_options *options = s->options;
     uint64_t count = (uint64_t)options->steps * (uint64_t)options->accumulate;
     const struct packed_examples *packed = batches_get(&s->batches, batches_largest(&s->batches, count));
-    const struct encoder_batch batch = batch_of(s, packed, &(struct frame){0});
-    return workspace_fit(s->host, &s->workspace, encoder_workspace_size(s->encoder, &batch));
+    const struct model_batch batch = batch_of(s, packed, &(struct frame){0});
+    return workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch));
 }
 
 hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
@@ -99,12 +88,12 @@ hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
     FAIL_IF(options->warmup > options->steps, host, HASHATTN_INVALID,
             "training: warmup is %lld, at most the %lld steps are allowed", (long long)options->warmup,
             (long long)options->steps);
-    TRY(encoder_new(host, &config->model, &s->encoder));
-    s->params = encoder_params(s->encoder);
+    TRY(model_new(host, &config->model, &s->model));
+    s->params = model_params(s->model);
     uint64_t seed = (uint64_t)options->seed;
     TRY(config->task->load(host, config->task_options, &config->facts, config->data, SPLIT_TRAIN, seed,
                            &s->train));
-    TRY(evaluate_check(host, s->encoder, &s->train));
+    TRY(evaluate_check(host, s->model, &s->train));
     TRY(batches_new(host, &s->train, (size_t)options->batch, seed, &s->batches));
     TRY(make_blocks(s));
     return reserve(s);
@@ -121,52 +110,46 @@ static hashattn_status fail_not_finite(const struct stepper *s, const char *what
 }
 
 /* Micro-batch number `part` of the step: its share of the loss, and of the gradient, which is added. */
-static hashattn_status run_part(struct stepper *s, const struct frame *frame, int64_t part,
-                                struct metrics *metrics, struct step_outcome *outcome)
+static hashattn_status run_part(struct stepper *s, const struct frame *frame, int64_t part, double *sums,
+                                struct step_outcome *outcome)
 {
     const struct packed_examples *packed =
         batches_get(&s->batches, (uint64_t)(frame->step * s->options->accumulate + part));
-    const struct encoder_batch batch = batch_of(s, packed, frame);
-    TRY(workspace_fit(s->host, &s->workspace, encoder_workspace_size(s->encoder, &batch)));
+    const struct model_batch batch = batch_of(s, packed, frame);
+    TRY(workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch)));
     profile_lap(batch.profile, PROFILE_DATA);
-    double loss = encoder_forward(s->encoder, &batch, frame->values, s->workspace.block, s->logits);
+    double loss = model_forward(s->model, &batch, frame->values, s->workspace.block);
     if (!isfinite(loss))
         return fail_not_finite(s, "the loss", loss, frame->step);
-    encoder_backward(s->encoder, &batch, frame->values, s->workspace.block, s->gradients);
-    if (s->config->model.next_token) {
-        struct token_scores scores = encoder_token_scores(s->encoder, &batch, s->workspace.block);
-        metrics_add_tokens(metrics, scores.loss, scores.correct, packed->labels,
-                           packed->offsets[packed->count]);
-    } else {
-        metrics_add(metrics, s->logits, packed->labels, packed->examples,
-                    (size_t)s->config->model.num_classes, NULL);
-    }
-    size_t saved = encoder_saved_size(s->encoder, &batch);
+    model_backward(s->model, &batch, frame->values, s->workspace.block, s->gradients);
+    model_count(s->model, &batch, s->workspace.block, sums);
+    size_t saved = model_saved_size(s->model, &batch);
     outcome->saved_bytes = saved > outcome->saved_bytes ? saved : outcome->saved_bytes;
-    outcome->tokens += packed->offsets[packed->count];
+    outcome->tokens += batch.offsets[batch.num_sequences];
     outcome->loss += loss;
     profile_lap(batch.profile, PROFILE_HEAD);
     return HASHATTN_OK;
 }
 
-hashattn_status stepper_run(struct stepper *s, int64_t step, struct metrics *metrics,
-                            struct step_outcome *outcome)
+hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struct step_outcome *outcome)
 {
     const struct train_options *options = s->options;
-    struct metrics counted = *metrics; /* a step that fails counts nowhere */
+    double counted[MODEL_SUMS]; /* a step that fails counts nowhere */
+    size_t num_sums = model_num_sums(s->model);
+    memcpy(counted, sums, num_sums * sizeof *sums);
     *outcome = (struct step_outcome){0};
     profile_begin(s->setup->profile);
     memset(s->gradients, 0, s->params->total * sizeof *s->gradients);
     profile_lap(s->setup->profile, PROFILE_SUMS);
     uint64_t accumulate = (uint64_t)options->accumulate;
-    const struct frame frame = {
+    struct frame frame = {
         .step = step,
-        .tokens = batches_tokens(&s->batches, (uint64_t)step * accumulate, accumulate),
         .values = params_lay(s->params, s->setup->kernels, s->setup->pool, s->values, true, s->room),
     };
     profile_lap(s->setup->profile, PROFILE_LAYING);
+    batches_counts(&s->batches, (uint64_t)step * accumulate, accumulate, frame.counts);
     for (int64_t part = 0; part < options->accumulate; part++)
-        TRY(run_part(s, &frame, part, &counted, outcome));
+        TRY(run_part(s, &frame, part, counted, outcome));
     outcome->norm = optim_norm(&s->optim, s->gradients);
     if (!isfinite(outcome->norm))
         return fail_not_finite(s, "the norm of the gradient", outcome->norm, step);
@@ -179,7 +162,7 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, struct metrics *met
     struct schedule_point point = schedule_at(&schedule, step);
     optim_step(&s->optim, s->values, s->gradients, outcome->norm, step + 1, point.rate, point.beta1);
     outcome->rate = point.rate;
-    *metrics = counted;
+    memcpy(sums, counted, num_sums * sizeof *sums);
     profile_lap(s->setup->profile, PROFILE_OPTIMISER);
     return HASHATTN_OK;
 }

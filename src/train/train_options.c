@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "train/schedule.h"
 #include "train/trainer.h"
@@ -45,6 +46,7 @@ void train_options_preset(const struct task_preset *preset, bool lra, struct tra
 {
     assert(preset->steps > 0);
     options_preset(train_rows, options);
+    options->warmup_given = false;
     options->steps = (int64_t)preset->steps;
     options->batch = (int64_t)preset->batch;
     options->warmup = (int64_t)preset->warmup;
@@ -56,8 +58,15 @@ void train_options_preset(const struct task_preset *preset, bool lra, struct tra
     }
 }
 
-void train_options_steps(struct train_options *options, int64_t steps)
+hashattn_status train_options_set(struct host *host, struct train_options *options, const char *name,
+                                  const char *text)
 {
-    options->warmup = schedule_scaled_warmup(options->steps, options->warmup, steps);
-    options->steps = steps;
+    struct train_options wanted = *options;
+    TRY(option_set(host, train_rows, "training", &wanted, name, text));
+    if (strcmp(name, "warmup") == 0)
+        wanted.warmup_given = true;
+    if (strcmp(name, "steps") == 0 && !wanted.warmup_given)
+        wanted.warmup = schedule_scaled_warmup(options->steps, options->warmup, wanted.steps);
+    *options = wanted;
+    return HASHATTN_OK;
 }

@@ -6,6 +6,7 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -52,7 +53,7 @@ static hashattn_status load_valid(struct trainer *t)
                            (uint64_t)t->options->seed, &t->valid));
     FAIL_IF(t->valid.count == 0, host, HASHATTN_BAD_FILE, "%.200s: the validation set has no example",
             config->data);
-    TRY(evaluate_check(host, t->stepper.encoder, &t->valid));
+    TRY(evaluate_check(host, t->stepper.model, &t->valid));
     size_t wanted = (size_t)t->options->eval_examples;
     t->num_valid = wanted > 0 && wanted < t->valid.count ? wanted : t->valid.count;
     return HASHATTN_OK;
@@ -70,10 +71,9 @@ static hashattn_status trainer_open(struct trainer *t, struct host *host, const 
 {
     *t = (struct trainer){
         .host = host, .setup = setup, .config = config, .options = &config->training, .run = run};
-    t->event.valid_loss = t->event.valid_accuracy = NAN;
-    t->event.next_token = config->model.next_token;
     t->state.evaluated = t->state.best_step = -1;
-    t->state.best_accuracy = t->state.best_loss = NAN;
+    for (size_t i = 0; i < MODEL_METRICS; i++)
+        t->state.best[i] = NAN;
     strncpy(t->state.kernels, setup->kernels->name, sizeof t->state.kernels - 1);
     product_library(t->state.product, sizeof t->state.product);
     TRY(stepper_open(host, setup, config, &t->stepper));
@@ -94,18 +94,20 @@ static void tell(struct trainer *t)
 {
     const struct train_state *state = &t->state;
     struct train_event *event = &t->event;
+    double running[MODEL_METRICS];
+    model_metrics(t->stepper.model, state->running, running);
     event->step = state->step;
     event->steps = t->options->steps;
-    event->loss = metrics_loss(&state->running);
-    event->accuracy = metrics_accuracy(&state->running);
-    event->best_accuracy = state->best_accuracy;
-    event->best_loss = state->best_loss;
+    event->model = t->stepper.model;
+    event->train = running;
+    event->best = state->best_step < 0 ? NULL : state->best;
     event->tokens_per_second =
         state->running_seconds > 0 ? (double)state->running_tokens / state->running_seconds : 0;
     event->seconds = state->seconds;
     event->warning = t->warning[0] != '\0' ? t->warning : NULL;
     if (t->setup->callback != NULL && t->setup->callback(t->setup->user, event))
         t->stop = true;
+    event->train = NULL;
     t->warning[0] = '\0';
 }
 
@@ -128,11 +130,27 @@ static void log_visit(struct trainer *t, const char *what)
     log_append(t, &record);
 }
 
+/* The metrics of a model, each under its name with a word before it. `evaluated`: those of an evaluation. */
+static void put_metrics(struct run_record *record, const struct model *model, const char *word,
+                        const double *values, bool evaluated)
+{
+    char key[METRIC_NAME + 8];
+    for (size_t i = 0; i < model_num_metrics(model); i++) {
+        const struct model_metric *metric = model_metric(model, i);
+        snprintf(key, sizeof key, "%s%s", word, metric->name);
+        if (!evaluated || !metric->training_only)
+            run_record_real(record, key, values[i]);
+    }
+}
+
+/* The loss is that of this step, with what own losses add; metrics are means since the last evaluation. */
 static void log_step(struct trainer *t, double loss, double norm)
 {
+    double running[MODEL_METRICS];
     struct run_record record = run_record_new(t->host, t->state.step);
+    model_metrics(t->stepper.model, t->state.running, running);
+    put_metrics(&record, t->stepper.model, "", running, false);
     run_record_real(&record, "loss", loss);
-    run_record_real(&record, "accuracy", t->event.accuracy);
     run_record_real(&record, "learning_rate", t->event.learning_rate);
     run_record_real(&record, "gradient_norm", norm);
     run_record_real(&record, "tokens_per_second", t->event.tokens_per_second);
@@ -145,16 +163,18 @@ static void log_step(struct trainer *t, double loss, double norm)
 static void log_evaluation(struct trainer *t, const struct evaluation *found)
 {
     struct run_record record = run_record_new(t->host, t->state.step);
-    run_record_real(&record, "mean_loss", metrics_loss(&t->state.running));
-    run_record_real(&record, "mean_accuracy", metrics_accuracy(&t->state.running));
-    run_record_real(&record, "valid_loss", found->loss);
-    run_record_real(&record, "valid_accuracy", found->accuracy);
-    run_record_real(&record, "valid_majority", found->majority);
-    run_record_real(&record, "best_accuracy", t->state.best_accuracy);
-    if (t->config->model.next_token) {
-        run_record_real(&record, "valid_perplexity", exp(found->loss));
-        run_record_real(&record, "best_loss", t->state.best_loss);
+    const struct model *model = t->stepper.model;
+    double running[MODEL_METRICS];
+    model_metrics(model, t->state.running, running);
+    put_metrics(&record, model, "mean_", running, false);
+    put_metrics(&record, model, "valid_", found->metrics, true);
+    for (size_t i = 0; i < model_num_baselines(model); i++) {
+        char name[METRIC_NAME], key[METRIC_NAME + 8];
+        model_baseline_name(model, i, name);
+        snprintf(key, sizeof key, "valid_%s", name);
+        run_record_real(&record, key, found->baselines[i]);
     }
+    put_metrics(&record, model, "best_", t->state.best, true);
     run_record_real(&record, "valid_seconds", found->seconds);
     run_record_real(&record, "seconds", t->state.seconds);
     run_record_int(&record, "rss_bytes", (int64_t)clock_peak_resident());
@@ -182,7 +202,7 @@ static hashattn_status save_state(struct trainer *t)
     const struct train_blocks blocks = saved_blocks(t);
     TRY(check_finite(t));
     profile_begin(t->setup->profile);
-    hashattn_status status = checkpoint_save(t->host, t->run, t->stepper.params, &blocks, &t->state);
+    hashattn_status status = checkpoint_save(t->host, t->run, t->stepper.model, &blocks, &t->state);
     profile_lap(t->setup->profile, PROFILE_SAVING);
     if (status == HASHATTN_OK)
         t->changed = false;
@@ -227,21 +247,24 @@ static hashattn_status best_save(struct trainer *t)
     return model_save(t->host, path, t->stepper.params, &block, 1, words, 2);
 }
 
-/* best_accuracy speaks of what is on disk: a model that could not be written does not count, so that the next
+/* A metric that the best has no value of, as in runs of older versions, does not decide. */
+static bool is_better(const struct model *model, const double *found, const double *best)
+{
+    double known[MODEL_METRICS];
+    for (size_t i = 0; i < model_num_metrics(model); i++)
+        known[i] = isnan(best[i]) ? found[i] : best[i];
+    return model_is_better(model, found, known);
+}
+
+/* `best` speaks of what is on disk: a model that could not be written does not count, so that the next
    good one is. */
 static hashattn_status keep_if_best(struct trainer *t, const struct evaluation *found)
 {
     struct train_state *state = &t->state;
-    bool better = found->accuracy > state->best_accuracy ||
-                  (found->accuracy == state->best_accuracy && found->loss < state->best_loss);
-    if (t->config->model.next_token)
-        better = found->loss < state->best_loss;
-    better |= state->best_step < 0;
-    if (!better)
+    if (state->best_step >= 0 && !is_better(t->stepper.model, found->metrics, state->best))
         return HASHATTN_OK;
     TRY(best_save(t));
-    state->best_accuracy = found->accuracy;
-    state->best_loss = found->loss;
+    memcpy(state->best, found->metrics, sizeof state->best);
     state->best_step = state->step;
     return HASHATTN_OK;
 }
@@ -253,8 +276,8 @@ static hashattn_status evaluate_now(struct trainer *t)
         .kernels = t->setup->kernels, .pool = t->setup->pool, .callback = still_evaluating, .user = t};
     double start = clock_seconds();
     profile_begin(t->setup->profile);
-    hashattn_status status = evaluate_within(t->host, &asking, t->stepper.encoder, t->stepper.values,
-                                             &t->valid, t->num_valid, (size_t)t->options->batch,
+    hashattn_status status = evaluate_within(t->host, &asking, t->stepper.model, t->stepper.values, &t->valid,
+                                             t->num_valid, (size_t)t->options->batch,
                                              (uint64_t)t->options->seed, NULL, &t->stepper.workspace, &found);
     t->state.seconds += clock_seconds() - start;
     profile_lap(t->setup->profile, PROFILE_EVALUATION);
@@ -270,11 +293,10 @@ static hashattn_status evaluate_now(struct trainer *t)
     t->state.evaluated = t->state.step;
     t->changed = true;
     log_evaluation(t, &found);
-    t->event.valid_loss = found.loss;
-    t->event.valid_accuracy = found.accuracy;
+    t->event.valid = found.metrics;
     tell(t);
-    t->event.valid_loss = t->event.valid_accuracy = NAN;
-    t->state.running = (struct metrics){0};
+    t->event.valid = NULL;
+    memset(t->state.running, 0, sizeof t->state.running);
     t->state.running_tokens = 0;
     t->state.running_seconds = 0;
     return HASHATTN_OK;
@@ -287,7 +309,7 @@ static hashattn_status step_once(struct trainer *t)
     struct train_state *state = &t->state;
     struct step_outcome outcome;
     double start = clock_seconds();
-    TRY(stepper_run(&t->stepper, state->step, &state->running, &outcome));
+    TRY(stepper_run(&t->stepper, state->step, state->running, &outcome));
     state->step++;
     t->changed = true;
     if (outcome.saved_bytes > t->event.saved_bytes)
@@ -393,7 +415,7 @@ static hashattn_status load_state(struct trainer *t)
     const struct train_state fresh = t->state;
     struct train_state *state = &t->state;
     const struct train_blocks blocks = saved_blocks(t);
-    TRY(checkpoint_load(t->host, t->run, t->stepper.params, &blocks, state));
+    TRY(checkpoint_load(t->host, t->run, t->stepper.model, &blocks, state));
     TRY(same_data(t->host, t->config->data, "training", &state->train, &fresh.train));
     TRY(same_data(t->host, t->config->data, "validation", &state->valid, &fresh.valid));
     FAIL_IF(state->step > t->options->steps, t->host, HASHATTN_BAD_FILE,

@@ -1,14 +1,13 @@
 /* Training a model on a task: batches, steps, evaluation, checkpoints, a log, and leaving cleanly.
    A run is a directory: config.json (task, facts, model, training: enough for eval and predict),
-   model.safetensors (best on validation by accuracy, then by loss; of next tokens by loss), last.safetensors
-   + optimizer.safetensors
-   + trainer.json (where it stands), log.jsonl. Resuming continues bit for bit; the same seed gives the same
-   bits for any number of threads. SPDX-License-Identifier: Apache-2.0 */
+   model.safetensors (best on validation by the metrics that select, models/model.h), last.safetensors +
+   optimizer.safetensors + trainer.json (where it stands), log.jsonl. Resuming continues bit for bit; the same
+   seed gives the same bits for any number of threads. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
 #include "base/pool.h"
-#include "models/encoder.h"
+#include "models/model.h"
 #include "nn/profile.h"
 #include "tasks/task.h"
 
@@ -18,25 +17,28 @@ struct train_options {
     double learning_rate, beta1, beta2, epsilon, weight_decay, clip;
     int schedule;       /* enum schedule_kind */
     int cycle_momentum; /* OneCycleLR's own cycling of beta1, .95 .85 .95, which the lra preset needs */
+    bool warmup_given;  /* no option: warmup was set, and does not follow steps any more */
 };
 extern const struct option_row train_rows[];
 /* What a task's preset asks for; lra: with the cycling beta1 and without clipping, as those runs were made.
  */
 void train_options_preset(const struct task_preset *preset, bool lra, struct train_options *options);
-/* Another number of steps; the warm-up keeps its share. */
-void train_options_steps(struct train_options *options, int64_t steps);
+/* Sets an option from text. The warm-up keeps its share of another number of steps until it is set itself. */
+hashattn_status train_options_set(struct host *host, struct train_options *options, const char *name,
+                                  const char *text);
 
 /* Told after every step, after every batch of an evaluation (the same event again, so that a stop need not
    wait) and after every evaluation; returning true asks for a clean stop after saving. evaluate() on its own
    tells examples done and examples in all as step and steps. */
 struct train_event {
     int64_t step, steps;
-    double loss, accuracy;             /* running means since the last evaluation, on training batches */
-    double valid_loss, valid_accuracy; /* NaN when this event is no evaluation */
-    double best_accuracy, best_loss;   /* of the best on validation so far; NaN before the first */
+    const struct model *model; /* names the metrics; values are (model_num_metrics) */
+    const double *train;       /* running means since the last evaluation, on training batches; of
+                                  evaluate() so far */
+    const double *valid;       /* at the end of an evaluation; else NULL */
+    const double *best;        /* of the best on validation so far; NULL before the first */
     double tokens_per_second, seconds, learning_rate;
-    bool next_token;     /* losses and accuracies are over tokens */
-    size_t saved_bytes;  /* encoder_saved_size of the largest batch since this process began */
+    size_t saved_bytes;  /* model_saved_size of the largest batch since this process began */
     const char *warning; /* the state could not be saved now and will be tried again: why; else NULL */
 };
 typedef bool train_callback(void *user, const struct train_event *event);
@@ -54,11 +56,13 @@ struct run_config {
     const struct task *task;
     void *task_options;
     struct task_facts facts;
-    struct encoder_config model;
+    struct model_config model;
     struct train_options training;
     char data[4096]; /* directory of the data set */
 };
 void run_config_free(struct host *host, struct run_config *config);
+/* What the facts ask of the model becomes part of its config. INVALID where an objective is not known. */
+hashattn_status run_config_take_facts(struct host *host, struct run_config *config);
 /* Options that say auto get what auto means with this table, so that the run keeps it wherever it goes on. */
 void run_config_settle(const struct kernels *kernels, struct run_config *config);
 hashattn_status run_config_save(struct host *host, const char *run, const struct run_config *config);
@@ -79,17 +83,16 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run);
 
 struct evaluation {
-    double loss, accuracy, majority; /* majority: share of the commonest class of this split; of next tokens
-                                        all three are over tokens */
+    double metrics[MODEL_METRICS];      /* (model_num_metrics); NaN where nothing was counted */
+    double baselines[MODEL_OBJECTIVES]; /* (model_num_baselines) of this split */
     size_t examples, num_cut;
-    size_t tokens, num_unknown; /* given to the model; of those asked for, not in the vocabulary */
+    size_t tokens, num_unknown; /* rows given to the model; of the ids asked for, not in the vocabulary */
     double seconds, tokens_per_second;
 };
-/* Evaluates parameters `values` on a data set in packed batches of `batch`. probabilities: (count,
-   num_classes) or NULL. Labels below 0 are not counted; loss and accuracy are NaN where none is. INTERRUPTED
-   when the callback asked to stop. */
-hashattn_status evaluate(struct host *host, const struct train_setup *setup, const struct encoder *encoder,
+/* Evaluates parameters `values` on a data set in packed batches of `batch`. outputs: (count, model_outputs)
+   or NULL. INTERRUPTED when the callback asked to stop. */
+hashattn_status evaluate(struct host *host, const struct train_setup *setup, const struct model *model,
                          const float *values, const struct dataset *dataset, size_t batch, uint64_t seed,
-                         float *probabilities, struct evaluation *result);
+                         float *outputs, struct evaluation *result);
 
 #endif

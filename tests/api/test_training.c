@@ -2,7 +2,8 @@
    tests/train; here: what the callback is told, that a stop is saved and gone on from bit for bit, and every
    mistake. Planted and caught: the callback's answer thrown away; the warning not passed on; the sizes of the
    data not taken into the model when a setup is used twice; a relative name recorded; counts of valid and
-   test exchanged; files of a run in the caller's locale. SPDX-License-Identifier: Apache-2.0 */
+   test exchanged; files of a run in the caller's locale. Covers: metrics.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,9 +18,10 @@
 
 /* What a callback saw. */
 struct seen {
-    int calls, evaluations, stop_at, warnings;
+    int calls, evaluations, stop_at, warnings, resumed;
     int64_t last_step;
-    hashattn_progress last;
+    hashattn_progress last;       /* its lists are gone */
+    double loss, best, best_loss; /* of the last: running loss, best accuracy and the loss beside it */
 };
 
 static int watch(void *user, const hashattn_progress *progress)
@@ -29,9 +31,18 @@ static int watch(void *user, const hashattn_progress *progress)
     assert_true(progress->step >= seen->last_step && progress->step <= progress->steps);
     seen->calls++;
     seen->last_step = progress->step;
-    seen->evaluations += !isnan(progress->valid_accuracy);
+    seen->evaluations += progress->valid.count > 0;
     seen->warnings += progress->warning != NULL;
     seen->last = *progress;
+    seen->loss = hashattn_metric_value(&progress->train, "loss");
+    seen->best = hashattn_metric_value(&progress->best, "accuracy");
+    seen->best_loss = hashattn_metric_value(&progress->best, "loss");
+    const hashattn_metric *accuracy = hashattn_metric_find(&progress->train, "accuracy");
+    assert_true(accuracy != NULL && accuracy->more_is_better && accuracy->selects == 1);
+    assert_true(isnan(hashattn_metric_value(&progress->train, "majority")));
+    assert_null(hashattn_metric_find(&progress->train, NULL));
+    assert_null(hashattn_metric_find(NULL, "loss"));
+    assert_true((progress->best.count > 0) == (seen->evaluations > 0 || seen->resumed));
     return seen->stop_at > 0 && progress->step >= seen->stop_at;
 }
 
@@ -63,14 +74,14 @@ static void a_stop_is_saved_and_gone_on_from(void **state)
     hashattn_context *context = context_with(2, NULL);
     tiny_data(context, "data");
     hashattn_setup *setup = tiny_setup(context, "yoso", 6);
-    struct seen whole = {0}, part = {.stop_at = 3}, rest = {0};
+    struct seen whole = {0}, part = {.stop_at = 3}, rest = {.resumed = 1};
     check_ok(context, hashattn_train(setup, "data", "whole", watch, &whole));
     assert_int_equal(whole.last_step, 6);
     assert_int_equal(whole.evaluations, 3);
     assert_int_equal(whole.last.steps, 6);
-    assert_true(whole.last.best_accuracy >= 0 && whole.last.best_accuracy <= 1);
+    assert_true(whole.best >= 0 && whole.best <= 1 && whole.best_loss > 0);
     assert_true(whole.last.saved_bytes > 0 && whole.last.tokens_per_second > 0);
-    assert_true(whole.last.loss > 0);
+    assert_true(whole.loss > 0);
     check_call(context, hashattn_train(setup, "data", "part", watch, &part), HASHATTN_INTERRUPTED, NULL);
     assert_int_equal(part.last_step, 3);
     check_ok(context, hashattn_train_resume(context, "part", watch, &rest));

@@ -15,9 +15,9 @@ rows = [pair(i) for i in range(400)]
 open("pairs/train.tsv", "w").write("".join("\t".join(r) + "\n" for r in rows))
 open("new.jsonl", "w").write("".join(json.dumps({"text1": a, "text2": b}) + "\n" for a, b in [("xxxxxxx", "xxxxxxxx"), ("xxxxxxx", "yyyyyyyy"), ("yyyyyy", "xxxxxx"), ("yyyyyyy", "yyyyyyy")]))
 P
-run train retrieval --data pairs --out match --steps 300 --eval-every 50 --until-accuracy 1 --seed 3 --json $small
+run train retrieval --data pairs --out match --steps 300 --eval-every 50 --until accuracy=1 --seed 3 --json $small
 cp out train.json
-holds pairs_are_learned json train.json 'd["best"] > .95'
+holds pairs_are_learned json train.json 'd["best_accuracy"] > .95'
 grep -q '"pairs": true' match/config.json && passed pairs_are_recorded || failed pairs_are_recorded "$(cat match/config.json err)"
 run predict match new.jsonl
 holds pairs_are_predicted_in_order python3 -c 'import json, sys; got = [json.loads(l)["label"] for l in open("out")]; sys.exit(0 if got == ["same", "other", "other", "same"] else str(got))'

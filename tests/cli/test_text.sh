@@ -15,7 +15,7 @@ open("new.jsonl", "w").write("".join(json.dumps({"text": t, "label": "ham"}) + "
 P
 run train text --data tsv --out filter --steps 60 --eval-every 20 --json $tiny
 cp out train.json
-holds text_is_learned json train.json 'd["best"] > .9'
+holds text_is_learned json train.json 'd["best_accuracy"] > .9'
 run train text --data jsonl --out filter2 --steps 60 --eval-every 20 $tiny
 holds both_formats_are_one_data_set cmp filter/model.safetensors filter2/model.safetensors
 

@@ -1,5 +1,5 @@
 /* Any bytes as config.json, on to the description of its model: what is taken has every option in its range
-   and makes an encoder or a named refusal. SPDX-License-Identifier: Apache-2.0 */
+   and makes a model or a named refusal. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fuzz/fuzz.h"
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct host host;
     struct run_config config;
-    struct encoder *encoder;
+    struct model *model;
     host_init(&host);
     hashattn_status status = run_config_parse(&host, (const char *)data, size, &config);
     if (status != HASHATTN_OK) {
@@ -27,19 +27,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     check_options(&host, config.task->options, config.task_options);
-    check_options(&host, encoder_options, &config.model);
+    check_options(&host, model_options, &config.model);
     const struct head_plan *plan = &config.model.plan;
     for (size_t i = 0; i < plan->num_used; i++)
         check_options(&host, plan->used[i].mechanism->options, plan->used[i].options);
     check_options(&host, train_rows, &config.training);
     FUZZ_CHECK(config.training.warmup <= config.training.steps && strlen(config.data) < sizeof config.data);
-    FUZZ_CHECK((config.facts.num_classes >= 1) != config.facts.next_token);
-    FUZZ_CHECK(config.facts.vocab_size >= 1 && config.facts.max_len >= 1 && config.facts.words == NULL);
+    const struct task_facts *facts = &config.facts;
+    FUZZ_CHECK((facts->vocab_size >= 1) != (facts->row_width >= 1) && facts->num_segments <= 256);
+    FUZZ_CHECK(facts->max_len >= 1 && facts->words == NULL && facts->num_objectives <= TASK_OBJECTIVES);
+    FUZZ_CHECK(config.model.num_objectives == facts->num_objectives);
+    for (size_t i = 0; i < facts->num_objectives; i++)
+        FUZZ_CHECK(objective_find(facts->objectives[i].name) == config.model.objectives[i].objective &&
+                   config.model.objectives[i].weight > 0);
     FUZZ_CHECK(config.facts.num_words == 0 || config.facts.num_words + 1 == config.facts.vocab_size);
     for (size_t i = 0; i < config.facts.num_classes; i++)
         FUZZ_CHECK(config.facts.labels[i] != NULL);
-    FUZZ_CHECK(encoder_new(&host, &config.model, &encoder) == HASHATTN_OK);
-    encoder_free(&host, encoder);
+    FUZZ_CHECK(model_new(&host, &config.model, &model) == HASHATTN_OK);
+    model_free(&host, model);
     run_config_free(&host, &config);
     return 0;
 }

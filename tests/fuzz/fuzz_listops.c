@@ -1,6 +1,7 @@
 /* Any bytes as a validation file of ListOps: what is taken has ids in range and the value that it says, what
    is refused is refused by name. SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
+#include "support/labels.h"
 #include "tasks/listops.h"
 #include "tasks/task.h"
 
@@ -26,14 +27,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(status == HASHATTN_OK || strstr(host.message, path) == host.message);
         size_t cut = 0;
         for (size_t i = 0; i < dataset.count; i++) {
-            const uint16_t *symbols = dataset.tokens + dataset.offsets[i];
+            const uint32_t *symbols = dataset.ids + dataset.offsets[i];
             size_t length = dataset.offsets[i + 1] - dataset.offsets[i];
-            FUZZ_CHECK(length >= 1 && length <= 40 && dataset.labels[i] >= 0 && dataset.labels[i] <= 9);
+            FUZZ_CHECK(length >= 1 && length <= 40 && label_of(&dataset, i) >= 0 &&
+                       label_of(&dataset, i) <= 9);
             for (size_t k = 0; k < length; k++)
                 FUZZ_CHECK(symbols[k] >= 1 && symbols[k] < LISTOPS_SYMBOLS);
             int value = listops_value(symbols, length);
             FUZZ_CHECK(value <= 9);
-            if (options.check_labels && value != dataset.labels[i])
+            if (options.check_labels && value != label_of(&dataset, i))
                 cut++; /* only a cut expression has lost its value */
         }
         FUZZ_CHECK(cut <= dataset.num_cut);

@@ -18,9 +18,9 @@ static size_t check(struct host *host, hashattn_status status, const struct task
     for (size_t s = 0; s < count; s++) {
         size_t start = dataset->offsets[s], length = dataset_length(dataset, s);
         FUZZ_CHECK(length >= 1 && length <= facts->max_len);
-        FUZZ_CHECK(s == 0 || dataset->tokens[start] == dataset->tokens[start - 1]);
+        FUZZ_CHECK(s == 0 || dataset->ids[start] == dataset->ids[start - 1]);
         for (size_t k = 0; k <= length; k++)
-            FUZZ_CHECK(dataset->tokens[start + k] >= 1 && dataset->tokens[start + k] < facts->vocab_size);
+            FUZZ_CHECK(dataset->ids[start + k] >= 1 && dataset->ids[start + k] < facts->vocab_size);
         asked += length;
     }
     FUZZ_CHECK(dataset->num_unknown <= asked);

@@ -1,6 +1,7 @@
 /* Any bytes as a training file of needles: what is taken has ids in range, what is refused names the file.
    SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
+#include "support/labels.h"
 #include "tasks/task.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -23,9 +24,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; i < dataset.count; i++) {
             size_t start = dataset.offsets[i], length = dataset.offsets[i + 1] - start;
             FUZZ_CHECK(length >= 1 && length <= facts.max_len);
-            FUZZ_CHECK(dataset.labels[i] >= 0 && dataset.labels[i] < 16);
+            FUZZ_CHECK(label_of(&dataset, i) >= 0 && label_of(&dataset, i) < 16);
             for (size_t k = 0; k < length; k++)
-                FUZZ_CHECK(dataset.tokens[start + k] >= 1 && dataset.tokens[start + k] < facts.vocab_size);
+                FUZZ_CHECK(dataset.ids[start + k] >= 1 && dataset.ids[start + k] < facts.vocab_size);
         }
         dataset_free(&host, &dataset);
     }

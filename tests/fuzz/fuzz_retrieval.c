@@ -1,6 +1,7 @@
 /* Any bytes as pairs of documents: every example is two sequences in range, splits are the whole, and what is
    refused names the file. SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
+#include "support/labels.h"
 #include "tasks/task.h"
 
 static const int64_t max_len = 30; /* so that some of the corpus is cut */
@@ -14,10 +15,10 @@ static size_t check(struct host *host, hashattn_status status, const struct task
         size_t start = dataset->offsets[s], length = dataset->offsets[s + 1] - start;
         FUZZ_CHECK(length >= 1 && length <= (size_t)max_len);
         for (size_t k = 0; k < length; k++)
-            FUZZ_CHECK(dataset->tokens[start + k] >= 1 && dataset->tokens[start + k] <= 256);
+            FUZZ_CHECK(dataset->ids[start + k] >= 1 && dataset->ids[start + k] <= 256);
     }
     for (size_t i = 0; i < count; i++)
-        FUZZ_CHECK(dataset->labels[i] >= least && dataset->labels[i] < (int32_t)facts->num_classes);
+        FUZZ_CHECK(label_of(dataset, i) >= least && label_of(dataset, i) < (int32_t)facts->num_classes);
     FUZZ_CHECK(count == 0 || dataset->pairs);
     dataset_free(host, dataset);
     return count;

@@ -2,6 +2,7 @@
    is refused names the file, and whatever trains can be predicted.
    SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
+#include "support/labels.h"
 #include "tasks/task.h"
 
 static const int64_t max_len = 30; /* so that some of the corpus is cut */
@@ -16,10 +17,10 @@ static size_t check(struct host *host, hashattn_status status, const struct task
     for (size_t i = 0; i < count; i++) {
         size_t start = dataset->offsets[i], length = dataset->offsets[i + 1] - start;
         FUZZ_CHECK(length >= 1 && length <= (size_t)max_len);
-        FUZZ_CHECK(dataset->labels[i] >= least && dataset->labels[i] < (int32_t)facts->num_classes);
+        FUZZ_CHECK(label_of(dataset, i) >= least && label_of(dataset, i) < (int32_t)facts->num_classes);
         longest += length == (size_t)max_len;
         for (size_t k = 0; k < length; k++)
-            FUZZ_CHECK(dataset->tokens[start + k] >= 1 && dataset->tokens[start + k] <= 256);
+            FUZZ_CHECK(dataset->ids[start + k] >= 1 && dataset->ids[start + k] <= 256);
     }
     FUZZ_CHECK(dataset->num_cut <= longest);
     dataset_free(host, dataset);

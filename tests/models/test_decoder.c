@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "models/encoder.h"
-#include "nn/embed.h"
+#include "models/model.h"
 #include "oracle/oracle_encoder.h"
 #include "support/check.h"
 #include "support/layers.h"
@@ -20,13 +19,16 @@ enum { DIM = 8, HEADS = 2, WIDE = 12, VOCAB = 11, LONGEST = 260, MOST_ROWS = 700
 
 struct decoder_test {
     struct layer_test base;
-    struct encoder *encoder;
-    struct encoder_config config;
+    struct model *model;
+    struct model_config config;
     size_t offsets[MOST_SEQUENCES + 1];
-    uint16_t tokens[MOST_ROWS];
-    int32_t labels[MOST_ROWS];
+    uint32_t tokens[MOST_ROWS], ids[MOST_ROWS];
+    float weights[MOST_ROWS];
+    int32_t labels[MOST_ROWS]; /* of the oracle: below 1 where nothing is asked */
+    struct targets targets;
+    double row_loss[MOST_ROWS]; /* as counted row by row */
     uint64_t samples[MOST_SEQUENCES];
-    struct encoder_batch batch;
+    struct model_batch batch;
     unsigned char options[4096]; /* of the mechanism */
     void *workspace;
     const float *values; /* as laid by the last forward */
@@ -34,14 +36,16 @@ struct decoder_test {
     struct oracle_encoder oracle;
 };
 
-static struct encoder_config config_of(struct decoder_test *t, const struct mechanism *mechanism)
+static struct model_config config_of(struct decoder_test *t, const struct mechanism *mechanism)
 {
     assert_true(mechanism->options_size <= sizeof t->options);
     options_preset(mechanism->options, t->options);
-    return (struct encoder_config){
+    return (struct model_config){
         .vocab_size = VOCAB,
         .max_len = LONGEST,
-        .next_token = true,
+        .causal = 1,
+        .num_objectives = 1,
+        .objectives = {{objective_find("next_token"), 1, VOCAB - 1, 1}},
         .layers = 2,
         .dim = DIM,
         .heads = HEADS,
@@ -50,12 +54,12 @@ static struct encoder_config config_of(struct decoder_test *t, const struct mech
     };
 }
 
-static void open_model(struct decoder_test *t, const struct encoder_config *config, int threads)
+static void open_model(struct decoder_test *t, const struct model_config *config, int threads)
 {
     layer_test_open(&t->base, threads);
     t->config = *config;
-    check_status(&t->base.host, encoder_new(&t->base.host, config, &t->encoder), HASHATTN_OK, NULL);
-    t->base.params = *encoder_params(t->encoder);
+    check_status(&t->base.host, model_new(&t->base.host, config, &t->model), HASHATTN_OK, NULL);
+    t->base.params = *model_params(t->model);
     layer_test_start(&t->base, 5);
 }
 
@@ -69,16 +73,19 @@ static void open_batch(struct decoder_test *t, size_t count, const size_t *lengt
     assert_true(t->offsets[count] <= MOST_ROWS);
     struct random random = random_open(3);
     for (size_t r = 0; r < t->offsets[count]; r++) {
-        t->tokens[r] = (uint16_t)(1 + random_below(&random, VOCAB - 1));
+        t->tokens[r] = (uint32_t)(1 + random_below(&random, VOCAB - 1));
         t->labels[r] = r % 9 == 4 ? -1 : (int32_t)(1 + random_below(&random, VOCAB - 1));
+        t->ids[r] = t->labels[r] < 0 ? 0 : (uint32_t)t->labels[r];
+        t->weights[r] = t->labels[r] < 0 ? 0 : 1;
     }
-    t->batch = (struct encoder_batch){
+    t->targets = (struct targets){.ids = t->ids, .weights = t->weights};
+    t->batch = (struct model_batch){
         .kernels = t->base.kernels,
         .pool = t->base.pool,
         .num_sequences = count,
         .offsets = t->offsets,
-        .tokens = t->tokens,
-        .labels = t->labels,
+        .input = {.ids = t->tokens},
+        .targets = &t->targets,
         .sample_ids = t->samples,
         .random_key = 77,
         .training = true,
@@ -88,28 +95,42 @@ static void open_batch(struct decoder_test *t, size_t count, const size_t *lengt
 /* Memory of exactly the size asked for, full of NaNs. */
 static double run_forward(struct decoder_test *t)
 {
-    size_t bytes = encoder_workspace_size(t->encoder, &t->batch);
+    size_t bytes = model_workspace_size(t->model, &t->batch);
     free(t->workspace);
     t->workspace = aligned_alloc(64, (bytes + 127) / 64 * 64);
     memset(t->workspace, 0xff, bytes);
     t->values = layer_test_lay(&t->base, t->batch.training);
-    return encoder_forward(t->encoder, &t->batch, t->values, t->workspace, NULL);
+    return model_forward(t->model, &t->batch, t->values, t->workspace);
 }
 
 static void run_backward(struct decoder_test *t)
 {
-    encoder_backward(t->encoder, &t->batch, t->values, t->workspace, t->base.gradients);
+    model_backward(t->model, &t->batch, t->values, t->workspace, t->base.gradients);
 }
 
-static struct token_scores scores_of(struct decoder_test *t)
+/* The loss of every row, each from the sums of a count in which it alone is asked. */
+static const double *losses_of(struct decoder_test *t)
 {
-    return encoder_token_scores(t->encoder, &t->batch, t->workspace);
+    float weights[MOST_ROWS];
+    size_t rows = t->batch.offsets[t->batch.num_sequences];
+    const struct targets targets = *t->batch.targets, one = {.ids = targets.ids, .weights = weights};
+    struct model_batch batch = t->batch;
+    batch.targets = &one;
+    memset(weights, 0, sizeof weights);
+    for (size_t r = 0; r < rows; r++) {
+        double sums[MODEL_SUMS] = {0};
+        weights[r] = 1;
+        model_count(t->model, &batch, t->workspace, sums);
+        t->row_loss[r] = sums[0]; /* 0 where the forward was not asked */
+        weights[r] = 0;
+    }
+    return t->row_loss;
 }
 
 static void close_model(struct decoder_test *t)
 {
-    memset(&t->base.params, 0, sizeof t->base.params); /* the encoder's */
-    encoder_free(&t->base.host, t->encoder);
+    memset(&t->base.params, 0, sizeof t->base.params); /* the model's */
+    model_free(&t->base.host, t->model);
     layer_test_close(&t->base);
     free(t->workspace);
 }
@@ -148,7 +169,7 @@ static double oracle_loss(void *user)
     return oracle_encoder_loss(&t->oracle, NULL);
 }
 
-/* As test_encoder's: roundings of sums of dim, wide and rows terms, of numbers of the size of the gradient.
+/* As test_model's: roundings of sums of dim, wide and rows terms, of numbers of the size of the gradient.
    The table's rows are sqrt(DIM) larger inside. */
 static double gradient_bound(const struct decoder_test *t, const float *gradient, size_t n)
 {
@@ -161,9 +182,9 @@ static void check_losses(struct decoder_test *t, double loss)
 {
     double exact = oracle_encoder_loss(&t->oracle, NULL);
     double roundings = (double)t->config.layers * (8 * DIM + 2 * WIDE) + (double)t->config.max_len;
-    struct token_scores scores = scores_of(t);
+    const double *losses = losses_of(t);
     for (size_t r = 0; r < t->offsets[t->batch.num_sequences]; r++)
-        check_near(scores.loss[r], t->row_losses[r], 4 * roundings * EPSILON * (1 + t->row_losses[r]),
+        check_near(losses[r], t->row_losses[r], 4 * roundings * EPSILON * (1 + t->row_losses[r]),
                    "loss of a row");
     check_near(loss, exact, 4 * roundings * EPSILON * (1 + loss), "loss");
 }
@@ -171,7 +192,7 @@ static void check_losses(struct decoder_test *t, double loss)
 static void check_every_derivative(const char *mechanism, int norm, int positions)
 {
     struct decoder_test t = {.workspace = NULL};
-    struct encoder_config config = config_of(&t, attention_find(mechanism));
+    struct model_config config = config_of(&t, attention_find(mechanism));
     config.max_len = 9;
     config.norm = norm;
     config.positions = positions;
@@ -204,7 +225,7 @@ static void gradients_over_many_tiles_are_right(void **state)
     (void)state;
     for (int norm = 0; norm < 2; norm++) {
         struct decoder_test t = {.workspace = NULL};
-        struct encoder_config config = config_of(&t, attention_find("softmax"));
+        struct model_config config = config_of(&t, attention_find("softmax"));
         config.norm = norm;
         open_model(&t, &config, 2);
         open_batch(&t, 5, (size_t[]){200, 1, 259, 60, 123});
@@ -254,7 +275,7 @@ static void the_future_is_not_seen(void **state)
     size_t tried = 0;
     for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL; mechanism++) {
         struct decoder_test t = {.workspace = NULL};
-        struct encoder_config config = config_of(&t, *mechanism);
+        struct model_config config = config_of(&t, *mechanism);
         if (!is_causal(*mechanism, t.options))
             continue;
         tried++;
@@ -264,21 +285,21 @@ static void the_future_is_not_seen(void **state)
         t.batch.training = false;
         run_forward(&t);
         double before[MOST_ROWS];
-        memcpy(before, scores_of(&t).loss, t.offsets[2] * sizeof *before);
+        memcpy(before, losses_of(&t), t.offsets[2] * sizeof *before);
         static const size_t places[] = {0, 70, 129, 130, 200, 329};
         for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
             size_t at = places[i], start = at < 130 ? 0 : 130, end = at < 130 ? 130 : 330;
-            uint16_t saved[MOST_ROWS];
+            uint32_t saved[MOST_ROWS];
             memcpy(saved, t.tokens, sizeof saved);
             for (size_t r = at; r < end; r++)
-                t.tokens[r] = (uint16_t)(1 + (t.tokens[r] + 3) % (VOCAB - 1));
+                t.tokens[r] = 1 + (t.tokens[r] + 3) % (VOCAB - 1);
             run_forward(&t);
-            struct token_scores scores = scores_of(&t);
-            check_same_bits(scores.loss + start, before + start, (at - start) * sizeof *before,
+            const double *losses = losses_of(&t);
+            check_same_bits(losses + start, before + start, (at - start) * sizeof *before,
                             (*mechanism)->name);
-            assert_true(scores.loss[at] != before[at] || t.labels[at] < 1);
+            assert_true(losses[at] != before[at] || t.labels[at] < 1);
             size_t other = start == 0 ? 130 : 0, count = start == 0 ? 200 : 130;
-            check_same_bits(scores.loss + other, before + other, count * sizeof *before, "the other one");
+            check_same_bits(losses + other, before + other, count * sizeof *before, "the other one");
             memcpy(t.tokens, saved, sizeof saved);
         }
         close_model(&t);
@@ -291,7 +312,7 @@ static void a_sequence_is_the_same_alone_and_packed(void **state)
     (void)state;
     for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL; mechanism++) {
         struct decoder_test t = {.workspace = NULL};
-        struct encoder_config config = config_of(&t, *mechanism);
+        struct model_config config = config_of(&t, *mechanism);
         if (!is_causal(*mechanism, t.options))
             continue;
         config.dropout = 0.2;
@@ -300,16 +321,16 @@ static void a_sequence_is_the_same_alone_and_packed(void **state)
         open_batch(&t, 5, packed_lengths);
         double together[MOST_ROWS];
         run_forward(&t);
-        memcpy(together, scores_of(&t).loss, t.offsets[5] * sizeof *together);
+        memcpy(together, losses_of(&t), t.offsets[5] * sizeof *together);
         t.batch.num_sequences = 1;
         for (size_t s = 0; s < 5; s++) {
             const size_t alone[2] = {0, packed_lengths[s]};
             t.batch.offsets = alone;
-            t.batch.tokens = t.tokens + t.offsets[s];
-            t.batch.labels = t.labels + t.offsets[s];
+            t.batch.input.ids = t.tokens + t.offsets[s];
+            t.targets = (struct targets){.ids = t.ids + t.offsets[s], .weights = t.weights + t.offsets[s]};
             t.batch.sample_ids = t.samples + s;
             run_forward(&t);
-            check_same_bits(scores_of(&t).loss, together + t.offsets[s], alone[1] * sizeof *together,
+            check_same_bits(losses_of(&t), together + t.offsets[s], alone[1] * sizeof *together,
                             (*mechanism)->name);
         }
         close_model(&t);
@@ -324,7 +345,7 @@ static void threads_change_no_bit(void **state)
         double loss = 0;
         for (int threads = 1; threads <= 3; threads++) {
             struct decoder_test t = {.workspace = NULL};
-            struct encoder_config config = config_of(&t, attention_find(precision == 0 ? "yoso" : "softmax"));
+            struct model_config config = config_of(&t, attention_find(precision == 0 ? "yoso" : "softmax"));
             config.dropout = 0.2;
             config.precision = precision;
             open_model(&t, &config, threads);
@@ -354,27 +375,28 @@ static void parts_add_up_to_the_whole(void **state)
 {
     (void)state;
     struct decoder_test t = {.workspace = NULL};
-    struct encoder_config config = config_of(&t, attention_find("softmax"));
+    struct model_config config = config_of(&t, attention_find("softmax"));
     open_model(&t, &config, 1);
     open_batch(&t, 3, (size_t[]){30, 100, 61});
     double whole = run_forward(&t);
     run_backward(&t);
-    size_t total = t.base.params.total, asked = 0;
+    size_t total = t.base.params.total;
+    double asked = 0;
     double *want = new_doubles(t.base.gradients, total);
     memset(t.base.gradients, 0, total * sizeof(float));
     for (size_t r = 0; r < t.offsets[3]; r++)
         asked += t.labels[r] >= 1;
     const size_t second[] = {0, 100, 161};
     double sum = 0;
-    t.batch.mean_over_tokens = asked;
-    t.batch.mean_over = 3;
+    t.batch.counts = &asked;
+    t.batch.examples = 3;
     t.batch.num_sequences = 1;
     sum += run_forward(&t);
     run_backward(&t);
     t.batch.num_sequences = 2;
     t.batch.offsets = second;
-    t.batch.tokens = t.tokens + 30;
-    t.batch.labels = t.labels + 30;
+    t.batch.input.ids = t.tokens + 30;
+    t.targets = (struct targets){.ids = t.ids + 30, .weights = t.weights + 30};
     t.batch.sample_ids = t.samples + 1;
     sum += run_forward(&t);
     run_backward(&t);
@@ -393,20 +415,21 @@ static void an_own_loss_is_per_sequence(void **state)
 {
     (void)state;
     struct decoder_test t = {.workspace = NULL};
-    struct encoder_config config = config_of(&t, &linear_mechanism);
+    struct model_config config = config_of(&t, &linear_mechanism);
     open_model(&t, &config, 1);
     open_batch(&t, 2, (size_t[]){40, 50});
     double plain = 0, loss[2];
     size_t asked = 0;
     loss[0] = run_forward(&t);
+    const double *losses = losses_of(&t);
     for (size_t r = 0; r < t.offsets[2]; r++) {
-        plain += scores_of(&t).loss[r];
+        plain += losses[r];
         asked += t.labels[r] >= 1;
     }
     plain *= 0.625; /* the task's share */
     double own = loss[0] - plain / (double)asked;
     assert_true(own > 1e-3);
-    t.batch.mean_over = 8; /* a step of eight sequences */
+    t.batch.examples = 8; /* a step of eight sequences */
     loss[1] = run_forward(&t);
     check_near(loss[1] - plain / (double)asked, own / 4, 1e-9 + 100 * EPSILON * own, "own loss");
     close_model(&t);
@@ -416,25 +439,29 @@ static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
     struct decoder_test t = {.workspace = NULL};
-    struct encoder *encoder;
-    struct encoder_config config = config_of(&t, attention_find("softmax"));
+    struct model *encoder;
+    struct model_config config = config_of(&t, attention_find("softmax"));
     struct host host;
     host_init(&host);
     config.conv_window = 3;
-    check_status(&host, encoder_new(&host, &config, &encoder), HASHATTN_INVALID, "conv_window is 3");
+    check_status(&host, model_new(&host, &config, &encoder), HASHATTN_INVALID, "conv_window is 3");
     config.conv_window = 0;
     config.pairs = true;
-    check_status(&host, encoder_new(&host, &config, &encoder), HASHATTN_INVALID, "two sequences");
+    check_status(&host, model_new(&host, &config, &encoder), HASHATTN_INVALID, "two sequences");
     config.pairs = false;
+    config.causal = 0;
+    check_status(&host, model_new(&host, &config, &encoder), HASHATTN_INVALID,
+                 "the option causal hides them");
+    config.causal = 1;
     config.vocab_size = 1;
-    check_status(&host, encoder_new(&host, &config, &encoder), HASHATTN_INVALID, "vocab_size is 1");
+    check_status(&host, model_new(&host, &config, &encoder), HASHATTN_INVALID, "vocab_size is 1");
 }
 
 static void an_empty_batch_is_nothing(void **state)
 {
     (void)state;
     struct decoder_test t = {.workspace = NULL};
-    struct encoder_config config = config_of(&t, attention_find("softmax"));
+    struct model_config config = config_of(&t, attention_find("softmax"));
     open_model(&t, &config, 2);
     open_batch(&t, 0, NULL);
     check_near(run_forward(&t), 0, 0, "loss");

@@ -290,8 +290,10 @@ static void own_parameters_reach_their_heads(void **state)
     struct slice gradients = whole_gradient(&t.base);
     const struct param *project = param_named(&t.base.params, "b.attention.own.project");
     memset(t.base.gradients, 0, t.base.params.total * sizeof *g);
-    double loss = block_auxiliary(&t.block, &t.pass, &t.space, (struct slice){NULL, 0}, 0), euler = 0;
-    check_near(block_auxiliary(&t.block, &t.pass, &t.space, gradients, 0.25), loss, 0, "own loss again");
+    double loss = block_auxiliary(&t.block, &t.pass, &t.space, &linear_mechanism, (struct slice){NULL, 0}, 0);
+    double euler = 0;
+    check_near(block_auxiliary(&t.block, &t.pass, &t.space, &linear_mechanism, gradients, 0.25), loss, 0,
+               "own loss again");
     for (size_t i = 0; i < project->count; i++)
         euler += (double)t.base.values[project->offset + i] * (double)t.base.gradients[project->offset + i];
     assert_true(loss > 0);

@@ -1,16 +1,18 @@
 /* The three poolings against double sums, and their gradients, which are known exactly up to one rounding.
-   Bugs tried and caught: mean over the block instead of the sequence; padded mean divided by the length;
-   first token of the batch instead of the sequence; gradient of first token at every tile's first row.
+   Bugs planted and caught: mean over the block instead of the sequence; padded mean divided by the length;
+   first token of the batch instead of the sequence; gradient of first token at every tile's first row;
+   dx overwritten where it is to be added to, or added to where it is to be written.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/pooling.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/check.h"
 #include "support/layers.h"
 
-enum { SEQUENCES = 4, ROWS = 400, PADDED = 512, DIM = 9, MAX_LEN = 350 };
+enum { SEQUENCES = 4, ROWS = 400, PADDED = 3 * ROW_TILE, DIM = 9, MAX_LEN = 350 };
 static const size_t offsets[] = {0, 1, 65, 70, ROWS};
 
 static double weight_of(int pooling, size_t sequence, size_t row)
@@ -42,10 +44,15 @@ static void pooling_agrees_with_double(void **state)
                 }
         /* Sums of 64 and of 6 blocks, terms up to 4 weights, weights summing to 1 at most. */
         check_near_all(y, want, SEQUENCES * DIM, 72 * EPSILON * 4, pooling_names[pooling]);
-        for (size_t first = 0; first < PADDED; first += 128)
-            pooling_backward_rows((enum pooling)pooling, MAX_LEN, &rows, dx + first * DIM, dy, first, 128,
-                                  DIM);
+        memset(dx, 0xff, sizeof dx); /* NaNs */
+        pooling_backward((enum pooling)pooling, MAX_LEN, &rows, dx, false, dy, DIM);
         check_near_all(dx, dwant, PADDED * DIM, 2 * EPSILON * 4, "dx");
+        for (size_t i = 0; i < PADDED * DIM; i++) {
+            dx[i] = i < ROWS * DIM ? x[i] : 0;
+            dwant[i] += (double)dx[i];
+        }
+        pooling_backward((enum pooling)pooling, MAX_LEN, &rows, dx, true, dy, DIM);
+        check_near_all(dx, dwant, PADDED * DIM, 3 * EPSILON * 8, "dx, added to");
     }
     free(x), free(dy);
     layer_test_close(&test);

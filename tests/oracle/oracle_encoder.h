@@ -36,7 +36,7 @@ struct oracle_encoder {
     int pairs;               /* examples are two sequences each; labels and logits are those of examples */
     size_t num_sequences;
     const size_t *offsets;
-    const uint16_t *tokens;
+    const uint32_t *tokens;
     const int32_t *labels;
     /* A model of the next token: labels (rows) are token ids, below 1: not asked. classes is vocab_size - 1,
        the loss a mean over what is asked, and row_losses (rows), or NULL, is written. */

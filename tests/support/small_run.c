@@ -30,8 +30,8 @@ void small_run_set(struct small_run *small, const char *name, const char *value)
     if (head_plan_has(&config->model.plan, name))
         check_status(&small->host, head_plan_set(&small->host, &config->model.plan, name, value), HASHATTN_OK,
                      NULL);
-    else if (option_find(encoder_options, name) != NULL)
-        set(&small->host, encoder_options, &config->model, name, value);
+    else if (option_find(model_options, name) != NULL)
+        set(&small->host, model_options, &config->model, name, value);
     else
         set(&small->host, train_rows, &config->training, name, value);
 }
@@ -89,12 +89,10 @@ void small_run_init(struct small_run *small, const char *mechanism, size_t seq_l
     check_status(host, config->task->facts(host, config->task_options, small->data, &config->facts),
                  HASHATTN_OK, NULL);
 
-    struct encoder_config *model = &config->model;
-    options_preset(encoder_options, model);
+    struct model_config *model = &config->model;
+    options_preset(model_options, model);
     check_status(host, head_plan_new(host, mechanism, &model->plan), HASHATTN_OK, NULL);
-    model->vocab_size = (int64_t)config->facts.vocab_size;
-    model->num_classes = (int64_t)config->facts.num_classes;
-    model->max_len = (int64_t)config->facts.max_len;
+    check_status(host, run_config_take_facts(host, config), HASHATTN_OK, NULL);
     options_preset(train_rows, &config->training);
     static const char *const settings[][2] = {{"layers", "1"},
                                               {"dim", "16"},

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "support/folder.h"
+#include "support/labels.h"
 #include "tasks/task.h"
 
 static struct listops_options preset(void)
@@ -61,7 +62,7 @@ static double variance_of(const struct moments *m)
 }
 
 /* Depth of the deepest node, and how many arguments the operators have. */
-static size_t depth_of(const uint16_t *symbols, size_t length)
+static size_t depth_of(const uint32_t *symbols, size_t length)
 {
     size_t depth = 1, deepest = 1;
     for (size_t i = 0; i < length; i++) {
@@ -82,7 +83,7 @@ static void the_statistics_of_the_rules(void **state)
     static const double labels[10] = {.170, .089, .078, .084, .089, .086, .076, .072, .087, .169};
     static const double lengths[12] = {.159, .144, .126, .109, .095, .081,
                                        .070, .059, .050, .042, .035, .030};
-    static uint16_t symbols[2000];
+    static uint32_t symbols[2000];
     struct listops_options options = preset();
     struct random random = random_open(2024);
     struct moments length = {0}, operators = {0}, args = {0};
@@ -137,7 +138,7 @@ static void small_rules_are_kept(void **state)
     (void)state;
     struct listops_options options = {.min_len = 0, .max_len = 40, .max_depth = 3, .max_args = 4};
     struct random random = random_open(1);
-    uint16_t symbols[41];
+    uint32_t symbols[41];
     size_t longest = 0, deepest = 0, widest = 0;
     for (int i = 0; i < 3000; i++) {
         symbols[40] = 99; /* one past the room */
@@ -215,7 +216,7 @@ static void texts_have_the_value_of_their_trees(void **state)
 {
     (void)state;
     struct listops_options options = preset();
-    static uint16_t symbols[2000];
+    static uint32_t symbols[2000];
     static char text[13 * 2000 + 1];
     struct random random = random_open(77);
     for (int i = 0; i < 4000; i++) {
@@ -274,12 +275,12 @@ static void what_was_generated_is_read(void **state)
         assert_int_equal(data.count, split == SPLIT_TRAIN ? 40 : 10);
         assert_int_equal(data.num_cut, 0);
         for (size_t i = 0; i < data.count; i++) {
-            const uint16_t *symbols = data.tokens + data.offsets[i];
+            const uint32_t *symbols = data.ids + data.offsets[i];
             size_t length = data.offsets[i + 1] - data.offsets[i];
             assert_true(length > 500 && length < 2000);
-            assert_int_equal(listops_value(symbols, length), data.labels[i]);
+            assert_int_equal(listops_value(symbols, length), label_of(&data, i));
             /* The tree is the first one long enough of the stream of (seed, split, index). */
-            static uint16_t drawn[2000];
+            static uint32_t drawn[2000];
             struct random random = random_open(random_key(random_key(3, RANDOM_DATA, split), RANDOM_DATA, i));
             size_t n;
             do
@@ -402,9 +403,9 @@ static void a_file_is_read_by_its_path(void **state)
     check_status(&folder->host, task->load_file(&folder->host, &options, &facts, path, &file), HASHATTN_OK,
                  NULL);
     assert_int_equal(file.count, 4);
-    check_same_bits(file.tokens, split.tokens, split.offsets[4] * sizeof *file.tokens,
-                    "tokens of file and split");
-    check_same_bits(file.labels, split.labels, 4 * sizeof *file.labels, "labels of file and split");
+    check_same_bits(file.ids, split.ids, split.offsets[4] * sizeof *file.ids, "tokens of file and split");
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(label_of(&file, i), label_of(&split, i));
     dataset_free(&folder->host, &file);
     dataset_free(&folder->host, &split);
     folder_put_text(folder, "empty.tsv", header);
@@ -449,7 +450,7 @@ static void values_are_those_of_the_arena(void **state)
             options.check_labels = 0;
             dataset_free(&folder->host, &data);
             load(folder, &options, SPLIT_VALID, &data, HASHATTN_OK, NULL);
-            assert_int_equal(data.labels[0], label);
+            assert_int_equal(label_of(&data, 0), label);
             options.check_labels = 1;
             dataset_free(&folder->host, &data);
         }
@@ -491,7 +492,7 @@ static void damaged_files_are_refused_by_line(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         folder_put_text(folder, "basic_val.tsv", cases[i].text);
         load(folder, &options, SPLIT_VALID, &data, HASHATTN_BAD_FILE, cases[i].part);
-        assert_null(data.tokens);
+        assert_null(data.ids);
     }
     /* Nested as deep as is read, and one deeper. */
     for (int depth = LISTOPS_MAX_DEPTH; depth <= LISTOPS_MAX_DEPTH + 1; depth++) {
@@ -523,11 +524,11 @@ static void long_expressions_are_cut_and_counted(void **state)
     put_row(folder, "basic_train.tsv", "1\t1\n[MAX 1 2 ]\t2\n[MAX 1 2 3 ]\t3\n");
     put_row(folder, "basic_val.tsv", "1\t1\n");
     load(folder, &options, SPLIT_TRAIN, &data, HASHATTN_OK, NULL);
-    static const uint16_t tokens[] = {2, 12, 2, 3, 15, 12, 2, 3, 4};
+    static const uint32_t tokens[] = {2, 12, 2, 3, 15, 12, 2, 3, 4};
     assert_int_equal(data.count, 3);
     assert_int_equal(data.num_cut, 1);
     assert_int_equal(data.offsets[3], 9);
-    check_same_bits(data.tokens, tokens, sizeof tokens, "cut tokens");
+    check_same_bits(data.ids, tokens, sizeof tokens, "cut tokens");
     dataset_free(&folder->host, &data);
 }
 

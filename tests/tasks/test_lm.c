@@ -3,8 +3,8 @@
    Bugs tried and caught: a token asked for twice; the last short
    segment lost; a last segment of one token; <eos> missing at empty lines or at a last line without its end;
    splits drawn at random, or in the other order; unknown words of what is
-   only given counted; own files preferred to the published ones.
-   SPDX-License-Identifier: Apache-2.0 */
+   only given counted; own files preferred to the published ones; ids cut to 16 bits; id 0 predicted; words
+   taken for bytes. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,18 +46,28 @@ static hashattn_status load(struct folder *folder, const struct options *options
     return task_find("lm")->load(&folder->host, options, facts, folder->path, split, 1, dataset);
 }
 
+/* Every id but 0 can be predicted. */
+static void check_objective(const struct task_facts *facts, size_t num_outputs)
+{
+    const struct task_objective *entry = &facts->objectives[0];
+    assert_int_equal(facts->num_objectives, 1);
+    assert_string_equal(entry->name, "next_token");
+    assert_true(entry->weight == 1 && entry->first_output == 1 && entry->num_outputs == num_outputs);
+}
+
 /* The tokens of the data set are these, each asked for once, in segments of seq_len. */
-static void check_segments(const struct dataset *dataset, const uint16_t *tokens, size_t count,
+static void check_segments(const struct dataset *dataset, const uint32_t *tokens, size_t count,
                            size_t seq_len)
 {
     size_t at = 0; /* the first token of the segment */
-    assert_true(dataset->next_token && !dataset->pairs && dataset->num_cut == 0);
+    assert_true(dataset->next && !dataset->pairs && dataset->num_cut == 0);
+    assert_true(dataset->num_targets == 1 && dataset->targets[0].kind == TARGETS_NEXT);
     assert_int_equal(dataset->count, (count - 1 + seq_len - 1) / seq_len);
     for (size_t s = 0; s < dataset->count; s++) {
         size_t length = dataset_length(dataset, s);
         assert_int_equal(length, count - 1 - at < seq_len ? count - 1 - at : seq_len);
         for (size_t k = 0; k <= length; k++)
-            assert_int_equal(dataset->tokens[dataset->offsets[s] + k], tokens[at + k]);
+            assert_int_equal(dataset->ids[dataset->offsets[s] + k], tokens[at + k]);
         at += length;
     }
     assert_int_equal(at, count - 1);
@@ -70,18 +80,19 @@ static void bytes_are_read_as_they_stand(void **state)
     for (size_t size = 2; size <= sizeof text; size++)
         for (size_t seq_len = 1; seq_len <= 11; seq_len++) {
             char number[8];
-            uint16_t tokens[sizeof text];
+            uint32_t tokens[sizeof text];
             sprintf(number, "%zu", seq_len);
             struct options options = options_of("bytes", number, "9");
             for (size_t i = 0; i < size; i++)
-                tokens[i] = (uint16_t)(text[i] + 1);
+                tokens[i] = text[i] + 1u;
             folder_put(folder, "train.txt", text, size);
             folder_put(folder, "valid.txt", text, size);
             struct task_facts facts;
             struct dataset dataset;
             check_status(&folder->host, facts_of(folder, &options, &facts), HASHATTN_OK, NULL);
-            assert_true(facts.next_token && facts.vocab_size == 257 && facts.max_len == seq_len &&
+            assert_true(facts.bytes && facts.vocab_size == 257 && facts.max_len == seq_len &&
                         facts.num_words == 0 && facts.words == NULL && facts.num_classes == 0);
+            check_objective(&facts, 256);
             for (enum split split = SPLIT_TRAIN; split <= SPLIT_VALID; split++) {
                 check_status(&folder->host, load(folder, &options, &facts, split, &dataset), HASHATTN_OK,
                              NULL);
@@ -105,10 +116,11 @@ static void words_end_in_line_ends(void **state)
     folder_put_text(folder, "wiki.test.tokens", "a\n");
     folder_put_text(folder, "train.txt", "other words");
     check_status(&folder->host, facts_of(folder, &options, &facts), HASHATTN_OK, NULL);
-    assert_true(facts.num_words == 5 && facts.vocab_size == 6 && facts.words->count == 5);
+    assert_true(facts.num_words == 5 && facts.vocab_size == 6 && facts.words->count == 5 && !facts.bytes);
+    check_objective(&facts, 5);
     /* a 3 (three times), = 4 and b 5 (twice) */
-    static const uint16_t train[] = {2, 4, 5, 4, 2, 2, 3, 1, 3, 5, 2, 3, 2};
-    static const uint16_t valid[] = {1, 3, 2, 2, 5, 1, 1, 2}, test[] = {3, 2};
+    static const uint32_t train[] = {2, 4, 5, 4, 2, 2, 3, 1, 3, 5, 2, 3, 2};
+    static const uint32_t valid[] = {1, 3, 2, 2, 5, 1, 1, 2}, test[] = {3, 2};
     check_status(&folder->host, load(folder, &options, &facts, SPLIT_TRAIN, &dataset), HASHATTN_OK, NULL);
     check_segments(&dataset, train, 13, 4);
     assert_int_equal(dataset.num_unknown, 1);
@@ -135,9 +147,9 @@ static void splits_are_the_end_of_the_text(void **state)
     struct folder *folder = *state;
     struct options options = options_of("bytes", "5", "9");
     char text[101];
-    uint16_t tokens[101];
+    uint32_t tokens[101];
     for (size_t i = 0; i < 101; i++)
-        tokens[i] = (uint16_t)(1 + (unsigned char)(text[i] = (char)(20 + i)));
+        tokens[i] = (uint32_t)(1 + (unsigned char)(text[i] = (char)(20 + i)));
     folder_put(folder, "train.txt", text, sizeof text);
     struct task_facts facts;
     struct dataset dataset;
@@ -166,7 +178,7 @@ static void refuse(struct folder *folder, const struct options *options, const c
     if (status == HASHATTN_OK)
         status = load(folder, options, &facts, SPLIT_TRAIN, &dataset);
     check_status(&folder->host, status, HASHATTN_BAD_FILE, part);
-    assert_true(dataset.tokens == NULL && dataset.count == 0);
+    assert_true(dataset.ids == NULL && dataset.count == 0);
     task_facts_free(&folder->host, &facts);
 }
 

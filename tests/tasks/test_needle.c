@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/folder.h"
+#include "support/labels.h"
 #include "tasks/task.h"
 
 struct needle_values {
@@ -63,14 +64,16 @@ static void examples_are_as_described(void **state)
     assert_int_equal(data.count, COUNT - COUNT / 10 * 2);
     assert_int_equal(facts.vocab_size, 34);
     assert_int_equal(facts.num_classes, 16);
+    assert_string_equal(facts.objectives[0].name, "classify");
+    assert_true(facts.num_objectives == 1 && facts.objectives[0].num_outputs == 16 && !facts.bytes);
     assert_int_equal(facts.max_len, LENGTH);
     double answer[16] = {0}, symbol[16] = {0}, place[LENGTH] = {0}, same = 0, unmarked = 0;
     static double pair[16][16]; /* of unmarked neighbours */
     double pairs = 0, square = 0;
     for (size_t i = 0; i < data.count; i++) {
         assert_int_equal(data.offsets[i + 1] - data.offsets[i], LENGTH);
-        const uint16_t *tokens = data.tokens + data.offsets[i];
-        int marks = 0, label = data.labels[i];
+        const uint32_t *tokens = data.ids + data.offsets[i];
+        int marks = 0, label = label_of(&data, i);
         assert_int_equal(tokens[0], 33);
         assert_in_range(label, 0, 15);
         assert_int_equal(facts.labels[label][0], 'a' + label);
@@ -83,7 +86,7 @@ static void examples_are_as_described(void **state)
                 marks++;
             } else {
                 symbol[tokens[k] - 1]++;
-                same += tokens[k] - 1 == label;
+                same += tokens[k] - 1 == (uint32_t)label;
                 unmarked++;
                 if (k > 1 && tokens[k - 1] < 17) {
                     pair[tokens[k - 1] - 1][tokens[k] - 1]++;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "support/folder.h"
+#include "support/labels.h"
 #include "tasks/task.h"
 
 static hashattn_status read(struct folder *folder, int64_t max_len, enum split split,
@@ -32,7 +33,7 @@ static void check_text(const struct dataset *dataset, size_t sequence, const cha
     size_t start = dataset->offsets[sequence], length = dataset->offsets[sequence + 1] - start;
     assert_int_equal(length, strlen(text));
     for (size_t k = 0; k < length; k++)
-        assert_int_equal(dataset->tokens[start + k], 1 + (unsigned char)text[k]);
+        assert_int_equal(dataset->ids[start + k], 1 + (unsigned char)text[k]);
 }
 
 static void check_pair(const struct task_facts *facts, const struct dataset *dataset, size_t i,
@@ -42,9 +43,9 @@ static void check_pair(const struct task_facts *facts, const struct dataset *dat
     check_text(dataset, 2 * i, first);
     check_text(dataset, 2 * i + 1, second);
     if (label == NULL)
-        assert_int_equal(dataset->labels[i], -1);
+        assert_int_equal(label_of(dataset, i), -1);
     else
-        assert_string_equal(facts->labels[dataset->labels[i]], label);
+        assert_string_equal(facts->labels[label_of(dataset, i)], label);
 }
 
 static void every_layout_says_the_same(void **state)
@@ -69,6 +70,7 @@ static void every_layout_says_the_same(void **state)
             folder_put_text(folder, "train.tsv", "other\tx\ty\nlabels\tx\ty\n");
         check_status(&folder->host, read(folder, 6, SPLIT_TRAIN, &facts, &data), HASHATTN_OK, NULL);
         assert_true(facts.pairs && facts.max_len == 6 && facts.vocab_size == 257 && facts.num_classes == 2);
+        assert_true(facts.num_objectives == 1 && facts.objectives[0].num_outputs == 2 && facts.bytes);
         assert_int_equal(data.count, 2);
         assert_int_equal(dataset_sequences(&data), 4);
         assert_int_equal(data.num_cut, 1);
@@ -105,11 +107,11 @@ static void splits_keep_pairs_together(void **state)
                 char word[8] = "";
                 size_t start = data.offsets[2 * i + s], length = data.offsets[2 * i + s + 1] - start;
                 for (size_t k = 0; k < length; k++)
-                    word[k] = (char)(data.tokens[start + k] - 1);
+                    word[k] = (char)(data.ids[start + k] - 1);
                 assert_int_equal(sscanf(word, s == 0 ? "a%d" : "b%d", &numbers[s]), 1);
             }
             assert_true(numbers[0] == numbers[1] && numbers[0] >= 0 && numbers[0] < 60 && !seen[numbers[0]]);
-            assert_int_equal(data.labels[i], numbers[0] % 2);
+            assert_int_equal(label_of(&data, i), numbers[0] % 2);
             seen[numbers[0]] = true;
         }
         total += data.count;
@@ -165,7 +167,7 @@ static void what_is_no_pair_is_refused(void **state)
         folder_put_text(folder, bad[i][0], bad[i][1]);
         check_status(&folder->host, read(folder, 9, SPLIT_TRAIN, &facts, &data), HASHATTN_BAD_FILE,
                      bad[i][2]);
-        assert_null(data.tokens);
+        assert_null(data.ids);
         folder_remove(folder, bad[i][0]);
     }
 }
@@ -196,7 +198,7 @@ static void real_pairs_are_read(void **state)
     assert_string_equal(facts.labels[1], "1.0");
     size_t positive = 0;
     for (size_t i = 0; i < data.count; i++)
-        positive += data.labels[i] == 1;
+        positive += label_of(&data, i) == 1;
     assert_int_equal(positive, 162);
     assert_int_equal(data.num_cut, 324); /* papers of at least 4,000 characters, one of each pair is longer */
     drop(folder, &facts, &data);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "support/folder.h"
+#include "support/labels.h"
 #include "tasks/task.h"
 
 static const int64_t max_len = 4096; /* the task's only option, so its address is the options */
@@ -44,11 +45,11 @@ static void check_example(const struct task_facts *facts, const struct dataset *
     assert_true(i < dataset->count);
     assert_int_equal(dataset->offsets[i + 1] - dataset->offsets[i], bytes);
     for (size_t k = 0; k < bytes; k++)
-        assert_int_equal(dataset->tokens[dataset->offsets[i] + k], 1 + (unsigned char)text[k]);
+        assert_int_equal(dataset->ids[dataset->offsets[i] + k], 1 + (unsigned char)text[k]);
     if (label == NULL)
-        assert_int_equal(dataset->labels[i], -1);
+        assert_int_equal(label_of(dataset, i), -1);
     else
-        assert_string_equal(facts->labels[dataset->labels[i]], label);
+        assert_string_equal(facts->labels[label_of(dataset, i)], label);
 }
 
 static const char two_rows[] = "{\"text\": \"x\", \"label\": \"a\"}\n{\"text\": \"y\", \"label\": \"b\"}\n";
@@ -73,6 +74,8 @@ static void both_formats_say_the_same(void **state)
         assert_int_equal(facts.vocab_size, 257);
         assert_int_equal(facts.max_len, 4096);
         assert_int_equal(facts.num_classes, 3);
+        assert_true(facts.num_objectives == 1 && facts.objectives[0].num_outputs == 3 && facts.bytes);
+        assert_string_equal(facts.objectives[0].name, "classify");
         assert_string_equal(facts.labels[0], "Z"); /* sorted by bytes */
         assert_string_equal(facts.labels[1], "neg");
         assert_string_equal(facts.labels[2], "pos");
@@ -135,7 +138,7 @@ static void long_documents_are_cut_and_counted(void **state)
     assert_int_equal(data.offsets[1], LENGTH - 1);
     assert_int_equal(data.offsets[2], 2 * LENGTH - 1);
     assert_int_equal(data.offsets[3], 3 * LENGTH - 1);
-    assert_int_equal(data.tokens[3 * LENGTH - 2], 1 + 'c');
+    assert_int_equal(data.ids[3 * LENGTH - 2], 1 + 'c');
     drop(folder, &facts, &data);
     check_status(&folder->host, read(folder, SPLIT_VALID, &facts, &data), HASHATTN_OK, NULL);
     assert_int_equal(data.num_cut, 0);
@@ -181,7 +184,7 @@ static void damaged_training_files_are_refused_by_line(void **state)
         check_status(&folder->host, read(folder, SPLIT_TRAIN, &facts, &data), HASHATTN_BAD_FILE,
                      cases[i].part);
         assert_null(facts.labels);
-        assert_null(data.tokens);
+        assert_null(data.ids);
         folder_remove(folder, cases[i].name);
     }
     struct task_facts facts;
@@ -298,7 +301,7 @@ static void prediction_needs_no_labels(void **state)
                  "line 1: 'text' is missing");
     check_status(&folder->host, PREDICT("in.jsonl", "", &data), HASHATTN_BAD_FILE,
                  "in.jsonl has no documents");
-    assert_null(data.tokens);
+    assert_null(data.ids);
     check_status(&folder->host,
                  task_find("text")->load_file(&folder->host, &max_len, &facts, "/nowhere/in.txt", &data),
                  HASHATTN_BAD_FILE, "/nowhere/in.txt");
@@ -395,7 +398,7 @@ static void real_reviews_are_read(void **state)
     assert_true(data.count > 500 && longer > 0);
     size_t positive = 0;
     for (size_t i = 0; i < data.count; i++)
-        positive += data.labels[i] == 1;
+        positive += label_of(&data, i) == 1;
     assert_int_equal(positive, reviews[1] + 1);
     drop(folder, &facts, &data);
 }

@@ -1,7 +1,9 @@
 /* Vocabularies: the order of the ids, what is known, the file and every refusal of it.
-   Bugs tried and caught: least frequent first; <unk> and <eos> counted among the words;
+   Bugs planted and caught: least frequent first; <unk> and <eos> counted among the words;
    `most` without the two; a slot not walked past another word; CR and VT kept in words; long words kept; a
-   word twice in a file; a word too many; a line of two words. SPDX-License-Identifier: Apache-2.0 */
+   word twice in a file; a word too many; a line of two words;
+   ids cut to 16 bits, in the table or when they are found; vocabularies of at most 65,535 words.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/words.h"
 
 #include <stdio.h>
@@ -56,28 +58,78 @@ static void the_frequent_come_first(void **state)
     words_free(host, NULL);
 }
 
+enum { TYPES = 70000 };
+
+/* The later ones twice. */
+static char *new_types(size_t *size)
+{
+    char *text = malloc((size_t)TYPES * 3 * 8), *at = text;
+    for (int i = 0; i < TYPES; i++)
+        at += sprintf(at, i < TYPES / 2 ? "w%d\n" : "w%d w%d ", i, i);
+    *size = (size_t)(at - text);
+    return text;
+}
+
 /* More types than ids: the table is walked and grown, and what is left out is the least frequent. */
 static void there_are_more_words_than_ids(void **state)
 {
     struct host *host = &((struct folder *)*state)->host;
-    enum { TYPES = 70000 };
-    char *text = malloc((size_t)TYPES * 3 * 8), *at = text;
-    for (int i = 0; i < TYPES; i++) /* the later ones twice */
-        at += sprintf(at, i < TYPES / 2 ? "w%d\n" : "w%d w%d ", i, i);
+    enum { MOST = 65535 };
+    size_t size;
+    char *text = new_types(&size);
     struct words *words;
-    check_status(host, words_count(host, text, (size_t)(at - text), WORDS_MOST, &words), HASHATTN_OK, NULL);
-    assert_int_equal(words->count, WORDS_MOST);
+    check_status(host, words_count(host, text, size, MOST, &words), HASHATTN_OK, NULL);
+    assert_int_equal(words->count, MOST);
     char name[16];
     size_t known[2] = {0, 0};
     for (int i = 0; i < TYPES; i++) {
         sprintf(name, "w%d", i);
-        uint16_t id = words_find(words, piece_of(name));
+        uint32_t id = words_find(words, piece_of(name));
         known[i >= TYPES / 2] += id != WORDS_UNKNOWN;
         if (id != WORDS_UNKNOWN)
             assert_true(piece_is(words_get(words, id), name));
     }
-    assert_true(known[1] == TYPES / 2 && known[0] == WORDS_MOST - 2 - TYPES / 2);
+    assert_true(known[1] == TYPES / 2 && known[0] == MOST - 2 - TYPES / 2);
     words_free(host, words);
+    free(text);
+}
+
+/* Counted, saved and loaded again: every word keeps an id of its own. */
+static void ids_are_wider_than_16_bits(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    char path[128], name[16];
+    size_t size;
+    char *text = new_types(&size);
+    struct words *words[2];
+    snprintf(path, sizeof path, "%s/vocab.txt", folder->path);
+    check_status(host, words_count(host, text, size, WORDS_MOST, &words[0]), HASHATTN_OK, NULL);
+    check_status(host, words_save(host, path, words[0]), HASHATTN_OK, NULL);
+    check_status(host, words_load(host, path, TYPES + 2, &words[1]), HASHATTN_OK, NULL);
+    for (int from = 0; from < 2; from++) {
+        bool *taken = calloc(TYPES + 3, sizeof *taken);
+        assert_int_equal(words[from]->count, TYPES + 2);
+        for (int i = 0; i < TYPES; i++) {
+            sprintf(name, "w%d", i);
+            uint32_t id = words_find(words[from], piece_of(name));
+            assert_in_range(id, 3, TYPES + 2);
+            assert_true(!taken[id] && piece_is(words_get(words[from], id), name));
+            taken[id] = true;
+        }
+        free(taken);
+        words_free(host, words[from]);
+    }
+    free(text);
+    /* A second one of the last word. */
+    size_t last = 0;
+    text = folder_get(folder, "vocab.txt", &size);
+    for (size_t i = 0; i + 1 < size; i++)
+        last = text[i] == '\n' ? i + 1 : last;
+    text = realloc(text, 2 * size);
+    memmove(text + size, text + last, size - last);
+    check_status(host, words_parse(host, text, 2 * size - last, TYPES + 3, &words[0]), HASHATTN_BAD_FILE,
+                 "line 70003: the word stands on line 70002 too");
     free(text);
 }
 
@@ -184,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_frequent_come_first, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(there_are_more_words_than_ids, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(ids_are_wider_than_16_bits, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(long_words_are_unknown, folder_enter, folder_leave),
         cmocka_unit_test(a_line_is_cut_at_white_space),
         cmocka_unit_test_setup_teardown(the_file_gives_back_the_same, folder_enter, folder_leave),

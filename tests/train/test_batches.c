@@ -1,9 +1,9 @@
 /* The walk through the training set: every example once per epoch, another order in each, everything a
-   function of the step, and rows packed without a gap.
+   function of the step, and what a step counts: rows, and weights of targets.
    Bugs planted and caught: the epoch's key without the epoch; place % count replaced by i; ids that restart
-   in each step; an offset one too far; the epoch cached across a jump back; the
-   first batch taken for the largest; the token itself as the next one; tokens counted with those that are
-   only asked for. SPDX-License-Identifier: Apache-2.0 */
+   in each step; the epoch cached across a jump back; the first batch taken for the largest; rows counted with
+   those that are only asked for; weights of the first batch alone, or added to those of the step before.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/batches.h"
 
 #include <string.h>
@@ -16,9 +16,8 @@ enum { EXAMPLES = 7, LONGEST = 5 };
 /* Example i has 1 + i % LONGEST tokens, all 100 + i, and label i. */
 struct fixture {
     struct host host;
-    uint16_t tokens[EXAMPLES * LONGEST];
+    uint32_t ids[EXAMPLES * LONGEST], labels[EXAMPLES];
     size_t offsets[EXAMPLES + 1];
-    int32_t labels[EXAMPLES];
     struct dataset dataset;
 };
 
@@ -29,22 +28,26 @@ static void fixture_init(struct fixture *fixture)
     size_t at = 0;
     for (size_t i = 0; i < EXAMPLES; i++) {
         for (size_t j = 0; j < 1 + i % LONGEST; j++)
-            fixture->tokens[at++] = (uint16_t)(100 + i);
+            fixture->ids[at++] = (uint32_t)(100 + i);
         fixture->offsets[i + 1] = at;
-        fixture->labels[i] = (int32_t)i;
+        fixture->labels[i] = (uint32_t)i;
     }
-    fixture->dataset = (struct dataset){
-        .tokens = fixture->tokens, .offsets = fixture->offsets, .labels = fixture->labels, .count = EXAMPLES};
+    fixture->dataset = (struct dataset){.ids = fixture->ids,
+                                        .offsets = fixture->offsets,
+                                        .count = EXAMPLES,
+                                        .num_targets = 1,
+                                        .targets = {{.kind = TARGETS_EXAMPLE, .ids = fixture->labels}}};
 }
 
-static void check_packed(const struct packed_examples *packed)
+static void check_packed(const struct dataset *packed)
 {
+    const uint32_t *labels = packed->targets[0].ids;
     assert_int_equal(packed->offsets[0], 0);
     for (size_t i = 0; i < packed->count; i++) {
         size_t length = packed->offsets[i + 1] - packed->offsets[i];
-        assert_int_equal(length, 1 + packed->labels[i] % LONGEST);
+        assert_int_equal(length, 1 + labels[i] % LONGEST);
         for (size_t j = packed->offsets[i]; j < packed->offsets[i + 1]; j++)
-            assert_int_equal(packed->tokens[j], 100 + packed->labels[i]);
+            assert_int_equal(packed->ids[j], 100 + labels[i]);
     }
 }
 
@@ -59,14 +62,14 @@ static void every_epoch_has_each_example_once(void **state)
         struct batches batches;
         check_status(&fixture.host, batches_new(&fixture.host, &fixture.dataset, sizes[k], 5, &batches),
                      HASHATTN_OK, NULL);
-        int32_t walk[EXAMPLES * 16];
+        uint32_t walk[EXAMPLES * 16];
         for (size_t step = 0; step < EXAMPLES * 16 / sizes[k]; step++) {
             const struct packed_examples *packed = batches_get(&batches, step);
-            assert_int_equal(packed->count, sizes[k]);
-            check_packed(packed);
-            for (size_t i = 0; i < packed->count; i++) {
+            assert_int_equal(packed->data.count, sizes[k]);
+            check_packed(&packed->data);
+            for (size_t i = 0; i < packed->data.count; i++) {
                 assert_int_equal(packed->sample_ids[i], step * sizes[k] + i);
-                walk[packed->sample_ids[i]] = packed->labels[i];
+                walk[packed->sample_ids[i]] = packed->targets[0].ids[i];
             }
         }
         int differing = 0;
@@ -98,12 +101,12 @@ static void a_batch_depends_on_seed_and_step_alone(void **state)
     batches_get(&jumping, 1000);
     int different = 0;
     for (uint64_t step = 0; step < 20; step++) {
-        const struct packed_examples *a = batches_get(&straight, step);
-        const struct packed_examples *b = batches_get(&jumping, step);
-        check_same_bits(a->labels, b->labels, 4 * sizeof *a->labels, "order");
-        check_same_bits(a->offsets, b->offsets, 5 * sizeof *a->offsets, "offsets");
-        check_same_bits(a->tokens, b->tokens, a->offsets[4] * sizeof *a->tokens, "tokens");
-        different += memcmp(a->labels, batches_get(&other, step)->labels, 4 * sizeof *a->labels) != 0;
+        const struct packed_examples *a = batches_get(&straight, step), *b = batches_get(&jumping, step);
+        const uint32_t *labels = a->targets[0].ids, *others = batches_get(&other, step)->targets[0].ids;
+        check_same_bits(labels, b->targets[0].ids, 4 * sizeof *labels, "order");
+        check_same_bits(a->data.offsets, b->data.offsets, 5 * sizeof *a->data.offsets, "offsets");
+        check_same_bits(a->data.ids, b->data.ids, a->data.offsets[4] * sizeof *a->data.ids, "ids");
+        different += memcmp(labels, others, 4 * sizeof *labels) != 0;
     }
     assert_true(different >= 15);
     batches_free(&fixture.host, &straight);
@@ -111,59 +114,73 @@ static void a_batch_depends_on_seed_and_step_alone(void **state)
     batches_free(&fixture.host, &other);
 }
 
-/* With next_token the last token of a sequence is asked for and not given; every one before it is both. */
-static void next_tokens_are_labels(void **state)
+/* The last token of a sequence is asked for and not given; it is no row of a step. */
+static void rows_are_those_that_are_given(void **state)
 {
     (void)state;
     struct fixture fixture;
     fixture_init(&fixture);
     struct dataset *dataset = &fixture.dataset;
-    for (size_t i = 0; i < EXAMPLES; i++) /* at least two tokens each, all of them different */
+    for (size_t i = 0; i < EXAMPLES; i++) /* at least two tokens each */
         fixture.offsets[i + 1] = fixture.offsets[i] + 2 + i % 3;
-    for (size_t at = 0; at < fixture.offsets[EXAMPLES]; at++)
-        fixture.tokens[at] = (uint16_t)(1 + at);
-    dataset->next_token = true;
-    assert_int_equal(batches_max_tokens(dataset, 4), 12);
+    dataset->next = true;
+    dataset->targets[0] = (struct target_set){.kind = TARGETS_NEXT};
     struct batches batches;
     check_status(&fixture.host, batches_new(&fixture.host, dataset, 4, 5, &batches), HASHATTN_OK, NULL);
-    size_t tokens = 0;
+    size_t rows = 0;
     for (uint64_t step = 0; step < 7; step++) { /* four epochs */
         const struct packed_examples *packed = batches_get(&batches, step);
-        assert_true(packed->examples == 4 && packed->count == 4);
-        for (size_t s = 0; s < 4; s++) {
-            size_t start = packed->offsets[s], length = packed->offsets[s + 1] - start, i = 0;
-            while (i < EXAMPLES && fixture.tokens[fixture.offsets[i]] != packed->tokens[start])
-                i++;
-            assert_true(i < EXAMPLES && length == 1 + i % 3);
-            for (size_t k = 0; k < length; k++) {
-                assert_int_equal(packed->tokens[start + k], packed->tokens[start] + k);
-                assert_int_equal(packed->labels[start + k], packed->tokens[start] + k + 1);
-            }
-        }
-        assert_int_equal(batches_tokens(&batches, step, 1), packed->offsets[4]);
-        tokens += packed->offsets[4];
+        double count;
+        assert_int_equal(packed->data.count, 4);
+        assert_int_equal(batches_rows(&batches, step, 1), packed->data.offsets[4]);
+        batches_counts(&batches, step, 1, &count); /* every row is asked for what comes after it */
+        assert_true(count == (double)packed->data.offsets[4]);
+        rows += packed->data.offsets[4];
     }
-    assert_int_equal(tokens, 4 * (fixture.offsets[EXAMPLES] - EXAMPLES));
-    assert_int_equal(batches_tokens(&batches, 0, 7), tokens);
+    assert_int_equal(rows, 4 * (fixture.offsets[EXAMPLES] - EXAMPLES));
+    assert_int_equal(batches_rows(&batches, 0, 7), rows);
     batches_free(&fixture.host, &batches);
 }
 
-static void ranges_are_in_order(void **state)
+/* A step of several batches is divided by the weights of the targets of all of them. */
+static void weights_are_added_up_over_batches(void **state)
 {
     (void)state;
     struct fixture fixture;
     fixture_init(&fixture);
-    struct packed_examples packed;
-    check_status(&fixture.host, packed_examples_new(&fixture.host, &fixture.dataset, 3, &packed), HASHATTN_OK,
-                 NULL);
-    packed_examples_range(&packed, &fixture.dataset, 4, 3);
-    assert_int_equal(packed.count, 3);
-    check_packed(&packed);
-    for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(packed.labels[i], 4 + i);
-        assert_int_equal(packed.sample_ids[i], 4 + i);
-    }
-    packed_examples_free(&fixture.host, &packed);
+    float of_examples[EXAMPLES], of_rows[EXAMPLES * LONGEST];
+    uint32_t row_ids[EXAMPLES * LONGEST] = {0};
+    for (size_t i = 0; i < EXAMPLES; i++) /* the first is not asked for; sums of halves are exact */
+        of_examples[i] = 0.5f * (float)i;
+    for (size_t i = 0; i < EXAMPLES * LONGEST; i++)
+        of_rows[i] = 1 + 0.25f * (float)i;
+    struct dataset *dataset = &fixture.dataset;
+    dataset->num_targets = 4;
+    dataset->targets[1] = (struct target_set){
+        .kind = TARGETS_EXAMPLE, .ids = fixture.labels, .weighted = true, .weights = of_examples};
+    dataset->targets[2] = (struct target_set){.kind = TARGETS_ROW, .ids = row_ids};
+    dataset->targets[3] =
+        (struct target_set){.kind = TARGETS_ROW, .ids = row_ids, .weighted = true, .weights = of_rows};
+    struct batches batches;
+    check_status(&fixture.host, batches_new(&fixture.host, dataset, 4, 5, &batches), HASHATTN_OK, NULL);
+    for (uint64_t first = 0; first < 6; first += 2)
+        for (uint64_t count = 0; count < 4; count++) {
+            double want[4] = {0}, got[4] = {-1, -1, -1, -1};
+            batches_counts(&batches, first, count, got);
+            for (uint64_t i = first; i < first + count; i++) {
+                const struct packed_examples *packed = batches_get(&batches, i);
+                size_t rows = packed->data.offsets[4];
+                want[0] += 4;
+                want[2] += (double)rows;
+                for (size_t k = 0; k < 4; k++)
+                    want[1] += (double)packed->targets[1].weights[k];
+                for (size_t k = 0; k < rows; k++)
+                    want[3] += (double)packed->targets[3].weights[k];
+            }
+            for (size_t k = 0; k < 4; k++)
+                assert_true(got[k] == want[k]);
+        }
+    batches_free(&fixture.host, &batches);
 }
 
 static void an_empty_set_is_refused(void **state)
@@ -209,10 +226,10 @@ static void the_largest_batch_is_found(void **state)
     for (uint64_t count = 1; count < 12; count++) {
         uint64_t found = batches_largest(&batches, count);
         assert_true(found < count);
-        size_t most = batches_get(&batches, found)->offsets[3];
+        size_t most = batches_get(&batches, found)->data.offsets[3];
         for (uint64_t i = 0; i < count; i++) {
-            size_t tokens = batches_get(&batches, i)->offsets[3];
-            assert_true(tokens <= most);
+            size_t rows = batches_get(&batches, i)->data.offsets[3];
+            assert_true(rows <= most);
         }
     }
     batches_free(&fixture.host, &batches);
@@ -223,8 +240,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_epoch_has_each_example_once),
         cmocka_unit_test(a_batch_depends_on_seed_and_step_alone),
-        cmocka_unit_test(next_tokens_are_labels),
-        cmocka_unit_test(ranges_are_in_order),
+        cmocka_unit_test(rows_are_those_that_are_given),
+        cmocka_unit_test(weights_are_added_up_over_batches),
         cmocka_unit_test(an_empty_set_is_refused),
         cmocka_unit_test(failing_allocations_leave_nothing),
         cmocka_unit_test(the_largest_batch_is_found),

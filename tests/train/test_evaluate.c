@@ -1,6 +1,8 @@
 /* Evaluation: what it counts is what the model says of each example, however examples are put together.
    Bugs planted and caught: the last partial batch left out; labels taken from the start of the set;
-   probabilities always written at the start; the seed not used; token ids not checked at the upper end.
+   probabilities always written at the start; the seed not used; token ids not checked at the upper end;
+   weights taken for ones; labels checked that are not asked for, or those of rows not; floats taken for ids,
+   targets of rows for those of examples; the first id of a sequence checked as if it were asked for.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/evaluate.h"
 
@@ -11,6 +13,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "support/check.h"
+#include "support/named_metric.h"
 #include "support/small_run.h"
 
 enum { CLASSES = 16 };
@@ -19,7 +22,7 @@ enum { CLASSES = 16 };
 struct fixture {
     struct small_run small;
     struct train_setup setup;
-    struct encoder *encoder;
+    struct model *model;
     struct dataset dataset;
     float *values;
 };
@@ -33,8 +36,8 @@ static void fixture_init(struct fixture *fixture)
     small_run_load(&fixture->small, SPLIT_VALID, &fixture->dataset);
     fixture->setup.kernels = kernels_named("auto", &why);
     check_status(host, pool_new(host, 2, &fixture->setup.pool), HASHATTN_OK, NULL);
-    check_status(host, encoder_new(host, &fixture->small.config.model, &fixture->encoder), HASHATTN_OK, NULL);
-    const struct params *params = encoder_params(fixture->encoder);
+    check_status(host, model_new(host, &fixture->small.config.model, &fixture->model), HASHATTN_OK, NULL);
+    const struct params *params = model_params(fixture->model);
     void *block;
     check_status(host, memory_new_zeroed(host, params->total, sizeof(float), "values", &block), HASHATTN_OK,
                  NULL);
@@ -46,7 +49,7 @@ static void fixture_free(struct fixture *fixture)
 {
     struct host *host = &fixture->small.host;
     memory_free(host, fixture->values);
-    encoder_free(host, fixture->encoder);
+    model_free(host, fixture->model);
     pool_free(host, fixture->setup.pool);
     dataset_free(host, &fixture->dataset);
     small_run_free(&fixture->small);
@@ -55,29 +58,52 @@ static void fixture_free(struct fixture *fixture)
 static hashattn_status run(struct fixture *fixture, size_t batch, uint64_t seed, float *probabilities,
                            struct evaluation *found)
 {
-    return evaluate(&fixture->small.host, &fixture->setup, fixture->encoder, fixture->values,
-                    &fixture->dataset, batch, seed, probabilities, found);
+    return evaluate(&fixture->small.host, &fixture->setup, fixture->model, fixture->values, &fixture->dataset,
+                    batch, seed, probabilities, found);
 }
 
-/* Logits of one example by itself, without evaluate. */
-static void logits_alone(struct fixture *fixture, size_t example, float logits[CLASSES])
+/* Probabilities of one example by itself, without evaluate. */
+static void probabilities_alone(struct fixture *fixture, size_t example, float probabilities[CLASSES])
 {
     size_t from = fixture->dataset.offsets[example],
            offsets[2] = {0, fixture->dataset.offsets[example + 1] - from};
-    const struct encoder_batch batch = {.kernels = fixture->setup.kernels,
-                                        .pool = fixture->setup.pool,
-                                        .num_sequences = 1,
-                                        .offsets = offsets,
-                                        .tokens = fixture->dataset.tokens + from,
-                                        .random_key = random_key(9, RANDOM_EVALUATION, 0)};
+    const struct model_batch batch = {.kernels = fixture->setup.kernels,
+                                      .pool = fixture->setup.pool,
+                                      .num_sequences = 1,
+                                      .offsets = offsets,
+                                      .input = {.ids = fixture->dataset.ids + from},
+                                      .random_key = random_key(9, RANDOM_EVALUATION, 0)};
     void *workspace;
-    check_status(&fixture->small.host,
-                 memory_new(&fixture->small.host, encoder_workspace_size(fixture->encoder, &batch), 1, "w",
-                            &workspace),
-                 HASHATTN_OK, NULL);
-    encoder_forward(fixture->encoder, &batch, fixture->values, workspace, logits);
+    check_status(
+        &fixture->small.host,
+        memory_new(&fixture->small.host, model_workspace_size(fixture->model, &batch), 1, "w", &workspace),
+        HASHATTN_OK, NULL);
+    model_forward(fixture->model, &batch, fixture->values, workspace);
+    model_predict(fixture->model, &batch, workspace, probabilities);
     memory_free(&fixture->small.host, workspace);
 }
+
+static double metric(const struct fixture *fixture, const struct evaluation *found, const char *name)
+{
+    return metric_named(fixture->model, found->metrics, name);
+}
+
+static double majority(const struct fixture *fixture, const struct evaluation *found)
+{
+    return baseline_named(fixture->model, found->baselines, "majority");
+}
+
+static size_t best_of(const float *probabilities)
+{
+    size_t best = 0;
+    for (size_t c = 0; c < CLASSES; c++)
+        best = probabilities[c] > probabilities[best] ? c : best;
+    return best;
+}
+
+/* A packed batch may round otherwise than a single sequence, in products of up to 24 terms through a dozen
+   layers; the logits are of order 1. */
+static const double rounding = 12 * 24 * 0x1p-24;
 
 static void batches_of_any_size_give_what_single_examples_give(void **state)
 {
@@ -86,35 +112,30 @@ static void batches_of_any_size_give_what_single_examples_give(void **state)
     fixture_init(&fixture);
     size_t count = fixture.dataset.count, counts[CLASSES] = {0};
     assert_int_equal(count, 12);
-    double loss = 0, accuracy = 0, majority = 0, want[12 * CLASSES];
+    double loss = 0, accuracy = 0, commonest = 0, want[12 * CLASSES];
     for (size_t i = 0; i < count; i++) {
-        float logits[CLASSES];
+        float probabilities[CLASSES];
         double sum = 0;
-        size_t best = 0, label = (size_t)fixture.dataset.labels[i];
-        logits_alone(&fixture, i, logits);
-        for (size_t c = 0; c < CLASSES; c++) {
-            sum += exp((double)logits[c]);
-            best = logits[c] > logits[best] ? c : best;
-        }
+        size_t label = fixture.dataset.targets[0].ids[i];
+        probabilities_alone(&fixture, i, probabilities);
         for (size_t c = 0; c < CLASSES; c++)
-            want[i * CLASSES + c] = exp((double)logits[c]) / sum;
+            sum += want[i * CLASSES + c] = (double)probabilities[c];
+        check_near(sum, 1, CLASSES * 0x1p-24, "sum of the probabilities");
         loss -= log(want[i * CLASSES + label]) / (double)count;
-        accuracy += (best == label ? 1.0 : 0.0) / (double)count;
+        accuracy += (best_of(probabilities) == label ? 1.0 : 0.0) / (double)count;
         double share = (double)++counts[label] / (double)count;
-        majority = share > majority ? share : majority;
+        commonest = share > commonest ? share : commonest;
     }
-    /* A packed batch may round otherwise than a single sequence, in products of up to 24 terms through a
-       dozen layers; the logits are of order 1. */
-    const double rounding = 12 * 24 * 0x1p-24;
     for (size_t batch = 1; batch <= 13; batch += 4) { /* 1, 5 and 9 leave a part, 13 is more than there are */
         float probabilities[12 * CLASSES];
         struct evaluation found;
         check_status(&fixture.small.host, run(&fixture, batch, 9, probabilities, &found), HASHATTN_OK, NULL);
-        check_near(found.loss, loss, rounding, "loss");
-        check_near(found.accuracy, accuracy, 1e-12, "accuracy");
-        check_near(found.majority, majority, 1e-12, "majority");
+        check_near(metric(&fixture, &found, "loss"), loss, rounding, "loss");
+        check_near(metric(&fixture, &found, "accuracy"), accuracy, 1e-12, "accuracy");
+        check_near(majority(&fixture, &found), commonest, 1e-12, "majority");
         check_near_all(probabilities, want, 12 * CLASSES, rounding, "probabilities");
         assert_int_equal(found.examples, 12);
+        assert_int_equal(found.tokens, 12 * 24);
         assert_true(found.seconds > 0 && found.tokens_per_second > 0);
     }
     fixture_free(&fixture);
@@ -129,7 +150,8 @@ static void the_seed_decides_the_hashing(void **state)
     check_status(&fixture.small.host, run(&fixture, 5, 9, NULL, &one), HASHATTN_OK, NULL);
     check_status(&fixture.small.host, run(&fixture, 5, 9, NULL, &again), HASHATTN_OK, NULL);
     check_status(&fixture.small.host, run(&fixture, 5, 10, NULL, &other), HASHATTN_OK, NULL);
-    assert_true(one.loss == again.loss && one.loss != other.loss);
+    double loss = metric(&fixture, &one, "loss");
+    assert_true(loss == metric(&fixture, &again, "loss") && loss != metric(&fixture, &other, "loss"));
     fixture_free(&fixture);
 }
 
@@ -138,29 +160,52 @@ static void unlabelled_examples_are_predicted_and_not_counted(void **state)
     (void)state;
     struct fixture fixture;
     fixture_init(&fixture);
-    float all[12 * CLASSES], some[12 * CLASSES];
+    float all[12 * CLASSES], some[12 * CLASSES], *weights = fixture.dataset.targets[0].weights;
+    uint32_t *labels = fixture.dataset.targets[0].ids;
     struct evaluation found;
     check_status(&fixture.small.host, run(&fixture, 5, 9, all, &found), HASHATTN_OK, NULL);
-    int32_t labels[12];
-    memcpy(labels, fixture.dataset.labels, sizeof labels);
     /* Only one is left, with a label that the model gives or does not give. */
     for (int right = 0; right < 2; right++) {
-        size_t best = 0;
-        for (size_t c = 0; c < CLASSES; c++)
-            best = all[7 * CLASSES + c] > all[7 * CLASSES + best] ? c : best;
-        for (size_t i = 0; i < 12; i++)
-            fixture.dataset.labels[i] = i != 7 ? -1 : (int32_t)(right ? best : (best + 1) % CLASSES);
+        size_t best = best_of(all + 7 * CLASSES);
+        for (size_t i = 0; i < 12; i++) {
+            labels[i] = i != 7 ? UINT32_MAX : (uint32_t)(right ? best : (best + 1) % CLASSES);
+            weights[i] = i == 7;
+        }
         check_status(&fixture.small.host, run(&fixture, 5, 9, some, &found), HASHATTN_OK, NULL);
-        assert_true(found.accuracy == right && found.majority == 1 && found.examples == 12);
+        assert_true(metric(&fixture, &found, "accuracy") == right && majority(&fixture, &found) == 1);
+        assert_int_equal(found.examples, 12);
         check_same_bits(all, some, sizeof all, "probabilities");
     }
-    fixture.dataset.labels[7] = -1;
+    weights[7] = 0;
     check_status(&fixture.small.host, run(&fixture, 5, 9, NULL, &found), HASHATTN_OK, NULL);
-    assert_true(isnan(found.accuracy) && isnan(found.loss) && isnan(found.majority));
+    assert_true(isnan(metric(&fixture, &found, "accuracy")) && isnan(metric(&fixture, &found, "loss")));
+    assert_true(isnan(majority(&fixture, &found)));
     fixture.dataset.count = 0;
     check_status(&fixture.small.host, run(&fixture, 5, 9, NULL, &found), HASHATTN_OK, NULL);
-    assert_true(isnan(found.accuracy) && found.examples == 0);
-    memcpy(fixture.dataset.labels, labels, sizeof labels);
+    assert_true(isnan(metric(&fixture, &found, "accuracy")) && found.examples == 0);
+    fixture_free(&fixture);
+}
+
+static void weights_count_as_often(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_init(&fixture);
+    float probabilities[12 * CLASSES], *weights = fixture.dataset.targets[0].weights;
+    const uint32_t *labels = fixture.dataset.targets[0].ids;
+    double loss = 0, right = 0, total = 0;
+    struct evaluation found;
+    check_status(&fixture.small.host, run(&fixture, 5, 9, probabilities, &found), HASHATTN_OK, NULL);
+    fixture.dataset.targets[0].ids[4] = (uint32_t)best_of(probabilities + 4 * CLASSES);
+    for (size_t i = 0; i < 12; i++) {
+        weights[i] = 0.5f * (float)i;
+        total += 0.5 * (double)i;
+        loss -= 0.5 * (double)i * log((double)probabilities[i * CLASSES + labels[i]]);
+        right += best_of(probabilities + i * CLASSES) == labels[i] ? 0.5 * (double)i : 0;
+    }
+    check_status(&fixture.small.host, run(&fixture, 5, 9, NULL, &found), HASHATTN_OK, NULL);
+    check_near(metric(&fixture, &found, "loss"), loss / total, rounding, "weighted loss");
+    check_near(metric(&fixture, &found, "accuracy"), right / total, 1e-12, "weighted accuracy");
     fixture_free(&fixture);
 }
 
@@ -170,32 +215,114 @@ static void what_does_not_fit_the_model_is_refused(void **state)
     struct fixture fixture;
     fixture_init(&fixture);
     struct host *host = &fixture.small.host;
+    struct dataset *dataset = &fixture.dataset;
     struct evaluation found;
-    uint16_t *tokens = fixture.dataset.tokens;
-    int vocab = (int)fixture.small.config.model.vocab_size;
-    const uint16_t token = tokens[30];
-    tokens[30] = (uint16_t)vocab;
-    check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_BAD_FILE, "example 1 has token id 34");
-    tokens[30] = 0;
+    uint32_t *ids = dataset->ids, vocab = (uint32_t)fixture.small.config.model.vocab_size;
+    const uint32_t id = ids[30];
+    ids[30] = vocab;
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_BAD_FILE,
-                 "token id 0, the model takes 1 to 33");
-    tokens[30] = (uint16_t)(vocab - 1);
+                 "example 1 has token id 34, the model takes 0 to 33");
+    ids[30] = vocab - 1;
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_OK, NULL);
-    tokens[30] = token;
-    fixture.dataset.pairs = true;
-    fixture.dataset.count /= 2;
+    ids[30] = id;
+    dataset->pairs = true;
+    dataset->count /= 2;
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_BAD_FILE,
                  "an example is 2 sequences, the model takes 1");
-    fixture.dataset.pairs = false;
-    fixture.dataset.count *= 2;
-    fixture.dataset.labels[3] = CLASSES;
+    dataset->pairs = false;
+    dataset->count *= 2;
+    dataset->targets[0].ids[3] = CLASSES;
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_BAD_FILE,
-                 "label number 16, the model knows 16");
-    fixture.dataset.labels[3] = 0;
-    fixture.dataset.offsets[1] -= 1;
+                 "example 3 has label number 16, classify knows 16");
+    dataset->targets[0].weights[3] = 0; /* it is not asked for */
+    check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_OK, NULL);
+    dataset->targets[0].ids[3] = 0;
+    dataset->offsets[1] -= 1;
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_BAD_FILE, "example 1 has 25 tokens");
-    fixture.dataset.offsets[1] = 0;
+    dataset->offsets[1] = 0;
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_BAD_FILE, "example 0 has 0 tokens");
+    fixture_free(&fixture);
+}
+
+/* Data against models that the task of the fixture has not. */
+static void check_data(struct fixture *fixture, const struct model_config *config,
+                       const struct dataset *dataset, const char *part)
+{
+    struct host *host = &fixture->small.host;
+    struct model *model;
+    check_status(host, model_new(host, config, &model), HASHATTN_OK, NULL);
+    check_status(host, evaluate_check(host, model, dataset), part == NULL ? HASHATTN_OK : HASHATTN_BAD_FILE,
+                 part);
+    model_free(host, model);
+}
+
+static void rows_and_targets_of_another_kind_are_refused(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_init(&fixture);
+    float rows[6 * 3] = {0};
+    uint8_t segments[6] = {0, 1, 0, 1, 0, 1};
+    uint32_t labels[6] = {1, 0, 1, 0, 1, 0}, ids[6] = {1, 2, 0, 3, 33, 0};
+    size_t offsets[3] = {0, 2, 6};
+    struct model_config floats = fixture.small.config.model, next;
+    floats.vocab_size = 0;
+    floats.row_width = 3;
+    floats.num_segments = 2;
+    const struct dataset good = {.floats = rows,
+                                 .row_width = 3,
+                                 .segmented = true,
+                                 .segments = segments,
+                                 .offsets = offsets,
+                                 .count = 2,
+                                 .num_targets = 1,
+                                 .targets = {{.kind = TARGETS_EXAMPLE, .ids = labels}}};
+    struct dataset data = good;
+    check_data(&fixture, &floats, &data, NULL);
+    data.row_width = 4;
+    check_data(&fixture, &floats, &data, "a row of the data has 4 floats, the model takes 3");
+    data = good;
+    data.segmented = false;
+    check_data(&fixture, &floats, &data, "the data have no segments, the model takes 2");
+    data = good;
+    segments[5] = 2;
+    check_data(&fixture, &floats, &data, "example 1 has segment id 2, the model takes 0 to 1");
+    segments[5] = 1;
+    data.num_targets = 2;
+    check_data(&fixture, &floats, &data, "targets of 2 kinds, the model has 1 objectives");
+    data = good;
+    data.targets[0].kind = TARGETS_ROW;
+    check_data(&fixture, &floats, &data,
+               "ask for an id per row, the model's classify predicts an id per example");
+    data = good;
+    data.targets[0].width = 3;
+    check_data(&fixture, &floats, &data,
+               "ask for floats per example, the model's classify predicts an id per example");
+
+    /* Next ids, of which 0 is none. */
+    next = fixture.small.config.model;
+    next.causal = true;
+    next.objectives[0] = (struct model_objective){
+        .objective = objective_find("next_token"), .weight = 1, .num_outputs = 33, .first_output = 1};
+    data = (struct dataset){.ids = ids,
+                            .offsets = offsets,
+                            .count = 2,
+                            .next = true,
+                            .num_targets = 1,
+                            .targets = {{.kind = TARGETS_NEXT}}};
+    check_data(&fixture, &next, &data, "example 1 asks for token id 0, next_token knows those from 1 on");
+    ids[5] = 34;
+    check_data(&fixture, &next, &data, "example 1 has token id 34");
+    ids[5] = 5; /* the 0 at the start of the second sequence is given, and not asked for */
+    check_data(&fixture, &next, &data, NULL);
+    data.next = false;
+    data.targets[0] = (struct target_set){.kind = TARGETS_ROW, .ids = labels};
+    check_data(&fixture, &next, &data, "example 0 has label number 0, next_token knows 33 from 1 on");
+    for (size_t i = 0; i < 6; i++)
+        labels[i] = 33;
+    check_data(&fixture, &next, &data, NULL);
+    labels[5] = 34;
+    check_data(&fixture, &next, &data, "example 1 has label number 34, next_token knows 33 from 1 on");
     fixture_free(&fixture);
 }
 
@@ -204,6 +331,8 @@ static bool stop_after_seven(void *user, const struct train_event *event)
     int *calls = user;
     (*calls)++;
     assert_int_equal(event->steps, 12);
+    assert_true(metric_named(event->model, event->train, "loss") > 0);
+    assert_true(event->valid == NULL && event->best == NULL);
     return event->step >= 7;
 }
 
@@ -231,7 +360,7 @@ static void failing_allocations_leave_nothing(void **state)
         struct failing_host failing;
         struct evaluation found;
         failing_host_init(&failing, n);
-        status = evaluate(&failing.host, &fixture.setup, fixture.encoder, fixture.values, &fixture.dataset, 5,
+        status = evaluate(&failing.host, &fixture.setup, fixture.model, fixture.values, &fixture.dataset, 5,
                           9, NULL, &found);
         assert_int_equal(failing.outstanding, 0);
         assert_true(n < 100);
@@ -263,7 +392,9 @@ int main(void)
         cmocka_unit_test(batches_of_any_size_give_what_single_examples_give),
         cmocka_unit_test(the_seed_decides_the_hashing),
         cmocka_unit_test(unlabelled_examples_are_predicted_and_not_counted),
+        cmocka_unit_test(weights_count_as_often),
         cmocka_unit_test(what_does_not_fit_the_model_is_refused),
+        cmocka_unit_test(rows_and_targets_of_another_kind_are_refused),
         cmocka_unit_test(a_callback_can_stop_it),
         cmocka_unit_test(failing_allocations_leave_nothing),
         cmocka_unit_test(the_workspace_grows_and_is_kept),

@@ -45,24 +45,24 @@ static hashattn_status look(struct small_run *small, struct host *host, int thre
 {
     const char *why;
     struct train_setup setup = {.kernels = kernels_named("auto", &why)};
-    struct encoder *encoder;
+    struct model *model;
     struct dataset dataset;
     void *values;
     small_run_load(small, SPLIT_VALID, &dataset);
     check_status(&small->host, pool_new(&small->host, threads, &setup.pool), HASHATTN_OK, NULL);
-    check_status(&small->host, encoder_new(&small->host, &small->config.model, &encoder), HASHATTN_OK, NULL);
-    const struct params *params = encoder_params(encoder);
+    check_status(&small->host, model_new(&small->host, &small->config.model, &model), HASHATTN_OK, NULL);
+    const struct params *params = model_params(model);
     check_status(&small->host,
                  memory_new_zeroed(&small->host, params->total, sizeof(float), "values", &values),
                  HASHATTN_OK, NULL);
     params_start(params, 1, values);
     heard->count = 0;
     heard->least = heard->least_pairs = 1;
-    hashattn_status status = inspect_check(host, encoder);
+    hashattn_status status = inspect_check(host, model);
     if (status == HASHATTN_OK)
-        status = inspect(host, &setup, encoder, values, &dataset, EXAMPLES, 5, hear, heard);
+        status = inspect(host, &setup, model, values, &dataset, EXAMPLES, 5, hear, heard);
     memory_free(&small->host, values);
-    encoder_free(&small->host, encoder);
+    model_free(&small->host, model);
     pool_free(&small->host, setup.pool);
     dataset_free(&small->host, &dataset);
     return status;

@@ -1,10 +1,12 @@
 /* config.json: every option of every task and mechanism comes back, and nothing else comes in.
    Bugs planted and caught: the defaults of the model not set before its options; a failing range passed over;
    unknown keys of a section or of an option list let through; a flag written as a number; labels counted but
-   not copied; warmup not compared with steps; a foreign projection let through; the recorded
-   projection read and not used; next_token not recorded; words not written, or lost when the
-   vocabulary is of another size; labels beside next tokens; of mixed heads the options of the first read
-   alone. SPDX-License-Identifier: Apache-2.0 */
+   not copied; warmup not compared with steps; a foreign projection let through; the recorded projection read
+   and not used; words not written, or lost when the vocabulary is of another size; labels beside next tokens,
+   or fewer than classes; of mixed heads the options of the first read alone; an objective's weight, its first
+   output or all objectives but the first lost; an unknown objective passed over; a width of rows, segments or
+   bytes lost; version 3 read. Of version 1: not read; next tokens that begin at 0, are not causal, or not of
+   bytes; one class whatever the labels. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,20 +70,38 @@ static void make_config(struct host *host, const struct task *task, const struct
     change_all(host, task->options, config->task_options);
     check_status(host, memory_new_zeroed(host, 3, sizeof(char *), "l", &block), HASHATTN_OK, NULL);
     config->facts = (struct task_facts){.vocab_size = 300, .num_classes = 3, .max_len = 77, .labels = block};
+    task_facts_add(&config->facts, "classify", 3, 0);
     for (size_t i = 0; i < 3; i++) {
         check_status(host, memory_new_zeroed(host, strlen(labels[i]) + 1, 1, "l", &block), HASHATTN_OK, NULL);
         strcpy(block, labels[i]);
         config->facts.labels[i] = block;
     }
-    options_preset(encoder_options, &config->model);
-    change_all(host, encoder_options, &config->model);
+    options_preset(model_options, &config->model);
+    change_all(host, model_options, &config->model);
     config->model.dim = 5 * config->model.heads; /* each is in its range; together they must make a model */
     config->model.conv_window = 3;
+    config->model.causal = 0; /* a convolution sees what comes after a row */
     check_status(host, head_plan_new(host, mechanism->name, &config->model.plan), HASHATTN_OK, NULL);
     change_all(host, mechanism->options, config->model.plan.used[0].options);
     options_preset(train_rows, &config->training);
     change_all(host, train_rows, &config->training);
     strcpy(config->data, "some/where else");
+}
+
+/* Objective `index` of the facts and of the model. */
+static void check_objective(const struct run_config *config, size_t index, const char *name, double weight,
+                            size_t num_outputs, size_t first_output)
+{
+    const struct task_objective *fact = &config->facts.objectives[index];
+    const struct model_objective *entry = &config->model.objectives[index];
+    assert_true(index < config->facts.num_objectives && index < config->model.num_objectives);
+    assert_string_equal(fact->name, name);
+    assert_string_equal(entry->objective->name, name);
+    assert_true(fact->weight == weight && entry->weight == weight);
+    assert_int_equal(fact->num_outputs, num_outputs);
+    assert_int_equal(entry->num_outputs, num_outputs);
+    assert_int_equal(fact->first_output, first_output);
+    assert_int_equal(entry->first_output, first_output);
 }
 
 static void every_option_comes_back(void **state)
@@ -92,7 +112,7 @@ static void every_option_comes_back(void **state)
     char run[] = "/tmp/hashattn_config_XXXXXX";
     assert_non_null(mkdtemp(run));
     int pairs = 0;
-    for (const struct task *const *task = task_all(); *task != NULL; task++) {
+    for (const struct task *const *task = task_table; *task != NULL; task++) {
         for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++, pairs++) {
             struct run_config config, loaded;
             make_config(&host, *task, *m, &config);
@@ -101,7 +121,7 @@ static void every_option_comes_back(void **state)
             assert_ptr_equal(loaded.task, *task);
             assert_ptr_equal(loaded.model.plan.used[0].mechanism, *m);
             check_same_options((*task)->options, config.task_options, loaded.task_options);
-            check_same_options(encoder_options, &config.model, &loaded.model);
+            check_same_options(model_options, &config.model, &loaded.model);
             check_same_options((*m)->options, config.model.plan.used[0].options,
                                loaded.model.plan.used[0].options);
             check_same_options(train_rows, &config.training, &loaded.training);
@@ -112,8 +132,9 @@ static void every_option_comes_back(void **state)
             for (size_t i = 0; i < 3; i++)
                 assert_string_equal(loaded.facts.labels[i], config.facts.labels[i]);
             assert_int_equal(loaded.model.vocab_size, 300);
-            assert_int_equal(loaded.model.num_classes, 3);
             assert_int_equal(loaded.model.max_len, 77);
+            check_objective(&loaded, 0, "classify", 1, 3, 0);
+            assert_int_equal(loaded.model.num_objectives, 1);
             run_config_free(&host, &config);
             run_config_free(&host, &loaded);
         }
@@ -142,6 +163,7 @@ static hashattn_status parse_changed(struct host *host, const char *from, const 
     return run_config_parse(host, text, strlen(text), config);
 }
 
+/* Classes of version 1 are its labels. */
 static void what_is_not_named_has_its_default(void **state)
 {
     (void)state;
@@ -149,9 +171,12 @@ static void what_is_not_named_has_its_default(void **state)
     host_init(&host);
     struct run_config config;
     check_status(&host, parse_changed(&host, "", "", &config), HASHATTN_OK, NULL);
+    assert_true(config.facts.num_objectives == 1 && config.model.num_objectives == 1);
+    check_objective(&config, 0, "classify", 1, 2, 0);
+    assert_true(!config.model.bytes && !config.model.pairs && !config.model.causal);
     assert_int_equal(config.model.layers, 1);
     assert_true(config.model.dropout == 0.25 && config.model.pooling == POOL_FIRST);
-    assert_int_equal(config.model.dim, option_find(encoder_options, "dim")->preset);
+    assert_int_equal(config.model.dim, option_find(model_options, "dim")->preset);
     assert_int_equal(config.training.steps, 50);
     assert_int_equal(config.training.cycle_momentum, 1);
     assert_int_equal(config.training.batch, option_find(train_rows, "batch")->preset);
@@ -171,7 +196,8 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
     } cases[] = {
         {"hashattn run", "another", "format is 'another'"},
         {"\"format\"", "\"formal\"", "format"},
-        {"\"version\": 1", "\"version\": 2", "version"},
+        {"\"version\": 1", "\"version\": 3", "version"},
+        {"\"version\": 1", "\"version\": 0", "version"},
         {"\"version\": 1", "\"version\": true", "version"},
         {"\"data\"", "\"extra\": 1, \"data\"", "unknown key 'extra'"},
         {"\"data\": \"there\"", "\"data\": 7", "data"},
@@ -184,10 +210,10 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
         {"\"options\": {\"marks\": 8}", "\"options\": 8", "task.options"},
         {"\"options\": {\"marks\": 8}, ", "", "task.options"},
         {"\"vocab_size\": 34", "\"vocab_size\": 0", "vocab_size"},
-        {"\"vocab_size\": 34", "\"vocab_size\": 65537", "vocab_size"},
+        {"\"vocab_size\": 34", "\"vocab_size\": 1048577", "vocab_size"},
         {"\"max_len\": 16", "\"max_len\": 99999999999", "max_len"},
         {"\"max_len\": 16", "\"max_len\": 16, \"min_len\": 1", "task.facts has the unknown key 'min_len'"},
-        {"[\"a\", \"b\"]", "[]", "labels has 0"},
+        {"[\"a\", \"b\"]", "[]", "classify: there is no class to tell"},
         {"[\"a\", \"b\"]", "[\"a\", 2]", "labels"},
         {"[\"a\", \"b\"]", "\"a\"", "labels"},
         {"\"layers\": 1", "\"layers\": 0", "layers is 0"},
@@ -200,8 +226,8 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
         {"\"dropout\": 0.25", "\"dropout\": -0.25", "dropout is -0.25"},
         {"\"model\"", "\"modal\"", "'modal'"},
         {"\"name\": \"yoso\"", "\"name\": \"yosemite\"", "attention.name is 'yosemite'"},
-        {"\"f32\"", "\"bf16-amx\"", "attention.projection is 'bf16-amx'"},
-        {"\"f32\"", "\"auto\"", "attention.projection is 'auto'"},
+        {"\"f32\"", "\"bf16-amx\"", "attention: projection is 'bf16-amx', allowed are auto, f32"},
+        {"\"f32\"", "\"auto\"", "attention.options.projection is not settled"},
         {"\"num_hashes\": 4", "\"projection\": \"int16-dp\"",
          "attention.projection is 'f32' and attention.options.projection 'int16-dp'"},
         {"\"num_hashes\": 4", "\"num_hashes\": 1000000000", "num_hashes is 1000000000"},
@@ -254,12 +280,15 @@ static void words_are_kept_beside_it(void **state)
     snprintf(path, sizeof path, "%s/vocab.txt", run);
     make_config(&host, task_find("lm"), attention_find("softmax"), &config);
     config.model.conv_window = 0;
+    config.model.causal = true;
     task_facts_free(&host, &config.facts);
-    config.facts = (struct task_facts){.vocab_size = 5, .max_len = 77, .next_token = true, .num_words = 4};
+    config.facts = (struct task_facts){.vocab_size = 5, .max_len = 77, .num_words = 4};
+    task_facts_add(&config.facts, "next_token", 4, 1);
     check_status(&host, words_count(&host, "b b a", 5, 10, &config.facts.words), HASHATTN_OK, NULL);
     check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
     check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
-    assert_true(loaded.facts.next_token && loaded.model.next_token && loaded.facts.num_words == 4);
+    check_objective(&loaded, 0, "next_token", 1, 4, 1);
+    assert_true(loaded.model.causal && !loaded.model.bytes && loaded.facts.num_words == 4);
     assert_true(loaded.facts.num_classes == 0 && loaded.facts.vocab_size == 5);
     assert_int_equal(words_find(loaded.facts.words, (struct piece){"a", 1}), 4);
     run_config_free(&host, &loaded);
@@ -267,18 +296,29 @@ static void words_are_kept_beside_it(void **state)
     check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_BAD_FILE, "vocab.txt");
     run_config_free(&host, &config);
     small_run_remove(run);
+}
+
+/* Version 1 had a flag where there is a list of objectives now; its models were causal without an option. */
+static void next_tokens_of_version_1_are_read(void **state)
+{
+    (void)state;
+    struct host host;
+    struct run_config config;
+    host_init(&host);
     static const struct {
         const char *to, *part; /* NULL: it is taken */
+        bool bytes;
     } cases[] = {
-        {"\"vocab_size\": 34, \"next_token\": true, \"labels\": []", NULL},
-        {"\"vocab_size\": 34, \"next_token\": true, \"words\": 33, \"labels\": []", NULL},
+        {"\"vocab_size\": 34, \"next_token\": true, \"labels\": []", NULL, true},
+        {"\"vocab_size\": 34, \"next_token\": true, \"words\": 33, \"labels\": []", NULL, false},
         {"\"vocab_size\": 34, \"next_token\": true, \"words\": 34, \"labels\": []",
-         "words is 34 with a vocab"},
-        {"\"vocab_size\": 34, \"next_token\": true, \"words\": 1, \"labels\": []", "task.facts.words"},
-        {"\"vocab_size\": 34, \"next_token\": true, \"labels\": [\"a\"]", "has 1 labels"},
-        {"\"vocab_size\": 34, \"next_token\": 1, \"labels\": []", "next_token"},
-        {"\"vocab_size\": 34, \"next_token\": true, \"pairs\": true, \"labels\": []", "two sequences"},
-        {"\"vocab_size\": 34, \"labels\": []", "has 0 labels"},
+         "words is 34 with a vocab", false},
+        {"\"vocab_size\": 34, \"next_token\": true, \"words\": 1, \"labels\": []", "task.facts.words", false},
+        {"\"vocab_size\": 34, \"next_token\": true, \"labels\": [\"a\"]",
+         "task.facts.labels has 1 labels, the model tells 0 classes", false},
+        {"\"vocab_size\": 34, \"next_token\": 1, \"labels\": []", "next_token", false},
+        {"\"vocab_size\": 34, \"next_token\": true, \"pairs\": true, \"labels\": []", "two sequences", false},
+        {"\"vocab_size\": 34, \"next_token\": false, \"labels\": []", "there is no class to tell", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char facts[200];
@@ -286,8 +326,112 @@ static void words_are_kept_beside_it(void **state)
         hashattn_status status = parse_changed(
             &host, "\"vocab_size\": 34, \"max_len\": 16, \"labels\": [\"a\", \"b\"]", facts, &config);
         check_status(&host, status, cases[i].part == NULL ? HASHATTN_OK : HASHATTN_BAD_FILE, cases[i].part);
-        if (status == HASHATTN_OK)
-            run_config_free(&host, &config);
+        if (status != HASHATTN_OK)
+            continue;
+        check_objective(&config, 0, "next_token", 1, 33, 1);
+        assert_true(config.model.causal == 1 && config.facts.bytes == cases[i].bytes &&
+                    config.model.bytes == cases[i].bytes);
+        assert_int_equal(config.facts.num_classes, 0);
+        run_config_free(&host, &config);
+    }
+    /* Classes beside the flag that is not set. */
+    check_status(&host,
+                 parse_changed(&host, "\"max_len\": 16", "\"max_len\": 16, \"next_token\": false", &config),
+                 HASHATTN_OK, NULL);
+    check_objective(&config, 0, "classify", 1, 2, 0);
+    run_config_free(&host, &config);
+}
+
+/* Rows of floats with segments; and ids for which two things are asked, in this order and with these weights.
+ */
+static void facts_of_every_kind_come_back(void **state)
+{
+    (void)state;
+    struct host host;
+    struct run_config config, loaded;
+    host_init(&host);
+    char run[] = "/tmp/hashattn_config_XXXXXX";
+    assert_non_null(mkdtemp(run));
+    make_config(&host, task_find("needle"), attention_find("yoso"), &config);
+    struct task_facts *facts = &config.facts;
+    facts->vocab_size = 0;
+    facts->row_width = 40;
+    facts->num_segments = 3;
+    facts->pairs = true;
+    facts->objectives[0].weight = 1.0 / 3;
+    check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
+    check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
+    check_objective(&loaded, 0, "classify", 1.0 / 3, 3, 0);
+    assert_true(loaded.facts.vocab_size == 0 && loaded.facts.row_width == 40 &&
+                loaded.facts.num_segments == 3);
+    assert_true(loaded.model.vocab_size == 0 && loaded.model.row_width == 40 &&
+                loaded.model.num_segments == 3);
+    assert_true(loaded.facts.pairs && loaded.model.pairs && !loaded.facts.bytes);
+    run_config_free(&host, &loaded);
+
+    facts->vocab_size = 300;
+    facts->row_width = facts->num_segments = facts->num_objectives = 0;
+    facts->pairs = false;
+    facts->bytes = true;
+    task_facts_add(facts, "next_token", 298, 2);
+    task_facts_add(facts, "classify", 3, 0);
+    facts->objectives[0].weight = 0.1;
+    config.model.causal = true;
+    config.model.conv_window = 0;
+    check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
+    check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
+    assert_true(loaded.facts.num_objectives == 2 && loaded.model.num_objectives == 2);
+    check_objective(&loaded, 0, "next_token", 0.1, 298, 2);
+    check_objective(&loaded, 1, "classify", 1, 3, 0);
+    assert_true(loaded.facts.bytes && loaded.model.bytes && loaded.facts.num_segments == 0);
+    run_config_free(&host, &loaded);
+    run_config_free(&host, &config);
+    small_run_remove(run);
+}
+
+static void what_is_wrong_in_facts_is_refused(void **state)
+{
+    (void)state;
+#define FACTS(given)    "{" given ", \"max_len\": 16, \"labels\": [\"a\", \"b\"]}"
+#define OBJECTIVE(text) FACTS("\"vocab_size\": 34, \"objectives\": [" text "]")
+#define CLASSIFY(weight, outputs)                                                                            \
+    "{\"name\": \"classify\", \"weight\": " weight ", \"outputs\": " outputs ", \"first_output\": 0}"
+    static const struct {
+        const char *facts, *part; /* NULL: it is taken */
+    } cases[] = {
+        {OBJECTIVE(CLASSIFY("0.5", "2")), NULL},
+        {OBJECTIVE("{\"weight\": 1, \"outputs\": 2, \"first_output\": 0}"), "name"},
+        {OBJECTIVE("{\"name\": \"guess\", \"weight\": 1, \"outputs\": 2, \"first_output\": 0}"),
+         "'guess' is no objective"},
+        {OBJECTIVE("{\"name\": \"classify\", \"outputs\": 2, \"first_output\": 0}"), "weight"},
+        {OBJECTIVE("{\"name\": \"classify\", \"weight\": 1, \"extra\": 2}"),
+         "task.facts.objectives.0 has the unknown key 'extra'"},
+        {OBJECTIVE(CLASSIFY("0", "2")), "classify has weight 0"},
+        {OBJECTIVE(CLASSIFY("null", "2")), "classify has weight"},
+        {OBJECTIVE(CLASSIFY("1", "-2")), "outputs"},
+        {OBJECTIVE(CLASSIFY("1", "3")), "task.facts.labels has 2 labels, the model tells 3 classes"},
+        {OBJECTIVE(CLASSIFY("1", "1")), "task.facts.labels has 2 labels, the model tells 1 classes"},
+        {OBJECTIVE("7"), "objectives.0"},
+        {OBJECTIVE("1, 2, 3, 4, 5"), "task.facts.objectives has 5 entries, at most 4"},
+        {FACTS("\"vocab_size\": 34, \"objectives\": {}"), "objectives"},
+        {FACTS("\"vocab_size\": 0, \"row_width\": 3, \"segments\": 2"), NULL},
+        {FACTS("\"vocab_size\": 34, \"row_width\": 3"), "vocab_size is 34 and row_width 3"},
+        {FACTS("\"vocab_size\": 0, \"row_width\": 65537"), "row_width"},
+        {FACTS("\"vocab_size\": 0, \"row_width\": 0"), "row_width"},
+        {FACTS("\"vocab_size\": 34, \"segments\": 257"), "segments"},
+        {FACTS("\"vocab_size\": 34, \"bytes\": 1"), "bytes"},
+    };
+    struct host host;
+    host_init(&host);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run_config config;
+        hashattn_status status =
+            parse_changed(&host, "{\"vocab_size\": 34, \"max_len\": 16, \"labels\": [\"a\", \"b\"]}",
+                          cases[i].facts, &config);
+        check_status(&host, status, cases[i].part == NULL ? HASHATTN_OK : HASHATTN_BAD_FILE, cases[i].part);
+        if (i == 0)
+            check_objective(&config, 0, "classify", 0.5, 2, 0);
+        run_config_free(&host, &config);
     }
 }
 
@@ -375,7 +519,7 @@ static void mixed_heads_come_back(void **state)
         {"\"num_buckets\": 3", "\"num_buckets\": 0", "num_buckets is 0"},
         {"\"num_buckets\": 3", "\"block_size\": 3", "attention.options.lha has the unknown key 'block_size'"},
         {"\"lha\": {\"num_buckets\": 3}", "\"lha\": 3", "attention.options.lha"},
-        {"\"projection\": \"f32\"", "\"num_hashes\": 4", "attention.options.yoso.projection is 'auto'"},
+        {"\"projection\": \"f32\"", "\"num_hashes\": 4", "attention.options.yoso.projection is not settled"},
         {"\"name\": \"local", "\"projection\": \"f32\", \"name\": \"local",
          "attention has the unknown key 'projection'"},
     };
@@ -437,6 +581,9 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_refused_with_its_name),
         cmocka_unit_test(a_model_hashes_as_it_was_trained),
         cmocka_unit_test(words_are_kept_beside_it),
+        cmocka_unit_test(next_tokens_of_version_1_are_read),
+        cmocka_unit_test(facts_of_every_kind_come_back),
+        cmocka_unit_test(what_is_wrong_in_facts_is_refused),
         cmocka_unit_test(mixed_heads_come_back),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(failing_allocations_leave_nothing),

@@ -1,8 +1,10 @@
-/* One step: micro-batches against one large batch, memory, and that a profile changes nothing.
-   Bugs tried and caught: the loss divided by the micro-batch; every part with the first part's examples;
-   places in the walk that do not count parts; gradients cleared between parts; tokens of the last part alone;
-   a step that allocates; no workspace before the first step; predictions counted by a step that fails; the
-   schedule one step ahead. SPDX-License-Identifier: Apache-2.0 */
+/* One step: micro-batches against one large batch, weights among their targets, memory, and that a profile
+   changes nothing.
+   Bugs tried and caught: the loss divided by the micro-batch, or by the examples where targets have weights;
+   every part with the first part's examples; places in the walk that do not count parts; gradients cleared
+   between parts; tokens of the last part alone; a step that allocates; no workspace before the first step;
+   predictions counted by a step that fails; the schedule one step ahead.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/step.h"
 
 #include <math.h>
@@ -12,6 +14,7 @@
 
 #include "base/memory.h"
 #include "support/check.h"
+#include "support/named_metric.h"
 #include "support/small_run.h"
 #include "train/schedule.h"
 
@@ -19,7 +22,7 @@ struct step_test {
     struct small_run small;
     struct train_setup setup;
     struct stepper stepper;
-    struct metrics metrics;
+    double sums[MODEL_SUMS];
 };
 
 /* Needles of 3 to 24 tokens in place of the generated ones. */
@@ -63,8 +66,21 @@ static void close_step(struct step_test *t)
 static struct step_outcome run(struct step_test *t, int64_t step)
 {
     struct step_outcome outcome;
-    check_status(t->stepper.host, stepper_run(&t->stepper, step, &t->metrics, &outcome), HASHATTN_OK, NULL);
+    check_status(t->stepper.host, stepper_run(&t->stepper, step, t->sums, &outcome), HASHATTN_OK, NULL);
     return outcome;
+}
+
+static double sum(const struct step_test *t, const char *name)
+{
+    return sum_named(t->stepper.model, t->sums, name);
+}
+
+/* Targets weigh 0, 1/2, 1, 3/2 and 2: parts of a step differ in what they weigh. */
+static void weigh(struct step_test *t)
+{
+    struct target_set *set = &t->stepper.train.targets[0];
+    for (size_t i = 0; i < t->stepper.train.count; i++)
+        set->weights[i] = 0.5f * (float)(i % 5);
 }
 
 /* The largest element of a gradient. */
@@ -76,9 +92,8 @@ static float most(const float *x, size_t n)
     return largest;
 }
 
-static void parts_add_up_to_the_large_batch(void **state)
+static void check_parts(bool weighted)
 {
-    (void)state;
     static const char *const mechanisms[] = {"softmax", "yoso"};
     static const char *const parts[][2] = {{"6", "2"}, {"4", "3"}, {"1", "12"}};
     for (int m = 0; m < 2; m++)
@@ -86,12 +101,16 @@ static void parts_add_up_to_the_large_batch(void **state)
             struct step_test whole, cut;
             open_step(&whole, NULL, mechanisms[m], 2, "12", "1");
             open_step(&cut, NULL, mechanisms[m], 2, parts[p][0], parts[p][1]);
+            if (weighted)
+                weigh(&whole), weigh(&cut);
             /* Not the first step: the places in the walk must go on, too. */
             struct step_outcome a = run(&whole, 3), b = run(&cut, 3);
             size_t total = whole.stepper.params->total;
             assert_true(a.tokens == b.tokens && a.rate == b.rate && b.saved_bytes < a.saved_bytes);
-            assert_true(whole.metrics.count == 12 && cut.metrics.count == 12);
-            assert_true(whole.metrics.correct == cut.metrics.correct);
+            assert_true(sum(&whole, "count") == sum(&cut, "count"));
+            assert_true((sum(&whole, "count") == 12) == !weighted);
+            assert_true(sum(&whole, "correct") == sum(&cut, "correct"));
+            check_near(a.loss, sum(&whole, "loss") / sum(&whole, "count"), 1e-14 * a.loss, "mean loss");
             /* Same examples, dropout and hashes, so the same terms: sums over 12 x 24 rows in float32, cut
                elsewhere. The loss is a sum of 12 doubles of float32 logits that have the same bits. */
             check_near(b.loss, a.loss, 1e-14 * a.loss, "loss");
@@ -101,6 +120,18 @@ static void parts_add_up_to_the_large_batch(void **state)
                 check_near(cut.stepper.gradients[i], whole.stepper.gradients[i], bound, "gradient");
             close_step(&whole), close_step(&cut);
         }
+}
+
+static void parts_add_up_to_the_large_batch(void **state)
+{
+    (void)state;
+    check_parts(false);
+}
+
+static void a_step_is_divided_by_all_its_weights(void **state)
+{
+    (void)state;
+    check_parts(true);
 }
 
 static void threads_and_profiles_change_no_bit(void **state)
@@ -158,9 +189,9 @@ static void a_step_that_fails_counts_nowhere(void **state)
     for (size_t i = 0; i < t.stepper.params->total; i++)
         t.stepper.values[i] = INFINITY;
     struct step_outcome outcome;
-    check_status(t.stepper.host, stepper_run(&t.stepper, 1, &t.metrics, &outcome), HASHATTN_FAILED,
+    check_status(t.stepper.host, stepper_run(&t.stepper, 1, t.sums, &outcome), HASHATTN_FAILED,
                  "in step 2 of 10: try a lower learning_rate");
-    assert_int_equal(t.metrics.count, 8);
+    assert_true(sum(&t, "count") == 8);
     close_step(&t);
 }
 
@@ -182,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_add_up_to_the_large_batch),
+        cmocka_unit_test(a_step_is_divided_by_all_its_weights),
         cmocka_unit_test(threads_and_profiles_change_no_bit),
         cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(a_step_that_fails_counts_nowhere),

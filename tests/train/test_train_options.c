@@ -1,7 +1,7 @@
 /* The training options: every default is legal and comes back from its own text, presets set what they say,
    and ranges are refused with the numbers.
    Bugs planted and caught: a row that points at its neighbour's field; the lra preset without cycling; steps
-   changed before the warm-up is scaled.
+   changed before the warm-up is scaled; a warm-up that was set scaled all the same; a refused value taken.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -79,8 +79,35 @@ static void presets_set_what_they_say(void **state)
     assert_true(options.clip == 0 && options.cycle_momentum == 1);
     /* What reference runs used besides. */
     assert_true(options.beta2 == 0.999 && options.epsilon == 1e-6 && options.weight_decay == 0);
-    train_options_steps(&options, 500);
-    assert_int_equal(options.steps, 500);
+}
+
+static void set(struct host *host, struct train_options *options, const char *name, const char *text)
+{
+    check_status(host, train_options_set(host, options, name, text), HASHATTN_OK, NULL);
+}
+
+static void a_warmup_follows_the_steps_until_it_is_set(void **state)
+{
+    (void)state;
+    struct host host;
+    struct train_options options, before;
+    host_init(&host);
+    memset(&options, 0xff, sizeof options);
+    train_options_preset(&preset, false, &options);
+    set(&host, &options, "steps", "500");
+    assert_true(options.steps == 500 && options.warmup == 100);
+    set(&host, &options, "batch", "3");
+    set(&host, &options, "steps", "1000");
+    assert_true(options.batch == 3 && options.steps == 1000 && options.warmup == 200);
+    set(&host, &options, "warmup", "7");
+    set(&host, &options, "steps", "2000");
+    assert_true(options.steps == 2000 && options.warmup == 7);
+    before = options;
+    check_status(&host, train_options_set(&host, &options, "steps", "0"), HASHATTN_INVALID, "steps is 0");
+    check_status(&host, train_options_set(&host, &options, "pace", "0"), HASHATTN_INVALID, "pace");
+    check_same_bits(&options, &before, sizeof options, "options after a refusal");
+    train_options_preset(&preset, false, &options); /* a preset follows again */
+    set(&host, &options, "steps", "500");
     assert_int_equal(options.warmup, 100);
 }
 
@@ -105,6 +132,7 @@ int main(void)
         cmocka_unit_test(defaults_come_back_from_their_text),
         cmocka_unit_test(names_stand_for_their_fields),
         cmocka_unit_test(presets_set_what_they_say),
+        cmocka_unit_test(a_warmup_follows_the_steps_until_it_is_set),
         cmocka_unit_test(ranges_are_refused_with_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

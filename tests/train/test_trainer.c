@@ -5,7 +5,9 @@
    not trimmed; gradients not zeroed; clipping or the cycling beta1 not handed on; the best model taken at
    every evaluation, or with the larger loss; a failed last save or last model forgotten; nothing saved when
    the last evaluation fails; saves left out; data compared by count alone; a loss that is not a number passed
-   on; the directory of a run that never began left behind. SPDX-License-Identifier: Apache-2.0 */
+   on; the directory of a run that never began left behind; a best whose metric the file lacks never beaten,
+   or beaten by anything; metrics of training alone logged of evaluations, or own losses not logged; a mean
+   logged as the loss of a step. SPDX-License-Identifier: Apache-2.0 */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -22,6 +24,7 @@
 #include "io/json.h"
 #include "models/model_io.h"
 #include "support/check.h"
+#include "support/named_metric.h"
 #include "support/small_run.h"
 #include "train/checkpoint.h"
 
@@ -31,7 +34,9 @@ struct watcher {
     int64_t stop_at;    /* step of the event that stops; -1 never */
     bool in_evaluation; /* stop only when told the same step a second time */
     int events, evaluations, warnings;
-    struct train_event last;
+    struct train_event last;                    /* its lists are gone */
+    double loss, valid_accuracy, best_accuracy; /* of the last event; NaN: not told */
+    double loss_before;                         /* at the step before it */
     void (*act)(struct watcher *watcher, const struct train_event *event);
 };
 
@@ -40,9 +45,13 @@ static bool watch(void *user, const struct train_event *event)
     struct watcher *watcher = user;
     bool again = watcher->events > 0 && watcher->last.step == event->step;
     watcher->events++;
-    watcher->evaluations += !isnan(event->valid_loss);
+    watcher->evaluations += event->valid != NULL;
     watcher->warnings += event->warning != NULL;
     watcher->last = *event;
+    watcher->loss_before = again ? watcher->loss_before : watcher->loss;
+    watcher->loss = metric_named(event->model, event->train, "loss");
+    watcher->valid_accuracy = metric_named(event->model, event->valid, "accuracy");
+    watcher->best_accuracy = metric_named(event->model, event->best, "accuracy");
     if (watcher->act != NULL)
         watcher->act(watcher, event);
     return event->step == watcher->stop_at && (again || !watcher->in_evaluation);
@@ -263,13 +272,11 @@ static void another_seed_is_another_run(void **state)
 
 static void count_steps(struct watcher *watcher, const struct train_event *event)
 {
-    (void)watcher;
     assert_int_equal(event->steps, 10);
     assert_true(event->step >= 1 && event->step <= 10);
     assert_true(event->seconds > 0 && event->tokens_per_second > 0 && event->learning_rate > 0);
-    assert_true(event->saved_bytes > 0 && isfinite(event->loss));
-    assert_true(isnan(event->best_accuracy) ==
-                (event->step < 4 || (event->step == 4 && isnan(event->valid_loss))));
+    assert_true(event->saved_bytes > 0 && isfinite(watcher->loss));
+    assert_true((event->best == NULL) == (event->step < 4 || (event->step == 4 && event->valid == NULL)));
 }
 
 static void events_tell_every_step_and_evaluation(void **state)
@@ -301,7 +308,7 @@ static void running_means_begin_anew_after_an_evaluation(void **state)
     for (struct json *record; (record = next_record(&small.host, &at)) != NULL; json_free(record))
         if (json_find(record, "loss") != NULL)
             check_status(&small.host, json_get_real(&small.host, record, "loss", &loss), HASHATTN_OK, NULL);
-    check_near(stopping.last.loss, loss, 1e-5 * loss, "loss"); /* logits in float, summed twice */
+    check_near(stopping.loss, loss, 1e-5 * loss, "loss"); /* logits in float, summed twice */
     free(log);
     small_run_free(&small);
 }
@@ -317,16 +324,16 @@ static void the_first_step_has_the_rates_of_the_schedule(void **state)
     check_near(stopping.last.learning_rate, 0.01 / 25, 1e-18, "rate");
     /* After one step m = (1 - beta1) g and v = (1 - beta2) g^2; beta1 cycles from .95. */
     struct host *host = &small.host;
-    struct encoder *encoder;
+    struct model *model;
     void *memory;
-    check_status(host, encoder_new(host, &small.config.model, &encoder), HASHATTN_OK, NULL);
-    const struct params *params = encoder_params(encoder);
+    check_status(host, model_new(host, &small.config.model, &model), HASHATTN_OK, NULL);
+    const struct params *params = model_params(model);
     check_status(host, memory_new(host, 3 * params->total, sizeof(float), "blocks", &memory), HASHATTN_OK,
                  NULL);
     const struct train_blocks blocks = {memory, (float *)memory + params->total,
                                         (float *)memory + 2 * params->total};
     struct train_state loaded;
-    check_status(host, checkpoint_load(host, small.run, params, &blocks, &loaded), HASHATTN_OK, NULL);
+    check_status(host, checkpoint_load(host, small.run, model, &blocks, &loaded), HASHATTN_OK, NULL);
     size_t compared = 0;
     double norm2 = 0;
     for (size_t i = 0; i < params->total; i++) {
@@ -340,7 +347,7 @@ static void the_first_step_has_the_rates_of_the_schedule(void **state)
     assert_true(compared > 100);
     check_near(sqrt(norm2), 0.5, 1e-5, "norm of the clipped gradient");
     memory_free(host, memory);
-    encoder_free(host, encoder);
+    model_free(host, model);
     small_run_free(&small);
 }
 
@@ -379,11 +386,11 @@ static void the_best_model_is_what_is_kept(void **state)
     }
     free(log);
     assert_true(better_by_loss > 0 && not_better > 0);
-    assert_true(watcher.last.best_accuracy == best_accuracy);
+    assert_true(watcher.best_accuracy == best_accuracy);
     /* The file gives the same numbers again. */
     const char *why;
     struct train_setup setup = {.kernels = kernels_named("auto", &why)};
-    struct encoder *encoder;
+    struct model *model;
     struct dataset valid;
     struct evaluation found;
     void *values;
@@ -391,21 +398,124 @@ static void the_best_model_is_what_is_kept(void **state)
     char path[160];
     snprintf(path, sizeof path, "%s/model.safetensors", small.run);
     check_status(host, pool_new(host, 1, &setup.pool), HASHATTN_OK, NULL);
-    check_status(host, encoder_new(host, &small.config.model, &encoder), HASHATTN_OK, NULL);
-    const struct params *params = encoder_params(encoder);
+    check_status(host, model_new(host, &small.config.model, &model), HASHATTN_OK, NULL);
+    const struct params *params = model_params(model);
     check_status(host, memory_new_zeroed(host, params->total, sizeof(float), "values", &values), HASHATTN_OK,
                  NULL);
     const struct model_block block = {"", values};
     check_status(host, model_load(host, path, params, &block, 1), HASHATTN_OK, NULL);
     small_run_load(&small, SPLIT_VALID, &valid);
-    check_status(host, evaluate(host, &setup, encoder, values, &valid, 5, 1, NULL, &found), HASHATTN_OK,
-                 NULL);
-    assert_true(found.accuracy == best_accuracy && found.loss == best_loss);
+    check_status(host, evaluate(host, &setup, model, values, &valid, 5, 1, NULL, &found), HASHATTN_OK, NULL);
+    assert_true(metric_named(model, found.metrics, "accuracy") == best_accuracy);
+    assert_true(metric_named(model, found.metrics, "loss") == best_loss);
     dataset_free(host, &valid);
     memory_free(host, values);
-    encoder_free(host, encoder);
+    model_free(host, model);
     pool_free(host, setup.pool);
     small_run_free(&small);
+}
+
+/* The loss in the log is that of its step, and no mean. */
+static void the_log_has_the_loss_of_its_step(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    struct watcher quiet = {.stop_at = -1};
+    check_status(&small.host, train(&small, small.run, 1, &quiet, false), HASHATTN_OK, NULL);
+    size_t size;
+    double loss = NAN;
+    char *log = small_run_read(small.run, "log.jsonl", &size), *at = log;
+    for (struct json *record; (record = next_record(&small.host, &at)) != NULL; json_free(record))
+        if (json_find(record, "loss") != NULL)
+            check_status(&small.host, json_get_real(&small.host, record, "loss", &loss), HASHATTN_OK, NULL);
+    /* The means of steps 9, and 9 and 10, which follow the evaluation of step 8. */
+    check_near(loss, 2 * quiet.loss - quiet.loss_before, 1e-12 * loss, "loss of step 10");
+    assert_true(fabs(loss - quiet.loss) > 1e-3);
+    free(log);
+    small_run_free(&small);
+}
+
+/* The member of that name, which may have dots; NULL where there is none. */
+static const struct json *member_of(const struct json *record, const char *key)
+{
+    for (struct json_member member = json_first(record); member.key != NULL; member = json_next(member))
+        if (strcmp(member.key, key) == 0)
+            return member.value;
+    return NULL;
+}
+
+static void the_log_has_every_metric_by_name(void **state)
+{
+    (void)state;
+    static const char *const of_step[] = {"accuracy", "loss", "lha.own_loss", "gradient_norm", NULL};
+    static const char *const of_evaluation[] = {"mean_accuracy", "mean_loss",      "mean_lha.own_loss",
+                                                "valid_loss",    "valid_accuracy", "valid_majority",
+                                                "best_accuracy", "best_loss",      NULL};
+    struct small_run small;
+    small_run_init(&small, "lha", 24, 3);
+    struct watcher quiet = {.stop_at = -1};
+    check_status(&small.host, train(&small, small.run, 1, &quiet, false), HASHATTN_OK, NULL);
+    size_t size, steps = 0, evaluations = 0;
+    char *log = small_run_read(small.run, "log.jsonl", &size), *at = log;
+    for (struct json *record; (record = next_record(&small.host, &at)) != NULL; json_free(record)) {
+        bool evaluated = member_of(record, "valid_seconds") != NULL;
+        for (const char *const *key = evaluated ? of_evaluation : of_step; *key != NULL; key++) {
+            double value;
+            if (member_of(record, *key) == NULL)
+                fail_msg("a record has no %s", *key);
+            check_status(&small.host, json_get_real(&small.host, member_of(record, *key), "", &value),
+                         HASHATTN_OK, NULL);
+            assert_true(isfinite(value));
+        }
+        assert_null(member_of(record, "valid_lha.own_loss")); /* what an evaluation has no value of */
+        assert_null(member_of(record, "best_lha.own_loss"));
+        steps += !evaluated;
+        evaluations += evaluated;
+    }
+    free(log);
+    assert_true(steps == 1 && evaluations == 3);
+    small_run_free(&small);
+}
+
+/* In trainer.json the member `key` gets another name and number. */
+static void replace_member(const char *run, const char *key, const char *name, const char *number)
+{
+    size_t size;
+    char quoted[60], path[160], *text = small_run_read(run, "trainer.json", &size);
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    snprintf(path, sizeof path, "%s/trainer.json", run);
+    char *at = strstr(text, quoted);
+    assert_non_null(at);
+    char *rest = at + strcspn(at, ",");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "%.*s\"%s\": %s%s", (int)(at - text), text, name, number, rest);
+    fclose(file);
+    free(text);
+}
+
+/* A run of an older version knows its best by fewer metrics: those that it knows decide. */
+static void a_best_without_a_metric_is_compared_by_the_others(void **state)
+{
+    (void)state;
+    for (int beaten = 0; beaten < 2; beaten++) {
+        struct small_run small;
+        small_run_init(&small, "none", 24, 3);
+        struct watcher stopping = {.stop_at = 5}, after = {.stop_at = -1};
+        check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+        replace_member(small.run, "best_accuracy", "best_of_old", "1");
+        replace_member(small.run, "best_loss", "best_loss", beaten ? "1000" : "0.001");
+        size_t size;
+        char *before = small_run_read(small.run, "model.safetensors", &size);
+        check_status(&small.host, train(&small, small.run, 1, &after, true), HASHATTN_OK, NULL);
+        char *now = small_run_read(small.run, "model.safetensors", &size);
+        assert_int_equal(memcmp(before, now, size) != 0, beaten);
+        assert_int_equal(isfinite(after.best_accuracy) != 0, beaten);
+        free(before);
+        free(now);
+        small_run_free(&small);
+    }
 }
 
 /* ---- accidents ---- */
@@ -486,11 +596,11 @@ static void a_best_model_that_cannot_be_written_does_not_count(void **state)
     check_status(&small.host, train(&small, small.run, 1, &blocked, true), HASHATTN_NO_DISK,
                  "model.safetensors");
     assert_int_equal(blocked.warnings, 2); /* steps 4 and 8; step 10 is the end */
-    assert_true(isnan(blocked.last.best_accuracy));
+    assert_true(isnan(blocked.best_accuracy));
     assert_int_equal(rmdir(path), 0);
     check_status(&small.host, train(&small, small.run, 1, &after, true), HASHATTN_OK, NULL);
     assert_int_equal(after.events, 3); /* only the evaluation, in two batches, was left to do */
-    assert_true(after.last.best_accuracy == after.last.valid_accuracy);
+    assert_true(after.best_accuracy == after.valid_accuracy);
     snprintf(path, sizeof path, "%s/model.safetensors", small.run);
     assert_true(file_exists(path));
     small_run_free(&small);
@@ -638,6 +748,9 @@ int main(void)
         cmocka_unit_test(running_means_begin_anew_after_an_evaluation),
         cmocka_unit_test(the_first_step_has_the_rates_of_the_schedule),
         cmocka_unit_test(the_best_model_is_what_is_kept),
+        cmocka_unit_test(the_log_has_the_loss_of_its_step),
+        cmocka_unit_test(the_log_has_every_metric_by_name),
+        cmocka_unit_test(a_best_without_a_metric_is_compared_by_the_others),
         cmocka_unit_test(a_full_disk_is_survived_or_named),
         cmocka_unit_test(a_best_model_that_cannot_be_written_does_not_count),
         cmocka_unit_test(numbers_that_overflow_stop_the_run),

@@ -1,0 +1,215 @@
+/* One block of a trunk on its own (models/trunk.h). SPDX-License-Identifier: Apache-2.0 */
+#include "measure/layer_cost.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "kernels/product.h"
+#include "measure/median.h"
+#include "models/trunk.h"
+
+enum { LEAST_REPEATS = 3, MOST_REPEATS = 25 };
+
+/* A layer and a pass over it. */
+struct layer {
+    struct params params;
+    struct trunk trunk;
+    struct trunk_pass pass;
+};
+
+enum { PART_LAY, PART_FORWARD, PART_BACKWARD, PARTS };
+
+/* x, and the gradient of the rows that leave; parameters and gradients. */
+struct layer_blocks {
+    void *x, *dy, *values, *room, *gradients, *workspace, *times;
+};
+
+static void free_blocks(struct host *host, struct layer_blocks *blocks)
+{
+    void *const all[] = {blocks->x,         blocks->dy,        blocks->values, blocks->room,
+                         blocks->gradients, blocks->workspace, blocks->times};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        memory_free(host, all[i]);
+}
+
+static hashattn_status make_blocks(struct host *host, struct layer *layer, size_t repeats,
+                                   struct layer_blocks *blocks)
+{
+    struct trunk_pass *pass = &layer->pass;
+    size_t floats = size_product(pass->rows.padded, layer->trunk.dim), total = layer->params.total;
+    TRY(memory_new_zeroed(host, floats, sizeof(float), "rows of the layer", &blocks->x));
+    pass->input.floats = blocks->x;
+    if (pass->training)
+        TRY(memory_new_zeroed(host, floats, sizeof(float), "rows of the layer", &blocks->dy));
+    TRY(memory_new(host, total, sizeof(float), "parameters", &blocks->values));
+    TRY(memory_new(host, params_room(&layer->params), sizeof(float), "weights laid for products",
+                   &blocks->room));
+    TRY(memory_new_zeroed(host, total, sizeof(float), "gradients", &blocks->gradients));
+    TRY(memory_new(host, size_product(PARTS, repeats), sizeof(double), "times", &blocks->times));
+    TRY(memory_new(host, trunk_memory_size(pass), 1, "workspace of the layer", &blocks->workspace));
+    size_t used = pass->rows.count * layer->trunk.dim;
+    random_normals(random_key(pass->random_key, RANDOM_BENCH, 0), 0, blocks->x, used);
+    if (pass->training)
+        random_normals(random_key(pass->random_key, RANDOM_BENCH, 1), 0, blocks->dy, used);
+    params_start(&layer->params, pass->random_key, blocks->values);
+    pass->memory = blocks->workspace;
+    return HASHATTN_OK;
+}
+
+/* Lays the weights, as is done once per step or evaluation; its seconds. */
+static double run_lay(struct layer *layer, const struct layer_blocks *blocks)
+{
+    struct trunk_pass *pass = &layer->pass;
+    double start = clock_seconds();
+    profile_begin(pass->rows.profile);
+    pass->values = params_lay(&layer->params, pass->rows.kernels, pass->rows.pool, blocks->values,
+                              pass->training, blocks->room);
+    profile_lap(pass->rows.profile, PROFILE_LAYING);
+    return clock_seconds() - start;
+}
+
+/* One forward; in training with laying before it, which belongs to each step, and one backward. */
+static void run_layer(struct layer *layer, const struct layer_blocks *blocks, double seconds[PARTS])
+{
+    struct trunk_pass *pass = &layer->pass;
+    if (pass->training)
+        seconds[PART_LAY] = run_lay(layer, blocks);
+    double start = clock_seconds();
+    profile_begin(pass->rows.profile);
+    trunk_forward(pass, NULL, 0);
+    seconds[PART_FORWARD] = clock_seconds() - start;
+    if (!pass->training)
+        return;
+    seconds[PART_FORWARD] += seconds[PART_LAY];
+    memcpy(trunk_gradient(pass), blocks->dy, pass->rows.padded * layer->trunk.dim * sizeof(float));
+    start = clock_seconds();
+    profile_begin(pass->rows.profile);
+    trunk_backward(pass, blocks->gradients, NULL, 0);
+    seconds[PART_BACKWARD] = clock_seconds() - start;
+}
+
+/* The library alone: every thread its share of the rows, by the shapes of the layer. */
+struct library_job {
+    enum precision precision;
+    size_t rows, dim, wide, size; /* size: bytes of a thread's block */
+    double *seconds;              /* of each thread, for all products; infinite where the library refuses */
+    char *blocks;
+};
+
+static void measure_library(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct library_job *job = argument;
+    const struct {
+        size_t n, k, times;
+    } shapes[] = {{job->dim, job->dim, 4}, {job->wide, job->dim, 1}, {job->dim, job->wide, 1}};
+    job->seconds[index] = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        double rate = product_library_rate(job->precision, job->rows, shapes[i].n, shapes[i].k, 0.05,
+                                           job->blocks + index * job->size);
+        double operations = 2.0 * (double)job->rows * (double)shapes[i].n * (double)shapes[i].k;
+        job->seconds[index] += (double)shapes[i].times * operations * 1e-9 / rate;
+    }
+}
+
+static hashattn_status library_rate(struct host *host, const struct layer *layer, double *gflops)
+{
+    const struct trunk *block = &layer->trunk;
+    const struct trunk_pass *pass = &layer->pass;
+    size_t threads = (size_t)pool_threads(pass->rows.pool),
+           share = (pass->rows.count + threads - 1) / threads;
+    size_t narrow = product_library_size(share, block->dim, block->dim),
+           wide = product_library_size(share, block->wide, block->dim);
+    struct library_job job = {.precision = layer->params.precision,
+                              .rows = share,
+                              .dim = block->dim,
+                              .wide = block->wide,
+                              .size = narrow > wide ? narrow : wide};
+    void *blocks, *seconds;
+    *gflops = 0;
+    TRY(memory_new(host, size_product(threads, job.size), 1, "operands of the library's products", &blocks));
+    hashattn_status status = memory_new(host, threads, sizeof(double), "times", &seconds);
+    if (status == HASHATTN_OK) {
+        job.blocks = blocks;
+        job.seconds = seconds;
+        if (job.size > 0)
+            pool_run(pass->rows.pool, measure_library, &job, threads);
+        for (size_t i = 0; i < threads && job.size > 0; i++)
+            *gflops += trunk_operations(block) * (double)share * 1e-9 / job.seconds[i];
+        memory_free(host, seconds);
+    }
+    memory_free(host, blocks);
+    return status;
+}
+
+static hashattn_status measure_layer(struct host *host, struct layer *layer, size_t repeats,
+                                     struct layer_cost *cost)
+{
+    struct trunk_pass *pass = &layer->pass;
+    struct layer_blocks blocks = {0};
+    double seconds[PARTS] = {0};
+    hashattn_status status;
+    TRY_DONE(make_blocks(host, layer, repeats > 0 ? repeats : MOST_REPEATS, &blocks));
+    double library;
+    TRY_DONE(library_rate(host, layer, &library));
+    run_lay(layer, &blocks); /* warms up */
+    seconds[PART_LAY] = run_lay(layer, &blocks);
+    run_layer(layer, &blocks, seconds);
+    if (repeats == 0) {
+        double fit = 2 / (seconds[PART_FORWARD] + seconds[PART_BACKWARD]);
+        repeats = fit < LEAST_REPEATS ? LEAST_REPEATS : fit > MOST_REPEATS ? MOST_REPEATS : (size_t)fit;
+    }
+    if (pass->rows.profile != NULL)
+        profile_clear(pass->rows.profile);
+    double *times[PARTS];
+    for (int part = 0; part < PARTS; part++)
+        times[part] = (double *)blocks.times + (size_t)part * repeats;
+    for (size_t i = 0; i < repeats; i++) {
+        run_layer(layer, &blocks, seconds);
+        for (int part = 0; part < PARTS; part++)
+            times[part][i] = seconds[part] * 1e3;
+    }
+    *cost = (struct layer_cost){
+        .forward_ms = median(times[PART_FORWARD], repeats),
+        .backward_ms = pass->training ? median(times[PART_BACKWARD], repeats) : NAN,
+        .lay_ms = median(times[PART_LAY], repeats),
+        .library_gflops = library,
+        .product_operations = trunk_operations(&layer->trunk) * (double)pass->rows.count,
+        .repeats = repeats,
+        .saved_bytes = trunk_saved_size(pass),
+        .workspace_bytes = trunk_memory_size(pass),
+    };
+done:
+    free_blocks(host, &blocks);
+    return status;
+}
+
+hashattn_status layer_cost(struct host *host, const struct train_setup *setup,
+                           const struct model_config *config, size_t seq_len, uint64_t seed, bool backward,
+                           size_t repeats, struct layer_cost *cost)
+{
+    struct model_config own = *config; /* with the least of what a layer does not have */
+    own.vocab_size = 2;
+    own.row_width = own.num_segments = 0;
+    own.num_objectives = 0;
+    own.max_len = (int64_t)seq_len;
+    TRY(model_config_check(host, &own));
+    const size_t offsets[] = {0, seq_len};
+    const uint64_t sample = 0;
+    struct layer layer = {.params.precision = (enum precision)own.precision};
+    layer.pass = (struct trunk_pass){.trunk = &layer.trunk,
+                                     .rows = rows_of(setup->kernels, setup->pool, 1, offsets, &sample),
+                                     .random_key = seed,
+                                     .training = backward};
+    layer.pass.rows.profile = setup->profile;
+    hashattn_status status;
+    TRY_DONE(trunk_describe_layer(host, &layer.params, &own, &layer.trunk));
+    TRY_DONE(measure_layer(host, &layer, repeats, cost));
+done:
+    trunk_free(host, &layer.trunk);
+    params_free(host, &layer.params);
+    return status;
+}

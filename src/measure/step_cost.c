@@ -1,0 +1,55 @@
+/* See the header. SPDX-License-Identifier: Apache-2.0 */
+#include "measure/step_cost.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "measure/median.h"
+#include "train/step.h"
+
+static hashattn_status measure_steps(struct stepper *stepper, size_t steps, double *times,
+                                     struct step_cost *cost)
+{
+    double sums[MODEL_SUMS] = {0};
+    struct step_outcome outcome;
+    double total = 0;
+    for (size_t i = 0; i < dataset_sequences(&stepper->train); i++) {
+        size_t length = dataset_length(&stepper->train, i);
+        cost->longest = length > cost->longest ? length : cost->longest;
+    }
+    params_start(stepper->params, (uint64_t)stepper->options->seed, stepper->values);
+    TRY(stepper_run(stepper, 0, sums, &outcome));
+    if (stepper->setup->profile != NULL)
+        profile_clear(stepper->setup->profile);
+    for (size_t i = 0; i < steps; i++) {
+        double start = clock_seconds();
+        TRY(stepper_run(stepper, (int64_t)i, sums, &outcome));
+        times[i] = (clock_seconds() - start) * 1e3;
+        total += times[i];
+        cost->tokens += outcome.tokens;
+        cost->saved_bytes = outcome.saved_bytes > cost->saved_bytes ? outcome.saved_bytes : cost->saved_bytes;
+    }
+    cost->steps = steps;
+    cost->sequences = steps * (size_t)(stepper->options->batch * stepper->options->accumulate) *
+                      (stepper->train.pairs ? 2 : 1);
+    cost->loss = outcome.loss;
+    cost->workspace_bytes = stepper->workspace.size;
+    cost->tokens_per_second = (double)cost->tokens / total * 1e3;
+    cost->step_ms = median(times, steps);
+    return HASHATTN_OK;
+}
+
+hashattn_status step_cost(struct host *host, const struct train_setup *setup, const struct run_config *config,
+                          size_t steps, struct step_cost *cost)
+{
+    struct stepper stepper;
+    void *times = NULL;
+    hashattn_status status;
+    *cost = (struct step_cost){0};
+    TRY_DONE(stepper_open(host, setup, config, &stepper));
+    TRY_DONE(memory_new(host, steps, sizeof(double), "times", &times));
+    TRY_DONE(measure_steps(&stepper, steps, times, cost));
+done:
+    memory_free(host, times);
+    stepper_close(&stepper);
+    return status;
+}

@@ -1,0 +1,129 @@
+/* What a model may be. SPDX-License-Identifier: Apache-2.0 */
+#include "models/model_config.h"
+
+#include "nn/block.h"
+
+#define FIELD(name) offsetof(struct model_config, name)
+const struct option_row model_options[] = {
+    {"layers", OPTION_INT, FIELD(layers), 2, 1, 256, NULL, "number of blocks"},
+    {"dim", OPTION_INT, FIELD(dim), 64, 1, 16384, NULL, "width of a token's row, a multiple of heads"},
+    {"heads", OPTION_INT, FIELD(heads), 2, 1, 256, NULL, "attention heads of a block"},
+    {"ffn", OPTION_INT, FIELD(ffn), 128, 1, 65536, NULL, "width of the feed-forward part"},
+    {"conv_window", OPTION_INT, FIELD(conv_window), 0, 0, 1023, NULL,
+     "taps of the convolution of the values that is added to attention, odd, or 0 for none"},
+    {"pooling", OPTION_CHOICE, FIELD(pooling), POOL_MEAN, 0, 0, pooling_names,
+     "what the classifier sees: the mean of the tokens, their sum over the longest length, or the first"},
+    {"norm", OPTION_CHOICE, FIELD(norm), BLOCK_PRE_NORM, 0, 0, block_norms,
+     "normalise rows before each part of a block, or after it as in BERT"},
+    {"positions", OPTION_CHOICE, FIELD(positions), POSITIONS_LEARNED, 0, 0, position_names,
+     "what is added to a token for its place: learned rows, sinusoids, or nothing"},
+    {"causal", OPTION_FLAG, FIELD(causal), 0, 0, 1, NULL,
+     "a token sees itself and those before it; needed to predict the next token"},
+    {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL, "share of activations dropped in training"},
+    {"precision", OPTION_CHOICE, FIELD(precision), PRECISION_FLOAT32, 0, 0, precision_names,
+     "of the operands of products; parameters and sums are float32 in both"},
+    {0},
+};
+
+static hashattn_status check_range(struct host *host, const char *name, int64_t value, int64_t minimum,
+                                   int64_t maximum)
+{
+    FAIL_IF(value < minimum || value > maximum, host, HASHATTN_INVALID,
+            "model: %s is %lld, allowed are %lld to %lld", name, (long long)value, (long long)minimum,
+            (long long)maximum);
+    return HASHATTN_OK;
+}
+
+/* Every number of a config, wherever it comes from, against its row. */
+static hashattn_status check_options(struct host *host, const struct model_config *config)
+{
+    for (const struct option_row *row = model_options; row->name != NULL; row++) {
+        const void *field = (const char *)config + row->offset;
+        if (row->type == OPTION_INT)
+            TRY(check_range(host, row->name, *(const int64_t *)field, (int64_t)row->minimum,
+                            (int64_t)row->maximum));
+        if (row->type == OPTION_CHOICE) {
+            int count = 0;
+            while (row->choices[count] != NULL)
+                count++;
+            TRY(check_range(host, row->name, *(const int *)field, 0, count - 1));
+        }
+        if (row->type == OPTION_REAL)
+            FAIL_IF(!(*(const double *)field >= row->minimum && *(const double *)field <= row->maximum), host,
+                    HASHATTN_INVALID, "model: %s is %g, allowed are %g to %g", row->name,
+                    *(const double *)field, row->minimum, row->maximum);
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status check_input(struct host *host, const struct model_config *config)
+{
+    FAIL_IF((config->vocab_size > 0) == (config->row_width > 0), host, HASHATTN_INVALID,
+            "model: vocab_size is %lld and row_width %lld; sequences are ids or rows of floats, so one of "
+            "them is 0",
+            (long long)config->vocab_size, (long long)config->row_width);
+    if (config->vocab_size > 0)
+        TRY(check_range(host, "vocab_size", config->vocab_size, 2, MODEL_MOST_VOCAB));
+    else
+        TRY(check_range(host, "row_width", config->row_width, 1, 65536));
+    TRY(check_range(host, "num_segments", config->num_segments, 0, 256));
+    return check_range(host, "max_len", config->max_len, 1, (int64_t)1 << 31);
+}
+
+/* Ranges alone: what an objective refuses is known when the input has been described. */
+static hashattn_status check_objectives(struct host *host, const struct model_config *config)
+{
+    TRY(check_range(host, "the number of objectives", (int64_t)config->num_objectives, 0, MODEL_OBJECTIVES));
+    for (size_t i = 0; i < config->num_objectives; i++) {
+        const struct model_objective *entry = &config->objectives[i];
+        for (size_t k = 0; k < i; k++)
+            FAIL_IF(config->objectives[k].objective == entry->objective, host, HASHATTN_INVALID,
+                    "model: objective %s is listed twice", entry->objective->name);
+        FAIL_IF(!(entry->weight > 0 && entry->weight <= 1e6), host, HASHATTN_INVALID,
+                "model: objective %s has weight %g, allowed are numbers above 0 up to 1e6",
+                entry->objective->name, entry->weight);
+        FAIL_IF(entry->num_outputs < 0 || entry->num_outputs > 1 << 20 || entry->first_output < 0, host,
+                HASHATTN_INVALID, "model: objective %s has %lld outputs from %lld on, allowed are 0 to %d",
+                entry->objective->name, (long long)entry->num_outputs, (long long)entry->first_output,
+                1 << 20);
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status check_mechanisms(struct host *host, const struct model_config *config)
+{
+    size_t head_dim = (size_t)(config->dim / config->heads), max_len = (size_t)config->max_len;
+    struct problem_shape shape = {
+        .num_queries = max_len,
+        .num_keys = max_len,
+        .head_dim = head_dim,
+        .value_dim = head_dim,
+        .causal = config->causal != 0,
+        .workers = 1,
+    };
+    for (size_t i = 0; i < config->plan.num_used; i++) {
+        const struct mechanism *mechanism = config->plan.used[i].mechanism;
+        const char *why = mechanism->refuse(config->plan.used[i].options, &shape);
+        FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s cannot do max_len %zu with heads of %zu: %s",
+                mechanism->name, max_len, head_dim, why);
+    }
+    return head_plan_check(host, &config->plan, (size_t)config->layers, (size_t)config->heads);
+}
+
+hashattn_status model_config_check(struct host *host, const struct model_config *config)
+{
+    TRY(check_input(host, config));
+    TRY(check_objectives(host, config));
+    TRY(check_options(host, config));
+    FAIL_IF(config->dim % config->heads != 0, host, HASHATTN_INVALID,
+            "model: dim is %lld, which is not a multiple of heads, %lld", (long long)config->dim,
+            (long long)config->heads);
+    FAIL_IF(config->conv_window != 0 && config->conv_window % 2 == 0, host, HASHATTN_INVALID,
+            "model: conv_window is %lld, allowed are 0 and odd numbers to 1023",
+            (long long)config->conv_window);
+    FAIL_IF(config->conv_window != 0 && config->causal, host, HASHATTN_INVALID,
+            "model: conv_window is %lld, and half of its taps would see the tokens after each, which causal "
+            "hides",
+            (long long)config->conv_window);
+    return check_mechanisms(host, config);
+}

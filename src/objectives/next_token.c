@@ -1,0 +1,153 @@
+/* Next tokens: every row is asked for the id that follows it, over the whole vocabulary, through an output
+   that is tied to the embedding (nn/tied_output.h). Only a causal trunk can be asked this: any other has seen
+   the answer. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "nn/tied_output.h"
+#include "objectives/objective.h"
+
+struct next_token {
+    struct tied_output output;
+    bool bytes;
+};
+
+static const char *refuse(const struct objective_facts *facts)
+{
+    if (!facts->causal)
+        return "rows see the tokens that are asked for; the option causal hides them";
+    if (facts->pairs)
+        return "an example is two sequences, and the next token is of one";
+    if (facts->embed->vocab_size <= facts->first_output)
+        return "the sequences have no ids that could come next";
+    return NULL;
+}
+
+static hashattn_status describe(struct host *host, struct params *params, const struct objective_facts *facts,
+                                void *self)
+{
+    struct next_token *next = self;
+    next->bytes = facts->bytes;
+    return tied_output_describe(host, params, facts->embed, facts->first_output, &next->output);
+}
+
+static struct tied_output_space space_of(const struct objective_pass *pass)
+{
+    const struct next_token *next = pass->self;
+    struct arena arena = arena_on(pass->memory);
+    return tied_output_lay(&next->output, pass->rows, pass->training, &arena);
+}
+
+static size_t memory_size(const void *self, const struct rows *rows, bool training)
+{
+    const struct next_token *next = self;
+    struct arena arena = arena_on(NULL);
+    tied_output_lay(&next->output, rows, training, &arena);
+    return arena.used;
+}
+
+static double forward(const struct objective_pass *pass)
+{
+    const struct next_token *next = pass->self;
+    if (pass->targets == NULL)
+        return 0;
+    struct tied_output_space space = space_of(pass);
+    const struct row_ids asked = {pass->targets->ids, pass->targets->weights};
+    return tied_output_forward(&next->output, pass->rows, pass->values, &space, pass->x, &asked);
+}
+
+static void backward(const struct objective_pass *pass, struct slice gradients, float *dx, bool add)
+{
+    const struct next_token *next = pass->self;
+    struct tied_output_space space = space_of(pass);
+    const struct row_ids asked = {pass->targets->ids, pass->targets->weights};
+    tied_output_backward(&next->output, pass->rows, pass->values, gradients, &space, dx, add, pass->x, &asked,
+                         (float)(pass->weight / pass->count));
+}
+
+enum { SUM_LOSS, SUM_CORRECT, SUM_COUNT };
+static const char *const sum_names[] = {"loss", "correct", "count", NULL};
+
+static void count_batch(const struct objective_pass *pass, double *sums)
+{
+    struct tied_output_space space = space_of(pass);
+    for (size_t row = 0; row < pass->rows->count; row++) {
+        double weight = pass->targets->weights == NULL ? 1 : (double)pass->targets->weights[row];
+        sums[SUM_LOSS] += weight * space.loss[row];
+        sums[SUM_CORRECT] += space.correct[row] ? weight : 0;
+        sums[SUM_COUNT] += weight;
+    }
+}
+
+/* ---- metrics ------------------------------------------------------------------------------------------ */
+
+static double mean(const double *sums, size_t of)
+{
+    return sums == NULL ? 0 : sums[SUM_COUNT] == 0 ? NAN : sums[of] / sums[SUM_COUNT];
+}
+
+static double loss(const void *self, const double *sums)
+{
+    (void)self;
+    return mean(sums, SUM_LOSS);
+}
+
+static double perplexity(const void *self, const double *sums)
+{
+    (void)self;
+    return exp(mean(sums, SUM_LOSS));
+}
+
+static double bits_per_byte(const void *self, const double *sums)
+{
+    return ((const struct next_token *)self)->bytes ? mean(sums, SUM_LOSS) / log(2) : NAN;
+}
+
+static double accuracy(const void *self, const double *sums)
+{
+    (void)self;
+    return mean(sums, SUM_CORRECT);
+}
+
+static const struct metric metrics[] = {{"perplexity", perplexity, false, 1},
+                                        {"loss", loss, false, 2},
+                                        {"bits_per_byte", bits_per_byte, false, 0},
+                                        {"accuracy", accuracy, true, 0},
+                                        {NULL, NULL, false, 0}};
+
+static size_t baseline_size(const void *self)
+{
+    return (((const struct next_token *)self)->output.words + 2) * sizeof(size_t);
+}
+
+static void baseline_count(const void *self, const struct targets *targets, size_t n, void *counts)
+{
+    const struct tied_output *output = &((const struct next_token *)self)->output;
+    majority_count(targets, n, output->first, output->words, counts);
+}
+
+static double baseline_value(const void *self, const void *counts)
+{
+    (void)self;
+    return majority_value(counts);
+}
+
+const struct objective objective_next_token = {
+    .name = "next_token",
+    .summary = "which token comes after each",
+    .place = TARGET_ROW,
+    .type = TARGET_ID,
+    .ties_embedding = true,
+    .sums = sum_names,
+    .metrics = metrics,
+    .refuse = refuse,
+    .size = sizeof(struct next_token),
+    .describe = describe,
+    .memory_size = memory_size,
+    .forward = forward,
+    .backward = backward,
+    .count = count_batch,
+    .baseline = "majority",
+    .baseline_size = baseline_size,
+    .baseline_count = baseline_count,
+    .baseline_value = baseline_value,
+};

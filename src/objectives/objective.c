@@ -1,0 +1,39 @@
+/* What objectives share. SPDX-License-Identifier: Apache-2.0 */
+#include "objectives/objective.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+const struct objective *objective_find(const char *name)
+{
+    for (const struct objective *const *objective = objective_table; *objective != NULL; objective++)
+        if (strcmp((*objective)->name, name) == 0)
+            return *objective;
+    return NULL;
+}
+
+size_t objective_targets(const struct objective *objective, const struct rows *rows, bool pairs)
+{
+    assert(!pairs || rows->num_sequences % 2 == 0);
+    return objective->place == TARGET_ROW ? rows->count : rows->num_sequences / (pairs ? 2 : 1);
+}
+
+/* counts[0]: all that were asked for; counts[1]: the commonest; then one count for each id. */
+void majority_count(const struct targets *targets, size_t n, size_t first, size_t num_outputs, size_t *counts)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (targets->weights != NULL && targets->weights[i] == 0)
+            continue;
+        assert(targets->ids[i] >= first && targets->ids[i] - first < num_outputs);
+        (void)num_outputs;
+        size_t count = ++counts[2 + targets->ids[i] - first];
+        counts[0]++;
+        counts[1] = size_max(counts[1], count);
+    }
+}
+
+double majority_value(const size_t *counts)
+{
+    return counts[0] == 0 ? NAN : (double)counts[1] / (double)counts[0];
+}

@@ -1,0 +1,7 @@
+/* The table of tasks: a new one is a row here and a file beside. SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/task.h"
+
+extern const struct task task_listops, task_text, task_retrieval, task_needle, task_lm;
+
+const struct task *const task_table[] = {&task_needle,    &task_listops, &task_text,
+                                         &task_retrieval, &task_lm,      NULL};

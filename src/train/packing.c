@@ -1,0 +1,172 @@
+/* A copy of the examples' rows and targets: tens of kilobytes a step. SPDX-License-Identifier: Apache-2.0 */
+#include "train/packing.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "tasks/dataset.h"
+
+static size_t each_of(const struct dataset *dataset)
+{
+    return dataset->pairs ? 2 : 1;
+}
+
+size_t packing_max_rows(const struct dataset *dataset, size_t batch)
+{
+    size_t longest = 0;
+    for (size_t s = 0; s < dataset_sequences(dataset); s++)
+        longest = size_max(longest, dataset_length(dataset, s));
+    return size_product(longest, size_product(batch, each_of(dataset)));
+}
+
+static size_t example_rows(const struct dataset *dataset, size_t example)
+{
+    size_t each = each_of(dataset), rows = 0;
+    for (size_t s = 0; s < each; s++)
+        rows += dataset_length(dataset, example * each + s);
+    return rows;
+}
+
+double packing_weight(const struct dataset *dataset, size_t objective, size_t example)
+{
+    const struct target_set *set = &dataset->targets[objective];
+    bool of_rows = set->kind != TARGETS_EXAMPLE;
+    size_t first = of_rows ? dataset->offsets[example * each_of(dataset)] : example;
+    size_t count = of_rows ? example_rows(dataset, example) : 1;
+    if (set->weights == NULL)
+        return (double)count;
+    double sum = 0;
+    for (size_t i = first; i < first + count; i++)
+        sum += (double)set->weights[i];
+    return sum;
+}
+
+hashattn_status packed_examples_new(struct host *host, const struct dataset *dataset, size_t batch,
+                                    struct packed_examples *packed)
+{
+    struct dataset_column columns[DATASET_COLUMNS];
+    hashattn_status status;
+    void *block;
+    size_t sequences = size_product(batch, each_of(dataset)), rows = packing_max_rows(dataset, batch);
+    memset(packed, 0, sizeof *packed);
+    struct dataset *data = &packed->data;
+    *data = (struct dataset){.row_width = dataset->row_width,
+                             .segmented = dataset->segmented,
+                             .pairs = dataset->pairs,
+                             .num_targets = dataset->num_targets};
+    for (size_t i = 0; i < dataset->num_targets; i++) {
+        const struct target_set *set = &dataset->targets[i];
+        data->targets[i] = (struct target_set){.kind = set->kind == TARGETS_NEXT ? TARGETS_ROW : set->kind,
+                                               .width = set->width,
+                                               .weighted = set->weighted};
+    }
+    rows = size_sum(rows, ROW_TILE - 1) / ROW_TILE * ROW_TILE; /* float rows are read in whole tiles */
+    size_t count = dataset_columns(data, columns);
+    for (size_t i = 0; i < count; i++)
+        TRY_DONE(memory_new(host, columns[i].of_rows ? rows : batch, columns[i].size, columns[i].what,
+                            columns[i].array));
+    TRY_DONE(
+        memory_new_zeroed(host, size_sum(sequences, 1), sizeof *data->offsets, "offsets of a batch", &block));
+    data->offsets = block;
+    TRY_DONE(memory_new(host, sequences, sizeof *packed->sample_ids, "ids of a batch", &block));
+    packed->sample_ids = block;
+    for (size_t i = 0; i < data->num_targets; i++)
+        packed->targets[i] =
+            (struct targets){data->targets[i].ids, data->targets[i].floats, data->targets[i].weights};
+done:
+    if (status != HASHATTN_OK)
+        packed_examples_free(host, packed);
+    return status;
+}
+
+void packed_examples_free(struct host *host, struct packed_examples *packed)
+{
+    memory_free(host, packed->sample_ids);
+    dataset_free(host, &packed->data);
+    memset(packed, 0, sizeof *packed);
+}
+
+void packing_begin(struct packed_examples *packed)
+{
+    packed->data.count = 0;
+}
+
+/* Elements [from, from + count) of one array to place `to` of another. */
+static void copy(void *array, size_t to, const void *source, size_t from, size_t count, size_t size)
+{
+    if (source != NULL)
+        memcpy((char *)array + to * size, (const char *)source + from * size, count * size);
+}
+
+static void copy_targets(struct target_set *set, size_t to, const struct target_set *source, size_t from,
+                         size_t count)
+{
+    copy(set->ids, to, source->ids, from, count, sizeof *set->ids);
+    copy(set->floats, to, source->floats, from, count, set->width * sizeof *set->floats);
+    copy(set->weights, to, source->weights, from, count, sizeof *set->weights);
+}
+
+static void add_sequence(struct dataset *data, const struct dataset *dataset, size_t sequence, size_t at)
+{
+    size_t from = dataset->offsets[sequence], length = dataset_length(dataset, sequence);
+    copy(data->ids, at, dataset->ids, from, length, sizeof *data->ids);
+    copy(data->floats, at, dataset->floats, from, length, data->row_width * sizeof *data->floats);
+    copy(data->segments, at, dataset->segments, from, length, 1);
+    for (size_t k = 0; k < data->num_targets; k++) {
+        const struct target_set *source = &dataset->targets[k];
+        if (source->kind == TARGETS_ROW)
+            copy_targets(&data->targets[k], at, source, from, length);
+        if (source->kind == TARGETS_NEXT)
+            copy(data->targets[k].ids, at, dataset->ids, from + 1, length, sizeof *data->ids);
+    }
+}
+
+void packing_add(struct packed_examples *packed, const struct dataset *dataset, size_t example, uint64_t id)
+{
+    struct dataset *data = &packed->data;
+    size_t each = each_of(dataset), place = data->count;
+    for (size_t s = 0; s < each; s++) {
+        size_t sequence = place * each + s, at = data->offsets[sequence];
+        add_sequence(data, dataset, example * each + s, at);
+        packed->sample_ids[sequence] = id * each + s;
+        data->offsets[sequence + 1] = at + dataset_length(dataset, example * each + s);
+    }
+    for (size_t k = 0; k < data->num_targets; k++)
+        if (dataset->targets[k].kind == TARGETS_EXAMPLE)
+            copy_targets(&data->targets[k], place, &dataset->targets[k], example, 1);
+    data->count++;
+}
+
+void packing_end(struct packed_examples *packed)
+{
+    struct dataset *data = &packed->data;
+    size_t rows = data->offsets[dataset_sequences(data)],
+           padded = (rows + ROW_TILE - 1) / ROW_TILE * ROW_TILE;
+    if (data->floats != NULL)
+        memset(data->floats + rows * data->row_width, 0,
+               (padded - rows) * data->row_width * sizeof *data->floats);
+}
+
+void packing_range(struct packed_examples *packed, const struct dataset *dataset, size_t first, size_t count)
+{
+    packing_begin(packed);
+    for (size_t i = first; i < first + count; i++)
+        packing_add(packed, dataset, i, i);
+    packing_end(packed);
+}
+
+struct model_batch packed_batch(const struct packed_examples *packed, const struct kernels *kernels,
+                                struct pool *pool, bool targeted)
+{
+    const struct dataset *data = &packed->data;
+    return (struct model_batch){
+        .kernels = kernels,
+        .pool = pool,
+        .num_sequences = dataset_sequences(data),
+        .offsets = data->offsets,
+        .input = {.ids = data->ids, .floats = data->floats, .segments = data->segments},
+        .targets = targeted ? packed->targets : NULL,
+        .sample_ids = packed->sample_ids,
+    };
+}

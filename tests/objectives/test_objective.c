@@ -1,0 +1,344 @@
+/* What every objective of the table promises, and what each does beyond: on rows of floats that are given,
+   without a trunk. The gradients of rows and parameters are compared with differences of the float loss;
+   those of whole models with double precision in tests/models. Planted and caught: targets of weight 0
+   counted in the sums; the weight left out of the gradient, or of the loss; dx written where it is to be
+   added to; rows after the last not cleared; the mean over this batch where the step's is given; the
+   commonest id of all instead of those asked for; pairs averaged as single sequences; probabilities of the
+   wrong example. Covers: classify.c, next_token.c, objective_table.c. SPDX-License-Identifier: Apache-2.0 */
+#include "objectives/objective.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/check.h"
+#include "support/layers.h"
+
+enum { DIM = 8, OUTPUTS = 5, SEQUENCES = 6, ROWS = 230, MOST = 300 };
+static const size_t lengths[SEQUENCES] = {50, 1, 100, 9, 40, 30};
+
+struct objective_test {
+    struct layer_test base;
+    const struct objective *objective;
+    struct embed embed;
+    void *self, *memory;
+    bool pairs;
+    size_t offsets[SEQUENCES + 1], targets;
+    uint32_t ids[MOST];
+    float weights[MOST];
+    struct targets asked;
+    struct rows rows;
+    float *x, *dx;
+    struct objective_pass pass;
+};
+
+static void open_test(struct objective_test *t, const struct objective *objective, bool pairs)
+{
+    layer_test_open(&t->base, 2);
+    t->objective = objective;
+    t->pairs = pairs;
+    for (size_t s = 0; s < SEQUENCES; s++)
+        t->offsets[s + 1] = t->offsets[s] + lengths[s];
+    assert_int_equal(t->offsets[SEQUENCES], ROWS);
+    t->rows = rows_of(t->base.kernels, t->base.pool, SEQUENCES, t->offsets, NULL);
+    const struct embed_shape shape = {
+        .vocab_size = OUTPUTS, .max_len = 100, .dim = DIM, .positions = POSITIONS_NONE, .tied = true};
+    struct host *host = &t->base.host;
+    check_status(host, embed_describe(host, &t->base.params, &shape, &t->embed), HASHATTN_OK, NULL);
+    const struct objective_facts facts = {.dim = DIM,
+                                          .num_outputs = OUTPUTS,
+                                          .max_len = 100,
+                                          .pairs = pairs,
+                                          .causal = true,
+                                          .bytes = true,
+                                          .embed = &t->embed};
+    assert_null(objective->refuse(&facts));
+    t->self = calloc(1, objective->size);
+    check_status(host, objective->describe(host, &t->base.params, &facts, t->self), HASHATTN_OK, NULL);
+    layer_test_start(&t->base, 3);
+    t->targets = objective_targets(objective, &t->rows, pairs);
+    assert_int_equal(t->targets, objective->place == TARGET_ROW ? ROWS : pairs ? SEQUENCES / 2 : SEQUENCES);
+    for (size_t i = 0; i < t->targets; i++) {
+        t->ids[i] = (uint32_t)((i * i + i / 3) % OUTPUTS);
+        t->weights[i] = i % 4 == 1 ? 0 : i % 2 == 0 ? 1 : 0.5f;
+    }
+    t->asked = (struct targets){.ids = t->ids, .weights = t->weights};
+    t->x = new_normals(9, t->rows.padded * DIM, 1);
+    memset(t->x + (size_t)ROWS * DIM, 0, (t->rows.padded - ROWS) * DIM * sizeof *t->x);
+    t->dx = new_zeros(t->rows.padded * DIM);
+    size_t bytes = objective->memory_size(t->self, &t->rows, true);
+    t->memory = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(t->memory, 0xff, bytes);
+    t->pass = (struct objective_pass){.self = t->self,
+                                      .rows = &t->rows,
+                                      .values = layer_test_lay(&t->base, true),
+                                      .targets = &t->asked,
+                                      .x = t->x,
+                                      .training = true,
+                                      .weight = 0.7,
+                                      .count = 20,
+                                      .memory = t->memory};
+}
+
+static void close_test(struct objective_test *t)
+{
+    embed_free(&t->base.host, &t->embed);
+    layer_test_close(&t->base);
+    free(t->self);
+    free(t->memory);
+    free(t->x);
+    free(t->dx);
+}
+
+static void for_each(void (*check)(struct objective_test *t))
+{
+    for (const struct objective *const *objective = objective_table; *objective != NULL; objective++)
+        for (int pairs = 0; pairs <= ((*objective)->place == TARGET_EXAMPLE); pairs++) {
+            struct objective_test t = {.pairs = false};
+            open_test(&t, *objective, pairs != 0);
+            check(&t);
+            close_test(&t);
+        }
+}
+
+static size_t sum_named(const struct objective *objective, const char *name)
+{
+    size_t i = 0;
+    while (objective->sums[i] != NULL && strcmp(objective->sums[i], name) != 0)
+        i++;
+    if (objective->sums[i] == NULL)
+        fail_msg("%s has no sum %s", objective->name, name);
+    return i;
+}
+
+/* Names, sums and metrics: one metric selects, there is a loss, and nothing counted is NaN. */
+static void check_description(struct objective_test *t)
+{
+    const struct objective *objective = t->objective;
+    const double none[OBJECTIVE_SUMS] = {0};
+    int first = 0, losses = 0;
+    size_t metrics = 0;
+    assert_ptr_equal(objective_find(objective->name), objective);
+    for (const struct metric *m = objective->metrics; m->name != NULL; m++, metrics++) {
+        first += m->selects == 1;
+        losses += strcmp(m->name, "loss") == 0 && !m->more_is_better;
+        assert_true(isnan(m->value(t->self, none)));
+        assert_true(!isnan(m->value(t->self, NULL)));
+    }
+    assert_true(first == 1 && losses == 1 && metrics <= OBJECTIVE_METRICS);
+    assert_true(sum_named(objective, "loss") < OBJECTIVE_SUMS &&
+                sum_named(objective, "count") < OBJECTIVE_SUMS);
+    assert_true((objective->outputs == NULL) == (objective->predict == NULL));
+}
+
+static void every_objective_is_described(void **state)
+{
+    (void)state;
+    for_each(check_description);
+    assert_null(objective_find("nothing"));
+}
+
+/* Sums are those of the loss that forward returns; a target of weight 0 is not looked at. */
+static void check_counting(struct objective_test *t)
+{
+    double sums[OBJECTIVE_SUMS] = {0}, again[OBJECTIVE_SUMS] = {0}, weights = 0;
+    double loss = t->objective->forward(&t->pass);
+    t->pass.values = NULL;
+    t->objective->count(&t->pass, sums);
+    for (size_t i = 0; i < t->targets; i++)
+        weights += (double)t->weights[i];
+    check_near(sums[sum_named(t->objective, "count")], weights, 1e-12, "count");
+    check_near(sums[sum_named(t->objective, "loss")], loss, 1e-6 * loss, "loss");
+    for (size_t i = 0; i < t->targets; i++)
+        if (t->weights[i] == 0)
+            t->ids[i] = 4000000000u;
+    t->pass.values = layer_test_lay(&t->base, true);
+    double same = t->objective->forward(&t->pass);
+    t->objective->count(&t->pass, again);
+    check_same_bits(&loss, &same, sizeof loss, "loss");
+    check_same_bits(sums, again, sizeof sums, "sums");
+    t->asked.weights = NULL; /* all are asked, with weight 1 */
+    for (size_t i = 0; i < t->targets; i++)
+        t->ids[i] = t->ids[i] < OUTPUTS ? t->ids[i] : 0;
+    double all = t->objective->forward(&t->pass);
+    assert_true(all > loss);
+    t->pass.targets = NULL;
+    check_near(t->objective->forward(&t->pass), 0, 0, "loss without targets");
+}
+
+static void losses_are_counted(void **state)
+{
+    (void)state;
+    for_each(check_counting);
+}
+
+static double trained(struct objective_test *t)
+{
+    t->pass.values = layer_test_lay(&t->base, true);
+    return t->pass.weight / t->pass.count * t->objective->forward(&t->pass);
+}
+
+/* Along a random direction of `values` (count of them): the gradient against differences of fourth order. */
+static void check_direction(struct objective_test *t, float *values, const float *gradient, size_t count,
+                            const char *what)
+{
+    static const double places[4] = {-2, -1, 1, 2};
+    float *direction = new_normals(count, count, 1 / sqrt((double)count)),
+          *saved = malloc(count * sizeof *saved);
+    double got = 0, step = 0.01, side[4];
+    memcpy(saved, values, count * sizeof *saved);
+    for (size_t k = 0; k < count; k++)
+        got += (double)direction[k] * (double)gradient[k];
+    for (int p = 0; p < 4; p++) {
+        for (size_t k = 0; k < count; k++)
+            values[k] = (float)((double)saved[k] + places[p] * step * (double)direction[k]);
+        side[p] = trained(t);
+    }
+    memcpy(values, saved, count * sizeof *saved);
+    double want = (8 * (side[2] - side[1]) - (side[3] - side[0])) / (12 * step);
+    check_near(got, want, 1e-5 + 5e-3 * fabs(want), what);
+    free(direction);
+    free(saved);
+}
+
+static void check_gradients(struct objective_test *t)
+{
+    struct slice whole = whole_gradient(&t->base);
+    size_t floats = t->rows.padded * DIM;
+    trained(t);
+    for (size_t i = 0; i < floats; i++)
+        t->dx[i] = NAN; /* must be written */
+    t->objective->backward(&t->pass, whole, t->dx, false);
+    for (size_t i = (size_t)ROWS * DIM; i < floats; i++)
+        assert_true(t->dx[i] == 0);
+    float *added = new_zeros(floats), *unused = new_zeros(t->base.params.total);
+    for (size_t i = 0; i < floats; i++)
+        added[i] = 2;
+    trained(t);
+    t->objective->backward(&t->pass, (struct slice){unused, 0}, added, true);
+    for (size_t i = 0; i < floats; i++)
+        check_near((double)added[i], 2 + (double)t->dx[i], 1e-6, "added to");
+    check_direction(t, t->x, t->dx, (size_t)ROWS * DIM, "rows");
+    for (size_t i = 0; i < t->base.params.num_rows; i++) {
+        const struct param *row = &t->base.params.rows[i];
+        check_direction(t, t->base.values + row->offset, t->base.gradients + row->offset, row->count,
+                        row->name);
+    }
+    free(added);
+    free(unused);
+}
+
+static void gradients_are_those_of_the_loss(void **state)
+{
+    (void)state;
+    for_each(check_gradients);
+}
+
+/* Probabilities add up to 1, and -log of that of the label is its loss. */
+static void check_prediction(struct objective_test *t)
+{
+    if (t->objective->predict == NULL)
+        return;
+    size_t outputs = t->objective->outputs(t->self), examples = (size_t)SEQUENCES / (t->pairs ? 2 : 1);
+    float *p = new_zeros(examples * outputs);
+    double loss = t->objective->forward(&t->pass), sum = 0;
+    t->objective->predict(&t->pass, p);
+    for (size_t i = 0; i < examples; i++) {
+        double total = 0;
+        for (size_t c = 0; c < outputs; c++)
+            total += (double)p[i * outputs + c];
+        check_near(total, 1, 1e-6, "sum of probabilities");
+        sum -= (double)t->weights[i] * log((double)p[i * outputs + t->ids[i]]);
+    }
+    check_near(sum, loss, 1e-5 * loss, "loss of the probabilities");
+    free(p);
+}
+
+static void predictions_are_those_of_the_loss(void **state)
+{
+    (void)state;
+    for_each(check_prediction);
+}
+
+/* The commonest id among those asked for, over two batches. */
+static void check_baseline(struct objective_test *t)
+{
+    const struct objective *objective = t->objective;
+    if (objective->baseline == NULL)
+        return;
+    void *counts = calloc(1, objective->baseline_size(t->self));
+    size_t asked = 0, most = 0, half = t->targets / 2;
+    assert_true(isnan(objective->baseline_value(t->self, counts)));
+    const struct targets second = {.ids = t->ids + half, .weights = t->weights + half};
+    objective->baseline_count(t->self, &t->asked, half, counts);
+    objective->baseline_count(t->self, &second, t->targets - half, counts);
+    for (uint32_t id = 0; id < OUTPUTS; id++) {
+        size_t count = 0;
+        for (size_t i = 0; i < t->targets; i++)
+            count += t->weights[i] != 0 && t->ids[i] == id;
+        asked += count;
+        most = count > most ? count : most;
+    }
+    check_near(objective->baseline_value(t->self, counts), (double)most / (double)asked, 1e-15, "majority");
+    free(counts);
+}
+
+static void baselines_are_those_of_the_targets(void **state)
+{
+    (void)state;
+    for_each(check_baseline);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    const struct embed none = {.dim = DIM}, some = {.vocab_size = 9, .dim = DIM};
+    const struct objective *next = objective_find("next_token"), *classify = objective_find("classify");
+    struct objective_facts facts = {.dim = DIM, .num_outputs = 9, .causal = true, .embed = &some};
+    assert_null(next->refuse(&facts));
+    facts.causal = false;
+    assert_non_null(strstr(next->refuse(&facts), "causal"));
+    facts.causal = true;
+    facts.pairs = true;
+    assert_non_null(strstr(next->refuse(&facts), "two sequences"));
+    facts.pairs = false;
+    facts.embed = &none;
+    assert_non_null(strstr(next->refuse(&facts), "no ids"));
+    facts.num_outputs = 0;
+    assert_non_null(strstr(classify->refuse(&facts), "no class"));
+}
+
+/* Bits per byte are there where ids are bytes, and perplexity is that of the loss. */
+static void metrics_of_text_follow_from_the_loss(void **state)
+{
+    (void)state;
+    struct objective_test t = {.pairs = false};
+    open_test(&t, objective_find("next_token"), false);
+    double sums[OBJECTIVE_SUMS] = {0}, values[OBJECTIVE_METRICS] = {0};
+    sums[sum_named(t.objective, "loss")] = 6;
+    sums[sum_named(t.objective, "count")] = 4;
+    sums[sum_named(t.objective, "correct")] = 3;
+    for (size_t i = 0; t.objective->metrics[i].name != NULL; i++) {
+        const struct metric *m = &t.objective->metrics[i];
+        values[i] = strcmp(m->name, "loss") == 0         ? 1.5
+                    : strcmp(m->name, "perplexity") == 0 ? exp(1.5)
+                    : strcmp(m->name, "accuracy") == 0   ? 0.75
+                                                         : 1.5 / log(2);
+        check_near(m->value(t.self, sums), values[i], 1e-12, m->name);
+    }
+    close_test(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_objective_is_described),
+        cmocka_unit_test(losses_are_counted),
+        cmocka_unit_test(gradients_are_those_of_the_loss),
+        cmocka_unit_test(predictions_are_those_of_the_loss),
+        cmocka_unit_test(baselines_are_those_of_the_targets),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(metrics_of_text_follow_from_the_loss),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
