@@ -9,7 +9,7 @@
    than a block beyond the last key's meets none and gives 0. With `relative`, scores have
    Transformer-XL's learned terms for i - j (parts/relative_terms.h). Cost: 6 n s (d + d_v) operations and 3 n
    s exponentials forward (parts/tile_attention.h), with terms about 6 n s d more and what making them costs.
-   Nothing is random. Saved: one float per query. SPDX-License-Identifier: Apache-2.0 */
+   Nothing is random. Saved: two floats per query. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/mechanism.h"
@@ -221,6 +221,7 @@ static void come_back(const struct kernels *kernels, struct view rows, const flo
 
 static struct tile_attention open(const struct problem *problem, struct scratch *scratch)
 {
+    struct arena saved = arena_on(problem->saved);
     struct tile_attention attention = {
         .kernels = problem->kernels,
         .pool = problem->pool,
@@ -231,7 +232,7 @@ static struct tile_attention open(const struct problem *problem, struct scratch 
         .query = {problem->query.data, problem->query.stride},
         .key = {problem->key.data, problem->key.stride},
         .value = {problem->value.data, problem->value.stride},
-        .lse = problem->saved,
+        .rows = softmax_rows_take(&saved, problem->shape.num_queries),
     };
     if (!goes_round(problem->options, &problem->shape))
         return attention;
@@ -256,7 +257,7 @@ static const char *refuse(const void *options, const struct problem_shape *shape
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
     (void)options;
-    return size_product(shape->num_queries, sizeof(float)); /* lse */
+    return softmax_rows_size(shape->num_queries);
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)

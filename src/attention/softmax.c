@@ -1,6 +1,6 @@
 /* Exact attention, out = softmax(Q K^T / sqrt(d)) V, in tiles (parts/tile_attention.h): no n x n array
    exists. Cost: 2 n_q n_k (d + d_v) operations and n_q n_k exponentials forward, 2.5 times that backward; a
-   causal problem costs half. Nothing is random. Saved: lse_i = log sum_j exp(score_ij), one float per query.
+   causal problem costs half. Nothing is random. Saved: two floats per query (parts/softmax_rows.h).
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/mechanism.h"
 #include "base/memory.h"
@@ -27,6 +27,7 @@ static struct sight sight(const void *argument, size_t query)
 
 static struct tile_attention open(const struct problem *problem)
 {
+    struct arena saved = arena_on(problem->saved);
     return (struct tile_attention){
         .kernels = problem->kernels,
         .pool = problem->pool,
@@ -36,7 +37,7 @@ static struct tile_attention open(const struct problem *problem)
         .query = {problem->query.data, problem->query.stride},
         .key = {problem->key.data, problem->key.stride},
         .value = {problem->value.data, problem->value.stride},
-        .lse = problem->saved,
+        .rows = softmax_rows_take(&saved, problem->shape.num_queries),
     };
 }
 
@@ -50,7 +51,7 @@ static const char *refuse(const void *options, const struct problem_shape *shape
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
     (void)options;
-    return size_product(shape->num_queries, sizeof(float)); /* lse */
+    return softmax_rows_size(shape->num_queries);
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)

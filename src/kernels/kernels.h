@@ -303,21 +303,24 @@ struct kernels {
                             size_t cols);
 
     /* One step of the running softmax (Milakov and Gimelshein 2018) over a tile of raw scores s (rows, cols),
-       in place: new max M = max(row_max, scale * s); factor = exp(row_max - M), 0 where row_max is -inf; s <-
-       exp(scale * s - M); row_sum <- row_sum * factor + sum s; row_max <- M. cols >= 1; scale * s is
-       finite, or -inf for a pair that does not take part, in a row that has a finite one or a finite row_max.
-       TOLERANT. */
+       in place: new max M = max(row_max, s), not scaled; factor = exp(scale * (row_max - M)), 0 where row_max
+       is -inf; s <- exp(scale * (s - M)), which is at most 1; row_sum <- row_sum * factor + sum s; row_max <-
+       M. The difference comes first: a product of large scores is off by more than 1. cols >= 1, scale > 0; s
+       is finite, or -inf for a pair that does not take part, in a row that has a finite one or a finite
+       row_max. TOLERANT. */
     void (*softmax_step)(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
                          float *row_sum, float *factor);
 
-    /* In place s <- exp(scale * s - lse[i]): the probabilities again, for backward; s finite or -inf.
-     * TOLERANT. */
-    void (*softmax_again)(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *lse);
+    /* In place s <- exp(scale * (s - row_max[i]) - log_sum[i]): the probabilities again, for backward, with
+       log_sum the logarithm of softmax_step's row_sum. One number for both would lose the sum where the
+       maximum is large. At most 1 where s <= row_max and log_sum >= 0; s finite or -inf. TOLERANT. */
+    void (*softmax_again)(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *row_max,
+                          const float *log_sum);
 
     /* out[i] = the largest of x (rows, cols), cols >= 1, none of which is NaN. EXACT. */
     void (*row_largest)(float *out, const float *x, size_t ld_x, size_t rows, size_t cols);
 
-    /* y[i][c] = exp(scale * x[i][c] - shift[i]) + plus; y may be x. TOLERANT. */
+    /* y[i][c] = exp(scale * x[i][c] - shift[i]) + plus, the product rounded; y may be x. TOLERANT. */
     void (*exp_rows)(float *y, size_t ld_y, const float *x, size_t ld_x, size_t rows, size_t cols,
                      float scale, const float *shift, float plus);
 

@@ -14,11 +14,11 @@ static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float 
     for (size_t i = 0; i < rows; i++) {
         float *row = s + i * ld_s, largest = row_max[i];
         for (size_t j = 0; j < cols; j++)
-            largest = fmaxf(largest, scale * row[j]);
-        factor[i] = (float)exp((double)row_max[i] - (double)largest);
+            largest = fmaxf(largest, row[j]);
+        factor[i] = (float)exp((double)scale * ((double)row_max[i] - (double)largest));
         double sum = 0;
         for (size_t j = 0; j < cols; j++) {
-            row[j] = (float)exp((double)scale * (double)row[j] - (double)largest);
+            row[j] = (float)exp((double)scale * ((double)row[j] - (double)largest));
             sum += (double)row[j];
         }
         row_sum[i] = (float)((double)row_sum[i] * (double)factor[i] + sum);
@@ -26,11 +26,13 @@ static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float 
     }
 }
 
-static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *lse)
+static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *row_max,
+                          const float *log_sum)
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++)
-            s[i * ld_s + j] = (float)exp((double)scale * (double)s[i * ld_s + j] - (double)lse[i]);
+            s[i * ld_s + j] = (float)exp((double)scale * ((double)s[i * ld_s + j] - (double)row_max[i]) -
+                                         (double)log_sum[i]);
 }
 
 static void row_largest(float *out, const float *x, size_t ld_x, size_t rows, size_t cols)
@@ -48,7 +50,7 @@ static void exp_rows(float *y, size_t ld_y, const float *x, size_t ld_x, size_t 
     for (size_t i = 0; i < rows; i++)
         for (size_t c = 0; c < cols; c++)
             y[i * ld_y + c] =
-                (float)(exp((double)scale * (double)x[i * ld_x + c] - (double)shift[i]) + (double)plus);
+                (float)(exp((double)(scale * x[i * ld_x + c]) - (double)shift[i]) + (double)plus);
 }
 
 static void softmax_gradient(float *dp, size_t ld_dp, const float *p, size_t ld_p, size_t rows, size_t cols,

@@ -12,30 +12,30 @@
 #include "kernels/kernels.h"
 #include "kernels/simd_math.h"
 
-/* Lane by lane the largest of scale * row. */
-INLINE vf softmax_largest(const float *row, size_t cols, vf scale)
+/* Lane by lane the largest of the row. */
+INLINE vf softmax_largest(const float *row, size_t cols)
 {
     size_t c = 0;
     vf largest = v_set(-INFINITY);
     for (; c + VLEN <= cols; c += VLEN)
-        largest = v_max(v_mul(v_load(row + c), scale), largest);
+        largest = v_max(v_load(row + c), largest);
     if (c < cols) /* the missing lanes repeat the first score of the tail */
-        largest = v_max(v_mul(v_load_part(row + c, cols - c, v_set(row[c])), scale), largest);
+        largest = v_max(v_load_part(row + c, cols - c, v_set(row[c])), largest);
     return largest;
 }
 
-/* In place exp(scale * row - shift), and lane by lane the sum of that. */
+/* In place exp(scale * (row - shift)), and lane by lane the sum of that. */
 INLINE vf softmax_exp(float *row, size_t cols, vf scale, float shift)
 {
-    vf sum = v_zero(), minus_shift = v_set(-shift);
+    vf sum = v_zero(), shifts = v_set(shift);
     size_t c = 0;
     for (; c + VLEN <= cols; c += VLEN) {
-        vf p = v_exp(v_fma(v_load(row + c), scale, minus_shift));
+        vf p = v_exp(v_mul(v_sub(v_load(row + c), shifts), scale));
         v_store(row + c, p);
         sum = v_add(sum, p);
     }
     if (c < cols) {
-        vf p = v_exp(v_fma(v_get(row + c, cols - c), scale, minus_shift));
+        vf p = v_exp(v_mul(v_sub(v_get(row + c, cols - c), shifts), scale));
         v_store_part(row + c, p, cols - c);
         sum = v_add(sum, v_keep(p, cols - c));
     }
@@ -53,7 +53,7 @@ static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float 
         float *tile = s + i * ld_s, largest[VLEN];
         vf lanes[VLEN];
         for (size_t r = 0; r < VLEN; r++)
-            lanes[r] = r < left ? softmax_largest(tile + r * ld_s, cols, scales) : v_zero();
+            lanes[r] = r < left ? softmax_largest(tile + r * ld_s, cols) : v_zero();
         v_transpose(lanes);
         vf old_max = v_get(row_max + i, left), new_max = old_max;
         for (size_t l = 0; l < VLEN; l++)
@@ -65,21 +65,24 @@ static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float 
         vf sum = v_zero();
         for (size_t l = 0; l < VLEN; l++)
             sum = v_add(sum, lanes[l]);
-        vf factors = v_exp(v_sub(old_max, new_max));
+        vf factors = v_exp(v_mul(v_sub(old_max, new_max), scales));
         v_put(factor + i, factors, left);
         v_put(row_sum + i, v_fma(v_get(row_sum + i, left), factors, sum), left);
         v_put(row_max + i, new_max, left);
     }
 }
 
-static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *lse)
+static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float scale, const float *row_max,
+                          const float *log_sum)
 {
     vf scales = v_set(scale);
     for (size_t i = 0; i < rows; i++) {
         float *row = s + i * ld_s;
-        vf shift = v_set(-lse[i]);
-        for (size_t c = 0; c < cols; c += VLEN)
-            v_put(row + c, v_exp(v_fma(v_get(row + c, cols - c), scales, shift)), cols - c);
+        vf largest = v_set(row_max[i]), minus_log = v_set(-log_sum[i]);
+        for (size_t c = 0; c < cols; c += VLEN) {
+            vf below = v_sub(v_get(row + c, cols - c), largest);
+            v_put(row + c, v_exp(v_fma(below, scales, minus_log)), cols - c);
+        }
     }
 }
 
@@ -90,7 +93,7 @@ static void row_largest(float *out, const float *x, size_t ld_x, size_t rows, si
         size_t left = rows - i < VLEN ? rows - i : VLEN;
         vf lanes[VLEN];
         for (size_t r = 0; r < VLEN; r++)
-            lanes[r] = r < left ? softmax_largest(x + (i + r) * ld_x, cols, v_set(1.0f)) : v_zero();
+            lanes[r] = r < left ? softmax_largest(x + (i + r) * ld_x, cols) : v_zero();
         v_transpose(lanes);
         for (size_t l = 1; l < VLEN; l++)
             lanes[0] = v_max(lanes[0], lanes[l]);
@@ -105,9 +108,9 @@ static void exp_rows(float *y, size_t ld_y, const float *x, size_t ld_x, size_t 
     for (size_t i = 0; i < rows; i++) {
         const float *from = x + i * ld_x;
         float *to = y + i * ld_y;
-        vf minus_shift = v_set(-shift[i]);
+        vf shifts = v_set(shift[i]);
         for (size_t c = 0; c < cols; c += VLEN) {
-            vf exponent = v_fma(v_get(from + c, cols - c), scales, minus_shift);
+            vf exponent = v_sub(v_mul(v_get(from + c, cols - c), scales), shifts);
             v_put(to + c, v_add(v_exp(exponent), more), cols - c);
         }
     }
@@ -119,7 +122,7 @@ static void divergence(float *kl, float *dz, const float *psi, const float *z, s
 {
     vf weights = v_set(weight);
     for (size_t i = 0; i < rows; i++, psi += cols, z += cols, dz += cols) {
-        float largest = v_largest(softmax_largest(z, cols, v_set(1.0f)));
+        float largest = v_largest(softmax_largest(z, cols));
         vf shift = v_set(largest), sum = v_zero(), mass = v_zero(), total = v_zero();
         for (size_t c = 0; c < cols; c += VLEN) {
             size_t left = cols - c < VLEN ? cols - c : VLEN;

@@ -1,6 +1,7 @@
 /* Reading a plan, and its options by name. SPDX-License-Identifier: Apache-2.0 */
 #include "models/head_plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,11 +160,15 @@ hashattn_status head_plan_set(struct host *host, struct head_plan *plan, const c
 hashattn_status head_plan_preset(struct host *host, struct head_plan *plan, const char *text)
 {
     char name[VALUE_TEXT], value[VALUE_TEXT];
-    int used;
-    for (text = text == NULL ? "" : text; sscanf(text, " %63[^= ]=%63[^ ]%n", name, value, &used) == 2;
-         text += used)
+    for (text = text == NULL ? "" : text; *text != '\0'; text += strspn(text, " ")) {
+        size_t size = strcspn(text, "="), end = strcspn(text, " ");
+        assert(size < end && end < VALUE_TEXT);
+        snprintf(name, sizeof name, "%.*s", (int)size, text);
+        snprintf(value, sizeof value, "%.*s", (int)(end - size - 1), text + size + 1);
         if (head_plan_has(plan, name))
             TRY(head_plan_set(host, plan, name, value));
+        text += end;
+    }
     return HASHATTN_OK;
 }
 

@@ -134,10 +134,10 @@ static double finish_rows(const struct work *w)
     const struct tied_output_space *s = w->space;
     double total = 0;
     for (size_t row = 0; row < w->rows->padded; row++) {
-        double log_sum = log((double)s->sum[row]) + (double)s->max[row];
+        double log_sum = log((double)s->sum[row]);
         double weight = (double)weight_of(w, row);
         s->log_sum[row] = (float)log_sum;
-        s->loss[row] = weight != 0 ? log_sum - (double)s->target[row] : 0;
+        s->loss[row] = weight != 0 ? log_sum + ((double)s->max[row] - (double)s->target[row]) : 0;
         s->correct[row] = weight != 0 && s->correct[row] && s->target[row] >= s->max[row];
         total += weight * s->loss[row];
     }
@@ -178,7 +178,7 @@ static void backward_tile(void *argument, size_t tile, int worker)
     size_t dim = w->output->dim, width = w->width, row = tile * ROW_TILE;
     float *dlogits = s->logits + row * w->output->chunk;
     compute_logits(w, dlogits, row);
-    w->kernels->softmax_again(dlogits, width, ROW_TILE, width, 1, s->log_sum + row);
+    w->kernels->softmax_again(dlogits, width, ROW_TILE, width, 1, s->max + row, s->log_sum + row);
     w->kernels->scale_rows(dlogits, width, s->factor + row, ROW_TILE, width);
     for (size_t i = 0; i < ROW_TILE; i++) {
         size_t label = label_in(w, row + i);

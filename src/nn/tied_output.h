@@ -37,7 +37,7 @@ struct tied_output_space {
     float *logits;               /* (tiles or, where there are more, threads) (ROW_TILE, chunk) */
     float *max, *sum, *factor;   /* of the running softmax */
     float *target;               /* the logit of the id asked for */
-    float *log_sum;              /* of the exponentials of all logits */
+    float *log_sum;              /* the logarithm of sum: of the exponentials of logits less max */
 };
 struct tied_output_space tied_output_lay(const struct tied_output *output, const struct rows *rows,
                                          bool training, struct arena *arena);

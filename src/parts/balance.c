@@ -11,7 +11,7 @@ enum { TOKENS = 64 };
 struct memory {
     float *sums;   /* (tiles, num_buckets) */
     float *bucket; /* (num_buckets): c */
-    float *shift;  /* (num_buckets): zeros */
+    float *zeros;  /* (num_buckets) */
     float *token;  /* (n): r */
     size_t bytes;
 };
@@ -27,7 +27,7 @@ static struct memory memory_on(size_t num_buckets, size_t n, void *block)
     struct arena arena = arena_on(block);
     memory.sums = arena_take(&arena, size_product(tiles_of(n), num_buckets), sizeof(float));
     memory.bucket = arena_take(&arena, num_buckets, sizeof(float));
-    memory.shift = arena_take(&arena, num_buckets, sizeof(float));
+    memory.zeros = arena_take(&arena, num_buckets, sizeof(float));
     memory.token = arena_take(&arena, n, sizeof(float));
     memory.bytes = arena.used;
     return memory;
@@ -82,7 +82,7 @@ static void begin_tile(void *argument, size_t tile, int worker)
     const struct pass *pass = argument;
     const struct balance *b = pass->balance;
     b->kernels->softmax_again(pass->p + tile * TOKENS, b->ld, b->num_buckets, tokens_in(pass, tile), b->scale,
-                              pass->memory.shift);
+                              pass->memory.zeros, pass->memory.zeros);
     balance_tile(argument, tile, worker);
 }
 
@@ -114,7 +114,7 @@ void balance(const struct balance *b, float *z)
     struct pass pass = {b, memory_on(b->num_buckets, b->n, b->scratch), z};
     for (size_t c = 0; c < b->num_buckets; c++) {
         pass.memory.bucket[c] = 1;
-        pass.memory.shift[c] = 0;
+        pass.memory.zeros[c] = 0;
     }
     pool_run(b->pool, begin_tile, &pass, tiles_of(b->n));
     for (size_t round = 1; round <= b->rounds; round++) {

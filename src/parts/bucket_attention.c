@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/bucket_attention.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ enum {
 };
 
 /* Where a row's maximum begins: finite, so that a tile of which it sees nothing changes nothing. */
-#define LEAST (-1e30f)
+#define LEAST (-FLT_MAX)
 
 static size_t whole_tiles(size_t rows)
 {
@@ -262,22 +263,23 @@ static void forward_bucket(void *argument, size_t bucket, int worker)
         forward_block(a, &memory, bucket, first, size_min(BLOCK, num_queries - first));
 }
 
-/* The places of a query: lse over their maxima and sums, and their results weighted. */
+/* The places of a query: one softmax over their maxima and sums, and their results weighted. */
 static void merge_query(const struct forward_pass *pass, const struct forward_memory *memory, size_t i)
 {
     const struct bucket_attention *a = pass->attention;
     const uint32_t *place = memory->places.place + memory->places.start[i];
     size_t count = memory->places.start[i + 1] - memory->places.start[i], d_v = a->sizes.value_dim;
-    float most = LEAST, total = 0, *out = pass->out + i * pass->ld_out;
+    float most = LEAST, total = 0, scale = scale_of(&a->sizes), *out = pass->out + i * pass->ld_out;
     memset(out, 0, d_v * sizeof *out);
     for (size_t p = 0; p < count; p++)
         most = memory->row_max[place[p]] > most ? memory->row_max[place[p]] : most;
     for (size_t p = 0; p < count; p++) {
         float *weight = memory->row_max + place[p]; /* from here on */
-        *weight = expf(*weight - most);
+        *weight = expf(scale * (*weight - most));
         total += memory->row_sum[place[p]] * *weight;
     }
-    a->lse[i] = count == 0 ? 0 : most + logf(total);
+    a->rows.max[i] = most;
+    a->rows.log_sum[i] = count == 0 ? 0 : logf(total);
     for (size_t p = 0; p < count; p++)
         a->kernels->axpy(out, memory->row_max[place[p]] / total, memory->result + place[p] * d_v, d_v);
 }
@@ -316,7 +318,7 @@ struct backward_memory {
     struct places query_places, key_places;
     /* of one thread */
     float *key, *key_columns, *value, *value_columns;
-    float *query, *dout, *scores, *dscores, *lse, *deltas;
+    float *query, *dout, *scores, *dscores, *max, *log_sum, *deltas;
     struct norming norming;
     struct tile_products products;
     size_t bytes;
@@ -344,7 +346,8 @@ static struct backward_memory backward_memory(const struct bucket_sizes *sizes, 
         memory.dout = arena_take(&own, size_product(BLOCK, d_v), sizeof(float));
         memory.scores = arena_take(&own, BLOCK * TILE, sizeof(float));
         memory.dscores = arena_take(&own, BLOCK * TILE, sizeof(float));
-        memory.lse = arena_take(&own, BLOCK, sizeof(float));
+        memory.max = arena_take(&own, BLOCK, sizeof(float));
+        memory.log_sum = arena_take(&own, BLOCK, sizeof(float));
         memory.deltas = arena_take(&own, BLOCK, sizeof(float));
         memory.norming = take_norming(sizes, &own);
         memory.products = take_products(sizes, &own);
@@ -378,7 +381,8 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
     gather(memory->dout, pass->dout, d_v, queries + first, rows);
     for (size_t i = 0; i < rows; i++) {
-        memory->lse[i] = a->lse[queries[first + i]];
+        memory->max[i] = a->rows.max[queries[first + i]];
+        memory->log_sum[i] = a->rows.log_sum[queries[first + i]];
         memory->deltas[i] = memory->delta[queries[first + i]];
     }
     for (size_t tile = all.first; tile < all.end; tile += TILE) {
@@ -386,7 +390,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
         tile_multiply(&memory->products, kernels, p, TILE, memory->query, d, 1,
                       memory->key_columns + tile * d, TILE, rows, cols, d, false);
         hide_unseen(a, p, each, rows, tile, cols);
-        kernels->softmax_again(p, TILE, rows, cols, scale, memory->lse);
+        kernels->softmax_again(p, TILE, rows, cols, scale, memory->max, memory->log_sum);
         tile_multiply(&memory->products, kernels, ds, TILE, memory->dout, d_v, 1,
                       memory->value_columns + tile * d_v, TILE, rows, cols, d_v, false);
         kernels->softmax_gradient(ds, TILE, p, TILE, rows, cols, scale, memory->deltas);

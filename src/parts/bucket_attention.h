@@ -1,17 +1,18 @@
 /* Softmax attention inside buckets, and its merge: query i meets the keys of every bucket that holds both,
    and one softmax runs over all the pairs (bucket, key) that it meets, out_i = sum_{b, j} p_i(b,j) v_j,
-   p_i(b,j) = exp(q_i k_j / sqrt(d) - lse_i). A key that shares two buckets with a query is met twice and
-   counts twice. A query that meets nothing has out 0 and no gradient. The rows of a bucket are gathered, so
-   its products are those of tiles; each bucket leaves its part of a query (maximum, sum, weighted values) at
-   the query's place in the list, and the places of a query are added in the order of its buckets. So buckets
-   are computed in any order and on any thread, with the same bits. Backward makes the probabilities again
-   from lse and leaves gradients at places likewise. Cost: 2 (d + d_v) operations and one exponential a pair
-   met, 2.5 times that backward; memory: the parts, d_v + 2 floats a place (backward 2 d + d_v), and the rows
-   of one bucket for each thread. SPDX-License-Identifier: Apache-2.0 */
+   p_i(b,j) = exp(s_ij - max_i) / sum_i, s_ij = q_i k_j / sqrt(d). A key that shares two buckets with a query
+   is met twice and counts twice. A query that meets nothing has out 0 and no gradient. The rows of a bucket
+   are gathered, so its products are those of tiles; each bucket leaves its part of a query (maximum, sum,
+   weighted values) at the query's place in the list, and the places of a query are added in the order of its
+   buckets. So buckets are computed in any order and on any thread, with the same bits. Backward makes the
+   probabilities again from these and leaves gradients at places likewise. Cost: 2 (d + d_v) operations and
+   one exponential a pair met, 2.5 times that backward; memory: the parts, d_v + 2 floats a place (backward 2
+   d + d_v), and the rows of one bucket for each thread. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_BUCKET_ATTENTION_H
 #define PARTS_BUCKET_ATTENTION_H
 
 #include "parts/members.h"
+#include "parts/softmax_rows.h"
 #include "parts/tile_products.h"
 
 /* Which keys of its bucket a query meets. Where it is not all, queries and keys are the same tokens, in the
@@ -49,7 +50,7 @@ struct bucket_attention {
     struct capacity window; /* of SIGHT_WINDOW */
     struct head_rows query, key, value;
     struct members queries, keys;
-    float *lse; /* (num_queries): forward writes it, backward reads it */
+    struct softmax_rows rows; /* (num_queries), of those that meet a key: forward writes, backward reads */
 };
 
 /* Bytes of the scratch of each direction. */

@@ -43,7 +43,7 @@ struct bucketed_saved bucketed_saved(const struct bucketed *b)
     saved.keys = saved.queries;
     if (!b->joint)
         saved.keys = members_take(&arena, b->capacity.num_buckets, bucketed_places(b, b->num_keys));
-    saved.lse = arena_take(&arena, b->num_queries, sizeof *saved.lse);
+    saved.rows = softmax_rows_take(&arena, b->num_queries);
     saved.bytes = arena.used;
     return saved;
 }
@@ -161,7 +161,7 @@ static struct bucket_attention attention_of(const struct bucketed *b)
         .value = b->value,
         .queries = saved.queries,
         .keys = saved.keys,
-        .lse = saved.lse,
+        .rows = saved.rows,
     };
 }
 

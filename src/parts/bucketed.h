@@ -8,8 +8,8 @@
       `by_token` (joint): each token goes to the bucket where z_i is largest alone, ties to the lower one.
    3. Softmax attention inside the buckets, merged (bucket_attention.h), of rows that may be normed as they
       are gathered (plain_norm.h).
-   Membership has no gradient. Saved: the lists and lse. Cost beyond the pairs: the scores, 32 countings of
-   them at most, sqrt(2) n d numbers gathered, normed and put together. Scratch is linear in n.
+   Membership has no gradient. Saved: the lists, and two floats a query. Cost beyond the pairs: the scores, 32
+   countings of them at most, sqrt(2) n d numbers gathered, normed and put together. Scratch is linear in n.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_BUCKETED_H
 #define PARTS_BUCKETED_H
@@ -51,10 +51,10 @@ size_t bucketed_scratch_size(const struct bucketed *bucketed);
 /* Of it, what the lists need. */
 size_t bucketed_members_size(const struct bucketed *bucketed);
 
-/* The lists and lse in the saved block. */
+/* The lists, and what softmax keeps, in the saved block. */
 struct bucketed_saved {
     struct members queries, keys; /* joint: the same */
-    float *lse;
+    struct softmax_rows rows;
     size_t bytes;
 };
 struct bucketed_saved bucketed_saved(const struct bucketed *bucketed);

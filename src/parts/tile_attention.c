@@ -133,7 +133,8 @@ static void forward_group(void *argument, size_t index, int worker)
             forward_tile(a, &memory, group, at, size_min(a->sizes.block, queries - at), tile, cols);
     }
     for (size_t i = 0; i < queries; i++) {
-        a->lse[group + i] = memory.row_max[i] + logf(memory.row_sum[i]);
+        a->rows.max[group + i] = memory.row_max[i];
+        a->rows.log_sum[group + i] = logf(memory.row_sum[i]);
         memory.row_sum[i] = 1 / memory.row_sum[i];
     }
     kernels->scale_rows(memory.result, d_v, memory.row_sum, queries, d_v);

@@ -1,14 +1,15 @@
 /* Softmax attention of one head in tiles, where each query sees a stretch of keys: out_i = sum_j p_ij v_j
-   over the keys first_i .. end_i - 1, p_ij = exp(q_i k_j / sqrt(d) - lse_i) (Vaswani et al. 2017; Dao et al.
-   2022). No n x n array exists: the running softmax carries a maximum and a sum per query (Milakov and
-   Gimelshein 2018). Cost: 2 (d + d_v) operations and one exponential a pair that is seen, 2.5 times that
-   backward, which makes the probabilities again from scores; tiles that no query of a block sees are left
-   out, and the scores of unseen keys in the others are -inf. Order of loops: operands of a product should be
-   adjacent and in the nearest cache. So a group of rows is copied out of the caller's strided views once, and
-   everything of the other side passes by in tiles: forward holds a group of queries and turns a tile of keys
-   for all of it; backward holds a group of keys. Scratch therefore does not grow with n (but for one float
-   per query). Threads: groups of queries forward. Backward, where sights are long, a grid of groups of keys
-   and blocks of queries, in which dQ is summed along a column and dK, dV along a row; where they are short
+   over the keys first_i .. end_i - 1, p_ij = exp(s_ij - max_i) / sum_i, s_ij = q_i k_j / sqrt(d) (Vaswani et
+   al. 2017; Dao et al. 2022). No n x n array exists: the running softmax carries a maximum and a sum per
+   query (Milakov and Gimelshein 2018). Cost: 2 (d + d_v) operations and one exponential a pair that is
+   seen, 2.5 times that backward, which makes the probabilities again from scores; tiles that no query of a
+   block sees are left out, and the scores of unseen keys in the others are -inf. Order of loops: operands of
+   a product should be adjacent and in the nearest cache. So a group of rows is copied out of the caller's
+   strided views once, and everything of the other side passes by in tiles: forward holds a group of queries
+   and turns a tile of keys for all of it; backward holds a group of keys. Scratch therefore does not grow
+   with n (but for one float per query). Threads: groups of queries forward. Backward, where sights are long,
+   a grid of groups of keys and blocks of queries, in which dQ is summed along a column and dK, dV along a
+   row; where they are short
    (`span`), groups so long that every other one meets queries of its own: first the even ones, side by side,
    then the odd ones. Scores may have terms for how far keys are from their queries (relative_terms.h), whose
    gradients each group of keys sums on its own, so that scratch grows by at most a row of the head for each
@@ -19,6 +20,7 @@
 
 #include "base/pool.h"
 #include "parts/relative_terms.h"
+#include "parts/softmax_rows.h"
 
 enum { TILE_ATTENTION_BLOCK = 96 }; /* the most queries at a time */
 
@@ -48,7 +50,7 @@ struct tile_attention {
     const void *argument;
     const struct relative_terms *terms; /* NULL: none */
     struct head_rows query, key, value;
-    float *lse; /* (num_queries) log of the sum of exponentials: forward writes it, backward reads it */
+    struct softmax_rows rows; /* (num_queries), of those that see a key: forward writes, backward reads */
 };
 
 /* Bytes of the scratch of each direction. */

@@ -130,7 +130,8 @@ static bool backward_tile(const struct backward_pass *pass, const struct backwar
     if (a->terms != NULL)
         relative_terms_add(a->terms, kernels, &memory->products, &pairs, p, TILE);
     hide_unseen(a, p, block.first, rows, group + at, cols);
-    kernels->softmax_again(p, TILE, rows, cols, scale, a->lse + block.first);
+    kernels->softmax_again(p, TILE, rows, cols, scale, a->rows.max + block.first,
+                           a->rows.log_sum + block.first);
     tile_multiply(&memory->products, kernels, ds, TILE, memory->dout, d_v, 1,
                   memory->value_columns + tile * d_v + seen.first, TILE, rows, cols, d_v, false);
     kernels->softmax_gradient(ds, TILE, p, TILE, rows, cols, scale, memory->delta + block.first);

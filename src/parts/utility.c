@@ -104,7 +104,8 @@ static struct bucket_sizes whole_sizes(const struct utility *u)
 struct exact_memory {
     float *in_query, *in_key;      /* (n, B): 1 where the token is in the bucket */
     float *psi_query, *psi_key;    /* (n, B) */
-    float *lse, *dquery, *dkey;    /* (n_q); (n, d), which nobody reads */
+    float *dquery, *dkey;          /* (n, d), which nobody reads */
+    struct softmax_rows rows;      /* (n_q) */
     uint32_t *start, *query, *key; /* one bucket of all */
     void *attention;
     size_t bytes;
@@ -121,7 +122,7 @@ static struct exact_memory exact_memory(const struct utility *u, void *block)
     m.in_key = arena_take(&arena, size_product(n_k, buckets), sizeof(float));
     m.psi_query = arena_take(&arena, size_product(n_q, buckets), sizeof(float));
     m.psi_key = arena_take(&arena, size_product(n_k, buckets), sizeof(float));
-    m.lse = arena_take(&arena, n_q, sizeof(float));
+    m.rows = softmax_rows_take(&arena, n_q);
     m.dquery = arena_take(&arena, size_product(n_q, u->dim), sizeof(float));
     m.dkey = arena_take(&arena, size_product(n_k, u->dim), sizeof(float));
     m.start = arena_take(&arena, 4, sizeof *m.start);
@@ -170,7 +171,7 @@ static void exact_targets(const struct utility *u, void *scratch)
                                          .value = {m.in_key, buckets},
                                          .queries = all_in_one(m.start, m.query, n_q),
                                          .keys = all_in_one(m.start + 2, m.key, n_k),
-                                         .lse = m.lse};
+                                         .rows = m.rows};
     bucket_forward(&attention, m.psi_query, buckets, m.attention);
     memset(m.psi_key, 0, n_k * buckets * sizeof(float));
     memset(m.dquery, 0, n_q * u->dim * sizeof(float));

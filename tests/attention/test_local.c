@@ -607,7 +607,7 @@ static void memory_is_linear_and_small(void **state)
     struct local_options options = block_size_of(64);
     struct problem_shape shape = {
         .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64, .workers = 1};
-    assert_int_equal(local->saved_size(&options, &shape), 4096 * sizeof(float));
+    assert_int_equal(local->saved_size(&options, &shape), 2 * 4096 * sizeof(float));
     size_t scratch = local->scratch_size(&options, &shape);
     shape.num_queries = shape.num_keys = 8192;
     assert_int_equal(local->scratch_size(&options, &shape), scratch + 4096 * sizeof(float));

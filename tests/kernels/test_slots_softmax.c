@@ -9,14 +9,14 @@
    columns, the spread about the largest, what is not finite kept. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
-/* exp(scale s - shift) in float32: the exponent is rounded once (and once more in its pieces), which exp
+/* exp(scale (s - max)) in float32: the exponent is rounded twice (and once more in its pieces), which exp
    turns into a relative error of its own size; 2 roundings of the polynomial and 2 at the end. Below the
    smallest normal number anything is allowed. */
-static double exp_error(double exponent, double largest)
+static double exp_error(double exponent)
 {
     if (exponent == -INFINITY)
         return 0;
-    return (2 * fabs(exponent) + fabs(largest) + 4) * ROUNDING * exp(exponent) + (double)FLT_MIN;
+    return (3 * fabs(exponent) + 4) * ROUNDING * exp(exponent) + (double)FLT_MIN;
 }
 
 static void check_steps(const struct kernels *kernels, size_t rows, size_t cols, float scale, float offset)
@@ -50,18 +50,17 @@ static void check_steps(const struct kernels *kernels, size_t rows, size_t cols,
         for (size_t i = 0; i < rows; i++) {
             double before = want_max[i], total = 0, error = 0;
             for (size_t j = 0; j < cols; j++)
-                want_max[i] = fmax(want_max[i], (double)(scale * raw[t][i * ld + j]));
+                want_max[i] = fmax(want_max[i], (double)raw[t][i * ld + j]);
             check_near((double)max[i], want_max[i], 0, text);
-            check_near((double)factor[i], exp(before - want_max[i]),
-                       exp_error(before - want_max[i], want_max[i]), text);
+            double down = (double)scale * (before - want_max[i]), change = exp(down);
+            check_near((double)factor[i], change, exp_error(down), text);
             for (size_t j = 0; j < cols; j++) {
-                double exponent = (double)scale * (double)raw[t][i * ld + j] - want_max[i];
-                check_near((double)s[i * ld + j], exp(exponent), exp_error(exponent, 0), text);
+                double exponent = (double)scale * ((double)raw[t][i * ld + j] - want_max[i]);
+                check_near((double)s[i * ld + j], exp(exponent), exp_error(exponent), text);
                 total += exp(exponent);
-                error += exp_error(exponent, 0);
+                error += exp_error(exponent);
             }
-            double change = exp(before - want_max[i]);
-            room[i] = room[i] * change + error + exp_error(before - want_max[i], 0) * want_sum[i];
+            room[i] = room[i] * change + error + exp_error(down) * want_sum[i];
             want_sum[i] = want_sum[i] * change + total;
             room[i] += ((double)cols + 2) * ROUNDING * want_sum[i];
             check_near((double)sum[i], want_sum[i], room[i], text);
@@ -98,22 +97,27 @@ static void check_again(const struct kernels *kernels, size_t rows, size_t cols)
 {
     char text[128];
     size_t ld = cols + 1, size = rows * ld - 1;
-    float *s = normals(1, size), *p = normals(2, size), *lse = normals(3, rows);
+    float *s = normals(1, size), *p = normals(2, size), *max = normals(3, rows), *log_sum = normals(4, rows);
     for (size_t i = 0; i < size; i++)
         s[i] *= 10;
-    for (size_t i = 0; i < rows; i++)
-        lse[i] += 5;
+    for (size_t i = 0; i < rows; i++) {
+        max[i] += 5;
+        log_sum[i] += 2;
+    }
     s[size - 1] = s[0] = -INFINITY;
     float *raw = copy_of(s, size), *dp = copy_of(p, size);
-    kernels->softmax_again(s, ld, rows, cols, 0.7f, lse);
-    kernels->softmax_gradient(dp, ld, s, ld, rows, cols, 0.7f, lse);
+    kernels->softmax_again(s, ld, rows, cols, 0.7f, max, log_sum);
+    kernels->softmax_gradient(dp, ld, s, ld, rows, cols, 0.7f, max);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++) {
             size_t at = i * ld + j;
-            double exponent = (double)0.7f * (double)raw[at] - (double)lse[i];
-            check_near((double)s[at], exp(exponent), exp_error(exponent, 0),
+            double below = (double)0.7f * ((double)raw[at] - (double)max[i]),
+                   exponent = below - (double)log_sum[i];
+            check_near((double)s[at], exp(exponent),
+                       exp_error(exponent) +
+                           (raw[at] > -INFINITY ? fabs(below) * ROUNDING * exp(exponent) : 0),
                        of(text, "softmax_again", kernels, rows, cols));
-            double want = (double)0.7f * (double)s[at] * ((double)p[at] - (double)lse[i]);
+            double want = (double)0.7f * (double)s[at] * ((double)p[at] - (double)max[i]);
             check_near((double)dp[at], want, 4 * ROUNDING * fabs(want) + 1e-44,
                        of(text, "softmax_gradient", kernels, rows, cols));
         }
@@ -121,7 +125,8 @@ static void check_again(const struct kernels *kernels, size_t rows, size_t cols)
     guard_free(p, size);
     guard_free(raw, size);
     guard_free(dp, size);
-    guard_free(lse, rows);
+    guard_free(max, rows);
+    guard_free(log_sum, rows);
 }
 
 static void backward_pieces_agree(void **state)
@@ -132,7 +137,7 @@ static void backward_pieces_agree(void **state)
         check_again(kernels, 1 + w % 4, widths[w]);
 }
 
-/* exp itself, through softmax_again with scale 1 and shift 0: within 2 ulp over its whole range. */
+/* exp itself, through softmax_again with scale 1 and zeros: within 2 ulp over its whole range. */
 static void exp_is_within_two_ulp(void **state)
 {
     (void)state;
@@ -144,19 +149,71 @@ static void exp_is_within_two_ulp(void **state)
     FOR_EACH_TABLE(kernels)
     {
         memcpy(y, x, sizeof y);
-        kernels->softmax_again(y, N, 1, N, 1.0f, &zero);
+        kernels->softmax_again(y, N, 1, N, 1.0f, &zero, &zero);
         for (int i = 0; i < N; i++) {
             double want = exp((double)x[i]);
             double ulp = (double)(nextafterf((float)want, INFINITY) - (float)want);
             check_near((double)y[i], want, 2 * ulp, kernels->name);
         }
         float far[3] = {-200.0f, -1e30f, -110.0f};
-        kernels->softmax_again(far, 3, 1, 3, 1.0f, &zero);
+        kernels->softmax_again(far, 3, 1, 3, 1.0f, &zero, &zero);
         for (int i = 0; i < 3; i++)
             check_near((double)far[i], 0, 0, kernels->name);
         float nan[1] = {NAN};
-        kernels->softmax_again(nan, 1, 1, 1, 1.0f, &zero);
+        kernels->softmax_again(nan, 1, 1, 1, 1.0f, &zero, &zero);
         assert_true(isnan(nan[0]));
+    }
+}
+
+/* Scores of any size: a factor that is no power of two rounds their product, and what is rounded must not
+   stand against what is not. The first two columns are the largest and equal, the others a little lower. */
+static void check_large_scores(const struct kernels *kernels, size_t cols, float size)
+{
+    char text[128];
+    const float scale = (float)(1 / sqrt(32)), before = -FLT_MAX;
+    float *s = guard_floats(cols), *raw, max = before, sum = 0, factor, total = 0;
+    for (size_t j = 0; j < cols; j++)
+        s[j] = j < 2 ? size : nextafterf(size, -INFINITY);
+    raw = copy_of(s, cols);
+    kernels->softmax_step(s, cols, 1, cols, scale, &max, &sum, &factor);
+    of(text, "softmax_step", kernels, 1, cols);
+    check_near((double)max, (double)size, 0, text);
+    check_near((double)s[0], 1, 0, text);
+    check_near((double)s[cols - 1],
+               cols > 2 ? exp((double)scale * ((double)raw[cols - 1] - (double)size)) : 1, 8 * ROUNDING,
+               text);
+    float log_sum = logf(sum);
+    kernels->softmax_again(raw, cols, 1, cols, scale, &max, &log_sum);
+    of(text, "softmax_again", kernels, 1, cols);
+    for (size_t j = 0; j < cols; j++) {
+        assert_true(raw[j] <= 1 && raw[j] >= 0);
+        total += raw[j];
+    }
+    check_near((double)total, 1, ((double)cols + 8) * ROUNDING, text);
+    guard_free(s, cols);
+    guard_free(raw, cols);
+}
+
+static void large_scores_weigh_one_in_all(void **state)
+{
+    (void)state;
+    static const float sizes[] = {1e4f, 1e8f, 1e10f, 1e20f, 1e36f, -1e4f, -1e10f, -1e36f};
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            check_large_scores(kernels, widths[w], sizes[i]);
+}
+
+/* The exponent of the largest is 0 also where the factor rounds. */
+static void exponentials_of_large_numbers_are_at_most_one(void **state)
+{
+    (void)state;
+    const float scale = (float)(1 / sqrt(32));
+    FOR_EACH_TABLE(kernels)
+    for (float size = 1e3f; size < 1e30f; size *= 7.3f) {
+        float x[2] = {size, -size}, shift = scale * size;
+        kernels->exp_rows(x, 2, x, 2, 1, 2, scale, &shift, 0);
+        assert_true(x[0] == 1 && x[1] == 0);
     }
 }
 
@@ -241,9 +298,8 @@ static void check_exp_rows(const struct kernels *kernels, size_t rows, size_t co
     kernels->exp_rows(y, ld, x, ld, rows, cols, 0.3f, shift, 0.5f);
     for (size_t i = 0; i < rows; i++) {
         for (size_t j = 0; j < cols; j++) {
-            double exponent = (double)0.3f * (double)x[i * ld + j] - (double)shift[i],
-                   want = exp(exponent) + 0.5;
-            check_near((double)y[i * ld + j], want, exp_error(exponent, 0) + 2 * ROUNDING * want, text);
+            double exponent = (double)(0.3f * x[i * ld + j]) - (double)shift[i], want = exp(exponent) + 0.5;
+            check_near((double)y[i * ld + j], want, exp_error(exponent) + 2 * ROUNDING * want, text);
         }
         assert_true(i + 1 == rows || y[i * ld + cols] == 77);
     }
@@ -336,9 +392,14 @@ static void divergence_and_its_slope(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(divergence_and_its_slope), cmocka_unit_test(exponentials_and_their_largest),
-        cmocka_unit_test(scores_below_the_largest), cmocka_unit_test(steps_make_a_softmax),
-        cmocka_unit_test(backward_pieces_agree),    cmocka_unit_test(exp_is_within_two_ulp),
+        cmocka_unit_test(divergence_and_its_slope),
+        cmocka_unit_test(exponentials_and_their_largest),
+        cmocka_unit_test(scores_below_the_largest),
+        cmocka_unit_test(steps_make_a_softmax),
+        cmocka_unit_test(backward_pieces_agree),
+        cmocka_unit_test(exp_is_within_two_ulp),
+        cmocka_unit_test(large_scores_weigh_one_in_all),
+        cmocka_unit_test(exponentials_of_large_numbers_are_at_most_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@
    words from the first chunk's on; a block's logits from its chunk's beginning; words after the last whole
    block left out; too few tiles of logits; ids below the first predicted; a
    first id of 0 taken for 1; weights left out of the sum, or of the gradients; rows of weight 0 counted as
-   hits; rows without weights not asked; dx overwritten where it is to be added to.
+   hits; rows without weights not asked; dx overwritten where it is to be added to;
+   backward with maximum and logarithm of the sum as one number.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/tied_output.h"
 
@@ -332,6 +333,33 @@ static void large_logits_do_not_overflow(void **state)
     close_case(&c);
 }
 
+/* Logits so large that the logarithm of their sum is less than a rounding of them: every word has a chance of
+   1 / WORDS. */
+static void chances_of_large_logits_sum_to_one(void **state)
+{
+    (void)state;
+    struct next_case c;
+    open_case(&c, 40, PRECISION_FLOAT32, 1);
+    float *table = c.test.values + c.next.weight, *bias = c.test.values + c.next.bias;
+    double want[WORDS] = {0}, asked = 0;
+    memset(table, 0, WORDS * DIM * sizeof *table);
+    for (size_t w = 0; w < WORDS; w++)
+        bias[w] = 1e8f;
+    for (size_t r = 0; r < ROWS; r++) {
+        double weight = (double)c.weights[r];
+        asked += weight;
+        for (size_t w = 0; w < WORDS && weight != 0; w++)
+            want[w] += (double)c.weight * weight * (1.0 / WORDS - (c.ids[r] == FIRST + w));
+    }
+    lay(&c, true);
+    double sum = tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
+    check_near(sum, asked * log(WORDS), asked * loss_bound, "sum of losses");
+    tied_output_backward(&c.next, &c.rows, c.test.values, whole_gradient(&c.test), &c.space, c.dx, false, c.x,
+                         &c.asked, c.weight);
+    check_near_all(c.test.gradients + c.next.bias, want, WORDS, 4 * ROWS * EPSILON, "bias");
+    close_case(&c);
+}
+
 /* Without weights every row is asked, and each counts as 1. */
 static void no_weights_are_weights_of_one(void **state)
 {
@@ -446,6 +474,7 @@ int main(void)
         cmocka_unit_test(no_weights_are_weights_of_one),
         cmocka_unit_test(a_gradient_may_be_added_to),
         cmocka_unit_test(the_first_id_may_be_0),
+        cmocka_unit_test(chances_of_large_logits_sum_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,7 +117,7 @@ static void probabilities(const struct oracle_softmax *o, size_t i, double *p, d
     /* A score and the maximum; their difference; exponential and division; the sum and its rescalings. */
     double roundings = 2 * range + 2 * (double)o->n_k + 16;
     *off = expm1(2 * score_error + roundings * FLT_EPSILON);
-    *off_again = expm1(2 * score_error + (roundings + 3 * fabs(most + log(sum))) * FLT_EPSILON);
+    *off_again = expm1(2 * score_error + (roundings + 3 * log(sum)) * FLT_EPSILON);
 }
 
 double oracle_softmax_run(struct oracle_softmax *o)

@@ -98,8 +98,8 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
     enum { LD = 40 };
     bool half = precision == PRECISION_BF16, same = sight != SIGHT_ALL;
     size_t n_k = same ? N_Q : N_K;
-    static float query[N_Q * LD], key[N_Q * LD], value[N_Q * LD], dout[N_Q * LD], out[N_Q * LD], lse[N_Q],
-        dquery[N_Q * LD], dkey[N_Q * LD], dvalue[N_Q * LD];
+    static float query[N_Q * LD], key[N_Q * LD], value[N_Q * LD], dout[N_Q * LD], out[N_Q * LD], max[N_Q],
+        log_sum[N_Q], dquery[N_Q * LD], dkey[N_Q * LD], dvalue[N_Q * LD];
     static struct lists queries, keys;
     struct oracle_softmax o = oracle_softmax_new(N_Q, n_k, D, D_V);
     o.rounding = half ? ldexp(1, -8) : 0;
@@ -131,7 +131,7 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
         .value = {value, LD},
         .queries = queries.members,
         .keys = keys.members,
-        .lse = lse,
+        .rows = {max, log_sum},
     };
     size_t forward = bucket_forward_size(&a.sizes) / 4, backward = bucket_backward_size(&a.sizes) / 4;
     float *scratch = guard_floats(forward);

@@ -109,8 +109,9 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
     host_init(&host);
     check_status(&host, pool_new(&host, threads, &pool), HASHATTN_OK, NULL);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
-        float *lse = guard_floats(n_q), *out = guard_floats(n_q * d_v), *dquery = guard_floats(n_q * d),
-              *dkey = guard_floats(n_k * d), *dvalue = guard_floats(n_k * d_v);
+        float *max = guard_floats(n_q), *log_sum = guard_floats(n_q), *out = guard_floats(n_q * d_v),
+              *dquery = guard_floats(n_q * d), *dkey = guard_floats(n_k * d),
+              *dvalue = guard_floats(n_k * d_v);
         struct tile_attention a = {.kernels = *kernels,
                                    .pool = pool,
                                    .sizes = {.num_queries = n_q,
@@ -127,7 +128,7 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
                                    .query = {query, d},
                                    .key = {key, d},
                                    .value = {value, d_v},
-                                   .lse = lse};
+                                   .rows = {max, log_sum}};
         size_t forward = tile_attention_forward_size(&a.sizes) / sizeof(float),
                backward = tile_attention_backward_size(&a.sizes) / sizeof(float);
         float *scratch = guard_floats(forward);
@@ -154,7 +155,8 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
         check_array(dkey, o.dkey, o.dkey_bound, n_k * d, "dkey");
         check_array(dvalue, o.dvalue, o.dvalue_bound, n_k * d_v, "dvalue");
         guard_free(scratch, backward);
-        guard_free(lse, n_q);
+        guard_free(max, n_q);
+        guard_free(log_sum, n_q);
         guard_free(out, n_q * d_v);
         guard_free(dquery, n_q * d);
         guard_free(dkey, n_k * d);

@@ -1,0 +1,30 @@
+/* What softmax attention keeps of each query from forward to backward: the largest of its products q k, not
+   scaled, and the logarithm of the sum of exp((q k - largest) / sqrt(d)). Their sum, the usual log-sum-exp,
+   would be one number, but in float32 it loses the logarithm where the products are large, and the weights of
+   backward then no longer sum to 1. SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_SOFTMAX_ROWS_H
+#define PARTS_SOFTMAX_ROWS_H
+
+#include "base/memory.h"
+
+struct softmax_rows {
+    float *max, *log_sum; /* (queries) each */
+};
+
+static inline struct softmax_rows softmax_rows_take(struct arena *arena, size_t queries)
+{
+    struct softmax_rows rows;
+    rows.max = arena_take(arena, queries, sizeof *rows.max);
+    rows.log_sum = arena_take(arena, queries, sizeof *rows.log_sum);
+    return rows;
+}
+
+/* In a block of that size, or on NULL to measure it. */
+static inline size_t softmax_rows_size(size_t queries)
+{
+    struct arena arena = arena_on(NULL);
+    softmax_rows_take(&arena, queries);
+    return arena.used;
+}
+
+#endif
