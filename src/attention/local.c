@@ -7,9 +7,10 @@
    The last block is shorter where s does not divide n. A token's place is that among the tokens that take
    part: what is masked does not count. Of cross attention, query i and key i stand side by side; a query more
    than a block beyond the last key's meets none and gives 0. With `relative`, scores have
-   Transformer-XL's learned terms for i - j (parts/relative_terms.h). Cost: 6 n s (d + d_v) operations and 3 n
-   s exponentials forward (parts/tile_attention.h), with terms about 6 n s d more and what making them costs.
-   Nothing is random. Saved: two floats per query. SPDX-License-Identifier: Apache-2.0 */
+   Transformer-XL's learned terms for i - j (parts/relative_terms.h); with `wrap` too, i - j is the short way
+   round the ring of the n tokens, -n/2 < i - j <= n/2, however few blocks there are. Cost: 6 n s (d + d_v)
+   operations and 3 n s exponentials forward (parts/tile_attention.h), with terms about 6 n s d more and what
+   making them costs. Nothing is random. Saved: two floats per query. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/mechanism.h"
@@ -44,11 +45,17 @@ static bool wraps(const void *options)
     return ((const struct local_options *)options)->wrap != 0;
 }
 
+/* Whether the tokens stand on a ring, on which no distance is longer than half of it. */
+static bool on_ring(const void *options, const struct problem_shape *shape)
+{
+    return wraps(options) && !shape->causal;
+}
+
 /* Whether the keys go round: they are then a copy, the last block before them all and the first after. Up to
    three blocks are all neighbours anyway. */
 static bool goes_round(const void *options, const struct problem_shape *shape)
 {
-    return wraps(options) && !shape->causal && shape->num_keys > 3 * block_size(options);
+    return on_ring(options, shape) && shape->num_keys > 3 * block_size(options);
 }
 
 /* Rows of the last block of n. */
@@ -60,14 +67,14 @@ static size_t last_block(size_t s, size_t n)
 /* The most that a key can stand before a query that sees it, and after it: none of a causal one. */
 static size_t most_before(const void *options, const struct problem_shape *shape)
 {
-    size_t far = (shape->causal || wraps(options) ? 3 : 2) * block_size(options) - 1;
-    return size_min(far, shape->num_queries > 0 ? shape->num_queries - 1 : 0);
+    size_t far = (shape->causal ? 3 : 2) * block_size(options) - 1, n = shape->num_queries;
+    return size_min(far, on_ring(options, shape) ? n / 2 : n - (n > 0));
 }
 
 static size_t most_after(const void *options, const struct problem_shape *shape)
 {
-    size_t far = shape->causal ? 0 : (wraps(options) ? 3 : 2) * block_size(options) - 1;
-    return size_min(far, shape->num_keys > 0 ? shape->num_keys - 1 : 0);
+    size_t far = shape->causal ? 0 : 2 * block_size(options) - 1, n = shape->num_keys - (shape->num_keys > 0);
+    return size_min(far, on_ring(options, shape) ? n / 2 : n);
 }
 
 static struct tile_attention_sizes sizes_of(const void *options, const struct problem_shape *shape)
@@ -157,6 +164,7 @@ static const struct relative_terms *make_terms(const struct problem *problem, st
     size_t d = problem->shape.head_dim;
     if (!is_relative(problem->options))
         return NULL;
+    terms->ring = on_ring(problem->options, &problem->shape) ? problem->shape.num_keys : 0;
     terms->content_bias = problem->params + content_bias_at(d);
     terms->position_bias = problem->params + position_bias_at(d);
     relative_terms_make(terms, problem->kernels, problem->params);
@@ -171,7 +179,7 @@ static struct sight sight(const void *argument, size_t query)
     size_t s = block_size(problem->options), own = query / s, keys = problem->shape.num_keys;
     size_t before = size_min(own, problem->shape.causal ? 2 : 1);
     size_t end = problem->shape.causal ? problem->visible[query] : (own + 2) * s;
-    if (wraps(problem->options) && !problem->shape.causal)
+    if (on_ring(problem->options, &problem->shape))
         return (struct sight){0, keys};
     return (struct sight){size_min((own - before) * s, keys), size_min(end, keys)};
 }
@@ -249,7 +257,7 @@ static struct tile_attention open(const struct problem *problem, struct scratch 
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
-    if (wraps(options) && !shape->causal && shape->num_queries != shape->num_keys)
+    if (on_ring(options, shape) && shape->num_queries != shape->num_keys)
         return "wrap needs as many queries as keys";
     return NULL;
 }
@@ -322,7 +330,9 @@ static const struct option_row options[] = {
     {.name = "relative",
      .type = OPTION_FLAG,
      .offset = offsetof(struct local_options, relative),
-     .help = "learned terms for how far a key is from its query, as in Transformer-XL"},
+     .help =
+         "learned terms for how far a key is from its query, as in Transformer-XL; with wrap the distance "
+         "is that of the short way round"},
     {.name = "wrap",
      .type = OPTION_FLAG,
      .offset = offsetof(struct local_options, wrap),

@@ -56,10 +56,13 @@ void relative_terms_make_backward(const struct relative_terms *terms, const stru
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */
 
-/* The row of terms of the query `row` of the tile and its first key; it may lie before the first. */
-static ptrdiff_t term_of(const struct relative_terms *terms, const struct relative_tile *tile, size_t row)
+/* The row of terms of the query `row` of the tile and its first key; it may lie before the first. On a ring a
+   pair has its term in one of the turns 0, -1 and 1, the one in which it lies among the terms. */
+static ptrdiff_t term_of(const struct relative_terms *terms, const struct relative_tile *tile, size_t row,
+                         int turn)
 {
-    return (ptrdiff_t)(terms->most + tile->key) - (ptrdiff_t)(tile->first + row + terms->keys_before);
+    return (ptrdiff_t)(terms->most + tile->key) - (ptrdiff_t)(tile->first + row + terms->keys_before) +
+           turn * (ptrdiff_t)terms->ring;
 }
 
 /* Rows of terms first .. end - 1. */
@@ -69,20 +72,28 @@ struct strip {
 
 /* Those of the pairs of one row of the tile, or of the rows from `row` back to the first. */
 static struct strip strip_of(const struct relative_terms *terms, const struct relative_tile *tile, size_t row,
-                             bool all)
+                             bool all, int turn)
 {
-    ptrdiff_t count = (ptrdiff_t)terms->count, first = term_of(terms, tile, row),
-              end = term_of(terms, tile, all ? 0 : row) + (ptrdiff_t)tile->cols;
+    ptrdiff_t count = (ptrdiff_t)terms->count, first = term_of(terms, tile, row, turn),
+              end = term_of(terms, tile, all ? 0 : row, turn) + (ptrdiff_t)tile->cols;
     first = first < 0 ? 0 : first;
     end = end > count ? count : end;
     return (struct strip){first, end > first ? end : first};
 }
 
-void relative_terms_add(const struct relative_terms *terms, const struct kernels *kernels,
-                        const struct tile_products *products, const struct relative_tile *tile, float *scores,
-                        size_t ld)
+static const int turns[] = {0, -1, 1};
+
+static size_t turns_of(const struct relative_terms *terms)
 {
-    struct strip strip = strip_of(terms, tile, tile->rows - 1, true);
+    assert(terms->ring == 0 || terms->count <= terms->ring);
+    return terms->ring == 0 ? 1 : 3;
+}
+
+static void add_turn(const struct relative_terms *terms, const struct kernels *kernels,
+                     const struct tile_products *products, const struct relative_tile *tile, int turn,
+                     float *scores, size_t ld)
+{
+    struct strip strip = strip_of(terms, tile, tile->rows - 1, true, turn);
     size_t width = (size_t)(strip.end - strip.first);
     assert(width <= RELATIVE_STRIP);
     if (width == 0)
@@ -90,28 +101,47 @@ void relative_terms_add(const struct relative_terms *terms, const struct kernels
     tile_multiply(products, kernels, tile->strip, RELATIVE_STRIP, tile->position, terms->dim, 1,
                   terms->columns + strip.first, terms->count, tile->rows, width, terms->dim, false);
     for (size_t i = 0; i < tile->rows; i++) {
-        struct strip own = strip_of(terms, tile, i, false);
-        kernels->axpy(scores + i * ld + (own.first - term_of(terms, tile, i)), 1,
+        struct strip own = strip_of(terms, tile, i, false, turn);
+        kernels->axpy(scores + i * ld + (own.first - term_of(terms, tile, i, turn)), 1,
                       tile->strip + i * RELATIVE_STRIP + (own.first - strip.first),
                       (size_t)(own.end - own.first));
     }
 }
 
-void relative_terms_backward(const struct relative_terms *terms, const struct kernels *kernels,
-                             const struct tile_products *products, const struct relative_tile *tile,
-                             const float *dscores, size_t ld, float *dposition, bool add, float *drows)
+void relative_terms_add(const struct relative_terms *terms, const struct kernels *kernels,
+                        const struct tile_products *products, const struct relative_tile *tile, float *scores,
+                        size_t ld)
 {
-    struct strip strip = strip_of(terms, tile, tile->rows - 1, true);
+    for (size_t t = 0; t < turns_of(terms); t++)
+        add_turn(terms, kernels, products, tile, turns[t], scores, ld);
+}
+
+static void turn_backward(const struct relative_terms *terms, const struct kernels *kernels,
+                          const struct tile_products *products, const struct relative_tile *tile, int turn,
+                          const float *dscores, size_t ld, float *dposition, bool add, float *drows)
+{
+    struct strip strip = strip_of(terms, tile, tile->rows - 1, true, turn);
     size_t width = (size_t)(strip.end - strip.first), d = terms->dim;
+    if (width == 0 && add)
+        return;
     for (size_t i = 0; i < tile->rows; i++) {
-        struct strip own = strip_of(terms, tile, i, false);
+        struct strip own = strip_of(terms, tile, i, false, turn);
         float *row = tile->strip + i * RELATIVE_STRIP;
         memset(row, 0, width * sizeof *row);
-        memcpy(row + (own.first - strip.first), dscores + i * ld + (own.first - term_of(terms, tile, i)),
+        memcpy(row + (own.first - strip.first),
+               dscores + i * ld + (own.first - term_of(terms, tile, i, turn)),
                (size_t)(own.end - own.first) * sizeof *row);
     }
     tile_multiply(products, kernels, dposition, d, tile->strip, RELATIVE_STRIP, 1,
                   terms->rows + (size_t)strip.first * d, d, tile->rows, d, width, add);
     tile_multiply(products, kernels, drows + (size_t)strip.first * d, d, tile->strip, 1, RELATIVE_STRIP,
                   tile->position, d, width, d, tile->rows, true);
+}
+
+void relative_terms_backward(const struct relative_terms *terms, const struct kernels *kernels,
+                             const struct tile_products *products, const struct relative_tile *tile,
+                             const float *dscores, size_t ld, float *dposition, bool add, float *drows)
+{
+    for (size_t t = 0; t < turns_of(terms); t++)
+        turn_backward(terms, kernels, products, tile, turns[t], dscores, ld, dposition, add || t > 0, drows);
 }

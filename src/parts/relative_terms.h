@@ -19,9 +19,13 @@ struct relative_terms {
     size_t dim;
     size_t most, count; /* row t is r of i - j = most - t: later keys, later rows */
     size_t keys_before; /* how many of the keys given stand before place 0; 0 but where keys go round */
-    float *sinusoids;   /* (count, RELATIVE_WIDTH) */
-    float *rows;        /* (count, dim) */
-    float *columns;     /* (dim, count): the same, turned */
+    /* Places on a ring of so many, 0: on a line. A distance i - j then goes the short way round, -ring / 2 <
+       i
+       - j <= ring / 2, and count <= ring. */
+    size_t ring;
+    float *sinusoids; /* (count, RELATIVE_WIDTH) */
+    float *rows;      /* (count, dim) */
+    float *columns;   /* (dim, count): the same, turned */
 };
 
 /* The memory, and what its sizes say; the biases are the caller's. */

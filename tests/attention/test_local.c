@@ -4,7 +4,9 @@
    terms of a distance too many, or one too few of them; u in place of v; dQ without the part through r; du
    left out; the gradients of r of the first group of keys for all; bf16: rounding a strip in the room of a
    tile; where keys go round, the gradients of the copies lost, their distances not turned, a last whole block
-   taken as none, those of three blocks turned. SPDX-License-Identifier: Apache-2.0 */
+   taken as none; on a ring, distances of three blocks and fewer taken along the line, one of half the ring
+   taken as negative, the gradient of q of one turn overwritten by the next.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -311,7 +313,7 @@ static void sinusoids(double *to, double distance)
    gradients to queries, biases and W. */
 struct relative {
     size_t n_q, n_k, d;
-    size_t round; /* the length of a block where the first and the last are neighbours; else 0 */
+    bool ring;
     const float *weight, *content_bias, *position_bias;
     double *r, *r_error;  /* (n_q + n_k - 1, d): of the distances n_q - 1 down to 1 - n_k */
     double *dw, *du, *dv; /* gradients, and after them their bounds */
@@ -354,15 +356,16 @@ static void relative_close(struct relative *r)
         free(arrays[i]);
 }
 
-/* i - j, around the ends where they are neighbours. */
+/* i - j; on a ring the shortest of all ways, and of two as short the one on which the key comes first. */
 static long distance(const struct relative *r, size_t i, size_t j)
 {
-    long n = (long)r->n_k, s = (long)r->round, apart = (long)i - (long)j;
-    if (s == 0 || n <= 3 * s)
-        return apart;
-    if (i < r->round && (long)j / s == (n - 1) / s)
-        return apart + n;
-    return j < r->round && (long)i / s == (n - 1) / s ? apart - n : apart;
+    long plain = (long)i - (long)j, n = (long)r->n_k, best = plain;
+    if (!r->ring)
+        return plain;
+    for (long way = plain - n; way <= plain + n; way += n)
+        if (labs(way) < labs(best) || (labs(way) == labs(best) && way > best))
+            best = way;
+    return best;
 }
 
 /* The row of r for query i and key j. */
@@ -435,7 +438,7 @@ static struct oracle_softmax relative_oracle(const struct attention_case *proble
     double half = problem->precision == PRECISION_BF16 ? ldexp(1, -8) : 0;
     struct oracle_softmax o = oracle_of(problem, s);
     *r = relative_open(problem);
-    r->round = ((const struct local_options *)problem->options)->wrap ? s : 0;
+    r->ring = ((const struct local_options *)problem->options)->wrap && !problem->causal;
     relative_scores(r, &o, problem->query, half);
     oracle_softmax_run(&o);
     relative_gradients(r, &o, problem->query, half);
@@ -492,6 +495,16 @@ static void relative_terms_are_the_definition(void **state)
         {7, 20, 203, 3, 4},    {7, 203, 20, 3, 4},    {64, 30, 30, 3, 2},     {64, 583, 583, 4, 3},
         {101, 377, 377, 3, 2}, {128, 600, 700, 2, 3}, {5000, 200, 200, 4, 4},
     };
+    /* On a ring: one block to five, and lengths at which half of it lies among the neighbours. */
+    static const size_t rings[][2] = {
+        {1, 2},    {1, 3},    {1, 4},    {2, 5},    {5, 5},    {5, 10},    {5, 12},
+        {5, 15},   {5, 16},   {5, 18},   {5, 19},   {5, 20},   {5, 25},    {50, 100},
+        {50, 150}, {50, 151}, {50, 197}, {50, 198}, {50, 199}, {130, 389}, {130, 500},
+    };
+    for (size_t i = 0; i < sizeof rings / sizeof *rings; i++) {
+        const size_t shape[] = {rings[i][0], rings[i][1], rings[i][1], 3, 2};
+        check_relative(shape, 40 + i, false, true, PRECISION_FLOAT32);
+    }
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
         for (int causal = 0; causal < 2; causal++) {
             check_relative(few[i], i, causal != 0, false, PRECISION_FLOAT32);

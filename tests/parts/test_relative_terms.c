@@ -1,7 +1,8 @@
 /* Terms for distances against their formula in double, on every instruction set: r from W and back, tiles
    that the terms cover whole and in part, both ways. Bugs planted and caught: the sinusoids of a distance too
    many; a row of the strip shifted from the last query instead of its own; the rows of a part before the
-   first term; the strip's rests not cleared on the way back. SPDX-License-Identifier: Apache-2.0 */
+   first term; the strip's rests not cleared on the way back; on a ring, pairs across its seam without terms.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/relative_terms.h"
 
 #include <float.h>
@@ -97,10 +98,11 @@ static void r_is_of_sinusoids(void **state)
 }
 
 static void check_tile(const struct kernels *kernels, struct relative_tile tile, size_t d, size_t most,
-                       size_t count)
+                       size_t count, size_t ring)
 {
     enum { LD = 130 };
     struct made made = make(kernels, d, most, count);
+    made.terms.ring = ring;
     size_t rows = tile.rows, cols = tile.cols;
     float *position = normals(5, rows * d), *strip = guard_floats(rows * RELATIVE_STRIP),
           *scores = guard_floats(rows * LD), *dscores = normals(6, rows * LD),
@@ -120,7 +122,9 @@ static void check_tile(const struct kernels *kernels, struct relative_tile tile,
     for (size_t i = 0; i < rows; i++) {
         double want_position[16] = {0}, bound_position[16] = {0};
         for (size_t j = 0; j < cols; j++) {
-            long t = (long)most - ((long)(tile.first + i) - (long)(tile.key + j));
+            long t = (long)most - ((long)(tile.first + i) - (long)(tile.key + j)), round = (long)ring;
+            if (round > 0) /* the one among the terms, if any is */
+                t = t < 0 ? t + round : t >= (long)count ? t - round : t;
             double want = 0.25, bound = FLT_EPSILON;
             for (size_t c = 0; c < d && t >= 0 && t < (long)count; c++) {
                 double q = (double)position[i * d + c], r = (double)made.terms.rows[(size_t)t * d + c],
@@ -156,12 +160,19 @@ static void tiles_take_the_term_of_each_pair(void **state)
 {
     (void)state;
     static const struct {
-        size_t first, rows, key, cols, d, most, count;
+        size_t first, rows, key, cols, d, most, count, ring;
     } cases[] = {
-        {0, 1, 0, 1, 1, 0, 1},           {10, 7, 4, 9, 3, 12, 25},    {200, 96, 128, 128, 8, 191, 256},
-        {200, 96, 128, 128, 5, 100, 90}, /* the nearest and the farthest pairs have none */
-        {0, 96, 0, 128, 4, 40, 41},      /* causal: no later key has */
-        {50, 20, 90, 30, 6, 0, 100},     {90, 20, 0, 30, 6, 110, 60},
+        {0, 1, 0, 1, 1, 0, 1, 0},
+        {10, 7, 4, 9, 3, 12, 25, 0},
+        {200, 96, 128, 128, 8, 191, 256, 0},
+        {200, 96, 128, 128, 5, 100, 90, 0}, /* the nearest and the farthest pairs have none */
+        {0, 96, 0, 128, 4, 40, 41, 0},      /* causal: no later key has */
+        {50, 20, 90, 30, 6, 0, 100, 0},
+        {90, 20, 0, 30, 6, 110, 60, 0},
+        {0, 96, 0, 97, 3, 48, 97, 97}, /* on a ring, with terms for all of it */
+        {0, 20, 70, 30, 5, 50, 100, 100},
+        {70, 30, 0, 25, 5, 50, 100, 100},
+        {80, 20, 0, 30, 4, 20, 41, 100}, /* and for the near places alone */
     };
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -170,7 +181,7 @@ static void tiles_take_the_term_of_each_pair(void **state)
                                               .rows = cases[i].rows,
                                               .key = cases[i].key,
                                               .cols = cases[i].cols},
-                       cases[i].d, cases[i].most, cases[i].count);
+                       cases[i].d, cases[i].most, cases[i].count, cases[i].ring);
 }
 
 int main(void)
