@@ -210,11 +210,13 @@ HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attent
                                                       const hashattn_problem *problem, size_t *saved_bytes,
                                                       size_t *scratch_bytes);
 
-/* out (n_q, heads, d_v per sequence) = attention. Errors as above; and inputs that hold NaN or infinity are
-   INVALID, with the place of the first: then `out` holds no result, and some of it may have been written, for
-   they are met on the way (after every other error it is as it was). saved, scratch: blocks of at least the
-   sizes above, aligned to 64 bytes; a NULL one is allocated for this call and freed (saved: then no backward
-   can follow). With both blocks given nothing is allocated. */
+/* out (n_q, heads, d_v per sequence) = attention. softmax, local, lha, lsh and random give finite numbers for
+   all finite inputs, here and in backward: where float32 could overflow they compute in double, some hundred
+   times as slowly, and a gradient beyond +-3.39e38, the largest bfloat16, becomes that. Errors as above; and
+   inputs that hold NaN or infinity are INVALID, with the place of the first: then `out` holds no result, and
+   some of it may have been written, for they are met on the way (after every other error it is as it was).
+   saved, scratch: blocks of at least the sizes above, aligned to 64 bytes; a NULL one is allocated for this
+   call and freed (saved: then no backward can follow). With both blocks given nothing is allocated. */
 HASHATTN_API hashattn_status hashattn_attention_forward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out, void *saved,

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "parts/double_attention.h"
 #include "parts/elements.h"
 
 static size_t longest(const size_t *offsets, size_t count)
@@ -92,6 +93,7 @@ struct pass {
     size_t count;
     bool unread;       /* only of units whose rows no mechanism reads */
     atomic_bool found; /* NaN or infinity */
+    atomic_bool large; /* squares of DOUBLE_SQUARES and more in one unit of an array */
 };
 
 /* A masked key is absent: nobody reads its rows. */
@@ -140,11 +142,15 @@ static void look_for_nan(void *argument, size_t index, int worker)
         bool masked = array->of_keys && call->key_mask != NULL;
         bool together = array->packed.row_stride == array->width && !masked;
         size_t rows = offsets[s + 1] - offsets[s], step = together ? rows : 1;
+        double squares = 0;
         for (size_t r = 0; r < rows; r += step)
-            if (!is_absent(call, array, s, r) &&
-                !isfinite(
-                    squares_of(call, row_of(call, &array->packed, offsets, s, h, r), step * array->width)))
-                atomic_store_explicit(&pass->found, true, memory_order_relaxed);
+            if (!is_absent(call, array, s, r))
+                squares +=
+                    squares_of(call, row_of(call, &array->packed, offsets, s, h, r), step * array->width);
+        if (!isfinite(squares))
+            atomic_store_explicit(&pass->found, true, memory_order_relaxed);
+        else if (squares >= DOUBLE_SQUARES)
+            atomic_store_explicit(&pass->large, true, memory_order_relaxed);
     }
 }
 
@@ -179,7 +185,7 @@ hashattn_status operands_fail_nan(struct host *host, const struct attention_call
     return host_fail(host, HASHATTN_INVALID, "an input holds NaN or infinity");
 }
 
-hashattn_status operands_check_finite(struct host *host, const struct attention_call *call,
+hashattn_status operands_check_finite(struct host *host, struct attention_call *call,
                                       const struct operand *operands, size_t count, bool unread)
 {
     struct pass pass = {.call = call, .operands = operands, .count = count, .unread = unread};
@@ -189,6 +195,7 @@ hashattn_status operands_check_finite(struct host *host, const struct attention_
     if (unread && read == call->num_sequences)
         return HASHATTN_OK;
     pool_run(call->pool, look_for_nan, &pass, call->num_sequences * call->num_heads);
+    call->large = atomic_load(&pass.large);
     return atomic_load(&pass.found) ? operands_fail_nan(host, call, operands, count) : HASHATTN_OK;
 }
 

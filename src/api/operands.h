@@ -39,8 +39,8 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
 hashattn_status operands_check_mask(struct host *host, const struct attention_call *call);
 
 /* No NaN, no infinity, but for masked keys, which nobody reads. unread: only in sequences that the mechanism
-   is not given; it looks for itself at the others. INVALID with the place of the first. */
-hashattn_status operands_check_finite(struct host *host, const struct attention_call *call,
+   is not given; it looks for itself at the others. INVALID with the place of the first. Sets call->large. */
+hashattn_status operands_check_finite(struct host *host, struct attention_call *call,
                                       const struct operand *operands, size_t count, bool unread);
 
 /* Names the place of the first NaN or infinity. */

@@ -392,6 +392,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
         .scratch = memory.mechanism,
         .pool = spread ? call->pool : NULL,
         .not_finite = call->not_finite,
+        .large = call->large,
     };
     if (run->dparams != NULL) {
         unit.gradients.params = run->plan.slices + (sequence * call->num_heads + head) * run->param_count;

@@ -34,7 +34,11 @@ struct attention_call {
     struct packed query, key, value;
     const uint8_t *key_mask; /* (key rows) 1 = takes part; or NULL */
     bool causal;
-    bool inspects;              /* attention_inspect will be called: the scratch has room for it */
+    bool inspects; /* attention_inspect will be called: the scratch has room for it */
+    /* The squares of a head of one sequence, of query, key or value in forward, of dout in backward, may sum
+       up to DOUBLE_SQUARES or more (parts/double_attention.h). false is a promise: softmax then may overflow.
+     */
+    bool large;
     uint64_t call_key;          /* (seed, step, layer): planes come from it */
     const uint64_t *sample_ids; /* (num_sequences) global indices, part of each head's key; NULL: every
                                    sequence hashes alike */

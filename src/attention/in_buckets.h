@@ -56,6 +56,7 @@ static inline struct bucketed in_buckets_open(const struct bucketing_options *op
     bucketed.key = in_buckets_rows(problem->key);
     bucketed.value = in_buckets_rows(problem->value);
     bucketed.saved = problem->saved;
+    bucketed.large = problem->large;
     return bucketed;
 }
 

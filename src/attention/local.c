@@ -15,6 +15,7 @@
 
 #include "attention/mechanism.h"
 #include "base/memory.h"
+#include "parts/double_attention.h"
 #include "parts/tile_attention.h"
 
 struct local_options {
@@ -131,7 +132,6 @@ static size_t position_bias_at(size_t head_dim)
 
 struct scratch {
     struct relative_terms terms;
-    float *dterms;                      /* (terms, d) */
     float *key, *value, *dkey, *dvalue; /* (n + 2 s, d or d_v): where keys go round */
     void *tiles;
     size_t bytes;
@@ -148,7 +148,6 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     size_t forward_bytes = tile_attention_forward_size(&sizes),
            backward_bytes = tile_attention_backward_size(&sizes);
     scratch.terms = relative_terms_take(&arena, sizes.dim, most_before(options, shape), sizes.terms);
-    scratch.dterms = arena_take(&arena, size_product(sizes.terms, sizes.dim), sizeof(float));
     scratch.key = arena_take(&arena, size_product(keys, sizes.dim), sizeof(float));
     scratch.value = arena_take(&arena, size_product(keys, sizes.value_dim), sizeof(float));
     scratch.dkey = arena_take(&arena, size_product(keys, sizes.dim), sizeof(float));
@@ -167,8 +166,17 @@ static const struct relative_terms *make_terms(const struct problem *problem, st
     terms->ring = on_ring(problem->options, &problem->shape) ? problem->shape.num_keys : 0;
     terms->content_bias = problem->params + content_bias_at(d);
     terms->position_bias = problem->params + position_bias_at(d);
-    relative_terms_make(terms, problem->kernels, problem->params);
+    terms->weight = problem->params;
+    relative_terms_make(terms, problem->kernels);
     return terms;
+}
+
+/* Nobody else looks at them. */
+static bool has_large_params(const struct problem *problem)
+{
+    size_t d = problem->shape.head_dim;
+    return is_relative(problem->options) &&
+           problem->kernels->sum_squares(problem->params, position_bias_at(d) + d) >= DOUBLE_SQUARES;
 }
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
@@ -219,12 +227,19 @@ static const float *add(const struct kernels *kernels, struct view rows, size_t 
     return from;
 }
 
-static void come_back(const struct kernels *kernels, struct view rows, const float *from, size_t s)
+/* large: what a key gets in two places may overflow together. */
+static void come_back(const struct kernels *kernels, struct view rows, const float *from, size_t s,
+                      bool large)
 {
     size_t last = last_block(s, rows.rows);
     from = add(kernels, rows, rows.rows - last, last, from);
     from = add(kernels, rows, 0, rows.rows, from);
     add(kernels, rows, 0, s, from);
+    for (size_t i = 0; large && i < rows.rows; i++)
+        for (size_t c = 0; c < rows.cols; c++) {
+            float *each = (float *)rows.data + i * rows.stride + c;
+            *each = double_bounded((double)*each);
+        }
 }
 
 static struct tile_attention open(const struct problem *problem, struct scratch *scratch)
@@ -237,6 +252,7 @@ static struct tile_attention open(const struct problem *problem, struct scratch 
         .sight = sight,
         .argument = problem,
         .terms = make_terms(problem, &scratch->terms),
+        .large = problem->large || has_large_params(problem),
         .query = {problem->query.data, problem->query.stride},
         .key = {problem->key.data, problem->key.stride},
         .value = {problem->value.data, problem->value.stride},
@@ -296,8 +312,6 @@ static void backward(const struct problem *problem, struct view out, struct view
     }
     float *dparams = gradients->params;
     bool learns = attention.terms != NULL && dparams != NULL;
-    if (learns)
-        memset(scratch.dterms, 0, attention.terms->count * d * sizeof(float));
     tile_attention_backward(
         &attention, (struct head_rows){out.data, out.stride}, (struct head_rows){dout.data, dout.stride},
         &(struct tile_gradients){.query = gradients->query.data,
@@ -306,16 +320,16 @@ static void backward(const struct problem *problem, struct view out, struct view
                                  .ld_query = gradients->query.stride,
                                  .ld_key = dkey.stride,
                                  .ld_value = dvalue.stride,
-                                 .terms = learns ? scratch.dterms : NULL,
+                                 .weight = learns ? dparams : NULL,
                                  .content_bias = learns ? dparams + content_bias_at(d) : NULL,
                                  .position_bias = learns ? dparams + position_bias_at(d) : NULL},
         scratch.tiles);
     if (round) {
-        come_back(problem->kernels, gradients->key, scratch.dkey, block_size(problem->options));
-        come_back(problem->kernels, gradients->value, scratch.dvalue, block_size(problem->options));
+        size_t s = block_size(problem->options);
+        bool large = attention.large || softmax_rows_in_double(&attention.rows);
+        come_back(problem->kernels, gradients->key, scratch.dkey, s, large);
+        come_back(problem->kernels, gradients->value, scratch.dvalue, s, large);
     }
-    if (learns)
-        relative_terms_make_backward(attention.terms, problem->kernels, dparams, scratch.dterms);
 }
 
 static const struct option_row options[] = {

@@ -59,6 +59,9 @@ struct problem {
        is computed must not depend on it: work is cut by shape, and sums keep their order. */
     struct pool *pool;
     atomic_bool *not_finite; /* see checks_rows; NULL: nobody asks */
+    /* Numbers may be so large that sums of float32 overflow: a mechanism of softmax then looks, and where
+       they could computes in double (parts/double_attention.h). */
+    bool large;
 };
 
 /* What one call of attention prepares for all its heads. */

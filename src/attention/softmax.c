@@ -32,6 +32,7 @@ static struct tile_attention open(const struct problem *problem)
         .kernels = problem->kernels,
         .pool = problem->pool,
         .sizes = sizes_of(&problem->shape),
+        .large = problem->large,
         .sight = problem->shape.causal ? sight : NULL,
         .argument = problem,
         .query = {problem->query.data, problem->query.stride},

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "parts/bucket_in_double.h"
 #include "parts/plain_norm.h"
 
 enum {
@@ -198,7 +199,7 @@ static struct forward_memory forward_memory(const struct bucket_sizes *sizes, vo
 
 size_t bucket_forward_size(const struct bucket_sizes *sizes)
 {
-    return forward_memory(sizes, NULL, 0).bytes;
+    return size_max(forward_memory(sizes, NULL, 0).bytes, bucket_in_double_size(sizes));
 }
 
 struct forward_pass {
@@ -300,6 +301,8 @@ static void merge_rows(void *argument, size_t index, int worker)
 
 void bucket_forward(const struct bucket_attention *attention, float *out, size_t ld_out, void *scratch)
 {
+    if (bucket_forward_in_double(attention, out, ld_out, scratch))
+        return;
     struct forward_pass pass = {attention, out, ld_out, scratch};
     size_t n_q = attention->sizes.num_queries;
     struct places places = forward_memory(&attention->sizes, scratch, 0).places;
@@ -359,7 +362,7 @@ static struct backward_memory backward_memory(const struct bucket_sizes *sizes, 
 
 size_t bucket_backward_size(const struct bucket_sizes *sizes)
 {
-    return backward_memory(sizes, NULL, 0).bytes;
+    return size_max(backward_memory(sizes, NULL, 0).bytes, bucket_in_double_size(sizes));
 }
 
 struct backward_pass {
@@ -434,6 +437,8 @@ static void delta_rows(void *argument, size_t index, int worker)
 void bucket_backward(const struct bucket_attention *attention, struct head_rows out, struct head_rows dout,
                      const struct bucket_gradients *gradients, void *scratch)
 {
+    if (bucket_backward_in_double(attention, dout, gradients, scratch))
+        return;
     const struct bucket_sizes *sizes = &attention->sizes;
     struct backward_pass pass = {attention, out, dout, scratch};
     struct backward_memory memory = backward_memory(sizes, scratch, 0);

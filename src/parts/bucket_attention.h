@@ -48,6 +48,7 @@ struct bucket_attention {
     struct bucket_sizes sizes;
     enum bucket_sight sight;
     struct capacity window; /* of SIGHT_WINDOW */
+    bool large;             /* as in tile_attention.h */
     struct head_rows query, key, value;
     struct members queries, keys;
     struct softmax_rows rows; /* (num_queries), of those that meet a key: forward writes, backward reads */

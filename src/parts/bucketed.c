@@ -156,6 +156,7 @@ static struct bucket_attention attention_of(const struct bucketed *b)
         .sizes = sizes_of(b),
         .sight = bucketed_sight(b),
         .window = b->capacity,
+        .large = b->large,
         .query = b->query,
         .key = b->key,
         .value = b->value,

@@ -36,6 +36,7 @@ struct bucketed {
     struct capacity capacity;
     size_t balance; /* rounds; 0: none */
     bool joint, causal, by_token, norm;
+    bool large; /* as in tile_attention.h */
     struct head_rows query, key, value;
     /* z (count, num_buckets), adjacent, of rows first .. first + count - 1, count <= SCORE_ROWS; joint: of
        both, and side is SIDE_QUERIES. `worker` names its scratch. */

@@ -1,7 +1,11 @@
 /* Tiles of rows through the slots. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/plain_norm.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
+
+#include "parts/double_attention.h"
 
 enum { ROWS = PLAIN_NORM_ROWS };
 
@@ -11,6 +15,7 @@ struct work {
     float *gain, *bias, *dgain, *dbias; /* (dim): 1, 0, and what nobody reads */
     float *statistics;                  /* (ROWS, 2) */
     float *rows, *drows;                /* (ROWS, dim) */
+    double *wide;                       /* (dim) */
     size_t bytes;
 };
 
@@ -25,6 +30,7 @@ static struct work work_on(size_t dim, void *block)
     work.statistics = arena_take(&arena, 2 * ROWS, sizeof(float));
     work.rows = arena_take(&arena, size_product(ROWS, dim), sizeof(float));
     work.drows = arena_take(&arena, size_product(ROWS, dim), sizeof(float));
+    work.wide = arena_take(&arena, dim, sizeof(double));
     work.bytes = arena.used;
     return work;
 }
@@ -44,10 +50,48 @@ static struct work open_work(size_t dim, void *scratch)
     return work;
 }
 
+double plain_norm_row(double *out, const float *x, size_t dim)
+{
+    double mean = 0, square = 0;
+    for (size_t c = 0; c < dim; c++)
+        mean += (double)x[c] / (double)dim;
+    for (size_t c = 0; c < dim; c++)
+        square += ((double)x[c] - mean) * ((double)x[c] - mean) / (double)dim;
+    double sigma = sqrt(square + (double)epsilon);
+    for (size_t c = 0; c < dim; c++)
+        out[c] = ((double)x[c] - mean) / sigma;
+    return sigma;
+}
+
+/* Whether the squares of row i left the range of float32: 1 / sigma is then 0 or NaN, or has lost bits. */
+static bool is_lost(const struct work *work, size_t i)
+{
+    return !(work->statistics[2 * i + 1] >= FLT_MIN);
+}
+
 static void norm_rows(const struct kernels *kernels, const struct work *work, float *out, const float *x,
                       size_t n, size_t dim)
 {
     kernels->layer_norm(out, work->statistics, x, work->gain, work->bias, n, dim, epsilon);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_lost(work, i))
+            continue;
+        plain_norm_row(work->wide, x + i * dim, dim);
+        for (size_t c = 0; c < dim; c++)
+            out[i * dim + c] = (float)work->wide[c];
+    }
+}
+
+/* dx (dim) = the gradient of row x. */
+static void row_backward(const struct work *work, float *dx, const float *x, const float *dout, size_t dim)
+{
+    double sigma = plain_norm_row(work->wide, x, dim), mean = 0, along = 0;
+    for (size_t c = 0; c < dim; c++) {
+        mean += (double)dout[c] / (double)dim;
+        along += (double)dout[c] * work->wide[c] / (double)dim;
+    }
+    for (size_t c = 0; c < dim; c++)
+        dx[c] = double_bounded(((double)dout[c] - mean - work->wide[c] * along) / sigma);
 }
 
 void plain_norm_rows(const struct kernels *kernels, float *out, const float *x, size_t n, size_t dim,
@@ -94,6 +138,10 @@ static void backward_tile(void *argument, size_t tile, int worker)
     memset(work.drows, 0, rows * dim * sizeof(float));
     norm->kernels->layer_norm_backward(work.drows, work.dgain, work.dbias, pass->dout + first * dim,
                                        work.rows, work.statistics, work.gain, rows, dim);
+    for (size_t i = 0; i < rows; i++)
+        if (is_lost(&work, i) || !norm->kernels->all_finite(work.drows + i * dim, dim, 1, dim))
+            row_backward(&work, work.drows + i * dim, work.rows + i * dim, pass->dout + (first + i) * dim,
+                         dim);
     for (size_t i = 0; i < rows; i++)
         norm->kernels->axpy(pass->dx + (first + i) * pass->ld_dx, 1, work.drows + i * dim, dim);
 }

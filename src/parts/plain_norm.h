@@ -1,7 +1,8 @@
 /* Layer norm without gain and bias of the rows of a head, x^ = (x - mean) / sqrt(var + 1e-6), and the way
    back. Made of the slots of layer norm with a gain of 1 and a bias of 0, tile by tile: rows of a head are
-   strided, those of the slots adjacent. Its rows have length sqrt(d), so dot products over sqrt(d) lie in
-   [-sqrt(d), sqrt(d)]. SPDX-License-Identifier: Apache-2.0 */
+   strided, those of the slots adjacent. Rows so large that the slots overflow are done again in double, and a
+   gradient beyond the range of float32 becomes DOUBLE_MOST in size. Normed rows have length sqrt(d), so dot
+   products over sqrt(d) lie in [-sqrt(d), sqrt(d)]. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_PLAIN_NORM_H
 #define PARTS_PLAIN_NORM_H
 
@@ -20,6 +21,9 @@ enum { PLAIN_NORM_ROWS = 64 };
 /* out = the norms of x, both (n, dim), adjacent and apart, n <= PLAIN_NORM_ROWS. */
 void plain_norm_rows(const struct kernels *kernels, float *out, const float *x, size_t n, size_t dim,
                      void *scratch);
+
+/* The same of one row (dim), in double. Returns sqrt(var + 1e-6). */
+double plain_norm_row(double *out, const float *x, size_t dim);
 
 /* scratch: plain_norm_size for each of `workers`. */
 struct plain_norm {

@@ -34,14 +34,14 @@ static void make_sinusoids(const struct relative_terms *terms)
     }
 }
 
-void relative_terms_make(const struct relative_terms *terms, const struct kernels *kernels,
-                         const float *weight)
+void relative_terms_make(const struct relative_terms *terms, const struct kernels *kernels)
 {
     size_t d = terms->dim;
     make_sinusoids(terms);
     for (size_t t = 0; t < terms->count; t += ROWS)
         kernels->tile_product(terms->rows + t * d, d, terms->sinusoids + t * RELATIVE_WIDTH, RELATIVE_WIDTH,
-                              1, weight, d, size_min(ROWS, terms->count - t), d, RELATIVE_WIDTH, false);
+                              1, terms->weight, d, size_min(ROWS, terms->count - t), d, RELATIVE_WIDTH,
+                              false);
     kernels->tile_transpose(terms->columns, terms->count, terms->rows, d, terms->count, d);
 }
 
@@ -52,6 +52,15 @@ void relative_terms_make_backward(const struct relative_terms *terms, const stru
     for (size_t t = 0; t < terms->count; t += ROWS)
         kernels->tile_product(dweight, d, terms->sinusoids + t * RELATIVE_WIDTH, 1, RELATIVE_WIDTH,
                               drows + t * d, d, RELATIVE_WIDTH, d, size_min(ROWS, terms->count - t), true);
+}
+
+const float *relative_terms_sinusoids(const struct relative_terms *terms, size_t query, size_t key)
+{
+    ptrdiff_t t = (ptrdiff_t)(terms->most + key) - (ptrdiff_t)(query + terms->keys_before),
+              count = (ptrdiff_t)terms->count, ring = (ptrdiff_t)terms->ring;
+    t += t < 0 ? ring : t >= count ? -ring : 0;
+    assert(t >= 0 && t < count);
+    return terms->sinusoids + t * RELATIVE_WIDTH;
 }
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ enum {
 
 struct relative_terms {
     const float *content_bias, *position_bias; /* u, v (dim) */
+    const float *weight;                       /* W (RELATIVE_WIDTH, dim) */
     size_t dim;
     size_t most, count; /* row t is r of i - j = most - t: later keys, later rows */
     size_t keys_before; /* how many of the keys given stand before place 0; 0 but where keys go round */
@@ -28,14 +29,16 @@ struct relative_terms {
     float *columns;   /* (dim, count): the same, turned */
 };
 
-/* The memory, and what its sizes say; the biases are the caller's. */
+/* The memory, and what its sizes say; the parameters are the caller's. */
 struct relative_terms relative_terms_take(struct arena *arena, size_t dim, size_t most, size_t count);
-/* Fills it from W (RELATIVE_WIDTH, dim). */
-void relative_terms_make(const struct relative_terms *terms, const struct kernels *kernels,
-                         const float *weight);
+/* Fills it from W. */
+void relative_terms_make(const struct relative_terms *terms, const struct kernels *kernels);
 /* dweight += from drows (count, dim). */
 void relative_terms_make_backward(const struct relative_terms *terms, const struct kernels *kernels,
                                   float *dweight, const float *drows);
+
+/* The sinusoids (RELATIVE_WIDTH) of the distance of a query and a key, which must be among the terms. */
+const float *relative_terms_sinusoids(const struct relative_terms *terms, size_t query, size_t key);
 
 /* Queries first .. first + rows - 1 and keys key .. key + cols - 1. Pairs further apart than the terms reach
    get none: they must be unseen. */

@@ -5,11 +5,26 @@
 #ifndef PARTS_SOFTMAX_ROWS_H
 #define PARTS_SOFTMAX_ROWS_H
 
+#include <math.h>
+#include <stdbool.h>
+
 #include "base/memory.h"
 
 struct softmax_rows {
-    float *max, *log_sum; /* (queries) each */
+    float *max, *log_sum; /* (queries) each; queries >= 1 */
 };
+
+/* Whether forward ran in double (double_attention.h), which keeps nothing but this mark: no maximum is -inf.
+   Said before anything else is kept. */
+static inline void softmax_rows_mark(const struct softmax_rows *rows, bool in_double)
+{
+    rows->max[0] = in_double ? -INFINITY : 0;
+}
+
+static inline bool softmax_rows_in_double(const struct softmax_rows *rows)
+{
+    return rows->max[0] == -INFINITY;
+}
 
 static inline struct softmax_rows softmax_rows_take(struct arena *arena, size_t queries)
 {

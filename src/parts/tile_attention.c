@@ -47,7 +47,8 @@ static struct forward_memory forward_memory(const struct tile_attention_sizes *s
 
 size_t tile_attention_forward_size(const struct tile_attention_sizes *sizes)
 {
-    return size_product(sizes->workers, forward_memory(sizes, NULL).bytes);
+    return size_max(size_product(sizes->workers, forward_memory(sizes, NULL).bytes),
+                    double_attention_size(sizes->dim, sizes->value_dim, sizes->workers));
 }
 
 /* result rows *= factor; most tiles bring no new maximum, and all factors are 1. */
@@ -153,6 +154,13 @@ void tile_attention_forward(const struct tile_attention *attention, float *out, 
     assert(attention->sizes.block >= 1 && attention->sizes.block <= BLOCK);
     assert(attention->terms == NULL ||
            (attention->sizes.span > 0 && attention->terms->count <= attention->sizes.terms));
+    struct double_attention twin = as_double(attention);
+    bool overflows = attention->large && double_is_needed(&twin, NULL);
+    softmax_rows_mark(&attention->rows, overflows);
+    if (overflows) {
+        double_forward(&twin, out, ld_out, scratch);
+        return;
+    }
     for (size_t i = 0; i < attention->sizes.num_queries; i++)
         if (i < pass.seeing.first || i >= pass.seeing.end)
             memset(out + i * ld_out, 0, attention->sizes.value_dim * sizeof *out);

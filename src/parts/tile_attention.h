@@ -49,6 +49,9 @@ struct tile_attention {
     struct sight (*sight)(const void *argument, size_t query);
     const void *argument;
     const struct relative_terms *terms; /* NULL: none */
+    /* Inputs may be so large that float32 overflows: forward and backward look, and where it could, they run
+       in double (double_attention.h). Backward need not be told of what forward was told. */
+    bool large;
     struct head_rows query, key, value;
     struct softmax_rows rows; /* (num_queries), of those that see a key: forward writes, backward reads */
 };
@@ -64,7 +67,8 @@ void tile_attention_forward(const struct tile_attention *attention, float *out, 
 struct tile_gradients {
     float *query, *key, *value;
     size_t ld_query, ld_key, ld_value;
-    float *terms, *content_bias, *position_bias; /* with terms: (count, dim), (dim), (dim); NULL: unwanted */
+    /* With terms: (RELATIVE_WIDTH, dim), (dim), (dim); NULL: unwanted. */
+    float *weight, *content_bias, *position_bias;
 };
 void tile_attention_backward(const struct tile_attention *attention, struct head_rows out,
                              struct head_rows dout, const struct tile_gradients *gradients, void *scratch);

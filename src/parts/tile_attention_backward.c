@@ -74,7 +74,8 @@ static struct backward_memory backward_memory(const struct tile_attention_sizes 
 
 size_t tile_attention_backward_size(const struct tile_attention_sizes *sizes)
 {
-    return backward_memory(sizes, NULL, 0, 0).bytes;
+    return size_max(backward_memory(sizes, NULL, 0, 0).bytes,
+                    double_attention_size(sizes->dim, sizes->value_dim, sizes->workers));
 }
 
 struct backward_pass {
@@ -255,17 +256,19 @@ static void band_group(void *argument, size_t index, int worker)
     group_end(pass, &memory, group, keys);
 }
 
-/* The gradients of r, u and v: those of all groups of keys, in order. */
+/* The gradients of r, u and v: those of all groups of keys, in order, of r in the place of the first. */
 static void add_terms(const struct backward_pass *pass, size_t groups)
 {
     const struct tile_attention *a = pass->attention;
-    const float *from = backward_memory(&a->sizes, pass->scratch, 0, 0).terms;
+    float *sums = backward_memory(&a->sizes, pass->scratch, 0, 0).terms, *from = sums;
     size_t d = a->sizes.dim;
     for (size_t g = 0; g < groups; g++, from += terms_size(&a->sizes)) {
-        a->kernels->axpy(pass->gradients->terms, 1, from, a->terms->count * d);
+        if (g > 0)
+            a->kernels->axpy(sums, 1, from, a->terms->count * d);
         a->kernels->axpy(pass->gradients->content_bias, 1, from + a->sizes.terms * d, d);
         a->kernels->axpy(pass->gradients->position_bias, 1, from + (a->sizes.terms + 1) * d, d);
     }
+    relative_terms_make_backward(a->terms, a->kernels, pass->gradients->weight, sums);
 }
 
 static void delta_block(void *argument, size_t index, int worker)
@@ -303,6 +306,22 @@ void tile_attention_backward(const struct tile_attention *attention, struct head
                                  .gradients = gradients,
                                  .scratch = scratch,
                                  .seeing = seeing(attention)};
+    struct double_attention twin = as_double(attention);
+    if (softmax_rows_in_double(&attention->rows) || (attention->large && double_is_needed(&twin, &dout))) {
+        struct double_gradients to = {
+            .query = gradients->query,
+            .key = gradients->key,
+            .value = gradients->value,
+            .ld_query = gradients->ld_query,
+            .ld_key = gradients->ld_key,
+            .ld_value = gradients->ld_value,
+            .weight = gradients->weight,
+            .content_bias = gradients->content_bias,
+            .position_bias = gradients->position_bias,
+        };
+        double_backward(&twin, dout, &to, scratch);
+        return;
+    }
     pass.num_blocks = (pass.seeing.end - pass.seeing.first + sizes->block - 1) / sizes->block;
     pool_run(attention->pool, delta_block, &pass, pass.num_blocks);
     if (sizes->span > 0) {
@@ -312,7 +331,7 @@ void tile_attention_backward(const struct tile_attention *attention, struct head
             pass.first_group = odd * key_group(sizes);
             pool_run(pool, band_group, &pass, (groups - odd + 1) / 2);
         }
-        if (attention->terms != NULL && gradients->terms != NULL)
+        if (attention->terms != NULL && gradients->weight != NULL)
             add_terms(&pass, groups);
         return;
     }

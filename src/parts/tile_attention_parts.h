@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "parts/double_attention.h"
 #include "parts/tile_attention.h"
 
 /* Measured on Zen 5 at n 4096, d 64, as a share of the peak: tiles of 64 x 64 in groups half as large reach
@@ -98,6 +99,33 @@ static inline struct sight seeing(const struct tile_attention *a)
         if (one = sight_of(a, queries.end - 1), one.first < one.end)
             break;
     return queries;
+}
+
+static inline bool seen_run(const void *argument, size_t query, size_t number, struct key_run *run)
+{
+    struct sight sight = sight_of(argument, query);
+    *run = (struct key_run){.first = sight.first, .count = sight.end - sight.first};
+    return number == 0;
+}
+
+/* The same problem, for double. */
+static inline struct double_attention as_double(const struct tile_attention *a)
+{
+    const struct tile_attention_sizes *sizes = &a->sizes;
+    return (struct double_attention){.kernels = a->kernels,
+                                     .pool = a->pool,
+                                     .workers = sizes->workers,
+                                     .num_queries = sizes->num_queries,
+                                     .num_keys = sizes->num_keys,
+                                     .dim = sizes->dim,
+                                     .value_dim = sizes->value_dim,
+                                     .most = size_sum(sizes->num_queries, sizes->num_keys),
+                                     .query = a->query,
+                                     .key = a->key,
+                                     .value = a->value,
+                                     .run = seen_run,
+                                     .argument = a,
+                                     .terms = a->terms};
 }
 
 /* Of one thread, for every product here: rows of TILE, BLOCK or STRIP, columns and depth of these or of a

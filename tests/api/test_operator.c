@@ -3,8 +3,9 @@
    loops. Planted and caught: sequence_stride taken for packed rows; gradients added to what was there; NaN
    looked for in masked keys, only in the first head, and in rows as if they were adjacent; the place of NaN
    told for the wrong sequence; check_apart without the sort; scratch measured without its offsets; blocks
-   that are not given back after a refusal; struct_size not looked at in backward.
+   that are not given back after a refusal; struct_size not looked at in backward; a large dout not told.
    SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -631,6 +632,32 @@ static void nan_is_told_with_its_place(void **state)
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
+/* Whatever float32 holds: of some arrays every number is the largest there is, in size. */
+static void finite_inputs_give_finite_results(void **state)
+{
+    (void)state;
+    static const char *const mechanisms[] = {"softmax", "local", "lha", "lsh", "random"};
+    for (size_t m = 0; m < sizeof mechanisms / sizeof *mechanisms; m++)
+        for (unsigned which = 1; which < 16; which++) {
+            struct fixture f;
+            set_up(&f, mechanisms[m], 2, NULL);
+            float *inputs[] = {f.query, f.key, f.value, f.dout};
+            size_t counts[] = {COUNT(f.query), COUNT(f.key), COUNT(f.value), COUNT(f.dout)};
+            for (size_t a = 0; a < 4; a++)
+                for (size_t i = 0; i < counts[a] && which >> a & 1; i++)
+                    inputs[a][i] = copysignf(FLT_MAX, inputs[a][i]);
+            run_both(&f);
+            const float *outputs[] = {f.out, f.dquery, f.dkey, f.dvalue};
+            size_t sizes[] = {COUNT(f.out), COUNT(f.dquery), COUNT(f.dkey), COUNT(f.dvalue)};
+            for (size_t a = 0; a < 4; a++)
+                for (size_t i = 0; i < sizes[a]; i++)
+                    if (!isfinite(outputs[a][i]))
+                        fail_msg("%s, inputs %u: array %zu holds %g", mechanisms[m], which, a,
+                                 (double)outputs[a][i]);
+            tear_down(&f);
+        }
+}
+
 static void blocks_are_checked(void **state)
 {
     (void)state;
@@ -726,6 +753,7 @@ int main(void)
         cmocka_unit_test(strides_that_cannot_be_are_told),
         cmocka_unit_test(outputs_of_backward_may_not_meet),
         cmocka_unit_test(nan_is_told_with_its_place),
+        cmocka_unit_test(finite_inputs_give_finite_results),
         cmocka_unit_test(blocks_are_checked),
         cmocka_unit_test(given_blocks_are_enough),
         cmocka_unit_test(every_failing_allocation_is_survived),

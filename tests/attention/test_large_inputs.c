@@ -3,12 +3,17 @@
    identity, so out holds the weights of forward and dvalue those of backward. Head sizes whose square root is
    a power of two and others. Bugs planted and caught: the maximum of products that were scaled, the
    exponential of such that were not; maximum and logarithm of the sum kept as one number; the maximum of a
-   query of buckets begun above its scores. SPDX-License-Identifier: Apache-2.0 */
+   query of buckets begun above its scores; what forward saved not read by backward; dout not looked at; what
+   two places of a key on a ring get together; terms that nobody looked at.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/random.h"
+#include "parts/relative_terms.h"
 #include "support/attention_case.h"
 #include "support/bucket_case.h"
 #include "support/check.h"
@@ -82,7 +87,7 @@ static void check_kind(size_t kind, size_t n, size_t d, float size, const struct
 static void weights_sum_to_one_in_both_directions(void **state)
 {
     (void)state;
-    static const float sizes[] = {1, 10, 100, 1e4f, 1e9f, 1e15f};
+    static const float sizes[] = {1, 10, 100, 1e4f, 1e9f, 1e11f, 1e15f};
     static const size_t dims[] = {7, 32, 64};
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (size_t kind = 0; kind < KINDS; kind++)
@@ -114,11 +119,188 @@ static void one_key_weighs_one(void **state)
             }
 }
 
+/* ---- beyond what float32 can multiply -------------------------------------------------------------------
+ */
+
+/* Rows that are normed as they attend are never large, but values and dout may be. */
+static const struct {
+    const char *mechanism, *settings;
+    bool causal;
+} normed[] = {
+    {"lha", "num_buckets=3", false},
+    {"lha", "num_buckets=4", true},
+    {"lsh", "num_buckets=3", false},
+};
+enum { NORMED = sizeof normed / sizeof *normed };
+
+static struct attention_case any_case(size_t kind, void **options, size_t n, size_t d)
+{
+    bool plain = kind < KINDS;
+    const char *mechanism = plain ? kinds[kind].mechanism : normed[kind - KINDS].mechanism;
+    *options = bucket_case_options(mechanism, plain ? kinds[kind].settings : normed[kind - KINDS].settings);
+    return bucket_case_new(mechanism, *options, n, n, d, n,
+                           plain ? kinds[kind].causal : normed[kind - KINDS].causal);
+}
+
+/* Numbers between -3.4e38 and 3.4e38, one in twenty small. */
+static void fill_huge(float *x, size_t count, uint64_t seed)
+{
+    struct random random = random_open(seed);
+    for (size_t i = 0; i < count; i++) {
+        float u = 2 * random_unit(&random) - 1;
+        x[i] = random_below(&random, 20) == 0 ? u : u * FLT_MAX;
+    }
+}
+
+static void check_finite(const float *x, size_t count, const char *what)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(x[i]))
+            fail_msg("%s[%zu] is %g", what, i, (double)x[i]);
+}
+
+static struct attention_result run_finite(const struct attention_case *data, size_t n, size_t d)
+{
+    struct attention_result result = attention_case_run(data);
+    check_finite(result.out, n * n, "out");
+    check_finite(result.dquery, n * d, "dquery");
+    check_finite(result.dkey, n * d, "dkey");
+    check_finite(result.dvalue, n * n, "dvalue");
+    check_finite(result.dparams, result.param_count, "dparams");
+    return result;
+}
+
+/* Weights of huge queries and keys, then huge values and dout too, in both precisions. */
+static void everything_is_finite_for_all_that_is(void **state)
+{
+    (void)state;
+    enum { N = 33, D = 32 };
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
+        for (size_t kind = 0; kind < KINDS + NORMED; kind++)
+            for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+                void *options;
+                struct attention_case data = any_case(kind, &options, N, D);
+                data.kernels = *kernels;
+                data.precision = (enum precision)precision;
+                fill_huge(data.query, N * D, 1);
+                fill_huge(data.key, N * D, 2);
+                for (size_t i = 0; i < N * N; i++)
+                    data.value[i] = data.dout[i] = i % N == i / N;
+                struct attention_result result = run_finite(&data, N, D);
+                if (precision == PRECISION_FLOAT32)
+                    check_weights(&result, N, data.mechanism->name);
+                attention_result_free(&result);
+                fill_huge(data.value, N * N, 3);
+                fill_huge(data.dout, N * N, 4);
+                data.start = 1;
+                result = run_finite(&data, N, D);
+                data.threads = 3;
+                struct attention_result many = run_finite(&data, N, D);
+                attention_case_same_bits(&result, &many, &data, "three threads");
+                attention_result_free(&many);
+                attention_result_free(&result);
+                attention_case_free(&data);
+                free(options);
+            }
+}
+
+static void scale(float *x, size_t count, int exponent)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = ldexpf(x[i], exponent);
+}
+
+/* got is 2^exponent times plain, to rounding in sums of n + d numbers no larger than the largest in size. */
+static void check_scaled(const float *got, const float *plain, size_t count, int exponent, double roundings,
+                         const char *what)
+{
+    double largest = 0;
+    for (size_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs((double)plain[i]));
+    for (size_t i = 0; i < count; i++)
+        check_near(ldexp((double)got[i], -exponent), (double)plain[i], 8 * roundings * FLT_EPSILON * largest,
+                   what);
+}
+
+/* What is too large for float32 gives what the same gives without its powers of two. Who is in which bucket
+   must not depend on them: of lha and lsh the values and dout alone are scaled, and so where distances have
+   terms beside q k. */
+static void powers_of_two_go_through(void **state)
+{
+    (void)state;
+    enum { N = 50, D = 16, VALUE = 122, DOUT = -120 };
+    for (size_t kind = 0; kind < KINDS + NORMED; kind++)
+        for (int rows = 0; rows < 2; rows++) {
+            void *options;
+            struct attention_case data = any_case(kind, &options, N, D);
+            size_t params = attention_param_count(data.mechanism, options, D, N);
+            bool hashed =
+                strcmp(data.mechanism->name, "lha") == 0 || strcmp(data.mechanism->name, "lsh") == 0;
+            int query = rows && !hashed && params == 0 ? 120 : 0;
+            struct attention_result plain = attention_case_run(&data);
+            scale(data.query, N * D, query);
+            scale(data.key, N * D, -query);
+            scale(data.value, N * N, VALUE);
+            scale(data.dout, N * N, DOUT);
+            struct attention_result large = attention_case_run(&data);
+            double roundings = N + D;
+            check_scaled(large.out, plain.out, N * N, VALUE, roundings, "out");
+            check_scaled(large.dquery, plain.dquery, N * D, VALUE + DOUT - query, roundings, "dquery");
+            check_scaled(large.dkey, plain.dkey, N * D, VALUE + DOUT + query, roundings, "dkey");
+            check_scaled(large.dvalue, plain.dvalue, N * N, DOUT, roundings, "dvalue");
+            if (!hashed)
+                check_scaled(large.dparams, plain.dparams, params, VALUE + DOUT, roundings, "dparams");
+            attention_result_free(&plain);
+            attention_result_free(&large);
+            attention_case_free(&data);
+            free(options);
+        }
+}
+
+/* Forward looks at queries, keys and values, backward at dout: what forward saved says that backward needs
+   double, though dout is small; and dout may be the one that is large. */
+static void backward_follows_forward_or_its_dout(void **state)
+{
+    (void)state;
+    enum { N = 40, D = 8 };
+    for (size_t kind = 0; kind < KINDS + NORMED; kind++)
+        for (int large = 0; large < 2; large++) {
+            void *options;
+            struct attention_case data = any_case(kind, &options, N, D);
+            fill_huge(large ? data.dout : data.value, N * N, 3);
+            struct attention_result result = run_finite(&data, N, D);
+            attention_result_free(&result);
+            attention_case_free(&data);
+            free(options);
+        }
+}
+
+/* Learned terms are looked at by the mechanism itself. */
+static void large_terms_are_noticed(void **state)
+{
+    (void)state;
+    enum { N = 40, D = 8, RELATIVE = 4 };
+    for (size_t tensor = 0; tensor < 3; tensor++) {
+        void *options;
+        struct attention_case data = any_case(RELATIVE, &options, N, D);
+        size_t first[] = {0, RELATIVE_WIDTH * D, (RELATIVE_WIDTH + 1) * D, (RELATIVE_WIDTH + 2) * D};
+        fill_huge(data.params + first[tensor], first[tensor + 1] - first[tensor], 5);
+        for (size_t i = 0; i < N * N; i++)
+            data.value[i] = data.dout[i] = i % N == i / N;
+        struct attention_result result = run_finite(&data, N, D);
+        check_weights(&result, N, "large terms");
+        attention_result_free(&result);
+        attention_case_free(&data);
+        free(options);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_sum_to_one_in_both_directions),
-        cmocka_unit_test(one_key_weighs_one),
+        cmocka_unit_test(weights_sum_to_one_in_both_directions), cmocka_unit_test(one_key_weighs_one),
+        cmocka_unit_test(everything_is_finite_for_all_that_is),  cmocka_unit_test(powers_of_two_go_through),
+        cmocka_unit_test(backward_follows_forward_or_its_dout),  cmocka_unit_test(large_terms_are_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,8 @@
    ways of seeing, one thread and three. Bugs planted and caught: a place merged with the wrong maximum;
    the second block's queries taken from the first; a window that is too long; the first tile of a window
    left out; dquery of the last tile only; places taken in their own order; delta of the place, not of the
-   token; all threads in the memory of the first.
+   token; all threads in the memory of the first; in double, the keys of a bucket from its first on, whatever
+   is seen, and a bucket's queries from the first bucket. Covers: bucket_in_double.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/bucket_attention.h"
 
@@ -92,8 +93,17 @@ static void check_rows(const float *got, size_t ld, const double *want, const do
                        bound[i * width + c] + 8 * FLT_EPSILON * (start + fabs(want[i * width + c])), what);
 }
 
+/* x (n, ld) times 2^exponent. */
+static void scale(float *x, size_t n, size_t ld, int exponent)
+{
+    for (size_t i = 0; i < n * ld; i++)
+        x[i] = ldexpf(x[i], exponent);
+}
+
+/* exponent: queries are 2^exponent times as large and keys so much smaller, which changes nothing but their
+   gradients; float32 then may overflow. */
 static void check(const struct kernels *kernels, struct pool *pool, enum precision precision,
-                  enum bucket_sight sight)
+                  enum bucket_sight sight, int exponent)
 {
     enum { LD = 40 };
     bool half = precision == PRECISION_BF16, same = sight != SIGHT_ALL;
@@ -111,6 +121,9 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
     fill(value, o.value, 5, n_k, D_V, LD, half, kernels);
     fill(dout, o.dout, 6, N_Q, D_V, LD, half, kernels);
     oracle_softmax_run(&o);
+    scale(query, N_Q, LD, exponent);
+    scale(key, n_k, LD, -exponent);
+    float start = exponent == 0 ? 0.5f : 0;
     struct bucket_attention a = {
         .kernels = kernels,
         .pool = pool,
@@ -126,6 +139,7 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
                   .workers = (size_t)pool_threads(pool)},
         .sight = sight,
         .window = window,
+        .large = exponent != 0,
         .query = {query, LD},
         .key = {key, LD},
         .value = {value, LD},
@@ -139,16 +153,19 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
     bucket_forward(&a, out, LD, scratch);
     guard_free(scratch, forward);
     for (size_t i = 0; i < N_Q * LD; i++)
-        dquery[i] = dkey[i] = dvalue[i] = 0.5f;
+        dquery[i] = dkey[i] = dvalue[i] = start;
     scratch = guard_floats(backward);
     memset(scratch, 0xff, 4 * backward);
     bucket_backward(&a, (struct head_rows){out, LD}, (struct head_rows){dout, LD},
                     &(struct bucket_gradients){dquery, dkey, dvalue, LD, LD, LD}, scratch);
     guard_free(scratch, backward);
+    assert_int_equal(softmax_rows_in_double(&a.rows), exponent != 0);
+    scale(dquery, N_Q, LD, exponent);
+    scale(dkey, n_k, LD, -exponent);
     check_rows(out, LD, o.out, o.out_bound, N_Q, D_V, 0, "out");
-    check_rows(dquery, LD, o.dquery, o.dquery_bound, N_Q, D, 0.5, "dquery");
-    check_rows(dkey, LD, o.dkey, o.dkey_bound, n_k, D, 0.5, "dkey");
-    check_rows(dvalue, LD, o.dvalue, o.dvalue_bound, n_k, D_V, 0.5, "dvalue");
+    check_rows(dquery, LD, o.dquery, o.dquery_bound, N_Q, D, (double)start, "dquery");
+    check_rows(dkey, LD, o.dkey, o.dkey_bound, n_k, D, (double)start, "dkey");
+    check_rows(dvalue, LD, o.dvalue, o.dvalue_bound, n_k, D_V, (double)start, "dvalue");
     oracle_softmax_free(&o);
 }
 
@@ -161,9 +178,10 @@ static void buckets_are_one_softmax_with_multiplicity(void **state)
     check_status(&host, pool_new(&host, 3, &pool), HASHATTN_OK, NULL);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (int sight = SIGHT_ALL; sight <= SIGHT_WINDOW; sight++) {
-            check(*kernels, NULL, PRECISION_FLOAT32, (enum bucket_sight)sight);
-            check(*kernels, pool, PRECISION_FLOAT32, (enum bucket_sight)sight);
-            check(*kernels, pool, PRECISION_BF16, (enum bucket_sight)sight);
+            check(*kernels, NULL, PRECISION_FLOAT32, (enum bucket_sight)sight, 0);
+            check(*kernels, pool, PRECISION_FLOAT32, (enum bucket_sight)sight, 0);
+            check(*kernels, pool, PRECISION_BF16, (enum bucket_sight)sight, 0);
+            check(*kernels, pool, PRECISION_FLOAT32, (enum bucket_sight)sight, 122);
         }
     pool_free(&host, pool);
 }

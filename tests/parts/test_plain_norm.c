@@ -1,7 +1,10 @@
 /* The norm of strided rows and its way back against double precision, on every table and three threads.
-   Bugs planted and caught: rows taken as adjacent; statistics of the first tile for all.
+   Bugs planted and caught: rows taken as adjacent; statistics of the first tile for all; rows whose squares
+   overflow left as they are, forward or backward, or with the gradient of another row.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/plain_norm.h"
+
+#include "parts/double_attention.h"
 
 #include <float.h>
 #include <math.h>
@@ -53,6 +56,49 @@ static void check(const struct kernels *kernels, struct pool *pool, size_t worke
     guard_free(scratch, floats);
 }
 
+/* Rows a power of two larger have the same norms, and gradients so much smaller; what overflows stops at the
+   largest number. Every third row is large, and every fifth has a large gradient. */
+static void large_rows_are_normed_alike(void **state)
+{
+    (void)state;
+    enum { ROW = 100, GRADIENT = 124 };
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        static float x[N * D], dout[N * D], out[2][N * D], dx[2][N * D];
+        size_t floats = plain_norm_size(D) / sizeof(float);
+        float *scratch = guard_floats(floats);
+        random_normals(1, 0, x, N * D);
+        random_normals(2, 0, dout, N * D);
+        for (size_t i = 0; i < N * D; i++)
+            x[i] *= 1000; /* beside which epsilon is nothing */
+        for (int large = 0; large < 2; large++) {
+            struct plain_norm norm = {*kernels, NULL, x, D, N, D, scratch};
+            for (size_t i = 0; i < N * D; i++) {
+                x[i] = ldexpf(x[i], large && i / D % 3 == 0 ? ROW : 0);
+                dout[i] = ldexpf(dout[i], large && i / D % 5 == 0 ? GRADIENT : 0);
+            }
+            memset(dx[large], 0, sizeof dx[large]);
+            plain_norm_forward(&norm, out[large]);
+            plain_norm_backward(&norm, dout, dx[large], D);
+        }
+        for (size_t i = 0; i < N * D; i++) {
+            int exponent = (i / D % 5 == 0 ? GRADIENT : 0) - (i / D % 3 == 0 ? ROW : 0);
+            check_near((double)out[1][i], (double)out[0][i], bound, "normed row");
+            check_near(ldexp((double)dx[1][i], -exponent), (double)dx[0][i], bound / 1000,
+                       "gradient of a row");
+        }
+        for (size_t i = 0; i < N * D; i++) {
+            x[i] = ldexpf(out[0][i], -30);
+            dout[i] = copysignf(FLT_MAX, dout[i]);
+        }
+        plain_norm_backward(&(struct plain_norm){*kernels, NULL, x, D, N, D, scratch}, dout, dx[0], D);
+        float most = 0;
+        for (size_t i = 0; i < N * D; i++)
+            most = fmaxf(most, fabsf(dx[0][i])); /* infinity too */
+        assert_true(most == DOUBLE_MOST);
+        guard_free(scratch, floats);
+    }
+}
+
 static void rows_are_normed_and_back(void **state)
 {
     (void)state;
@@ -69,6 +115,9 @@ static void rows_are_normed_and_back(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_normed_and_back)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_normed_and_back),
+        cmocka_unit_test(large_rows_are_normed_alike),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

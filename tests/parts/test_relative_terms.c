@@ -37,7 +37,8 @@ static struct made make(const struct kernels *kernels, size_t d, size_t most, si
     arena = arena_on(made.block);
     made.terms = relative_terms_take(&arena, d, most, count);
     made.weight = normals(3, RELATIVE_WIDTH * d);
-    relative_terms_make(&made.terms, kernels, made.weight);
+    made.terms.weight = made.weight;
+    relative_terms_make(&made.terms, kernels);
     return made;
 }
 
@@ -126,6 +127,9 @@ static void check_tile(const struct kernels *kernels, struct relative_tile tile,
             if (round > 0) /* the one among the terms, if any is */
                 t = t < 0 ? t + round : t >= (long)count ? t - round : t;
             double want = 0.25, bound = FLT_EPSILON;
+            if (t >= 0 && t < (long)count)
+                assert_ptr_equal(relative_terms_sinusoids(&made.terms, tile.first + i, tile.key + j),
+                                 made.terms.sinusoids + t * RELATIVE_WIDTH);
             for (size_t c = 0; c < d && t >= 0 && t < (long)count; c++) {
                 double q = (double)position[i * d + c], r = (double)made.terms.rows[(size_t)t * d + c],
                        ds = (double)dscores[i * LD + j];

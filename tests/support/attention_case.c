@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "parts/double_attention.h"
 #include "support/check.h"
 
 size_t attention_case_rows(const size_t *lengths, size_t count)
@@ -231,6 +232,17 @@ static float *filled(size_t count, float number)
     return x;
 }
 
+/* What the border says of an array to forward or backward. */
+static bool is_large(const struct attention_case *problem, const float *rows, const size_t *lengths,
+                     size_t width)
+{
+    double squares = 0;
+    for (size_t i = 0; i < attention_case_rows(lengths, problem->num_sequences) * problem->num_heads * width;
+         i++)
+        squares += (double)rows[i] * (double)rows[i];
+    return squares >= DOUBLE_SQUARES;
+}
+
 struct attention_result attention_case_run(const struct attention_case *problem)
 {
     struct host host;
@@ -249,6 +261,8 @@ struct attention_result attention_case_run(const struct attention_case *problem)
     struct rows dquery = rows_of(problem, queries, d, problem->start);
     struct rows dkey = rows_of(problem, keys, d, problem->start);
     struct rows dvalue = rows_of(problem, keys, d_v, problem->start);
+    call.large = is_large(problem, problem->query, queries, d) || is_large(problem, problem->key, keys, d) ||
+                 is_large(problem, problem->value, keys, d_v);
     call.query = query.packed;
     call.key = key.packed;
     call.value = value.packed;
@@ -276,6 +290,7 @@ struct attention_result attention_case_run(const struct attention_case *problem)
     double alone = attention_auxiliary(&call, NULL, saved, scratch);
     check_same_bits(&alone, &result.auxiliary, sizeof alone, "the loss alone");
     memset(scratch, 0xff, result.scratch_bytes);
+    call.large = is_large(problem, problem->dout, queries, d_v);
     attention_backward(&call, out.packed, dout.packed, dquery.packed, dkey.packed, dvalue.packed,
                        result.param_count == 0 ? NULL : result.dparams, saved, scratch);
 
