@@ -15,6 +15,7 @@ struct loss_scratch {
     void *norm;         /* (workers, plain_norm_size) */
     struct homes query_homes, key_homes;
     uint32_t *sample;                   /* (S): the queries that have targets, and of them */
+    float *weights;                     /* (S): how much each counts; NULL: all of them 1 */
     float *attending, *hashed, *paired; /* (S, d) each: normed or not; for H_Q; for H_K, where both count */
     struct homes sample_homes;
     struct members lists; /* of a side, and */
@@ -114,6 +115,7 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
     if (is_sampled(options)) {
         size_t samples = utility.num_queries;
         scratch.sample = arena_take(&arena, samples, sizeof *scratch.sample);
+        scratch.weights = arena_take(&arena, samples, sizeof *scratch.weights);
         scratch.attending = arena_take(&arena, size_product(samples, d), sizeof(float));
         scratch.hashed = arena_take(&arena, size_product(samples, d), sizeof(float));
         scratch.paired = arena_take(&arena, bucketed.joint ? size_product(samples, d) : 0, sizeof(float));
@@ -178,8 +180,12 @@ static void take_targets(void *argument, enum utility_side side, size_t first, s
     double half = joint && options->bucketing.mode == MODE_RELEASED ? 0.5 : 1;
     lha_score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, own.z, (int)slot);
     problem->kernels->divergence(own.kl, own.dz, psi, own.z, count, lha_buckets(options), (float)(half / n));
+    const float *weights = queries ? loss->scratch->weights : NULL;
     for (size_t i = 0; i < count; i++)
-        sum += (double)own.kl[i];
+        sum += (double)own.kl[i] * (weights == NULL ? 1 : (double)weights[first + i]);
+    if (weights != NULL)
+        problem->kernels->scale_rows(own.dz, lha_buckets(options), weights + first, count,
+                                     lha_buckets(options));
     *own.total += sum / n;
     if (loss->dhash == NULL)
         return;
@@ -268,12 +274,13 @@ static void take_sample(const struct problem *problem, const struct loss_scratch
 {
     size_t d = problem->shape.head_dim, count = utility->num_queries;
     row_sample_draw(random_key(problem->random_key, RANDOM_TARGETS, 0), problem->shape.num_queries, count,
-                    own->sample);
+                    own->sample, own->weights);
     row_sample_copy(own->attending, utility->query, d, own->sample, count);
     row_sample_copy(own->hashed, in_buckets_rows(problem->query), d, own->sample, count);
     row_sample_homes(&own->sample_homes, &utility->query_homes, own->sample, count);
     utility->query = (struct head_rows){own->attending, d};
     utility->query_homes = own->sample_homes;
+    utility->query_weights = own->weights;
     sample->query = (struct view){own->hashed, count, d, d, DTYPE_FLOAT32};
     if (!sample->joint)
         return;

@@ -12,13 +12,14 @@ static size_t stretch(size_t n, size_t count, size_t s)
     return s * (n / count) + (s < longer ? s : longer);
 }
 
-void row_sample_draw(uint64_t key, size_t n, size_t count, uint32_t *rows)
+void row_sample_draw(uint64_t key, size_t n, size_t count, uint32_t *rows, float *weights)
 {
     for (size_t s = 0; s < count; s++) {
         size_t first = stretch(n, count, s), length = stretch(n, count, s + 1) - first;
         uint32_t words[4];
         random_words(key, s, words);
         rows[s] = (uint32_t)(first + ((uint64_t)words[0] * length >> 32));
+        weights[s] = (float)((double)length * (double)count / (double)n);
     }
 }
 

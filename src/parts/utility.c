@@ -102,7 +102,7 @@ static struct bucket_sizes whole_sizes(const struct utility *u)
 }
 
 struct exact_memory {
-    float *in_query, *in_key;      /* (n, B): 1 where the token is in the bucket */
+    float *in_query, *in_key;      /* (n, B): 1, or a query's weight, where the token is in the bucket */
     float *psi_query, *psi_key;    /* (n, B) */
     float *dquery, *dkey;          /* (n, d), which nobody reads */
     struct softmax_rows rows;      /* (n_q) */
@@ -133,12 +133,12 @@ static struct exact_memory exact_memory(const struct utility *u, void *block)
     return m;
 }
 
-static void fill_in(float *in, const struct homes *homes, size_t n, size_t buckets)
+static void fill_in(float *in, const struct homes *homes, size_t n, size_t buckets, const float *weights)
 {
     memset(in, 0, n * buckets * sizeof *in);
     for (size_t i = 0; i < n; i++)
         for (size_t p = homes->start[i]; p < homes->start[i + 1]; p++)
-            in[i * buckets + homes->bucket[p]] = 1;
+            in[i * buckets + homes->bucket[p]] = weights == NULL ? 1 : weights[i];
 }
 
 static struct members all_in_one(uint32_t *start, uint32_t *list, size_t n)
@@ -162,8 +162,8 @@ static void exact_targets(const struct utility *u, void *scratch)
 {
     struct exact_memory m = exact_memory(u, scratch);
     size_t n_q = u->num_queries, n_k = u->num_keys, buckets = u->num_buckets;
-    fill_in(m.in_query, &u->query_homes, n_q, buckets);
-    fill_in(m.in_key, &u->key_homes, n_k, buckets);
+    fill_in(m.in_query, &u->query_homes, n_q, buckets, u->query_weights);
+    fill_in(m.in_key, &u->key_homes, n_k, buckets, NULL);
     struct bucket_attention attention = {.kernels = u->kernels,
                                          .sizes = whole_sizes(u),
                                          .query = u->query,

@@ -39,8 +39,9 @@ struct utility {
     size_t num_queries, num_keys, dim, num_buckets;
     struct head_rows query, key; /* that attend */
     struct homes query_homes, key_homes;
-    size_t num_features;     /* R; 0: exact */
-    const float *directions; /* (dim, num_features) */
+    const float *query_weights; /* (num_queries) how much each counts in psi_K; NULL: 1. Exact alone */
+    size_t num_features;        /* R; 0: exact */
+    const float *directions;    /* (dim, num_features) */
     bool swapped, twice_scaled;
     /* Takes psi (count, num_buckets), adjacent, each row up to a factor, of the rows first .. first + count -
        1 of a side: psi >= 0, and all 0 in a row without any mass. All queries come before all keys. Calls of

@@ -6,7 +6,9 @@
    paper's mode by lists, of released's by the best bucket, of strict membership by what tokens chose; lists
    too short for one bucket each; gradients of a group of rows added again with the next; of a sample: the
    mean over all queries, rows for attention, for either hash or homes of the first ones, the same draw
-   always. SPDX-License-Identifier: Apache-2.0 */
+   always; of its weights, those of other rows, none in the gradient, none in the loss.
+   SPDX-License-Identifier: Apache-2.0
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,6 +341,71 @@ static void samples_stand_for_all_queries(void **state)
     }
 }
 
+/* 64 samples of 100 queries, of which 36 stand for two queries and 28 for one, and 100 of 130. The gradient
+   of the hash of queries is a mean over queries, so the squares of its errors over their own variance are 1
+   on the average; samples that all weigh the same are off by a tenth of it. */
+static void samples_weigh_what_they_stand_for(void **state)
+{
+    (void)state;
+    enum { DRAWS = 300, COUNT = D * 4 };
+    static const struct {
+        const char *mode;
+        size_t n, each;
+    } cases[] = {{"paper", 100, 16}, {"released", 100, 16}, {"paper", 130, 25}};
+    for (size_t k = 0; k < 3; k++) {
+        char exact[80], sampled[80];
+        snprintf(exact, sizeof exact, "num_buckets=4 hash=linear targets=exact mode=%s", cases[k].mode);
+        snprintf(sampled, sizeof sampled, "num_buckets=4 hash=linear samples_per_bucket=%zu mode=%s",
+                 cases[k].each, cases[k].mode);
+        struct attention_result want = run_with(exact, cases[k].n, cases[k].n, 0);
+        double mean[COUNT] = {0}, square[COUNT] = {0}, all = 0;
+        for (uint64_t draw = 0; draw < DRAWS; draw++) {
+            struct attention_result result = run_with(sampled, cases[k].n, cases[k].n, draw);
+            for (size_t i = 0; i < COUNT; i++) {
+                mean[i] += (double)result.auxiliary_dparams[i] / DRAWS;
+                square[i] += pow((double)result.auxiliary_dparams[i], 2) / DRAWS;
+            }
+            attention_result_free(&result);
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            double error = sqrt((square[i] - mean[i] * mean[i]) / DRAWS);
+            check_near(mean[i], (double)want.auxiliary_dparams[i], 5 * error, "mean over draws");
+            all += pow((mean[i] - (double)want.auxiliary_dparams[i]) / error, 2);
+        }
+        /* 30 or 36 draws are behind 80 numbers: all varies as the mean of so many squares. */
+        check_near(all / COUNT, 1, 4 * sqrt(2.0 / 30), "squares of errors");
+        attention_result_free(&want);
+    }
+}
+
+/* Of one draw, the loss falls as its gradient says: both weigh alike. The hash of queries turns a little, so
+   little that no bucket takes another query. */
+static void a_sampled_loss_has_its_gradient(void **state)
+{
+    (void)state;
+    enum { N = 130, COUNT = D * 4 };
+    void *options = bucket_case_options("lha", "num_buckets=4 hash=linear samples_per_bucket=25 mode=paper");
+    struct attention_case data = bucket_case_new("lha", options, N, N, D, D_V, false);
+    struct attention_result here = attention_case_run(&data);
+    float along[COUNT];
+    double want = 0, losses[2];
+    random_normals(8, 0, along, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        want += (double)here.auxiliary_dparams[i] * (double)along[i];
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < COUNT; i++)
+            data.params[i] += along[i] * (side == 0 ? 0x1p-11f : -0x1p-10f);
+        struct attention_result there = attention_case_run(&data);
+        losses[side] = there.auxiliary;
+        attention_result_free(&there);
+    }
+    /* Losses of 1 are off by some roundings, and so is their difference over 2^-10. */
+    check_near((losses[0] - losses[1]) * 0x1p10, want, 0.01 * fabs(want), "slope");
+    attention_result_free(&here);
+    attention_case_free(&data);
+    free(options);
+}
+
 /* A step against the gradient lowers the loss: of exact targets, and on the whole of estimated ones. */
 static void descent_lowers_the_loss(void **state)
 {
@@ -463,6 +530,8 @@ int main(void)
         cmocka_unit_test(the_estimate_comes_near_the_exact_loss),
         cmocka_unit_test(all_queries_are_a_sample),
         cmocka_unit_test(samples_stand_for_all_queries),
+        cmocka_unit_test(samples_weigh_what_they_stand_for),
+        cmocka_unit_test(a_sampled_loss_has_its_gradient),
         cmocka_unit_test(descent_lowers_the_loss),
         cmocka_unit_test(one_bucket_is_softmax),
         cmocka_unit_test(order_does_not_matter),

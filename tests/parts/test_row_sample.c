@@ -1,6 +1,7 @@
 /* Rows drawn one of each stretch: rising, each as likely as any other, all of them where so many are wanted;
    and what is copied of them. Bugs planted and caught: a stretch that begins one late; the last row never
-   drawn; rows of one sample for another; the homes of row s for those of the s-th of the sample.
+   drawn; rows of one sample for another; the homes of row s for those of the s-th of the sample; weights of
+   the stretch after.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/row_sample.h"
 
@@ -21,8 +22,12 @@ static void rows_rise_and_are_as_likely(void **state)
         size_t n = cases[k].n, count = cases[k].count, times[100] = {0};
         for (uint64_t draw = 0; draw < DRAWS; draw++) {
             uint32_t rows[100];
-            row_sample_draw(random_key(draw, RANDOM_DATA, k), n, count, rows);
+            float weights[100];
+            row_sample_draw(random_key(draw, RANDOM_DATA, k), n, count, rows, weights);
             for (size_t s = 0; s < count; s++) {
+                double length = (double)(n / count + (s < n % count));
+                check_near((double)weights[s], length * (double)count / (double)n, 1e-6, "weight");
+                assert_true(n % count != 0 || weights[s] == 1);
                 assert_true(rows[s] < n && (s == 0 || rows[s] > rows[s - 1]));
                 times[rows[s]]++;
             }

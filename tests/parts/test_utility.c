@@ -3,7 +3,8 @@
    or in several buckets counts for. Bugs planted and caught: a key in two buckets counted in one; targets of
    keys by the homes of keys; not divided by the sum over all keys; the sum over kept keys alone; T over one
    tile; homes of a token shifted by one; a group that begins with the sums of the one before;
-   its last row left out; all groups in one slot. SPDX-License-Identifier: Apache-2.0 */
+   its last row left out; all groups in one slot; weights of queries left out, or taken for keys.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/utility.h"
 
 #include <float.h>
@@ -21,6 +22,7 @@ static float rows[2][N_Q * LD], given[2][N_Q * B];
 static double want[2][N_Q * B];
 static uint8_t in[2][N_Q * B];
 static uint32_t starts[2][N_Q + 1], buckets[2][N_Q * B];
+static float weights[N_Q]; /* of queries in the targets of keys */
 
 /* Rows of both sides that were taken; with one thread they come in order. */
 struct taken {
@@ -57,6 +59,8 @@ static void close_slot(void *argument, size_t slot)
 static void fill(float size)
 {
     static const size_t n[2] = {N_Q, N_K};
+    for (size_t i = 0; i < N_Q; i++)
+        weights[i] = 1;
     for (size_t s = 0; s < 2; s++) {
         random_normals(s + 1, 0, rows[s], N_Q * LD);
         for (size_t i = 0; i < N_Q * LD; i++)
@@ -111,7 +115,7 @@ static void fill_want(const double *a, const double *of_keys)
         for (size_t j = 0; j < N_K; j++)
             for (size_t b = 0; b < B; b++) {
                 want[0][i * B + b] += in[1][j * B + b] ? a[i * N_K + j] : 0;
-                want[1][j * B + b] += in[0][i * B + b] ? of_keys[i * N_K + j] / sum : 0;
+                want[1][j * B + b] += in[0][i * B + b] ? (double)weights[i] * of_keys[i * N_K + j] / sum : 0;
             }
     }
     norm_want(0, N_Q);
@@ -157,6 +161,14 @@ static void exact_targets_are_shares_of_attention(void **state)
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         /* Scores below 20 in 8 terms, sums of 150 terms, each of a relative error of 1e-5. */
         run(&(struct utility){.workers = 1, .kernels = *kernels}, 2e-5, "exact target");
+    /* Weights of queries count for keys alone. */
+    for (size_t i = 0; i < N_Q; i++)
+        weights[i] = (float)(i % 7) * 0.5f;
+    fill_want(a, a);
+    run(&(struct utility){.workers = 1,
+                          .kernels = kernels_named(NULL, &(const char *){0}),
+                          .query_weights = weights},
+        2e-5, "weighted target");
     free(a);
 }
 
