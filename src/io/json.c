@@ -12,6 +12,7 @@
 
 #include "base/c_locale.h"
 #include "base/file.h"
+#include "base/file_writer.h"
 #include "base/memory.h"
 #include "io/utf8.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "base/file.h"
+#include "base/file_writer.h"
 #include "base/host.h"
 
 enum { NPY_RANK = 4 };

@@ -3,7 +3,7 @@
 #ifndef TASKS_DATASET_H
 #define TASKS_DATASET_H
 
-#include "base/file.h"
+#include "base/file_writer.h"
 #include "io/lines.h"
 #include "tasks/task.h"
 

@@ -11,6 +11,7 @@
    words. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "io/utf8.h"
 #include "tasks/dataset.h"

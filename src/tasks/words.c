@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/file_writer.h"
 #include "base/memory.h"
 #include "io/utf8.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/file_writer.h"
 #include "base/memory.h"
 
 enum { LOG_LIMIT = 1 << 30 }; /* bytes of a log that is trimmed: years of training */

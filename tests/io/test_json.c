@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_writer.h"
 #include "base/memory.h"
 #include "support/check.h"
 #include "support/locales.h"

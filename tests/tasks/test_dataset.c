@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "support/folder.h"
 #include "support/labels.h"
