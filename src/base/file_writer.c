@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,39 +16,97 @@
 
 #include "base/file.h"
 
-static const char suffix[] = ".tmp";
+enum {
+    NAME_KEPT = 100, /* bytes of the file's name in that of the temporary one, so that no name is too long */
+    ENDING = 14,     /* ".tmp-", eight digits and a NUL */
+    MOST_TRIES = 100,
+};
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
-static void temporary_path(const struct file_writer *writer, char path[sizeof writer->path])
+static int take_path(const char *path, struct file_writer *writer)
 {
-    size_t length = strlen(writer->path); /* file_open_writer left room */
-    memcpy(path, writer->path, length);
-    memcpy(path + length, suffix, sizeof suffix);
+    size_t length = strlen(path);
+    if (length == 0)
+        return ENOENT;
+    if (length + ENDING > sizeof writer->path)
+        return ENAMETOOLONG;
+    memcpy(writer->path, path, length + 1);
+    return 0;
 }
 
 /* Where a link leads, so that the file is replaced and not the link (which may be /dev/stdout). */
 static int resolve(const char *path, struct file_writer *writer)
 {
     struct stat facts;
-    size_t length = strlen(path);
-    if (length == 0)
-        return ENOENT;
-    if (length + sizeof suffix > sizeof writer->path)
-        return ENAMETOOLONG;
-    if (lstat(path, &facts) != 0 || !S_ISLNK(facts.st_mode)) {
-        memcpy(writer->path, path, length + 1);
-        return 0;
-    }
+    if (lstat(path, &facts) != 0 || !S_ISLNK(facts.st_mode))
+        return take_path(path, writer);
     _Static_assert(sizeof writer->path >= PATH_MAX, "realpath fills up to PATH_MAX bytes");
     if (realpath(path, writer->path) == NULL)
         return errno;
-    return strlen(writer->path) + sizeof suffix > sizeof writer->path ? ENAMETOOLONG : 0;
+    return strlen(writer->path) + ENDING > sizeof writer->path ? ENAMETOOLONG : 0;
+}
+
+/* A name beside the file that nobody else is likely to have. */
+static int name_temporary(struct file_writer *writer)
+{
+    uint32_t chance;
+    if (getentropy(&chance, sizeof chance) != 0)
+        return errno;
+    const char *slash = strrchr(writer->path, '/'), *name = slash == NULL ? writer->path : slash + 1;
+    int kept = (int)(name - writer->path) + (int)strnlen(name, NAME_KEPT);
+    snprintf(writer->temporary, sizeof writer->temporary, "%.*s.tmp-%08x", kept, writer->path, chance);
+    return 0;
+}
+
+/* The new file is created or it is an error: whatever has the name already, a link too, is not touched. */
+static int create(struct file_writer *writer, int *file)
+{
+    for (int i = 0; i < MOST_TRIES; i++) {
+        int error = name_temporary(writer);
+        if (error != 0)
+            return error;
+        *file = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (*file >= 0)
+            return 0;
+        if (errno != EEXIST)
+            return errno;
+    }
+    return EEXIST;
+}
+
+/* mode: of the file that is replaced, or 0. The successor of a private file is private. */
+static int open_temporary(struct file_writer *writer, mode_t mode)
+{
+    int file, error = create(writer, &file);
+    if (error != 0)
+        return error;
+    if (mode != 0 && fchmod(file, mode & 07777) != 0)
+        error = errno;
+    else if ((writer->stream = fdopen(file, "w")) == NULL)
+        error = errno;
+    if (error != 0) {
+        close(file);
+        unlink(writer->temporary);
+    }
+    return error;
+}
+
+static int open_in_place(struct file_writer *writer)
+{
+    int file = open(writer->path, O_WRONLY | O_CLOEXEC);
+    if (file < 0)
+        return errno;
+    writer->stream = fdopen(file, "w");
+    int error = writer->stream == NULL ? errno : 0;
+    if (error != 0)
+        close(file);
+    return error;
 }
 
 hashattn_status file_open_writer(struct host *host, const char *path, struct file_writer *writer)
 {
-    *writer = (struct file_writer){.plain = true};
+    *writer = (struct file_writer){.error = 0};
     if (file_is_standard(path)) {
         memcpy(writer->path, "-", sizeof "-");
         writer->stream = stdout;
@@ -56,31 +116,30 @@ hashattn_status file_open_writer(struct host *host, const char *path, struct fil
     struct stat facts = {.st_mode = 0};
     if (error == 0 && stat(writer->path, &facts) == 0 && S_ISDIR(facts.st_mode))
         error = EISDIR;
-    if (error != 0)
-        return file_fail(host, HASHATTN_NO_DISK, path, "write", error);
-    char opened[sizeof writer->path];
-    memcpy(opened, writer->path, sizeof opened);
-    writer->plain = facts.st_mode != 0 && !S_ISREG(facts.st_mode);
-    if (!writer->plain)
-        temporary_path(writer, opened);
-    int file = open(opened, O_WRONLY | O_CLOEXEC | (writer->plain ? 0 : O_CREAT | O_TRUNC), 0666);
-    if (file < 0)
-        return file_fail(host, HASHATTN_NO_DISK, path, "write", errno);
-    /* The successor of a private file is private. */
-    if (!writer->plain && facts.st_mode != 0 && fchmod(file, facts.st_mode & 07777) != 0)
-        error = errno;
-    else if ((writer->stream = fdopen(file, "w")) == NULL)
-        error = errno;
-    if (error != 0) {
-        close(file);
-        if (!writer->plain)
-            unlink(opened);
-        return file_fail(host, HASHATTN_NO_DISK, path, "write", error);
-    }
-    return HASHATTN_OK;
+    if (error == 0)
+        error = facts.st_mode == 0 || S_ISREG(facts.st_mode) ? open_temporary(writer, facts.st_mode)
+                                                             : open_in_place(writer);
+    return error == 0 ? HASHATTN_OK : file_fail(host, HASHATTN_NO_DISK, path, "write", error);
+}
+
+hashattn_status file_open_replacement(struct host *host, const char *path, struct file_writer *writer)
+{
+    *writer = (struct file_writer){.error = 0};
+    int error = take_path(path, writer);
+    struct stat facts = {.st_mode = 0};
+    if (error == 0 && lstat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
+        error = EISDIR;
+    if (error == 0)
+        error = open_temporary(writer, S_ISREG(facts.st_mode) ? facts.st_mode : 0);
+    return error == 0 ? HASHATTN_OK : file_fail(host, HASHATTN_NO_DISK, path, "write", error);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
+
+static bool is_temporary(const struct file_writer *writer)
+{
+    return writer->temporary[0] != '\0';
+}
 
 static void note_error(struct file_writer *writer, bool failed)
 {
@@ -128,20 +187,18 @@ hashattn_status file_commit(struct host *host, struct file_writer *writer)
 {
     errno = 0;
     note_error(writer, fflush(writer->stream) != 0);
-    if (!writer->plain && writer->error == 0)
+    if (is_temporary(writer) && writer->error == 0)
         note_error(writer, fsync(fileno(writer->stream)) != 0);
     if (writer->stream == stdout)
         clearerr(stdout);
     else
         note_error(writer, fclose(writer->stream) != 0);
     writer->stream = NULL;
-    if (!writer->plain) {
-        char temporary[sizeof writer->path];
-        temporary_path(writer, temporary);
+    if (is_temporary(writer)) {
         if (writer->error == 0)
-            note_error(writer, rename(temporary, writer->path) != 0);
+            note_error(writer, rename(writer->temporary, writer->path) != 0);
         if (writer->error != 0)
-            unlink(temporary);
+            unlink(writer->temporary);
         else
             flush_directory(writer);
     }
@@ -157,9 +214,6 @@ void file_abandon(struct file_writer *writer)
     if (writer->stream != stdout)
         fclose(writer->stream);
     writer->stream = NULL;
-    if (!writer->plain) {
-        char temporary[sizeof writer->path];
-        temporary_path(writer, temporary);
-        unlink(temporary);
-    }
+    if (is_temporary(writer))
+        unlink(writer->temporary);
 }

@@ -409,7 +409,7 @@ hashattn_status json_write_file(struct host *host, const char *path, const struc
     size_t size;
     struct file_writer writer;
     TRY(json_to_text(host, value, JSON_PAGE, &text, &size));
-    hashattn_status status = file_open_writer(host, path, &writer);
+    hashattn_status status = file_open_replacement(host, path, &writer);
     if (status == HASHATTN_OK) {
         file_write(&writer, text, size);
         file_write(&writer, "\n", 1);

@@ -362,7 +362,7 @@ hashattn_status safetensors_write(struct host *host, const char *path, const str
         status = host_fail(host, HASHATTN_INVALID, "%s: the header has %zu bytes, at most %d are allowed",
                            path, size + padding, (int)SAFETENSORS_MAX_HEADER);
     else
-        status = file_open_writer(host, path, &writer);
+        status = file_open_replacement(host, path, &writer);
     if (status == HASHATTN_OK) {
         file_write(&writer, &stated, sizeof stated);
         file_write(&writer, text, size);

@@ -334,7 +334,7 @@ static hashattn_status write_one(struct host *host, const char *path, enum split
                                  const char *header, split_writer *write, void *context)
 {
     struct file_writer writer;
-    TRY(file_open_writer(host, path, &writer));
+    TRY(file_open_replacement(host, path, &writer));
     file_write(&writer, header, strlen(header));
     hashattn_status status = HASHATTN_OK;
     /* A full disk ends the loop; the commit tells of it. */

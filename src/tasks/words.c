@@ -220,7 +220,7 @@ hashattn_status words_count(struct host *host, const char *text, size_t size, si
 hashattn_status words_save(struct host *host, const char *path, const struct words *words)
 {
     struct file_writer writer;
-    TRY(file_open_writer(host, path, &writer));
+    TRY(file_open_replacement(host, path, &writer));
     for (size_t id = 1; id <= words->count; id++) {
         struct piece word = words_get(words, id);
         file_write(&writer, word.bytes, word.size);

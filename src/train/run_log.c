@@ -77,7 +77,7 @@ hashattn_status run_log_trim(struct host *host, const char *run, int64_t step)
     if (!file_exists(path))
         return HASHATTN_OK;
     TRY(file_read(host, path, LOG_LIMIT, &bytes, &size));
-    hashattn_status status = file_open_writer(host, path, &writer);
+    hashattn_status status = file_open_replacement(host, path, &writer);
     if (status == HASHATTN_OK) {
         size_t length;
         for (size_t at = 0; at < size; at += length) {

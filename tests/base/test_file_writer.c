@@ -1,7 +1,9 @@
 /* Atomic writes: what fails must say so, and must leave the old file.
    Bugs tried and caught: rename before the write is checked (full disk), writing PATH in place (kill), no
    unlink after a failure, first error overwritten by a later one, a device or pipe replaced by a file, a link
-   replaced instead of its file. SPDX-License-Identifier: Apache-2.0 */
+   replaced instead of its file; one fixed name for the temporary file, its creation without O_EXCL, no other
+   name tried after a taken one, mode 0600 for every file; a replacement that follows a link, or opens a pipe.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_writer.h"
 
 #include <errno.h>
@@ -19,7 +21,21 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "support/folder.h"
 #include "support/place.h"
+
+/* Takes the place of the system's, so that a test knows the next name of a temporary file. Zeros count up. */
+static uint32_t chances[4], chances_taken;
+
+int getentropy(void *buffer, size_t length)
+{
+    uint32_t chance = chances_taken++;
+    assert_int_equal(length, sizeof chance);
+    if (chance < 4 && chances[chance] != 0)
+        chance = chances[chance];
+    memcpy(buffer, &chance, length);
+    return 0;
+}
 
 static void what_was_written_is_read(void **state)
 {
@@ -38,7 +54,7 @@ static void nothing_shows_before_commit_and_nothing_stays_after_abandon(void **s
     check_status(&place->host, file_open_writer(&place->host, place->path, &writer), HASHATTN_OK, NULL);
     file_print(&writer, "%d %s", 17, "words");
     file_write(&writer, NULL, 0);
-    assert_int_equal(place_temporaries(place), 1);
+    assert_int_equal(folder_temporaries(place->directory), 1);
     file_abandon(&writer);
     file_abandon(&writer);
     place_check(place, "old");
@@ -72,6 +88,135 @@ static void a_link_stays_a_link(void **state)
     assert_int_equal(lstat(at_link.path, &facts), 0);
     assert_true(S_ISLNK(facts.st_mode));
     place_check(place, "new");
+}
+
+static void put_beside(const struct place *place, const char *ending, const char *text)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s%s", place->path, ending);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void check_beside(const struct place *place, const char *ending, const char *want)
+{
+    char path[200], text[100] = "";
+    snprintf(path, sizeof path, "%s%s", place->path, ending);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fgets(text, sizeof text, file) != NULL);
+    assert_string_equal(text, want);
+    fclose(file);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void files_beside_are_left_alone(void **state)
+{
+    struct place *place = *state;
+    put_beside(place, ".tmp", "the user's own");
+    put_beside(place, ".victim", "the victim's");
+    static const char *const links[] = {".tmp-0000abcd", ".tmp-00000bad"};
+    char path[200], victim[200];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s%s", place->path, links[i]);
+        snprintf(victim, sizeof victim, "%s%s", place->path, i == 0 ? ".victim" : ".absent");
+        assert_int_equal(symlink(victim, path), 0);
+    }
+    chances[0] =
+        0xabcd; /* a planted link to a file, then one to a file that would be made, then a free name */
+    chances[1] = 0xbad;
+    chances_taken = 0;
+    place_put(place, "new");
+    assert_int_equal(chances_taken, 3);
+    memset(chances, 0, sizeof chances);
+    assert_false(file_exists(victim));
+    for (int i = 0; i < 2; i++) {
+        struct stat facts;
+        snprintf(path, sizeof path, "%s%s", place->path, links[i]);
+        assert_int_equal(lstat(path, &facts), 0);
+        assert_true(S_ISLNK(facts.st_mode));
+        unlink(path);
+    }
+    check_beside(place, ".tmp", "the user's own");
+    check_beside(place, ".victim", "the victim's");
+    place_check(place, "new");
+}
+
+static void two_writers_of_one_file_do_not_meet(void **state)
+{
+    struct place *place = *state;
+    struct file_writer one, two;
+    check_status(&place->host, file_open_writer(&place->host, place->path, &one), HASHATTN_OK, NULL);
+    check_status(&place->host, file_open_writer(&place->host, place->path, &two), HASHATTN_OK, NULL);
+    file_print(&one, "one");
+    file_print(&two, "two");
+    check_status(&place->host, file_commit(&place->host, &one), HASHATTN_OK, NULL);
+    check_status(&place->host, file_commit(&place->host, &two), HASHATTN_OK, NULL);
+    place_check(place, "two");
+}
+
+static void a_new_file_has_the_mode_of_the_umask(void **state)
+{
+    struct place *place = *state;
+    mode_t before = umask(027);
+    place_put(place, "new");
+    umask(before);
+    struct stat facts;
+    assert_int_equal(stat(place->path, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0640);
+}
+
+static void the_longest_names_are_written(void **state)
+{
+    struct place *place = *state;
+    struct file_writer writer;
+    char path[400], name[256];
+    memset(name, 'n', 255);
+    name[255] = '\0';
+    snprintf(path, sizeof path, "%s/%s", place->directory, name);
+    check_status(&place->host, file_open_writer(&place->host, path, &writer), HASHATTN_OK, NULL);
+    check_status(&place->host, file_commit(&place->host, &writer), HASHATTN_OK, NULL);
+    assert_true(file_exists(path));
+}
+
+static void replace(struct place *place, const char *text)
+{
+    struct file_writer writer;
+    check_status(&place->host, file_open_replacement(&place->host, place->path, &writer), HASHATTN_OK, NULL);
+    file_print(&writer, "%s", text);
+    check_status(&place->host, file_commit(&place->host, &writer), HASHATTN_OK, NULL);
+    struct stat facts;
+    assert_int_equal(lstat(place->path, &facts), 0);
+    assert_true(S_ISREG(facts.st_mode));
+    place_check(place, text);
+}
+
+static void a_replacement_follows_nothing(void **state)
+{
+    struct place *place = *state;
+    char victim[200];
+    snprintf(victim, sizeof victim, "%s.victim", place->path);
+    put_beside(place, ".victim", "the victim's");
+    assert_int_equal(symlink(victim, place->path), 0);
+    replace(place, "instead of a link");
+    check_beside(place, ".victim", "the victim's");
+    assert_int_equal(unlink(place->path), 0);
+    assert_int_equal(mkfifo(place->path, 0600), 0);
+    alarm(20); /* to open the pipe would be to wait for a reader for ever */
+    replace(place, "instead of a pipe");
+    alarm(0);
+    assert_int_equal(chmod(place->path, 0600), 0);
+    replace(place, "instead of a private file");
+    struct stat facts;
+    assert_int_equal(stat(place->path, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0600);
+    struct file_writer writer;
+    check_status(&place->host, file_open_replacement(&place->host, place->directory, &writer),
+                 HASHATTN_NO_DISK, "directory");
+    check_status(&place->host, file_open_replacement(&place->host, "", &writer), HASHATTN_NO_DISK,
+                 "No such file");
 }
 
 static void what_cannot_be_written_is_named(void **state)
@@ -194,7 +339,7 @@ static void a_pipe_is_written_and_not_replaced(void **state)
     struct stat facts;
     assert_int_equal(stat(place->path, &facts), 0);
     assert_true(S_ISFIFO(facts.st_mode));
-    assert_int_equal(place_temporaries(place), 0);
+    assert_int_equal(folder_temporaries(place->directory), 0);
 }
 
 /* Our own /dev/full: a bug here replaces what it is given. */
@@ -267,6 +412,11 @@ int main(void)
         PLACED(nothing_shows_before_commit_and_nothing_stays_after_abandon),
         PLACED(a_private_file_stays_private),
         PLACED(a_link_stays_a_link),
+        PLACED(files_beside_are_left_alone),
+        PLACED(two_writers_of_one_file_do_not_meet),
+        PLACED(a_new_file_has_the_mode_of_the_umask),
+        PLACED(the_longest_names_are_written),
+        PLACED(a_replacement_follows_nothing),
         PLACED(what_cannot_be_written_is_named),
         PLACED(an_unwritable_directory_is_refused),
         PLACED(a_full_disk_leaves_the_old_file),

@@ -75,3 +75,15 @@ void folder_remove(const struct folder *folder, const char *name)
     snprintf(path, sizeof path, "%s/%s", folder->path, name);
     remove(path);
 }
+
+int folder_temporaries(const char *path)
+{
+    int count = 0;
+    DIR *directory = opendir(path);
+    if (directory == NULL)
+        fail_msg("cannot look into %s", path);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        count += strstr(entry->d_name, ".tmp") != NULL;
+    closedir(directory);
+    return count;
+}

@@ -18,5 +18,7 @@ void folder_put_text(const struct folder *folder, const char *name, const char *
 /* The bytes of the file `name` with a NUL behind them, for free(). */
 char *folder_get(const struct folder *folder, const char *name, size_t *size);
 void folder_remove(const struct folder *folder, const char *name);
+/* How many temporary files of file_writer.h a directory has. */
+int folder_temporaries(const char *directory);
 
 #endif

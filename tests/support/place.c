@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/file_writer.h"
 #include "base/memory.h"
+#include "support/folder.h"
 
 int place_enter(void **state)
 {
@@ -57,16 +58,5 @@ void place_check(struct place *place, const char *text)
     assert_int_equal(size, strlen(text));
     assert_string_equal(bytes, text); /* and so a NUL stands after the end */
     memory_free(&place->host, bytes);
-    assert_int_equal(place_temporaries(place), 0);
-}
-
-int place_temporaries(const struct place *place)
-{
-    int count = 0;
-    DIR *directory = opendir(place->directory);
-    assert_non_null(directory);
-    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
-        count += strstr(entry->d_name, ".tmp") != NULL;
-    closedir(directory);
-    return count;
+    assert_int_equal(folder_temporaries(place->directory), 0);
 }

@@ -18,7 +18,5 @@ int place_leave(void **state);
 void place_put(struct place *place, const char *text);
 /* The file holds this text, and the directory no temporary file. */
 void place_check(struct place *place, const char *text);
-/* How many temporary files the directory has. */
-int place_temporaries(const struct place *place);
 
 #endif

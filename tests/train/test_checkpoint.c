@@ -26,6 +26,7 @@
 #include "base/random.h"
 #include "support/check.h"
 #include "support/named_metric.h"
+#include "support/small_run.h"
 
 static const char *const files[] = {"last.safetensors",      "optimizer.safetensors",      "trainer.json",
                                     "last.safetensors.next", "optimizer.safetensors.next", NULL};
@@ -39,6 +40,16 @@ struct fixture {
     float *memory;
     char run[64];
 };
+
+/* In memory where there is such a folder: a save waits for a disk three times. */
+static void make_run(char run[64])
+{
+    strcpy(run, "/dev/shm/hashattn_run_XXXXXX");
+    if (mkdtemp(run) == NULL) {
+        strcpy(run, "/tmp/hashattn_run_XXXXXX");
+        assert_non_null(mkdtemp(run));
+    }
+}
 
 /* A classifier with a loss of its own, or one that predicts the next token. */
 static void make_model(struct fixture *fixture, size_t vocab_size, const char *objective)
@@ -72,26 +83,12 @@ static void fixture_init(struct fixture *fixture, size_t vocab_size)
     assert_non_null(fixture->memory);
     fixture->blocks =
         (struct train_blocks){fixture->memory, fixture->memory + total, fixture->memory + 2 * total};
-    strcpy(fixture->run, "/tmp/hashattn_run_XXXXXX");
-    assert_non_null(mkdtemp(fixture->run));
-}
-
-static void remove_run(const char *run)
-{
-    static const char *const endings[] = {"", ".tmp"};
-    for (size_t i = 0; files[i] != NULL; i++) {
-        for (size_t k = 0; k < 2; k++) {
-            char path[128];
-            snprintf(path, sizeof path, "%s/%s%s", run, files[i], endings[k]);
-            unlink(path);
-        }
-    }
-    assert_int_equal(rmdir(run), 0);
+    make_run(fixture->run);
 }
 
 static void fixture_free(struct fixture *fixture)
 {
-    remove_run(fixture->run);
+    small_run_remove(fixture->run);
     free(fixture->memory);
     model_free(&fixture->host, fixture->model);
     head_plan_free(&fixture->host, &fixture->config.plan);
@@ -217,14 +214,26 @@ static void copy_file(const char *from_run, const char *from, const char *to_run
     fclose(out);
 }
 
+/* A save that ends at its n-th allocation; false: it has fewer, and succeeded. */
+static bool fail_to_save(struct fixture *fixture, const char *run, int64_t step, long n)
+{
+    struct failing_host failing;
+    failing_host_init(&failing, n);
+    struct train_state state = state_of_step(fixture, step);
+    hashattn_status status = checkpoint_save(&failing.host, run, &fixture->params, &fixture->blocks, &state);
+    if (status != HASHATTN_OK)
+        check_status(&failing.host, status, HASHATTN_NO_MEMORY, "no memory");
+    return status != HASHATTN_OK;
+}
+
 /* What a save of step 2 over step 1 leaves after each of its renames, and after a second accident upon it. */
 static void every_cut_between_files_is_survived(void **unused)
 {
     (void)unused;
     struct fixture fixture;
     fixture_init(&fixture, 7);
-    char second[64] = "/tmp/hashattn_run_XXXXXX";
-    assert_non_null(mkdtemp(second));
+    char second[64];
+    make_run(second);
     check_status(&fixture.host, save_step(&fixture, second, 2), HASHATTN_OK, NULL);
     static const struct {
         bool last_next, optimizer_next, json, last, optimizer;
@@ -235,9 +244,12 @@ static void every_cut_between_files_is_survived(void **unused)
                 {false, true, true, true, false, 2},
                 {false, false, true, true, true, 2}};
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        for (int accident = 0; accident < 3; accident++) {
-            char run[64] = "/tmp/hashattn_run_XXXXXX";
-            assert_non_null(mkdtemp(run));
+        /* The second accident, upon each cut: a save of step 3 that ends at its n-th allocation, so before,
+           between and behind its first two files. -1: there is none. */
+        bool failed = true;
+        for (long n = -1; failed; n++) {
+            char run[64];
+            make_run(run);
             check_status(&fixture.host, save_step(&fixture, run, 1), HASHATTN_OK, NULL);
             if (cuts[i].last_next)
                 copy_file(second, files[0], run, files[3]);
@@ -249,21 +261,15 @@ static void every_cut_between_files_is_survived(void **unused)
                 copy_file(second, files[0], run, files[0]);
             if (cuts[i].optimizer)
                 copy_file(second, files[1], run, files[1]);
-            /* The second accident: a save of step 3 that ends after its first or second file. */
-            if (accident > 0) {
-                char path[128];
-                snprintf(path, sizeof path, "%s/%s.tmp", run, accident == 1 ? files[4] : files[2]);
-                assert_int_equal(mkdir(path, 0700), 0);
-                check_status(&fixture.host, save_step(&fixture, run, 3), HASHATTN_NO_DISK, run);
-                assert_int_equal(rmdir(path), 0);
-            }
-            assert_int_equal(load_step(&fixture, run), cuts[i].step);
+            failed = n < 0 || fail_to_save(&fixture, run, 3, n);
+            assert_int_equal(load_step(&fixture, run), failed ? cuts[i].step : 3);
+            assert_true(failed || n > 3);
             check_status(&fixture.host, save_step(&fixture, run, 4), HASHATTN_OK, NULL);
             assert_int_equal(load_step(&fixture, run), 4);
-            remove_run(run);
+            small_run_remove(run);
         }
     }
-    remove_run(second);
+    small_run_remove(second);
     fixture_free(&fixture);
 }
 
@@ -364,8 +370,8 @@ static void files_of_different_steps_are_refused(void **unused)
     (void)unused;
     struct fixture fixture;
     fixture_init(&fixture, 7);
-    char second[64] = "/tmp/hashattn_run_XXXXXX";
-    assert_non_null(mkdtemp(second));
+    char second[64];
+    make_run(second);
     check_status(&fixture.host, save_step(&fixture, second, 2), HASHATTN_OK, NULL);
     for (size_t i = 0; i < 3; i++) {
         check_status(&fixture.host, save_step(&fixture, fixture.run, 1), HASHATTN_OK, NULL);
@@ -379,7 +385,7 @@ static void files_of_different_steps_are_refused(void **unused)
         copy_file(second, files[1], fixture.run, files[1]);
         copy_file(second, files[0], fixture.run, files[0]);
     }
-    remove_run(second);
+    small_run_remove(second);
     fixture_free(&fixture);
 }
 
