@@ -201,7 +201,7 @@ static int run(const struct command *self, int argc, char **argv)
         code = bench_attention_with(&b, &options);
     bench_free_timed(&b.timed);
     bench_free_arrays(&b.arrays);
-    hashattn_context_free(b.context);
+    tool_close(b.context);
     return code;
 }
 

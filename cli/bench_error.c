@@ -226,7 +226,7 @@ static int run_all(struct errors *e, const struct options *options)
             report(e, options->common.json, i == 0);
         bench_free_arrays(&e->arrays);
     }
-    hashattn_context_free(e->context);
+    tool_close(e->context);
     return code == EXIT_GOOD ? tool_finish() : code;
 }
 

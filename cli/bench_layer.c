@@ -175,7 +175,7 @@ static int run(const struct command *self, int argc, char **argv)
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)
         code = measure_and_report(&b, &options, context);
-    hashattn_context_free(context);
+    tool_close(context);
     return code;
 }
 

@@ -51,7 +51,7 @@ static int run(const struct command *self, int argc, char **argv)
         code = status == HASHATTN_OK ? report(&is, &peak, options.common.json)
                                      : tool_fail_status(context, status);
     }
-    hashattn_context_free(context);
+    tool_close(context);
     return code;
 }
 

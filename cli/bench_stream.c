@@ -177,7 +177,7 @@ static int run(const struct command *self, int argc, char **argv)
         free(b.rows[i / 4][i % 4]);
     hashattn_stream_free(b.stream);
     hashattn_attention_free(b.attention);
-    hashattn_context_free(b.context);
+    tool_close(b.context);
     return code;
 }
 

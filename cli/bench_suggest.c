@@ -259,7 +259,7 @@ static int run(const struct command *self, int argc, char **argv)
         code = suggest_with(&s, &options);
     bench_free_timed(&s.timed);
     bench_free_arrays(&s.arrays);
-    hashattn_context_free(s.context);
+    tool_close(s.context);
     return code;
 }
 

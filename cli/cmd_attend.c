@@ -393,8 +393,8 @@ static void close_all(struct attend *a)
         hashattn_npy_close(readers[i]);
     hashattn_npy_drop(a->chunks.out);
     hashattn_attention_free(a->attention);
-    hashattn_context_free(a->files);
-    hashattn_context_free(a->context);
+    tool_close(a->files);
+    tool_close(a->context);
 }
 
 static int check_usage(const struct attend *a, const struct options *options)

@@ -184,7 +184,7 @@ static int run(const struct command *self, int argc, char **argv)
             describe_text(&is);
         code = tool_finish();
     }
-    hashattn_context_free(context);
+    tool_close(context);
     return code;
 }
 

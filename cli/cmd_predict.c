@@ -1,9 +1,7 @@
 /* `predict`: one JSON line per document of a file, in order: its label and the probabilities of all labels.
    With --out the lines go to a file of their own, which appears when it is complete.
    SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 #include "cli/arguments.h"
 #include "cli/json_out.h"
@@ -11,13 +9,19 @@
 struct predict {
     hashattn_model *model;
     size_t num_classes, documents;
-    FILE *stream;
+    hashattn_file *out;
+    bool no_room; /* for a line in memory */
 };
 
 static int write_line(void *user, size_t document, size_t best, const float *probabilities)
 {
     struct predict *predict = user;
-    struct json_out json = json_out_to(predict->stream);
+    char *line = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&line, &size);
+    if (stream == NULL)
+        return predict->no_room = true;
+    struct json_out json = json_out_to(stream);
     json_out_object(&json, NULL);
     json_out_text(&json, "label", hashattn_model_label(predict->model, best));
     json_out_object(&json, "probabilities");
@@ -26,7 +30,11 @@ static int write_line(void *user, size_t document, size_t best, const float *pro
     json_out_end_object(&json);
     json_out_end_object(&json);
     predict->documents = document + 1;
-    return ferror(predict->stream) != 0;
+    predict->no_room = ferror(stream) != 0;
+    predict->no_room |= fclose(stream) != 0;
+    bool stop = predict->no_room || hashattn_file_write(predict->out, line, size) != HASHATTN_OK;
+    free(line);
+    return stop;
 }
 
 static int predict_file(const struct options *options, hashattn_context *context, struct predict *predict)
@@ -43,6 +51,8 @@ static int predict_file(const struct options *options, hashattn_context *context
     status = hashattn_model_predict_file(predict->model, options->operands[1],
                                          options->common.seed_given ? options->common.seed : info.seed,
                                          write_line, predict, &num_cut);
+    if (predict->no_room)
+        return tool_fail(EXIT_ROOM, "no memory for the line of document %zu", predict->documents);
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
         return tool_fail_status(context, status);
     if (!options->common.quiet)
@@ -51,36 +61,20 @@ static int predict_file(const struct options *options, hashattn_context *context
     return EXIT_GOOD;
 }
 
-/* The complete file takes its name, or what was written goes away. */
-static int settle(FILE *stream, const char *temporary, const char *out, int code)
-{
-    bool failed = ferror(stream) != 0 || fflush(stream) != 0 || fsync(fileno(stream)) != 0;
-    failed |= fclose(stream) != 0;
-    if (code == EXIT_GOOD && (failed || rename(temporary, out) != 0))
-        code = tool_fail(EXIT_ROOM, "cannot write %s: %s", out, strerror(errno));
-    if (code != EXIT_GOOD)
-        unlink(temporary);
-    return code;
-}
-
 static int work(const struct options *options, hashattn_context *context, const char *out)
 {
-    struct predict predict = {.stream = stdout};
-    char temporary[4096];
-    bool to_file = strcmp(out, "-") != 0;
-    if (to_file) {
-        if (snprintf(temporary, sizeof temporary, "%s.tmp", out) >= (int)sizeof temporary)
-            return tool_fail(EXIT_USAGE, "--out: the name is %zu bytes long, too long", strlen(out));
-        predict.stream = fopen(temporary, "w");
-        if (predict.stream == NULL)
-            return tool_fail(EXIT_ROOM, "cannot write %s: %s", temporary, strerror(errno));
-    }
+    struct predict predict = {.model = NULL};
+    hashattn_status status = hashattn_file_begin(context, out, &predict.out);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(context, status);
     int code = predict_file(options, context, &predict);
     hashattn_model_free(predict.model);
-    if (to_file)
-        return settle(predict.stream, temporary, out, code);
-    int finished = tool_finish();
-    return code != EXIT_GOOD ? code : finished;
+    if (code != EXIT_GOOD) {
+        hashattn_file_drop(predict.out);
+        return code;
+    }
+    status = hashattn_file_commit(predict.out);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(context, status);
 }
 
 static int run(const struct command *self, int argc, char **argv)
@@ -101,7 +95,7 @@ static int run(const struct command *self, int argc, char **argv)
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)
         code = work(&options, context, out);
-    hashattn_context_free(context);
+    tool_close(context);
     return code;
 }
 

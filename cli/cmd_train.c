@@ -11,14 +11,15 @@
 #include "cli/metrics_out.h"
 #include "cli/profile_out.h"
 #include "cli/progress.h"
+#include "cli/signals.h"
 
-/* Set by the first signal; the second one kills, as if there were no handler. */
+/* Set by the first signal; the second one ends the tool at once. */
 static volatile sig_atomic_t stop_signal;
 
 static void on_signal(int number)
 {
     stop_signal = number;
-    signal(number, SIG_DFL);
+    signal(number, signals_end);
 }
 
 static void watch_signals(void)
@@ -290,7 +291,7 @@ static int run(const struct command *self, int argc, char **argv)
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)
         code = work(&train, &options, context);
-    hashattn_context_free(context);
+    tool_close(context);
     return code;
 }
 

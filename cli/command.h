@@ -49,5 +49,6 @@ struct common {
 };
 /* The context that they describe; EXIT_GOOD or what tool_fail gave. */
 int tool_open(const struct common *common, hashattn_context **context);
+void tool_close(hashattn_context *context); /* NULL is allowed */
 
 #endif

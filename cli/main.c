@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/signals.h"
 #include "cli/suggest.h"
 
 /* In the order in which one meets them. */
@@ -51,7 +52,14 @@ int tool_open(const struct common *common, hashattn_context **context)
     if (status != HASHATTN_OK)
         return tool_fail(hashattn_status_exit_code(status), "%s", message);
     hashattn_context_cap_products(*context);
+    signals_watch(*context);
     return EXIT_GOOD;
+}
+
+void tool_close(hashattn_context *context)
+{
+    signals_forget(context);
+    hashattn_context_free(context);
 }
 
 static int print_version(void)
@@ -65,7 +73,7 @@ static int print_version(void)
     hashattn_context_describe(context, &is);
     printf("hashattn %s\ninstruction set: %s\nproducts: %s\nprocessor: %s\nthreads: %d\n", is.version, is.isa,
            is.products, is.processor[0] == '\0' ? "unknown" : is.processor, is.threads);
-    hashattn_context_free(context);
+    tool_close(context);
     return tool_finish();
 }
 

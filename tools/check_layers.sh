@@ -25,7 +25,7 @@ BEGIN {
     seam["tasks"] = "tasks/task.h tasks/dataset.h tasks/documents.h tasks/words.h"
     seam["objectives"] = "objectives/objective.h"
     seam["text"] = "text/tokenizer.h"
-    seam["cli"] = "cli/command.h cli/attend_chunks.h cli/arguments.h cli/progress.h cli/profile_out.h cli/json_out.h cli/metrics_out.h cli/suggest.h cli/bench.h cli/inputs.h cli/noise.h cli/halves.h cli/findings.h"
+    seam["cli"] = "cli/command.h cli/attend_chunks.h cli/arguments.h cli/progress.h cli/signals.h cli/profile_out.h cli/json_out.h cli/metrics_out.h cli/suggest.h cli/bench.h cli/inputs.h cli/noise.h cli/halves.h cli/findings.h"
 }
 function within(list, word,    parts, i, n) {
     n = split(list, parts, " ")

@@ -14,7 +14,7 @@ only 'utf8proc' '^src/io/utf8\.c$' 'utf8proc'
 only 'Random123' '^src/base/random\.[ch]$' 'Random123'
 only 'setlocale|uselocale|newlocale' '^src/base/c_locale\.[ch]$' 'locales'
 only '\b(strto(d|f|ld)|atof|[fs]?scanf) *\(' '^(src/base/options\.c|cli/.*)$' 'reading real numbers'
-only 'pthread_' '^src/base/pool\.c$' 'threads'
+only 'pthread_' '^src/base/(pool|signal_mask)\.c$' 'threads'
 only '\b(printf|puts|putchar|perror|exit|abort) *\(' '^cli/' 'printing or leaving'
 only '\b(malloc|calloc|realloc|free|aligned_alloc) *\(' '^(src/base/host\.c|src/io/json\.c|cli/.*)$' 'allocation past the host'
 exit $bad

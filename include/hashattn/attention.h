@@ -56,6 +56,11 @@ HASHATTN_API void hashattn_context_free(hashattn_context *context);
 /* What went wrong in the last failing call on this context or an object of it; "" before the first. Valid
    until the next failing call. */
 HASHATTN_API const char *hashattn_context_message(const hashattn_context *context);
+/* Removes the temporary files of all that is being written on the context; none of it can be committed after
+   that. For the handler of a signal that ends the program, in the thread that uses the context: it is
+   async-signal-safe. The threads of the library leave SIGHUP, SIGINT, SIGQUIT and SIGTERM to those of the
+   program. */
+HASHATTN_API void hashattn_context_remove_unfinished(const hashattn_context *context);
 
 typedef struct hashattn_description {
     size_t struct_size;

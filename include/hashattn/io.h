@@ -1,4 +1,4 @@
-/* Arrays on disk in NumPy's own format. SPDX-License-Identifier: Apache-2.0 */
+/* Arrays on disk in NumPy's own format, and files of any bytes. SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_IO_H
 #define HASHATTN_IO_H
 
@@ -46,6 +46,16 @@ HASHATTN_API hashattn_status hashattn_npy_begin(hashattn_context *context, const
 HASHATTN_API void hashattn_npy_write_part(hashattn_npy_writer *writer, const float *data, size_t count);
 HASHATTN_API hashattn_status hashattn_npy_commit(hashattn_npy_writer *writer);
 HASHATTN_API void hashattn_npy_drop(hashattn_npy_writer *writer); /* NULL is allowed */
+
+/* A file of any bytes, written a part at a time ("-": standard output). It is there, in one step, when
+   `commit` says OK; NO_DISK, with the system's reason, where it cannot be. `write` says so too, for whoever
+   would go on in vain, but not why. `drop` leaves what was there. Both end the file. */
+typedef struct hashattn_file hashattn_file;
+HASHATTN_API hashattn_status hashattn_file_begin(hashattn_context *context, const char *path,
+                                                 hashattn_file **file);
+HASHATTN_API hashattn_status hashattn_file_write(hashattn_file *file, const void *bytes, size_t count);
+HASHATTN_API hashattn_status hashattn_file_commit(hashattn_file *file);
+HASHATTN_API void hashattn_file_drop(hashattn_file *file); /* NULL is allowed */
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 
 #include "api/handles.h"
 #include "api/versions.h"
+#include "base/file_writer.h"
 #include "base/memory.h"
 #include "hashattn/hashattn.h"
 #include "kernels/product.h"
@@ -100,6 +101,12 @@ void hashattn_context_free(hashattn_context *context)
     hashattn_profile_stop(context);
     pool_free(&host, context->pool);
     memory_free(&host, context);
+}
+
+void hashattn_context_remove_unfinished(const hashattn_context *context)
+{
+    if (context != NULL)
+        file_remove_unfinished(&context->host);
 }
 
 const char *hashattn_context_message(const hashattn_context *context)

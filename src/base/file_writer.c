@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/signal_mask.h"
 
 enum {
     NAME_KEPT = 100, /* bytes of the file's name in that of the temporary one, so that no name is too long */
@@ -22,7 +24,7 @@ enum {
     MOST_TRIES = 100,
 };
 
-/* ---- opening ------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 static int take_path(const char *path, struct file_writer *writer)
 {
@@ -59,6 +61,39 @@ static int name_temporary(struct file_writer *writer)
     return 0;
 }
 
+/* ---- those under way ----------------------------------------------------------------------------------- */
+
+/* A handler that comes in the middle finds a whole list: with the writer or without it. */
+static void enter(struct host *host, struct file_writer *writer)
+{
+    writer->host = host;
+    writer->next = host->unfinished;
+    atomic_signal_fence(memory_order_seq_cst);
+    host->unfinished = writer;
+}
+
+static void leave(struct file_writer *writer)
+{
+    struct file_writer **at = &writer->host->unfinished;
+    while (*at != writer)
+        at = &(*at)->next;
+    *at = writer->next;
+}
+
+static void drop_temporary(struct file_writer *writer)
+{
+    unlink(writer->temporary);
+    leave(writer);
+}
+
+void file_remove_unfinished(const struct host *host)
+{
+    for (const struct file_writer *writer = host->unfinished; writer != NULL; writer = writer->next)
+        unlink(writer->temporary);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------- */
+
 /* The new file is created or it is an error: whatever has the name already, a link too, is not touched. */
 static int create(struct file_writer *writer, int *file)
 {
@@ -76,9 +111,16 @@ static int create(struct file_writer *writer, int *file)
 }
 
 /* mode: of the file that is replaced, or 0. The successor of a private file is private. */
-static int open_temporary(struct file_writer *writer, mode_t mode)
+static int open_temporary(struct host *host, struct file_writer *writer, mode_t mode)
 {
-    int file, error = create(writer, &file);
+    /* No signal comes between the file and its place in the list. */
+    sigset_t before;
+    int file;
+    signal_mask_all(&before);
+    int error = create(writer, &file);
+    if (error == 0)
+        enter(host, writer);
+    signal_mask_restore(&before);
     if (error != 0)
         return error;
     if (mode != 0 && fchmod(file, mode & 07777) != 0)
@@ -87,7 +129,7 @@ static int open_temporary(struct file_writer *writer, mode_t mode)
         error = errno;
     if (error != 0) {
         close(file);
-        unlink(writer->temporary);
+        drop_temporary(writer);
     }
     return error;
 }
@@ -117,7 +159,7 @@ hashattn_status file_open_writer(struct host *host, const char *path, struct fil
     if (error == 0 && stat(writer->path, &facts) == 0 && S_ISDIR(facts.st_mode))
         error = EISDIR;
     if (error == 0)
-        error = facts.st_mode == 0 || S_ISREG(facts.st_mode) ? open_temporary(writer, facts.st_mode)
+        error = facts.st_mode == 0 || S_ISREG(facts.st_mode) ? open_temporary(host, writer, facts.st_mode)
                                                              : open_in_place(writer);
     return error == 0 ? HASHATTN_OK : file_fail(host, HASHATTN_NO_DISK, path, "write", error);
 }
@@ -130,7 +172,7 @@ hashattn_status file_open_replacement(struct host *host, const char *path, struc
     if (error == 0 && lstat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
         error = EISDIR;
     if (error == 0)
-        error = open_temporary(writer, S_ISREG(facts.st_mode) ? facts.st_mode : 0);
+        error = open_temporary(host, writer, S_ISREG(facts.st_mode) ? facts.st_mode : 0);
     return error == 0 ? HASHATTN_OK : file_fail(host, HASHATTN_NO_DISK, path, "write", error);
 }
 
@@ -197,13 +239,16 @@ hashattn_status file_commit(struct host *host, struct file_writer *writer)
     if (is_temporary(writer)) {
         if (writer->error == 0)
             note_error(writer, rename(writer->temporary, writer->path) != 0);
-        if (writer->error != 0)
-            unlink(writer->temporary);
-        else
+        if (writer->error == 0)
             flush_directory(writer);
+        else
+            unlink(writer->temporary);
+        leave(writer);
     }
     if (writer->error != 0)
-        return file_fail(host, HASHATTN_NO_DISK, writer->path, "write", writer->error);
+        return file_fail(host, HASHATTN_NO_DISK,
+                         file_is_standard(writer->path) ? "standard output" : writer->path, "write",
+                         writer->error);
     return HASHATTN_OK;
 }
 
@@ -215,5 +260,5 @@ void file_abandon(struct file_writer *writer)
         fclose(writer->stream);
     writer->stream = NULL;
     if (is_temporary(writer))
-        unlink(writer->temporary);
+        drop_temporary(writer);
 }

@@ -2,7 +2,8 @@
    What is written goes to a temporary file in the same directory, "NAME.tmp-" and eight hexadecimal digits,
    which did not exist before. Committing flushes and fsyncs it, renames it and fsyncs the directory. Errors
    stick: write on, and the commit reports the first. Messages name the path and the system's reason; a
-   failing write, fsync or rename is NO_DISK. SPDX-License-Identifier: Apache-2.0 */
+   failing write, fsync or rename is NO_DISK. A writer stays where it is from opening to commit or abandon,
+   since its host has a list of those under way. SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_FILE_WRITER_H
 #define BASE_FILE_WRITER_H
 
@@ -13,6 +14,8 @@ struct file_writer {
     char path[4096];      /* where the file goes; a link in it has been resolved */
     char temporary[4096]; /* "": the path is written as it is */
     int error;            /* errno of the first failure */
+    struct host *host;    /* of a temporary file: in whose list it is */
+    struct file_writer *next;
 };
 
 /* For a file that the user named: "-" is standard output, a link leads to the file that is replaced, and a
@@ -27,5 +30,9 @@ void file_print(struct file_writer *writer, const char *format, ...) __attribute
 hashattn_status file_commit(struct host *host, struct file_writer *writer);
 /* Drops what was written; the file stays as it was. Harmless after commit. */
 void file_abandon(struct file_writer *writer);
+
+/* Removes the temporary files of all writers under way, none of which can be committed after it. For the
+   handler of a signal that ends the program: async-signal-safe, in the thread that uses the host. */
+void file_remove_unfinished(const struct host *host);
 
 #endif

@@ -48,6 +48,7 @@ void host_init(struct host *host)
     host->allocate = allocate_aligned;
     host->release = release_aligned;
     host->user = NULL;
+    host->unfinished = NULL;
     host->message[0] = '\0';
 }
 

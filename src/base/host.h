@@ -13,7 +13,8 @@ struct host {
     void *(*allocate)(void *user, size_t alignment, size_t bytes); /* bytes > 0; NULL when there is none */
     void (*release)(void *user, void *block);                      /* block may be NULL */
     void *user;
-    char message[512]; /* of the last failure; always ended by NUL */
+    struct file_writer *unfinished; /* writers under way (file_writer.h) */
+    char message[512];              /* of the last failure; always ended by NUL */
 };
 
 /* A host on aligned_alloc and free. */

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/signal_mask.h"
 
 struct worker {
     struct pool *pool;
@@ -110,6 +111,9 @@ hashattn_status pool_new(struct host *host, int threads, struct pool **out)
     hashattn_status status =
         memory_new_zeroed(host, (size_t)threads, sizeof *pool->workers, "threads", &block);
     pool->workers = block;
+    /* A handler that ran in a worker would find the others in the middle of anything. */
+    sigset_t before;
+    signal_mask_ending(&before);
     for (int i = 1; status == HASHATTN_OK && i < threads; i++) {
         pool->workers[i] = (struct worker){.pool = pool, .number = i};
         if (pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]) != 0)
@@ -117,6 +121,7 @@ hashattn_status pool_new(struct host *host, int threads, struct pool **out)
         else
             pool->started++;
     }
+    signal_mask_restore(&before);
     if (status != HASHATTN_OK) {
         pool_free(host, pool);
         return status;

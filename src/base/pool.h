@@ -9,7 +9,7 @@
 
 struct pool;
 
-/* threads >= 1 counts the caller: threads - 1 are started. */
+/* threads >= 1 counts the caller: threads - 1 are started. They leave signals that end a program to it. */
 hashattn_status pool_new(struct host *host, int threads, struct pool **pool);
 void pool_free(struct host *host, struct pool *pool); /* NULL is allowed */
 int pool_threads(const struct pool *pool);            /* NULL: 1 */

@@ -2,13 +2,15 @@
    Bugs tried and caught: rename before the write is checked (full disk), writing PATH in place (kill), no
    unlink after a failure, first error overwritten by a later one, a device or pipe replaced by a file, a link
    replaced instead of its file; one fixed name for the temporary file, its creation without O_EXCL, no other
-   name tried after a taken one, mode 0600 for every file; a replacement that follows a link, or opens a pipe.
+   name tried after a taken one, mode 0600 for every file; a replacement that follows a link, or opens a pipe;
+   signals let in between the file and its place in the list, one that is not taken out of the list.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,7 @@
 
 /* Takes the place of the system's, so that a test knows the next name of a temporary file. Zeros count up. */
 static uint32_t chances[4], chances_taken;
+static bool signal_comes;
 
 int getentropy(void *buffer, size_t length)
 {
@@ -34,6 +37,8 @@ int getentropy(void *buffer, size_t length)
     if (chance < 4 && chances[chance] != 0)
         chance = chances[chance];
     memcpy(buffer, &chance, length);
+    if (signal_comes)
+        raise(SIGTERM);
     return 0;
 }
 
@@ -364,45 +369,117 @@ static void a_full_device_says_so(void **state)
                  "No space");
 }
 
-/* A child replaces the file over and over with a thousand equal letters, and is killed at a random moment. */
+static const struct host *handled; /* whose files the handler removes */
+
+static void remove_and_end(int number)
+{
+    file_remove_unfinished(handled);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* A child replaces the file over and over with a thousand equal letters, and a signal ends it at a random
+   moment, up to 10 ms later. How often it had replaced the file. */
+static int end_a_writing_child(struct place *place, int signal_number, int moment)
+{
+    enum { SIZE = 100000 };
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        handled = &place->host;
+        signal(SIGTERM, remove_and_end);
+        alarm(60); /* whatever happens, it ends */
+        for (unsigned round = 0;; round++) {
+            struct file_writer writer;
+            if (file_open_writer(&place->host, place->path, &writer) != HASHATTN_OK)
+                _exit(1);
+            char letter[1000];
+            memset(letter, (int)('a' + round % 26), sizeof letter);
+            for (int i = 0; i < SIZE / 1000; i++)
+                file_write(&writer, letter, sizeof letter);
+            if (file_commit(&place->host, &writer) != HASHATTN_OK)
+                _exit(2);
+        }
+    }
+    struct timespec wait = {.tv_nsec = (moment * 7919 % 100) * 100000L};
+    nanosleep(&wait, NULL);
+    kill(child, signal_number);
+    int code;
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_true(WIFSIGNALED(code) && WTERMSIG(code) == signal_number);
+    char *bytes;
+    size_t size;
+    check_status(&place->host, file_read(&place->host, place->path, 1 << 20, &bytes, &size), HASHATTN_OK,
+                 NULL);
+    assert_true(size == SIZE || size == 1);
+    for (size_t i = 1; i < size; i++)
+        assert_int_equal(bytes[i], bytes[0]);
+    memory_free(&place->host, bytes);
+    return size == SIZE;
+}
+
 static void a_kill_leaves_a_whole_file(void **state)
 {
     struct place *place = *state;
-    enum { KILLS = 50, SIZE = 100000 };
     place_put(place, "a");
     int replaced = 0;
-    for (int kill_number = 0; kill_number < KILLS; kill_number++) {
-        pid_t child = fork();
-        if (child == 0) {
-            for (unsigned round = 0;; round++) {
-                struct file_writer writer;
-                if (file_open_writer(&place->host, place->path, &writer) != HASHATTN_OK)
-                    _exit(1);
-                char letter[1000];
-                memset(letter, (int)('a' + round % 26), sizeof letter);
-                for (int i = 0; i < SIZE / 1000; i++)
-                    file_write(&writer, letter, sizeof letter);
-                if (file_commit(&place->host, &writer) != HASHATTN_OK)
-                    _exit(2);
-            }
-        }
-        struct timespec wait = {.tv_nsec = (kill_number * 7919 % 100) * 100000L}; /* 0 to 10 ms */
-        nanosleep(&wait, NULL);
-        kill(child, SIGKILL);
-        int code;
-        waitpid(child, &code, 0);
-        assert_true(WIFSIGNALED(code));
-        char *bytes;
-        size_t size;
-        check_status(&place->host, file_read(&place->host, place->path, 1 << 20, &bytes, &size), HASHATTN_OK,
-                     NULL);
-        assert_true(size == SIZE || size == 1);
-        for (size_t i = 1; i < size; i++)
-            assert_int_equal(bytes[i], bytes[0]);
-        replaced += size == SIZE;
-        memory_free(&place->host, bytes);
+    for (int i = 0; i < 50; i++)
+        replaced += end_a_writing_child(place, SIGKILL, i);
+    assert_true(replaced > 0);
+}
+
+static void a_handled_signal_leaves_nothing_else(void **state)
+{
+    struct place *place = *state;
+    place_put(place, "a");
+    int replaced = 0;
+    for (int i = 0; i < 100; i++) {
+        /* Before the child has its handler, it has no file either. */
+        replaced += end_a_writing_child(place, SIGTERM, i);
+        assert_int_equal(folder_temporaries(place->directory), 0);
     }
     assert_true(replaced > 0);
+}
+
+static volatile sig_atomic_t seen; /* by a handler: whether there was a writer */
+
+static void look(int number)
+{
+    (void)number;
+    seen = handled->unfinished != NULL ? 1 : -1;
+}
+
+static void a_signal_waits_until_the_file_is_in_the_list(void **state)
+{
+    struct place *place = *state;
+    struct file_writer writer;
+    handled = &place->host;
+    signal(SIGTERM, look);
+    signal_comes = true; /* while a name is sought */
+    check_status(&place->host, file_open_writer(&place->host, place->path, &writer), HASHATTN_OK, NULL);
+    signal_comes = false;
+    signal(SIGTERM, SIG_DFL);
+    assert_int_equal(seen, 1);
+    file_abandon(&writer);
+}
+
+static void those_under_way_are_known(void **state)
+{
+    struct place *place = *state;
+    struct file_writer writers[4];
+    for (int i = 0; i < 4; i++)
+        check_status(&place->host, file_open_writer(&place->host, place->path, &writers[i]), HASHATTN_OK,
+                     NULL);
+    file_print(&writers[1], "second");
+    check_status(&place->host, file_commit(&place->host, &writers[1]), HASHATTN_OK, NULL);
+    file_abandon(&writers[3]);
+    assert_int_equal(folder_temporaries(place->directory), 2);
+    file_remove_unfinished(&place->host);
+    place_check(place, "second");
+    check_status(&place->host, file_commit(&place->host, &writers[0]), HASHATTN_NO_DISK, "No such file");
+    file_abandon(&writers[2]);
+    assert_null(place->host.unfinished);
+    place_check(place, "second");
 }
 
 int main(void)
@@ -424,6 +501,9 @@ int main(void)
         PLACED(a_pipe_is_written_and_not_replaced),
         PLACED(a_full_device_says_so),
         PLACED(a_kill_leaves_a_whole_file),
+        PLACED(a_handled_signal_leaves_nothing_else),
+        PLACED(a_signal_waits_until_the_file_is_in_the_list),
+        PLACED(those_under_way_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,13 @@
    Bugs tried and caught: counter not reset between runs, return before the workers are done, worker number of
    the caller shared by a worker, a forked child waiting for workers that it has not, threads left behind when
    one cannot be started, a diagonal of a grid that begins a row too early, a run that waits for the thread
-   that is aside, that thread not joining the run after, work aside done twice or not at all.
-   SPDX-License-Identifier: Apache-2.0 */
+   that is aside, that thread not joining the run after, work aside done twice or not at all, a worker that
+   takes a signal which ends the program, the caller's mask changed. SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -119,6 +120,54 @@ static void cells_of_a_grid_wait_for_their_neighbours(void **state)
         }
         pool_free(&host, pool);
     }
+}
+
+struct mask {
+    pthread_t caller;
+    atomic_int looked, blocked; /* by workers, a bit for each signal */
+};
+
+static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+enum { ENDING = sizeof ending / sizeof *ending };
+
+static int blocked_here(void)
+{
+    sigset_t set;
+    int bits = 0;
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
+    for (int i = 0; i < ENDING; i++)
+        bits |= sigismember(&set, ending[i]) == 1 ? 1 << i : 0;
+    return bits;
+}
+
+static void look_at_mask(void *argument, size_t index, int worker)
+{
+    struct mask *mask = argument;
+    (void)index;
+    (void)worker;
+    if (!pthread_equal(pthread_self(), mask->caller)) {
+        atomic_store(&mask->blocked, blocked_here());
+        atomic_store(&mask->looked, 1);
+    }
+}
+
+static void signals_that_end_a_program_are_the_callers(void **state)
+{
+    (void)state;
+    struct host host;
+    struct pool *pool;
+    host_init(&host);
+    sigset_t none, before;
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, &before);
+    check_status(&host, pool_new(&host, 2, &pool), HASHATTN_OK, NULL);
+    assert_int_equal(blocked_here(), 0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    struct mask mask = {.caller = pthread_self()};
+    while (!mask.looked)
+        pool_run(pool, look_at_mask, &mask, 100);
+    assert_int_equal(mask.blocked, (1 << ENDING) - 1);
+    pool_free(&host, pool);
 }
 
 struct meeting {
@@ -360,6 +409,7 @@ int main(void)
         cmocka_unit_test(all_threads_take_part),
         cmocka_unit_test(work_aside_goes_on_beside_runs),
         cmocka_unit_test(a_forked_child_works_alone),
+        cmocka_unit_test(signals_that_end_a_program_are_the_callers),
         cmocka_unit_test(absurd_numbers_are_refused),
         cmocka_unit_test(failing_allocations_are_survived),
         cmocka_unit_test(times_are_those_of_the_work),

@@ -1,6 +1,7 @@
 #!/bin/sh
 # What happens to files, from outside: what stands beside them, links, signals, pipes, two processes on one run.
-# Planted and caught: temporary files of a fixed name; links of a run followed on writing.
+# Planted and caught: temporary files of a fixed name; links of a run followed on writing; a signal that is not handled, or that
+# is although it was ignored.
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 arrays="--q q.npy --k k.npy --v v.npy"
@@ -29,4 +30,50 @@ run train --resume shared --quiet
 [ "$code" = 0 ] && passed run_with_planted_links || failed run_with_planted_links "$(cat err)"
 holds links_of_a_run_are_not_followed cmp victim kept
 [ -f shared/model.safetensors ] && [ ! -L shared/model.safetensors ] && passed links_of_a_run_are_replaced || failed links_of_a_run_are_replaced "$(ls -l shared)"
+
+# A signal that ends the tool leaves nothing behind, and the old output as it was.
+temporary() { ls | grep -F "$1.tmp"; } # OUTPUT: the temporary files of it
+ended() { # NAME SIGNAL CODE OUTPUT ARGS...: the tool gets the signal while it writes OUTPUT
+    name=$1 signal=$2 want=$3 output=$4
+    shift 4
+    "$tool" "$@" >out 2>err &
+    process=$!
+    while [ -z "$(temporary "$output")" ]; do kill -0 $process 2>/dev/null || break; done
+    kill -$signal $process
+    wait $process
+    code=$?
+    left=$(temporary "$output")
+    [ $code = "$want" ] && [ -z "$left" ] && passed "$name" || failed "$name" "code $code; left behind: $left; $(cat err)"
+    rm -f "$output".tmp*
+}
+python3 - "$source_dir/tests/cli" <<'P'
+import sys
+sys.path.insert(0, sys.argv[1])
+import npy
+npy.write_raw("zeros.npy", "<f4", (16, 20000, 64), b"")
+with open("zeros.npy", "r+b") as file:
+    file.truncate(128 + 4 * 16 * 20000 * 64)
+open("many.jsonl", "w").write('{"text": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}\n' * 30000)
+open("train.tsv", "w").write("a\taa\nb\tbb\n" * 20)
+P
+zeros="--q zeros.npy --k zeros.npy --v zeros.npy --chunk 50 --out z.npy"
+run attend $arrays --out z.npy
+cp z.npy kept.npy
+ended chunks_after_TERM TERM 143 z.npy attend $zeros
+ended chunks_after_HUP HUP 129 z.npy attend $zeros
+holds old_output_is_kept cmp z.npy kept.npy
+(trap '' HUP; exec "$tool" attend $zeros 2>err) &
+process=$!
+while [ -z "$(temporary z.npy)" ]; do kill -0 $process 2>/dev/null || break; done
+kill -HUP $process
+sleep 0.1
+[ -n "$(temporary z.npy)" ] && passed ignored_signal_stays_ignored || failed ignored_signal_stays_ignored "$(cat err)"
+kill -TERM $process
+wait $process
+[ -z "$(temporary z.npy)" ] && passed next_signal_ends || failed next_signal_ends "$(temporary z.npy)"
+mkdir texts
+mv train.tsv texts
+run train text --data texts --out filter --steps 2 --eval-every 2 --max-len 32 $tiny
+ended predictions_after_TERM TERM 143 lines predict filter many.jsonl --out lines
+ended data_after_TERM TERM 143 basic_test.tsv data listops --train 10 --valid 10 --test 96000 --out .
 finish
