@@ -131,8 +131,8 @@ hashattn_status hashattn_attention_read_params(hashattn_attention *attention, co
             attention->mechanism->name);
     struct safetensors file;
     size_t bytes = size_product(size_product(num_heads, count), sizeof(float));
-    TRY(safetensors_read(host, path, size_sum(size_product(2, bytes), (size_t)SAFETENSORS_MAX_HEADER),
-                         &file));
+    TRY(safetensors_read_given(host, path, size_sum(size_product(2, bytes), (size_t)SAFETENSORS_MAX_HEADER),
+                               &file));
     hashattn_status status = make_room(attention, num_heads, head_dim, value_dim);
     attention->params_drawn = false;
     if (status == HASHATTN_OK)

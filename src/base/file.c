@@ -82,13 +82,47 @@ static hashattn_status read_all(struct host *host, const char *path, int file, s
     return HASHATTN_OK;
 }
 
-hashattn_status file_read(struct host *host, const char *path, size_t limit, char **bytes, size_t *size)
+static const char *kind_of(mode_t mode)
 {
-    *bytes = NULL;
+    return S_ISFIFO(mode)   ? "a pipe"
+           : S_ISDIR(mode)  ? "a directory"
+           : S_ISLNK(mode)  ? "a link"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a device";
+}
+
+static hashattn_status fail_kind(struct host *host, hashattn_status status, const char *path, mode_t mode)
+{
+    host_fail(host, status, "is %s, a regular file is needed", kind_of(mode));
+    host_prefix(host, path);
+    return status;
+}
+
+hashattn_status file_open_regular(struct host *host, const char *path, int *file, size_t *size)
+{
+    struct stat facts;
     *size = 0;
-    int file = file_is_standard(path) ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
+    *file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe's writer is not waited for */
+    if (*file < 0)
         return file_fail(host, HASHATTN_BAD_FILE, path, "open", errno);
+    hashattn_status status = HASHATTN_OK;
+    if (fstat(*file, &facts) != 0)
+        status = file_fail(host, HASHATTN_BAD_FILE, path, "open", errno);
+    else if (!S_ISREG(facts.st_mode))
+        status = fail_kind(host, HASHATTN_BAD_FILE, path, facts.st_mode);
+    else
+        *size = (size_t)facts.st_size;
+    if (status != HASHATTN_OK) {
+        close(*file);
+        *file = -1;
+    }
+    return status;
+}
+
+/* All of it, or nothing. */
+static hashattn_status take_all(struct host *host, const char *path, int file, size_t limit, char **bytes,
+                                size_t *size)
+{
     hashattn_status status = read_all(host, path, file, limit, bytes, size);
     if (status == HASHATTN_NO_MEMORY)
         host_prefix(host, path);
@@ -97,6 +131,29 @@ hashattn_status file_read(struct host *host, const char *path, size_t limit, cha
         *bytes = NULL;
         *size = 0;
     }
+    return status;
+}
+
+hashattn_status file_read_regular(struct host *host, const char *path, size_t limit, char **bytes,
+                                  size_t *size)
+{
+    int file;
+    *bytes = NULL;
+    TRY(file_open_regular(host, path, &file, size));
+    *size = 0;
+    hashattn_status status = take_all(host, path, file, limit, bytes, size);
+    close(file);
+    return status;
+}
+
+hashattn_status file_read(struct host *host, const char *path, size_t limit, char **bytes, size_t *size)
+{
+    *bytes = NULL;
+    *size = 0;
+    int file = file_is_standard(path) ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return file_fail(host, HASHATTN_BAD_FILE, path, "open", errno);
+    hashattn_status status = take_all(host, path, file, limit, bytes, size);
     if (!file_is_standard(path))
         close(file);
     return status;
@@ -130,7 +187,10 @@ static int append(int file, const char *line)
 
 hashattn_status file_append_line(struct host *host, const char *path, const char *line)
 {
-    int file = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    struct stat facts;
+    if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode))
+        return fail_kind(host, HASHATTN_NO_DISK, path, facts.st_mode);
+    int file = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (file < 0)
         return file_fail(host, HASHATTN_NO_DISK, path, "append", errno);
     errno = 0;

@@ -18,9 +18,16 @@ bool file_is_standard(const char *path);
 /* The whole file, memory_free'd by the caller, with one NUL after its end that is not counted. A file of more
    than `limit` bytes is refused. `path` "-" reads standard input. */
 hashattn_status file_read(struct host *host, const char *path, size_t limit, char **bytes, size_t *size);
+/* The same of a regular file: "-" is a name like others, and a pipe or a device is BAD_FILE and not waited
+   for. For files of ours, which nobody has a reason to send through a pipe. */
+hashattn_status file_read_regular(struct host *host, const char *path, size_t limit, char **bytes,
+                                  size_t *size);
+/* A regular file, open for reading, and its size in bytes. BAD_FILE: there is none; *file is -1. */
+hashattn_status file_open_regular(struct host *host, const char *path, int *file, size_t *size);
 
 /* Appends one line to a log that may be cut at any byte by a crash (readers skip a broken line). What a crash
-   cut stays a line of its own; a write that fails half way is taken back. */
+   cut stays a line of its own; a write that fails half way is taken back. A link, a pipe or a device in the
+   place of the log is NO_DISK. */
 hashattn_status file_append_line(struct host *host, const char *path, const char *line);
 
 bool file_exists(const char *path);

@@ -118,7 +118,7 @@ hashattn_status json_read_file(struct host *host, const char *path, struct json 
     char *text;
     size_t size;
     *root = NULL;
-    TRY(file_read(host, path, JSON_MAX_BYTES, &text, &size));
+    TRY(file_read_regular(host, path, JSON_MAX_BYTES, &text, &size));
     hashattn_status status = json_parse(host, text, size, root);
     memory_free(host, text);
     if (status != HASHATTN_OK)

@@ -25,7 +25,7 @@ struct json;
 /* One value and nothing behind it. Duplicate keys, numbers that do not fit, NUL (escaped too) and text that
    is not UTF-8 are refused with the byte, and the line where there are several. */
 hashattn_status json_parse(struct host *host, const char *text, size_t size, struct json **root);
-/* The same for a file; messages begin with its path. */
+/* The same for a regular file; messages begin with its path. */
 hashattn_status json_read_file(struct host *host, const char *path, struct json **root);
 void json_free(struct json *root); /* NULL is allowed */
 

@@ -3,12 +3,11 @@
 #include "io/npy_parts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 
 /* As many bytes at `at` as the file has, up to `count`; -1 where reading fails. */
@@ -28,14 +27,9 @@ static ptrdiff_t read_at(int descriptor, void *to, size_t count, size_t at)
     return (ptrdiff_t)got;
 }
 
-static hashattn_status open_header(struct host *host, struct npy_reader *reader)
+static hashattn_status open_header(struct host *host, struct npy_reader *reader, size_t size)
 {
-    struct stat stat;
-    FAIL_IF(fstat(reader->descriptor, &stat) != 0, host, HASHATTN_BAD_FILE, "%s: %s", reader->path,
-            strerror(errno));
-    FAIL_IF(!S_ISREG(stat.st_mode), host, HASHATTN_BAD_FILE,
-            "%s: is no ordinary file, which reading in parts needs", reader->path);
-    size_t size = (size_t)stat.st_size, head = size < NPY_MOST_HEADER ? size : NPY_MOST_HEADER;
+    size_t head = size < NPY_MOST_HEADER ? size : NPY_MOST_HEADER;
     void *bytes;
     TRY(memory_new(host, head, 1, "the header of an array", &bytes));
     hashattn_status status;
@@ -51,12 +45,12 @@ hashattn_status npy_open(struct host *host, const char *path, struct npy_reader 
 {
     memset(reader, 0, sizeof *reader);
     reader->descriptor = -1;
+    size_t size;
     FAIL_IF(strlen(path) >= sizeof reader->path, host, HASHATTN_BAD_FILE, "a path of %zu bytes is too long",
             strlen(path));
     memcpy(reader->path, path, strlen(path) + 1);
-    reader->descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    FAIL_IF(reader->descriptor < 0, host, HASHATTN_BAD_FILE, "%s: %s", path, strerror(errno));
-    hashattn_status status = open_header(host, reader);
+    TRY(file_open_regular(host, path, &reader->descriptor, &size));
+    hashattn_status status = open_header(host, reader, size);
     if (status != HASHATTN_OK)
         npy_close(reader);
     return status;

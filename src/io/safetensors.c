@@ -194,12 +194,10 @@ done:
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-hashattn_status safetensors_read(struct host *host, const char *path, size_t limit, struct safetensors *file)
+/* Judges the bytes of a file, which are freed with it, or now where they are not good. */
+static hashattn_status take(struct host *host, const char *path, char *bytes, size_t size,
+                            struct safetensors *file)
 {
-    char *bytes;
-    size_t size;
-    *file = (struct safetensors){.tensors = NULL};
-    TRY(file_read(host, path, limit, &bytes, &size));
     hashattn_status status = safetensors_parse(host, bytes, size, file);
     if (status != HASHATTN_OK) {
         memory_free(host, bytes);
@@ -208,6 +206,25 @@ hashattn_status safetensors_read(struct host *host, const char *path, size_t lim
     }
     file->bytes = bytes;
     return HASHATTN_OK;
+}
+
+hashattn_status safetensors_read(struct host *host, const char *path, size_t limit, struct safetensors *file)
+{
+    char *bytes;
+    size_t size;
+    *file = (struct safetensors){.tensors = NULL};
+    TRY(file_read_regular(host, path, limit, &bytes, &size));
+    return take(host, path, bytes, size, file);
+}
+
+hashattn_status safetensors_read_given(struct host *host, const char *path, size_t limit,
+                                       struct safetensors *file)
+{
+    char *bytes;
+    size_t size;
+    *file = (struct safetensors){.tensors = NULL};
+    TRY(file_read(host, path, limit, &bytes, &size));
+    return take(host, path, bytes, size, file);
 }
 
 void safetensors_free(struct host *host, struct safetensors *file)

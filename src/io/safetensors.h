@@ -62,8 +62,11 @@ struct safetensors {
 /* Judges a whole file in memory, which must outlive `file`. */
 hashattn_status safetensors_parse(struct host *host, const char *bytes, size_t size,
                                   struct safetensors *file);
-/* Reads a file of at most `limit` bytes. Names and data live as long as `file`. */
+/* Reads a regular file of at most `limit` bytes. Names and data live as long as `file`. */
 hashattn_status safetensors_read(struct host *host, const char *path, size_t limit, struct safetensors *file);
+/* The same of a file that the user gives: "-" is standard input, and a pipe will do. */
+hashattn_status safetensors_read_given(struct host *host, const char *path, size_t limit,
+                                       struct safetensors *file);
 void safetensors_free(struct host *host, struct safetensors *file);
 
 const struct tensor *safetensors_find(const struct safetensors *file, const char *name); /* NULL: none */

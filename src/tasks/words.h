@@ -40,7 +40,7 @@ bool words_next(struct piece *rest, struct piece *word);
 
 /* Replaces the file in one step. */
 hashattn_status words_save(struct host *host, const char *path, const struct words *words);
-/* BAD_FILE with the line where that is no vocabulary of `count` words. */
+/* BAD_FILE with the line where that is no vocabulary of `count` words, or no regular file. */
 hashattn_status words_load(struct host *host, const char *path, size_t count, struct words **words);
 hashattn_status words_parse(struct host *host, const char *text, size_t size, size_t count,
                             struct words **words);

@@ -76,7 +76,7 @@ hashattn_status run_log_trim(struct host *host, const char *run, int64_t step)
     TRY(file_join(host, run, "log.jsonl", path, sizeof path));
     if (!file_exists(path))
         return HASHATTN_OK;
-    TRY(file_read(host, path, LOG_LIMIT, &bytes, &size));
+    TRY(file_read_regular(host, path, LOG_LIMIT, &bytes, &size));
     hashattn_status status = file_open_replacement(host, path, &writer);
     if (status == HASHATTN_OK) {
         size_t length;

@@ -1,5 +1,6 @@
 /* Reading, appending, directories: what fails must say so.
-   Bugs tried and caught: limit off by one, a cut log line glued to the next, NUL after the end missing.
+   Bugs tried and caught: limit off by one, a cut log line glued to the next, NUL after the end missing; a
+   pipe that is waited for, a device that is read as a file, a log's link that is followed.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +100,51 @@ static void what_cannot_be_read_is_named(void **state)
     longest[sizeof longest - 1] = '\0';
     check_status(&place->host, file_read(&place->host, longest, 100, &bytes, &size), HASHATTN_BAD_FILE,
                  "name too long");
+}
+
+static void only_regular_files_are_read_as_such(void **state)
+{
+    struct place *place = *state;
+    struct host *host = &place->host;
+    char *bytes, pipe[200], link[200], want[300];
+    size_t size;
+    snprintf(pipe, sizeof pipe, "%s/pipe", place->directory);
+    snprintf(link, sizeof link, "%s/link", place->directory);
+    snprintf(want, sizeof want, "%s: is a pipe, a regular file is needed", pipe);
+    place_put(place, "words");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(symlink("file", link), 0);
+    alarm(20); /* to open the pipe would be to wait for a writer for ever */
+    check_status(host, file_read_regular(host, pipe, 100, &bytes, &size), HASHATTN_BAD_FILE, want);
+    assert_null(bytes);
+    alarm(0);
+    check_status(host, file_read_regular(host, "/dev/zero", 100, &bytes, &size), HASHATTN_BAD_FILE,
+                 "/dev/zero: is a device");
+    check_status(host, file_read_regular(host, place->directory, 100, &bytes, &size), HASHATTN_BAD_FILE,
+                 "is a directory");
+    check_status(host, file_read_regular(host, "-", 100, &bytes, &size), HASHATTN_BAD_FILE,
+                 "-: cannot open: No such file");
+    check_status(host, file_read_regular(host, place->path, 4, &bytes, &size), HASHATTN_BAD_FILE, "4 bytes");
+    check_status(host, file_read_regular(host, link, 5, &bytes, &size), HASHATTN_OK, NULL);
+    assert_int_equal(size, 5);
+    assert_string_equal(bytes, "words");
+    memory_free(host, bytes);
+}
+
+static void a_log_is_a_regular_file(void **state)
+{
+    struct place *place = *state;
+    struct host *host = &place->host;
+    char pipe[200], link[200];
+    snprintf(pipe, sizeof pipe, "%s/pipe", place->directory);
+    snprintf(link, sizeof link, "%s/link", place->directory);
+    place_put(place, "words");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(symlink("file", link), 0);
+    check_status(host, file_append_line(host, pipe, "x"), HASHATTN_NO_DISK, "pipe: is a pipe");
+    check_status(host, file_append_line(host, link, "x"), HASHATTN_NO_DISK, "link: is a link");
+    check_status(host, file_append_line(host, "/dev/null", "x"), HASHATTN_NO_DISK, "is a device");
+    place_check(place, "words");
 }
 
 static void lines_are_appended_whole(void **state)
@@ -202,6 +249,8 @@ int main(void)
         PLACED(a_pipe_is_read_to_its_end),
         PLACED(an_endless_file_ends_at_the_limit),
         PLACED(what_cannot_be_read_is_named),
+        PLACED(only_regular_files_are_read_as_such),
+        PLACED(a_log_is_a_regular_file),
         PLACED(lines_are_appended_whole),
         PLACED(directories_are_made_once),
         PLACED(paths_are_joined),

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What happens to files, from outside: what stands beside them, links, signals, pipes, two processes on one run.
 # Planted and caught: temporary files of a fixed name; links of a run followed on writing; a signal that is not handled, or that
-# is although it was ignored.
+# is although it was ignored; a pipe that is opened in the place of a file of a run, or refused where it is the user's.
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 arrays="--q q.npy --k k.npy --v v.npy"
@@ -76,4 +76,49 @@ mv train.tsv texts
 run train text --data texts --out filter --steps 2 --eval-every 2 --max-len 32 $tiny
 ended predictions_after_TERM TERM 143 lines predict filter many.jsonl --out lines
 ended data_after_TERM TERM 143 basic_test.tsv data listops --train 10 --valid 10 --test 96000 --out .
+
+# A pipe in the place of a file of a run is refused, or replaced where the file is only written. Nobody waits for its other end.
+mkdir words
+printf 'a b c a b c\na b a c\n' >words/train.txt
+for i in 1 2 3 4 5; do cat words/train.txt words/train.txt >more && mv more words/train.txt; done
+run train needle --data d --out whole --steps 6 --eval-every 2 $tiny
+run train lm --data words --vocabulary words --attention softmax --seq-len 8 --out language --steps 2 --eval-every 2 $tiny
+piped() { # NAME CODE PART FILE ARGS...: with a pipe in the place of FILE; RUN stands for its run
+    name=$1 want=$2 part=$3 file=$4
+    shift 4
+    cp -r "${file%/*}" RUN
+    rm -f "RUN/${file##*/}"
+    mkfifo "RUN/${file##*/}"
+    timeout -k 1 20 "$tool" "$@" >out 2>err
+    code=$?
+    [ $code = "$want" ] && grep -qF -- "$part" err && passed "$name" || failed "$name" "code $code: $(cat err)"
+    rm -rf RUN
+}
+for file in config.json model.safetensors; do
+    piped "eval_of_pipe_$file" 3 "RUN/$file: is a pipe, a regular file is needed" whole/$file eval RUN
+done
+for file in config.json trainer.json last.safetensors optimizer.safetensors; do
+    piped "resume_of_pipe_$file" 3 "RUN/$file: is a pipe, a regular file is needed" whole/$file train --resume RUN
+done
+piped eval_of_pipe_vocab 3 "RUN/vocab.txt: is a pipe" language/vocab.txt eval RUN
+run train needle --data d --out part --steps 6 --eval-every 2 --max-seconds 0.000001 $tiny
+for file in model.safetensors last.safetensors.next optimizer.safetensors.next; do
+    piped "resume_over_pipe_$file" 0 "done: 6 steps" part/$file train --resume RUN
+done
+piped resume_with_pipe_log 0 "RUN/log.jsonl: is a pipe" part/log.jsonl train --resume RUN
+mkfifo pipe.npy
+expect chunks_of_a_pipe 3 "pipe.npy: is a pipe, a regular file is needed" attend --q pipe.npy --k k.npy --v v.npy --chunk 2 --out new.npy
+
+# What people give themselves may come through a pipe.
+run attend --attention softmax $arrays --out y.npy
+cat q.npy >pipe.npy &
+run attend --attention softmax --q pipe.npy --k k.npy --v v.npy --out piped.npy
+holds array_through_a_pipe cmp y.npy piped.npy
+mkfifo pipe.jsonl
+head -n 3 many.jsonl >three.jsonl
+run predict filter three.jsonl
+cp out three
+cat three.jsonl >pipe.jsonl &
+run predict filter pipe.jsonl
+holds documents_through_a_pipe cmp three out
 finish

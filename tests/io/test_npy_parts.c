@@ -1,12 +1,14 @@
 /* Arrays a part at a time: any part is that part of the whole; what is refused, and a file that becomes
    shorter while it is open. Bugs tried and caught: a part read from the start of the file; the rest of a
-   short read taken for read; a directory taken for a file; the descriptor leaked when the header is bad.
+   short read taken for read; a directory taken for a file; the descriptor leaked when the header is bad;
+   a pipe that is waited for.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy_parts.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -84,9 +86,14 @@ static void what_is_no_array_is_refused(void **state)
     path_in(folder, "none.npy", path, sizeof path);
     check_status(&folder->host, npy_open(&folder->host, path, &reader), HASHATTN_BAD_FILE, "none.npy: ");
     check_status(&folder->host, npy_open(&folder->host, folder->path, &reader), HASHATTN_BAD_FILE,
-                 "is no ordinary file");
+                 "is a directory, a regular file is needed");
     check_status(&folder->host, npy_open(&folder->host, "/dev/null", &reader), HASHATTN_BAD_FILE,
-                 "is no ordinary file");
+                 "is a device, a regular file is needed");
+    path_in(folder, "pipe.npy", path, sizeof path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(20); /* nobody will ever write into it */
+    check_status(&folder->host, npy_open(&folder->host, path, &reader), HASHATTN_BAD_FILE, "is a pipe");
+    alarm(0);
     path_in(folder, "b.npy", path, sizeof path);
     folder_put_text(folder, "b.npy", "no array");
     check_status(&folder->host, npy_open(&folder->host, path, &reader), HASHATTN_BAD_FILE,
