@@ -220,7 +220,7 @@ static bool fail_to_save(struct fixture *fixture, const char *run, int64_t step,
     struct failing_host failing;
     failing_host_init(&failing, n);
     struct train_state state = state_of_step(fixture, step);
-    hashattn_status status = checkpoint_save(&failing.host, run, &fixture->model, &fixture->blocks, &state);
+    hashattn_status status = checkpoint_save(&failing.host, run, fixture->model, &fixture->blocks, &state);
     if (status != HASHATTN_OK)
         check_status(&failing.host, status, HASHATTN_NO_MEMORY, "no memory");
     return status != HASHATTN_OK;
