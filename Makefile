@@ -7,8 +7,7 @@ JOBS ?= $(shell nproc)
 .PHONY: all demo test install help clean format check fuzz setup bench valgrind
 
 all: setup
-	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) > /dev/null
-	@cmake --build $(BUILD) -j $(JOBS) -- --no-print-directory
+	@JOBS=$(JOBS) tools/build.sh $(BUILD) all -DCMAKE_BUILD_TYPE=$(TYPE)
 
 setup:
 	@tools/setup.sh

@@ -8,9 +8,8 @@ seconds=${1:-60}
 [ $# -eq 0 ] || shift
 tools/setup.sh clang libclang-rt-14-dev
 build=build-fuzz
-cmake -S . -B $build -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DHASHATTN_FUZZ=ON \
-    -DHASHATTN_ONEDNN=OFF >/dev/null
-cmake --build $build -j "$(nproc)" --target fuzz >/dev/null
+tools/build.sh $build fuzz -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DHASHATTN_FUZZ=ON \
+    -DHASHATTN_ONEDNN=OFF
 [ $# -gt 0 ] || set -- $(ls tests/fuzz/corpus)
 failed=0
 for name; do
