@@ -1,21 +1,24 @@
 # The two commands are `make demo` and `make test`; everything else is listed by `make help`.
 # Both install what is missing with apt when run as root, and say what is missing otherwise (tools/setup.sh).
+# `make` builds the library and the tool; `make test` builds the tests too.
 BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all demo test install help clean format check fuzz setup bench valgrind
+.PHONY: all tests demo test install help clean format check fuzz bench valgrind
 
-all: setup
+all:
+	@tools/setup.sh
 	@JOBS=$(JOBS) tools/build.sh $(BUILD) all -DCMAKE_BUILD_TYPE=$(TYPE)
 
-setup:
-	@tools/setup.sh
+tests:
+	@tools/setup.sh libcmocka-dev clang-format gnuplot-nox
+	@JOBS=$(JOBS) tools/build.sh $(BUILD) tests -DCMAKE_BUILD_TYPE=$(TYPE)
 
 demo: all
 	@python3 tools/demo.py $(BUILD)
 
-test: all
+test: tests
 	@tools/check.sh
 	@tools/run_tests.sh $(BUILD)
 
@@ -35,7 +38,7 @@ fuzz:
 	@tools/fuzz.sh $(SECONDS)
 
 # What the tests allocate and read, under valgrind with the AVX2 cap (it knows no AVX-512).
-valgrind: all
+valgrind: tests
 	@tools/valgrind.sh $(BUILD)
 
 # Side by side with PyTorch, transformers and ONNX Runtime, which go into BUILD/peers-env; fills docs/PERFORMANCE.md.
@@ -50,7 +53,7 @@ clean:
 	@rm -rf $(BUILD)
 
 help:
-	@echo 'make          build into build/, the tool is build/hashattn'
+	@echo 'make          build the library and the tool, build/hashattn'
 	@echo 'make demo     train yoso and softmax side by side and print the table (five minutes)'
 	@echo 'make test     structure checks and every test (ten minutes)'
 	@echo 'make install  library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (and DESTDIR)'

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-tools/setup.sh clang libclang-rt-14-dev
+tools/setup.sh libcmocka-dev clang libclang-rt-14-dev
 build=build-fuzz
 tools/build.sh $build fuzz -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DHASHATTN_FUZZ=ON \
     -DHASHATTN_ONEDNN=OFF

@@ -15,7 +15,7 @@ isa)
     ;;
 *)
     build=build-$(echo "$kind" | tr ',' '-')
-    tools/build.sh "$build" all -DCMAKE_BUILD_TYPE=Release -DHASHATTN_SANITIZE="$kind"
+    tools/build.sh "$build" tests -DCMAKE_BUILD_TYPE=Release -DHASHATTN_SANITIZE="$kind"
     printf '%s: ' "$kind"
     # oneDNN is built without the sanitizer, which does not see its locks.
     echo 'called_from_lib:libdnnl.so' >"$build/suppressed"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs what the build and the tests need and is missing, by Debian package name, when run as root; otherwise says what to install.
+# Installs the Debian packages that the build needs and that are missing, when run as root. Otherwise it says what to install.
 # Arguments are further packages.
 set -eu
-wanted="gcc libc6-dev make cmake pkg-config libdnnl-dev libgomp1 librandom123-dev libjansson-dev libutf8proc-dev libcmocka-dev clang-format binutils python3 gnuplot-nox $*"
+wanted="gcc libc6-dev make cmake pkg-config libdnnl-dev libgomp1 librandom123-dev libjansson-dev libutf8proc-dev binutils python3 $*"
 missing=""
 for package in $wanted; do
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing="$missing $package"

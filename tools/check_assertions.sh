@@ -1,0 +1,26 @@
+#!/bin/sh
+# Tests run with assertions; the library and the tool that are installed have none. Their object files show it.
+build=${BUILD:-build}
+[ -d "$build/CMakeFiles/objects.dir" ] || { echo "SKIPPED: assertions ($build is not built)"; exit 0; }
+bad=0
+with_assertions() { nm -uA "$@" | sed -nE 's/:.*__assert_fail.*//p' | sort -u; }
+
+# A Debug build has one set of objects, with assertions.
+checked=$build/CMakeFiles/checked_objects.dir
+if grep -q '^CMAKE_BUILD_TYPE:[A-Z]*=Debug$' "$build/CMakeCache.txt"; then
+    checked=$build/CMakeFiles/objects.dir
+else
+    found=$(with_assertions "$build/libhashattn.so" "$build/libhashattn.a" "$build/hashattn")
+    [ -z "$found" ] || { echo "assertions in what is installed:"; echo "$found"; bad=1; }
+fi
+[ -d "$build/tests" ] || { echo "SKIPPED: assertions of tests ($build/tests is not built)"; exit $bad; }
+files() { git ls-files -co --exclude-standard "$1"; }
+{
+    files 'src/*.c' | xargs grep -lE '\bassert\(' | sed "s|.*|$checked/&.o|"
+    files 'tests/*/test_*.c' | sed "s|.*/\(.*\)\.c|$build/tests/\1|"
+} | while read -r file; do
+    [ ! -e "$file" ] || echo "$file"
+done | sort >"$build/expected.txt"
+with_assertions $(cat "$build/expected.txt") | comm -23 "$build/expected.txt" - >"$build/without.txt"
+[ ! -s "$build/without.txt" ] || { echo "no assertions in:"; head -n 10 "$build/without.txt"; bad=1; }
+exit $bad
