@@ -5,7 +5,7 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all tests demo test install help clean format check fuzz bench valgrind
+.PHONY: all tests demo test install help clean format check fuzz bench valgrind mutants
 
 all:
 	@tools/setup.sh
@@ -41,6 +41,14 @@ fuzz:
 valgrind: tests
 	@tools/valgrind.sh $(BUILD)
 
+# Changes the source in NUMBER places, one at a time, and lists what no test notices (docs/TESTING.md).
+SEED ?= 1
+NUMBER ?= 200
+FOLDERS ?=
+mutants:
+	@tools/setup.sh libcmocka-dev
+	@tools/mutants.py --seed $(SEED) --number $(NUMBER) $(FOLDERS)
+
 # Side by side with PyTorch, transformers and ONNX Runtime, which go into BUILD/peers-env; fills docs/PERFORMANCE.md.
 bench: all
 	@[ -e $(BUILD)/peers-env ] || bench/peers.py $(BUILD) --setup
@@ -60,6 +68,7 @@ help:
 	@echo 'make check    make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
 	@echo 'make fuzz     run every fuzz target for SECONDS=60 under libFuzzer, ASan and UBSan (needs clang)'
 	@echo 'make valgrind every quick test under memcheck, with the AVX2 kernels'
+	@echo 'make mutants  change the source in NUMBER=200 places drawn by SEED=1 in FOLDERS= and see whether a test fails (an hour)'
 	@echo 'make bench    times and errors beside PyTorch and others, which it installs into build/ (quarter of an hour)'
 	@echo 'make format   lay out the source with clang-format'
 	@echo 'make clean    remove build/'

@@ -338,9 +338,8 @@ done:
     return status;
 }
 
-/* The sizes of elements, widest first: in this order every array begins at a multiple of its element. */
-static const size_t widths[] = {8, 4, 2, 1};
-enum { WIDTHS = sizeof widths / sizeof widths[0] };
+/* Bytes of the widest element. Written widest first, every array begins at a multiple of its element. */
+enum { WIDEST = 8 };
 
 static hashattn_status build_header(struct host *host, const struct tensor *tensors, size_t count,
                                     const struct tensor_word *words, size_t num_words, char **text,
@@ -352,9 +351,9 @@ static hashattn_status build_header(struct host *host, const struct tensor *tens
     TRY(json_new_object(host, &header));
     if (num_words > 0)
         TRY_DONE(put_words(host, header, words, num_words));
-    for (int w = 0; w < WIDTHS; w++)
+    for (size_t width = WIDEST; width > 0; width /= 2)
         for (size_t i = 0; i < count; i++)
-            if (tensor_type_size(tensors[i].type) == widths[w])
+            if (tensor_type_size(tensors[i].type) == width)
                 TRY_DONE(put_tensor(host, header, &tensors[i], &offset));
     status = json_to_text(host, header, JSON_LINE, text, size);
 done:
@@ -384,9 +383,9 @@ hashattn_status safetensors_write(struct host *host, const char *path, const str
         file_write(&writer, &stated, sizeof stated);
         file_write(&writer, text, size);
         file_write(&writer, "       ", padding);
-        for (int w = 0; w < WIDTHS; w++)
+        for (size_t width = WIDEST; width > 0; width /= 2)
             for (size_t i = 0; i < count; i++)
-                if (tensor_type_size(tensors[i].type) == widths[w])
+                if (tensor_type_size(tensors[i].type) == width)
                     file_write(&writer, tensors[i].data, tensor_bytes(&tensors[i]));
         status = file_commit(host, &writer);
     }

@@ -273,7 +273,7 @@ hashattn_status words_load(struct host *host, const char *path, size_t count, st
     char *text;
     size_t size;
     *words = NULL;
-    TRY(file_read_regular(host, path, (size_t)WORDS_MOST * (WORDS_LONGEST + 2) + 3, &text, &size));
+    TRY(file_read_regular(host, path, count * (WORDS_LONGEST + 2) + 3, &text, &size));
     hashattn_status status = words_parse(host, text, size, count, words);
     if (status != HASHATTN_OK)
         host_prefix(host, path);

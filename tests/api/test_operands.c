@@ -1,7 +1,7 @@
 /* NaN and infinity in operands, whoever looks for them (layouts are in test_operator.c): the mechanism while
    it reads, or the pass before it. Planted and caught: values looked at only where they are copied; queries
    not told; the pass left out for sequences that no mechanism is given; the length told of a row that is
-   infinite. SPDX-License-Identifier: Apache-2.0 */
+   infinite; masked keys measured. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -140,12 +140,53 @@ static void infinite_is_not_long(void **state)
     tear_down(&f);
 }
 
+/* max_norm binds every row that is read: the first and the last of each sequence and head, masked keys not.
+ */
+static void longer_than_max_norm_is_told(void **state)
+{
+    (void)state;
+    static struct fixture f;
+    static const uint8_t mask[SEQUENCES * 7] = {1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1};
+    for (size_t a = 0; a < 2; a++)
+        for (size_t last = 0; last < 2; last++) {
+            set_up(&f, "yoso", HEADS, 2, false, false);
+            check_ok(f.context, hashattn_attention_set(f.attention, "map", "neyshabur"));
+            check_ok(f.context, hashattn_attention_set(f.attention, "max_norm", "50"));
+            size_t s = last, h = last * (HEADS - 1), r = last * (rows[a] - 1);
+            size_t place = place_of(&f, a, s, h, r, 0);
+            for (size_t c = 1; c < width[a]; c++)
+                f.floats[a][place + c] = 0;
+            f.floats[a][place] = -50;
+            check_ok(f.context, forward(&f));
+            f.floats[a][place] = -50.00003f; /* a rounding over */
+            check_ok(f.context, forward(&f));
+            f.floats[a][place] = -50.0002f;
+            check_call(f.context, forward(&f), HASHATTN_INVALID, "has length 50.0002");
+            f.floats[a][place] = -51;
+            char part[100];
+            snprintf(part, sizeof part, "%s has length 51 at sequence %zu, head %zu, row %zu; max_norm is 50",
+                     names[a], s, h, r);
+            check_call(f.context, forward(&f), HASHATTN_INVALID, part);
+            if (a == 1) { /* a masked key is not there */
+                f.floats[a][place] = 0;
+                f.problem.key_mask = mask;
+                f.floats[a][place_of(&f, 1, 0, 1, 6, 2)] = 1000;
+                f.floats[a][place_of(&f, 1, 1, 1, 0, 2)] = 1000;
+                check_ok(f.context, forward(&f));
+                f.floats[a][place_of(&f, 1, 1, 1, 1, 2)] = 1000;
+                check_call(f.context, forward(&f), HASHATTN_INVALID, "key has length 1000");
+            }
+            tear_down(&f);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_told_by_whoever_looks),
         cmocka_unit_test(it_is_told_where_nothing_meets),
         cmocka_unit_test(infinite_is_not_long),
+        cmocka_unit_test(longer_than_max_norm_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

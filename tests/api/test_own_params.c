@@ -1,7 +1,8 @@
 /* The learned parameters of a mechanism at the border: drawn from the seed, or read from a file, and the loss
    of its own. Bugs planted and caught: heads and tensors in each other's place; parameters kept when an
    option changes their shape; a file for other heads taken; NaN taken; drawn again where they were read;
-   twice the loss; its gradient not written, or added to what stood there. SPDX-License-Identifier: Apache-2.0
+   twice the loss; its gradient not written, or added to what stood there; half-read tensors kept after a file
+   was refused. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,9 +25,12 @@ struct case_of {
     float query[HEADS * N * D], out[HEADS * N * D];
 };
 
+static struct failing_host counting; /* the blocks of a case */
+
 static void open_case(struct case_of *c)
 {
-    c->context = context_with(1, NULL);
+    failing_host_init(&counting, -1);
+    c->context = context_with(1, &counting);
     check_ok(c->context, hashattn_attention_new(c->context, "lha", &c->attention));
     check_ok(c->context, hashattn_attention_set(c->attention, "num_buckets", "4"));
     check_ok(c->context, hashattn_attention_set(c->attention, "hash", "linear"));
@@ -42,6 +46,7 @@ static void close_case(struct case_of *c)
 {
     hashattn_attention_free(c->attention);
     hashattn_context_free(c->context);
+    assert_int_equal(counting.outstanding, 0);
 }
 
 static hashattn_status run_keeping(struct case_of *c, void *saved)
@@ -116,6 +121,13 @@ static void they_are_read(void **state)
     write_file(&c, path, query, key, HEADS);
     check_call(c.context, hashattn_attention_read_params(c.attention, path, HEADS, D, D), HASHATTN_BAD_FILE,
                "tensor 'key' holds nan at element 9 of 72");
+    /* The query tensor was read before; a refused file leaves nothing, and the next run draws from the seed.
+     */
+    assert_null(c.attention->params);
+    check_ok(c.context, run(&c));
+    float drawn[HEADS * SIZE];
+    random_normals(random_key(7, RANDOM_INIT, 1), 0, drawn, HEADS * SIZE);
+    assert_true(c.attention->params[0] == 0.1f * drawn[0]);
     check_call(c.context, hashattn_attention_read_params(c.attention, NULL, HEADS, D, D), HASHATTN_INVALID,
                "path");
     check_call(c.context, hashattn_attention_read_params(c.attention, path, 0, D, D), HASHATTN_INVALID,

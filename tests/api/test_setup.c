@@ -2,7 +2,8 @@
    Planted and caught: the warm-up scaled although it was set; hash_bits of the task forgotten with another
    mechanism; the preset's pooling forgotten; options of the model listed with the defaults of another task;
    the old mechanism's options kept; an unknown option taken for one of the last owner; numbers
-   in the caller's locale.
+   in the caller's locale; the number of layers
+   of a task's preset not taken (lm alone has another than the model's default).
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,56 @@ static void known_tasks_are_there(void **state)
         assert_int_equal(task.predicts, want[i].predicts);
         assert_int_equal(task.has_lra, want[i].has_lra);
     }
+}
+
+/* What `train TASK` starts from, and with --preset lra: every figure, also where it is the model's default.
+ */
+static void every_task_brings_its_own_model(void **state)
+{
+    (void)state;
+    enum { FIGURES = 13 };
+    static const char *const names[FIGURES] = {
+        "steps", "batch", "eval_every", "warmup",  "learning_rate", "layers",        "dim",
+        "heads", "ffn",   "hash_bits",  "pooling", "dropout",       "cycle_momentum"};
+    static const struct {
+        const char *task, *preset, *want[FIGURES];
+    } rows[] = {
+        {"needle",
+         NULL,
+         {"1000", "32", "100", "50", "0.001", "2", "64", "2", "128", "8", "first", "0.1", "false"}},
+        {"listops",
+         NULL,
+         {"2000", "32", "100", "100", "0.0005", "2", "64", "2", "128", "9", "mean", "0.1", "false"}},
+        {"listops",
+         "lra",
+         {"5000", "32", "50", "1000", "0.0001", "2", "64", "2", "128", "11", "mean-padded", "0.1", "true"}},
+        {"text",
+         NULL,
+         {"2000", "16", "100", "100", "0.001", "2", "64", "2", "128", "9", "mean", "0.1", "false"}},
+        {"text",
+         "lra",
+         {"20000", "32", "500", "8000", "0.0001", "2", "64", "2", "128", "12", "mean-padded", "0.1", "true"}},
+        {"retrieval",
+         NULL,
+         {"2000", "8", "100", "100", "0.001", "2", "64", "2", "128", "9", "mean", "0.1", "false"}},
+        {"retrieval",
+         "lra",
+         {"30000", "32", "300", "800", "0.0001", "2", "64", "2", "128", "12", "mean-padded", "0.1", "true"}},
+        {"lm",
+         NULL,
+         {"2000", "16", "200", "100", "0.002", "4", "128", "4", "512", "6", "mean", "0.1", "false"}},
+    };
+    hashattn_context *context = context_with(1, NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        hashattn_setup *setup;
+        check_ok(context, hashattn_setup_new(context, rows[i].task, &setup));
+        if (rows[i].preset != NULL)
+            check_ok(context, hashattn_setup_preset(setup, rows[i].preset));
+        for (size_t k = 0; k < FIGURES; k++)
+            check_value(context, setup, names[k], rows[i].want[k]);
+        hashattn_setup_free(setup);
+    }
+    hashattn_context_free(context);
 }
 
 static void preset_is_that_of_the_released_runs(void **state)
@@ -282,6 +333,7 @@ int main(void)
         cmocka_unit_test(every_option_takes_its_own_text),
         cmocka_unit_test(numbers_have_a_dot_in_every_locale),
         cmocka_unit_test(known_tasks_are_there),
+        cmocka_unit_test(every_task_brings_its_own_model),
         cmocka_unit_test(preset_is_that_of_the_released_runs),
         cmocka_unit_test(steps_move_the_warm_up_until_it_is_set),
         cmocka_unit_test(mechanisms_bring_their_own_options),

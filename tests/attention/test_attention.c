@@ -468,6 +468,16 @@ static void sizes_that_overflow_and_kept_shapes_are_seen(void **state)
     size_t offsets[2 * (CASE_SEQUENCES + 1)];
     struct attention_call call = attention_case_call(&problem, pool, offsets);
     check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
+    problem.keys[1] = 2; /* every sequence is asked about, not the first alone */
+    attention_case_free(&problem);
+    attention_case_fill(&problem, 1, true);
+    call = attention_case_call(&problem, pool, offsets);
+    check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED, "(sequence 1: ");
+    problem.keys[1] = 5;
+    attention_case_free(&problem);
+    attention_case_fill(&problem, 1, true);
+    call = attention_case_call(&problem, pool, offsets);
+    check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
     problem.key_mask[1] = 0;
     check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED,
                  "blind: dislikes two keys (sequence 0: 3 queries, 2 keys, head_dim 3)");

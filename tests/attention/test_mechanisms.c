@@ -1,6 +1,7 @@
 /* The table: every row keeps the contract of mechanism.h, so that what is made from rows (help, command line,
    config, files of parameters) can trust them. Bugs tried and caught: two rows of one name; a mechanism that
-   neither mixes nor sees masks; a size that shrinks as rows grow; parameters counted without the last row.
+   neither mixes nor sees masks; a size that shrinks as rows grow; parameters counted without the last row;
+   a known name answered with the list of all.
    SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <stdlib.h>
@@ -95,6 +96,30 @@ static void every_row_keeps_the_contract(void **state)
     assert_string_equal(attention_find("none")->name, "none");
 }
 
+static void a_name_gives_its_row_or_the_list(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    char list[300] = "there are: ";
+    for (const struct mechanism *const *row = attention_mechanisms(); *row != NULL; row++) {
+        const struct mechanism *found = NULL;
+        check_status(&host, attention_named(&host, (*row)->name, &found), HASHATTN_OK, NULL);
+        assert_ptr_equal(found, *row);
+        strcat(strcat(list, row == attention_mechanisms() ? "" : ", "), (*row)->name);
+    }
+    static const struct {
+        const char *name, *part;
+    } cases[] = {{"yosso", "no mechanism 'yosso', there are: "}, {NULL, "no mechanism 'NULL', there are: "}};
+    for (size_t i = 0; i < 2; i++) {
+        const struct mechanism *found = &linear_mechanism;
+        check_status(&host, attention_named(&host, cases[i].name, &found), HASHATTN_INVALID, cases[i].part);
+        assert_null(found);
+        const char *names = strstr(host.message, "there are: ");
+        assert_string_equal(names, list);
+    }
+}
+
 static void parameters_are_counted(void **state)
 {
     (void)state;
@@ -109,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_keeps_the_contract),
+        cmocka_unit_test(a_name_gives_its_row_or_the_list),
         cmocka_unit_test(parameters_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -578,8 +578,17 @@ static void says_what_it_refuses(void **state)
     }
     options.projection = HASH_BF16_DP;
     assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "projection f32, int16-dp or auto"));
-    options.projection = HASH_AUTO;
+    options.projection = HASH_INT8_DP; /* bounds what is hashed: neyshabur's map is two numbers wider */
     options.planes = YOSO_PLANES_ORTHOGONAL;
+    shape.head_dim = 32768;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
+    shape.head_dim = 32769;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "at most 32768 numbers"));
+    shape.head_dim = 64;
+    shape.value_dim = 32769;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
+    shape = good;
+    options.projection = HASH_AUTO;
     shape = good;
     options.hash_bits = 24;
     options.num_hashes = 4096;

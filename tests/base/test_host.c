@@ -7,7 +7,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -203,6 +206,34 @@ static void large_blocks_ask_for_huge_pages(void **state)
     host.release(host.user, large);
 }
 
+/* What was released is given again: as many blocks as would fill a terabyte, one after another, in a gigabyte
+   of addresses. */
+static void released_blocks_come_back(void **state)
+{
+    (void)state;
+    if (getenv("HASHATTN_SANITIZED") != NULL) {
+        print_message("SKIPPED: a limit of addresses (sanitizers need them)\n");
+        return;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        struct host host;
+        host_init(&host);
+        struct rlimit few = {.rlim_cur = (rlim_t)1 << 30, .rlim_max = RLIM_INFINITY};
+        setrlimit(RLIMIT_AS, &few);
+        for (int i = 0; i < 4096; i++) {
+            void *block = host.allocate(host.user, MEMORY_ALIGNMENT, (size_t)256 << 20);
+            if (block == NULL)
+                _exit(1);
+            host.release(host.user, block);
+        }
+        _exit(0);
+    }
+    int code;
+    waitpid(child, &code, 0);
+    assert_true(WIFEXITED(code) && WEXITSTATUS(code) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +244,7 @@ int main(void)
         cmocka_unit_test(statuses_have_names_texts_and_codes),
         cmocka_unit_test(the_allocator_aligns_and_refuses),
         cmocka_unit_test(large_blocks_ask_for_huge_pages),
+        cmocka_unit_test(released_blocks_come_back),
     };
     locales_make();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,6 +110,11 @@ static void an_arena_too_large_stays_too_large(void **state)
     arena = arena_on(NULL);
     arena_take(&arena, SIZE_MAX - 10, 1); /* only the rounding wraps */
     assert_true(arena.used == SIZE_MAX);
+    for (size_t over = 0; over < 2; over++) { /* the last size that can be rounded up to 64, and the next */
+        arena = arena_on(NULL);
+        arena_take(&arena, SIZE_MAX - 63 + over, 1);
+        assert_true(arena.used == (over == 0 ? SIZE_MAX - 63 : SIZE_MAX));
+    }
     arena = arena_on(NULL);
     arena_take(&arena, SIZE_MAX / 2, 1);
     arena_take(&arena, SIZE_MAX / 2, 1);

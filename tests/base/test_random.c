@@ -1,6 +1,7 @@
 /* Philox against its published known answers, and the moments of what is made from it.
    Bugs tried and caught: key words swapped, pair sine/cosine swapped sign, bound refused off by one
-   (chi-square). SPDX-License-Identifier: Apache-2.0 */
+   (chi-square), a permutation that is cut short, the purpose of a key ignored.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
 
 #include <math.h>
@@ -15,6 +16,48 @@ static void philox_known_answer(void **state)
     uint32_t words[4];
     random_words(0, 0, words);
     check_same_bits(words, want, sizeof want, "philox of zeros");
+}
+
+/* From a second implementation, in Python, with 32-bit words in whole numbers and math.log, cos and sin. A
+   changed bit here changes every model trained from a seed. */
+static void values_are_the_known_ones(void **state)
+{
+    (void)state;
+    static const uint64_t key = 0x0123456789abcdefu, index = 0xfedcba9876543210u;
+    static const uint32_t want_words[4] = {0x2c03a599u, 0xd8a290fcu, 0x4339955bu, 0x8784c033u};
+    static const uint32_t want_next[6] = {0xb850222eu, 0xc58cb04bu, 0x14a7a020u,
+                                          0x7a84fff9u, 0xadca1466u, 0x523e0d85u};
+    static const uint32_t want_units[5] = {12079138, 12946608, 1353632, 8029439, 11389460}; /* 2^-24 */
+    static const uint32_t want_below[2][8] = {
+        {1, 3, 4, 3, 3, 6, 3, 5}, /* of 7, and of 3 * 2^30, where a quarter of the words is refused */
+        {3092259374, 93106251, 2055536633, 2915701862, 1379798405, 1698698277, 2996427327, 936257951}};
+    static const uint32_t want_permutation[12] = {0, 3, 11, 6, 1, 8, 2, 7, 5, 4, 10, 9};
+    static const char want_signs[] = "-+++-+---+---+------+-+----+++-+++-+--+-----++-+--++---++-+---++-----+";
+    static const float want_normals[12] = {
+        -0x1.04d002p-2f, -0x1.caca2cp-7f, 0x1.367beep+0f, 0x1.d9f57ep-1f,  -0x1.c7fa36p-1f, 0x1.6e555cp-8f,
+        0x1.4eea6ap+1f,  -0x1.fa6646p-4f, 0x1.aa39ccp-2f, -0x1.bfba62p-1f, -0x1.882988p-2f, -0x1.86bb2cp-1f};
+    uint32_t words[4], permutation[12];
+    float signs[70], normals[12];
+    random_words(key, index, words);
+    check_same_bits(words, want_words, sizeof words, "words");
+    assert_true(random_key(key, RANDOM_INIT, index) == 0xbe29b63a6d00f102u);
+    struct random next = random_open(key), unit = random_open(key);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(random_next(&next), want_next[i]);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(random_unit(&unit) == (float)want_units[i] * 0x1p-24f);
+    for (size_t b = 0; b < 2; b++) {
+        struct random below = random_open(key);
+        for (size_t i = 0; i < 8; i++)
+            assert_int_equal(random_below(&below, b == 0 ? 7 : 0xC0000000u), want_below[b][i]);
+    }
+    random_permutation(key, permutation, 12);
+    check_same_bits(permutation, want_permutation, sizeof permutation, "permutation");
+    random_signs(key, signs, 70);
+    for (size_t i = 0; i < 70; i++)
+        assert_true(signs[i] == (want_signs[i] == '+' ? 1.0f : -1.0f));
+    random_normals(key, 8, normals, 12);
+    check_same_bits(normals, want_normals, sizeof normals, "normals from the eighth on");
 }
 
 static void normals_have_the_moments_of_normals(void **state)
@@ -75,6 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_known_answer),
+        cmocka_unit_test(values_are_the_known_ones),
         cmocka_unit_test(normals_have_the_moments_of_normals),
         cmocka_unit_test(normals_do_not_depend_on_where_they_are_cut),
         cmocka_unit_test(permutation_holds_each_number_once),

@@ -4,6 +4,7 @@
 # batch read as heads; a NaN with exit code 2; y.npy touched although the disk is full; the seed ignored; in chunks: the mask of
 # the first sequence for all, every head hashed as the first, the first head's rows for all, memory for as many
 # rows as --chunk says.
+# Covers: cmd_attend.c attend_chunks.c halves.c
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 attend() { "$tool" attend "$@" >out 2>err; code=$?; }

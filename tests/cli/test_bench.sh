@@ -4,6 +4,7 @@
 # without their common part; options of other mechanisms refused; a kind
 # that is not looked for behind options; backward told although not asked for; memory for as many rows as
 # --chunk says.
+# Covers: bench.c bench_attention.c bench_layer.c bench_peak.c bench_step.c bench_stream.c inputs.c
 . "$(dirname "$0")/checks.sh"
 bench() { run bench attention --seq-len 512 --heads 2 --head-dim 32 --repeats 3 --json "$@"; [ "$code" = 0 ] || cat err; }
 

@@ -2,8 +2,9 @@
 # `bench error` and `bench suggest`: the error is that of the arrays, the model of docs/MATH.md is within
 # 20 % of what is measured (35 % with orthogonal planes, always above), and what is suggested keeps its promise. Times are not judged.
 # Planted and caught: a model without the 1 / m; a variance without the factor 1 - p^tau (matched inputs, small tau);
-# noise along the output counted too (matched inputs); log2 of the width; one seed for all inputs, or for all hashing; the smallest tau
+# noise along the output counted too (matched inputs); log2 of the width; a variance over count - 2; another exit code where memory ends; one seed for all inputs, or for all hashing; the smallest tau
 # suggested instead of the largest; suggested times of the tokens that were timed.
+# Covers: bench_error.c bench_suggest.c noise.c
 . "$(dirname "$0")/checks.sh"
 # Every line of a JSONL file.
 lines() { python3 -c 'import json, math, sys; rows = [json.loads(line) for line in open(sys.argv[1])]; sys.exit(0 if eval(sys.argv[2]) else "not so: " + sys.argv[2] + " in " + str(rows)[:900])' "$1" "$2"; }
@@ -23,13 +24,33 @@ run bench error --seq-len 64,1000 --num-hashes 16 --hash-bits log2 --seeds 1 --h
 cp out log2.jsonl
 holds bits_are_log2_of_the_length lines log2.jsonl '[d["hash_bits"] for d in rows] == [6, 10] and all(d["seed_deviation"] is None and d["head_dim"] == 16 for d in rows)'
 # A seed is inputs and hashing both, so two seeds at once are the mean of two runs.
-for seed in 5 6; do
+for seed in 5 6 7; do
     run bench error --seq-len 100 --num-hashes 4 --seed $seed --seeds 1 --json
     cp out seed$seed.jsonl
 done
 run bench error --seq-len 100 --num-hashes 4 --seed 5 --seeds 2 --json
 cat out seed5.jsonl seed6.jsonl >seeds.jsonl
 holds seeds_are_runs_of_their_own lines seeds.jsonl 'abs(rows[0]["radians"] - (rows[1]["radians"] + rows[2]["radians"]) / 2) < 1e-9 and abs(rows[0]["predicted_radians"] - (rows[1]["predicted_radians"] + rows[2]["predicted_radians"]) / 2) < 1e-9'
+# Deviations over 3 seeds, by definition: of the seeds' means, and of all angles from the sums of squares that the
+# three runs have in common.
+run bench error --seq-len 100 --num-hashes 4 --seed 5 --seeds 3 --json
+cat out seed5.jsonl seed6.jsonl seed7.jsonl >three.jsonl
+holds deviation_over_seeds lines three.jsonl 'abs(rows[0]["seed_deviation"] / __import__("statistics").stdev(r["radians"] for r in rows[1:]) - 1) < 1e-6'
+holds deviation_over_queries lines three.jsonl 'abs(sum((r["queries"] - 1) * r["query_deviation"] ** 2 + r["queries"] * (r["radians"] - rows[0]["radians"]) ** 2 for r in rows[1:]) / ((rows[0]["queries"] - 1) * rows[0]["query_deviation"] ** 2) - 1) < 1e-9'
+# Where memory ends between the arrays (75 MB) and the outputs (50 MB): exit code 4, and the rows that were asked
+# for. The limit rises until everything fits.
+if [ -z "${HASHATTN_SANITIZED:-}" ]; then
+    limit=60000
+    said=0
+    code=1
+    while [ $code != 0 ] && [ $limit -lt 4000000 ]; do
+        (ulimit -v $limit && exec "$tool" bench error --threads 1 --heads 24 --head-dim 1024 --seq-len 256 --num-hashes 1 --hash-bits 1 --seeds 1 >out 2>err)
+        code=$?
+        [ $code = 4 ] && [ "$(cat err)" = "hashattn: no memory for outputs of 6144 rows of 1024" ] && said=$((said + 1))
+        limit=$((limit + 20000))
+    done
+    [ $code = 0 ] && [ $said -ge 1 ] && passed memory_for_outputs || failed memory_for_outputs "code $code, said $said times"
+fi
 says words_of_error "predicted" bench error --seq-len 64 --num-hashes 8 --seeds 1 --heads 1
 
 # Given arrays: the same figures as made ones, and other shapes.

@@ -3,6 +3,7 @@
 # Planted and caught: a comma missing between objects; choices left out; numbers as text; a mechanism that is
 # not there answered with the last one; tensors of the default options whatever options are given; only the first option taken;
 # the width of a head left out of shapes.
+# Covers: cmd_info.c json_out.c
 . "$(dirname "$0")/checks.sh"
 
 run info --json --threads 3
@@ -13,7 +14,28 @@ holds exactness_is_told json info.json '[m["exact"] for m in d["mechanisms"] if 
 holds tasks_are_there json info.json '{"needle", "listops", "text"} <= {t["name"] for t in d["tasks"]}'
 holds text_predicts json info.json '[(t["predicts"], t["generates"]) for t in d["tasks"] if t["name"] == "text"] == [(True, False)]'
 holds instruction_sets_say_why json info.json 'all(i["runs"] == (i["why_not"] is None) for i in d["instruction_sets"]) and d["isa"] in [i["name"] for i in d["instruction_sets"] if i["runs"]]'
-says words_of_info "instruction set" info
+# What people read says the same as the JSON: each line whole, and no other lines.
+"$tool" info --threads 3 >words
+cat >want.py <<'P'
+import json
+d = json.load(open("info.json"))
+print(f"hashattn {d['version']}\n\nprocessor         {d['processor']}, 3 threads")
+print(f"products          {d['products']}, {d['precision']}; bf16 {d['bf16']}; hash projection {d['projection']}")
+print(f"instruction set   {d['isa']}")
+for i in d["instruction_sets"]:
+    print(f"  {i['name']:<14}  {i['why_not'] or 'runs here'}")
+for kind in ("mechanisms", "tasks"):
+    print("\n" + kind)
+    for m in d[kind]:
+        print(f"  {m['name']:<14}  {m['summary']}")
+print("\nhashattn info --attention NAME   options of a mechanism")
+P
+python3 want.py >want
+holds words_are_those_of_the_json diff want words
+"$tool" info --threads 1 >words
+holds one_thread_is_one grep -q ", 1 thread$" words
+"$tool" info --isa ref >words
+holds the_set_that_was_asked_for grep -qx "instruction set   ref" words
 
 run info --attention yoso --json
 cp out yoso.json

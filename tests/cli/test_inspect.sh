@@ -1,6 +1,7 @@
 #!/bin/sh
 # inspect: the table and the JSON say the same of a small lha run; what must be so of any; plots as scripts, drawn where gnuplot
 # is installed; refusals and mistakes.
+# Covers: cmd_inspect.c findings.c inspect_plots.c
 . "$(dirname "$0")/checks.sh"
 "$tool" data needle --out needles --train 200 --valid 12 --test 4 --seq-len 48 --marks 4 2>err >/dev/null
 "$tool" train needle --data needles --attention lha --num-buckets 4 --layers 2 --steps 6 --eval-every 3 --out run --quiet 2>err

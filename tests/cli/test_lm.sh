@@ -31,7 +31,16 @@ cp out eval.json
 # The best that can be, with one letter before the first of 16, is 1.885; one letter alone gives 5.38.
 holds learns_to_near_the_entropy json eval.json '1.86 < d["perplexity"] < 2.08 and abs(d["bits_per_byte"] - d["loss"] / math.log(2)) < 1e-9'
 holds counts_tokens json eval.json 'd["tokens"] == 7999 and d["examples"] == 500 and d["num_unknown"] == 0 and .6 < d["accuracy"] < .8 and d["majority"] < .4'
+# The commonest of the tokens that are asked for, all but the first of the text.
+holds majority_is_that_of_the_text python3 -c 'import collections, json, sys; t = open("letters/test.txt").read()[1:]; d = json.load(open("eval.json")); want = max(collections.Counter(t).values()) / len(t); sys.exit(0 if abs(d["majority"] - want) < 1e-12 else str((d["majority"], want)))'
 says words_of_eval "test: perplexity" eval run
+python3 - out <<'P' >told 2>&1
+import json, re, sys
+d = json.load(open("eval.json"))
+line = open(sys.argv[1]).read()
+assert re.sub(r"[0-9]+ tokens/s\n$", "", line) == f"test: perplexity {d['perplexity']:.4f}, loss {d['loss']:.4f}, bits per byte {d['bits_per_byte']:.4f}, accuracy {d['accuracy']:.4f}, majority {d['majority']:.4f}, 500 examples, 0 cut, 7999 tokens, ", line
+P
+holds every_word_of_eval sh -c '[ ! -s told ] || { cat told; exit 1; }'
 says bits_per_byte_are_said "bits per byte" eval run
 expect prediction_is_refused 2 "lm reads no files of documents to predict; eval gives its metrics" predict run letters/test.txt
 

@@ -2,6 +2,7 @@
 # Task text on people's own files: train, predict in order, and every way in which a file may be wrong.
 # Planted and caught: predictions out of order; the first label told for every document;
 # --out that shows half a file; a line number one too low; the probabilities of one class left out.
+# Covers: cmd_predict.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --max-len 32 --learning-rate 0.02 --quiet"
 

@@ -3,6 +3,7 @@
 # Planted and caught: the second start of a run that overwrites it; exit code 0 after SIGINT; --until
 # never reached; the seed of the tool not given to the training; the warm-up scaled after it was set; a bar on
 # something that is no terminal.
+# Covers: cmd_train.c cmd_eval.c cmd_data.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --quiet"
 
@@ -152,6 +153,10 @@ expect eval_needs_a_run 2 "eval needs one operand" eval
 expect unknown_split 2 "split is 'tset', allowed are train, valid, test" eval whole --split tset
 expect absurd_hashes_in_eval 2 "num_hashes is 0" eval whole --num-hashes 0
 [ -e x ] && failed no_run_was_begun "x is there" || passed no_run_was_begun
+
+cp -r whole shortened
+sed 's/"steps": *12/"steps": 8/' whole/config.json >shortened/config.json
+expect more_steps_than_the_config 3 "shortened/trainer.json is of step 12, config.json has 8 steps" train --resume shortened
 
 # Disks that are full, and files that were spoilt.
 cp -r byINT kept

@@ -3,6 +3,7 @@
 # Planted and caught: usage errors with exit code 1; help on stderr; an unknown option taken for an operand; a
 # switch that swallows the next word; write errors of stdout not looked at; --precision ignored; an example whose
 # option is called otherwise; a heading of help for each option; the locale of the environment taken over.
+# Covers: main.c arguments.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
 says help_lists_commands "attend" --help
@@ -11,6 +12,7 @@ says version_tells_what_runs "products:" --version
 run
 [ "$code" = 2 ] && [ ! -s out ] && grep -q "commands:" err && passed no_command_is_usage || failed no_command_is_usage "code $code"
 expect unknown_command_suggests 2 "no command 'trian'; did you mean train?" trian
+[ "$(wc -l <err)" = 1 ] && [ -z "$(tail -c 1 err)" ] && passed a_message_is_a_line || failed a_message_is_a_line "$(od -c err | tail -n 3)"
 expect unknown_command_alone 2 "no command 'xyzzy' (" xyzzy
 
 for command in info attend data train eval predict inspect bench; do
@@ -48,6 +50,16 @@ expect unknown_isa 2 "isa 'mmx': " info --isa mmx
 says plain_isa '"isa": "ref"' info --isa ref --json
 HASHATTN_ISA=ref says isa_cap_of_the_environment '"isa": "ref"' info --json
 HASHATTN_ISA=nonsense expect unknown_cap 2 "HASHATTN_ISA" info
+
+# Entries of the help: names and values to the left, sentences broken at 100 columns, a long name on its own line.
+"$tool" eval --help >out
+holds help_of_a_value grep -qxF -- "  --split NAME                train, valid or test (default test)" out
+holds help_of_a_switch grep -qxF -- "  --quiet                     no words on stderr but errors" out
+holds help_of_a_flag grep -qxE -- "  --recompute                 keep no codes .*" out
+holds help_of_a_number grep -qxF -- "                              num_hashes (1 to 4096; default 32)" out
+holds help_is_no_wider awk '/^  [- ]/ && length($0) > 100 { exit 1 }' out
+holds help_begins_with_the_usage sh -c 'head -n 1 out | grep -qxF "usage: hashattn eval RUN [options]"'
+[ "$(sed -n '/^options of every command:/,/^$/p' out | grep -oE '^  --[a-z]+' | tr -d '\n')" = "  --threads  --isa  --precision  --seed  --json  --quiet  --help" ] && passed help_of_common_options || failed help_of_common_options "$(sed -n '/^options of every/,$p' out)"
 
 # The options of one task are shown with its own defaults, those of others are not.
 says help_of_a_task "--marks" train needle --help

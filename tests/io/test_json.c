@@ -294,6 +294,25 @@ done:
     return NULL;
 }
 
+static void *no_memory(size_t size)
+{
+    (void)size;
+    return NULL;
+}
+
+static void each_new_value_tells_that_memory_ended(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    struct json *object = NULL, *array = NULL;
+    json_set_alloc_funcs(no_memory, free);
+    hashattn_status first = json_new_object(&host, &object), second = json_new_array(&host, &array);
+    json_set_alloc_funcs(malloc, free);
+    assert_true(first == HASHATTN_NO_MEMORY && second == HASHATTN_NO_MEMORY);
+    assert_true(object == NULL && array == NULL);
+}
+
 static void trees_are_built_and_written(void **state)
 {
     (void)state;
@@ -322,6 +341,7 @@ static void trees_are_built_and_written(void **state)
     }
     assert_int_equal(at, 5);
     check_status(&host, json_put_string(&host, root, "bad", "a\xff"), HASHATTN_INVALID, "byte 1");
+    assert_true(strncmp(host.message, "bad: ", 5) == 0);
     check_status(&host, json_put_int(&host, root, "\xff", 1), HASHATTN_INVALID, "byte 0");
     assert_null(json_find(root, "bad"));
     json_free(root);
@@ -434,6 +454,7 @@ int main(void)
         cmocka_unit_test(numbers_come_back_to_the_bit),
         cmocka_unit_test(scalars_are_text_for_options),
         cmocka_unit_test(numbers_have_a_dot_in_every_locale),
+        cmocka_unit_test(each_new_value_tells_that_memory_ended),
         cmocka_unit_test(trees_are_built_and_written),
         cmocka_unit_test(files_are_written_and_read),
         cmocka_unit_test(memory_that_runs_out_is_survived),

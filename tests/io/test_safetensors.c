@@ -1,7 +1,8 @@
 /* Files as the inventors' library writes them, files that lie, and there and back.
    Bugs tried and caught: a hole accepted, an overlap accepted, bytes behind the last tensor accepted, product
    of a shape unchecked, header length unchecked against the file, narrow types first, padding left out, shape
-   ignored by copy, a name taken twice, the header leaked when a tensor is bad, metadata of numbers accepted.
+   ignored by copy, a name taken twice, the header leaked when a tensor is bad, metadata of numbers accepted,
+   metadata that is not UTF-8 written.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/safetensors.h"
 
@@ -88,6 +89,8 @@ static void files_that_lie_are_refused(void **state)
     check_refused("{" F32("a", "[1]", 4, 0) "}", 4, "data_offsets are 4 to 0");
     check_refused("{" F32("a", "[2]", 0, 4) "}", 4, "data_offsets hold 4 bytes, its shape and dtype need 8");
     check_refused("{" F32("a", "[1]", 0, 8) "}", 8, "hold 8 bytes, its shape and dtype need 4");
+    check_refused("{" F32("a", "[1]", 0, 4) ", " F32("b", "[2]", 4, 8) "}", 8,
+                  "'b': data_offsets hold 4 bytes, its shape and dtype need 8");
     check_refused("{" F32("a", "[4611686018427387905]", 0, 4) "}", 4, "more bytes than can be counted");
     check_refused("{" F32("a", "[4294967296, 4294967296]", 0, 0) "}", 0, "more bytes than can be counted");
     check_refused("{" F32("a", "[9223372036854775808]", 0, 0) "}", 0, "big integer");
@@ -269,6 +272,8 @@ static void what_cannot_be_written_is_refused(void **state)
     twice[0].name = "\xff";
     check_status(&host, safetensors_write(&host, path, twice, 1, NULL, 0), HASHATTN_INVALID, "not UTF-8");
     check_status(&host, HASHATTN_INVALID, HASHATTN_INVALID, path);
+    static const struct tensor_word bad[] = {{"good", "text"}, {"comment", "\xff"}};
+    check_status(&host, safetensors_write(&host, path, &tensor, 1, bad, 2), HASHATTN_INVALID, "comment: ");
     tensor.shape[0] = SIZE_MAX / 4;
     check_status(&host, safetensors_write(&host, path, &tensor, 1, NULL, 0), HASHATTN_INVALID,
                  "can be counted");

@@ -1,12 +1,14 @@
 /* The dispatch: no empty slot in any table, names, the cap. What the slots compute is in test_slots_*.c.
    Covers: kernels.c ref.c isa_avx2.c isa_avx512.c isa_avx512bf16.c
    Bugs planted and caught: an empty slot; the cap ignored by name or by the list of all; names exchanged;
-   nonsense in the environment accepted. SPDX-License-Identifier: Apache-2.0 */
+   nonsense in the environment accepted; the widest set of this processor refused.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/isa.h"
 #include "support/check.h"
 
 static void no_table_has_an_empty_slot(void **state)
@@ -40,6 +42,40 @@ static void every_name_gives_its_table_or_a_reason(void **state)
     assert_ptr_equal(kernels_named(NULL, &why), kernels_named("auto", &why));
     assert_null(kernels_named("sse9", &why));
     assert_non_null(why);
+}
+
+/* Without a cap: what this processor runs, and the reason for the rest. */
+static void what_runs_here_is_given(void **state)
+{
+    (void)state;
+    const char *old = getenv("HASHATTN_ISA"), *why = NULL;
+    char *kept = old == NULL ? NULL : strdup(old);
+    unsetenv("HASHATTN_ISA");
+    enum isa isa = ISA_REF;
+    for (const char *const *name = kernels_names(); *name != NULL; name++, isa++) {
+        const struct kernels *kernels = kernels_named(*name, &why);
+        if (isa <= isa_widest())
+            assert_ptr_equal(kernels, kernels_all()[isa]);
+        else {
+            assert_null(kernels);
+            assert_non_null(strstr(why, "this processor or its operating system does not run"));
+        }
+    }
+    assert_int_equal(isa, ISA_COUNT);
+    assert_ptr_equal(kernels_named("auto", &why), kernels_all()[isa_widest()]);
+    assert_null(kernels_all()[isa_widest() + 1]);
+    if (isa_widest() > ISA_REF) {
+        setenv("HASHATTN_ISA", "ref", 1);
+        assert_null(kernels_named(kernels_names()[isa_widest()], &why));
+        assert_non_null(strstr(why, "HASHATTN_ISA forbids"));
+    }
+    assert_null(kernels_named("sse9", &why));
+    assert_non_null(strstr(why, "the instruction set is not one of ref, avx2, avx512, avx512bf16, auto"));
+    if (kept == NULL)
+        unsetenv("HASHATTN_ISA");
+    else
+        setenv("HASHATTN_ISA", kept, 1);
+    free(kept);
 }
 
 static void the_environment_caps(void **state)
@@ -80,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_table_has_an_empty_slot),
         cmocka_unit_test(every_name_gives_its_table_or_a_reason),
+        cmocka_unit_test(what_runs_here_is_given),
         cmocka_unit_test(the_environment_caps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

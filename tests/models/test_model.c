@@ -382,7 +382,7 @@ static void a_sequence_is_the_same_alone_and_packed(void **state)
         open_model(&t, &config, 2);
         open_batch(&t, 5, packed_lengths);
         t.batch.training = training;
-        run_forward(&t);
+        double loss = run_forward(&t), losses = 0;
         float together[MOST_SEQUENCES * CLASSES];
         memcpy(together, t.outputs, sizeof together);
         double *sum = NULL;
@@ -399,12 +399,13 @@ static void a_sequence_is_the_same_alone_and_packed(void **state)
             t.batch.input.ids = t.tokens + t.offsets[s];
             t.targets.ids = t.labels + s;
             t.batch.sample_ids = t.samples + s;
-            run_forward(&t);
+            losses += run_forward(&t);
             check_same_bits(t.outputs, together + s * CLASSES, CLASSES * sizeof *together,
                             "alone and packed");
             if (training)
                 run_backward(&t); /* adds */
         }
+        check_near(losses / 5, loss, 10 * EPSILON * loss, "the loss is the mean of those alone");
         /* The gradient of the mean over five is a fifth of the sum of five. */
         for (size_t i = 0; training && i < t.base.params.num_rows; i++) {
             const struct param *row = &t.base.params.rows[i];

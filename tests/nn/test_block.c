@@ -6,7 +6,8 @@
    dkey's part overwriting dquery's; convolution's gradient into keys; one head for all; keys taken for
    queries; own parameters and their gradients at the first head, not cleared, not weighted; post-LN with the
    residual of x in place of m, with dropout inside its ffn, with statistics of other rows, without the
-   gradient that goes past the ffn. SPDX-License-Identifier: Apache-2.0 */
+   gradient that goes past the ffn; the second tile's rows from the first. SPDX-License-Identifier: Apache-2.0
+ */
 #include "nn/block.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include "support/layers.h"
 #include "support/linear_mechanism.h"
 
-enum { DIM = 6, HEADS = 2, WIDE = 7, TAPS = 3, SEQUENCES = 3, ROWS = 9, NARROW = ROW_TILE * DIM };
+enum { DIM = 6, HEADS = 2, WIDE = 7, TAPS = 3, SEQUENCES = 3, ROWS = 9, NARROW = 2 * ROW_TILE * DIM };
 static const size_t offsets[] = {0, 4, 5, ROWS};
 static const uint64_t samples[] = {8, 3, 5};
 enum { KEY = 31 };
@@ -83,7 +84,7 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     a->mixed = training && taps > 0 ? array(t, NARROW) : a->context;
     t->space.middle = training ? array(t, NARROW) : t->space.x;
     t->space.sum = training && norm == BLOCK_POST_NORM ? array(t, NARROW) : NULL;
-    t->space.before = training ? array(t, ROW_TILE * WIDE) : NULL;
+    t->space.before = training ? array(t, 2 * ROW_TILE * WIDE) : NULL;
     t->scratch =
         block_scratch_on(&t->block, training, array(t, block_scratch_size(&t->block, training)), NULL);
     t->d.query = array(t, NARROW), t->d.key = array(t, NARROW), t->d.value = array(t, NARROW);
@@ -218,6 +219,50 @@ static void in_place_is_the_same(void **state)
     }
 }
 
+/* Rows that stand in the second tile of a batch have the bits of the same rows in the first. */
+static void check_tiles(enum block_norm norm)
+{
+    struct block_test t;
+    enum { HALF = NARROW / 2, BYTES = HALF * sizeof(float) };
+    open_block(&t, attention_find("softmax"), NULL, 0, 0, true, norm);
+    struct attention_space *a = &t.space.attention;
+    struct slice gradients = whole_gradient(&t.base);
+    memcpy(t.space.x + HALF, t.space.x, BYTES);
+    memcpy(t.g + HALF, t.g, BYTES);
+    block_enter(&t.block, &t.pass, &t.space, &t.scratch, 0);
+    block_enter(&t.block, &t.pass, &t.space, &t.scratch, ROW_TILE);
+    check_same_bits(a->query, a->query + HALF, BYTES, "queries");
+    check_same_bits(a->key, a->key + HALF, BYTES, "keys");
+    check_same_bits(a->value, a->value + HALF, BYTES, "values");
+    memset(a->mixed, 0, NARROW * sizeof(float));
+    block_mix(&t.block, &t.pass, &t.space);
+    memcpy(a->mixed + HALF, a->mixed, BYTES);
+    block_leave(&t.block, &t.pass, &t.space, &t.scratch, t.y, 0);
+    block_leave(&t.block, &t.pass, &t.space, &t.scratch, t.y, ROW_TILE);
+    check_same_bits(t.y, t.y + HALF, BYTES, "output");
+    block_leave_backward(&t.block, &t.pass, &t.space, &t.scratch, gradients, t.g, &t.d, 0);
+    block_leave_backward(&t.block, &t.pass, &t.space, &t.scratch, gradients, t.g, &t.d, ROW_TILE);
+    check_same_bits(t.g, t.g + HALF, BYTES, "gradient beside attention");
+    check_same_bits(t.d.mixed, t.d.mixed + HALF, BYTES, "gradient of what was mixed");
+    block_mix_backward(&t.block, &t.pass, &t.space, gradients, &t.d);
+    float *d[] = {t.d.query, t.d.key, t.d.value};
+    for (size_t i = 0; i < 3; i++) {
+        memset(d[i] + ROWS * DIM, 0, (HALF - ROWS * DIM) * sizeof(float));
+        memcpy(d[i] + HALF, d[i], BYTES);
+    }
+    block_enter_backward(&t.block, &t.pass, &t.space, &t.scratch, gradients, t.g, &t.d, 0);
+    block_enter_backward(&t.block, &t.pass, &t.space, &t.scratch, gradients, t.g, &t.d, ROW_TILE);
+    check_same_bits(t.g, t.g + HALF, BYTES, "gradient of the input");
+    close_block(&t);
+}
+
+static void every_tile_is_the_first(void **state)
+{
+    (void)state;
+    check_tiles(BLOCK_PRE_NORM);
+    check_tiles(BLOCK_POST_NORM);
+}
+
 /* enter, mix and leave each use one stretch of the parameters, and write gradients nowhere else. */
 static void check_stretches(enum block_norm norm)
 {
@@ -306,9 +351,8 @@ static void own_parameters_reach_their_heads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(block_agrees_with_double),
-        cmocka_unit_test(in_place_is_the_same),
-        cmocka_unit_test(parts_stay_in_their_stretch),
+        cmocka_unit_test(block_agrees_with_double),         cmocka_unit_test(in_place_is_the_same),
+        cmocka_unit_test(every_tile_is_the_first),          cmocka_unit_test(parts_stay_in_their_stretch),
         cmocka_unit_test(own_parameters_reach_their_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

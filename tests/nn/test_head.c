@@ -1,6 +1,7 @@
 /* The classifier head against double precision and central differences.
    Bugs tried and caught: ReLU's mask missing in backward; mask from the gradient's sign; layers swapped;
-   second tile left out. SPDX-License-Identifier: Apache-2.0 */
+   second tile left out; tiles that share their gradient of the hidden rows.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/head.h"
 
 #include <math.h>
@@ -60,8 +61,12 @@ static void head_agrees_with_double(void **state)
     /* Two products after each other: about (DIM + WIDE + some) roundings of sums of WIDE terms up to 4. */
     double bound = (DIM + WIDE + ROWS + 8) * EPSILON * WIDE * 4;
     check_near_all(y, c.y, ROWS * CLASSES, bound, "logits");
+    for (int i = 0; i < TILE * WIDE; i++)
+        dhidden[i] = NAN;
     head_backward(&c.head, test->kernels, test->values, whole_gradient(test), dx, dhidden, c.g, hidden, x,
                   ROWS);
+    for (int i = 0; i < TILE * WIDE; i++) /* of every tile: tiles may run side by side */
+        assert_true(hidden[i] > 0 ? isfinite(dhidden[i]) : dhidden[i] == 0);
     check_derivatives(dx, c.x, ROWS * DIM, weighed, &c, bound, "dx");
     check_derivatives(test->gradients, test->exact, test->params.total, weighed, &c, 2 * bound, "parameters");
     free(c.x);

@@ -122,7 +122,7 @@ static void too_much_is_refused(void **state)
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     check_status(&host, params_add(&host, &params, START_ZEROS, 0, &offset, 1, huge, "%s", name),
-                 HASHATTN_INVALID, "199 characters");
+                 HASHATTN_INVALID, "199 characters, allowed are 95");
     assert_int_equal(params.num_rows, 0);
     params_free(&host, &params);
 }

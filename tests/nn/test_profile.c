@@ -1,6 +1,7 @@
 /* Laps: whose time it is, that the parts add up to what passed, and that no profile is allowed everywhere.
    Bugs tried and caught: time before `begin` counted; the time of a pass given to its last part; a watch that
-   is not cleared after a lap; helpers' time left out; clear that leaves the threads' time.
+   is not cleared after a lap; helpers' time left out; clear that leaves the threads' time; the
+   second lap of a part in place of both.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/profile.h"
 
@@ -94,6 +95,39 @@ static void a_pass_is_shared_out_by_what_workers_lapped(void **state)
     drop(&host, profile);
 }
 
+/* A part that is lapped twice in one pass has both times. */
+static void laps_of_a_part_add_up(void **state)
+{
+    (void)state;
+    struct host host;
+    struct profile *profile = new_profile(&host, 1);
+    profile_begin(profile);
+    double start = clock_seconds();
+    struct watch *watch = profile_watch(profile, 0);
+    spin(0.004);
+    watch_lap(watch, PROFILE_NORM);
+    double first = watch->seconds[PROFILE_NORM];
+    assert_true(first >= 0.004);
+    spin(0.001);
+    watch_lap(watch, PROFILE_PRODUCTS);
+    watch_lap(watch, PROFILE_NORM); /* nothing was done since */
+    assert_true(watch->seconds[PROFILE_NORM] >= first);
+    spin(0.001);
+    watch_lap(watch, PROFILE_NORM);
+    assert_true(watch->seconds[PROFILE_NORM] >= first + 0.001);
+    assert_true(watch->seconds[PROFILE_NORM] + watch->seconds[PROFILE_PRODUCTS] <= clock_seconds() - start);
+    profile_lap(profile, PROFILE_HEAD);
+    assert_true(profile->wall[PROFILE_NORM] >= 0.005 && profile->wall[PROFILE_PRODUCTS] >= 0.001);
+    for (int i = 0; i < 2; i++) { /* and so do passes */
+        double before = profile->wall[PROFILE_DATA];
+        spin(0.002);
+        profile_lap(profile, PROFILE_DATA);
+        assert_true(profile->wall[PROFILE_DATA] >= before + 0.002);
+        assert_true(profile->thread[PROFILE_DATA] >= before + 0.002);
+    }
+    drop(&host, profile);
+}
+
 static void no_profile_is_no_work(void **state)
 {
     (void)state;
@@ -124,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_goes_to_the_part_that_laps),
         cmocka_unit_test(a_pass_is_shared_out_by_what_workers_lapped),
+        cmocka_unit_test(laps_of_a_part_add_up),
         cmocka_unit_test(no_profile_is_no_work),
         cmocka_unit_test(every_part_has_a_name),
     };

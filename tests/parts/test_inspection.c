@@ -1,7 +1,8 @@
 /* The three memberships of a head against double precision: scores of each by its formula, who is where by
    counting (oracle_buckets.h), what pairs hold by plain loops; plain, joint, and causal with both
    memberships, rows normed or not, on every table, one thread and three. Bugs planted and caught: F and G
-   with the rest at the same place; M of the queries alone; R twice instead of R and -R.
+   with the rest at the same place; M of the queries alone; R twice instead of R and -R;
+   arrays written while their size is asked for.
    Covers: inspection.c lsh_hash.c SPDX-License-Identifier: Apache-2.0 */
 #include "parts/inspection.h"
 
@@ -203,9 +204,13 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     memset(b.scratch, 0xff, 4 * scratch);
     memset(behind, 0xff, 4 * more);
     unsigned char arrays[NUM_INSPECTED * 2 * 64];
-    struct arena arena = arena_on(arrays);
+    struct arena arena = arena_on(NULL);
     struct inspection inspection;
+    inspection_take(NULL, &arena, v->buckets); /* as the size function: nothing is written */
+    size_t wanted = arena.used;
+    arena = arena_on(arrays);
     inspection_take(&inspection, &arena, v->buckets);
+    assert_int_equal(arena.used, wanted);
     assert_true(arena.used <= sizeof arrays);
     inspection_of(&b, chance, &inspection, behind);
     oracle_buckets_run(&o); /* norms the rows, which smyrf asks for */

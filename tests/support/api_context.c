@@ -30,29 +30,44 @@ void check_call(const hashattn_context *context, hashattn_status got, hashattn_s
         fail_msg("message '%s' lacks '%s'", message, part);
 }
 
-void check_every_failing_allocation(hashattn_status (*work)(hashattn_context *context, void *user),
-                                    void *user)
+static void check_allocations(hashattn_status (*work)(hashattn_context *context, void *user), void *user,
+                              int modes)
 {
     enum { MANY = 100000 };
     for (long n = 0; n < MANY; n++) {
-        struct failing_host failing;
-        failing_host_init(&failing, -1);
-        hashattn_context *context = context_with(1, &failing);
-        long before = failing.outstanding;
-        failing.until_failure = failing.calls + n;
-        hashattn_status status = work(context, user);
-        if (failing.outstanding != before)
-            fail_msg("allocation %ld failed: %ld blocks were not given back", n,
-                     failing.outstanding - before);
-        bool done = failing.calls <= failing.until_failure;
-        check_call(context, status, done ? HASHATTN_OK : HASHATTN_NO_MEMORY, "no memory");
-        hashattn_context_free(context);
-        if (failing.outstanding != 0)
-            fail_msg("the context kept %ld blocks", failing.outstanding);
+        bool done = false;
+        for (int once = 0; once < modes; once++) {
+            struct failing_host failing;
+            failing_host_init(&failing, -1);
+            hashattn_context *context = context_with(1, &failing);
+            long before = failing.outstanding;
+            failing.until_failure = failing.calls + n;
+            failing.once = once;
+            hashattn_status status = work(context, user);
+            if (failing.outstanding != before)
+                fail_msg("allocation %ld failed: %ld blocks were not given back", n,
+                         failing.outstanding - before);
+            done = failing.calls <= failing.until_failure;
+            check_call(context, status, done ? HASHATTN_OK : HASHATTN_NO_MEMORY, "no memory");
+            hashattn_context_free(context);
+            if (failing.outstanding != 0)
+                fail_msg("the context kept %ld blocks", failing.outstanding);
+        }
         if (done) {
             assert_true(n > 0); /* something must have failed on the way */
             return;
         }
     }
     fail_msg("%d allocations and no end", MANY);
+}
+
+void check_every_failing_allocation(hashattn_status (*work)(hashattn_context *context, void *user),
+                                    void *user)
+{
+    check_allocations(work, user, 2);
+}
+
+void check_memory_that_ends(hashattn_status (*work)(hashattn_context *context, void *user), void *user)
+{
+    check_allocations(work, user, 1);
 }

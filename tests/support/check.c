@@ -41,23 +41,42 @@ void check_status(const struct host *host, hashattn_status got, hashattn_status 
         fail_msg("message '%s' lacks '%s'", host->message, part);
 }
 
+static const unsigned char canary[16] = "behind the block";
+
 static void *failing_allocate(void *user, size_t alignment, size_t bytes)
 {
     struct failing_host *failing = user;
     failing->calls++;
     failing->largest = bytes > failing->largest ? bytes : failing->largest;
-    if (failing->until_failure >= 0 && failing->calls > failing->until_failure)
+    if (failing->until_failure >= 0 && (failing->once ? failing->calls == failing->until_failure + 1
+                                                      : failing->calls > failing->until_failure))
         return NULL;
-    void *block = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-    failing->outstanding += block != NULL;
-    return block;
+    /* The size before the block, a word that must stay behind it, and no zeros in it. */
+    size_t front = alignment < 64 ? 64 : alignment, size = front + bytes + sizeof canary;
+    unsigned char *block = aligned_alloc(front, (size + front - 1) / front * front);
+    if (block == NULL)
+        return NULL;
+    failing->outstanding++;
+    memset(block, 0xff, front + bytes);
+    memcpy(block + front - sizeof bytes, &bytes, sizeof bytes);
+    memcpy(block + front - 2 * sizeof bytes, &front, sizeof front);
+    memcpy(block + front + bytes, canary, sizeof canary);
+    return block + front;
 }
 
 static void failing_release(void *user, void *block)
 {
     struct failing_host *failing = user;
-    failing->outstanding -= block != NULL;
-    free(block);
+    if (block == NULL)
+        return;
+    size_t bytes, front;
+    unsigned char *given = block;
+    memcpy(&bytes, given - sizeof bytes, sizeof bytes);
+    memcpy(&front, given - 2 * sizeof bytes, sizeof front);
+    failing->outstanding--;
+    if (memcmp(given + bytes, canary, sizeof canary) != 0)
+        fail_msg("a block of %zu bytes was written beyond its end", bytes);
+    free(given - front);
 }
 
 void failing_host_init(struct failing_host *failing, long until_failure)
@@ -68,6 +87,7 @@ void failing_host_init(struct failing_host *failing, long until_failure)
     failing->host.user = failing;
     failing->until_failure = until_failure;
     failing->outstanding = failing->calls = 0;
+    failing->once = false;
     failing->largest = 0;
 }
 

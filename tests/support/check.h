@@ -21,11 +21,14 @@ void check_same_bits(const void *a, const void *b, size_t bytes, const char *wha
 /* status must be as wanted and, when it is a failure, the message must hold `part`. */
 void check_status(const struct host *host, hashattn_status got, hashattn_status want, const char *part);
 
-/* A host whose allocations fail from the n-th on (n counts from 0; negative: never) and which counts blocks
- * not released. */
+/* A host whose allocations fail from the n-th on (n counts from 0; negative: never), or the n-th alone, and
+ * which counts blocks not released, and finds what was written behind one. A status that is lost on the way
+ * shows where only one allocation fails.
+ */
 struct failing_host {
     struct host host;
     long until_failure, outstanding, calls;
+    bool once;
     size_t largest; /* bytes of a block that was asked for */
 };
 void failing_host_init(struct failing_host *failing, long until_failure);

@@ -1,14 +1,15 @@
 /* Vocabularies: the order of the ids, what is known, the file and every refusal of it.
    Bugs planted and caught: least frequent first; <unk> and <eos> counted among the words;
    `most` without the two; a slot not walked past another word; CR and VT kept in words; long words kept; a
-   word twice in a file; a word too many; a line of two words;
-   ids cut to 16 bits, in the table or when they are found; vocabularies of at most 65,535 words.
-   SPDX-License-Identifier: Apache-2.0 */
+   word twice in a file; a word too many; a file one byte over the limit taken, one at the limit refused; a
+   line of two words; ids cut to 16 bits, in the table or when they are found; vocabularies of at most 65,535
+   words. SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "support/folder.h"
@@ -180,6 +181,13 @@ static void the_file_gives_back_the_same(void **state)
     words_free(host, words);
     folder_remove(folder, "vocab.txt");
     check_status(host, words_load(host, path, 5, &again), HASHATTN_BAD_FILE, "vocab.txt");
+    /* No vocabulary of five words is longer than five words of 1,000 bytes with CR and LF, and a byte order
+       mark. */
+    folder_put_text(folder, "vocab.txt", "");
+    assert_int_equal(truncate(path, 5014), 0);
+    check_status(host, words_load(host, path, 5, &again), HASHATTN_BAD_FILE, "5013");
+    assert_int_equal(truncate(path, 5013), 0);
+    check_status(host, words_load(host, path, 5, &again), HASHATTN_BAD_FILE, "line 1");
 }
 
 static void what_is_no_vocabulary_is_refused(void **state)

@@ -1,0 +1,74 @@
+/* Standard output as a file that is written, "-": what arrives there, and that a device that is full is said
+   and forgotten. Covers: file.c Bugs planted and caught: the stream left empty; the error of one writer kept
+   for the next; stdout closed. SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "support/folder.h"
+
+/* Writes "one 2\n" to "-" while descriptor 1 is `file`. */
+static hashattn_status write_to(struct host *host, int file)
+{
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO);
+    dup2(file, STDOUT_FILENO);
+    struct file_writer writer;
+    hashattn_status status = file_open_writer(host, "-", &writer);
+    if (status == HASHATTN_OK) {
+        file_write(&writer, "one ", 4);
+        file_print(&writer, "%d\n", 2);
+        status = file_commit(host, &writer);
+    }
+    int failed = ferror(stdout);
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    assert_int_equal(failed, 0);
+    return status;
+}
+
+static void what_is_written_arrives(void **state)
+{
+    struct folder *folder = *state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/out", folder->path);
+    for (int times = 1; times <= 2; times++) { /* stdout stays open */
+        int file = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600);
+        assert_true(file >= 0);
+        hashattn_status status = write_to(&folder->host, file);
+        close(file);
+        check_status(&folder->host, status, HASHATTN_OK, NULL);
+        size_t size;
+        char *text = folder_get(folder, "out", &size);
+        assert_string_equal(text, times == 1 ? "one 2\n" : "one 2\none 2\n");
+        free(text);
+    }
+}
+
+static void a_full_device_is_said_once(void **state)
+{
+    struct folder *folder = *state;
+    int full = open("/dev/full", O_WRONLY), null = open("/dev/null", O_WRONLY);
+    if (full < 0) {
+        print_message("SKIPPED: a full standard output (no /dev/full)\n");
+        return;
+    }
+    hashattn_status first = write_to(&folder->host, full);
+    check_status(&folder->host, first, HASHATTN_NO_DISK, "No space left");
+    hashattn_status second = write_to(&folder->host, null);
+    check_status(&folder->host, second, HASHATTN_OK, NULL);
+    close(full);
+    close(null);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_written_arrives, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_full_device_is_said_once, folder_enter, folder_leave),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
