@@ -132,8 +132,9 @@ struct kernels {
      */
 
     /* out (n, ld_out): out[i][c] = sign[c] * x[i][permutation[c]] / max(|x_i|, 1e-12) for c < dim, 0 for dim
-       <= c < ld_out; norm[i] = |x_i|. permutation and sign may both be NULL (identity). TOLERANT in the norm.
-     */
+       <= c < ld_out; norm[i] = |x_i|. permutation and sign may both be NULL (identity). A row whose
+       length is beyond float32 has an infinite norm, and what is written of it is the caller's affair.
+       TOLERANT in the norm. */
     void (*unit_rows)(float *out, size_t ld_out, float *norm, const float *x, size_t ld_x, size_t n,
                       size_t dim, const uint32_t *permutation, const float *sign);
 

@@ -1,5 +1,8 @@
 /* Queries and keys as hashing sees them: rows of unit length. A row shorter than 1e-12 counts as the zero
-   vector: it becomes exactly 0, hashes to code 0 and gets gradient 0. SPDX-License-Identifier: Apache-2.0 */
+   vector: it becomes exactly 0, hashes to code 0 and gets gradient 0. A row whose length is beyond the range
+   of float32 has length 1 like any other, and the largest float for its norm: its gradient, a number below
+   3e-39 for one of 1 along the unit row, is up to sqrt(dim) times too large.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_UNIT_H
 #define PARTS_UNIT_H
 

@@ -2,6 +2,7 @@
    Cost: 4 n d operations. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/unit_map.h"
 
+#include <float.h>
 #include <math.h>
 
 enum { LANES = 8 };
@@ -47,7 +48,7 @@ void unit_map_take(float *unit, size_t ld, float *norm, const float *x, size_t l
         for (size_t c = dim; c < ld; c++)
             to[c] = 0;
         to[dim + of_keys] = rest > 0 ? (float)sqrt(rest) : 0;
-        norm[i] = (float)divisor;
+        norm[i] = (float)fmin(divisor, (double)FLT_MAX);
     }
 }
 

@@ -33,8 +33,7 @@ double unit_map_limit(const void *options);
 double unit_map_longest(const float *x, size_t ld_x, size_t n, size_t dim);
 
 /* unit (n, ld), zeros beyond dim + 2; norm[i]: what a gradient of the row is divided by, M or its longer
- * length.
- */
+   length, at most the largest float. */
 void unit_map_take(float *unit, size_t ld, float *norm, const float *x, size_t ld_x, size_t n, size_t dim,
                    double max_norm, bool of_keys);
 

@@ -4,7 +4,8 @@
    Bugs tried and caught: near pairs not done again, their slope kept in the tile as well, tau for tau / 2,
    bias of the sum left out in backward, kept lengths of the first block used for all, the last tile of keys
    dropped, a zero key given length 1; causal: the key of the query itself hidden, unseen pairs left in the
-   slope, tiles left out by the first query of a block. SPDX-License-Identifier: Apache-2.0 */
+   slope, tiles left out by the first query of a block; rows that are too long for a float taken as zeros.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 
@@ -280,6 +281,47 @@ static void equal_vectors_meet_surely(void **state)
     }
 }
 
+/* Rows of +-1 and rows of +-2^127, whose length no float holds, are the same vectors: out and dv have the
+   same values, and no other gradient is left of such rows. */
+static void rows_longer_than_any_float_are_rows(void **state)
+{
+    (void)state;
+    enum { N = 70, WIDTH = 8 };
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
+        for (int gradient = YOSO_GRADIENT_LOWER; gradient <= YOSO_GRADIENT_TRUE; gradient++) {
+            struct yoso_options options = yoso_preset();
+            options.normalize = YOSO_NORMALIZE_NONE;
+            options.gradient = gradient;
+            struct yoso_case *c = case_new(&mechanism_yoso_e, *kernels, &options, N, N, WIDTH, 2, 3);
+            float y[2][N][2], dv[2][N][2];
+            for (int large = 0; large < 2; large++) {
+                for (size_t i = 0; i < N; i++)
+                    for (size_t k = 0; k < WIDTH; k++) {
+                        float *q = case_row(c->problem.query, i) + k, *key = case_row(c->problem.key, i) + k;
+                        *q = copysignf(large ? 0x1p127f : 1, *q);
+                        *key = copysignf(large && i % 3 != 1 ? 0x1p127f : 1, *key);
+                    }
+                case_clear_gradients(c);
+                case_forward(c);
+                case_backward(c);
+                for (size_t i = 0; i < N; i++)
+                    for (size_t k = 0; k < 2; k++) {
+                        y[large][i][k] = case_row(c->out, i)[k];
+                        dv[large][i][k] = case_row(c->gradients.value, i)[k];
+                    }
+            }
+            for (size_t i = 0; i < N; i++) {
+                for (size_t k = 0; k < 2; k++) {
+                    check_near((double)y[1][i][k], (double)y[0][i][k], 1e-4, "out");
+                    check_near((double)dv[1][i][k], (double)dv[0][i][k], 1e-4, "dv");
+                }
+                for (size_t k = 0; k < WIDTH; k++)
+                    assert_true(fabsf(case_row(c->gradients.query, i)[k]) < 1e-36f);
+            }
+            case_free(c);
+        }
+}
+
 static void gradients_are_added(void **state)
 {
     (void)state;
@@ -316,8 +358,11 @@ static void says_what_it_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_the_oracle),    cmocka_unit_test(edges_agree_with_the_oracle),
-        cmocka_unit_test(equal_vectors_meet_surely), cmocka_unit_test(gradients_are_added),
+        cmocka_unit_test(agrees_with_the_oracle),
+        cmocka_unit_test(edges_agree_with_the_oracle),
+        cmocka_unit_test(equal_vectors_meet_surely),
+        cmocka_unit_test(gradients_are_added),
+        cmocka_unit_test(rows_longer_than_any_float_are_rows),
         cmocka_unit_test(says_what_it_refuses),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

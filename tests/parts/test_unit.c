@@ -1,6 +1,11 @@
-/* Unit rows, and what counts as zero. Bugs tried and caught: short rows left in place, the limit at 1e-11.
+/* Unit rows, what counts as zero, and what is longer than any float. Bugs tried and caught: short rows left
+   in place, the limit at 1e-11; long rows taken for zeros, with an infinite norm, or from the row before.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/unit.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
 
 #include "support/check.h"
 
@@ -20,6 +25,29 @@ static void short_rows_are_zero(void **state)
     }
 }
 
+static void long_rows_are_rows(void **state)
+{
+    (void)state;
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        float x[3][D + 1] = {{1, 2, 3, 4, 5, 9},
+                             {3e38f, -3e38f, 0, 1e38f, 1e20f, 9},
+                             {3.4e38f, 0, 0, 0, 0, 9}},
+                       unit[3][LD], norm[3];
+        memset(unit, 0xff, sizeof unit);
+        unit_take(*kernels, unit[0], LD, norm, x[0], D + 1, 3, D);
+        double length = sqrt(19.0) * 1e38;
+        for (size_t c = 0; c < D; c++) {
+            check_near((double)unit[0][c], ((double)c + 1) / sqrt(55), 1e-6, "short row");
+            check_near((double)unit[1][c], (double)x[1][c] / length, 1e-6, "long row");
+            assert_true(unit[2][c] == (c == 0));
+        }
+        for (size_t c = D; c < LD; c++)
+            assert_true(unit[1][c] == 0);
+        assert_true(norm[1] == FLT_MAX && norm[2] == x[2][0]);
+        check_near((double)norm[0], sqrt(55), 1e-6, "norm");
+    }
+}
+
 static void rows_are_padded_to_cache_lines(void **state)
 {
     (void)state;
@@ -33,6 +61,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_rows_are_zero),
+        cmocka_unit_test(long_rows_are_rows),
         cmocka_unit_test(rows_are_padded_to_cache_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,10 @@
 /* Mapped rows: unit length, dot products kept, the longest row and longer ones, and the way back.
    Bugs tried and caught: the last coordinates of queries and keys in the same place; M not squared; columns
-   beyond left as they were; the gradient divided twice. SPDX-License-Identifier: Apache-2.0 */
+   beyond left as they were; the gradient divided twice; an infinite divisor.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/unit_map.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -56,6 +58,10 @@ static void a_longer_row_is_taken_at_that_length(void **state)
     unit_map_take(mapped, LD, &norm, x, 2, 1, 2, 2.5, true);
     assert_true(norm == 5 && mapped[2] == 0 && mapped[3] == 0);
     check_near((double)mapped[0], 0.6, 1e-7, "at M");
+    const float large[2] = {3e38f, -3e38f}; /* longer than any float */
+    unit_map_take(mapped, LD, &norm, large, 2, 1, 2, 1, true);
+    assert_true(norm == FLT_MAX && mapped[3] == 0);
+    check_near((double)mapped[1], -sqrt(0.5), 1e-7, "a long row");
     const float zero[2] = {0, 0};
     unit_map_take(mapped, LD, &norm, zero, 2, 1, 2, 0, true);
     assert_true(mapped[0] == 0 && mapped[2] == 0 && mapped[3] == 1);
