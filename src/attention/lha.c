@@ -11,8 +11,8 @@
    KL(psi_K(j) || softmax z_j), psi the shares of a token's full attention that lie in each bucket: of a
    sample of S queries, anew at every call, of all, or estimated by features (parts/utility.h). Modes: where
    the paper and the code released with it differ (docs/LHA.md has the table), whom to follow. Random: the
-   sample, once per head; the features, once per call. Saved: index lists and log-sum-exps. Cost: 2 (n_q +
-   n_k) d B operations to hash, then 2 (d + d_v) a pair in a bucket, about 2 / B of all pairs, which with B
+   sample, once per head; the features, once per call. Saved: index lists and two floats a query. Cost: 2 (n_q
+   + n_k) d B operations to hash, then 2 (d + d_v) a pair in a bucket, about 2 / B of all pairs, which with B
    near sqrt(n) is n^1.5; backward 2.5 times the latter; the loss 2 S n_k (4 d + 3 B), or 2 (n_q + n_k)
    R (B + 2 d) for R features. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha_hashes.h"
