@@ -86,7 +86,7 @@ static int watch(void *user, const hashattn_progress *now)
     watched->last.warning = NULL;
     if (now->warning != NULL && strcmp(now->warning, watched->warning) != 0) {
         snprintf(watched->warning, sizeof watched->warning, "%s", now->warning);
-        progress_words(&watched->progress, "hashattn: cannot save now, will try again: %s", now->warning);
+        progress_words(&watched->progress, "hashattn: %s", now->warning);
     }
     if (now->valid.count > 0 || !watched->has_evaluated)
         metrics_keep(&watched->train, &now->train);

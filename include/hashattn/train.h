@@ -69,7 +69,7 @@ typedef struct hashattn_progress {
     hashattn_metrics best;  /* of the best model on validation so far; empty before the first */
     double tokens_per_second, seconds, learning_rate;
     size_t saved_bytes;  /* of attention, for backward, largest batch so far */
-    const char *warning; /* the run could not be saved just now and will be tried again: why; else NULL */
+    const char *warning; /* what is not as it should be, such as a save that failed just now; else NULL */
 } hashattn_progress;
 /* Non-zero asks for a clean stop: the run is saved and the call returns INTERRUPTED. */
 typedef int hashattn_progress_callback(void *user, const hashattn_progress *progress);
@@ -78,7 +78,8 @@ typedef int hashattn_progress_callback(void *user, const hashattn_progress *prog
    recorded. callback may be NULL. */
 HASHATTN_API hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const char *run,
                                             hashattn_progress_callback *callback, void *user);
-/* Goes on where `run` stands, bit for bit as if it had never stopped. */
+/* Goes on where `run` stands, bit for bit as if it had never stopped. INVALID: another process is training
+   it, or another context of this one; the message has the number of the process. */
 HASHATTN_API hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
                                                    hashattn_progress_callback *callback, void *user);
 

@@ -22,6 +22,22 @@ hashattn_status file_fail(struct host *host, hashattn_status status, const char 
     return status;
 }
 
+static const char *kind_of(mode_t mode)
+{
+    return S_ISFIFO(mode)   ? "a pipe"
+           : S_ISDIR(mode)  ? "a directory"
+           : S_ISLNK(mode)  ? "a link"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a device";
+}
+
+hashattn_status file_fail_kind(struct host *host, hashattn_status status, const char *path, mode_t mode)
+{
+    host_fail(host, status, "is %s, a regular file is needed", kind_of(mode));
+    host_prefix(host, path);
+    return status;
+}
+
 bool file_is_standard(const char *path)
 {
     return strcmp(path, "-") == 0;
@@ -82,22 +98,6 @@ static hashattn_status read_all(struct host *host, const char *path, int file, s
     return HASHATTN_OK;
 }
 
-static const char *kind_of(mode_t mode)
-{
-    return S_ISFIFO(mode)   ? "a pipe"
-           : S_ISDIR(mode)  ? "a directory"
-           : S_ISLNK(mode)  ? "a link"
-           : S_ISSOCK(mode) ? "a socket"
-                            : "a device";
-}
-
-static hashattn_status fail_kind(struct host *host, hashattn_status status, const char *path, mode_t mode)
-{
-    host_fail(host, status, "is %s, a regular file is needed", kind_of(mode));
-    host_prefix(host, path);
-    return status;
-}
-
 hashattn_status file_open_regular(struct host *host, const char *path, int *file, size_t *size)
 {
     struct stat facts;
@@ -109,7 +109,7 @@ hashattn_status file_open_regular(struct host *host, const char *path, int *file
     if (fstat(*file, &facts) != 0)
         status = file_fail(host, HASHATTN_BAD_FILE, path, "open", errno);
     else if (!S_ISREG(facts.st_mode))
-        status = fail_kind(host, HASHATTN_BAD_FILE, path, facts.st_mode);
+        status = file_fail_kind(host, HASHATTN_BAD_FILE, path, facts.st_mode);
     else
         *size = (size_t)facts.st_size;
     if (status != HASHATTN_OK) {
@@ -189,7 +189,7 @@ hashattn_status file_append_line(struct host *host, const char *path, const char
 {
     struct stat facts;
     if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode))
-        return fail_kind(host, HASHATTN_NO_DISK, path, facts.st_mode);
+        return file_fail_kind(host, HASHATTN_NO_DISK, path, facts.st_mode);
     int file = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (file < 0)
         return file_fail(host, HASHATTN_NO_DISK, path, "append", errno);

@@ -6,12 +6,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/host.h"
 
 /* Fails with "PATH: cannot WHAT: the system's reason". */
 hashattn_status file_fail(struct host *host, hashattn_status status, const char *path, const char *what,
                           int error);
+/* Fails with "PATH: is a pipe, a regular file is needed", or what else the mode says. */
+hashattn_status file_fail_kind(struct host *host, hashattn_status status, const char *path, mode_t mode);
 /* Whether the path is "-", which stands for standard input or output. */
 bool file_is_standard(const char *path);
 

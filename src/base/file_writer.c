@@ -2,6 +2,7 @@
    directory: milliseconds, a few times a minute. SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_writer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -90,6 +91,26 @@ void file_remove_unfinished(const struct host *host)
 {
     for (const struct file_writer *writer = host->unfinished; writer != NULL; writer = writer->next)
         unlink(writer->temporary);
+}
+
+/* Whether `name` is that of a temporary file of the file `of`. */
+static bool is_leftover(const char *name, const char *of)
+{
+    size_t kept = strnlen(of, NAME_KEPT);
+    return strncmp(name, of, kept) == 0 && strncmp(name + kept, ".tmp-", 5) == 0 &&
+           strlen(name) == kept + ENDING - 1 && strspn(name + kept + 5, "0123456789abcdef") == ENDING - 6;
+}
+
+void file_remove_leftovers(const char *directory, const char *const *names)
+{
+    DIR *entries = opendir(directory);
+    if (entries == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;)
+        for (size_t i = 0; names[i] != NULL; i++)
+            if (is_leftover(entry->d_name, names[i]))
+                unlinkat(dirfd(entries), entry->d_name, 0);
+    closedir(entries);
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------- */

@@ -31,6 +31,10 @@ hashattn_status file_commit(struct host *host, struct file_writer *writer);
 /* Drops what was written; the file stays as it was. Harmless after commit. */
 void file_abandon(struct file_writer *writer);
 
+/* Removes what writers that were killed left of these files of a directory, names ended by NULL; for whoever
+   alone writes there. */
+void file_remove_leftovers(const char *directory, const char *const *names);
+
 /* Removes the temporary files of all writers under way, none of which can be committed after it. For the
    handler of a signal that ends the program: async-signal-safe, in the thread that uses the host. */
 void file_remove_unfinished(const struct host *host);

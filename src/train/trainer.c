@@ -14,6 +14,7 @@
 #include "kernels/product.h"
 #include "models/model_io.h"
 #include "train/checkpoint.h"
+#include "train/run_folder.h"
 #include "train/run_log.h"
 #include "train/step.h"
 
@@ -26,6 +27,7 @@ struct trainer {
     const struct train_options *options; /* of config */
     const char *run;
 
+    struct lock lock;
     struct stepper stepper;
     struct dataset valid;
     size_t num_valid; /* examples of an evaluation */
@@ -43,6 +45,7 @@ static void trainer_close(struct trainer *t)
 {
     dataset_free(t->host, &t->valid);
     stepper_close(&t->stepper);
+    lock_release(&t->lock);
 }
 
 static hashattn_status load_valid(struct trainer *t)
@@ -65,18 +68,29 @@ static struct train_blocks saved_blocks(const struct trainer *t)
         .values = t->stepper.values, .m = t->stepper.optim.m, .v = t->stepper.optim.v};
 }
 
-/* Everything but the values. On failure the caller closes all the same. */
-static hashattn_status trainer_open(struct trainer *t, struct host *host, const struct train_setup *setup,
-                                    const struct run_config *config, const char *run)
+/* Holds nothing yet; trainer_close takes it from here on. */
+static struct trainer trainer_of(struct host *host, const struct train_setup *setup,
+                                 const struct run_config *config, const char *run)
 {
-    *t = (struct trainer){
-        .host = host, .setup = setup, .config = config, .options = &config->training, .run = run};
+    return (struct trainer){.host = host,
+                            .setup = setup,
+                            .config = config,
+                            .options = &config->training,
+                            .run = run,
+                            .lock = {-1},
+                            .stepper = {.host = host}};
+}
+
+/* Everything but the values. */
+static hashattn_status trainer_open(struct trainer *t)
+{
+    const struct train_setup *setup = t->setup;
     t->state.evaluated = t->state.best_step = -1;
     for (size_t i = 0; i < MODEL_METRICS; i++)
         t->state.best[i] = NAN;
     strncpy(t->state.kernels, setup->kernels->name, sizeof t->state.kernels - 1);
     product_library(t->state.product, sizeof t->state.product);
-    TRY(stepper_open(host, setup, config, &t->stepper));
+    TRY(stepper_open(t->host, setup, t->config, &t->stepper));
     TRY(load_valid(t));
     t->state.train = fingerprint_of(&t->stepper.train);
     t->state.valid = fingerprint_of(&t->valid);
@@ -88,6 +102,13 @@ static hashattn_status trainer_open(struct trainer *t, struct host *host, const 
 static void warn(struct trainer *t)
 {
     memcpy(t->warning, t->host->message, sizeof t->warning);
+}
+
+/* A save that failed, with the reason in the host. */
+static void warn_of_save(struct trainer *t)
+{
+    host_prefix(t->host, "cannot save now, will try again");
+    warn(t);
 }
 
 static void tell(struct trainer *t)
@@ -289,7 +310,7 @@ static hashattn_status evaluate_now(struct trainer *t)
     if (status != HASHATTN_OK && t->state.step == t->options->steps)
         return status; /* not evaluated yet: whoever resumes tries again */
     if (status != HASHATTN_OK)
-        warn(t);
+        warn_of_save(t);
     t->state.evaluated = t->state.step;
     t->changed = true;
     log_evaluation(t, &found);
@@ -349,7 +370,7 @@ static hashattn_status loop(struct trainer *t)
             if (status == HASHATTN_FAILED)
                 return status;
             if (status != HASHATTN_OK)
-                warn(t);
+                warn_of_save(t);
         }
         TRY(step_once(t));
     }
@@ -364,27 +385,31 @@ static hashattn_status save_first(struct trainer *t)
     return save_state(t);
 }
 
-/* A run that never began must not stand in the way of the next try. */
-static void discard(struct trainer *t)
+/* Where the file system has no locks the callback is warned. */
+static hashattn_status lock_run(struct trainer *t)
 {
-    static const char *const names[] = {
-        "config.json",  "vocab.txt",        "last.safetensors.next", "optimizer.safetensors.next",
-        "trainer.json", "last.safetensors", "optimizer.safetensors", NULL};
-    file_remove_directory(t->host, t->run, names);
+    hashattn_status status = run_folder_lock(t->host, t->run, &t->lock);
+    if (status != HASHATTN_REFUSED)
+        return status;
+    host_prefix(t->host, "nothing keeps a second process from training this run");
+    warn(t);
+    return HASHATTN_OK;
 }
 
 hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run)
 {
-    struct trainer trainer, *t = &trainer;
+    struct trainer trainer = trainer_of(host, setup, config, run), *t = &trainer;
     hashattn_status status;
     run_config_settle(setup->kernels, config);
     FAIL_IF(file_exists(run), host, HASHATTN_INVALID, "%.300s exists, a run is never overwritten", run);
-    TRY_DONE(trainer_open(t, host, setup, config, run));
+    TRY_DONE(trainer_open(t));
     TRY_DONE(file_make_directory(host, run, false));
-    status = save_first(t);
+    status = lock_run(t);
+    if (status == HASHATTN_OK)
+        status = save_first(t);
     if (status != HASHATTN_OK) {
-        discard(t);
+        run_folder_remove(host, run); /* it must not stand in the way of the next try */
         goto done;
     }
     log_visit(t, "start");
@@ -436,11 +461,12 @@ static hashattn_status load_state(struct trainer *t)
 
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run)
 {
-    struct trainer trainer, *t = &trainer;
     struct run_config config;
     TRY(run_config_load(host, run, &config));
+    struct trainer trainer = trainer_of(host, setup, &config, run), *t = &trainer;
     hashattn_status status;
-    TRY_DONE(trainer_open(t, host, setup, &config, run));
+    TRY_DONE(lock_run(t));
+    TRY_DONE(trainer_open(t));
     TRY_DONE(load_state(t));
     if (run_log_trim(host, run, t->state.step) != HASHATTN_OK)
         warn(t);

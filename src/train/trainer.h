@@ -39,7 +39,7 @@ struct train_event {
     const double *best;        /* of the best on validation so far; NULL before the first */
     double tokens_per_second, seconds, learning_rate;
     size_t saved_bytes;  /* model_saved_size of the largest batch since this process began */
-    const char *warning; /* the state could not be saved now and will be tried again: why; else NULL */
+    const char *warning; /* what is not as it should be, such as a save that failed just now; else NULL */
 };
 typedef bool train_callback(void *user, const struct train_event *event);
 
@@ -78,8 +78,9 @@ hashattn_status run_config_parse(struct host *host, const char *text, size_t siz
    where nothing could be saved, the directory is not there. */
 hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run);
-/* Goes on where last.safetensors stands, with the same data (compared by count and hash) and options. Where
-   the instruction set or the product library is another, the callback is warned that the bits will be too. */
+/* INVALID where another process trains the run. Goes on where last.safetensors stands, with the same data
+   (compared by count and hash) and options. Where the instruction set or the product library is another, the
+   callback is warned that the bits will be too. */
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run);
 
 struct evaluation {

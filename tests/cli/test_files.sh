@@ -1,7 +1,8 @@
 #!/bin/sh
 # What happens to files, from outside: what stands beside them, links, signals, pipes, two processes on one run.
 # Planted and caught: temporary files of a fixed name; links of a run followed on writing; a signal that is not handled, or that
-# is although it was ignored; a pipe that is opened in the place of a file of a run, or refused where it is the user's.
+# is although it was ignored; a pipe that is opened in the place of a file of a run, or refused where it is the user's;
+# a run that nobody locks.
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 arrays="--q q.npy --k k.npy --v v.npy"
@@ -121,4 +122,28 @@ cp out three
 cat three.jsonl >pipe.jsonl &
 run predict filter pipe.jsonl
 holds documents_through_a_pipe cmp three out
+
+# A run in training has one process. The second is told which, and changes nothing; a killed one holds nothing.
+long="--steps 1000000 --eval-every 500000 --save-every 50"
+for how in new resumed; do
+    if [ $how = new ]; then
+        "$tool" train needle --data d --out locked $long $tiny 2>err1 &
+    else
+        "$tool" train --resume locked --quiet 2>err1 &
+    fi
+    process=$!
+    while ! grep -qs "^$process " locked/lock || [ ! -s locked/log.jsonl ]; do kill -0 $process 2>/dev/null || break; done
+    kill -STOP $process
+    cp -r locked before
+    expect "second_process_beside_a_$how" 2 "this run is being trained: locked/lock is held by process $process on " train --resume locked --max-seconds 5
+    expect "new_run_beside_a_$how" 2 "locked exists already" train needle --data d --out locked $tiny
+    holds "second_process_beside_a_${how}_changes_nothing" diff -r before locked
+    rm -rf before
+    kill -KILL $process
+    wait $process
+done
+touch locked/last.safetensors.next.tmp-0123abcd
+run train --resume locked --max-seconds 0.2 --quiet
+[ "$code" = 0 ] && passed killed_process_holds_nothing || failed killed_process_holds_nothing "$(cat err)"
+[ -z "$(ls locked | grep tmp)" ] && passed leftovers_are_removed || failed leftovers_are_removed "$(ls locked)"
 finish

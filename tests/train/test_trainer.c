@@ -5,9 +5,9 @@
    not trimmed; gradients not zeroed; clipping or the cycling beta1 not handed on; the best model taken at
    every evaluation, or with the larger loss; a failed last save or last model forgotten; nothing saved when
    the last evaluation fails; saves left out; data compared by count alone; a loss that is not a number passed
-   on; the directory of a run that never began left behind; a best whose metric the file lacks never beaten,
-   or beaten by anything; metrics of training alone logged of evaluations, or own losses not logged; a mean
-   logged as the loss of a step. SPDX-License-Identifier: Apache-2.0 */
+   on; the directory of a run that never began left behind; a run that two train at a time; a best whose
+   metric the file lacks never beaten, or beaten by anything; metrics of training alone logged of evaluations,
+   or own losses not logged; a mean logged as the loss of a step. SPDX-License-Identifier: Apache-2.0 */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -38,6 +38,7 @@ struct watcher {
     double loss, valid_accuracy, best_accuracy; /* of the last event; NaN: not told */
     double loss_before;                         /* at the step before it */
     void (*act)(struct watcher *watcher, const struct train_event *event);
+    void *user;
 };
 
 static bool watch(void *user, const struct train_event *event)
@@ -605,6 +606,39 @@ static void a_best_model_that_cannot_be_written_does_not_count(void **state)
     small_run_free(&small);
 }
 
+/* While a run is trained, a second trainer of the same process tries to go on with it. */
+static void resume_too(struct watcher *watcher, const struct train_event *event)
+{
+    (void)event;
+    struct small_run *small = watcher->user;
+    struct host host;
+    const char *why;
+    const struct train_setup setup = {.kernels = kernels_named("auto", &why)};
+    char want[200];
+    host_init(&host);
+    snprintf(want, sizeof want, "this run is being trained: %s/lock is held by process %ld on ", small->run,
+             (long)getpid());
+    check_status(&host, train_resume(&host, &setup, small->run), HASHATTN_INVALID, want);
+}
+
+static void a_run_has_one_trainer(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    char run[80];
+    small_run_path(&small, "alone", run);
+    struct watcher quiet = {.stop_at = -1};
+    check_status(&small.host, train(&small, run, 1, &quiet, false), HASHATTN_OK, NULL);
+    struct watcher begun = {.stop_at = 5, .act = resume_too, .user = &small};
+    check_status(&small.host, train(&small, small.run, 1, &begun, false), HASHATTN_INTERRUPTED, NULL);
+    struct watcher resumed = {.stop_at = -1, .act = resume_too, .user = &small};
+    check_status(&small.host, train(&small, small.run, 1, &resumed, true), HASHATTN_OK, NULL);
+    assert_int_equal(begun.warnings + resumed.warnings, 0);
+    check_same_run(&small.host, small.run, run);
+    small_run_free(&small);
+}
+
 static void numbers_that_overflow_stop_the_run(void **state)
 {
     (void)state;
@@ -752,6 +786,7 @@ int main(void)
         cmocka_unit_test(a_best_without_a_metric_is_compared_by_the_others),
         cmocka_unit_test(a_full_disk_is_survived_or_named),
         cmocka_unit_test(a_best_model_that_cannot_be_written_does_not_count),
+        cmocka_unit_test(a_run_has_one_trainer),
         cmocka_unit_test(numbers_that_overflow_stop_the_run),
         cmocka_unit_test(every_failing_allocation_is_named),
         cmocka_unit_test(failing_allocations_of_resuming_lose_nothing),

@@ -1,0 +1,83 @@
+/* The text is one line, the number of the process and the name of its machine; it is written by one call and
+   never emptied, so a reader finds a whole line, but for the first moment of a new file.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "base/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+enum { LINE = 128, TRIES = 100 };
+
+/* Without a text the lock holds all the same. */
+static void write_holder(int file)
+{
+    char machine[64] = "", text[LINE];
+    if (gethostname(machine, sizeof machine - 1) != 0 || machine[0] == '\0')
+        strcpy(machine, "localhost");
+    int length = snprintf(text, sizeof text, "%ld %s\n", (long)getpid(), machine);
+    if (pwrite(file, text, (size_t)length, 0) == length && ftruncate(file, length) != 0)
+        return; /* what an older holder had behind it is not read */
+}
+
+/* Waits a tenth of a second for a holder that has not written yet. */
+static hashattn_status fail_held(struct host *host, const char *path, int file)
+{
+    char text[LINE] = "", machine[64];
+    long process;
+    for (int i = 0; i < TRIES; i++) {
+        ssize_t got = pread(file, text, sizeof text - 1, 0);
+        text[got < 0 ? 0 : got] = '\0';
+        if (strchr(text, '\n') != NULL)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    if (sscanf(text, "%ld %63s", &process, machine) != 2)
+        return host_fail(host, HASHATTN_INVALID, "%.300s is held by another process", path);
+    return host_fail(host, HASHATTN_INVALID, "%.300s is held by process %ld on %s", path, process, machine);
+}
+
+static hashattn_status take(struct host *host, const char *path, int file)
+{
+    struct stat facts;
+    if (fstat(file, &facts) != 0)
+        return file_fail(host, HASHATTN_NO_DISK, path, "open", errno);
+    if (!S_ISREG(facts.st_mode))
+        return file_fail_kind(host, HASHATTN_NO_DISK, path, facts.st_mode);
+    FAIL_IF(facts.st_nlink != 1, host, HASHATTN_NO_DISK, "%.300s has %lu names, a lock has one", path,
+            (unsigned long)facts.st_nlink);
+    while (flock(file, LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno == EWOULDBLOCK)
+            return fail_held(host, path, file);
+        return file_fail(host, HASHATTN_REFUSED, path, "lock", errno);
+    }
+    write_holder(file);
+    return HASHATTN_OK;
+}
+
+hashattn_status lock_take(struct host *host, const char *path, struct lock *lock)
+{
+    lock->file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (lock->file < 0)
+        return file_fail(host, HASHATTN_NO_DISK, path, "open", errno);
+    hashattn_status status = take(host, path, lock->file);
+    if (status != HASHATTN_OK)
+        lock_release(lock);
+    return status;
+}
+
+void lock_release(struct lock *lock)
+{
+    if (lock->file >= 0)
+        close(lock->file);
+    lock->file = -1;
+}
