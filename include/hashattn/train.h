@@ -78,8 +78,9 @@ typedef int hashattn_progress_callback(void *user, const hashattn_progress *prog
    recorded. callback may be NULL. */
 HASHATTN_API hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const char *run,
                                             hashattn_progress_callback *callback, void *user);
-/* Goes on where `run` stands, bit for bit as if it had never stopped. INVALID: another process is training
-   it, or another context of this one; the message has the number of the process. */
+/* Goes on where `run` stands, bit for bit as if it had never stopped; where it was killed before its first
+   save was done, at step 0. INVALID: another process is training it, or another context of this one; the
+   message has the number of the process. */
 HASHATTN_API hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
                                                    hashattn_progress_callback *callback, void *user);
 

@@ -3,6 +3,7 @@
 #include "api/metrics.h"
 #include "api/setup.h"
 #include "base/file.h"
+#include "train/run_folder.h"
 
 hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *directory, const size_t counts[3],
                                         uint64_t seed)
@@ -59,7 +60,7 @@ hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const ch
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
     FAIL_IF(data == NULL || run == NULL, host, HASHATTN_INVALID, "%s is NULL", data == NULL ? "data" : "run");
-    FAIL_IF(file_exists(run), host, HASHATTN_INVALID, "%s exists already; a run is never overwritten", run);
+    TRY(run_folder_check_new(host, run));
     TRY(setup_take_data(setup, data));
     struct bridge bridge = {callback, user};
     struct train_setup down = setup_of(setup->context, &bridge);

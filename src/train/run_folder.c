@@ -17,6 +17,44 @@ static const char *const names[] = {"lock",
                                     "log.jsonl",
                                     NULL};
 
+static bool has(struct host *host, const char *run, const char *name)
+{
+    char path[4096];
+    return file_join(host, run, name, path, sizeof path) == HASHATTN_OK && file_exists(path);
+}
+
+hashattn_status run_folder_check_new(struct host *host, const char *run)
+{
+    if (!file_exists(run))
+        return HASHATTN_OK;
+    FAIL_IF(has(host, run, "config.json"), host, HASHATTN_INVALID,
+            "%.300s exists already; a run is never overwritten", run);
+    return host_fail(
+        host, HASHATTN_INVALID,
+        "%.300s exists already and has no config.json: it is no run, or one that was killed before "
+        "it had saved anything; remove it or choose another name",
+        run);
+}
+
+hashattn_status run_folder_check_old(struct host *host, const char *run)
+{
+    FAIL_IF(file_exists(run) && !has(host, run, "config.json"), host, HASHATTN_BAD_FILE,
+            "%.300s has no config.json: it is no run, or one that was killed before it had saved anything; "
+            "then remove it and begin again",
+            run);
+    return HASHATTN_OK;
+}
+
+bool run_folder_has_state(struct host *host, const char *run)
+{
+    static const char *const files[] = {"trainer.json", "last.safetensors", "optimizer.safetensors",
+                                        "model.safetensors"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        found |= has(host, run, files[i]);
+    return found;
+}
+
 hashattn_status run_folder_lock(struct host *host, const char *run, struct lock *lock)
 {
     char path[4096];

@@ -376,11 +376,9 @@ static hashattn_status loop(struct trainer *t)
     }
 }
 
-/* The first files of a run, of step 0: from here on there is something to resume, and a disk that takes
-   nothing is known at once. */
+/* The first state of a run, of step 0: a disk that takes nothing is known at once. */
 static hashattn_status save_first(struct trainer *t)
 {
-    TRY(run_config_save(t->host, t->run, t->config));
     params_start(t->stepper.params, (uint64_t)t->options->seed, t->stepper.values);
     return save_state(t);
 }
@@ -402,10 +400,12 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
     struct trainer trainer = trainer_of(host, setup, config, run), *t = &trainer;
     hashattn_status status;
     run_config_settle(setup->kernels, config);
-    FAIL_IF(file_exists(run), host, HASHATTN_INVALID, "%.300s exists, a run is never overwritten", run);
+    TRY(run_folder_check_new(host, run));
     TRY_DONE(trainer_open(t));
     TRY_DONE(file_make_directory(host, run, false));
     status = lock_run(t);
+    if (status == HASHATTN_OK)
+        status = run_config_save(host, run, config);
     if (status == HASHATTN_OK)
         status = save_first(t);
     if (status != HASHATTN_OK) {
@@ -462,15 +462,19 @@ static hashattn_status load_state(struct trainer *t)
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run)
 {
     struct run_config config;
+    TRY(run_folder_check_old(host, run));
     TRY(run_config_load(host, run, &config));
     struct trainer trainer = trainer_of(host, setup, &config, run), *t = &trainer;
     hashattn_status status;
     TRY_DONE(lock_run(t));
     TRY_DONE(trainer_open(t));
-    TRY_DONE(load_state(t));
+    bool begun = run_folder_has_state(host, run); /* else it was killed in its first save */
+    status = begun ? load_state(t) : save_first(t);
+    if (status != HASHATTN_OK)
+        goto done;
     if (run_log_trim(host, run, t->state.step) != HASHATTN_OK)
         warn(t);
-    log_visit(t, "resume");
+    log_visit(t, begun ? "resume" : "start");
     TRY_DONE(loop(t));
 done:
     trainer_close(t);

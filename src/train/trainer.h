@@ -72,15 +72,15 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
 hashattn_status run_config_parse(struct host *host, const char *text, size_t size, struct run_config *config);
 
 /* A new run in directory `run`, which must not exist (the config is settled first, see above); it is made
-   once the data are read, and from the first state, of step 0, on it can be resumed. INTERRUPTED when the
+   once the data are read, and can be resumed from the moment that it has a config.json. INTERRUPTED when the
    callback asked to stop, after saving; FAILED when a loss, gradient or parameter is not finite; NO_DISK when
    the last state or best model could not be written. Whatever the failure, what was saved before is whole;
    where nothing could be saved, the directory is not there. */
 hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run);
-/* INVALID where another process trains the run. Goes on where last.safetensors stands, with the same data
-   (compared by count and hash) and options. Where the instruction set or the product library is another, the
-   callback is warned that the bits will be too. */
+/* INVALID where another process trains the run. Goes on where last.safetensors stands, or at step 0 where
+   nothing was saved yet, with the same data (compared by count and hash) and options. Where the instruction
+   set or the product library is another, the callback is warned that the bits will be too. */
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run);
 
 struct evaluation {

@@ -2,7 +2,7 @@
 # What happens to files, from outside: what stands beside them, links, signals, pipes, two processes on one run.
 # Planted and caught: temporary files of a fixed name; links of a run followed on writing; a signal that is not handled, or that
 # is although it was ignored; a pipe that is opened in the place of a file of a run, or refused where it is the user's;
-# a run that nobody locks.
+# a run that nobody locks; one that was killed in its first save and cannot go on.
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 arrays="--q q.npy --k k.npy --v v.npy"
@@ -146,4 +146,18 @@ touch locked/last.safetensors.next.tmp-0123abcd
 run train --resume locked --max-seconds 0.2 --quiet
 [ "$code" = 0 ] && passed killed_process_holds_nothing || failed killed_process_holds_nothing "$(cat err)"
 [ -z "$(ls locked | grep tmp)" ] && passed leftovers_are_removed || failed leftovers_are_removed "$(ls locked)"
+
+# A run that was killed before its first save was done goes on from step 0; where not even config.json is there, what to delete is told.
+mkdir early
+cp whole/config.json early
+run train --resume early --quiet
+[ "$code" = 0 ] && passed run_killed_early_goes_on || failed run_killed_early_goes_on "$(cat err)"
+holds run_killed_early_has_the_same_bits cmp early/last.safetensors whole/last.safetensors
+mkdir earlier
+touch earlier/config.json.tmp-0123abcd
+expect run_killed_earlier_is_told 3 "earlier has no config.json: it is no run, or one that was killed before it had saved anything; then remove it and begin again" train --resume earlier
+expect run_killed_earlier_is_in_the_way 2 "earlier exists already and has no config.json: it is no run, or one that was killed before it had saved anything; remove it or choose another name" train needle --data d --out earlier $tiny
+rm -r earlier
+run train needle --data d --out earlier --steps 6 --eval-every 2 $tiny
+[ "$code" = 0 ] && passed it_begins_again || failed it_begins_again "$(cat err)"
 finish

@@ -1,6 +1,7 @@
 /* The directory of a run: one trainer at a time, and only what belongs to the run removed.
    Planted and caught: leftovers removed while another process trains; a file of the user's that looks like
-   one removed; the lock left behind by a run that never began. SPDX-License-Identifier: Apache-2.0 */
+   one removed; the lock left behind by a run that never began; a file of a state forgotten.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_folder.h"
 
 #include <stdio.h>
@@ -48,6 +49,36 @@ static void a_run_is_locked_and_cleared_of_leftovers(void **state)
     lock_release(&lock);
 }
 
+static void a_folder_is_new_old_or_neither(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    char run[100];
+    snprintf(run, sizeof run, "%s/run", folder->path);
+    check_status(host, run_folder_check_new(host, run), HASHATTN_OK, NULL);
+    check_status(host, run_folder_check_old(host, run), HASHATTN_OK, NULL); /* config.json will be missed */
+    check_status(host, file_make_directory(host, run, false), HASHATTN_OK, NULL);
+    check_status(host, run_folder_check_new(host, run), HASHATTN_INVALID, "run exists already and has no");
+    check_status(host, run_folder_check_old(host, run), HASHATTN_BAD_FILE, "run has no config.json");
+    folder_put_text(folder, "run/config.json", "{}");
+    check_status(host, run_folder_check_new(host, run), HASHATTN_INVALID,
+                 "run exists already; a run is never overwritten");
+    check_status(host, run_folder_check_old(host, run), HASHATTN_OK, NULL);
+    static const char *const states[] = {"trainer.json", "last.safetensors", "optimizer.safetensors",
+                                         "model.safetensors"};
+    folder_put_text(folder, "run/last.safetensors.next", "");
+    assert_false(run_folder_has_state(host, run));
+    for (size_t i = 0; i < 4; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "run/%s", states[i]);
+        folder_put_text(folder, name, "");
+        assert_true(run_folder_has_state(host, run));
+        folder_remove(folder, name);
+        assert_false(run_folder_has_state(host, run));
+    }
+    run_folder_remove(host, run);
+}
+
 static void a_run_that_never_began_is_removed(void **state)
 {
     struct folder *folder = *state;
@@ -77,6 +108,7 @@ static void a_run_that_never_began_is_removed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        IN_FOLDER(a_folder_is_new_old_or_neither),
         IN_FOLDER(a_run_is_locked_and_cleared_of_leftovers),
         IN_FOLDER(a_run_that_never_began_is_removed),
     };

@@ -5,11 +5,13 @@
    not trimmed; gradients not zeroed; clipping or the cycling beta1 not handed on; the best model taken at
    every evaluation, or with the larger loss; a failed last save or last model forgotten; nothing saved when
    the last evaluation fails; saves left out; data compared by count alone; a loss that is not a number passed
-   on; the directory of a run that never began left behind; a run that two train at a time; a best whose
+   on; the directory of a run that never began left behind; a run that two train at a time; a run
+   killed in its first save that cannot go on, or one that lost a file begun anew; a best whose
    metric the file lacks never beaten, or beaten by anything; metrics of training alone logged of evaluations,
    or own losses not logged; a mean logged as the loss of a step. SPDX-License-Identifier: Apache-2.0 */
 #include "train/trainer.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -606,6 +608,88 @@ static void a_best_model_that_cannot_be_written_does_not_count(void **state)
     small_run_free(&small);
 }
 
+static long renames_left = -1; /* then the process is killed; negative: never */
+
+/* Takes the place of the C library's, which file_writer.c and checkpoint.c call for every file of a run. */
+int rename(const char *from, const char *to)
+{
+    if (renames_left == 0)
+        raise(SIGKILL);
+    renames_left -= renames_left > 0;
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+/* A training that is killed before the n-th file takes its place; whether it was. */
+static bool train_and_kill(struct small_run *small, const char *run, long n)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct watcher quiet = {.stop_at = 1};
+        renames_left = n;
+        train(small, run, 1, &quiet, false);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status);
+}
+
+static void a_run_killed_in_its_first_save_goes_on(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "yoso", 24, 3);
+    struct watcher quiet = {.stop_at = -1};
+    check_status(&small.host, train(&small, small.run, 1, &quiet, false), HASHATTN_OK, NULL);
+    /* config.json, the two files of the state as .next, trainer.json, the two in their places. */
+    enum { FILES = 6 };
+    char run[80], config[160];
+    small_run_path(&small, "killed", run);
+    snprintf(config, sizeof config, "%s/config.json", run);
+    for (long n = 0; n < FILES; n++) {
+        assert_true(train_and_kill(&small, run, n));
+        assert_int_equal(file_exists(config), n > 0);
+        if (n == 0) { /* nothing to go on with: what to do is told, and helps */
+            check_status(
+                &small.host, train(&small, run, 1, &quiet, true), HASHATTN_BAD_FILE,
+                "killed has no config.json: it is no run, or one that was killed before it had saved "
+                "anything; then remove it");
+            check_status(&small.host, train(&small, run, 1, &quiet, false), HASHATTN_INVALID,
+                         "killed exists already and has no config.json");
+            check_status(&small.host, HASHATTN_INVALID, HASHATTN_INVALID, "remove it or choose another name");
+            small_run_remove(run);
+        }
+        check_status(&small.host, train(&small, run, 1, &quiet, n > 0), HASHATTN_OK, NULL);
+        assert_int_equal(quiet.last.step, 10);
+        check_same_run(&small.host, small.run, run);
+        small_run_remove(run);
+    }
+    assert_false(train_and_kill(&small, run, 100));
+    small_run_free(&small);
+}
+
+/* A run that has lost its trainer.json is not begun anew: its parameters are worth something. */
+static void a_run_that_lost_a_file_is_kept(void **state)
+{
+    (void)state;
+    static const char *const lost[] = {"trainer.json", "last.safetensors", "optimizer.safetensors"};
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    for (size_t i = 0; i < 3; i++) {
+        struct watcher stopping = {.stop_at = 5}, quiet = {.stop_at = -1};
+        char path[160];
+        snprintf(path, sizeof path, "%s/%s", small.run, lost[i]);
+        check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+        assert_int_equal(unlink(path), 0);
+        check_status(&small.host, train(&small, small.run, 1, &quiet, true), HASHATTN_BAD_FILE, lost[i]);
+        assert_int_equal(quiet.events, 0);
+        assert_false(file_exists(path));
+        small_run_remove(small.run);
+    }
+    small_run_free(&small);
+}
+
 /* While a run is trained, a second trainer of the same process tries to go on with it. */
 static void resume_too(struct watcher *watcher, const struct train_event *event)
 {
@@ -786,6 +870,8 @@ int main(void)
         cmocka_unit_test(a_best_without_a_metric_is_compared_by_the_others),
         cmocka_unit_test(a_full_disk_is_survived_or_named),
         cmocka_unit_test(a_best_model_that_cannot_be_written_does_not_count),
+        cmocka_unit_test(a_run_killed_in_its_first_save_goes_on),
+        cmocka_unit_test(a_run_that_lost_a_file_is_kept),
         cmocka_unit_test(a_run_has_one_trainer),
         cmocka_unit_test(numbers_that_overflow_stop_the_run),
         cmocka_unit_test(every_failing_allocation_is_named),
