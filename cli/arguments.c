@@ -58,10 +58,27 @@ static bool same_name(const char *dashed, const char *name)
     return *dashed == '\0' && *name == '\0';
 }
 
+static bool same_choices(const char *const *a, const char *const *b)
+{
+    while (a != NULL && b != NULL && *a != NULL && *b != NULL && strcmp(*a, *b) == 0)
+        a++, b++;
+    return a == b || (a != NULL && b != NULL && *a == NULL && *b == NULL);
+}
+
+/* The same in every word and number. Mechanisms may have options of one name that differ in these. */
+static bool same_option(const hashattn_option *a, const hashattn_option *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->owner, b->owner) == 0 && a->type == b->type &&
+           a->minimum == b->minimum && a->maximum == b->maximum && strcmp(a->preset, b->preset) == 0 &&
+           same_choices(a->choices, b->choices) && strcmp(a->help, b->help) == 0;
+}
+
 void options_add_library(struct options *options, const hashattn_option *row)
 {
+    bool of_mechanism = strcmp(row->owner, "attention") == 0;
     for (size_t i = 0; i < options->num_library; i++)
-        if (strcmp(options->library[i].name, row->name) == 0)
+        if (of_mechanism ? same_option(&options->library[i], row)
+                         : strcmp(options->library[i].name, row->name) == 0)
             return;
     for (size_t i = 0; i < options->num_rows; i++)
         if (same_name(options->rows[i].name, row->name))
@@ -134,6 +151,14 @@ int options_fail(const struct options *options, const char *format, ...)
 
 /* ---- parsing ------------------------------------------------------------------------------------------- */
 
+static size_t first_named(const struct options *options, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(options->library[i].name, name) != 0)
+        i++;
+    return i;
+}
+
 static int fail_unknown(const struct options *options, const char *name)
 {
     const char *names[MOST_OPTIONS + MOST_LIBRARY];
@@ -142,6 +167,8 @@ static int fail_unknown(const struct options *options, const char *name)
     for (size_t i = 0; i < options->num_rows; i++)
         names[count++] = options->rows[i].name;
     for (size_t i = 0; i < options->num_library; i++) {
+        if (first_named(options, options->library[i].name) != i)
+            continue;
         snprintf(dashed[i], sizeof dashed[i], "%s", options->library[i].name);
         for (char *c = dashed[i]; *c != '\0'; c++)
             *c = *c == '_' ? '-' : *c;
@@ -365,8 +392,8 @@ static void print_library(const struct options *options, const char *owner, cons
     }
 }
 
-/* The mechanisms that have an option: "lha, lsh, random". */
-static void name_owners(const char *option, char *text, size_t size)
+/* The mechanisms that have this very option: "lha, lsh, random". */
+static void name_owners(const hashattn_option *option, char *text, size_t size)
 {
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
     hashattn_option row = {.struct_size = sizeof row};
@@ -374,7 +401,7 @@ static void name_owners(const char *option, char *text, size_t size)
     *text = '\0';
     for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
         for (size_t j = 0; hashattn_mechanism_option(i, j, &row) && used < size; j++)
-            if (strcmp(row.name, option) == 0)
+            if (same_option(&row, option))
                 used +=
                     (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", mechanism.name);
 }
@@ -384,7 +411,7 @@ static void print_mechanisms(const struct options *options)
 {
     char owners[MOST_LIBRARY][200];
     for (size_t i = 0; i < options->num_library; i++) {
-        name_owners(options->library[i].name, owners[i], sizeof owners[i]);
+        name_owners(&options->library[i], owners[i], sizeof owners[i]);
         if (strcmp(options->library[i].owner, "attention") != 0)
             *owners[i] = '\0';
     }

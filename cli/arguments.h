@@ -31,7 +31,7 @@ struct setting {
     const char *text;
 };
 
-enum { MOST_OPTIONS = 48, MOST_LIBRARY = 160, MOST_SETTINGS = 64, MOST_OPERANDS = 4 };
+enum { MOST_OPTIONS = 48, MOST_LIBRARY = 512, MOST_SETTINGS = 64, MOST_OPERANDS = 4 };
 
 struct options {
     const struct command *command;
@@ -50,7 +50,8 @@ struct options {
 /* Empty, with the common options and their defaults. */
 void options_begin(struct options *options, const struct command *command);
 void options_add(struct options *options, struct option row);
-/* A second one of the same name is the same option. */
+/* A second one of the same name is the same option; those of mechanisms are listed apart where they differ,
+   in a range or in what they mean. */
 void options_add_library(struct options *options, const hashattn_option *row);
 /* All options of all mechanisms. */
 void options_add_mechanisms(struct options *options);

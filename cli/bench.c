@@ -133,8 +133,9 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
         hashattn_fill_normal(seed, 3, t->dout, outs);
     hashattn_tensor tensor = {.struct_size = sizeof tensor};
     size_t params = 0;
-    for (size_t i = 0;
-         hashattn_attention_tensor(t->attention, arrays->head_dim, arrays->value_dim, i, &tensor); i++)
+    for (size_t i = 0; hashattn_attention_tensor(t->attention, arrays->head_dim, arrays->value_dim,
+                                                 t->run.problem.max_len, i, &tensor);
+         i++)
         params += arrays->heads * tensor.rows * tensor.cols;
     if (t->backward && params > 0 && (t->dparams = bench_block(params * sizeof(float))) == NULL)
         return tool_fail(EXIT_ROOM, "no memory for the gradients of %zu parameters", params);

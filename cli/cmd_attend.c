@@ -115,6 +115,8 @@ static int read_arrays(struct attend *a)
     a->problem.num_keys = axis(&a->key, 1);
     a->problem.head_dim = axis(&a->query, 0);
     a->problem.value_dim = axis(&a->value, 0);
+    a->problem.max_len =
+        a->problem.num_queries > a->problem.num_keys ? a->problem.num_queries : a->problem.num_keys;
     a->problem.causal = a->causal;
     if (a->problem.num_heads == 0 || a->problem.head_dim == 0 || a->problem.value_dim == 0)
         return tool_fail(EXIT_FILE, "%s or %s has an axis of 0; only n and batch may be 0", a->q, a->v);
@@ -149,8 +151,8 @@ static int read_mask(struct attend *a)
 static int read_params(struct attend *a)
 {
     const hashattn_problem *p = &a->problem;
-    hashattn_status status =
-        hashattn_attention_read_params(a->attention, a->params, p->num_heads, p->head_dim, p->value_dim);
+    hashattn_status status = hashattn_attention_read_params(a->attention, a->params, p->num_heads,
+                                                            p->head_dim, p->value_dim, p->max_len);
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
 }
 

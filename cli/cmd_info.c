@@ -103,7 +103,7 @@ static void describe_text(const hashattn_description *is)
 }
 
 static int describe_mechanism(const char *name, bool as_json, const hashattn_attention *attention,
-                              size_t head_dim)
+                              size_t head_dim, size_t max_len)
 {
     size_t index = 0;
     hashattn_mechanism_info info = {.struct_size = sizeof info};
@@ -115,7 +115,7 @@ static int describe_mechanism(const char *name, bool as_json, const hashattn_att
         printf("%s: %s\n", info.name, info.summary);
         for (size_t i = 0; hashattn_mechanism_option(index, i, &row); i++)
             printf("  %-16s  %s (default %s)\n", row.name, row.help, row.preset);
-        for (size_t i = 0; hashattn_attention_tensor(attention, head_dim, head_dim, i, &tensor); i++)
+        for (size_t i = 0; hashattn_attention_tensor(attention, head_dim, head_dim, max_len, i, &tensor); i++)
             printf("  tensor %s (%zu, %zu) for every head\n", tensor.name, tensor.rows, tensor.cols);
         return tool_finish();
     }
@@ -129,7 +129,7 @@ static int describe_mechanism(const char *name, bool as_json, const hashattn_att
         option_json(&json, &row);
     json_out_end_array(&json);
     json_out_array(&json, "tensors");
-    for (size_t i = 0; hashattn_attention_tensor(attention, head_dim, head_dim, i, &tensor); i++) {
+    for (size_t i = 0; hashattn_attention_tensor(attention, head_dim, head_dim, max_len, i, &tensor); i++) {
         json_out_object(&json, NULL);
         json_out_text(&json, "name", tensor.name);
         json_out_array(&json, "shape_per_head");
@@ -147,7 +147,7 @@ static int run(const struct command *self, int argc, char **argv)
 {
     struct options options;
     const char *name = NULL;
-    size_t head_dim = 64;
+    size_t head_dim = 64, max_len = 4096;
     options_begin(&options, self);
     options_add(&options,
                 (struct option){"attention", OPTION_TEXT, &name, "NAME",
@@ -156,6 +156,9 @@ static int run(const struct command *self, int argc, char **argv)
     options_add(&options,
                 (struct option){"head-dim", OPTION_COUNT, &head_dim, "N",
                                 "width of a head, for the shapes of tensors (default 64)", 1, 65536});
+    options_add(&options,
+                (struct option){"max-len", OPTION_COUNT, &max_len, "N",
+                                "longest sequence, for the shapes of tensors (default 4096)", 1, 1e9});
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
@@ -172,8 +175,9 @@ static int run(const struct command *self, int argc, char **argv)
     if (name != NULL) {
         hashattn_attention *attention;
         hashattn_status status = options_mechanism(&options, context, name, &attention);
-        code = status != HASHATTN_OK ? tool_fail_status(context, status)
-                                     : describe_mechanism(name, options.common.json, attention, head_dim);
+        code = status != HASHATTN_OK
+                   ? tool_fail_status(context, status)
+                   : describe_mechanism(name, options.common.json, attention, head_dim, max_len);
         hashattn_attention_free(attention);
     } else {
         hashattn_description is = {.struct_size = sizeof is};

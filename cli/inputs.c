@@ -190,6 +190,7 @@ struct bench_problem bench_problem_of(const struct bench_arrays *arrays, size_t 
     p.problem.num_keys = arrays->keys;
     p.problem.head_dim = arrays->head_dim;
     p.problem.value_dim = arrays->value_dim;
+    p.problem.max_len = arrays->queries > arrays->keys ? arrays->queries : arrays->keys;
     p.problem.seed = seed;
     p.query = hashattn_array_of_heads(arrays->query, arrays->heads, arrays->queries, arrays->head_dim);
     p.query.row_stride *= queries == 0 ? 1 : arrays->queries / queries;

@@ -1,6 +1,15 @@
 #!/bin/sh
 # A file includes only its own floor and the floors below it (the table of CONTRIBUTING.md), and files of attention/, tasks/
-# and cli/ never include a sibling beyond the interface header of their folder.
+# and cli/ never include a sibling beyond the interface header of their folder. Units of parts/ do not include each other in
+# a circle; a file that carries the name of another on (tile_attention_parts.h) belongs to that unit.
+bad=0
+circle=$(git ls-files -co --exclude-standard 'src/parts/*.[ch]' | xargs awk '
+/^#include "parts\// {
+    from = FILENAME; sub(/.*\//, "", from); sub(/\..*/, "", from)
+    to = $2; sub(/.*\//, "", to); sub(/\..*/, "", to)
+    if (from != to && index(from, to "_") != 1 && index(to, from "_") != 1) print from, to
+}' | tsort 2>&1 >/dev/null)
+[ -z "$circle" ] || { echo "units of parts/ include each other:"; echo "$circle"; bad=1; }
 awk '
 BEGIN {
     allowed["base"] = "base hashattn/status.h"
@@ -51,4 +60,5 @@ function within(list, word,    parts, i, n) {
     }
 }
 END { exit bad }
-' $(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' 'examples/*.[ch]')
+' $(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' 'examples/*.[ch]') || bad=1
+exit $bad

@@ -131,7 +131,8 @@ typedef struct hashattn_attention hashattn_attention;
 HASHATTN_API hashattn_status hashattn_attention_new(hashattn_context *context, const char *mechanism,
                                                     hashattn_attention **attention);
 HASHATTN_API void hashattn_attention_free(hashattn_attention *attention);
-/* Sets an option from text ("num_hashes", "64"); INVALID with what is allowed. */
+/* Sets an option from text ("num_hashes", "64"; "yoso.num_hashes" is the same); INVALID with what is allowed.
+ */
 HASHATTN_API hashattn_status hashattn_attention_set(hashattn_attention *attention, const char *name,
                                                     const char *text);
 /* The present value as text that `set` takes back; text: room for `size` chars. INVALID: no such option, or
@@ -148,18 +149,21 @@ typedef struct hashattn_tensor {
     const char *name;
     size_t rows, cols;
 } hashattn_tensor;
-/* The index'th tensor at these widths and the present options; 1, or 0 past the last. */
+/* The index'th tensor at these widths, with the present options; 1, or 0 past the last. max_len: the longest
+   sequence that the tensors are made for, which some shapes follow; 0: unknown, and those are left out. */
 HASHATTN_API int hashattn_attention_tensor(const hashattn_attention *attention, size_t head_dim,
-                                           size_t value_dim, size_t index, hashattn_tensor *tensor);
+                                           size_t value_dim, size_t max_len, size_t index,
+                                           hashattn_tensor *tensor);
 
 /* The learned parameters of a mechanism that has some. The operator draws them from the problem's seed, when
    the sizes are asked for or at the first call, unless they were read: from a safetensors file with one
    tensor (num_heads, rows, cols) for each of hashattn_attention_tensor, by its name. Setting an option drops
    them. BAD_FILE: a tensor is missing, has another shape, or holds NaN or infinity; INVALID: the mechanism
-   has none; a problem with other heads or widths is INVALID from then on. */
+   has none; a problem with other heads or widths, or another max_len that a shape follows, is INVALID from
+   then on. */
 HASHATTN_API hashattn_status hashattn_attention_read_params(hashattn_attention *attention, const char *path,
                                                             size_t num_heads, size_t head_dim,
-                                                            size_t value_dim);
+                                                            size_t value_dim, size_t max_len);
 
 /* ---- the operator ---- */
 
@@ -203,6 +207,9 @@ typedef struct hashattn_problem {
        computes as with FLOAT32 from the same numbers, and what is written is rounded to nearest, ties to
        even; beyond the largest bfloat16 that is infinity. */
     hashattn_element element;
+    /* The longest sequence that the mechanism's learned tensors are made for; 0: unknown, then a mechanism
+       whose tensors follow it is REFUSED. */
+    size_t max_len;
 } hashattn_problem;
 
 /* 1 sequence, 1 head, everything else 0 or NULL. */

@@ -23,8 +23,9 @@ struct hashattn_attention {
     void *options; /* mechanism->options_size bytes */
     /* The mechanism's learned parameters, (heads, floats of a head), or NULL: none are there yet. */
     float *params;
-    size_t params_heads, params_head_dim, params_value_dim; /* what they are for */
-    bool params_drawn;                                      /* from the seed below, not from a file */
+    size_t params_heads; /* what they are for */
+    struct parameter_sizes params_sizes;
+    bool params_drawn; /* from the seed below, not from a file */
     uint64_t params_seed;
 };
 

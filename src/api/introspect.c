@@ -130,9 +130,11 @@ hashattn_status hashattn_attention_set(hashattn_attention *attention, const char
     struct host *host = &attention->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the text of the option");
+    const struct mechanism *mechanism = attention->mechanism;
+    const struct option_row *row = attention_option(mechanism, name);
     own_params_drop(attention); /* their shapes may follow the option */
-    return option_set(host, attention->mechanism->options, attention->mechanism->name, attention->options,
-                      name, text);
+    return option_set(host, mechanism->options, mechanism->name, attention->options,
+                      row == NULL ? name : row->name, text);
 }
 
 hashattn_status hashattn_attention_get(const hashattn_attention *attention, const char *name, char *text,
@@ -143,7 +145,7 @@ hashattn_status hashattn_attention_get(const hashattn_attention *attention, cons
     struct host *host = &attention->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the room for its text");
-    const struct option_row *row = option_find(attention->mechanism->options, name);
+    const struct option_row *row = attention_option(attention->mechanism, name);
     FAIL_IF(row == NULL, host, HASHATTN_INVALID, "%s has no option '%.60s'", attention->mechanism->name,
             name);
     hashattn_option option = {.struct_size = sizeof option};
@@ -165,12 +167,13 @@ hashattn_status hashattn_attention_settle(hashattn_attention *attention)
 }
 
 int hashattn_attention_tensor(const hashattn_attention *attention, size_t head_dim, size_t value_dim,
-                              size_t index, hashattn_tensor *tensor)
+                              size_t max_len, size_t index, hashattn_tensor *tensor)
 {
+    const struct parameter_sizes sizes = {head_dim, value_dim, max_len};
     const struct parameter_row *row = attention == NULL ? NULL : attention->mechanism->params;
     for (; row != NULL && row->name != NULL; row++) {
         hashattn_tensor own = {.name = row->name};
-        row->shape(attention->options, head_dim, value_dim, &own.rows, &own.cols);
+        row->shape(attention->options, &sizes, &own.rows, &own.cols);
         if (own.rows == 0 || index-- > 0) /* not there with these options, or before the one asked for */
             continue;
         version_give(tensor, &own, sizeof own);

@@ -112,6 +112,7 @@ static hashattn_status describe(hashattn_attention *attention, const hashattn_pr
         .num_heads = p->num_heads,
         .head_dim = p->head_dim,
         .value_dim = p->value_dim,
+        .max_len = p->max_len,
         .query_offsets = p->query_offsets != NULL ? p->query_offsets : made->query,
         .key_offsets = p->key_offsets != NULL ? p->key_offsets : made->key,
         .dtype = p->element == HASHATTN_BF16 ? DTYPE_BFLOAT16 : DTYPE_FLOAT32,
@@ -322,7 +323,8 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
     call.query = arrays[0].packed;
     call.key = arrays[1].packed;
     call.value = arrays[2].packed;
-    size_t count = attention_param_count(call.mechanism, call.options, call.head_dim, call.value_dim);
+    const struct parameter_sizes sizes = {call.head_dim, call.value_dim, call.max_len};
+    size_t count = attention_param_count(call.mechanism, call.options, &sizes);
     if (dparams != NULL && count > 0)
         memset(dparams, 0, call.num_heads * count * sizeof *dparams);
     *loss = attention_auxiliary(&call, dparams, blocks.saved, blocks.scratch);

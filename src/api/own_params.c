@@ -15,25 +15,22 @@ void own_params_drop(hashattn_attention *attention)
     attention->params = NULL;
 }
 
-static bool is_for(const hashattn_attention *attention, size_t heads, size_t head_dim, size_t value_dim)
+static size_t count_of(const hashattn_attention *attention, const struct parameter_sizes *sizes)
 {
-    return attention->params != NULL && attention->params_heads == heads &&
-           attention->params_head_dim == head_dim && attention->params_value_dim == value_dim;
+    return attention_param_count(attention->mechanism, attention->options, sizes);
 }
 
 /* Room for the parameters of `heads`, in place of what was there. */
-static hashattn_status make_room(hashattn_attention *attention, size_t heads, size_t head_dim,
-                                 size_t value_dim)
+static hashattn_status make_room(hashattn_attention *attention, size_t heads,
+                                 const struct parameter_sizes *sizes)
 {
-    size_t count = attention_param_count(attention->mechanism, attention->options, head_dim, value_dim);
     void *block;
-    TRY(memory_new(&attention->context->host, size_product(heads, count), sizeof(float),
+    TRY(memory_new(&attention->context->host, size_product(heads, count_of(attention, sizes)), sizeof(float),
                    "learned parameters of the mechanism", &block));
     own_params_drop(attention);
     attention->params = block;
     attention->params_heads = heads;
-    attention->params_head_dim = head_dim;
-    attention->params_value_dim = value_dim;
+    attention->params_sizes = *sizes;
     return HASHATTN_OK;
 }
 
@@ -45,12 +42,10 @@ static hashattn_status fill_all(hashattn_attention *attention, fill_tensor *fill
 {
     struct host *host = &attention->context->host;
     size_t heads = attention->params_heads, at = 0, index = 0;
-    size_t count = attention_param_count(attention->mechanism, attention->options, attention->params_head_dim,
-                                         attention->params_value_dim);
+    size_t count = count_of(attention, &attention->params_sizes);
     for (const struct parameter_row *row = attention->mechanism->params; row->name != NULL; row++, index++) {
         size_t shape[3] = {heads, 0, 0};
-        row->shape(attention->options, attention->params_head_dim, attention->params_value_dim, &shape[1],
-                   &shape[2]);
+        row->shape(attention->options, &attention->params_sizes, &shape[1], &shape[2]);
         size_t size = shape[1] * shape[2];
         if (size == 0)
             continue;
@@ -72,10 +67,8 @@ static hashattn_status draw_tensor(struct host *host, const struct parameter_row
                                    const size_t shape[3], const void *from, float *tensor)
 {
     (void)host;
-    size_t count = shape[0] * shape[1] * shape[2];
-    random_normals(random_key(*(const uint64_t *)from, RANDOM_INIT, index), 0, tensor, count);
-    for (size_t i = 0; i < count; i++)
-        tensor[i] *= row->init;
+    start_fill(row->start, row->scale, random_key(*(const uint64_t *)from, RANDOM_INIT, index), tensor,
+               shape[0] * shape[1] * shape[2]);
     return HASHATTN_OK;
 }
 
@@ -94,20 +87,29 @@ static hashattn_status read_tensor(struct host *host, const struct parameter_row
 hashattn_status own_params_for(hashattn_attention *attention, const hashattn_problem *p)
 {
     struct host *host = &attention->context->host;
-    if (attention_param_count(attention->mechanism, attention->options, p->head_dim, p->value_dim) == 0)
+    const struct parameter_sizes sizes = {p->head_dim, p->value_dim, p->max_len},
+                                 *of = &attention->params_sizes;
+    size_t count = count_of(attention, &sizes);
+    if (count == 0)
         return HASHATTN_OK;
-    bool fits = is_for(attention, p->num_heads, p->head_dim, p->value_dim);
+    bool same_heads = attention->params != NULL && attention->params_heads == p->num_heads &&
+                      of->head_dim == p->head_dim && of->value_dim == p->value_dim;
+    /* The longest length counts only where a shape follows it. */
+    bool fits = same_heads && count_of(attention, of) == count;
     if (attention->params != NULL && !attention->params_drawn) {
-        FAIL_IF(!fits, host, HASHATTN_INVALID,
+        FAIL_IF(!same_heads, host, HASHATTN_INVALID,
                 "the parameters that were read are for %zu heads of width %zu and values of width %zu, the "
                 "problem has %zu, %zu and %zu",
-                attention->params_heads, attention->params_head_dim, attention->params_value_dim,
-                p->num_heads, p->head_dim, p->value_dim);
+                attention->params_heads, of->head_dim, of->value_dim, p->num_heads, p->head_dim,
+                p->value_dim);
+        FAIL_IF(!fits, host, HASHATTN_INVALID,
+                "the parameters that were read are for max_len %zu, the problem has max_len %zu", of->max_len,
+                p->max_len);
         return HASHATTN_OK;
     }
     if (fits && attention->params_seed == p->seed)
         return HASHATTN_OK;
-    TRY(make_room(attention, p->num_heads, p->head_dim, p->value_dim));
+    TRY(make_room(attention, p->num_heads, &sizes));
     attention->params_drawn = true;
     attention->params_seed = p->seed;
     hashattn_status status = fill_all(attention, draw_tensor, &p->seed);
@@ -117,7 +119,8 @@ hashattn_status own_params_for(hashattn_attention *attention, const hashattn_pro
 }
 
 hashattn_status hashattn_attention_read_params(hashattn_attention *attention, const char *path,
-                                               size_t num_heads, size_t head_dim, size_t value_dim)
+                                               size_t num_heads, size_t head_dim, size_t value_dim,
+                                               size_t max_len)
 {
     if (attention == NULL)
         return HASHATTN_INVALID;
@@ -126,14 +129,16 @@ hashattn_status hashattn_attention_read_params(hashattn_attention *attention, co
     FAIL_IF(num_heads == 0 || head_dim == 0 || value_dim == 0, host, HASHATTN_INVALID,
             "num_heads is %zu, head_dim %zu, value_dim %zu; each must be at least 1", num_heads, head_dim,
             value_dim);
-    size_t count = attention_param_count(attention->mechanism, attention->options, head_dim, value_dim);
-    FAIL_IF(count == 0, host, HASHATTN_INVALID, "%s has no learned parameters of its own",
-            attention->mechanism->name);
+    const struct parameter_sizes sizes = {head_dim, value_dim, max_len};
+    size_t count = count_of(attention, &sizes);
+    FAIL_IF(count == 0, host, HASHATTN_INVALID,
+            "%s has no learned parameters of its own with these options and max_len %zu",
+            attention->mechanism->name, max_len);
     struct safetensors file;
     size_t bytes = size_product(size_product(num_heads, count), sizeof(float));
     TRY(safetensors_read_given(host, path, size_sum(size_product(2, bytes), (size_t)SAFETENSORS_MAX_HEADER),
                                &file));
-    hashattn_status status = make_room(attention, num_heads, head_dim, value_dim);
+    hashattn_status status = make_room(attention, num_heads, &sizes);
     attention->params_drawn = false;
     if (status == HASHATTN_OK)
         status = fill_all(attention, read_tensor, &file);

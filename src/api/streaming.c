@@ -86,10 +86,9 @@ static hashattn_status make(struct hashattn_attention *attention, struct hashatt
         .call_key = random_key(given->seed, RANDOM_EVALUATION, 0),
     };
     TRY(stream_check(host, &stream->heads));
-    FAIL_IF(attention_param_count(attention->mechanism, stream->options, given->head_dim, given->value_dim) >
-                0,
-            host, HASHATTN_REFUSED, "%s has learned parameters, which a stream does not take",
-            attention->mechanism->name);
+    const struct parameter_sizes sizes = {given->head_dim, given->value_dim, 0};
+    FAIL_IF(attention_param_count(attention->mechanism, stream->options, &sizes) > 0, host, HASHATTN_REFUSED,
+            "%s has learned parameters, which a stream does not take", attention->mechanism->name);
     stream->state_bytes = stream_state_size(&stream->heads);
     stream->scratch_bytes = stream_scratch_size(&stream->heads);
     TRY(check_memory(host, stream));

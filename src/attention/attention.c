@@ -8,6 +8,7 @@
 #include "attention/attention.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "attention/kept.h"
@@ -32,8 +33,8 @@ static struct problem_shape shape_of(const struct attention_call *call, size_t s
         .num_keys = key[1] - key[0],
         .head_dim = call->head_dim,
         .value_dim = call->value_dim,
+        .max_len = call->max_len,
         .causal = call->causal,
-        .masked = call->mechanism->sees_mask && call->key_mask != NULL,
         .precision = call->precision,
         .workers = 1,
     };
@@ -41,7 +42,8 @@ static struct problem_shape shape_of(const struct attention_call *call, size_t s
 
 static size_t param_count(const struct attention_call *call)
 {
-    return attention_param_count(call->mechanism, call->options, call->head_dim, call->value_dim);
+    const struct parameter_sizes sizes = {call->head_dim, call->value_dim, call->max_len};
+    return attention_param_count(call->mechanism, call->options, &sizes);
 }
 
 /* ---- the plan ------------------------------------------------------------------------------------------ */
@@ -109,9 +111,10 @@ static struct worker_memory worker_memory(const struct attention_call *call,
         memory.dkey = arena_take(&arena, keys, sizeof(float));
         memory.dvalue = arena_take(&arena, values, sizeof(float));
     }
+    const struct mechanism *mechanism = call->mechanism;
     memory.mechanism = arena_take(&arena,
-                                  (call->inspects ? call->mechanism->inspect_size
-                                                  : call->mechanism->scratch_size)(call->options, shape),
+                                  (call->inspects ? mechanism->inspection->scratch_size
+                                                  : mechanism->scratch_size)(call->options, shape),
                                   1);
     memory.bytes = arena.used;
     return memory;
@@ -122,13 +125,14 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
     const struct mechanism *mechanism = call->mechanism;
     struct plan plan = {.saved = saved};
     struct arena keep = arena_on(saved), work = arena_on(scratch);
-    if (mechanism->shared_size != NULL)
-        plan.shared = arena_take(&keep, mechanism->shared_size(call->options, call->head_dim), 1);
+    const struct preparation_facet *preparation = mechanism->preparation;
+    if (preparation != NULL)
+        plan.shared = arena_take(&keep, preparation->shared_size(call->options, call->head_dim), 1);
     size_t units = size_product(call->num_sequences, call->num_heads), spread_bytes = 0;
     plan.num_spread = work_order_spread(call);
     plan.order = arena_take(&work, call->num_sequences, sizeof *plan.order);
     plan.start = arena_take(&work, size_sum(call->num_sequences, 1), sizeof *plan.start);
-    if (mechanism->auxiliary != NULL)
+    if (mechanism->own_loss != NULL)
         plan.losses = arena_take(&work, units, sizeof *plan.losses);
     plan.slices = arena_take(&work, size_product(units, param_count(call)), sizeof *plan.slices);
     for (size_t s = 0; s < call->num_sequences; s++) {
@@ -150,8 +154,8 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
     size_t worker_area = size_product(threads, plan.worker_bytes);
     if (spread_bytes > worker_area)
         worker_area = spread_bytes;
-    if (mechanism->prepare_scratch_size != NULL) { /* dead before the first unit */
-        size_t bytes = mechanism->prepare_scratch_size(call->options, call->head_dim, threads);
+    if (preparation != NULL) { /* dead before the first unit */
+        size_t bytes = preparation->scratch_size(call->options, call->head_dim, threads);
         worker_area = bytes > worker_area ? bytes : worker_area;
     }
     plan.workers = arena_take(&work, worker_area, 1);
@@ -182,19 +186,11 @@ static hashattn_status check_rows(struct host *host, const char *what, const str
     return HASHATTN_OK;
 }
 
-static hashattn_status check_offsets(struct host *host, const char *what, const size_t *offsets, size_t count)
-{
-    FAIL_IF(offsets[0] != 0, host, HASHATTN_INVALID, "%s offsets begin with %zu, not with 0", what,
-            offsets[0]);
-    for (size_t s = 0; s < count; s++)
-        FAIL_IF(offsets[s + 1] < offsets[s], host, HASHATTN_INVALID,
-                "%s offsets fall from %zu to %zu at sequence %zu", what, offsets[s], offsets[s + 1], s);
-    return HASHATTN_OK;
-}
-
 static hashattn_status check_sequence(struct host *host, const struct attention_call *call, size_t sequence)
 {
     const struct mechanism *mechanism = call->mechanism;
+    assert(call->query_offsets[sequence] <= call->query_offsets[sequence + 1] &&
+           call->key_offsets[sequence] <= call->key_offsets[sequence + 1]);
     struct problem_shape shape = shape_of(call, sequence);
     FAIL_IF(call->causal && shape.num_queries != shape.num_keys, host, HASHATTN_INVALID,
             "sequence %zu has %zu queries and %zu keys; causal attention needs as many of both", sequence,
@@ -205,8 +201,33 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
     if (masked)
         shape.num_queries = shape.num_keys;
     const char *why = mechanism->refuse(call->options, &shape);
-    FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s: %s (sequence %zu: %zu queries, %zu keys, head_dim %zu)",
-            mechanism->name, why, sequence, shape.num_queries, shape.num_keys, shape.head_dim);
+    if (why == NULL)
+        return HASHATTN_OK;
+    char longest[40] = "";
+    struct attention_call longer = *call;
+    longer.max_len++;
+    if (param_count(&longer) != param_count(call)) /* its tensors follow the longest length */
+        snprintf(longest, sizeof longest, ", max_len %zu", call->max_len);
+    return host_fail(host, HASHATTN_REFUSED, "%s: %s (sequence %zu: %zu queries, %zu keys, head_dim %zu%s)",
+                     mechanism->name, why, sequence, shape.num_queries, shape.num_keys, shape.head_dim,
+                     longest);
+}
+
+/* Sequence `sequence` has the shape of the one before it, which was checked. */
+static bool is_as_before(const struct attention_call *call, size_t sequence)
+{
+    if (sequence == 0 || call->key_mask != NULL)
+        return false;
+    struct problem_shape shape = shape_of(call, sequence), before = shape_of(call, sequence - 1);
+    return shape.num_queries == before.num_queries && shape.num_keys == before.num_keys;
+}
+
+hashattn_status attention_check_shapes(struct host *host, const struct attention_call *call)
+{
+    assert(call->query_offsets[0] == 0 && call->key_offsets[0] == 0);
+    for (size_t s = 0; s < call->num_sequences; s++)
+        if (!is_as_before(call, s))
+            TRY(check_sequence(host, call, s));
     return HASHATTN_OK;
 }
 
@@ -217,8 +238,6 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
     FAIL_IF(call->num_heads < 1 || call->head_dim < 1 || call->value_dim < 1, host, HASHATTN_INVALID,
             "num_heads is %zu, head_dim %zu, value_dim %zu; each must be at least 1", call->num_heads,
             call->head_dim, call->value_dim);
-    TRY(check_offsets(host, "query", call->query_offsets, call->num_sequences));
-    TRY(check_offsets(host, "key", call->key_offsets, call->num_sequences));
     size_t queries = call->query_offsets[call->num_sequences], keys = call->key_offsets[call->num_sequences];
     TRY(check_rows(host, "query", &call->query, call->head_dim, queries));
     TRY(check_rows(host, "key", &call->key, call->head_dim, keys));
@@ -226,8 +245,7 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
     size_t parameters = param_count(call);
     FAIL_IF(parameters > 0 && call->params == NULL, host, HASHATTN_INVALID,
             "%s has %zu learned parameters a head and was given none", mechanism->name, parameters);
-    for (size_t s = 0; s < call->num_sequences; s++)
-        TRY(check_sequence(host, call, s));
+    TRY(attention_check_shapes(host, call));
     size_t saved = attention_saved_size(call), scratch = attention_scratch_size(call);
     FAIL_IF(saved >= PTRDIFF_MAX || scratch >= PTRDIFF_MAX, host, HASHATTN_NO_MEMORY,
             "%s on %zu queries, %zu keys, %zu heads needs more bytes than can be counted (%zu saved, %zu "
@@ -459,17 +477,18 @@ static void auxiliary_unit(const struct run *run, size_t index, int worker)
 {
     struct unit unit = open_unit(run, index, worker);
     run->plan.losses[unit.sequence * run->call->num_heads + unit.head] =
-        unit.empty ? 0 : run->call->mechanism->auxiliary(&unit.problem, &unit.gradients);
+        unit.empty ? 0 : run->call->mechanism->own_loss->compute(&unit.problem, &unit.gradients);
 }
 
 static void inspect_unit(const struct run *run, size_t index, int worker)
 {
     struct unit unit = open_unit(run, index, worker);
     struct inspection *inspection = &run->inspections[unit.sequence * run->call->num_heads + unit.head];
+    const struct inspection_facet *facet = run->call->mechanism->inspection;
     if (unit.empty)
-        inspection_clear(inspection, run->call->mechanism->buckets(run->call->options));
+        inspection_clear(inspection, facet->buckets(run->call->options));
     else
-        run->call->mechanism->inspect(&unit.problem, inspection);
+        facet->inspect(&unit.problem, inspection);
 }
 
 /* dparams of one head += the slices of its sequences, in order. */
@@ -518,8 +537,8 @@ void attention_forward(const struct attention_call *call, struct packed out, voi
                                             .pool = call->pool,
                                             .shared = run.plan.shared,
                                             .scratch = run.plan.workers};
-    if (call->mechanism->prepare != NULL)
-        call->mechanism->prepare(&preparation);
+    if (call->mechanism->preparation != NULL)
+        call->mechanism->preparation->prepare(&preparation);
     run_units(&run, forward_unit);
 }
 
@@ -544,7 +563,7 @@ void attention_backward(const struct attention_call *call, struct packed out, st
 
 double attention_auxiliary(const struct attention_call *call, float *dparams, void *saved, void *scratch)
 {
-    if (call->mechanism->auxiliary == NULL)
+    if (call->mechanism->own_loss == NULL)
         return 0;
     struct run run = {.call = call,
                       .plan = plan_of(call, saved, scratch),
@@ -566,6 +585,6 @@ void attention_inspect(const struct attention_call *call, struct inspection *ins
                       .pass = INSPECTION,
                       .param_count = param_count(call),
                       .inspections = inspections};
-    assert(call->inspects && call->mechanism->inspect != NULL);
+    assert(call->inspects && call->mechanism->inspection != NULL);
     run_units(&run, inspect_unit);
 }

@@ -23,6 +23,7 @@ struct attention_call {
     const struct mechanism *mechanism;
     const void *options;
     size_t num_sequences, num_heads, head_dim, value_dim;
+    size_t max_len;    /* that learned tensors are made for; 0: unknown */
     size_t first_head; /* number of the first of the heads, part of their keys; 0 but where heads are mixed */
     const size_t *query_offsets,
         *key_offsets; /* (num_sequences + 1) rising, first 0; the same array for self-attention */
@@ -54,12 +55,21 @@ const struct mechanism *attention_find(const char *name); /* NULL: unknown */
 /* INVALID with the list of names; name may be NULL. */
 hashattn_status attention_named(struct host *host, const char *name, const struct mechanism **mechanism);
 
-/* Number of learned floats per head. */
-size_t attention_param_count(const struct mechanism *mechanism, const void *options, size_t head_dim,
-                             size_t value_dim);
+/* The option of this mechanism that is meant by "num_buckets", or by "lha.num_buckets" if this is lha; NULL:
+   it has none. */
+const struct option_row *attention_option(const struct mechanism *mechanism, const char *name);
 
-/* Checks offsets, widths, causal and what the mechanism refuses; the message has the numbers. */
+/* Number of learned floats per head. */
+size_t attention_param_count(const struct mechanism *mechanism, const void *options,
+                             const struct parameter_sizes *sizes);
+
+/* Checks widths, causal and what the mechanism refuses; the message has the numbers. Offsets begin with 0 and
+   never fall: whoever takes them from outside checks that. */
 hashattn_status attention_check(struct host *host, const struct attention_call *call);
+/* The part of it that looks at no array: causal, and what the mechanism refuses, for every sequence. For
+   callers whose arrays are their own, before each batch. Cost: at most 2 us for a sequence of another length
+   than the one before it. */
+hashattn_status attention_check_shapes(struct host *host, const struct attention_call *call);
 
 /* Bytes of the two blocks. saved lives from forward to backward and begins with what all
    units share; scratch is dead in between. They depend on
@@ -76,8 +86,8 @@ void attention_backward(const struct attention_call *call, struct packed out, st
                         struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams,
                         void *saved, void *scratch);
 
-/* After forward, with the mechanism's `inspect`: inspections (num_sequences, num_heads), each with its arrays
-   (inspection_take); of a sequence without a kept key all is 0. */
+/* After forward, with the mechanism's facet `inspection`: inspections (num_sequences, num_heads), each with
+   its arrays (inspection_take); of a sequence without a kept key all is 0. */
 void attention_inspect(const struct attention_call *call, struct inspection *inspections, void *saved,
                        void *scratch);
 

@@ -60,7 +60,7 @@ static inline struct bucketed in_buckets_open(const struct bucketing_options *op
     return bucketed;
 }
 
-/* What `inspect` of a mechanism needs behind the `scratch` of its forward. */
+/* What `inspect` of inspection_facet needs behind the `scratch` of its forward. */
 static inline size_t in_buckets_inspect_size(const struct bucketed *bucketed, size_t scratch)
 {
     struct arena arena = arena_on(NULL);

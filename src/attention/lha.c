@@ -76,7 +76,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     in_buckets_backward(&bucketed, out, dout, gradients);
 }
 
-static double auxiliary_share(const void *options)
+static double loss_share(const void *options)
 {
     return ((const struct lha_options *)options)->hash_loss;
 }
@@ -131,40 +131,37 @@ static void shape_if(bool there, size_t height, size_t width, size_t *rows, size
     *cols = there ? width : 0;
 }
 
-static void shared_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+static void shared_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
-    (void)value_dim;
-    shape_if(lha_hash_kind(options) == HASH_SHARED, head_dim, lha_buckets(options), rows, cols);
+    shape_if(lha_hash_kind(options) == HASH_SHARED, sizes->head_dim, lha_buckets(options), rows, cols);
 }
 
-static void linear_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+static void linear_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
-    (void)value_dim;
-    shape_if(lha_hash_kind(options) != HASH_MLP, head_dim, lha_buckets(options), rows, cols);
+    shape_if(lha_hash_kind(options) != HASH_MLP, sizes->head_dim, lha_buckets(options), rows, cols);
 }
 
-static void hidden_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+static void hidden_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
-    (void)value_dim;
-    shape_if(lha_hash_kind(options) == HASH_MLP, size_sum(head_dim, 1), lha_width(options), rows, cols);
+    shape_if(lha_hash_kind(options) == HASH_MLP, size_sum(sizes->head_dim, 1), lha_width(options), rows,
+             cols);
 }
 
-static void out_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+static void out_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
-    (void)head_dim;
-    (void)value_dim;
+    (void)sizes;
     shape_if(lha_hash_kind(options) == HASH_MLP, size_sum(lha_width(options), 1), lha_buckets(options), rows,
              cols);
 }
 
 static const struct parameter_row params[] = {
-    {.name = "shared", .shape = shared_shape, .init = 0.1f},
-    {.name = "query", .shape = linear_shape, .init = 0.1f},
-    {.name = "key", .shape = linear_shape, .init = 0.1f},
-    {.name = "query_hidden", .shape = hidden_shape, .init = 0.1f},
-    {.name = "query_out", .shape = out_shape, .init = 0.1f},
-    {.name = "key_hidden", .shape = hidden_shape, .init = 0.1f},
-    {.name = "key_out", .shape = out_shape, .init = 0.1f},
+    {.name = "shared", .shape = shared_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "query", .shape = linear_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "key", .shape = linear_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "query_hidden", .shape = hidden_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "query_out", .shape = out_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "key_hidden", .shape = hidden_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "key_out", .shape = out_shape, .start = START_NORMAL, .scale = 0.1f},
     {.name = NULL},
 };
 
@@ -234,15 +231,10 @@ const struct mechanism mechanism_lha = {
     .refuse = refuse,
     .saved_size = saved_size,
     .scratch_size = scratch_size,
-    .shared_size = shared_size,
-    .prepare_scratch_size = prepare_scratch_size,
-    .prepare = prepare,
     .forward = forward,
     .backward = backward,
     .params = params,
-    .auxiliary = lha_loss,
-    .auxiliary_share = auxiliary_share,
-    .buckets = in_buckets_count,
-    .inspect_size = inspect_size,
-    .inspect = inspect,
+    .preparation = &(const struct preparation_facet){shared_size, prepare_scratch_size, prepare},
+    .own_loss = &(const struct own_loss_facet){lha_loss, loss_share},
+    .inspection = &(const struct inspection_facet){in_buckets_count, inspect_size, inspect},
 };

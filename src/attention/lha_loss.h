@@ -13,7 +13,7 @@ bool lha_by_features(const struct lha_options *options);
 /* Bytes behind those of lha_scratch_on. */
 size_t lha_loss_size(const struct lha_options *options, const struct problem_shape *shape);
 
-/* Slot `auxiliary` of a mechanism. */
+/* `compute` of own_loss_facet. */
 double lha_loss(const struct problem *problem, const struct problem_gradients *gradients);
 
 #endif

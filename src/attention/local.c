@@ -97,25 +97,25 @@ static struct tile_attention_sizes sizes_of(const void *options, const struct pr
 
 /* ---- learned parameters -------------------------------------------------------------------------------- */
 
-static void position_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+static void position_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows,
+                           size_t *cols)
 {
-    (void)value_dim;
     *rows = is_relative(options) ? RELATIVE_WIDTH : 0;
-    *cols = is_relative(options) ? head_dim : 0;
+    *cols = is_relative(options) ? sizes->head_dim : 0;
 }
 
-static void bias_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+static void bias_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
-    position_shape(options, head_dim, value_dim, rows, cols);
+    position_shape(options, sizes, rows, cols);
     *rows = size_min(*rows, 1);
 }
 
 /* Starts as in the paper's models. A head's floats stand in this order: */
 static const struct parameter_row params[] = {
-    {"position", position_shape, 0.02f},
-    {"content_bias", bias_shape, 0.02f},
-    {"position_bias", bias_shape, 0.02f},
-    {NULL, NULL, 0},
+    {"position", position_shape, START_NORMAL, 0.02f},
+    {"content_bias", bias_shape, START_NORMAL, 0.02f},
+    {"position_bias", bias_shape, START_NORMAL, 0.02f},
+    {.name = NULL},
 };
 
 static size_t content_bias_at(size_t head_dim)

@@ -128,7 +128,5 @@ const struct mechanism mechanism_lsh = {
     .scratch_size = scratch_size,
     .forward = forward,
     .backward = backward,
-    .buckets = in_buckets_count,
-    .inspect_size = inspect_size,
-    .inspect = inspect,
+    .inspection = &(const struct inspection_facet){in_buckets_count, inspect_size, inspect},
 };

@@ -15,6 +15,7 @@
 
 #include "base/options.h"
 #include "base/pool.h"
+#include "base/start.h"
 #include "kernels/kernels.h"
 #include "kernels/product_weights.h"
 
@@ -30,8 +31,8 @@ struct view {
 struct problem_shape {
     size_t num_queries, num_keys; /* n_q, n_k; 0 in refuse and in the sizes only */
     size_t head_dim, value_dim;   /* d of queries and keys, d_v of values and output; >= 1 */
+    size_t max_len;               /* the longest sequence that learned tensors are made for; 0: unknown */
     bool causal;                  /* query i sees the first problem.visible[i] keys alone */
-    bool masked;                  /* a key mask with at least one 0 may come */
     bool streamed;                /* rows come in chunks: nothing of later ones is known */
     enum precision precision;     /* what operands of products may be rounded to; sums stay float32 */
     size_t workers; /* threads of problem.pool: scratch_size counts what each of them needs; >= 1 */
@@ -64,7 +65,7 @@ struct problem {
     bool large;
 };
 
-/* What one call of attention prepares for all its heads. */
+/* What one call of attention prepares for all its heads: the argument of preparation_facet.prepare. */
 struct preparation {
     const struct kernels *kernels;
     const void *options; /* as in a problem */
@@ -72,7 +73,7 @@ struct preparation {
     uint64_t call_key;
     struct pool *pool; /* or NULL; no bits depend on it */
     void *shared;      /* shared_size bytes: written */
-    void *scratch;     /* prepare_scratch_size bytes, for the threads of the pool */
+    void *scratch;     /* scratch_size bytes, for the threads of the pool */
 };
 
 /* How many of the keys given query i sees, from the first on. */
@@ -87,15 +88,69 @@ struct problem_gradients {
     float *params;                 /* +=, laid out as problem.params; NULL: not wanted */
 };
 
-/* One learned tensor of a mechanism: (rows, cols) per head; `init` is the standard deviation of its normal
- * start. A row whose shape is (0, 0) is not there with these options. */
+/* What the shapes of learned tensors may depend on besides the options; as in struct problem_shape. */
+struct parameter_sizes {
+    size_t head_dim, value_dim, max_len;
+};
+
+/* One learned tensor of a mechanism, (rows, cols) per head, and what it starts with (base/start.h). A row
+   whose shape is (0, 0) is not there with these options. Where a shape grows with max_len, `refuse` must
+   refuse a max_len of 0 and sequences that are longer. */
 struct parameter_row {
     const char *name;
-    void (*shape)(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols);
-    float init;
+    void (*shape)(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols);
+    enum param_start start;
+    float scale; /* the standard deviation of START_NORMAL, and so on */
+};
+
+/* ---- facets: functions that belong together, of which a mechanism has all or none. They are initialised in
+   this order and without designators, so that a compiler sees a missing one. ---- */
+
+/* Work done once per call for all heads and sequences (YOSO's planes), from the call's random key: the bytes
+   that it makes, the temporary memory of making them on `workers` threads, and the work. */
+struct preparation_facet {
+    size_t (*shared_size)(const void *options, size_t head_dim);
+    size_t (*scratch_size)(const void *options, size_t head_dim, size_t workers);
+    void (*prepare)(const struct preparation *preparation);
+};
+
+/* A loss of the mechanism's own. */
+struct own_loss_facet {
+    /* Its value, after forward; its gradient is added into gradients->params alone (NULL: value only). */
+    double (*compute)(const struct problem *problem, const struct problem_gradients *gradients);
+    /* Its share s in what is trained, 0 to 1: (1 - s) of the loss of the task and s of the mean over layers
+       and heads of this one, a sum over sequences as the task's; 0: it is not computed. With several such
+       mechanisms the task has what all shares leave. */
+    double (*share)(const void *options);
 };
 
 struct inspection; /* parts/inspected.h */
+
+/* Buckets of tokens: how many there are, and what they are worth. `inspect` comes after forward, with
+   scratch_size bytes of scratch. */
+struct inspection_facet {
+    size_t (*buckets)(const void *options);
+    size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
+    void (*inspect)(const struct problem *problem, struct inspection *inspection);
+};
+
+/* Streaming: a state that takes keys in pieces and answers queries, and can be added to another. It begins as
+   zeros; its size depends on the widths alone (rows are 0 in `shape`).
+   absorb: keys and values of `problem`, which has no queries, enter the state (the first key has position
+   `first`). read: out for the queries of `problem` (the first has position `first`), which has no keys,
+   against all that was absorbed; the state stays as it is. A causal problem has both (or queries alone, when
+   all its keys are masked) and is only read: before query i is answered, the first visible[i] keys enter, and
+   all are in at the end. merge: into += from, for shards. There is scratch_size of scratch, and nothing is
+   saved; read and absorb of one state are not called at once. */
+struct stream_facet {
+    size_t (*state_size)(const void *options, const struct problem_shape *shape);
+    size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
+    void (*absorb)(const struct problem *problem, void *state, size_t first);
+    void (*read)(const struct problem *problem, void *state, size_t first, struct view out);
+    void (*merge)(const void *options, const struct problem_shape *shape, void *into, const void *from);
+};
+
+/* ---- the mechanism ---- */
 
 struct mechanism {
     const char *name;    /* as on the command line */
@@ -142,12 +197,6 @@ struct mechanism {
     size_t (*saved_size)(const void *options, const struct problem_shape *shape);
     size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
 
-    /* (optional) Work done once per call for all heads and sequences (YOSO's planes), from the call's random
-       key: what is kept, and (optional) the temporary memory of making it on so many threads. */
-    size_t (*shared_size)(const void *options, size_t head_dim);
-    size_t (*prepare_scratch_size)(const void *options, size_t head_dim, size_t workers);
-    void (*prepare)(const struct preparation *preparation);
-
     /* out (n_q, d_v) is written. */
     void (*forward)(const struct problem *problem, struct view out);
     /* out as forward wrote it, dout its gradient. ADDS into the gradients. Re-uses what forward saved, draws
@@ -157,32 +206,14 @@ struct mechanism {
 
     /* (optional) learned parameters per head, ended by a row with name NULL */
     const struct parameter_row *params;
-    /* (optional) an extra loss of the mechanism's own; gradient added into gradients->params alone (NULL:
-       value only). Called after forward. */
-    double (*auxiliary)(const struct problem *problem, const struct problem_gradients *gradients);
-    /* Its share s in what is trained, 0 to 1: (1 - s) of the loss of the task and s of the mean over layers
-       and heads of this one, a sum over sequences as the task's; 0: it is not computed. With auxiliary. */
-    double (*auxiliary_share)(const void *options);
-
-    /* (optional, all three or none) Buckets of tokens: how many there are, and what they are worth. `inspect`
-       comes after forward, with inspect_size bytes of scratch. */
-    size_t (*buckets)(const void *options);
-    size_t (*inspect_size)(const void *options, const struct problem_shape *shape);
-    void (*inspect)(const struct problem *problem, struct inspection *inspection);
-
-    /* (optional, all five or none) Streaming: a state that takes keys in pieces and answers queries, then can
-       be added to another. It begins as zeros; its size depends on the widths alone (rows are 0 in `shape`).
-       absorb: keys and values of `problem`, which has no queries, enter the state (the first key has position
-       `first`). read: out for the queries of `problem` (the first has position `first`), which has no keys,
-       against all that was absorbed; the state stays as it is. A causal problem has both (or queries alone,
-       when all its keys are masked) and is only read: before query i is answered, the first visible[i] keys
-       enter, and all are in at the end. merge: into += from, for shards. There is stream_scratch_size
-       of scratch, and nothing is saved; read and absorb of one state are not called at once. */
-    size_t (*state_size)(const void *options, const struct problem_shape *shape);
-    size_t (*stream_scratch_size)(const void *options, const struct problem_shape *shape);
-    void (*absorb)(const struct problem *problem, void *state, size_t first);
-    void (*read)(const struct problem *problem, void *state, size_t first, struct view out);
-    void (*merge)(const void *options, const struct problem_shape *shape, void *into, const void *from);
+    /* Facets; NULL: the mechanism has none. */
+    const struct preparation_facet *preparation;
+    const struct own_loss_facet *own_loss;
+    const struct inspection_facet *inspection;
+    const struct stream_facet *stream;
 };
+
+/* All of them, ended by NULL; mechanism_table.c alone. */
+extern const struct mechanism *const mechanism_table[];
 
 #endif

@@ -1,35 +1,18 @@
-/* The table of mechanisms. Adding one is its file and one row here; the row's name is the C name, the
-   mechanism's own `name` is what people write. SPDX-License-Identifier: Apache-2.0 */
+/* What is looked up in the table of mechanisms. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 
 #include "attention/attention.h"
 #include "base/memory.h"
 
-#define MECHANISMS(X)                                                                                        \
-    X(softmax)                                                                                               \
-    X(none)                                                                                                  \
-    X(yoso)                                                                                                  \
-    X(yoso_e)                                                                                                \
-    X(lha)                                                                                                   \
-    X(lsh)                                                                                                   \
-    X(random)                                                                                                \
-    X(local)
-
-#define DECLARE(name) extern const struct mechanism mechanism_##name;
-MECHANISMS(DECLARE)
-
-#define ROW(name) &mechanism_##name,
-static const struct mechanism *const mechanisms[] = {MECHANISMS(ROW) NULL};
-
 const struct mechanism *const *attention_mechanisms(void)
 {
-    return mechanisms;
+    return mechanism_table;
 }
 
 const struct mechanism *attention_find(const char *name)
 {
-    for (const struct mechanism *const *mechanism = mechanisms; *mechanism != NULL; mechanism++)
+    for (const struct mechanism *const *mechanism = mechanism_table; *mechanism != NULL; mechanism++)
         if (strcmp((*mechanism)->name, name) == 0)
             return *mechanism;
     return NULL;
@@ -40,24 +23,35 @@ hashattn_status attention_named(struct host *host, const char *name, const struc
     *mechanism = name == NULL ? NULL : attention_find(name);
     if (*mechanism != NULL)
         return HASHATTN_OK;
-    char list[300] = "";
-    for (const struct mechanism *const *all = mechanisms; *all != NULL; all++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ", (*all)->name);
+    char list[400] = "";
+    for (const struct mechanism *const *all = mechanism_table; *all != NULL; all++) {
+        size_t used = strlen(list), room = sizeof list - used;
+        if (strlen((*all)->name) + sizeof ", ..., " > room) {
+            snprintf(list + used, room, ", ...");
+            break;
+        }
+        snprintf(list + used, room, "%s%s", used == 0 ? "" : ", ", (*all)->name);
     }
     return host_fail(host, HASHATTN_INVALID, "no mechanism '%.60s', there are: %s",
                      name == NULL ? "NULL" : name, list);
 }
 
-size_t attention_param_count(const struct mechanism *mechanism, const void *options, size_t head_dim,
-                             size_t value_dim)
+const struct option_row *attention_option(const struct mechanism *mechanism, const char *name)
+{
+    size_t size = strlen(mechanism->name);
+    bool scoped = strncmp(name, mechanism->name, size) == 0 && name[size] == '.';
+    return option_find(mechanism->options, scoped ? name + size + 1 : name);
+}
+
+size_t attention_param_count(const struct mechanism *mechanism, const void *options,
+                             const struct parameter_sizes *sizes)
 {
     size_t count = 0;
     if (mechanism->params == NULL)
         return 0;
     for (const struct parameter_row *row = mechanism->params; row->name != NULL; row++) {
         size_t rows, cols;
-        row->shape(options, head_dim, value_dim, &rows, &cols);
+        row->shape(options, sizes, &rows, &cols);
         count = size_sum(count, size_product(rows, cols));
     }
     return count;

@@ -18,7 +18,6 @@ static struct problem_shape shape_of(const struct stream *stream, size_t queries
         .value_dim = stream->value_dim,
         .causal = stream->causal,
         .streamed = true,
-        .masked = stream->mechanism->sees_mask,
         .workers = (size_t)pool_threads(stream->pool),
     };
 }
@@ -33,9 +32,10 @@ static struct state_memory state_memory(const struct stream *stream, const void 
     const struct mechanism *mechanism = stream->mechanism;
     struct problem_shape shape = shape_of(stream, 0, 0);
     struct arena arena = arena_on((void *)block);
-    struct state_memory memory = {.state_bytes = mechanism->state_size(stream->options, &shape)};
-    if (mechanism->shared_size != NULL)
-        memory.shared = arena_take(&arena, mechanism->shared_size(stream->options, stream->head_dim), 1);
+    struct state_memory memory = {.state_bytes = mechanism->stream->state_size(stream->options, &shape)};
+    if (mechanism->preparation != NULL)
+        memory.shared =
+            arena_take(&arena, mechanism->preparation->shared_size(stream->options, stream->head_dim), 1);
     memory.state = arena_take(&arena, memory.state_bytes, 1);
     memory.bytes = arena.used;
     return memory;
@@ -59,7 +59,8 @@ static struct chunk_memory chunk_memory(const struct stream *stream, void *block
         memory.key = arena_take(&arena, size_product(stream->chunk_rows, stream->head_dim), sizeof(float));
         memory.value = arena_take(&arena, size_product(stream->chunk_rows, stream->value_dim), sizeof(float));
     }
-    memory.mechanism = arena_take(&arena, stream->mechanism->stream_scratch_size(stream->options, &shape), 1);
+    memory.mechanism =
+        arena_take(&arena, stream->mechanism->stream->scratch_size(stream->options, &shape), 1);
     memory.bytes = arena.used;
     return memory;
 }
@@ -73,16 +74,16 @@ size_t stream_scratch_size(const struct stream *stream)
 {
     const struct mechanism *mechanism = stream->mechanism;
     size_t chunks = chunk_memory(stream, NULL).bytes, opening = 0;
-    if (mechanism->prepare_scratch_size != NULL)
-        opening = mechanism->prepare_scratch_size(stream->options, stream->head_dim,
-                                                  (size_t)pool_threads(stream->pool));
+    if (mechanism->preparation != NULL)
+        opening = mechanism->preparation->scratch_size(stream->options, stream->head_dim,
+                                                       (size_t)pool_threads(stream->pool));
     return chunks > opening ? chunks : opening;
 }
 
 hashattn_status stream_check(struct host *host, const struct stream *stream)
 {
     const struct mechanism *mechanism = stream->mechanism;
-    FAIL_IF(mechanism->state_size == NULL, host, HASHATTN_REFUSED,
+    FAIL_IF(mechanism->stream == NULL, host, HASHATTN_REFUSED,
             "%s has no state of constant size, so it cannot read a sequence in chunks", mechanism->name);
     FAIL_IF(stream->head_dim < 1 || stream->value_dim < 1 || stream->chunk_rows < 1, host, HASHATTN_INVALID,
             "head_dim is %zu, value_dim %zu, chunk_rows %zu; each must be at least 1", stream->head_dim,
@@ -108,8 +109,8 @@ void stream_open(const struct stream *stream, void *state, void *scratch)
                                             .pool = stream->pool,
                                             .shared = memory.shared,
                                             .scratch = scratch};
-    if (stream->mechanism->prepare != NULL)
-        stream->mechanism->prepare(&preparation);
+    if (stream->mechanism->preparation != NULL)
+        stream->mechanism->preparation->prepare(&preparation);
     memset(memory.state, 0, memory.state_bytes);
 }
 
@@ -198,9 +199,9 @@ static hashattn_status one_chunk(struct host *host, const struct stream *stream,
     struct chunk_memory memory = chunk_memory(stream, scratch);
     struct problem problem = problem_of(stream, sides, chunk, &held, &memory);
     if (sides & QUERIES && problem.shape.num_queries > 0)
-        stream->mechanism->read(&problem, held.state, position, chunk->out);
+        stream->mechanism->stream->read(&problem, held.state, position, chunk->out);
     else if (problem.shape.num_keys > 0)
-        stream->mechanism->absorb(&problem, held.state, position);
+        stream->mechanism->stream->absorb(&problem, held.state, position);
     return HASHATTN_OK;
 }
 
@@ -252,6 +253,6 @@ hashattn_status stream_read(struct host *host, const struct stream *stream, size
 void stream_merge(const struct stream *stream, void *into, const void *from)
 {
     struct problem_shape shape = shape_of(stream, 0, 0);
-    stream->mechanism->merge(stream->options, &shape, state_memory(stream, into).state,
-                             state_memory(stream, from).state);
+    stream->mechanism->stream->merge(stream->options, &shape, state_memory(stream, into).state,
+                                     state_memory(stream, from).state);
 }

@@ -34,7 +34,7 @@ static struct state state_at(const struct yoso_options *options, const struct pr
     return state;
 }
 
-size_t yoso_state_size(const void *options, const struct problem_shape *shape)
+static size_t state_size(const void *options, const struct problem_shape *shape)
 {
     return state_at(options, shape, NULL).bytes;
 }
@@ -63,7 +63,7 @@ static size_t lay_out(struct scratch *scratch, const struct yoso_options *option
     return arena.used;
 }
 
-size_t yoso_stream_scratch_size(const void *options, const struct problem_shape *shape)
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
     struct scratch scratch;
     return lay_out(&scratch, options, shape, NULL);
@@ -109,7 +109,7 @@ static struct table_rows weights_of(const struct chunk *chunk)
     return (struct table_rows){.codes = &chunk->keys, .values = &chunk->per_hash};
 }
 
-void yoso_absorb(const struct problem *problem, void *state, size_t first)
+static void absorb(const struct problem *problem, void *state, size_t first)
 {
     (void)first;
     struct chunk chunk = chunk_open(problem, state);
@@ -118,7 +118,7 @@ void yoso_absorb(const struct problem *problem, void *state, size_t first)
     table_state_add(problem->kernels, problem->pool, &chunk.state.weights, &weights);
 }
 
-void yoso_read(const struct problem *problem, void *state, size_t first, struct view out)
+static void read(const struct problem *problem, void *state, size_t first, struct view out)
 {
     (void)first;
     struct chunk chunk = chunk_open(problem, state);
@@ -142,7 +142,7 @@ void yoso_read(const struct problem *problem, void *state, size_t first, struct 
                    scratch->ld, chunk.per_hash, scratch->kept, n_q, out.cols);
 }
 
-void yoso_merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
+static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
 {
     struct state to = state_at(options, shape, into), more = state_at(options, shape, from);
     size_t values = table_state_floats(&to.values.hashing, to.values.dim);
@@ -152,3 +152,5 @@ void yoso_merge(const void *options, const struct problem_shape *shape, void *in
     for (size_t i = 0; i < weights; i++)
         to.weights.tables[i] += more.weights.tables[i];
 }
+
+const struct stream_facet yoso_stream = {state_size, scratch_size, absorb, read, merge};

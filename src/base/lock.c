@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -30,8 +31,7 @@ static void write_holder(int file)
 /* Waits a tenth of a second for a holder that has not written yet. */
 static hashattn_status fail_held(struct host *host, const char *path, int file)
 {
-    char text[LINE] = "", machine[64];
-    long process;
+    char text[LINE] = "", *machine;
     for (int i = 0; i < TRIES; i++) {
         ssize_t got = pread(file, text, sizeof text - 1, 0);
         text[got < 0 ? 0 : got] = '\0';
@@ -39,9 +39,12 @@ static hashattn_status fail_held(struct host *host, const char *path, int file)
             break;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    if (sscanf(text, "%ld %63s", &process, machine) != 2)
+    long process = strtol(text, &machine, 10); /* "PROCESS MACHINE" */
+    size_t size = strcspn(machine, "\n");
+    if (machine == text || size < 2 || *machine != ' ')
         return host_fail(host, HASHATTN_INVALID, "%.300s is held by another process", path);
-    return host_fail(host, HASHATTN_INVALID, "%.300s is held by process %ld on %s", path, process, machine);
+    return host_fail(host, HASHATTN_INVALID, "%.300s is held by process %ld on %.*s", path, process,
+                     (int)(size - 1), machine + 1);
 }
 
 static hashattn_status take(struct host *host, const char *path, int file)

@@ -7,12 +7,11 @@
 #include "kernels/product.h"
 #include "parts/codes.h"
 #include "parts/planes.h"
-#include "parts/yoso_options.h"
 
 enum { MEMORY_FLOATS = 32 << 20, MOST_THREADS = 1024 };
 /* Hashing is measured at the default m and tau, on a stretch of rows as a head has them. */
 enum { HASH_DIM = 64, HASH_ROWS = 4096, NUM_HASHES = 32, HASH_BITS = 9 };
-static const struct planes_form hash_form = {YOSO_PLANES_ORTHOGONAL, NUM_HASHES, HASH_BITS, HASH_DIM};
+static const struct planes_form hash_form = {PLANES_ORTHOGONAL, NUM_HASHES, HASH_BITS, HASH_DIM};
 
 struct peak_job {
     const struct kernels *kernels;

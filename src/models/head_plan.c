@@ -116,19 +116,10 @@ hashattn_status head_plan_copy(struct host *host, const struct head_plan *plan, 
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
-/* The row of this mechanism that the name means, or NULL. */
-static const struct option_row *row_of(const struct mechanism *mechanism, const char *name)
-{
-    size_t size = strlen(mechanism->name);
-    if (strncmp(name, mechanism->name, size) == 0 && name[size] == '.')
-        name += size + 1;
-    return option_find(mechanism->options, name);
-}
-
 bool head_plan_has(const struct head_plan *plan, const char *name)
 {
     for (size_t i = 0; i < plan->num_used; i++)
-        if (row_of(plan->used[i].mechanism, name) != NULL)
+        if (attention_option(plan->used[i].mechanism, name) != NULL)
             return true;
     return false;
 }
@@ -140,7 +131,7 @@ hashattn_status head_plan_set(struct host *host, struct head_plan *plan, const c
             name);
     for (size_t i = 0; i < plan->num_used; i++) {
         const struct mechanism *mechanism = plan->used[i].mechanism;
-        const struct option_row *row = row_of(mechanism, name);
+        const struct option_row *row = attention_option(mechanism, name);
         if (row == NULL)
             continue;
         option_text(row, plan->used[i].options, before[i], VALUE_TEXT);
@@ -149,7 +140,7 @@ hashattn_status head_plan_set(struct host *host, struct head_plan *plan, const c
         if (status == HASHATTN_OK)
             continue;
         while (i-- > 0)
-            if ((row = row_of(plan->used[i].mechanism, name)) != NULL)
+            if ((row = attention_option(plan->used[i].mechanism, name)) != NULL)
                 option_set(host, plan->used[i].mechanism->options, plan->used[i].mechanism->name,
                            plan->used[i].options, row->name, before[i]);
         return status;

@@ -38,7 +38,7 @@ static hashattn_status find_own(struct host *host, struct model *model)
     const struct head_plan *plan = &model->config.plan;
     for (size_t i = 0; i < plan->num_used; i++) {
         const struct mechanism *mechanism = plan->used[i].mechanism;
-        double share = mechanism->auxiliary == NULL ? 0 : mechanism->auxiliary_share(plan->used[i].options);
+        double share = mechanism->own_loss == NULL ? 0 : mechanism->own_loss->share(plan->used[i].options);
         if (share == 0)
             continue;
         model->own[model->num_own].mechanism = mechanism;
@@ -195,6 +195,15 @@ static struct pass open_pass(const struct model *model, const struct model_batch
     pass.own_sums = arena_take(&arena, model->num_own, sizeof(double));
     pass.bytes = arena.used;
     return pass;
+}
+
+hashattn_status model_check(struct host *host, const struct model *model, const struct model_batch *batch)
+{
+    const struct rows rows =
+        rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets, batch->sample_ids);
+    for (size_t i = 0; i < model->trunk.num_lists; i++)
+        TRY(self_attention_check(host, &model->trunk.blocks[i].attention, &rows));
+    return HASHATTN_OK;
 }
 
 size_t model_workspace_size(const struct model *model, const struct model_batch *batch)

@@ -38,6 +38,9 @@ struct model_batch {
     const struct inspector *inspector; /* or NULL; see nn/rows.h */
 };
 
+/* REFUSED, with the numbers, where a mechanism cannot handle a sequence of this batch; asked before it is
+   computed. */
+hashattn_status model_check(struct host *host, const struct model *model, const struct model_batch *batch);
 /* Bytes of the one block that forward and backward work in; it holds every activation between the two. */
 size_t model_workspace_size(const struct model *model, const struct model_batch *batch);
 /* Bytes of what attention saves in it for backward, all layers. */

@@ -98,6 +98,7 @@ static hashattn_status check_mechanisms(struct host *host, const struct model_co
         .num_keys = max_len,
         .head_dim = head_dim,
         .value_dim = head_dim,
+        .max_len = max_len,
         .causal = config->causal != 0,
         .workers = 1,
     };

@@ -25,6 +25,7 @@ static hashattn_status describe_blocks(struct host *host, struct params *params,
         .norm = (enum block_norm)config->norm,
         .groups = groups,
         .causal = config->causal != 0,
+        .max_len = (size_t)config->max_len,
     };
     for (size_t i = 0; i < trunk->layers; i++) {
         char name[PARAM_NAME];

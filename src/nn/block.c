@@ -33,7 +33,7 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
     TRY(self_attention_describe_enter(host, params, attention, shape->dim, shape->heads, &block->attention));
     block->mix = params->total;
     TRY(self_attention_describe_mix(host, params, attention, shape->taps, shape->groups, shape->num_groups,
-                                    &block->attention));
+                                    shape->max_len, &block->attention));
     block->attention.causal = shape->causal;
     block->leave = params->total;
     TRY(self_attention_describe_leave(host, params, attention, &block->attention));

@@ -19,7 +19,8 @@ struct block_shape {
     enum block_norm norm;
     const struct head_group *groups; /* of the heads, in order */
     size_t num_groups;
-    bool causal; /* tokens see none after them; no taps then */
+    bool causal;    /* tokens see none after them; no taps then */
+    size_t max_len; /* the longest sequence, for mechanisms whose tensors follow it; 0: unknown */
 };
 
 struct block {

@@ -60,36 +60,13 @@ void params_free(struct host *host, struct params *params)
     memset(params, 0, sizeof *params);
 }
 
-static void start_uniform(uint64_t key, float scale, float *values, size_t n)
-{
-    struct random random = random_open(key);
-    for (size_t i = 0; i < n; i++)
-        values[i] = (2 * random_unit(&random) - 1) * scale;
-}
-
 void params_start(const struct params *params, uint64_t seed, float *values)
 {
     memset(values, 0, params->total * sizeof *values);
     for (size_t i = 0; i < params->num_rows; i++) {
         const struct param *row = &params->rows[i];
-        float *out = values + row->offset;
-        uint64_t key = random_key(seed, RANDOM_INIT, i);
-        switch (row->start) {
-        case START_ZEROS:
-            break;
-        case START_ONES:
-            for (size_t k = 0; k < row->count; k++)
-                out[k] = 1;
-            break;
-        case START_NORMAL:
-            random_normals(key, 0, out, row->count);
-            for (size_t k = 0; k < row->count; k++)
-                out[k] *= row->scale;
-            break;
-        case START_UNIFORM:
-            start_uniform(key, row->scale, out, row->count);
-            break;
-        }
+        start_fill(row->start, row->scale, random_key(seed, RANDOM_INIT, i), values + row->offset,
+                   row->count);
     }
 }
 

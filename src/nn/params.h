@@ -9,16 +9,10 @@
 
 #include "base/host.h"
 #include "base/pool.h"
+#include "base/start.h"
 #include "kernels/product_weights.h"
 
 enum { PARAM_NAME = 96, PARAM_RANK = 4 };
-
-enum param_start {
-    START_ZEROS,
-    START_ONES,
-    START_NORMAL,  /* N(0, scale^2) */
-    START_UNIFORM, /* U(-scale, scale) */
-};
 
 struct param {
     char name[PARAM_NAME]; /* as in model.safetensors: "encoder.layer.0.attention.query.weight" */

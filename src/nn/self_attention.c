@@ -27,8 +27,8 @@ hashattn_status self_attention_describe_enter(struct host *host, struct params *
 
 /* The tensors of a mechanism that no earlier group has, for all its heads in this layer. */
 static hashattn_status describe_own(struct host *host, struct params *params, const char *name,
-                                    const struct head_group *groups, size_t num_groups, size_t width,
-                                    struct mixing *mixing)
+                                    const struct head_group *groups, size_t num_groups,
+                                    const struct parameter_sizes *sizes, struct mixing *mixing)
 {
     const struct mechanism *mechanism = mixing->group.mechanism;
     size_t heads = 0;
@@ -39,28 +39,32 @@ static hashattn_status describe_own(struct host *host, struct params *params, co
     }
     for (const struct parameter_row *row = mechanism->params; row != NULL && row->name != NULL; row++) {
         size_t rows, cols;
-        row->shape(mixing->group.options, width, width, &rows, &cols);
+        row->shape(mixing->group.options, sizes, &rows, &cols);
         if (rows == 0)
             continue;
+        FAIL_IF(mixing->num_own == OWN_ROWS, host, HASHATTN_INVALID,
+                "%s has more than %d learned tensors, '%s' is one too many", mechanism->name, OWN_ROWS,
+                row->name);
         size_t i = mixing->num_own++;
-        assert(i < OWN_ROWS);
-        mixing->own_size[i] = rows * cols;
-        mixing->own_count += rows * cols;
-        TRY(params_add(host, params, START_NORMAL, row->init, &mixing->own_offset[i], 3,
+        mixing->own_size[i] = size_product(rows, cols);
+        mixing->own_count = size_sum(mixing->own_count, mixing->own_size[i]);
+        TRY(params_add(host, params, row->start, row->scale, &mixing->own_offset[i], 3,
                        (size_t[]){heads, rows, cols}, "%s.own.%s%s%s", name, mixed ? mechanism->name : "",
                        mixed ? "." : "", row->name));
     }
-    assert(mixing->own_count == attention_param_count(mechanism, mixing->group.options, width, width));
+    assert(mixing->own_count == attention_param_count(mechanism, mixing->group.options, sizes));
     return HASHATTN_OK;
 }
 
 hashattn_status self_attention_describe_mix(struct host *host, struct params *params, const char *name,
                                             size_t taps, const struct head_group *groups, size_t num_groups,
-                                            struct self_attention *attention)
+                                            size_t max_len, struct self_attention *attention)
 {
     attention->precision = params->precision;
     attention->num_groups = num_groups;
+    attention->max_len = max_len;
     size_t width = attention->head_dim, first_head = 0;
+    const struct parameter_sizes sizes = {width, width, max_len};
     assert(num_groups >= 1 && num_groups <= HEAD_GROUPS);
     if (taps > 0) {
         char text[PARAM_NAME];
@@ -78,7 +82,7 @@ hashattn_status self_attention_describe_mix(struct host *host, struct params *pa
                 mixing->own_offset[i] += mixing->group.heads * mixing->own_size[i];
         } else {
             *mixing = (struct mixing){.group = groups[g]};
-            TRY(describe_own(host, params, name, groups, num_groups, width, mixing));
+            TRY(describe_own(host, params, name, groups, num_groups, &sizes, mixing));
         }
         mixing->group = groups[g];
         mixing->first_head = first_head;
@@ -172,11 +176,12 @@ static struct attention_call call_of(const struct self_attention *attention, con
         .first_head = mixing->first_head,
         .head_dim = attention->head_dim,
         .value_dim = attention->head_dim,
+        .max_len = attention->max_len,
         .query_offsets = rows->offsets,
         .key_offsets = rows->offsets,
         .precision = attention->precision,
         .causal = attention->causal,
-        .inspects = rows->inspector != NULL && mixing->group.mechanism->inspect != NULL,
+        .inspects = rows->inspector != NULL && mixing->group.mechanism->inspection != NULL,
         .query = columns(attention, mixing, space->query),
         .key = columns(attention, mixing, space->key),
         .value = columns(attention, mixing, space->value),
@@ -184,6 +189,18 @@ static struct attention_call call_of(const struct self_attention *attention, con
         .sample_ids = rows->sample_ids,
         .params = mixing->own_count > 0 ? own : NULL,
     };
+}
+
+static const struct attention_space nowhere;
+
+hashattn_status self_attention_check(struct host *host, const struct self_attention *attention,
+                                     const struct rows *rows)
+{
+    for (size_t g = 0; g < attention->num_groups; g++) {
+        struct attention_call call = call_of(attention, &attention->mixings[g], rows, &nowhere, NULL, 0);
+        TRY(attention_check_shapes(host, &call));
+    }
+    return HASHATTN_OK;
 }
 
 /* Of one group after another, but for `saved`. */
@@ -197,7 +214,6 @@ struct mix_scratch {
 static struct mix_scratch lay(const struct self_attention *attention, const struct rows *rows, void *saved,
                               void *block)
 {
-    static const struct attention_space nowhere;
     struct arena arena = arena_on(block), keep = arena_on(saved);
     struct mix_scratch scratch = {.convolution = NULL};
     size_t own = 0, bytes = 0;
@@ -293,7 +309,7 @@ size_t self_attention_auxiliary_heads(const struct self_attention *attention,
 {
     size_t heads = 0;
     for (size_t g = 0; g < attention->num_groups; g++)
-        if (attention->mixings[g].group.mechanism == mechanism && mechanism->auxiliary != NULL)
+        if (attention->mixings[g].group.mechanism == mechanism && mechanism->own_loss != NULL)
             heads += attention->mixings[g].group.heads;
     return heads;
 }

@@ -14,7 +14,7 @@
 #include "nn/dense.h"
 
 enum {
-    OWN_ROWS = 8,   /* learned tensors that a mechanism may have */
+    OWN_ROWS = 16,  /* learned tensors that a mechanism may have */
     HEAD_GROUPS = 8 /* groups that the heads of a layer may be in */
 };
 
@@ -27,6 +27,7 @@ struct head_group {
 
 struct self_attention {
     size_t dim, heads, head_dim;
+    size_t max_len;           /* that the mechanisms' own tensors are made for; 0: unknown */
     enum precision precision; /* of the mechanisms' products: that of the layers */
     bool causal;              /* a token sees those before it and itself; set after description */
     struct dense query, key, value, output;
@@ -46,7 +47,7 @@ hashattn_status self_attention_describe_enter(struct host *host, struct params *
                                               size_t dim, size_t heads, struct self_attention *attention);
 hashattn_status self_attention_describe_mix(struct host *host, struct params *params, const char *name,
                                             size_t taps, const struct head_group *groups, size_t num_groups,
-                                            struct self_attention *attention);
+                                            size_t max_len, struct self_attention *attention);
 hashattn_status self_attention_describe_leave(struct host *host, struct params *params, const char *name,
                                               struct self_attention *attention);
 
@@ -63,6 +64,11 @@ struct attention_space {
 struct attention_gradients {
     float *query, *key, *value, *mixed;
 };
+
+/* REFUSED, with the numbers, where a mechanism cannot handle a sequence of this batch. To be asked before a
+   batch is computed; layers with the same groups of heads give the same answer. */
+hashattn_status self_attention_check(struct host *host, const struct self_attention *attention,
+                                     const struct rows *rows);
 
 /* Bytes for one layer's `saved`, and for the scratch of mix and mix_backward. */
 size_t self_attention_saved_size(const struct self_attention *attention, const struct rows *rows);

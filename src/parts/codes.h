@@ -4,13 +4,8 @@
 #ifndef PARTS_CODES_H
 #define PARTS_CODES_H
 
+#include "parts/hashing.h"
 #include "parts/unit.h"
-
-struct hashing {
-    size_t num_hashes, hash_bits;
-    enum hash_projection projection;
-    int planes; /* enum yoso_planes: those by Hadamard matrices are transforms, all others products */
-};
 
 /* The codes of one side, queries or keys. */
 struct codes {

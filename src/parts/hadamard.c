@@ -19,7 +19,6 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "parts/yoso_options.h"
 
 enum { ROUNDS = 3, GROUP = 3, TOGETHER = 6 };
 enum { LEAST_STAGES = 5 }; /* 32 rows: the bits of a longest hash fit in one block */
@@ -27,7 +26,7 @@ enum { LEAST_STAGES = 5 }; /* 32 rows: the bits of a longest hash fit in one blo
 
 bool hadamard_is(int planes)
 {
-    return planes == YOSO_PLANES_HADAMARD || planes == YOSO_PLANES_HADAMARD_PAPER;
+    return planes == PLANES_HADAMARD || planes == PLANES_HADAMARD_PAPER;
 }
 
 struct shape {
@@ -42,7 +41,7 @@ static struct shape shape_of(int planes, size_t num_hashes, size_t hash_bits, si
     while ((size_t)1 << shape.stages < dim && (size_t)1 << shape.stages <= SIZE_MAX / 4)
         shape.stages++;
     shape.width = (size_t)1 << shape.stages;
-    shape.bits_of_block = planes == YOSO_PLANES_HADAMARD_PAPER ? hash_bits : 1;
+    shape.bits_of_block = planes == PLANES_HADAMARD_PAPER ? hash_bits : 1;
     size_t hashes = shape.width / shape.bits_of_block;
     shape.chunks = (num_hashes + hashes - 1) / hashes;
     shape.bits = hash_bits / shape.bits_of_block;

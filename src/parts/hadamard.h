@@ -4,10 +4,10 @@
 #ifndef PARTS_HADAMARD_H
 #define PARTS_HADAMARD_H
 
-#include "parts/codes.h"
+#include "parts/hashing.h"
 #include "parts/planes.h"
 
-/* Whether an enum yoso_planes is of this kind. */
+/* Whether an enum planes_kind is of this kind. */
 bool hadamard_is(int planes);
 
 /* Bytes of the block that hadamard_draw fills; SIZE_MAX when they overflow. */

@@ -20,7 +20,6 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "parts/yoso_options.h"
 
 /* What one thread works in. */
 struct work {
@@ -38,7 +37,7 @@ static struct work work_at(const struct planes_form *form, void *block)
     struct arena arena = arena_on(block);
     struct work work = {.lanes = 0};
     size_t dim = form->dim;
-    if (form->kind == YOSO_PLANES_ORTHOGONAL) {
+    if (form->kind == PLANES_ORTHOGONAL) {
         size_t rows = form->num_hashes < dim ? form->num_hashes : dim;
         work.lanes = (rows + HASH_LANES - 1) / HASH_LANES * HASH_LANES;
         work.row = arena_take(&arena, size_product(dim, work.lanes), sizeof *work.row);
@@ -186,7 +185,7 @@ void planes_draw(const struct kernels *kernels, struct pool *pool, const struct 
                               .planes = planes,
                               .work = work,
                               .work_bytes = work_at(form, NULL).bytes};
-    if (form->kind == YOSO_PLANES_GAUSSIAN) {
+    if (form->kind == PLANES_GAUSSIAN) {
         pool_run(pool, draw_gaussian, &drawing, form->hash_bits);
         return;
     }

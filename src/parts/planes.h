@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 #include "base/pool.h"
-#include "kernels/kernels.h"
+#include "parts/hashing.h"
 
 struct planes_form {
-    int kind; /* enum yoso_planes; those by Hadamard matrices are drawn by parts/hadamard.h */
+    int kind; /* enum planes_kind; those by Hadamard matrices are drawn by parts/hadamard.h */
     size_t num_hashes, hash_bits, dim;
 };
 

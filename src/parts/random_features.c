@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "parts/planes.h"
-#include "parts/yoso_options.h"
 
 static const float epsilon = 1e-6f;
 
@@ -30,7 +29,7 @@ static struct work work_on(const struct planes_form *form, size_t workers, void 
 
 static struct planes_form form_of(size_t count, size_t dim)
 {
-    return (struct planes_form){YOSO_PLANES_ORTHOGONAL, count, 1, dim};
+    return (struct planes_form){PLANES_ORTHOGONAL, count, 1, dim};
 }
 
 size_t features_count(size_t count, size_t dim)

@@ -45,7 +45,7 @@ const struct option_row yoso_sampled_rows[] = {
     HASH_BITS(MEETING "; rare tokens are learned where 2^hash_bits is at most num_hashes"),
     {.name = FIELD(planes),
      .type = OPTION_CHOICE,
-     .preset = YOSO_PLANES_ORTHOGONAL,
+     .preset = PLANES_ORTHOGONAL,
      .choices = planes_names,
      .help =
          "how hyperplanes are drawn: independently, orthogonal between hashes (less variance), by Hadamard "

@@ -7,13 +7,8 @@
 #include <stdint.h>
 
 #include "base/options.h"
+#include "parts/hashing.h"
 
-enum yoso_planes {
-    YOSO_PLANES_GAUSSIAN,
-    YOSO_PLANES_ORTHOGONAL,
-    YOSO_PLANES_HADAMARD,
-    YOSO_PLANES_HADAMARD_PAPER
-};
 enum yoso_normalize { YOSO_NORMALIZE_L2, YOSO_NORMALIZE_SUM, YOSO_NORMALIZE_NONE };
 enum yoso_gradient { YOSO_GRADIENT_LOWER, YOSO_GRADIENT_TRUE, YOSO_GRADIENT_RELEASED };
 enum yoso_map { YOSO_MAP_L2, YOSO_MAP_NEYSHABUR };

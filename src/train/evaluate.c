@@ -192,6 +192,7 @@ hashattn_status evaluate_within(struct host *host, const struct train_setup *set
         struct model_batch packed = packed_batch(&buffers.packed, setup->kernels, setup->pool, true);
         packed.sample_ids = NULL; /* every sequence hashes alike */
         packed.random_key = random_key(seed, RANDOM_EVALUATION, 0);
+        TRY_DONE(model_check(host, model, &packed));
         TRY_DONE(workspace_fit(host, workspace, model_workspace_size(model, &packed)));
         model_forward(model, &packed, values, workspace->block);
         model_count(model, &packed, workspace->block, sums);

@@ -25,7 +25,7 @@ static struct inspection *lay(const struct attention_call *call, void *block, si
 {
     struct arena arena = arena_on(block);
     size_t units = size_product(call->num_sequences, call->num_heads),
-           buckets = call->mechanism->buckets(call->options);
+           buckets = call->mechanism->inspection->buckets(call->options);
     struct inspection *inspections = arena_take(&arena, units, sizeof *inspections);
     for (size_t i = 0; i < units; i++)
         inspection_take(block == NULL ? NULL : &inspections[i], &arena, buckets);
@@ -36,6 +36,7 @@ static struct inspection *lay(const struct attention_call *call, void *block, si
 static hashattn_status look(struct work *work, size_t layer, const struct attention_call *call, void *saved,
                             void *scratch)
 {
+    const struct inspection_facet *facet = call->mechanism->inspection;
     size_t bytes;
     lay(call, NULL, &bytes);
     TRY(workspace_fit(work->host, &work->inspections, bytes));
@@ -49,7 +50,7 @@ static hashattn_status look(struct work *work, size_t layer, const struct attent
                                             .mechanism = call->mechanism,
                                             .num_tokens = call->query_offsets[sequence + 1] -
                                                           call->query_offsets[sequence],
-                                            .num_buckets = call->mechanism->buckets(call->options),
+                                            .num_buckets = facet->buckets(call->options),
                                             .inspection = &inspections[i]};
         FAIL_IF(work->callback(work->user, &head), work->host, HASHATTN_INTERRUPTED, "stopped in example %zu",
                 work->example);
@@ -70,9 +71,9 @@ hashattn_status inspect_check(struct host *host, const struct model *model)
     char names[200] = "";
     size_t used = 0, with = 0;
     for (size_t i = 0; i < plan->num_used; i++)
-        with += plan->used[i].mechanism->inspect != NULL;
+        with += plan->used[i].mechanism->inspection != NULL;
     for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++)
-        if ((*m)->inspect != NULL && used < sizeof names)
+        if ((*m)->inspection != NULL && used < sizeof names)
             used +=
                 (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", (*m)->name);
     FAIL_IF(with == 0, host, HASHATTN_REFUSED,
@@ -104,6 +105,7 @@ hashattn_status inspect(struct host *host, const struct train_setup *setup, cons
         batch.sample_ids = NULL; /* every sequence hashes alike */
         batch.random_key = random_key(seed, RANDOM_EVALUATION, 0);
         batch.inspector = &inspector;
+        TRY_DONE(model_check(host, model, &batch));
         TRY_DONE(workspace_fit(host, &workspace, model_workspace_size(model, &batch)));
         model_forward(model, &batch, values, workspace.block);
         TRY_DONE(work.status);

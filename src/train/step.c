@@ -116,6 +116,7 @@ static hashattn_status run_part(struct stepper *s, const struct frame *frame, in
     const struct packed_examples *packed =
         batches_get(&s->batches, (uint64_t)(frame->step * s->options->accumulate + part));
     const struct model_batch batch = batch_of(s, packed, frame);
+    TRY(model_check(s->host, s->model, &batch));
     TRY(workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch)));
     profile_lap(batch.profile, PROFILE_DATA);
     double loss = model_forward(s->model, &batch, frame->values, s->workspace.block);

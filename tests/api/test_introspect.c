@@ -131,6 +131,28 @@ static void auto_is_settled(void **state)
     hashattn_context_free(context);
 }
 
+static void an_option_may_name_its_mechanism(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_attention *attention;
+    char text[8];
+    check_ok(context, hashattn_attention_new(context, "yoso", &attention));
+    check_ok(context, hashattn_attention_set(attention, "yoso.num_hashes", "7"));
+    check_ok(context, hashattn_attention_get(attention, "num_hashes", text, sizeof text));
+    assert_string_equal(text, "7");
+    check_ok(context, hashattn_attention_get(attention, "yoso.num_hashes", text, sizeof text));
+    assert_string_equal(text, "7");
+    check_call(context, hashattn_attention_set(attention, "yoso.num_hashes", "0"), HASHATTN_INVALID,
+               "yoso: num_hashes is 0, allowed are 1 to 4096");
+    check_call(context, hashattn_attention_set(attention, "yoso-e.hash_bits", "3"), HASHATTN_INVALID,
+               "yoso has no option 'yoso-e.hash_bits'");
+    check_call(context, hashattn_attention_get(attention, "lha.num_buckets", text, sizeof text),
+               HASHATTN_INVALID, "yoso has no option 'lha.num_buckets'");
+    hashattn_attention_free(attention);
+    hashattn_context_free(context);
+}
+
 static void text_is_never_longer_than_its_room(void **state)
 {
     (void)state;
@@ -158,17 +180,17 @@ static void tensors_have_their_shapes(void **state)
     struct hashattn_attention attention = {
         .context = context, .mechanism = &linear_mechanism, .options = &options};
     hashattn_tensor tensor = {.struct_size = sizeof tensor};
-    assert_int_equal(hashattn_attention_tensor(&attention, 7, 3, 0, &tensor), 1);
+    assert_int_equal(hashattn_attention_tensor(&attention, 7, 3, 0, 0, &tensor), 1);
     assert_string_equal(tensor.name, "project");
     assert_int_equal(tensor.rows, 5);
     assert_int_equal(tensor.cols, 7);
     size_t count = 1;
-    while (hashattn_attention_tensor(&attention, 7, 3, count, &tensor))
+    while (hashattn_attention_tensor(&attention, 7, 3, 0, count, &tensor))
         count++;
     assert_string_equal(tensor.name, "gain");
     assert_int_equal(tensor.rows * tensor.cols, 3);
     assert_int_equal(count, 2);
-    assert_int_equal(hashattn_attention_tensor(NULL, 7, 3, 0, &tensor), 0);
+    assert_int_equal(hashattn_attention_tensor(NULL, 7, 3, 0, 0, &tensor), 0);
     hashattn_context_free(context);
 }
 
@@ -195,6 +217,7 @@ int main(void)
         cmocka_unit_test(known_mechanisms_are_there),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(auto_is_settled),
+        cmocka_unit_test(an_option_may_name_its_mechanism),
         cmocka_unit_test(text_is_never_longer_than_its_room),
         cmocka_unit_test(tensors_have_their_shapes),
         cmocka_unit_test(every_failing_allocation_is_survived),

@@ -2,8 +2,8 @@
    of its own. Bugs planted and caught: heads and tensors in each other's place; parameters kept when an
    option changes their shape; a file for other heads taken; NaN taken; drawn again where they were read;
    twice the loss; its gradient not written, or added to what stood there; half-read tensors kept after a file
-   was refused. SPDX-License-Identifier: Apache-2.0
- */
+   was refused; every tensor drawn as normals; max_len not handed down, looked at where no shape follows it,
+   or not looked at where one does. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include "support/api_context.h"
 #include "support/check.h"
 #include "support/folder.h"
+#include "support/placed_mechanism.h"
 
 enum { HEADS = 3, N = 40, D = 6, BUCKETS = 4, SIZE = D * BUCKETS };
 
@@ -105,7 +106,7 @@ static void they_are_read(void **state)
     random_normals(5, 0, query, HEADS * SIZE);
     random_normals(6, 0, key, HEADS * SIZE);
     write_file(&c, path, query, key, HEADS);
-    check_ok(c.context, hashattn_attention_read_params(c.attention, path, HEADS, D, D));
+    check_ok(c.context, hashattn_attention_read_params(c.attention, path, HEADS, D, D, 0));
     check_ok(c.context, run(&c)); /* the seed does not replace them */
     for (size_t h = 0; h < HEADS; h++) {
         check_same_bits(c.attention->params + 2 * h * SIZE, query + h * SIZE, SIZE * sizeof *query, "query");
@@ -115,12 +116,12 @@ static void they_are_read(void **state)
     check_call(c.context, run(&c), HASHATTN_INVALID,
                "are for 3 heads of width 6 and values of width 6, the problem has 2, 6 and 6");
     c.problem.num_heads = HEADS;
-    check_call(c.context, hashattn_attention_read_params(c.attention, path, 2, D, D), HASHATTN_BAD_FILE,
+    check_call(c.context, hashattn_attention_read_params(c.attention, path, 2, D, D, 0), HASHATTN_BAD_FILE,
                "query");
     key[9] = NAN;
     write_file(&c, path, query, key, HEADS);
-    check_call(c.context, hashattn_attention_read_params(c.attention, path, HEADS, D, D), HASHATTN_BAD_FILE,
-               "tensor 'key' holds nan at element 9 of 72");
+    check_call(c.context, hashattn_attention_read_params(c.attention, path, HEADS, D, D, 0),
+               HASHATTN_BAD_FILE, "tensor 'key' holds nan at element 9 of 72");
     /* The query tensor was read before; a refused file leaves nothing, and the next run draws from the seed.
      */
     assert_null(c.attention->params);
@@ -128,16 +129,113 @@ static void they_are_read(void **state)
     float drawn[HEADS * SIZE];
     random_normals(random_key(7, RANDOM_INIT, 1), 0, drawn, HEADS * SIZE);
     assert_true(c.attention->params[0] == 0.1f * drawn[0]);
-    check_call(c.context, hashattn_attention_read_params(c.attention, NULL, HEADS, D, D), HASHATTN_INVALID,
+    check_call(c.context, hashattn_attention_read_params(c.attention, NULL, HEADS, D, D, 0), HASHATTN_INVALID,
                "path");
-    check_call(c.context, hashattn_attention_read_params(c.attention, path, 0, D, D), HASHATTN_INVALID,
+    check_call(c.context, hashattn_attention_read_params(c.attention, path, 0, D, D, 0), HASHATTN_INVALID,
                "num_heads is 0");
-    assert_int_equal(hashattn_attention_read_params(NULL, path, HEADS, D, D), HASHATTN_INVALID);
+    assert_int_equal(hashattn_attention_read_params(NULL, path, HEADS, D, D, 0), HASHATTN_INVALID);
     hashattn_attention *softmax;
     check_ok(c.context, hashattn_attention_new(c.context, "softmax", &softmax));
-    check_call(c.context, hashattn_attention_read_params(softmax, path, HEADS, D, D), HASHATTN_INVALID,
+    check_call(c.context, hashattn_attention_read_params(softmax, path, HEADS, D, D, 0), HASHATTN_INVALID,
                "softmax has no learned parameters of its own");
     hashattn_attention_free(softmax);
+    close_case(&c);
+}
+
+/* ---- tensors that follow the longest length ---- */
+
+enum { LONGEST = 50, PLACED = LONGEST + 1 + 2 * D };
+
+/* The attention of the case, with the test mechanism in the place of its own. */
+static hashattn_attention placed_in(const struct case_of *c, const struct placed_options *options)
+{
+    return (hashattn_attention){
+        .context = c->context, .mechanism = &placed_mechanism, .options = (void *)options};
+}
+
+static hashattn_status run_placed(struct case_of *c, hashattn_attention *placed)
+{
+    hashattn_attention *own = c->attention;
+    c->attention = placed;
+    hashattn_status status = run(c);
+    c->attention = own;
+    return status;
+}
+
+static void they_start_as_their_rows_say(void **state)
+{
+    (void)state;
+    const struct placed_options options = {0};
+    struct case_of c;
+    open_case(&c);
+    hashattn_attention placed = placed_in(&c, &options);
+    check_call(
+        c.context, run_placed(&c, &placed), HASHATTN_REFUSED,
+        "placed: its tensors follow the longest length, which is not known (sequence 0: 40 queries, 40 "
+        "keys, head_dim 6, max_len 0)");
+    c.problem.max_len = N - 1;
+    check_call(
+        c.context, run_placed(&c, &placed), HASHATTN_REFUSED,
+        "placed: its tensors are made for shorter sequences (sequence 0: 40 queries, 40 keys, head_dim "
+        "6, max_len 39)");
+    c.problem.max_len = LONGEST;
+    check_ok(c.context, run_placed(&c, &placed));
+    for (size_t h = 0; h < HEADS; h++) {
+        const float *own = placed.params + h * PLACED;
+        for (size_t i = 0; i < LONGEST; i++)
+            assert_true(own[i] >= -0.5f && own[i] < 0.5f && (i == 0 || own[i] != own[i - 1]));
+        assert_true(own[LONGEST] == 0.25f);
+        for (size_t i = 0; i < D; i++)
+            assert_true(own[LONGEST + 1 + i] == 0 && own[LONGEST + 1 + D + i] == 1);
+    }
+    hashattn_tensor tensor = {.struct_size = sizeof tensor};
+    assert_int_equal(hashattn_attention_tensor(&placed, D, D, 0, 0, &tensor), 1);
+    assert_string_equal(tensor.name, "level"); /* of unknown length, the first is not there */
+    assert_int_equal(hashattn_attention_tensor(&placed, D, D, LONGEST, 0, &tensor), 1);
+    assert_string_equal(tensor.name, "place");
+    assert_int_equal(tensor.rows, LONGEST);
+    /* Drawn anew where a shape follows the length, and kept where none does. */
+    c.problem.max_len = N;
+    check_ok(c.context, run_placed(&c, &placed));
+    assert_true(placed.params[N] == 0.25f);
+    own_params_drop(&placed);
+    check_ok(c.context, run(&c));
+    const float *kept = c.attention->params;
+    c.problem.max_len = LONGEST;
+    check_ok(c.context, run(&c));
+    assert_ptr_equal(c.attention->params, kept);
+    close_case(&c);
+}
+
+static void they_are_read_for_one_length(void **state)
+{
+    const struct folder *folder = *state;
+    const struct placed_options options = {0};
+    struct case_of c;
+    open_case(&c);
+    hashattn_attention placed = placed_in(&c, &options);
+    char path[100];
+    float numbers[HEADS * LONGEST];
+    random_normals(5, 0, numbers, HEADS * LONGEST);
+    snprintf(path, sizeof path, "%s/placed.safetensors", folder->path);
+    const struct tensor tensors[4] = {
+        {.name = "place", .type = TENSOR_F32, .rank = 3, .shape = {HEADS, LONGEST, 1}, .data = numbers},
+        {.name = "level", .type = TENSOR_F32, .rank = 3, .shape = {HEADS, 1, 1}, .data = numbers},
+        {.name = "offset", .type = TENSOR_F32, .rank = 3, .shape = {HEADS, 1, D}, .data = numbers},
+        {.name = "gain", .type = TENSOR_F32, .rank = 3, .shape = {HEADS, 1, D}, .data = numbers}};
+    struct host *host = &c.context->host;
+    check_status(host, safetensors_write(host, path, tensors, 4, NULL, 0), HASHATTN_OK, NULL);
+    check_call(c.context, hashattn_attention_read_params(&placed, path, HEADS, D, D, LONGEST + 1),
+               HASHATTN_BAD_FILE, "place");
+    check_ok(c.context, hashattn_attention_read_params(&placed, path, HEADS, D, D, LONGEST));
+    c.problem.max_len = N;
+    check_call(c.context, run_placed(&c, &placed), HASHATTN_INVALID,
+               "the parameters that were read are for max_len 50, the problem has max_len 40");
+    c.problem.max_len = LONGEST;
+    check_ok(c.context, run_placed(&c, &placed));
+    check_same_bits(placed.params + PLACED, numbers + LONGEST, LONGEST * sizeof *numbers,
+                    "of the second head");
+    own_params_drop(&placed);
     close_case(&c);
 }
 
@@ -197,7 +295,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_come_from_the_seed),
         cmocka_unit_test(the_loss_has_its_slope),
+        cmocka_unit_test(they_start_as_their_rows_say),
         cmocka_unit_test_setup_teardown(they_are_read, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(they_are_read_for_one_length, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

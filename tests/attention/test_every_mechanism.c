@@ -12,6 +12,7 @@
 #include "support/attention_case.h"
 #include "support/check.h"
 #include "support/linear_mechanism.h"
+#include "support/placed_mechanism.h"
 
 struct subject {
     const struct mechanism *mechanism;
@@ -19,35 +20,47 @@ struct subject {
     const struct kernels *kernels;
 };
 
-enum { MOST_SUBJECTS = 96 };
+static const struct mechanism *const test_mechanisms[] = {&linear_mechanism, &blind_mechanism,
+                                                          &competing_mechanism, &placed_mechanism, NULL};
+
+static struct subject *add_subjects(struct subject *to, const struct mechanism *const *mechanisms,
+                                    const struct kernels *kernels)
+{
+    for (; *mechanisms != NULL; mechanisms++, to++) {
+        *to = (struct subject){*mechanisms, calloc(1, (*mechanisms)->options_size + 1), kernels};
+        assert_non_null(to->options);
+        options_preset((*mechanisms)->options, to->options);
+    }
+    return to;
+}
 
 /* The test mechanisms and every row of the table, with their default options, each with every table of
  * kernels. Ended by NULL. */
-static void subjects_of(struct subject *subjects)
+static struct subject *subjects_new(void)
 {
-    size_t count = 0;
-    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
-        subjects[count++] = (struct subject){.mechanism = &linear_mechanism, .kernels = *kernels};
-        subjects[count++] = (struct subject){.mechanism = &blind_mechanism, .kernels = *kernels};
-        subjects[count++] = (struct subject){.mechanism = &competing_mechanism, .kernels = *kernels};
-        for (const struct mechanism *const *row = attention_mechanisms(); *row != NULL; row++) {
-            assert_true(count < MOST_SUBJECTS - 3);
-            subjects[count++] = (struct subject){.mechanism = *row, .kernels = *kernels};
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        subjects[i].options = calloc(1, subjects[i].mechanism->options_size + 1);
-        assert_non_null(subjects[i].options);
-        options_preset(subjects[i].mechanism->options, subjects[i].options);
-    }
-    subjects[count].mechanism = NULL;
+    const struct mechanism *const *const mechanisms[] = {test_mechanisms, attention_mechanisms()};
+    size_t rows = 0, tables = 0;
+    for (size_t i = 0; i < 2; i++)
+        for (const struct mechanism *const *row = mechanisms[i]; *row != NULL; row++)
+            rows++;
+    while (kernels_all()[tables] != NULL)
+        tables++;
+    struct subject *subjects = calloc(rows * tables + 1, sizeof *subjects), *end = subjects;
+    assert_non_null(subjects);
+    for (size_t i = 0; i < tables; i++)
+        for (size_t j = 0; j < 2; j++)
+            end = add_subjects(end, mechanisms[j], kernels_all()[i]);
+    return subjects;
 }
 
 static void subjects_free(struct subject *subjects)
 {
-    for (; subjects->mechanism != NULL; subjects++)
-        free(subjects->options);
+    for (struct subject *subject = subjects; subject->mechanism != NULL; subject++)
+        free(subject->options);
+    free(subjects);
 }
+
+enum { LONGEST = 2400 }; /* sequence of all cases */
 
 /* Lengths and widths that cross tiles and vectors and leave odd rests; d and d_v differ. */
 static struct attention_case case_of(const struct subject *subject)
@@ -60,6 +73,7 @@ static struct attention_case case_of(const struct subject *subject)
         .num_heads = 2,
         .head_dim = 19,
         .value_dim = 33,
+        .max_len = LONGEST,
         .queries = {33, 0, 100, 1, 70},
         .keys = {20, 3, 67, 0, 130},
         .call_key = 123,
@@ -72,7 +86,8 @@ static struct attention_case case_of(const struct subject *subject)
 
 static bool does_causal(const struct subject *subject)
 {
-    struct problem_shape shape = {.head_dim = 19, .value_dim = 33, .causal = true, .workers = 1};
+    struct problem_shape shape = {
+        .head_dim = 19, .value_dim = 33, .max_len = LONGEST, .causal = true, .workers = 1};
     return subject->mechanism->refuse(subject->options, &shape) == NULL;
 }
 
@@ -86,8 +101,7 @@ static void make_causal(struct attention_case *problem)
 static void layouts_do_not_change_a_bit(void **state)
 {
     (void)state;
-    struct subject subjects[MOST_SUBJECTS];
-    subjects_of(subjects);
+    struct subject *subjects = subjects_new();
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
         struct attention_case problem = case_of(subject);
         attention_case_fill(&problem, 1, true);
@@ -126,8 +140,7 @@ static void check_threads(const struct subject *subject, bool causal)
 static void threads_do_not_change_a_bit(void **state)
 {
     (void)state;
-    struct subject subjects[MOST_SUBJECTS];
-    subjects_of(subjects);
+    struct subject *subjects = subjects_new();
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
         check_threads(subject, false);
         if (does_causal(subject))
@@ -235,8 +248,7 @@ static void check_long_head(const struct subject *subject, bool causal, bool few
 static void a_long_head_on_many_threads_is_the_same(void **state)
 {
     (void)state;
-    struct subject subjects[MOST_SUBJECTS];
-    subjects_of(subjects);
+    struct subject *subjects = subjects_new();
     const struct kernels *best = kernels_named(NULL, &(const char *){0}); /* plain loops take a minute */
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++)
         for (int causal = 0; subject->kernels == best && causal <= does_causal(subject); causal++)
@@ -248,8 +260,7 @@ static void a_long_head_on_many_threads_is_the_same(void **state)
 static void packed_alone_and_padded_are_the_same_bits(void **state)
 {
     (void)state;
-    struct subject subjects[MOST_SUBJECTS];
-    subjects_of(subjects);
+    struct subject *subjects = subjects_new();
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
         check_packed_alone_and_padded(subject, false);
         if (does_causal(subject))
@@ -263,8 +274,7 @@ static void packed_alone_and_padded_are_the_same_bits(void **state)
 static void a_masked_token_is_absent_where_queries_compete(void **state)
 {
     (void)state;
-    struct subject subjects[MOST_SUBJECTS];
-    subjects_of(subjects);
+    struct subject *subjects = subjects_new();
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
         if (!subject->mechanism->competes)
             continue;
@@ -323,8 +333,7 @@ static void a_masked_token_is_absent_where_queries_compete(void **state)
 static void a_masked_key_is_an_absent_key(void **state)
 {
     (void)state;
-    struct subject subjects[MOST_SUBJECTS];
-    subjects_of(subjects);
+    struct subject *subjects = subjects_new();
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
         if (!subject->mechanism->mixes)
             continue;
@@ -377,8 +386,7 @@ static void a_masked_key_is_an_absent_key(void **state)
 static void the_future_is_not_seen(void **state)
 {
     (void)state;
-    struct subject subjects[MOST_SUBJECTS];
-    subjects_of(subjects);
+    struct subject *subjects = subjects_new();
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
         if (!does_causal(subject))
             continue;
@@ -431,8 +439,7 @@ static void the_future_is_not_seen(void **state)
 static void a_query_that_meets_no_key_gives_zero_and_no_gradient(void **state)
 {
     (void)state;
-    struct subject subjects[MOST_SUBJECTS];
-    subjects_of(subjects);
+    struct subject *subjects = subjects_new();
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
         struct attention_case problem = case_of(subject);
         attention_case_fill(&problem, 7, true);
@@ -459,8 +466,7 @@ static void a_query_that_meets_no_key_gives_zero_and_no_gradient(void **state)
 static void a_batch_of_nothing_is_nothing(void **state)
 {
     (void)state;
-    struct subject subjects[MOST_SUBJECTS];
-    subjects_of(subjects);
+    struct subject *subjects = subjects_new();
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
         struct attention_case problem = case_of(subject);
         memset(problem.queries, 0, sizeof problem.queries);
@@ -493,8 +499,7 @@ void *malloc(size_t bytes)
 static void computing_allocates_nothing(void **state)
 {
     (void)state;
-    struct subject subjects[MOST_SUBJECTS];
-    subjects_of(subjects);
+    struct subject *subjects = subjects_new();
     struct host host;
     struct pool *pool;
     host_init(&host);

@@ -233,7 +233,8 @@ static void powers_of_two_go_through(void **state)
         for (int rows = 0; rows < 2; rows++) {
             void *options;
             struct attention_case data = any_case(kind, &options, N, D);
-            size_t params = attention_param_count(data.mechanism, options, D, N);
+            const struct parameter_sizes sizes = {D, N, N};
+            size_t params = attention_param_count(data.mechanism, options, &sizes);
             bool hashed =
                 strcmp(data.mechanism->name, "lha") == 0 || strcmp(data.mechanism->name, "lsh") == 0;
             int query = rows && !hashed && params == 0 ? 120 : 0;

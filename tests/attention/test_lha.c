@@ -195,7 +195,7 @@ static void check_loss(const struct variant *v)
     snprintf(settings, sizeof settings, "%s targets=exact", v->settings);
     void *options = bucket_case_options("lha", settings);
     struct attention_case data = bucket_case_new("lha", options, v->n_q, v->n_k, D, D_V, v->causal);
-    size_t params = attention_param_count(data.mechanism, options, D, D_V);
+    size_t params = attention_param_count(data.mechanism, options, &(struct parameter_sizes){D, D_V, 0});
     for (size_t i = 0; i < params; i++)
         data.params[i] *= 0.3f; /* scores of some units */
     struct oracle_buckets o = bucket_case_oracle(&data, v->buckets, v->paper, v->joint, v->strict);
@@ -416,7 +416,7 @@ static void descent_lowers_the_loss(void **state)
     for (size_t s = 0; s < 5; s++) {
         void *options = bucket_case_options("lha", settings[s]);
         struct attention_case data = bucket_case_new("lha", options, 200, 200, D, D_V, false);
-        size_t params = attention_param_count(data.mechanism, options, D, D_V);
+        size_t params = attention_param_count(data.mechanism, options, &(struct parameter_sizes){D, D_V, 0});
         double first = 0, last = 0;
         for (size_t step = 0; step < 60; step++) {
             struct attention_result result = attention_case_run(&data);
@@ -484,7 +484,7 @@ static void scores_without_meaning_are_defined(void **state)
     (void)state;
     void *options = bucket_case_options("lha", "num_buckets=4 enlargement=1");
     struct attention_case data = bucket_case_new("lha", options, 40, 40, D, D_V, false);
-    size_t params = attention_param_count(data.mechanism, options, D, D_V);
+    size_t params = attention_param_count(data.mechanism, options, &(struct parameter_sizes){D, D_V, 0});
     memset(data.params, 0, params * sizeof *data.params);
     struct attention_result zero = attention_case_run(&data);
     for (size_t i = 0; i < 40; i++) /* each bucket has the first ten, so 11 to 40 meet nothing */

@@ -68,8 +68,7 @@ static struct stream stream_of(const struct attention_case *problem, size_t head
         .chunk_rows = rows,
         .call_key = problem->call_key,
         .random_key = random_key(problem->call_key, RANDOM_HEAD, head),
-        .params = problem->params + head * attention_param_count(problem->mechanism, problem->options,
-                                                                 problem->head_dim, problem->value_dim),
+        .params = problem->params + head * attention_case_params(problem),
     };
 }
 

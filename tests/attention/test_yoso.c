@@ -568,7 +568,7 @@ static void says_what_it_refuses(void **state)
     shape.head_dim = (size_t)1 << 60;
     assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "bytes"));
     shape = good;
-    options.planes = YOSO_PLANES_HADAMARD;
+    options.planes = PLANES_HADAMARD;
     assert_null(mechanism_yoso.refuse(&options, &shape));
     for (int side = 0; side < 2; side++) {
         shape.head_dim = side ? 4097 : 31;
@@ -579,7 +579,7 @@ static void says_what_it_refuses(void **state)
     options.projection = HASH_BF16_DP;
     assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "projection f32, int16-dp or auto"));
     options.projection = HASH_INT8_DP; /* bounds what is hashed: neyshabur's map is two numbers wider */
-    options.planes = YOSO_PLANES_ORTHOGONAL;
+    options.planes = PLANES_ORTHOGONAL;
     shape.head_dim = 32768;
     assert_null(mechanism_yoso.refuse(&options, &shape));
     shape.head_dim = 32769;

@@ -180,7 +180,7 @@ static void means_are_exact_with_any_projection(void **state)
                                      .d_v = 3,
                                      .num_hashes = 16,
                                      .hash_bits = 6,
-                                     .planes = YOSO_PLANES_ORTHOGONAL,
+                                     .planes = PLANES_ORTHOGONAL,
                                      .projection = projection,
                                      .samples = 3000});
 }
@@ -197,7 +197,7 @@ static void hadamard_means_are_as_good_as_exact(void **state)
                                      .d_v = 3,
                                      .num_hashes = 16,
                                      .hash_bits = form & 1 ? 3 : 6,
-                                     .planes = YOSO_PLANES_HADAMARD,
+                                     .planes = PLANES_HADAMARD,
                                      .gradient = form & 2 ? YOSO_GRADIENT_TRUE : YOSO_GRADIENT_LOWER,
                                      .projection = form & 2 ? HASH_F32 : HASH_AUTO,
                                      .samples = 3000,
@@ -232,7 +232,7 @@ static void released_has_its_own_mean(void **state)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int causal = 0; causal < 2; causal++) {
             struct setting setting = shapes[s];
-            setting.planes = YOSO_PLANES_GAUSSIAN;
+            setting.planes = PLANES_GAUSSIAN;
             setting.gradient = YOSO_GRADIENT_RELEASED;
             setting.causal = causal;
             check_mean(&setting);
@@ -252,7 +252,7 @@ static void partners_keep_the_mean(void **state)
                                          .d_v = 4,
                                          .num_hashes = 5,
                                          .hash_bits = 2,
-                                         .planes = YOSO_PLANES_GAUSSIAN,
+                                         .planes = PLANES_GAUSSIAN,
                                          .gradient = form & 1 ? YOSO_GRADIENT_RELEASED : YOSO_GRADIENT_TRUE,
                                          .max_partners = partners,
                                          .samples = 4000,
@@ -305,7 +305,7 @@ static void variance_falls_with_hashes(void **state)
                                   .d_v = 3,
                                   .num_hashes = large ? 32 : 4,
                                   .hash_bits = 3,
-                                  .planes = YOSO_PLANES_GAUSSIAN};
+                                  .planes = PLANES_GAUSSIAN};
         struct yoso_case *c = leaning(&s);
         struct tally x = tally_new(c->x, 18);
         for (uint64_t sample = 0; sample < 3000; sample++) {

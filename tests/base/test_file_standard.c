@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/file_writer.h"
 #include "support/folder.h"
 
 /* Writes "one 2\n" to "-" while descriptor 1 is `file`. */

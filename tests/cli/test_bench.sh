@@ -1,7 +1,7 @@
 #!/bin/sh
 # `bench`: every promised field is there and means what it says. Times are not judged.
 # Planted and caught: the error compared with queries of another head; pairs without the 2^tau; clustered rows
-# without their common part; options of other mechanisms refused; a kind
+# without their common part; options of other mechanisms refused; an option that names its mechanism passed over; a kind
 # that is not looked for behind options; backward told although not asked for; memory for as many rows as
 # --chunk says.
 # Covers: bench.c bench_attention.c bench_layer.c bench_peak.c bench_step.c bench_stream.c inputs.c
@@ -23,6 +23,10 @@ bench --attention yoso --hash-bits 6 --seed 4 --threads 1
 cp out again.json
 holds seed_fixes_the_figures json again.json "[d[k] for k in ('mean_cosine', 'pairs_over_uniform', 'error_radians')] == $(python3 -c 'import json; d = json.load(open("yoso.json")); print([d[k] for k in ("mean_cosine", "pairs_over_uniform", "error_radians")])')"
 holds no_backward_no_figure json again.json 'd["backward_ms"] is None'
+
+bench --attention yoso --yoso.hash-bits 6 --lsh.num-buckets 3
+cp out scoped.json
+holds option_of_one_mechanism json scoped.json 'd["options"]["hash_bits"] == "6"'
 
 bench --attention yoso --hash-bits 6 --seed 4 --input clustered
 cp out clustered.json

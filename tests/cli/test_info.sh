@@ -79,5 +79,7 @@ expect foreign_option 2 "softmax has no option 'num_hashes'" info --attention so
 expect option_out_of_range 2 "hash_bits is 40, allowed are 1 to 24" info --attention yoso --hash-bits 40
 expect option_without_mechanism 2 "hash is an option of mechanisms; --attention NAME says of which" info --hash mlp
 says options_are_in_the_help "--hash-width" info --help
+says tensors_of_lha "tensor query (10, 16) for every head" info --attention lha --head-dim 10 --max-len 300
+expect no_longest 2 "--max-len" info --attention lha --max-len 0
 expect unknown_mechanism 2 "no mechanism 'yosso', there are: " info --attention yosso
 finish

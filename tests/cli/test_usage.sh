@@ -2,7 +2,8 @@
 # The tool as a program: help, version, suggestions, exit codes, and what goes where.
 # Planted and caught: usage errors with exit code 1; help on stderr; an unknown option taken for an operand; a
 # switch that swallows the next word; write errors of stdout not looked at; --precision ignored; an example whose
-# option is called otherwise; a heading of help for each option; the locale of the environment taken over.
+# option is called otherwise; a heading of help for each option; the locale of the environment taken over;
+# the choices of the first mechanism for all that have an option of that name; a name suggested twice.
 # Covers: main.c arguments.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
@@ -67,6 +68,17 @@ grep -q -- "--max-depth" out && failed help_of_a_task_alone "shows options of li
 says help_of_all_tasks "--max-depth" train --help
 says help_names_mechanisms "options of lha, lsh, random:" train --help
 [ "$(grep -c -- "^  --membership " out)" = 1 ] && passed help_has_each_option_once || failed help_has_each_option_once "$(grep -- --membership out)"
+
+# Options of one name that differ between mechanisms: each has its own choices and its own words.
+of_mechanisms() { sed -n "/^options of $1:\$/,/^\$/p" out | tr -s ' \n' ' '; }
+run attend --help
+of_mechanisms yoso >yoso.txt
+of_mechanisms yoso-e >yoso-e.txt
+holds help_of_yoso_has_its_choices grep -q -- '--gradient NAME how.*lower, true, released (default lower)' yoso.txt
+holds help_of_yoso_e_has_its_choices grep -q -- '--gradient NAME how.*: lower, true (default lower)' yoso-e.txt
+holds help_of_yoso_e_lacks_others sh -c '! grep -q "released\|rare tokens" yoso-e.txt'
+expect other_choices_are_refused 2 "yoso-e: gradient is 'released', allowed are lower, true" bench attention --attention yoso-e --gradient released
+expect suggested_once 2 "; did you mean --gradient? (" attend --gradien true
 
 # Every help ends with an example that works, on a machine that has nothing but the tool (and numpy for .npy files).
 PATH=$build:$PATH

@@ -1,6 +1,6 @@
 /* One Transformer block against its definition in double precision: output, gradient of the input and of
    every parameter, with convolution and dropout, in evaluation in place, and with the own parameters of a
-   mechanism. Covers: block.c self_attention.c
+   mechanism.
    Bugs tried and caught: residual left out; the key of another place in backward; gradients of values not
    cleared; normalised rows of x taken for those of m; dense gradient from the rows before the convolution;
    dkey's part overwriting dquery's; convolution's gradient into keys; one head for all; keys taken for
@@ -66,7 +66,7 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     struct layer_test *base = &t->base;
     layer_test_open(base, 2);
     const struct head_group group = {mechanism, options, HEADS};
-    struct block_shape shape = {DIM, HEADS, WIDE, taps, norm, &group, 1, false};
+    struct block_shape shape = {DIM, HEADS, WIDE, taps, norm, &group, 1, false, 0};
     check_status(&base->host, block_describe(&base->host, &base->params, "b", &shape, &t->block), HASHATTN_OK,
                  NULL);
     layer_test_start(base, 2);

@@ -50,7 +50,7 @@ static void starts_have_their_moments(void **state)
     enum { N = 40000 };
     struct layer_test test;
     layer_test_open(&test, 1);
-    size_t zeros, ones, normal, uniform, shape[] = {N + 3};
+    size_t zeros, ones, normal, uniform, constant, shape[] = {N + 3};
     struct host *host = &test.host;
     check_status(host, params_add(host, &test.params, START_ZEROS, 9, &zeros, 1, shape, "z"), HASHATTN_OK,
                  "");
@@ -58,6 +58,8 @@ static void starts_have_their_moments(void **state)
     check_status(host, params_add(host, &test.params, START_NORMAL, 0.02f, &normal, 1, shape, "n"),
                  HASHATTN_OK, "");
     check_status(host, params_add(host, &test.params, START_UNIFORM, 0.5f, &uniform, 1, shape, "u"),
+                 HASHATTN_OK, "");
+    check_status(host, params_add(host, &test.params, START_CONSTANT, -2, &constant, 1, shape, "c"),
                  HASHATTN_OK, "");
     size_t bytes = test.params.total * sizeof(float);
     float *values = malloc(bytes), *again = malloc(bytes);
@@ -69,7 +71,7 @@ static void starts_have_their_moments(void **state)
 
     double square[2] = {0}, mean[2] = {0}, most = 0;
     for (size_t i = 0; i < N; i++) {
-        assert_true(values[zeros + i] == 0 && values[ones + i] == 1);
+        assert_true(values[zeros + i] == 0 && values[ones + i] == 1 && values[constant + i] == -2);
         double n = (double)values[normal + i] / 0.02, u = (double)values[uniform + i] / 0.5;
         mean[0] += n / N, mean[1] += u / N;
         square[0] += n * n / N, square[1] += u * u / N;

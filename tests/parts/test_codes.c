@@ -11,7 +11,6 @@
 
 #include "base/random.h"
 #include "parts/planes.h"
-#include "parts/yoso_options.h"
 #include "support/check.h"
 
 enum { N = 2 * CODES_ROWS + 5, D = 6, LD = 16, M = 19 };
@@ -30,7 +29,7 @@ static const enum hash_projection projections[PROJECTIONS] = {HASH_F32, HASH_INT
 static void *planes_of(const struct kernels *kernels, const struct hashing *hashing, size_t dim)
 {
     size_t m = hashing->num_hashes, bits = hashing->hash_bits;
-    const struct planes_form form = {YOSO_PLANES_GAUSSIAN, m, bits, dim};
+    const struct planes_form form = {PLANES_GAUSSIAN, m, bits, dim};
     float *drawn = malloc(planes_count(m, bits, dim) * sizeof *drawn);
     void *turned = malloc(planes_count(m, bits, dim) * sizeof *drawn);
     uint32_t *permutation = malloc(dim * sizeof *permutation);

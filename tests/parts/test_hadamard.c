@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "parts/codes.h"
 #include "parts/planes.h"
-#include "parts/yoso_options.h"
 #include "support/check.h"
 
 #define PI 3.14159265358979323846
@@ -91,7 +91,7 @@ static void times_matrix(double *x, size_t width)
 static void plane_of(const struct head *head, size_t h, size_t b, double *plane)
 {
     size_t width = width_of(head->dim), tau = head->hashing.hash_bits;
-    bool paper = head->hashing.planes == YOSO_PLANES_HADAMARD_PAPER;
+    bool paper = head->hashing.planes == PLANES_HADAMARD_PAPER;
     size_t hashes = paper ? width / tau : width, row = h % hashes;
     size_t block = paper ? h / hashes : h / hashes * tau + b;
     const uint32_t *signs = head->drawn + block * 3 * width;
@@ -166,7 +166,7 @@ static void check_signs(const struct kernels *kernels, const struct hashing *has
 }
 
 static const enum hash_projection projections[] = {HASH_F32, HASH_INT16_DP};
-static const int kinds[] = {YOSO_PLANES_HADAMARD, YOSO_PLANES_HADAMARD_PAPER};
+static const int kinds[] = {PLANES_HADAMARD, PLANES_HADAMARD_PAPER};
 
 static void codes_are_signs_of_planes(void **state)
 {
@@ -192,7 +192,7 @@ static void the_longest_sums_do_not_overflow(void **state)
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     for (size_t d = 0; d < 8; d++) {
         size_t dim = dims[d];
-        const struct hashing hashing = {8, 1, HASH_INT16_DP, YOSO_PLANES_HADAMARD};
+        const struct hashing hashing = {8, 1, HASH_INT16_DP, PLANES_HADAMARD};
         struct head head = head_new(&hashing, dim);
         double *plane = malloc(dim * sizeof *plane);
         float *x = malloc(dim * sizeof *x);
@@ -229,7 +229,7 @@ static void few_bits_are_other_than_in_float32(void **state)
     for (size_t w = 0; w < 4; w++) {
         double other = 0;
         for (size_t p = 0; p < 2; p++) {
-            const struct hashing hashing = {M, 8, projections[p], YOSO_PLANES_HADAMARD};
+            const struct hashing hashing = {M, 8, projections[p], PLANES_HADAMARD};
             struct head head = head_new(&hashing, widths[w].dim);
             head_draw(&head, w);
             head_hash(kernels, &head, codes[p], x, N);
@@ -253,7 +253,7 @@ static void heads_and_lengths(void **state)
     static const uint16_t zeros[N * M];
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     for (size_t p = 0; p < 2; p++) {
-        const struct hashing hashing = {M, 9, projections[p], YOSO_PLANES_HADAMARD};
+        const struct hashing hashing = {M, 9, projections[p], PLANES_HADAMARD};
         struct head head = head_new(&hashing, D);
         random_normals(1, 0, x, N * D);
         head_draw(&head, 1);
@@ -371,8 +371,8 @@ static void hadamard_follows_the_law(void **state)
     static const struct row rows[] = {
         {0, 1, 32000}, {.5, 1, 4000}, {.8, 1, 1000}, {.9, 1, 800}, {.99, 1, 400}};
     for (size_t i = 0; i < 5; i++) {
-        check_row("hadamard, f32", YOSO_PLANES_HADAMARD, HASH_F32, GENERIC, &rows[i], 0.006);
-        check_row("hadamard, int16-dp", YOSO_PLANES_HADAMARD, HASH_INT16_DP, GENERIC, &rows[i], 0.006);
+        check_row("hadamard, f32", PLANES_HADAMARD, HASH_F32, GENERIC, &rows[i], 0.006);
+        check_row("hadamard, int16-dp", PLANES_HADAMARD, HASH_INT16_DP, GENERIC, &rows[i], 0.006);
     }
 }
 
@@ -382,7 +382,7 @@ static void paper_has_its_bias(void **state)
     static const struct row rows[] = {
         {0, .781, 32000}, {.5, .900, 4000}, {.8, .966, 1000}, {.9, .985, 800}, {.99, .999, 400}};
     for (size_t i = 0; i < 5; i++)
-        check_row("hadamard-paper", YOSO_PLANES_HADAMARD_PAPER, HASH_AUTO, GENERIC, &rows[i], 0.006);
+        check_row("hadamard-paper", PLANES_HADAMARD_PAPER, HASH_AUTO, GENERIC, &rows[i], 0.006);
 }
 
 /* Vectors in the plane of two basis vectors are not generic: off by up to 2.7 %, either way. */
@@ -392,7 +392,7 @@ static void few_coordinates_bend_the_law(void **state)
     static const struct row rows[] = {
         {0, 1.005, 32000}, {.5, .973, 4000}, {.8, 1.001, 1000}, {.9, 1.025, 800}, {.99, .983, 400}};
     for (size_t i = 0; i < 5; i++)
-        check_row("hadamard, two coordinates", YOSO_PLANES_HADAMARD, HASH_AUTO, BASIS, &rows[i], 0.004);
+        check_row("hadamard, two coordinates", PLANES_HADAMARD, HASH_AUTO, BASIS, &rows[i], 0.004);
 }
 
 /* At cosine .9: hashes of the same block repel, so the share that meets varies less than with independent
@@ -410,12 +410,11 @@ static void hashes_of_a_block_repel(void **state)
 static void sizes_do_not_wrap(void **state)
 {
     (void)state;
-    assert_true(hadamard_size(&(struct planes_form){YOSO_PLANES_HADAMARD, 4096, 24, SIZE_MAX / 8}) ==
-                SIZE_MAX);
-    assert_true(hadamard_size(&(struct planes_form){YOSO_PLANES_HADAMARD, 4096, 24, SIZE_MAX}) == SIZE_MAX);
-    assert_true(hadamard_size(&(struct planes_form){YOSO_PLANES_HADAMARD, 32, 9, 64}) ==
+    assert_true(hadamard_size(&(struct planes_form){PLANES_HADAMARD, 4096, 24, SIZE_MAX / 8}) == SIZE_MAX);
+    assert_true(hadamard_size(&(struct planes_form){PLANES_HADAMARD, 4096, 24, SIZE_MAX}) == SIZE_MAX);
+    assert_true(hadamard_size(&(struct planes_form){PLANES_HADAMARD, 32, 9, 64}) ==
                 9 * 3 * 64 * sizeof(uint32_t));
-    assert_true(hadamard_size(&(struct planes_form){YOSO_PLANES_HADAMARD_PAPER, 32, 9, 64}) ==
+    assert_true(hadamard_size(&(struct planes_form){PLANES_HADAMARD_PAPER, 32, 9, 64}) ==
                 5 * 3 * 64 * sizeof(uint32_t));
 }
 

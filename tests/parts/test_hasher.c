@@ -113,7 +113,7 @@ static void blocks_have_the_codes_of_rows(void **state)
         struct yoso_options options;
         options_preset(yoso_sampled_rows, &options);
         options.num_hashes = 5;
-        options.planes = form % 12 < 8 ? YOSO_PLANES_ORTHOGONAL : YOSO_PLANES_HADAMARD + form / 12;
+        options.planes = form % 12 < 8 ? PLANES_ORTHOGONAL : PLANES_HADAMARD + form / 12;
         options.hash_bits = form % 2 ? 17 : 4;
         options.map = form / 2 % 2 ? YOSO_MAP_NEYSHABUR : YOSO_MAP_L2;
         options.max_norm = options.map == YOSO_MAP_L2 ? 0 : 6;

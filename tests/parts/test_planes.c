@@ -15,7 +15,6 @@
 #include "base/random.h"
 #include "kernels/kernels.h"
 #include "parts/codes.h"
-#include "parts/yoso_options.h"
 #include "support/check.h"
 
 #define PI 3.14159265358979323846
@@ -71,7 +70,7 @@ static void blocks_are_orthonormal(void **state)
     (void)state;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         const struct shape *shape = &shapes[s];
-        float *planes = draw(YOSO_PLANES_ORTHOGONAL, shape, 5);
+        float *planes = draw(PLANES_ORTHOGONAL, shape, 5);
         for (size_t bit = 0; bit < shape->hash_bits; bit++)
             for (size_t a = 0; a < shape->num_hashes; a++)
                 for (size_t b = 0; b <= a; b++)
@@ -84,7 +83,7 @@ static void blocks_are_orthonormal(void **state)
 static void gaussian_planes_have_length_1(void **state)
 {
     (void)state;
-    float *planes = draw(YOSO_PLANES_GAUSSIAN, &shapes[4], 5);
+    float *planes = draw(PLANES_GAUSSIAN, &shapes[4], 5);
     for (size_t bit = 0; bit < shapes[4].hash_bits; bit++)
         for (size_t a = 0; a < shapes[4].num_hashes; a++)
             check_near(dot_of(planes, &shapes[4], bit, a, a), 1, 2e-7, "square of a plane");
@@ -115,7 +114,7 @@ static void frames_are_uniform(void **state)
     double first[M][D] = {{0}}, second[M][D] = {{0}}, fourth[M][D] = {{0}}, across_bits = 0,
            across_blocks = 0;
     for (int i = 0; i < DRAWS; i++) {
-        float *planes = draw(YOSO_PLANES_ORTHOGONAL, &shape, (uint64_t)i);
+        float *planes = draw(PLANES_ORTHOGONAL, &shape, (uint64_t)i);
         double bits = 0;
         for (size_t c = 0; c < D; c++)
             bits += plane_at(planes, &shape, 0, 2, c) * plane_at(planes, &shape, 1, 2, c);
@@ -210,8 +209,8 @@ static void orthogonal_planes_vary_less(void **state)
     (void)state;
     static const struct shape shape = {16, 2, 16};
     double mean, gaussian, orthogonal;
-    measure(YOSO_PLANES_GAUSSIAN, HASH_AUTO, &shape, PI / 6, 4000, 1, &mean, &gaussian);
-    measure(YOSO_PLANES_ORTHOGONAL, HASH_AUTO, &shape, PI / 6, 4000, 2, &mean, &orthogonal);
+    measure(PLANES_GAUSSIAN, HASH_AUTO, &shape, PI / 6, 4000, 1, &mean, &gaussian);
+    measure(PLANES_ORTHOGONAL, HASH_AUTO, &shape, PI / 6, 4000, 2, &mean, &orthogonal);
     check_near(gaussian, mean * (1 - mean) / 16, 0.1 * gaussian, "variance of independent hashes");
     assert_true(orthogonal < 0.92 * gaussian);
 }
@@ -225,7 +224,7 @@ static void heads_turn_planes(void **state)
     static const struct shape shape = {M, BITS, D};
     static uint32_t permutation[HEADS][D];
     static float sign[HEADS][D];
-    float *planes = draw(YOSO_PLANES_GAUSSIAN, &shape, 1);
+    float *planes = draw(PLANES_GAUSSIAN, &shape, 1);
     float *turned = malloc(planes_count(M, BITS, D) * sizeof *turned);
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     int same = 0, went[D][D][2] = {{{0}}};
@@ -261,7 +260,7 @@ static void threads_and_tables_draw_the_same_bits(void **state)
     host_init(&host);
     assert_int_equal(pool_new(&host, 3, &pool), HASHATTN_OK);
     const struct kernels *const *tables = kernels_all();
-    for (int kind = YOSO_PLANES_GAUSSIAN; kind <= YOSO_PLANES_ORTHOGONAL; kind++)
+    for (int kind = PLANES_GAUSSIAN; kind <= PLANES_ORTHOGONAL; kind++)
         for (size_t s = 0; s < 3; s++) {
             const struct shape *shape = &wide[s];
             size_t bytes = planes_count(shape->num_hashes, shape->hash_bits, shape->dim) * sizeof(float);
@@ -279,13 +278,13 @@ static void threads_and_tables_draw_the_same_bits(void **state)
 static void sizes_do_not_wrap(void **state)
 {
     (void)state;
-    const struct planes_form widest = {YOSO_PLANES_ORTHOGONAL, 4096, 24, SIZE_MAX};
-    const struct planes_form wide_one = {YOSO_PLANES_ORTHOGONAL, 4096, 24, SIZE_MAX / 8};
+    const struct planes_form widest = {PLANES_ORTHOGONAL, 4096, 24, SIZE_MAX};
+    const struct planes_form wide_one = {PLANES_ORTHOGONAL, 4096, 24, SIZE_MAX / 8};
     assert_true(planes_count(4096, 24, SIZE_MAX / 8) == SIZE_MAX);
     assert_true(planes_count(32, 9, 64) == 32 * 9 * 64);
     assert_true(planes_work_size(&widest, 2) == SIZE_MAX);
     assert_true(planes_work_size(&wide_one, 2) == SIZE_MAX);
-    assert_true(planes_work_size(&(struct planes_form){YOSO_PLANES_GAUSSIAN, 4096, 24, SIZE_MAX}, 2) == 0);
+    assert_true(planes_work_size(&(struct planes_form){PLANES_GAUSSIAN, 4096, 24, SIZE_MAX}, 2) == 0);
 }
 
 int main(void)

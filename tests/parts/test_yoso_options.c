@@ -12,7 +12,7 @@ static void defaults(void **state)
     options_preset(yoso_sampled_rows, &options);
     assert_int_equal(options.num_hashes, 32);
     assert_int_equal(options.hash_bits, 9);
-    assert_int_equal(options.planes, YOSO_PLANES_ORTHOGONAL);
+    assert_int_equal(options.planes, PLANES_ORTHOGONAL);
     assert_int_equal(options.normalize, YOSO_NORMALIZE_L2);
     assert_int_equal(options.gradient, YOSO_GRADIENT_LOWER);
     assert_int_equal(options.max_partners, 0);
@@ -40,7 +40,7 @@ static void texts(void **state)
                          HASHATTN_OK);
     assert_int_equal(options.num_hashes, 4096);
     assert_int_equal(options.hash_bits, 24);
-    assert_int_equal(options.planes, YOSO_PLANES_GAUSSIAN);
+    assert_int_equal(options.planes, PLANES_GAUSSIAN);
     assert_int_equal(options.normalize, YOSO_NORMALIZE_SUM);
     assert_int_equal(options.gradient, YOSO_GRADIENT_RELEASED);
     assert_int_equal(options.max_partners, INT32_MAX);

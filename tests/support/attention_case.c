@@ -8,6 +8,12 @@
 #include "parts/double_attention.h"
 #include "support/check.h"
 
+size_t attention_case_params(const struct attention_case *problem)
+{
+    const struct parameter_sizes sizes = {problem->head_dim, problem->value_dim, problem->max_len};
+    return attention_param_count(problem->mechanism, problem->options, &sizes);
+}
+
 size_t attention_case_rows(const size_t *lengths, size_t count)
 {
     size_t rows = 0;
@@ -33,9 +39,7 @@ void attention_case_fill(struct attention_case *problem, uint64_t seed, bool mas
     problem->key = normals(seed, 1, keys * problem->head_dim);
     problem->value = normals(seed, 2, keys * problem->value_dim);
     problem->dout = normals(seed, 3, queries * problem->value_dim);
-    problem->params = normals(seed, 4,
-                              heads * attention_param_count(problem->mechanism, problem->options,
-                                                            problem->head_dim, problem->value_dim));
+    problem->params = normals(seed, 4, heads * attention_case_params(problem));
     problem->key_mask = NULL;
     if (mask) {
         problem->key_mask = malloc(keys / heads + 1);
@@ -72,9 +76,8 @@ void attention_case_take_sequence(struct attention_case *other, size_t t,
     attention_case_take_rows(other->dout, query_to, problem->dout, query_from, problem->queries[s], d_v);
     attention_case_take_rows(other->key, key_to, problem->key, key_from, problem->keys[s], d);
     attention_case_take_rows(other->value, key_to, problem->value, key_from, problem->keys[s], d_v);
-    attention_case_take_rows(
-        other->params, 0, problem->params, 0, problem->num_heads,
-        attention_param_count(problem->mechanism, problem->options, problem->head_dim, problem->value_dim));
+    attention_case_take_rows(other->params, 0, problem->params, 0, problem->num_heads,
+                             attention_case_params(problem));
 }
 
 /* ---- layouts ------------------------------------------------------------------------------------------- */
@@ -209,6 +212,7 @@ struct attention_call attention_case_call(const struct attention_case *problem, 
         .num_heads = problem->num_heads,
         .head_dim = problem->head_dim,
         .value_dim = problem->value_dim,
+        .max_len = problem->max_len,
         .query_offsets = query_offsets,
         .key_offsets = key_offsets,
         .precision = problem->precision,
@@ -271,7 +275,7 @@ struct attention_result attention_case_run(const struct attention_case *problem)
     struct attention_result result = {
         .query_rows = offsets[problem->num_sequences],
         .key_rows = offsets[CASE_SEQUENCES + 1 + problem->num_sequences],
-        .param_count = attention_param_count(problem->mechanism, problem->options, d, d_v),
+        .param_count = attention_case_params(problem),
         .saved_bytes = attention_saved_size(&call),
         .scratch_bytes = attention_scratch_size(&call),
     };

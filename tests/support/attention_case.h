@@ -25,6 +25,7 @@ struct attention_case {
     enum precision precision;
     bool causal;
     size_t num_sequences, num_heads, head_dim, value_dim;
+    size_t max_len;                                       /* for mechanisms whose tensors follow it */
     size_t queries[CASE_SEQUENCES], keys[CASE_SEQUENCES]; /* lengths */
     uint64_t call_key;
     const uint64_t *sample_ids;
@@ -42,6 +43,8 @@ struct attention_result {
     size_t saved_bytes, scratch_bytes;
 };
 
+/* Learned floats of a head. */
+size_t attention_case_params(const struct attention_case *problem);
 /* Sum of the lengths. */
 size_t attention_case_rows(const size_t *lengths, size_t count);
 /* Allocates the arrays of a case whose sizes are set and fills them with standard normals from `seed`; each

@@ -328,7 +328,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     }
 }
 
-static double auxiliary(const struct problem *problem, const struct problem_gradients *gradients)
+static double compute_loss(const struct problem *problem, const struct problem_gradients *gradients)
 {
     struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
     struct scratch scratch = open_scratch(problem);
@@ -345,7 +345,7 @@ static double auxiliary(const struct problem *problem, const struct problem_grad
     return loss;
 }
 
-static double auxiliary_share(const void *options)
+static double loss_share(const void *options)
 {
     (void)options;
     return 0.375;
@@ -399,37 +399,38 @@ static void merge(const void *options, const struct problem_shape *shape, void *
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
-static void project_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+static void project_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows,
+                          size_t *cols)
 {
-    (void)value_dim;
     *rows = features_of(options);
-    *cols = head_dim;
+    *cols = sizes->head_dim;
 }
 
-static void gain_shape(const void *options, size_t head_dim, size_t value_dim, size_t *rows, size_t *cols)
+static void gain_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
     (void)options;
-    (void)head_dim;
     *rows = 1;
-    *cols = value_dim;
+    *cols = sizes->value_dim;
 }
 
 static const struct parameter_row params[] = {
-    {.name = "project", .shape = project_shape, .init = 0.1f},
-    {.name = "gain", .shape = gain_shape, .init = 1},
+    {.name = "project", .shape = project_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "gain", .shape = gain_shape, .start = START_NORMAL, .scale = 1},
     {.name = NULL},
 };
 
 static const char *const weightings[] = {"even", "rising", NULL};
 
+#define FEATURES(maximum_)                                                                                   \
+    {                                                                                                        \
+        .name = "features", .type = OPTION_INT, .offset = offsetof(struct linear_options, features),         \
+        .preset = 3, .minimum = 1, .maximum = maximum_, .help = "rows of the projection"                     \
+    }
+
+static const struct option_row narrow_options[] = {FEATURES(8), {.name = NULL}};
+
 static const struct option_row options[] = {
-    {.name = "features",
-     .type = OPTION_INT,
-     .offset = offsetof(struct linear_options, features),
-     .preset = 3,
-     .minimum = 1,
-     .maximum = 16,
-     .help = "rows of the projection"},
+    FEATURES(16),
     {.name = "slope",
      .type = OPTION_REAL,
      .offset = offsetof(struct linear_options, slope),
@@ -449,20 +450,24 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
-#define LINEAR(name_, summary_, sees_mask_, competes_, refuse_)                                              \
+static const struct preparation_facet preparation = {shared_size, prepare_scratch_size, prepare};
+static const struct own_loss_facet own_loss = {compute_loss, loss_share};
+static const struct stream_facet stream = {state_size, scratch_size, absorb, read, merge};
+
+#define LINEAR(name_, summary_, options_, sees_mask_, competes_, refuse_)                                    \
     {                                                                                                        \
-        .name = name_, .summary = summary_, .options = options,                                              \
+        .name = name_, .summary = summary_, .options = options_,                                             \
         .options_size = sizeof(struct linear_options), .exact = true, .quadratic = true, .mixes = true,      \
         .sees_mask = sees_mask_, .competes = competes_, .refuse = refuse_, .saved_size = saved_size,         \
-        .scratch_size = scratch_size, .shared_size = shared_size,                                            \
-        .prepare_scratch_size = prepare_scratch_size, .prepare = prepare, .forward = forward,                \
-        .backward = backward, .params = params, .auxiliary = auxiliary, .auxiliary_share = auxiliary_share,  \
-        .state_size = state_size, .stream_scratch_size = scratch_size, .absorb = absorb, .read = read,       \
-        .merge = merge,                                                                                      \
+        .scratch_size = scratch_size, .forward = forward, .backward = backward, .params = params,            \
+        .preparation = &preparation, .own_loss = &own_loss, .stream = &stream,                               \
     }
 
-const struct mechanism linear_mechanism = LINEAR("linear", "the test mechanism", true, false, refuse);
+const struct mechanism linear_mechanism =
+    LINEAR("linear", "the test mechanism", options, true, false, refuse);
 const struct mechanism blind_mechanism =
-    LINEAR("blind", "the same, blind to masks", false, false, blind_refuse);
+    LINEAR("blind", "the same, blind to masks", options, false, false, blind_refuse);
 const struct mechanism competing_mechanism =
-    LINEAR("competing", "blind, and its queries are told of each other", false, true, blind_refuse);
+    LINEAR("competing", "blind, and its queries are told of each other", options, false, true, blind_refuse);
+const struct mechanism narrow_mechanism =
+    LINEAR("narrow", "blind, with fewer features at most", narrow_options, false, false, blind_refuse);

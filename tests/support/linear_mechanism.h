@@ -22,5 +22,7 @@ extern const struct mechanism linear_mechanism;
 extern const struct mechanism blind_mechanism;
 /* Blind, and it says that its queries compete: masked tokens are kept from it as queries too. */
 extern const struct mechanism competing_mechanism;
+/* Blind, and features are its only option: 1 to 8, where the others take 1 to 16. */
+extern const struct mechanism narrow_mechanism;
 
 #endif

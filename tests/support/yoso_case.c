@@ -82,10 +82,10 @@ struct yoso_case *case_new(const struct mechanism *mechanism, const struct kerne
         .query = view_of(n_q, d, 0), .key = view_of(n_k, d, 0), .value = view_of(n_k, d_v, 0)};
     c->problem.saved = block_of(mechanism->saved_size(options, &c->problem.shape));
     c->problem.scratch = block_of(mechanism->scratch_size(options, &c->problem.shape));
-    if (mechanism->shared_size != NULL)
-        c->shared = block_of(mechanism->shared_size(options, d));
-    if (mechanism->prepare_scratch_size != NULL)
-        c->prepare_scratch = block_of(mechanism->prepare_scratch_size(options, d, 1));
+    if (mechanism->preparation != NULL) {
+        c->shared = block_of(mechanism->preparation->shared_size(options, d));
+        c->prepare_scratch = block_of(mechanism->preparation->scratch_size(options, d, 1));
+    }
     c->problem.shared = c->shared;
     case_prepare(c, seed);
     size_t m = (size_t)options->num_hashes;
@@ -161,8 +161,8 @@ void case_prepare(struct yoso_case *c, uint64_t seed)
                                             .call_key = random_key(seed, RANDOM_LAYER, 0),
                                             .shared = c->shared,
                                             .scratch = c->prepare_scratch};
-    if (c->mechanism->prepare != NULL)
-        c->mechanism->prepare(&preparation);
+    if (c->mechanism->preparation != NULL)
+        c->mechanism->preparation->prepare(&preparation);
 }
 
 void case_forward(struct yoso_case *c)

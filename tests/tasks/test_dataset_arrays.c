@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "support/folder.h"
 

@@ -1,0 +1,12 @@
+/* The table of mechanisms, in the order in which lists show them: a new one is a row here and a file beside.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "attention/mechanism.h"
+
+extern const struct mechanism mechanism_softmax, mechanism_none, mechanism_yoso, mechanism_yoso_e,
+    mechanism_lha, mechanism_lsh, mechanism_random, mechanism_local;
+
+const struct mechanism *const mechanism_table[] = {
+    &mechanism_softmax, &mechanism_none,  &mechanism_yoso,
+    &mechanism_yoso_e,  &mechanism_lha,   &mechanism_lsh,
+    &mechanism_random,  &mechanism_local, NULL,
+};

@@ -1,0 +1,20 @@
+/* What learned numbers are before training: layers of a model and learned tensors of mechanisms say it in the
+   same words. SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_START_H
+#define BASE_START_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum param_start {
+    START_ZEROS,
+    START_ONES,
+    START_NORMAL,   /* N(0, scale^2) */
+    START_UNIFORM,  /* U(-scale, scale) */
+    START_CONSTANT, /* scale */
+};
+
+/* Writes values (count). The random ones depend on (key, index) alone, where index is the place in values. */
+void start_fill(enum param_start start, float scale, uint64_t key, float *values, size_t count);
+
+#endif

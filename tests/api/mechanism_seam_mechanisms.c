@@ -1,0 +1,26 @@
+/* The mechanisms of test_mechanism_seam.c, in the place of the library's table: a few of the library's, those
+   of tests/support, and more names than a message has room for. SPDX-License-Identifier: Apache-2.0 */
+#include "support/linear_mechanism.h"
+#include "support/placed_mechanism.h"
+
+extern const struct mechanism mechanism_softmax, mechanism_none, mechanism_yoso;
+
+static const struct option_row no_options[] = {{.name = NULL}};
+
+#define FILLER(letter)                                                                                       \
+    &(const struct mechanism)                                                                                \
+    {                                                                                                        \
+        .name = "filler-with-a-long-name-" letter, .summary = "a row", .options = no_options                 \
+    }
+
+const struct mechanism *const mechanism_table[] = {
+    &mechanism_softmax, &mechanism_none,   &mechanism_yoso,
+    &linear_mechanism,  &blind_mechanism,  &competing_mechanism,
+    &narrow_mechanism,  &placed_mechanism, &full_mechanism,
+    &crowded_mechanism, FILLER("a"),       FILLER("b"),
+    FILLER("c"),        FILLER("d"),       FILLER("e"),
+    FILLER("f"),        FILLER("g"),       FILLER("h"),
+    FILLER("i"),        FILLER("j"),       FILLER("k"),
+    FILLER("l"),        FILLER("m"),       FILLER("n"),
+    FILLER("o"),        FILLER("p"),       NULL,
+};

@@ -1,0 +1,197 @@
+/* Mechanisms inside a layer: their learned tensors in the model's block, where the heads of two groups share
+   a tensor that follows the longest length, against the formula in double. What a block computes around them
+   is in test_block.c. Bugs planted and caught: every tensor started from normals; the constant not taken;
+   another max_len for the shape, or for the call; the second group's heads at the first one's place, or a
+   width of a head further on; their gradients a float further on; two tensors gathered to one place.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "nn/self_attention.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "support/check.h"
+#include "support/layers.h"
+#include "support/placed_mechanism.h"
+
+enum { HEADS = 3, WIDTH = 2, DIM = HEADS * WIDTH, LONGEST = 7, ROWS = 12, SEQUENCES = 3 };
+static const size_t offsets[] = {0, 4, 5, ROWS};
+enum { FLOATS = ROW_TILE * DIM };
+
+struct mix_test {
+    struct layer_test base;
+    struct self_attention attention;
+    struct rows rows;
+    struct attention_space space;
+    struct attention_gradients d;
+    float arrays[8][FLOATS];
+};
+
+static hashattn_status describe(struct layer_test *base, const struct head_group *groups, size_t num_groups,
+                                size_t max_len, struct self_attention *attention)
+{
+    TRY(self_attention_describe_enter(&base->host, &base->params, "a", DIM, HEADS, attention));
+    TRY(self_attention_describe_mix(&base->host, &base->params, "a", 0, groups, num_groups, max_len,
+                                    attention));
+    return self_attention_describe_leave(&base->host, &base->params, "a", attention);
+}
+
+static void *new_block(struct mix_test *t, size_t bytes)
+{
+    void *block;
+    check_status(&t->base.host, memory_new(&t->base.host, bytes, 1, "a block", &block), HASHATTN_OK, NULL);
+    if (bytes > 0)
+        memset(block, 0xff, bytes);
+    return block;
+}
+
+static void open_mix(struct mix_test *t, const struct head_group *groups, size_t num_groups)
+{
+    memset(t, 0, sizeof *t);
+    layer_test_open(&t->base, 2);
+    check_status(&t->base.host, describe(&t->base, groups, num_groups, LONGEST, &t->attention), HASHATTN_OK,
+                 NULL);
+    layer_test_start(&t->base, 4);
+    t->rows = rows_of(t->base.kernels, t->base.pool, SEQUENCES, offsets, NULL);
+    float *const inputs[] = {t->arrays[0], t->arrays[1], t->arrays[2], t->arrays[7]};
+    for (size_t i = 0; i < 4; i++) {
+        float *normals = new_normals(20 + i, ROWS * DIM, 1);
+        memcpy(inputs[i], normals, ROWS * DIM * sizeof *normals);
+        free(normals);
+    }
+    t->space = (struct attention_space){.query = t->arrays[0],
+                                        .key = t->arrays[1],
+                                        .value = t->arrays[2],
+                                        .context = t->arrays[3],
+                                        .mixed = t->arrays[3]};
+    t->d = (struct attention_gradients){t->arrays[4], t->arrays[5], t->arrays[6], t->arrays[7]};
+    t->space.saved = new_block(t, self_attention_saved_size(&t->attention, &t->rows));
+    t->space.scratch = new_block(t, self_attention_scratch_size(&t->attention, &t->rows));
+}
+
+static void close_mix(struct mix_test *t)
+{
+    memory_free(&t->base.host, t->space.saved);
+    memory_free(&t->base.host, t->space.scratch);
+    layer_test_close(&t->base);
+}
+
+/* ---- starts ---------------------------------------------------------------------------------------------
+ */
+
+static void check_row(const struct mix_test *t, const char *name, size_t rows, size_t cols)
+{
+    const struct param *row = param_named(&t->base.params, name);
+    assert_int_equal(row->rank, 3);
+    assert_int_equal(row->shape[0], HEADS);
+    assert_int_equal(row->shape[1], rows);
+    assert_int_equal(row->shape[2], cols);
+}
+
+static void tensors_follow_the_longest_length_and_start_as_they_say(void **state)
+{
+    (void)state;
+    const struct placed_options options = {0};
+    const struct head_group group = {&placed_mechanism, &options, HEADS};
+    struct mix_test t;
+    open_mix(&t, &group, 1);
+    check_row(&t, "a.own.place", LONGEST, 1);
+    check_row(&t, "a.own.level", 1, 1);
+    check_row(&t, "a.own.offset", 1, WIDTH);
+    check_row(&t, "a.own.gain", 1, WIDTH);
+    const float *place = t.base.values + param_named(&t.base.params, "a.own.place")->offset;
+    const float *level = t.base.values + param_named(&t.base.params, "a.own.level")->offset;
+    const float *offset = t.base.values + param_named(&t.base.params, "a.own.offset")->offset;
+    const float *gain = t.base.values + param_named(&t.base.params, "a.own.gain")->offset;
+    for (size_t i = 0; i < HEADS * LONGEST; i++)
+        assert_true(place[i] >= -0.5f && place[i] < 0.5f && (i == 0 || place[i] != place[i - 1]));
+    for (size_t i = 0; i < HEADS; i++)
+        assert_true(level[i] == 0.25f);
+    for (size_t i = 0; i < HEADS * WIDTH; i++)
+        assert_true(offset[i] == 0 && gain[i] == 1);
+    close_mix(&t);
+}
+
+/* ---- the formula ----------------------------------------------------------------------------------------
+ */
+
+/* What is looked at in double: the parameters, and the values (ROWS, DIM). */
+struct oracle {
+    const struct mix_test *t;
+    const double *params, *value, *g;
+    double *out; /* (ROWS, DIM), or NULL */
+};
+
+/* The heads with the test mechanism, in the order of its tensors. */
+static const size_t placed_heads[] = {0, 2};
+
+static double placed_loss(void *user)
+{
+    const struct oracle *o = user;
+    const struct params *params = &o->t->base.params;
+    const double *place = o->params + param_named(params, "a.own.placed.place")->offset;
+    const double *level = o->params + param_named(params, "a.own.placed.level")->offset;
+    const double *offset = o->params + param_named(params, "a.own.placed.offset")->offset;
+    const double *gain = o->params + param_named(params, "a.own.placed.gain")->offset;
+    double sum = 0;
+    for (size_t h = 0; h < 2; h++)
+        for (size_t s = 0; s < SEQUENCES; s++)
+            for (size_t c = 0; c < WIDTH; c++) {
+                size_t column = placed_heads[h] * WIDTH + c, own = h * WIDTH + c;
+                double x = 0;
+                for (size_t row = offsets[s]; row < offsets[s + 1]; row++)
+                    x += (place[h * LONGEST + row - offsets[s]] + level[h]) *
+                         (o->value[row * DIM + column] + offset[own]);
+                for (size_t row = offsets[s]; row < offsets[s + 1]; row++) {
+                    sum += o->g[row * DIM + column] * gain[own] * x;
+                    if (o->out != NULL)
+                        o->out[row * DIM + column] = gain[own] * x;
+                }
+            }
+    return sum;
+}
+
+static void two_groups_share_the_tensors_of_their_mechanism(void **state)
+{
+    (void)state;
+    const struct placed_options options = {0};
+    const struct head_group groups[] = {{&placed_mechanism, &options, 1},
+                                        {attention_find("softmax"), NULL, 1},
+                                        {&placed_mechanism, &options, 1}};
+    struct mix_test t;
+    open_mix(&t, groups, 3);
+    struct params *params = &t.base.params;
+    assert_int_equal(param_named(params, "a.own.placed.place")->shape[0], 2);
+    size_t first = param_named(params, "a.own.placed.place")->offset;
+    const struct param *last = param_named(params, "a.own.placed.gain");
+    size_t count = last->offset + last->count - first;
+    for (size_t i = first; i < first + count; i++)
+        t.base.exact[i] = (double)(t.base.values[i] += 0.0625f * (float)((i - first) % 5));
+    const float *g = t.d.mixed;
+    struct oracle o = {&t, t.base.exact, new_doubles(t.space.value, ROWS * DIM), new_doubles(g, ROWS * DIM),
+                       calloc(ROWS * DIM, sizeof(double))};
+    placed_loss(&o);
+    self_attention_mix(&t.attention, &t.rows, t.base.values, &t.space, 5);
+    for (size_t row = 0; row < ROWS; row++)
+        for (size_t h = 0; h < 2; h++)
+            for (size_t c = placed_heads[h] * WIDTH; c < placed_heads[h] * WIDTH + WIDTH; c++)
+                check_near((double)t.space.mixed[row * DIM + c], o.out[row * DIM + c], 1e-5, "out");
+
+    double *out = o.out;
+    o.out = NULL;
+    self_attention_mix_backward(&t.attention, &t.rows, t.base.values, whole_gradient(&t.base), &t.space, &t.d,
+                                5);
+    check_derivatives(t.base.gradients + first, t.base.exact + first, count, placed_loss, &o, 1e-4,
+                      "own tensors");
+    free((void *)o.value), free((void *)o.g), free(out);
+    close_mix(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_follow_the_longest_length_and_start_as_they_say),
+        cmocka_unit_test(two_groups_share_the_tensors_of_their_mechanism),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
