@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "parts/bucket_in_double.h"
+#include "parts/bucket_attention_double.h"
 #include "parts/plain_norm.h"
 
 enum {

@@ -9,21 +9,12 @@
 #define PARTS_DOUBLE_ATTENTION_H
 
 #include "base/pool.h"
+#include "parts/bounded.h"
 #include "parts/relative_terms.h"
 
 /* Rows of a head whose squares sum up to less need not be looked at: with less than 2^32 of them nothing that
    is made of three or four such arrays overflows. */
 #define DOUBLE_SQUARES 0x1p44
-
-/* The largest bfloat16: a gradient of this size stays finite in either type of array. */
-#define DOUBLE_MOST 0x1.fep127f
-
-/* x, no larger than DOUBLE_MOST in size; a NaN stays. */
-static inline float double_bounded(double x)
-{
-    const double most = (double)DOUBLE_MOST;
-    return (float)(x > most ? most : x < -most ? -most : x);
-}
 
 /* Some keys that a query meets: list[0 .. count), or first .. first + count - 1 where list is NULL. */
 struct key_run {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "parts/double_attention.h"
+#include "parts/bounded.h"
 
 enum { ROWS = PLAIN_NORM_ROWS };
 

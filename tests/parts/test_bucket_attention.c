@@ -4,7 +4,7 @@
    the second block's queries taken from the first; a window that is too long; the first tile of a window
    left out; dquery of the last tile only; places taken in their own order; delta of the place, not of the
    token; all threads in the memory of the first; in double, the keys of a bucket from its first on, whatever
-   is seen, and a bucket's queries from the first bucket. Covers: bucket_in_double.c.
+   is seen, and a bucket's queries from the first bucket. Covers: bucket_attention_double.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/bucket_attention.h"
 

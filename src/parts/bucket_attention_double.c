@@ -1,5 +1,5 @@
 /* See the header. SPDX-License-Identifier: Apache-2.0 */
-#include "parts/bucket_in_double.h"
+#include "parts/bucket_attention_double.h"
 
 #include "parts/double_attention.h"
 

@@ -1,7 +1,7 @@
 /* Attention inside buckets in double, for inputs that could overflow float32: the lists of bucket_attention.h
    as double_attention.h reads them. SPDX-License-Identifier: Apache-2.0 */
-#ifndef PARTS_BUCKET_IN_DOUBLE_H
-#define PARTS_BUCKET_IN_DOUBLE_H
+#ifndef PARTS_BUCKET_ATTENTION_DOUBLE_H
+#define PARTS_BUCKET_ATTENTION_DOUBLE_H
 
 #include "parts/bucket_attention.h"
 

@@ -1,0 +1,16 @@
+/* Gradients that were made in double and go back into arrays of float32 or bfloat16.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_BOUNDED_H
+#define PARTS_BOUNDED_H
+
+/* The largest bfloat16: a gradient of this size stays finite in either type of array. */
+#define DOUBLE_MOST 0x1.fep127f
+
+/* x, no larger than DOUBLE_MOST in size; a NaN stays. */
+static inline float double_bounded(double x)
+{
+    const double most = (double)DOUBLE_MOST;
+    return (float)(x > most ? most : x < -most ? -most : x);
+}
+
+#endif

@@ -1,0 +1,318 @@
+/* Accidents of a training: full disks, kills in the middle of a save, a second process on the same run,
+   numbers that overflow, memory that ends. What was saved before is whole, and the failure is named. The bugs
+   that were planted and caught here are named in test_trainer.c, from which this file was split. Covers:
+   trainer.c. SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+#include "base/memory.h"
+#include "io/json.h"
+#include "models/model_io.h"
+#include "support/check.h"
+#include "support/named_metric.h"
+#include "support/trainer_case.h"
+#include "train/checkpoint.h"
+#include "train/trainer.h"
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- accidents ---- */
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+static void full_from_5_to_8(struct watcher *watcher, const struct train_event *event)
+{
+    (void)watcher;
+    if (event->step == 5)
+        limit_files(100);
+    if (event->step == 8)
+        limit_files(RLIM_INFINITY);
+}
+
+static void full_from_5(struct watcher *watcher, const struct train_event *event)
+{
+    (void)watcher;
+    if (event->step == 5)
+        limit_files(100);
+}
+
+static void a_full_disk_is_survived_or_named(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    /* Saves at 3, 6, 9, 10: the one of step 6 fails and is only a warning. */
+    struct watcher passing = {.stop_at = -1, .act = full_from_5_to_8};
+    check_status(&small.host, train(&small, small.run, 1, &passing, false), HASHATTN_OK, NULL);
+    assert_int_equal(passing.warnings, 1);
+    char run[80];
+    small_run_path(&small, "full", run);
+    struct watcher full = {.stop_at = -1, .act = full_from_5};
+    hashattn_status status = train(&small, run, 1, &full, false);
+    limit_files(RLIM_INFINITY);
+    check_status(&small.host, status, HASHATTN_NO_DISK, "full");
+    assert_int_equal(full.last.step, 10);
+    struct watcher after = {.stop_at = -1};
+    check_status(&small.host, train(&small, run, 1, &after, true), HASHATTN_OK, NULL);
+    assert_int_equal(after.last.step, 10);
+    check_same_run(&small.host, small.run, run);
+
+    /* Nothing can be saved at all: the directory is gone again, whichever file is the first that fails. */
+    static const rlim_t rooms[] = {0, 100, 3000};
+    for (int i = 0; i < 3; i++) {
+        small_run_path(&small, "never", run);
+        limit_files(rooms[i]);
+        status = train(&small, run, 1, &after, false);
+        limit_files(RLIM_INFINITY);
+        check_status(&small.host, status, HASHATTN_NO_DISK, "never");
+        assert_false(file_exists(run));
+    }
+    struct watcher again = {.stop_at = -1};
+    check_status(&small.host, train(&small, run, 1, &again, false), HASHATTN_OK, NULL);
+    check_same_run(&small.host, small.run, run);
+    small_run_free(&small);
+}
+
+static void a_best_model_that_cannot_be_written_does_not_count(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    /* Only model.safetensors cannot be made: a directory stands in its place. */
+    char path[160];
+    snprintf(path, sizeof path, "%s/model.safetensors", small.run);
+    struct watcher stopping = {.stop_at = 1}, blocked = {.stop_at = -1}, after = {.stop_at = -1};
+    check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+    check_status(&small.host, file_make_directory(&small.host, path, false), HASHATTN_OK, NULL);
+    check_status(&small.host, train(&small, small.run, 1, &blocked, true), HASHATTN_NO_DISK,
+                 "model.safetensors");
+    assert_int_equal(blocked.warnings, 2); /* steps 4 and 8; step 10 is the end */
+    assert_true(isnan(blocked.best_accuracy));
+    assert_int_equal(rmdir(path), 0);
+    check_status(&small.host, train(&small, small.run, 1, &after, true), HASHATTN_OK, NULL);
+    assert_int_equal(after.events, 3); /* only the evaluation, in two batches, was left to do */
+    assert_true(after.best_accuracy == after.valid_accuracy);
+    assert_true(file_exists(path));
+    small_run_free(&small);
+}
+
+static long renames_left = -1; /* then the process is killed; negative: never */
+
+/* Takes the place of the C library's, which file_writer.c and checkpoint.c call for every file of a run. */
+int rename(const char *from, const char *to)
+{
+    if (renames_left == 0)
+        raise(SIGKILL);
+    renames_left -= renames_left > 0;
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+/* A training that is killed before the n-th file takes its place; whether it was. */
+static bool train_and_kill(struct small_run *small, const char *run, long n)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct watcher quiet = {.stop_at = 1};
+        renames_left = n;
+        train(small, run, 1, &quiet, false);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status);
+}
+
+static void a_run_killed_in_its_first_save_goes_on(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "yoso", 24, 3);
+    struct watcher quiet = {.stop_at = -1};
+    check_status(&small.host, train(&small, small.run, 1, &quiet, false), HASHATTN_OK, NULL);
+    /* config.json, the two files of the state as .next, trainer.json, the two in their places. */
+    enum { FILES = 6 };
+    char run[80], config[160];
+    small_run_path(&small, "killed", run);
+    snprintf(config, sizeof config, "%s/config.json", run);
+    for (long n = 0; n < FILES; n++) {
+        assert_true(train_and_kill(&small, run, n));
+        assert_int_equal(file_exists(config), n > 0);
+        if (n == 0) { /* nothing to go on with: what to do is told, and helps */
+            check_status(
+                &small.host, train(&small, run, 1, &quiet, true), HASHATTN_BAD_FILE,
+                "killed has no config.json: it is no run, or one that was killed before it had saved "
+                "anything; then remove it");
+            check_status(&small.host, train(&small, run, 1, &quiet, false), HASHATTN_INVALID,
+                         "killed exists already and has no config.json");
+            check_status(&small.host, HASHATTN_INVALID, HASHATTN_INVALID, "remove it or choose another name");
+            small_run_remove(run);
+        }
+        check_status(&small.host, train(&small, run, 1, &quiet, n > 0), HASHATTN_OK, NULL);
+        assert_int_equal(quiet.last.step, 10);
+        check_same_run(&small.host, small.run, run);
+        small_run_remove(run);
+    }
+    assert_false(train_and_kill(&small, run, 100));
+    small_run_free(&small);
+}
+
+/* A run that has lost its trainer.json is not begun anew: its parameters are worth something. */
+static void a_run_that_lost_a_file_is_kept(void **state)
+{
+    (void)state;
+    static const char *const lost[] = {"trainer.json", "last.safetensors", "optimizer.safetensors"};
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    for (size_t i = 0; i < 3; i++) {
+        struct watcher stopping = {.stop_at = 5}, quiet = {.stop_at = -1};
+        char path[160];
+        snprintf(path, sizeof path, "%s/%s", small.run, lost[i]);
+        check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+        assert_int_equal(unlink(path), 0);
+        check_status(&small.host, train(&small, small.run, 1, &quiet, true), HASHATTN_BAD_FILE, lost[i]);
+        assert_int_equal(quiet.events, 0);
+        assert_false(file_exists(path));
+        small_run_remove(small.run);
+    }
+    small_run_free(&small);
+}
+
+/* While a run is trained, a second trainer of the same process tries to go on with it. */
+static void resume_too(struct watcher *watcher, const struct train_event *event)
+{
+    (void)event;
+    struct small_run *small = watcher->user;
+    struct host host;
+    const char *why;
+    const struct train_setup setup = {.kernels = kernels_named("auto", &why)};
+    char want[200];
+    host_init(&host);
+    snprintf(want, sizeof want, "this run is being trained: %s/lock is held by process %ld on ", small->run,
+             (long)getpid());
+    check_status(&host, train_resume(&host, &setup, small->run), HASHATTN_INVALID, want);
+}
+
+static void a_run_has_one_trainer(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    char run[80];
+    small_run_path(&small, "alone", run);
+    struct watcher quiet = {.stop_at = -1};
+    check_status(&small.host, train(&small, run, 1, &quiet, false), HASHATTN_OK, NULL);
+    struct watcher begun = {.stop_at = 5, .act = resume_too, .user = &small};
+    check_status(&small.host, train(&small, small.run, 1, &begun, false), HASHATTN_INTERRUPTED, NULL);
+    struct watcher resumed = {.stop_at = -1, .act = resume_too, .user = &small};
+    check_status(&small.host, train(&small, small.run, 1, &resumed, true), HASHATTN_OK, NULL);
+    assert_int_equal(begun.warnings + resumed.warnings, 0);
+    check_same_run(&small.host, small.run, run);
+    small_run_free(&small);
+}
+
+static void numbers_that_overflow_stop_the_run(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "softmax", 24, 3);
+    struct watcher stopping = {.stop_at = 4};
+    check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+    /* Finite on disk, not any more when two of them are multiplied. */
+    size_t size, before_size;
+    char path[160];
+    char *bytes = small_run_read(small.run, "last.safetensors", &size);
+    for (size_t i = size - 2000; i + 4 <= size; i += 4)
+        memcpy(bytes + i, &(float){3e38f}, 4);
+    snprintf(path, sizeof path, "%s/last.safetensors", small.run);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+    struct watcher after = {.stop_at = -1};
+    char *before = small_run_read(small.run, "trainer.json", &before_size);
+    check_status(&small.host, train(&small, small.run, 1, &after, true), HASHATTN_FAILED,
+                 "the loss is nan in step 5 of 10");
+    char *now = small_run_read(small.run, "trainer.json", &size);
+    assert_true(size == before_size && memcmp(now, before, size) == 0);
+    free(now);
+    free(before);
+    free(bytes);
+    small_run_free(&small);
+}
+
+static void every_failing_allocation_is_named(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "yoso", 24, 3);
+    small_run_set(&small, "steps", "2");
+    small_run_set(&small, "warmup", "1");
+    const char *why;
+    struct train_setup setup = {.kernels = kernels_named("auto", &why)};
+    check_status(&small.host, pool_new(&small.host, 1, &setup.pool), HASHATTN_OK, NULL);
+    hashattn_status status = HASHATTN_NO_MEMORY;
+    for (long n = 0; status != HASHATTN_OK; n++) {
+        struct failing_host failing;
+        failing_host_init(&failing, n);
+        status = train_run(&failing.host, &setup, &small.config, small.run);
+        assert_int_equal(failing.outstanding, 0);
+        if (status != HASHATTN_OK)
+            check_status(&failing.host, status, HASHATTN_NO_MEMORY, "memory");
+        small_run_remove(small.run);
+        assert_true(n < 5000);
+    }
+    pool_free(&small.host, setup.pool);
+    small_run_free(&small);
+}
+
+static void failing_allocations_of_resuming_lose_nothing(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "yoso", 24, 3);
+    struct watcher stopping = {.stop_at = 9};
+    check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+    const char *why;
+    struct train_setup setup = {.kernels = kernels_named("auto", &why)};
+    check_status(&small.host, pool_new(&small.host, 1, &setup.pool), HASHATTN_OK, NULL);
+    hashattn_status status = HASHATTN_NO_MEMORY;
+    for (long n = 0; status != HASHATTN_OK; n++) {
+        struct failing_host failing;
+        failing_host_init(&failing, n);
+        status = train_resume(&failing.host, &setup, small.run);
+        assert_int_equal(failing.outstanding, 0);
+        if (status != HASHATTN_OK)
+            check_status(&failing.host, status, HASHATTN_NO_MEMORY, "memory");
+        assert_true(n < 5000);
+    }
+    pool_free(&small.host, setup.pool);
+    small_run_free(&small);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_disk_is_survived_or_named),
+        cmocka_unit_test(a_best_model_that_cannot_be_written_does_not_count),
+        cmocka_unit_test(a_run_killed_in_its_first_save_goes_on),
+        cmocka_unit_test(a_run_that_lost_a_file_is_kept),
+        cmocka_unit_test(a_run_has_one_trainer),
+        cmocka_unit_test(numbers_that_overflow_stop_the_run),
+        cmocka_unit_test(every_failing_allocation_is_named),
+        cmocka_unit_test(failing_allocations_of_resuming_lose_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
