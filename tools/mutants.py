@@ -22,9 +22,10 @@ SPDX-License-Identifier: Apache-2.0
 """
 import argparse, concurrent.futures, hashlib, json, os, random, re, resource, shlex, shutil, signal, subprocess, sys, time
 
-ORDER = ["base", "io", "kernels", "parts", "attention", "nn", "models", "tasks", "train", "api", "cli"]
+ORDER = "base io kernels parts attention nn objectives models tasks train measure api cli".split()
 EQUIVALENT = "tests/mutants-equivalent.txt"
 LEAST = 12
+LIBRARIES = {"objects": "libhashattn.so", "checked_objects": "libchecked.so"}  # of the tool; of the tests, with assertions
 
 # ---- which changes a line offers --------------------------------------------------------------------------------------
 NAME = r"[&*]?[A-Za-z_][\w.\[\]]*(?:->[\w.\[\]]+)*"
@@ -158,7 +159,7 @@ class Build:
         for row in json.load(open(self.folder + "/cmake/compile_commands.json")):
             words = os.environ.get("CMAKE_C_COMPILER_LAUNCHER", "").split() + shlex.split(row["command"])
             target = re.match(r"CMakeFiles/(\S+)\.dir/", words[words.index("-o") + 1]).group(1)
-            hidden = "-fvisibility=hidden" if target in ("objects", "support") else None
+            hidden = "-fvisibility=hidden" if target in (*LIBRARIES, "support") else None
             words = [w for w in words if w not in ("-g", hidden) and not w.startswith("-W")]
             at = words.index("-o") + 1
             words[at] = f"{self.folder}/objects/{target}/{os.path.relpath(row['file'], self.tree)}.o"
@@ -178,25 +179,26 @@ class Build:
                 for file in open(object_ + ".d").read().split():  # a compiler cache writes them relative
                     if os.path.abspath(file).startswith(self.tree):
                         self.users.setdefault(os.path.relpath(file, self.tree), set()).add(object_)
-            for target in ("objects", "support"):
+            for target in (*LIBRARIES, "support"):
                 self.link(target)
-            list(pool.map(self.link, [t for t in self.targets if t not in ("objects", "support")]))
+            list(pool.map(self.link, [t for t in self.targets if t not in (*LIBRARIES, "support")]))
 
     def compile(self, object_):
         os.makedirs(os.path.dirname(object_), exist_ok=True)
         return subprocess.run(self.commands[object_], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
     def output(self, target):
-        known = {"objects": "libhashattn.so", "support": "libsupport.so", "tool": "hashattn"}
+        known = {**LIBRARIES, "support": "libsupport.so", "tool": "hashattn"}
         return f"{self.folder}/{known.get(target, 'tests/' + target)}"
 
     def link(self, target):
-        output, shared = self.output(target), target in ("objects", "support")
+        output, shared = self.output(target), target in (*LIBRARIES, "support")
         key = hashlib.sha256(b"".join(open(o, "rb").read() for o in self.targets[target])).hexdigest()
         if os.path.exists(output) and os.path.exists(output + ".key") and open(output + ".key").read() == key:
             return
         os.makedirs(os.path.dirname(output), exist_ok=True)
-        above = [] if target == "objects" else ["-lhashattn"] if target in ("support", "tool") else ["-lsupport", "-lhashattn"]
+        above = [] if target in LIBRARIES else {"support": ["-lchecked"], "tool": ["-lhashattn"]}.get(
+            target, ["-lsupport", "-lchecked"])
         subprocess.run(["cc", *(["-shared"] if shared else []), "-o", output, *self.targets[target], f"-L{self.folder}",
                         f"-Wl,-rpath,{self.folder}", *above, *self.libraries], check=True)
         with open(output + ".key", "w") as f:
@@ -295,11 +297,13 @@ def try_mutant(build, tests, mutant, most_seconds):
     try:
         with open(path, "w") as f:
             f.write(text[:begin] + mutant["new"] + text[end:])
-        if not objects or not all(map(build.compile, objects)):
+        for_tool = set(objects) & set(build.targets["objects"])  # compiled when the turn comes to the tool
+        for_tests = [o for o in objects if o not in for_tool]
+        if not objects or not all(map(build.compile, for_tests)):
             return {**record, "result": "invalid", "why": "does not compile" if objects else "not built"}
-        if all(open(o, "rb").read() == before[o] for o in objects):
+        if all(open(o, "rb").read() == before[o] for o in for_tests):
             return {**record, "result": "invalid", "why": "same object code"}
-        for target in build.holding(objects):
+        for target in build.holding(for_tests):
             build.link(target)
         spent, began = 0, time.time()
         for near, name in tests_for(tests, mutant["file"]):
@@ -307,6 +311,10 @@ def try_mutant(build, tests, mutant, most_seconds):
             if near > 0 and spent + seconds > most_seconds:
                 continue
             spent += seconds
+            if for_tool and "/" in name:
+                list(map(build.compile, for_tool))
+                build.link("objects")
+                for_tool = set()
             limits = int(10 + 5 * seconds), 60 + 10 * seconds
             failed, _ = run_test(build, name, *limits)
             if failed and (failed == "time" or run_test(build, name, *limits)[0]): # twice: a busy machine kills nothing

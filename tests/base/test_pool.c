@@ -393,6 +393,11 @@ static void times_are_those_of_the_work(void **state)
     double busy = passed - times.waiting + times.helping;
     assert_true(times.waiting >= 0 && times.waiting <= passed && times.helping <= 2 * passed);
     assert_true(busy >= 9 * 0.002 && busy <= 3 * passed);
+    for (int i = 0; i < 10; i++) /* times add up over runs and helpers */
+        pool_run(pool, spin_two_milliseconds, NULL, 9);
+    times = pool_times(pool);
+    passed = clock_seconds() - start;
+    assert_true(passed - times.waiting + times.helping >= 11 * 9 * 0.002);
     pool_run(pool, spin_two_milliseconds, NULL, 1); /* on the caller alone */
     struct pool_times later = pool_times(pool);
     assert_true(later.waiting == times.waiting && later.helping == times.helping);

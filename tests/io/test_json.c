@@ -300,6 +300,15 @@ static void *no_memory(size_t size)
     return NULL;
 }
 
+/* The byte and the depth, which are the same number where nothing stands before the brackets. */
+static void too_deep_is_told_with_its_place(void **state)
+{
+    (void)state;
+    char text[64] = "  \n  ";
+    memset(text + 5, '[', 40);
+    check_refused(text, "byte 37: nested deeper than the 32 levels");
+}
+
 static void each_new_value_tells_that_memory_ended(void **state)
 {
     (void)state;
@@ -454,6 +463,7 @@ int main(void)
         cmocka_unit_test(numbers_come_back_to_the_bit),
         cmocka_unit_test(scalars_are_text_for_options),
         cmocka_unit_test(numbers_have_a_dot_in_every_locale),
+        cmocka_unit_test(too_deep_is_told_with_its_place),
         cmocka_unit_test(each_new_value_tells_that_memory_ended),
         cmocka_unit_test(trees_are_built_and_written),
         cmocka_unit_test(files_are_written_and_read),

@@ -6,13 +6,15 @@
    dkey's part overwriting dquery's; convolution's gradient into keys; one head for all; keys taken for
    queries; own parameters and their gradients at the first head, not cleared, not weighted; post-LN with the
    residual of x in place of m, with dropout inside its ffn, with statistics of other rows, without the
-   gradient that goes past the ffn; the second tile's rows from the first. SPDX-License-Identifier: Apache-2.0
+   gradient that goes past the ffn; the second tile's rows from the first; time of products
+   given to the norm. SPDX-License-Identifier: Apache-2.0
  */
 #include "nn/block.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "oracle/oracle_encoder.h"
@@ -263,6 +265,46 @@ static void every_tile_is_the_first(void **state)
     check_tiles(BLOCK_POST_NORM);
 }
 
+/* A pass of one tile is charged to the parts that computed, in the order of the enum, and to nobody else. */
+static void check_parts(struct watch *watch, const char *want)
+{
+    char got[PROFILE_PARTS * 24] = "";
+    for (int p = 0; p < PROFILE_PARTS; p++)
+        if (watch->seconds[p] > 0)
+            strcat(strcat(got, got[0] == '\0' ? "" : ", "), profile_names[p]);
+    assert_string_equal(got, want);
+    memset(watch->seconds, 0, sizeof watch->seconds);
+    watch->last = clock_seconds();
+}
+
+static void time_goes_to_the_parts_that_compute(void **state)
+{
+    (void)state;
+    for (int norm = BLOCK_PRE_NORM; norm <= BLOCK_POST_NORM; norm++) {
+        struct block_test t;
+        bool post = norm == BLOCK_POST_NORM;
+        open_block(&t, attention_find("softmax"), NULL, 0, 0.4, true, (enum block_norm)norm);
+        struct slice gradients = whole_gradient(&t.base);
+        struct watch watch = {.last = clock_seconds()};
+        t.scratch.watch = &watch;
+        double start = clock_seconds();
+        block_enter(&t.block, &t.pass, &t.space, &t.scratch, 0);
+        assert_true(watch.last > start);
+        check_parts(&watch, post ? "products" : "layer norm, products");
+        block_mix(&t.block, &t.pass, &t.space);
+        watch.last = clock_seconds();
+        block_leave(&t.block, &t.pass, &t.space, &t.scratch, t.y, 0);
+        check_parts(&watch, "layer norm, products, gelu, dropout");
+        block_leave_backward(&t.block, &t.pass, &t.space, &t.scratch, gradients, t.g, &t.d, 0);
+        check_parts(&watch, "layer norm, products, gelu, dropout, sums");
+        block_mix_backward(&t.block, &t.pass, &t.space, gradients, &t.d);
+        watch.last = clock_seconds();
+        block_enter_backward(&t.block, &t.pass, &t.space, &t.scratch, gradients, t.g, &t.d, 0);
+        check_parts(&watch, "layer norm, products");
+        close_block(&t);
+    }
+}
+
 /* enter, mix and leave each use one stretch of the parameters, and write gradients nowhere else. */
 static void check_stretches(enum block_norm norm)
 {
@@ -351,9 +393,9 @@ static void own_parameters_reach_their_heads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(block_agrees_with_double),         cmocka_unit_test(in_place_is_the_same),
-        cmocka_unit_test(every_tile_is_the_first),          cmocka_unit_test(parts_stay_in_their_stretch),
-        cmocka_unit_test(own_parameters_reach_their_heads),
+        cmocka_unit_test(block_agrees_with_double),    cmocka_unit_test(in_place_is_the_same),
+        cmocka_unit_test(every_tile_is_the_first),     cmocka_unit_test(time_goes_to_the_parts_that_compute),
+        cmocka_unit_test(parts_stay_in_their_stretch), cmocka_unit_test(own_parameters_reach_their_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
