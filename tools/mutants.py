@@ -215,6 +215,8 @@ def run_test(build, name, limit_cpu, limit_wall):
     command = ["sh", f"tests/{name}.sh", build.folder] if "/" in name else [f"{build.folder}/tests/{name}"]
 
     def limits():
+        for number in (signal.SIGHUP, signal.SIGINT):  # a background process may ignore them
+            signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CPU, (limit_cpu, limit_cpu + 1))
         resource.setrlimit(resource.RLIMIT_AS, (1 << 36, resource.RLIM_INFINITY))
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 31, resource.RLIM_INFINITY))
@@ -378,21 +380,22 @@ def main():
     for line in open(log) if os.path.exists(log) else []:
         record = json.loads(line)
         known[record["file"], record["old_text"], record["new_text"], record["line"]] = record
-    results = []
-    for folder, mutants in drawn.items():
-        valid = 0
-        for mutant in mutants:
-            if valid == shares[folder]:
-                break
-            record = known.get((mutant["file"], mutant["old_text"], mutant["new_text"], mutant["line"]))
-            if record is None or given.again and record["result"] == "survived":
-                record = try_mutant(build, tests, mutant, given.seconds)
-                with open(log, "a") as f:
-                    f.write(json.dumps(record) + "\n")
-            if record["result"] != "invalid":
-                valid += 1
-                results.append({**record, "folder": folder})
-                show(record)
+    results, left = [], {folder: iter(mutants) for folder, mutants in drawn.items()}
+    while left:  # in turn, so that an interrupted run says something of every folder
+        for folder, mutants in list(left.items()):
+            for mutant in mutants:
+                record = known.get((mutant["file"], mutant["old_text"], mutant["new_text"], mutant["line"]))
+                if record is None or given.again and record["result"] == "survived":
+                    record = try_mutant(build, tests, mutant, given.seconds)
+                    with open(log, "a") as f:
+                        f.write(json.dumps(record) + "\n")
+                if record["result"] != "invalid":
+                    results.append({**record, "folder": folder})
+                    show(record)
+                    break
+            shares[folder] -= 1
+            if shares[folder] == 0:
+                del left[folder]
     report(results, given)
 
 

@@ -28,7 +28,7 @@ for kind in ("mechanisms", "tasks"):
     print("\n" + kind)
     for m in d[kind]:
         print(f"  {m['name']:<14}  {m['summary']}")
-print("\nhashattn info --attention NAME   options of a mechanism")
+print("\nhashattn info --attention NAME   options and tensors of a mechanism")
 P
 python3 want.py >want
 holds words_are_those_of_the_json diff want words
