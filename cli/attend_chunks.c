@@ -96,6 +96,8 @@ int attend_in_chunks(struct attend_chunks *all)
 {
     const hashattn_problem *p = all->problem;
     struct head head = {.all = all};
+    if (p->num_queries == 0 && p->num_keys == 0) /* of any number of heads and columns */
+        return EXIT_GOOD;
     const size_t widths[] = {p->head_dim, p->head_dim, p->value_dim, p->value_dim};
     int code = EXIT_GOOD;
     for (size_t i = 0; i < 8; i++) {

@@ -12,6 +12,8 @@
 #include "cli/halves.h"
 #include "cli/json_out.h"
 
+enum { LONE_WIDTH = 4096 }; /* of values without a row, which make an output as wide */
+
 /* Everything one call holds; what is NULL or empty is freed without harm. */
 struct attend {
     const char *mechanism, *q, *k, *v, *mask, *params, *out, *grad_out, *grad_dir;
@@ -118,6 +120,11 @@ static int read_arrays(struct attend *a)
     a->problem.max_len =
         a->problem.num_queries > a->problem.num_keys ? a->problem.num_queries : a->problem.num_keys;
     a->problem.causal = a->causal;
+    /* Every other length of the output stands in an array with elements. */
+    char text[120];
+    if (a->problem.num_keys == 0 && a->problem.num_queries > 0 && a->problem.value_dim > LONE_WIDTH)
+        return tool_fail(EXIT_FILE, "%s is %s: values without a row are at most %d wide", a->v,
+                         shape_text(&a->value, text), LONE_WIDTH);
     if (a->problem.num_heads == 0 || a->problem.head_dim == 0 || a->problem.value_dim == 0)
         return tool_fail(EXIT_FILE, "%s or %s has an axis of 0; only n and batch may be 0", a->q, a->v);
     return EXIT_GOOD;

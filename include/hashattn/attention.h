@@ -186,6 +186,7 @@ typedef enum hashattn_element { HASHATTN_FLOAT32, HASHATTN_BYTE, HASHATTN_BF16 }
 
 typedef struct hashattn_problem {
     size_t struct_size;
+    /* Where no sequence has a row nothing is computed, and no time or memory is taken for these numbers. */
     size_t num_sequences, num_heads;
     size_t num_queries, num_keys; /* rows of every sequence (n_q, n_k), any may be 0; ignored with offsets */
     size_t head_dim, value_dim;   /* d of queries and keys, d_v of values and output; at least 1 */

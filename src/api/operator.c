@@ -76,6 +76,27 @@ static hashattn_status check_problem(struct host *host, const hashattn_problem *
     return HASHATTN_OK;
 }
 
+static bool has_rows(const hashattn_problem *p)
+{
+    if (p->query_offsets != NULL)
+        return p->query_offsets[p->num_sequences] > 0 || p->key_offsets[p->num_sequences] > 0;
+    return p->num_sequences > 0 && (p->num_queries > 0 || p->num_keys > 0);
+}
+
+/* The problem, checked. Where no sequence has a row one stands for all of them: there may be any number, and
+   the only question is whether the mechanism refuses. */
+static hashattn_status take_problem(struct host *host, const hashattn_problem *given, hashattn_problem *own)
+{
+    TRY(version_take(host, own, sizeof *own, given, sizeof *own, "problem"));
+    TRY(check_problem(host, own));
+    if (!has_rows(own)) {
+        own->num_sequences = size_min(own->num_sequences, 1);
+        own->num_queries = own->num_keys = 0;
+        own->query_offsets = own->key_offsets = NULL;
+    }
+    return HASHATTN_OK;
+}
+
 /* The two arrays of offsets that equal lengths need, at the head of the scratch block. */
 struct made_offsets {
     size_t *query, *key;
@@ -102,7 +123,8 @@ static struct made_offsets make_offsets(const hashattn_problem *p, void *block)
 static hashattn_status describe(hashattn_attention *attention, const hashattn_problem *p,
                                 const struct made_offsets *made, struct attention_call *call)
 {
-    TRY(own_params_for(attention, p));
+    if (has_rows(p))
+        TRY(own_params_for(attention, p));
     *call = (struct attention_call){
         .kernels = attention->context->kernels,
         .pool = attention->context->pool,
@@ -150,8 +172,7 @@ hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const ha
     FAIL_IF(saved_bytes == NULL || scratch_bytes == NULL, host, HASHATTN_INVALID, "%s is NULL",
             saved_bytes == NULL ? "saved_bytes" : "scratch_bytes");
     hashattn_problem own;
-    TRY(version_take(host, &own, sizeof own, problem, sizeof own, "problem"));
-    TRY(check_problem(host, &own));
+    TRY(take_problem(host, problem, &own));
     void *block;
     struct made_offsets made = make_offsets(&own, NULL);
     TRY(memory_new(host, 1, made.bytes, "offsets", &block));
@@ -184,8 +205,7 @@ static hashattn_status open_call(hashattn_attention *attention, const hashattn_p
                                  hashattn_problem *own, struct blocks *blocks, struct attention_call *call)
 {
     struct host *host = &attention->context->host;
-    TRY(version_take(host, own, sizeof *own, problem, sizeof *own, "problem"));
-    TRY(check_problem(host, own));
+    TRY(take_problem(host, problem, own));
     TRY(check_block(host, "saved", blocks->saved));
     TRY(check_block(host, "scratch", blocks->scratch));
     if (blocks->saved == NULL || blocks->scratch == NULL) {
@@ -234,6 +254,8 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
     };
     for (size_t a = 0; a < INPUTS + 1; a++)
         TRY_DONE(operand_check(host, &call, own.query_offsets != NULL, &arrays[a]));
+    if (!has_rows(&own))
+        goto done;
     TRY_DONE(operands_check_mask(host, &call));
     TRY_DONE(operands_check_finite(host, &call, arrays, INPUTS,
                                    call.mechanism->checks_rows && operand_norm_limit(&call) == 0));
@@ -283,6 +305,8 @@ hashattn_status hashattn_attention_backward(hashattn_attention *attention, const
     };
     for (size_t a = 0; a < 8; a++)
         TRY_DONE(operand_check(host, &call, own.query_offsets != NULL, &arrays[a]));
+    if (!has_rows(&own))
+        goto done;
     TRY_DONE(operands_check_finite(host, &call, arrays, 1, false)); /* the others were checked by forward */
     operands_clear(&call, &arrays[5], 3);
     call.query = arrays[1].packed;

@@ -40,6 +40,13 @@ static struct problem_shape shape_of(const struct attention_call *call, size_t s
     };
 }
 
+/* Without a row nothing is done and no memory is needed, whatever the numbers of heads and columns are: they
+   may come from an array without elements, which can have any. */
+static bool has_rows(const struct attention_call *call)
+{
+    return call->query_offsets[call->num_sequences] > 0 || call->key_offsets[call->num_sequences] > 0;
+}
+
 static size_t param_count(const struct attention_call *call)
 {
     const struct parameter_sizes sizes = {call->head_dim, call->value_dim, call->max_len};
@@ -124,6 +131,8 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
 {
     const struct mechanism *mechanism = call->mechanism;
     struct plan plan = {.saved = saved};
+    if (!has_rows(call))
+        return plan;
     struct arena keep = arena_on(saved), work = arena_on(scratch);
     const struct preparation_facet *preparation = mechanism->preparation;
     if (preparation != NULL)
@@ -243,7 +252,7 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
     TRY(check_rows(host, "key", &call->key, call->head_dim, keys));
     TRY(check_rows(host, "value", &call->value, call->value_dim, keys));
     size_t parameters = param_count(call);
-    FAIL_IF(parameters > 0 && call->params == NULL, host, HASHATTN_INVALID,
+    FAIL_IF(parameters > 0 && call->params == NULL && has_rows(call), host, HASHATTN_INVALID,
             "%s has %zu learned parameters a head and was given none", mechanism->name, parameters);
     TRY(attention_check_shapes(host, call));
     size_t saved = attention_saved_size(call), scratch = attention_scratch_size(call);
@@ -530,6 +539,8 @@ void attention_forward(const struct attention_call *call, struct packed out, voi
                       .param_count = param_count(call),
                       .out = out};
     assert(out.width == call->value_dim);
+    if (!has_rows(call))
+        return;
     const struct preparation preparation = {.kernels = call->kernels,
                                             .options = call->options,
                                             .head_dim = call->head_dim,
@@ -557,13 +568,15 @@ void attention_backward(const struct attention_call *call, struct packed out, st
                       .dvalue = dvalue};
     assert(dout.width == call->value_dim && dvalue.width == call->value_dim);
     assert(dquery.width == call->head_dim && dkey.width == call->head_dim);
+    if (!has_rows(call))
+        return;
     run.dparams = run.param_count == 0 ? NULL : dparams;
     run_units(&run, backward_unit);
 }
 
 double attention_auxiliary(const struct attention_call *call, float *dparams, void *saved, void *scratch)
 {
-    if (call->mechanism->own_loss == NULL)
+    if (call->mechanism->own_loss == NULL || !has_rows(call))
         return 0;
     struct run run = {.call = call,
                       .plan = plan_of(call, saved, scratch),

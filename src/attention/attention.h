@@ -73,7 +73,8 @@ hashattn_status attention_check_shapes(struct host *host, const struct attention
 
 /* Bytes of the two blocks. saved lives from forward to backward and begins with what all
    units share; scratch is dead in between. They depend on
-   the offsets, the widths, whether a mask is given and the number of threads. SIZE_MAX when they overflow. */
+   the offsets, the widths, whether a mask is given and the number of threads. SIZE_MAX when they overflow; 0
+   where no sequence has a row. */
 size_t attention_saved_size(const struct attention_call *call);
 size_t attention_scratch_size(const struct attention_call *call);
 

@@ -4,7 +4,7 @@
    sample ids left out of the key, or the place in the batch taken for the id; shared memory laid over the
    first unit; the parameters of head 0 for all; the cheapest unit first, and ties from behind; an empty
    unit's loss taken; the refusal asked with all keys; the first of the order not spread, but given to one
-   thread. SPDX-License-Identifier: Apache-2.0 */
+   thread; a pass over the heads of a call without rows. SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -489,6 +489,34 @@ static void sizes_that_overflow_and_kept_shapes_are_seen(void **state)
     pool_free(&host, pool);
 }
 
+/* Nothing is touched, drawn or run: there is no block to do it in. */
+static void a_call_without_rows_needs_nothing(void **state)
+{
+    (void)state;
+    struct host host;
+    struct pool *pool;
+    host_init(&host);
+    check_status(&host, pool_new(&host, 2, &pool), HASHATTN_OK, NULL);
+    struct linear_options options = plain;
+    struct attention_case problem = linear_case(&options);
+    for (size_t s = 0; s < problem.num_sequences; s++)
+        problem.queries[s] = problem.keys[s] = 0;
+    attention_case_fill(&problem, 1, false);
+    size_t offsets[2 * (CASE_SEQUENCES + 1)];
+    struct attention_call call = attention_case_call(&problem, pool, offsets);
+    call.num_heads = (size_t)1 << 50;
+    call.params = NULL;
+    check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
+    assert_int_equal(attention_saved_size(&call), 0);
+    assert_int_equal(attention_scratch_size(&call), 0);
+    const struct packed keys = {.width = call.head_dim}, values = {.width = call.value_dim};
+    attention_forward(&call, values, NULL, NULL);
+    attention_backward(&call, values, values, keys, keys, values, NULL, NULL, NULL);
+    assert_true(attention_auxiliary(&call, NULL, NULL, NULL) == 0);
+    attention_case_free(&problem);
+    pool_free(&host, pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,6 +526,7 @@ int main(void)
         cmocka_unit_test(units_that_are_spread_have_all_threads),
         cmocka_unit_test(refusals_name_the_numbers),
         cmocka_unit_test(sizes_that_overflow_and_kept_shapes_are_seen),
+        cmocka_unit_test(a_call_without_rows_needs_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,8 @@
 # What happens to files, from outside: what stands beside them, links, signals, pipes, two processes on one run.
 # Planted and caught: temporary files of a fixed name; links of a run followed on writing; a signal that is not handled, or that
 # is although it was ignored; a pipe that is opened in the place of a file of a run, or refused where it is the user's;
-# a run that nobody locks; one that was killed in its first save and cannot go on.
+# a run that nobody locks; one that was killed in its first save and cannot go on; memory for
+# what a config promises; a walk through heads or sequences that have no row.
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 arrays="--q q.npy --k k.npy --v v.npy"
@@ -160,4 +161,52 @@ expect run_killed_earlier_is_in_the_way 2 "earlier exists already and has no con
 rm -r earlier
 run train needle --data d --out earlier --steps 6 --eval-every 2 $tiny
 [ "$code" = 0 ] && passed it_begins_again || failed it_begins_again "$(cat err)"
+
+# Tiny files take neither memory nor time. Address space is limited where no sanitizer needs it.
+small() { # ARGS...: the tool in 1.5 GiB and 20 s
+    ( [ -n "${HASHATTN_SANITIZED:-}" ] || ulimit -v 1500000
+        exec timeout -k 1 20 "$tool" "$@" >out 2>err )
+    code=$?
+}
+mkdir promise
+python3 - <<'P'
+import json
+config = json.load(open("whole/config.json"))
+config["model"].update(layers=4, dim=8192, ffn=8192)
+json.dump(config, open("promise/config.json", "w"))
+open("promise/model.safetensors", "wb").write((8).to_bytes(8, "little") + b"{}      ")
+P
+for file in last optimizer; do cp promise/model.safetensors promise/$file.safetensors; done
+cp whole/trainer.json promise
+for command in "eval promise" "predict promise d/test.tsv" "train --resume promise"; do
+    small $command
+    [ $code = 3 ] && grep -q "safetensors: .* is missing" err && passed "promise_of_${command%% *}" || failed "promise_of_${command%% *}" "code $code: $(cat err)"
+done
+
+# Arrays without elements may have any lengths, of which none makes work.
+hollow() { # NAME SHAPE ARGS...: q, k and v of this shape; the output has it too
+    name=$1 shape=$2
+    shift 2
+    python3 "$npy" raw hollow.npy '<f4' "$shape" ''
+    rm -f hollow_y.npy
+    small attend --q hollow.npy --k hollow.npy --v hollow.npy --out hollow_y.npy "$@"
+    [ $code = 0 ] && tail -c +11 hollow_y.npy | grep -qaF "'shape': $shape" && passed "$name" || failed "$name" "code $code: $(cat err)"
+}
+hollow many_empty_sequences "(200000000, 1, 0, 4)"
+hollow many_heads "(1, 1073741824, 0, 4)" --threads 1
+hollow many_heads_with_parameters "(1, 1073741824, 0, 4)" --attention lha
+hollow many_heads_in_bf16 "(1, 1073741824, 0, 4)" --precision bf16
+hollow many_empty_sequences_in_chunks "(1099511627776, 1, 0, 4)" --chunk 3
+hollow wide_and_empty "(0, 65536)" --planes gaussian
+hollow wide_and_empty_in_chunks "(0, 65536)" --planes gaussian --chunk 3
+hollow no_sequence "(0, 1073741824, 5, 4)"
+python3 "$npy" raw hollow.npy '<f4' '(1, 1073741824, 0, 4)' ''
+small attend --attention softmax --q hollow.npy --k hollow.npy --v hollow.npy --grad-out hollow.npy --grad-dir hollow --out hollow_y.npy
+[ $code = 0 ] && passed gradients_of_many_heads || failed gradients_of_many_heads "code $code: $(cat err)"
+python3 "$npy" raw one.npy '<f4' '(1, 4)' 00000000000000000000000000000000
+python3 "$npy" raw hollow_k.npy '<f4' '(0, 4)' ''
+python3 "$npy" raw hollow_v.npy '<f4' '(0, 4294967296)' ''
+expect wide_values_without_a_row 3 "hollow_v.npy is (0, 4294967296) float32: values without a row are at most 4096 wide" attend --q one.npy --k hollow_k.npy --v hollow_v.npy --out new.npy
+python3 "$npy" raw hollow_v.npy '<f4' '(0, 4096)' ''
+says values_without_a_row '"keys": 0' attend --q one.npy --k hollow_k.npy --v hollow_v.npy --out hollow_y.npy --json
 finish
