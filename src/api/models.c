@@ -19,6 +19,7 @@ struct hashattn_model {
     struct metric_list metrics; /* of the last evaluation */
 };
 
+/* A config promises any number of parameters: the file must have them before there is memory for them. */
 static hashattn_status read_values(struct host *host, struct hashattn_model *model, const char *run)
 {
     char path[4096];
@@ -26,10 +27,11 @@ static hashattn_status read_values(struct host *host, struct hashattn_model *mod
     FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE,
             "%s is not there; the first evaluation of a training writes it", path);
     const struct params *params = model_params(model->net);
+    struct model_block values = {"", NULL};
     void *block;
+    TRY(model_check_file(host, path, params, &values, 1));
     TRY(memory_new(host, params->total, sizeof *model->values, "parameters", &block));
-    model->values = block;
-    const struct model_block values = {"", model->values};
+    values.values = model->values = block;
     return model_load(host, path, params, &values, 1);
 }
 

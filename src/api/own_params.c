@@ -63,6 +63,19 @@ static hashattn_status fill_all(hashattn_attention *attention, fill_tensor *fill
     return HASHATTN_OK;
 }
 
+/* Before there is memory for them: the number of heads may come from an array without a row. */
+static hashattn_status check_tensors(const hashattn_attention *attention, const struct safetensors *file,
+                                     size_t heads, const struct parameter_sizes *sizes)
+{
+    for (const struct parameter_row *row = attention->mechanism->params; row->name != NULL; row++) {
+        size_t shape[3] = {heads, 0, 0};
+        row->shape(attention->options, sizes, &shape[1], &shape[2]);
+        if (shape[1] > 0 && shape[2] > 0)
+            TRY(safetensors_check(&attention->context->host, file, row->name, 3, shape));
+    }
+    return HASHATTN_OK;
+}
+
 static hashattn_status draw_tensor(struct host *host, const struct parameter_row *row, size_t index,
                                    const size_t shape[3], const void *from, float *tensor)
 {
@@ -138,7 +151,9 @@ hashattn_status hashattn_attention_read_params(hashattn_attention *attention, co
     size_t bytes = size_product(size_product(num_heads, count), sizeof(float));
     TRY(safetensors_read_given(host, path, size_sum(size_product(2, bytes), (size_t)SAFETENSORS_MAX_HEADER),
                                &file));
-    hashattn_status status = make_room(attention, num_heads, &sizes);
+    hashattn_status status = check_tensors(attention, &file, num_heads, &sizes);
+    if (status == HASHATTN_OK)
+        status = make_room(attention, num_heads, &sizes);
     attention->params_drawn = false;
     if (status == HASHATTN_OK)
         status = fill_all(attention, read_tensor, &file);

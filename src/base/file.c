@@ -146,6 +146,35 @@ hashattn_status file_read_regular(struct host *host, const char *path, size_t li
     return status;
 }
 
+hashattn_status file_read_start(struct host *host, const char *path, size_t most, char **bytes, size_t *count,
+                                size_t *size)
+{
+    int file;
+    *bytes = NULL;
+    *count = 0;
+    TRY(file_open_regular(host, path, &file, size));
+    size_t wanted = size_min(most, *size);
+    hashattn_status status = grow(host, bytes, 0, wanted);
+    ssize_t got = 1;
+    while (status == HASHATTN_OK && *count < wanted && got != 0) {
+        got = read(file, *bytes + *count, wanted - *count);
+        if (got < 0 && errno != EINTR)
+            status = file_fail(host, HASHATTN_BAD_FILE, path, "read", errno);
+        *count += got > 0 ? (size_t)got : 0;
+    }
+    close(file);
+    if (status == HASHATTN_OK) {
+        (*bytes)[*count] = '\0';
+        return HASHATTN_OK;
+    }
+    if (status == HASHATTN_NO_MEMORY)
+        host_prefix(host, path);
+    memory_free(host, *bytes);
+    *bytes = NULL;
+    *count = 0;
+    return status;
+}
+
 hashattn_status file_read(struct host *host, const char *path, size_t limit, char **bytes, size_t *size)
 {
     *bytes = NULL;

@@ -25,6 +25,10 @@ hashattn_status file_read(struct host *host, const char *path, size_t limit, cha
    for. For files of ours, which nobody has a reason to send through a pipe. */
 hashattn_status file_read_regular(struct host *host, const char *path, size_t limit, char **bytes,
                                   size_t *size);
+/* The first bytes of a regular file, `most` of them where it has as many, in a block as file_read's; *size:
+   of the whole file. */
+hashattn_status file_read_start(struct host *host, const char *path, size_t most, char **bytes, size_t *count,
+                                size_t *size);
 /* A regular file, open for reading, and its size in bytes. BAD_FILE: there is none; *file is -1. */
 hashattn_status file_open_regular(struct host *host, const char *path, int *file, size_t *size);
 

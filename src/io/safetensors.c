@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/safetensors.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static hashattn_status parse_type(struct host *host, const struct json *entry, e
     return host_fail(host, HASHATTN_BAD_FILE, "the dtype '%.40s' is not known", name);
 }
 
-/* Fills everything but the name; `data` is the part of the file behind the header. */
+/* Fills everything but the name; the part of the file behind the header, of `size` bytes, is `data`, or NULL
+   where only the header is there. */
 static hashattn_status parse_tensor(struct host *host, const struct json *entry, const char *data,
                                     size_t size, struct tensor *tensor)
 {
@@ -87,8 +89,9 @@ static hashattn_status parse_tensor(struct host *host, const struct json *entry,
             size);
     FAIL_IF((size_t)(end - begin) != wanted, host, HASHATTN_BAD_FILE,
             "data_offsets hold %lld bytes, its shape and dtype need %zu", (long long)(end - begin), wanted);
-    tensor->data = data + begin;
+    tensor->begin = (size_t)begin;
     tensor->bytes = wanted;
+    tensor->data = data == NULL ? NULL : data + begin;
     return HASHATTN_OK;
 }
 
@@ -104,23 +107,20 @@ static hashattn_status check_words(struct host *host, const struct json *words)
 static int by_place(const void *left, const void *right)
 {
     const struct tensor *a = left, *b = right;
-    const char *x = a->data, *y = b->data;
-    if (x != y)
-        return x < y ? -1 : 1;
+    if (a->begin != b->begin)
+        return a->begin < b->begin ? -1 : 1;
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
 /* Every byte of the data belongs to one tensor. */
-static hashattn_status check_cover(struct host *host, const struct safetensors *file, const char *data,
-                                   size_t size)
+static hashattn_status check_cover(struct host *host, const struct safetensors *file, size_t size)
 {
     size_t covered = 0;
     for (size_t i = 0; i < file->count; i++) {
         const struct tensor *tensor = &file->tensors[i];
-        size_t begin = (size_t)((const char *)tensor->data - data);
-        FAIL_IF(begin != covered, host, HASHATTN_BAD_FILE,
-                "tensor '%.100s' begins at byte %zu of the data, %s %zu", tensor->name, begin,
-                begin > covered ? "a hole begins at" : "another ends at", covered);
+        FAIL_IF(tensor->begin != covered, host, HASHATTN_BAD_FILE,
+                "tensor '%.100s' begins at byte %zu of the data, %s %zu", tensor->name, tensor->begin,
+                tensor->begin > covered ? "a hole begins at" : "another ends at", covered);
         covered += tensor->bytes;
     }
     FAIL_IF(covered != size, host, HASHATTN_BAD_FILE,
@@ -128,20 +128,20 @@ static hashattn_status check_cover(struct host *host, const struct safetensors *
     return HASHATTN_OK;
 }
 
-/* Its first byte and its length. */
-static hashattn_status find_header(struct host *host, const char *bytes, size_t size, const char **header,
-                                   size_t *length)
+/* Its first byte and its length; `there` bytes of the file are in memory. */
+static hashattn_status find_header(struct host *host, const char *bytes, size_t there, size_t size,
+                                   const char **header, size_t *length)
 {
     *header = NULL;
     *length = 0;
-    FAIL_IF(size < LENGTH_BYTES, host, HASHATTN_BAD_FILE,
+    FAIL_IF(size_min(there, size) < LENGTH_BYTES, host, HASHATTN_BAD_FILE,
             "not a safetensors file: %zu bytes, its length alone has %d", size, (int)LENGTH_BYTES);
     uint64_t stated;
     memcpy(&stated, bytes, sizeof stated);
     FAIL_IF(stated > SAFETENSORS_MAX_HEADER, host, HASHATTN_BAD_FILE,
             "the header has %llu bytes, at most %d are allowed", (unsigned long long)stated,
             (int)SAFETENSORS_MAX_HEADER);
-    FAIL_IF(stated > size - LENGTH_BYTES, host, HASHATTN_BAD_FILE,
+    FAIL_IF(stated > size_min(there, size) - LENGTH_BYTES, host, HASHATTN_BAD_FILE,
             "cut short: %zu bytes, length and header alone have %llu", size,
             (unsigned long long)stated + LENGTH_BYTES);
     *header = bytes + LENGTH_BYTES;
@@ -150,13 +150,15 @@ static hashattn_status find_header(struct host *host, const char *bytes, size_t 
     return HASHATTN_OK;
 }
 
-hashattn_status safetensors_parse(struct host *host, const char *bytes, size_t size, struct safetensors *file)
+/* A file of `size` bytes, the first `there` of which are in memory: all of them, or at least the header. */
+static hashattn_status parse(struct host *host, const char *bytes, size_t there, size_t size,
+                             struct safetensors *file)
 {
     *file = (struct safetensors){.tensors = NULL};
     const char *header;
     size_t length;
-    TRY(find_header(host, bytes, size, &header, &length));
-    const char *data = header + length;
+    TRY(find_header(host, bytes, there, size, &header, &length));
+    const char *data = there < size ? NULL : header + length;
     size_t data_size = size - LENGTH_BYTES - length;
 
     hashattn_status status = json_parse(host, header, length, &file->header);
@@ -185,20 +187,25 @@ hashattn_status safetensors_parse(struct host *host, const char *bytes, size_t s
     }
     if (file->count > 0)
         qsort(file->tensors, file->count, sizeof *file->tensors, by_place);
-    status = check_cover(host, file, data, data_size);
+    status = check_cover(host, file, data_size);
 done:
     if (status != HASHATTN_OK)
         safetensors_free(host, file);
     return status;
 }
 
+hashattn_status safetensors_parse(struct host *host, const char *bytes, size_t size, struct safetensors *file)
+{
+    return parse(host, bytes, size, size, file);
+}
+
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
 /* Judges the bytes of a file, which are freed with it, or now where they are not good. */
-static hashattn_status take(struct host *host, const char *path, char *bytes, size_t size,
+static hashattn_status take(struct host *host, const char *path, char *bytes, size_t there, size_t size,
                             struct safetensors *file)
 {
-    hashattn_status status = safetensors_parse(host, bytes, size, file);
+    hashattn_status status = parse(host, bytes, there, size, file);
     if (status != HASHATTN_OK) {
         memory_free(host, bytes);
         host_prefix(host, path);
@@ -214,7 +221,7 @@ hashattn_status safetensors_read(struct host *host, const char *path, size_t lim
     size_t size;
     *file = (struct safetensors){.tensors = NULL};
     TRY(file_read_regular(host, path, limit, &bytes, &size));
-    return take(host, path, bytes, size, file);
+    return take(host, path, bytes, size, size, file);
 }
 
 hashattn_status safetensors_read_given(struct host *host, const char *path, size_t limit,
@@ -224,7 +231,21 @@ hashattn_status safetensors_read_given(struct host *host, const char *path, size
     size_t size;
     *file = (struct safetensors){.tensors = NULL};
     TRY(file_read(host, path, limit, &bytes, &size));
-    return take(host, path, bytes, size, file);
+    return take(host, path, bytes, size, size, file);
+}
+
+hashattn_status safetensors_read_header(struct host *host, const char *path, struct safetensors *file)
+{
+    char *bytes;
+    size_t count, size;
+    uint64_t stated = 0;
+    *file = (struct safetensors){.tensors = NULL};
+    TRY(file_read_start(host, path, LENGTH_BYTES, &bytes, &count, &size));
+    memcpy(&stated, bytes, count);
+    memory_free(host, bytes);
+    size_t most = LENGTH_BYTES + (size_t)(stated < SAFETENSORS_MAX_HEADER ? stated : SAFETENSORS_MAX_HEADER);
+    TRY(file_read_start(host, path, most, &bytes, &count, &size));
+    return take(host, path, bytes, count, size, file);
 }
 
 void safetensors_free(struct host *host, struct safetensors *file)
@@ -257,8 +278,8 @@ static void print_shape(int rank, const size_t *shape, char *text, size_t size)
         snprintf(text + used, size - used, ")");
 }
 
-hashattn_status safetensors_copy(struct host *host, const struct safetensors *file, const char *name,
-                                 int rank, const size_t *shape, float *out)
+hashattn_status safetensors_check(struct host *host, const struct safetensors *file, const char *name,
+                                  int rank, const size_t *shape)
 {
     const struct tensor *tensor = safetensors_find(file, name);
     FAIL_IF(tensor == NULL, host, HASHATTN_BAD_FILE, "tensor '%.100s' is missing", name);
@@ -270,6 +291,15 @@ hashattn_status safetensors_copy(struct host *host, const struct safetensors *fi
         return host_fail(host, HASHATTN_BAD_FILE, "tensor '%.100s' is %s %s, needed is F32 %s", name,
                          tensor_type_name(tensor->type), is, wanted);
     }
+    return HASHATTN_OK;
+}
+
+hashattn_status safetensors_copy(struct host *host, const struct safetensors *file, const char *name,
+                                 int rank, const size_t *shape, float *out)
+{
+    TRY(safetensors_check(host, file, name, rank, shape));
+    const struct tensor *tensor = safetensors_find(file, name);
+    assert(tensor->bytes == 0 || tensor->data != NULL);
     if (tensor->bytes > 0)
         memcpy(out, tensor->data, tensor->bytes);
     return HASHATTN_OK;

@@ -44,8 +44,8 @@ struct tensor {
     enum tensor_type type;
     int rank; /* 0: one element */
     size_t shape[TENSOR_RANK];
-    const void *data; /* (shape) in C order, little endian; of a file that was read perhaps not aligned */
-    size_t bytes;     /* of data; the writer does not look at it */
+    const void *data;    /* (shape) in C order, little endian; of a file that was read perhaps not aligned */
+    size_t bytes, begin; /* of the data, and where they begin behind the header; the writer does not look */
 };
 
 struct tensor_word {
@@ -67,12 +67,17 @@ hashattn_status safetensors_read(struct host *host, const char *path, size_t lim
 /* The same of a file that the user gives: "-" is standard input, and a pipe will do. */
 hashattn_status safetensors_read_given(struct host *host, const char *path, size_t limit,
                                        struct safetensors *file);
+/* The header of a regular file alone, judged in the same way: its tensors have no data. */
+hashattn_status safetensors_read_header(struct host *host, const char *path, struct safetensors *file);
 void safetensors_free(struct host *host, struct safetensors *file);
 
 const struct tensor *safetensors_find(const struct safetensors *file, const char *name); /* NULL: none */
 /* A word of __metadata__; NULL where there is none. */
 const char *safetensors_word(const struct safetensors *file, const char *key);
-/* Copies one F32 tensor of exactly this shape out, or says what it found instead. */
+/* Whether there is an F32 tensor of exactly this shape, or what was found instead. */
+hashattn_status safetensors_check(struct host *host, const struct safetensors *file, const char *name,
+                                  int rank, const size_t *shape);
+/* Copies it out. */
 hashattn_status safetensors_copy(struct host *host, const struct safetensors *file, const char *name,
                                  int rank, const size_t *shape, float *out);
 

@@ -19,6 +19,11 @@ hashattn_status input_describe(struct host *host, struct params *params, enum in
     return HASHATTN_OK;
 }
 
+hashattn_status input_fit(struct host *host, struct input *input, size_t rows)
+{
+    return input->kind == INPUT_GIVEN ? HASHATTN_OK : embed_fit(host, &input->embed, rows);
+}
+
 void input_free(struct host *host, struct input *input)
 {
     embed_free(host, &input->embed);

@@ -15,9 +15,10 @@ struct input {
     struct dense projection; /* of INPUT_FLOATS */
     size_t first, end;       /* the parameters whose gradients are made tile by tile */
 };
-/* shape->vocab_size is 0 but for INPUT_IDS. Freed with input_free, after a failure too. */
+/* shape->vocab_size is 0 but for INPUT_IDS. */
 hashattn_status input_describe(struct host *host, struct params *params, enum input_kind kind,
                                const struct embed_shape *shape, size_t row_width, struct input *input);
+hashattn_status input_fit(struct host *host, struct input *input, size_t rows); /* see embed_fit */
 void input_free(struct host *host, struct input *input);
 
 /* y (n, dim): rows [first, first + n) of the batch, n a whole tile. Not of INPUT_GIVEN. */

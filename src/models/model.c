@@ -136,6 +136,11 @@ hashattn_status model_new(struct host *host, const struct model_config *config, 
     return HASHATTN_OK;
 }
 
+hashattn_status model_fit(struct host *host, struct model *model, size_t rows)
+{
+    return input_fit(host, &model->trunk.input, rows);
+}
+
 void model_free(struct host *host, struct model *model)
 {
     if (model == NULL)

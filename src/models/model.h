@@ -14,6 +14,8 @@ struct model;
 
 /* Checks the config and describes the parameters. The options of its plan must outlive the model. */
 hashattn_status model_new(struct host *host, const struct model_config *config, struct model **model);
+/* Makes the model ready for sequences of up to `rows` rows, rows <= max_len; before the first batch. */
+hashattn_status model_fit(struct host *host, struct model *model, size_t rows);
 void model_free(struct host *host, struct model *model);
 const struct model_config *model_config_of(const struct model *model);
 const struct params *model_params(const struct model *model);

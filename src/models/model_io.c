@@ -68,21 +68,48 @@ static hashattn_status load_row(struct host *host, const struct safetensors *fil
     return HASHATTN_OK;
 }
 
-static hashattn_status load_rows(struct host *host, const struct safetensors *file,
-                                 const struct params *params, const struct model_block *blocks,
-                                 size_t num_blocks)
+/* All that is asked for is there; with one more it is not this model's file. */
+static hashattn_status check_rows(struct host *host, const struct safetensors *file,
+                                  const struct params *params, const struct model_block *blocks,
+                                  size_t num_blocks)
 {
-    for (size_t b = 0; b < num_blocks; b++) {
-        memset(blocks[b].values, 0, params->total * sizeof(float));
-        for (size_t i = 0; i < params->num_rows; i++)
-            TRY(load_row(host, file, &params->rows[i], &blocks[b]));
-    }
-    /* All that was asked for is there; with one more it is not this model's file. */
+    char name[NAME];
+    for (size_t b = 0; b < num_blocks; b++)
+        for (size_t i = 0; i < params->num_rows; i++) {
+            const struct param *row = &params->rows[i];
+            name_of(&blocks[b], row, name);
+            TRY(safetensors_check(host, file, name, row->rank, row->shape));
+        }
     size_t count = params->num_rows * num_blocks;
     for (size_t i = 0; file->count > count && i < file->count; i++)
         FAIL_IF(!is_described(params, blocks, num_blocks, file->tensors[i].name), host, HASHATTN_BAD_FILE,
                 "tensor '%.60s' does not belong to this model: the file has %zu tensors, the model %zu",
                 file->tensors[i].name, file->count, count);
+    return HASHATTN_OK;
+}
+
+hashattn_status model_check_file(struct host *host, const char *path, const struct params *params,
+                                 const struct model_block *blocks, size_t num_blocks)
+{
+    struct safetensors file;
+    TRY(safetensors_read_header(host, path, &file));
+    hashattn_status status = check_rows(host, &file, params, blocks, num_blocks);
+    if (status != HASHATTN_OK)
+        host_prefix(host, path);
+    safetensors_free(host, &file);
+    return status;
+}
+
+static hashattn_status load_rows(struct host *host, const struct safetensors *file,
+                                 const struct params *params, const struct model_block *blocks,
+                                 size_t num_blocks)
+{
+    TRY(check_rows(host, file, params, blocks, num_blocks));
+    for (size_t b = 0; b < num_blocks; b++) {
+        memset(blocks[b].values, 0, params->total * sizeof(float));
+        for (size_t i = 0; i < params->num_rows; i++)
+            TRY(load_row(host, file, &params->rows[i], &blocks[b]));
+    }
     return HASHATTN_OK;
 }
 

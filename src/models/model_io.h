@@ -19,6 +19,10 @@ struct model_block {
 hashattn_status model_save(struct host *host, const char *path, const struct params *params,
                            const struct model_block *blocks, size_t num_blocks,
                            const struct tensor_word *words, size_t num_words);
+/* Whether the file has the tensors that model_load reads, by its header alone: for whoever would give memory
+   to the blocks. Their values may be NULL. */
+hashattn_status model_check_file(struct host *host, const char *path, const struct params *params,
+                                 const struct model_block *blocks, size_t num_blocks);
 /* Fills the blocks, zeros between rows. After a failure their contents are unspecified. */
 hashattn_status model_load(struct host *host, const char *path, const struct params *params,
                            const struct model_block *blocks, size_t num_blocks);

@@ -11,16 +11,28 @@ enum { COLUMNS = 16 }; /* of one unit of work in backward: a cache line */
 
 const char *const position_names[] = {"learned", "sinusoidal", "none", NULL};
 
+void embed_free(struct host *host, struct embed *embed)
+{
+    memory_free(host, embed->sinusoids);
+    embed->sinusoids = NULL;
+    embed->num_sinusoids = 0;
+}
+
 /* In double, rounded once. */
-static hashattn_status make_sinusoids(struct host *host, struct embed *embed)
+hashattn_status embed_fit(struct host *host, struct embed *embed, size_t rows)
 {
     size_t dim = embed->dim;
     void *block;
-    TRY(memory_new(host, size_product(embed->max_len, dim), sizeof(float), "sinusoidal positions", &block));
+    assert(rows <= embed->max_len);
+    if (embed->kind != POSITIONS_SINUSOIDAL || rows <= embed->num_sinusoids)
+        return HASHATTN_OK;
+    TRY(memory_new(host, size_product(rows, dim), sizeof(float), "sinusoidal positions", &block));
+    embed_free(host, embed);
     embed->sinusoids = block;
+    embed->num_sinusoids = rows;
     for (size_t c = 0; c < dim; c++) {
         double frequency = pow(10000, -(double)(c - c % 2) / (double)dim);
-        for (size_t place = 0; place < embed->max_len; place++) {
+        for (size_t place = 0; place < rows; place++) {
             double angle = (double)place * frequency;
             embed->sinusoids[place * dim + c] = (float)(c % 2 == 0 ? sin(angle) : cos(angle));
         }
@@ -46,18 +58,10 @@ hashattn_status embed_describe(struct host *host, struct params *params, const s
     if (shape->segments > 0)
         TRY(params_add(host, params, START_NORMAL, 0.02f, &embed->segments, 2,
                        (size_t[]){shape->segments, dim}, "embeddings.token_type_embeddings.weight"));
-    if (kind == POSITIONS_SINUSOIDAL)
-        return make_sinusoids(host, embed);
-    if (kind == POSITIONS_NONE)
+    if (kind != POSITIONS_LEARNED)
         return HASHATTN_OK;
     return params_add(host, params, START_NORMAL, shape->tied ? 0.5f : 0.02f, &embed->positions, 2,
                       (size_t[]){shape->max_len, dim}, "embeddings.position_embeddings.weight");
-}
-
-void embed_free(struct host *host, struct embed *embed)
-{
-    memory_free(host, embed->sinusoids);
-    embed->sinusoids = NULL;
 }
 
 /* y (n, dim) = the words of rows [first, first + n); zeros after the last row. */
@@ -83,7 +87,9 @@ void embed_forward(const struct embed *embed, const struct rows *rows, const flo
         place_words(embed, rows, values, y, input->ids, first, n);
     for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)) {
         float *at = y + (s.row - first) * dim;
-        assert(s.position + s.count <= embed->max_len);
+        assert(embed->kind == POSITIONS_NONE ||
+               s.position + s.count <=
+                   (embed->kind == POSITIONS_LEARNED ? embed->max_len : embed->num_sinusoids));
         for (size_t i = 0; embed->num_segments > 0 && i < s.count; i++) {
             assert(input->segments[s.row + i] < embed->num_segments);
             rows->kernels->axpy(at + i * dim, 1.0f,

@@ -31,11 +31,14 @@ struct embed {
     float scale;                /* of the words: sqrt(dim) where the table is tied, else 1 */
     size_t words;               /* offset of (vocab_size, dim), where there are words */
     size_t segments, positions; /* of (num_segments, dim) and (max_len, dim), where they are learned */
-    float *sinusoids;           /* (max_len, dim), owned; or NULL */
+    float *sinusoids;           /* (num_sinusoids, dim), owned; or NULL */
+    size_t num_sinusoids;       /* of embed_fit */
 };
-/* Freed with embed_free, after a failure too. */
 hashattn_status embed_describe(struct host *host, struct params *params, const struct embed_shape *shape,
                                struct embed *embed);
+/* Makes the sinusoids, if those are the positions, of sequences of up to `rows` tokens, rows <= max_len. The
+   description makes none: max_len comes from a config, and may be far longer than any sequence. */
+hashattn_status embed_fit(struct host *host, struct embed *embed, size_t rows);
 void embed_free(struct host *host, struct embed *embed);
 
 /* What enters a model, of all rows of the batch: ids or float rows. */

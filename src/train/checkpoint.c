@@ -261,7 +261,7 @@ static hashattn_status load_json(struct host *host, const char *run, const struc
 static hashattn_status step_of(struct host *host, const char *path, int64_t *step)
 {
     struct safetensors file;
-    TRY(safetensors_read(host, path, SIZE_MAX, &file));
+    TRY(safetensors_read_header(host, path, &file));
     const char *text = safetensors_word(&file, "step");
     char *end = NULL;
     errno = 0;
@@ -351,6 +351,22 @@ hashattn_status checkpoint_load(struct host *host, const char *run, const struct
         FAIL_IF(step != state->step, host, HASHATTN_BAD_FILE, "%.300s is of step %lld, %s of step %lld", path,
                 (long long)step, state_name, (long long)state->step);
         TRY(model_load(host, path, model_params(model), file_blocks, count));
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status checkpoint_check(struct host *host, const char *run, const struct model *model)
+{
+    const struct train_blocks none = {NULL, NULL, NULL};
+    struct train_state state;
+    TRY(load_json(host, run, model, &state));
+    TRY(settle(host, run, model));
+    for (int i = 0; i < NUM_FILES; i++) {
+        struct model_block file_blocks[MOST_BLOCKS];
+        size_t count = blocks_of(i, &none, file_blocks);
+        char path[PATH_SIZE];
+        TRY(file_join(host, run, file_names[i], path, sizeof path));
+        TRY(model_check_file(host, path, model_params(model), file_blocks, count));
     }
     return HASHATTN_OK;
 }

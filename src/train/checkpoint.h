@@ -48,5 +48,7 @@ hashattn_status checkpoint_save(struct host *host, const char *run, const struct
 /* BAD_FILE with the names and steps where there is no whole state. */
 hashattn_status checkpoint_load(struct host *host, const char *run, const struct model *model,
                                 const struct train_blocks *blocks, struct train_state *state);
+/* Whether the files of the state have the tensors that checkpoint_load reads, before there are blocks. */
+hashattn_status checkpoint_check(struct host *host, const char *run, const struct model *model);
 
 #endif

@@ -100,10 +100,10 @@ static hashattn_status check_sequence(struct host *host, const struct model_conf
     return HASHATTN_OK;
 }
 
-hashattn_status evaluate_check(struct host *host, const struct model *model, const struct dataset *dataset)
+hashattn_status evaluate_fit(struct host *host, struct model *model, const struct dataset *dataset)
 {
     const struct model_config *config = model_config_of(model);
-    size_t each = dataset->pairs ? 2 : 1;
+    size_t each = dataset->pairs ? 2 : 1, longest = 0;
     FAIL_IF(dataset->pairs != config->pairs, host, HASHATTN_BAD_FILE,
             "an example is %zu sequence%s, the model takes %d", each, each == 1 ? "" : "s",
             config->pairs ? 2 : 1);
@@ -114,14 +114,16 @@ hashattn_status evaluate_check(struct host *host, const struct model *model, con
             "the data have %s segments, the model takes %lld", dataset->segmented ? "some" : "no",
             (long long)config->num_segments);
     TRY(check_targets(host, config, dataset));
-    for (size_t s = 0; s < dataset_sequences(dataset); s++)
+    for (size_t s = 0; s < dataset_sequences(dataset); s++) {
         TRY(check_sequence(host, config, dataset, s, s / each));
+        longest = size_max(longest, dataset_length(dataset, s));
+    }
     for (size_t k = 0; k < dataset->num_targets; k++)
         for (size_t i = 0; dataset->targets[k].kind == TARGETS_EXAMPLE && dataset->targets[k].width == 0 &&
                            i < dataset->count;
              i++)
             TRY(check_ids(host, config, dataset, k, i, i, 1));
-    return HASHATTN_OK;
+    return model_fit(host, model, longest);
 }
 
 /* ---- evaluating --------------------------------------------------------------------------------------- */
@@ -216,12 +218,12 @@ done:
     return status;
 }
 
-hashattn_status evaluate(struct host *host, const struct train_setup *setup, const struct model *model,
+hashattn_status evaluate(struct host *host, const struct train_setup *setup, struct model *model,
                          const float *values, const struct dataset *dataset, size_t batch, uint64_t seed,
                          float *outputs, struct evaluation *result)
 {
     struct workspace workspace = {NULL, 0};
-    TRY(evaluate_check(host, model, dataset));
+    TRY(evaluate_fit(host, model, dataset));
     hashattn_status status = evaluate_within(host, setup, model, values, dataset, dataset->count, batch, seed,
                                              outputs, &workspace, result);
     workspace_free(host, &workspace);

@@ -14,11 +14,12 @@ struct workspace {
 hashattn_status workspace_fit(struct host *host, struct workspace *workspace, size_t size);
 void workspace_free(struct host *host, struct workspace *workspace);
 
-/* Refuses a data set whose rows, targets or lengths the model has no room for: the last line of defence
-   against files that changed under a run. */
-hashattn_status evaluate_check(struct host *host, const struct model *model, const struct dataset *dataset);
+/* Makes the model ready for the sequences of a data set. Refuses one whose rows, targets or lengths the model
+   has no room for: the last line of defence against files that changed under a run. */
+hashattn_status evaluate_fit(struct host *host, struct model *model, const struct dataset *dataset);
 
-/* evaluate() of trainer.h on the first `count` examples, which have been checked, in a borrowed workspace. */
+/* evaluate() of trainer.h on the first `count` examples, which evaluate_fit has seen, in a borrowed
+ * workspace. */
 hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, const struct model *model,
                                 const float *values, const struct dataset *dataset, size_t count,
                                 size_t batch, uint64_t seed, float *outputs, struct workspace *workspace,

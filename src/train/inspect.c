@@ -82,7 +82,7 @@ hashattn_status inspect_check(struct host *host, const struct model *model)
     return HASHATTN_OK;
 }
 
-hashattn_status inspect(struct host *host, const struct train_setup *setup, const struct model *model,
+hashattn_status inspect(struct host *host, const struct train_setup *setup, struct model *model,
                         const float *values, const struct dataset *dataset, size_t count, uint64_t seed,
                         inspect_callback *callback, void *user)
 {
@@ -95,7 +95,7 @@ hashattn_status inspect(struct host *host, const struct train_setup *setup, cons
     hashattn_status status;
     count = count == 0 || count > dataset->count ? dataset->count : count;
     TRY(inspect_check(host, model));
-    TRY(evaluate_check(host, model, dataset));
+    TRY(evaluate_fit(host, model, dataset));
     TRY_DONE(packed_examples_new(host, dataset, 1, &packed));
     TRY_DONE(memory_new(host, params_room(params), sizeof(float), "weights laid for products", &room));
     values = params_lay(params, setup->kernels, setup->pool, values, false, room);

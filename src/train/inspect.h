@@ -19,7 +19,7 @@ typedef bool inspect_callback(void *user, const struct inspected_head *head); /*
 hashattn_status inspect_check(struct host *host, const struct model *model);
 /* The first `count` examples (0: all), in order; seed: of the hashing, as in evaluation. INTERRUPTED where
    the callback asked to stop. */
-hashattn_status inspect(struct host *host, const struct train_setup *setup, const struct model *model,
+hashattn_status inspect(struct host *host, const struct train_setup *setup, struct model *model,
                         const float *values, const struct dataset *dataset, size_t count, uint64_t seed,
                         inspect_callback *callback, void *user);
 

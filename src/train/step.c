@@ -93,7 +93,7 @@ hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
     uint64_t seed = (uint64_t)options->seed;
     TRY(config->task->load(host, config->task_options, &config->facts, config->data, SPLIT_TRAIN, seed,
                            &s->train));
-    TRY(evaluate_check(host, s->model, &s->train));
+    TRY(evaluate_fit(host, s->model, &s->train));
     TRY(batches_new(host, &s->train, (size_t)options->batch, seed, &s->batches));
     TRY(make_blocks(s));
     return reserve(s);

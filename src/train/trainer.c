@@ -56,7 +56,7 @@ static hashattn_status load_valid(struct trainer *t)
                            (uint64_t)t->options->seed, &t->valid));
     FAIL_IF(t->valid.count == 0, host, HASHATTN_BAD_FILE, "%.200s: the validation set has no example",
             config->data);
-    TRY(evaluate_check(host, t->stepper.model, &t->valid));
+    TRY(evaluate_fit(host, t->stepper.model, &t->valid));
     size_t wanted = (size_t)t->options->eval_examples;
     t->num_valid = wanted > 0 && wanted < t->valid.count ? wanted : t->valid.count;
     return HASHATTN_OK;
@@ -459,6 +459,16 @@ static hashattn_status load_state(struct trainer *t)
     return HASHATTN_OK;
 }
 
+/* Compares the files of the state with the config before the memory that the config asks for is taken. */
+static hashattn_status check_state(struct trainer *t)
+{
+    struct model *described;
+    TRY(model_new(t->host, &t->config->model, &described));
+    hashattn_status status = checkpoint_check(t->host, t->run, described);
+    model_free(t->host, described);
+    return status;
+}
+
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run)
 {
     struct run_config config;
@@ -467,8 +477,10 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
     struct trainer trainer = trainer_of(host, setup, &config, run), *t = &trainer;
     hashattn_status status;
     TRY_DONE(lock_run(t));
-    TRY_DONE(trainer_open(t));
     bool begun = run_folder_has_state(host, run); /* else it was killed in its first save */
+    if (begun)
+        TRY_DONE(check_state(t));
+    TRY_DONE(trainer_open(t));
     status = begun ? load_state(t) : save_first(t);
     if (status != HASHATTN_OK)
         goto done;

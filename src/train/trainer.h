@@ -92,7 +92,7 @@ struct evaluation {
 };
 /* Evaluates parameters `values` on a data set in packed batches of `batch`. outputs: (count, model_outputs)
    or NULL. INTERRUPTED when the callback asked to stop. */
-hashattn_status evaluate(struct host *host, const struct train_setup *setup, const struct model *model,
+hashattn_status evaluate(struct host *host, const struct train_setup *setup, struct model *model,
                          const float *values, const struct dataset *dataset, size_t batch, uint64_t seed,
                          float *outputs, struct evaluation *result);
 

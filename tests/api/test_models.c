@@ -1,7 +1,8 @@
 /* Trained models: what they say of themselves, evaluation, prediction in order, options that differ from
    training, broken runs. Planted and caught: the options kept after a refused set; an encoder that is not
    made anew; probabilities of the wrong row; the least likely class called best; the split cut by the seed of
-   the hashing; the values left behind when the load fails. SPDX-License-Identifier: Apache-2.0 */
+   the hashing; the values left behind when the load fails; memory taken for a model before its file was
+   looked at, or for all sinusoids that its config promises. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,6 +231,81 @@ static void broken_runs_are_told(void **state)
     hashattn_context_free(context);
 }
 
+static void replace_in(const char *path, const char *from, const char *to)
+{
+    char text[8000] = "", changed[8000];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+    fclose(file);
+    const char *at = strstr(text, from);
+    if (at == NULL)
+        fail_msg("%s has no %s", path, from);
+    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    write_text(path, changed);
+}
+
+/* A config that promises gigabytes is held against the tensors of the file before there is memory for them.
+ */
+static void promises_take_no_memory(void **state)
+{
+    (void)state;
+    make_mail();
+    static const char *const changes[][2] = {
+        {"\"dim\": 16", "\"dim\": 16384"},
+        {"\"ffn\": 16", "\"ffn\": 65536"},
+        {"\"layers\": 1", "\"layers\": 256"},
+        {"\"max_len\": 16,\n      \"pairs\"", "\"max_len\": 16777216,\n      \"pairs\""},
+        {"\"positions\": \"learned\"",
+         "\"positions\": \"sinusoidal\""}, /* with the last: of 16,777,216 rows */
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        struct failing_host counting;
+        failing_host_init(&counting, -1);
+        hashattn_context *context = context_with(1, &counting);
+        hashattn_model *model;
+        if (i < 4)
+            assert_int_equal(system("rm -rf promising && cp -r filter promising"), 0);
+        replace_in("promising/config.json", changes[i][0], changes[i][1]);
+        check_call(context, hashattn_model_load(context, "promising", &model), HASHATTN_BAD_FILE,
+                   "promising/model.safetensors: tensor '");
+        assert_null(model);
+        assert_true(counting.largest < 1 << 22);
+        check_call(context, hashattn_train_resume(context, "promising", NULL, NULL), HASHATTN_BAD_FILE,
+                   "promising/last.safetensors: tensor '");
+        assert_true(counting.largest < 1 << 22);
+        hashattn_context_free(context);
+        assert_int_equal(counting.outstanding, 0);
+    }
+}
+
+/* max_len is a promise that no tensor keeps where positions are sinusoidal. */
+static void positions_are_made_for_the_data(void **state)
+{
+    (void)state;
+    struct failing_host counting;
+    failing_host_init(&counting, -1);
+    hashattn_context *context = context_with(1, &counting);
+    hashattn_evaluation before = {.struct_size = sizeof before}, after = before;
+    hashattn_model *model;
+    tiny_data(context, "waves");
+    hashattn_setup *setup = tiny_setup(context, "none", 2);
+    check_ok(context, hashattn_setup_set(setup, "positions", "sinusoidal"));
+    check_ok(context, hashattn_train(setup, "waves", "waving", NULL, NULL));
+    hashattn_setup_free(setup);
+    for (int i = 0; i < 2; i++) {
+        if (i == 1)
+            replace_in("waving/config.json", "\"max_len\": 8,\n      \"pairs\"",
+                       "\"max_len\": 16777216,\n      \"pairs\"");
+        check_ok(context, hashattn_model_load(context, "waving", &model));
+        check_ok(context, hashattn_model_evaluate(model, NULL, "test", 1, i == 0 ? &before : &after));
+        hashattn_model_free(model);
+    }
+    assert_true(value(&before, "loss") == value(&after, "loss") && before.examples == 10);
+    assert_true(counting.largest < 1 << 22);
+    hashattn_context_free(context);
+}
+
 /* What is told of memberships. */
 struct told {
     size_t count, stop_at, tokens;
@@ -335,6 +411,8 @@ int main(void)
         cmocka_unit_test(options_may_differ_from_training),
         cmocka_unit_test(buckets_are_inspected),
         cmocka_unit_test(broken_runs_are_told),
+        cmocka_unit_test(promises_take_no_memory),
+        cmocka_unit_test(positions_are_made_for_the_data),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

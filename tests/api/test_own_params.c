@@ -3,7 +3,8 @@
    option changes their shape; a file for other heads taken; NaN taken; drawn again where they were read;
    twice the loss; its gradient not written, or added to what stood there; half-read tensors kept after a file
    was refused; every tensor drawn as normals; max_len not handed down, looked at where no shape follows it,
-   or not looked at where one does. SPDX-License-Identifier: Apache-2.0 */
+   or not looked at where one does; memory taken before the file was looked at.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,6 +135,21 @@ static void they_are_read(void **state)
     check_call(c.context, hashattn_attention_read_params(c.attention, path, 0, D, D, 0), HASHATTN_INVALID,
                "num_heads is 0");
     assert_int_equal(hashattn_attention_read_params(NULL, path, HEADS, D, D, 0), HASHATTN_INVALID);
+    /* Heads, or a width, that no file has take no memory. */
+    struct failing_host measured;
+    failing_host_init(&measured, -1);
+    hashattn_context *counted = context_with(1, &measured);
+    hashattn_attention *lha;
+    check_ok(counted, hashattn_attention_new(counted, "lha", &lha));
+    check_ok(counted, hashattn_attention_set(lha, "num_buckets", "4"));
+    check_ok(counted, hashattn_attention_set(lha, "hash", "linear"));
+    static const size_t absurd[][2] = {{(size_t)1 << 30, D}, {HEADS, (size_t)1 << 28}};
+    for (size_t i = 0; i < 2; i++)
+        check_call(counted, hashattn_attention_read_params(lha, path, absurd[i][0], absurd[i][1], D, 0),
+                   HASHATTN_BAD_FILE, "tensor 'query' is F32 (3, 6, 4), needed is F32 (");
+    assert_true(measured.largest < 1 << 20);
+    hashattn_attention_free(lha);
+    hashattn_context_free(counted);
     hashattn_attention *softmax;
     check_ok(c.context, hashattn_attention_new(c.context, "softmax", &softmax));
     check_call(c.context, hashattn_attention_read_params(softmax, path, HEADS, D, D, 0), HASHATTN_INVALID,

@@ -1,7 +1,7 @@
 /* Reading, appending, directories: what fails must say so.
    Bugs tried and caught: limit off by one, a cut log line glued to the next, NUL after the end missing; a
-   pipe that is waited for, a device that is read as a file, a log's link that is followed.
-   SPDX-License-Identifier: Apache-2.0 */
+   pipe that is waited for, a device that is read as a file, a log's link that is followed; the whole of a
+   file read for its start. SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
 #include <signal.h>
@@ -131,6 +131,40 @@ static void only_regular_files_are_read_as_such(void **state)
     memory_free(host, bytes);
 }
 
+static void the_start_of_a_file_is_read(void **state)
+{
+    struct place *place = *state;
+    struct host *host = &place->host;
+    char *bytes;
+    size_t count, size;
+    place_put(place, "0123456789");
+    for (size_t most = 0; most <= 12; most++) {
+        check_status(host, file_read_start(host, place->path, most, &bytes, &count, &size), HASHATTN_OK,
+                     NULL);
+        assert_int_equal(size, 10);
+        assert_int_equal(count, most < 10 ? most : 10);
+        assert_int_equal(strlen(bytes), count); /* a NUL stands after the end */
+        assert_memory_equal(bytes, "0123456789", count);
+        memory_free(host, bytes);
+    }
+    check_status(host, file_read_start(host, "/dev/zero", 1, &bytes, &count, &size), HASHATTN_BAD_FILE,
+                 "is a device");
+    assert_null(bytes);
+    struct failing_host failing;
+    failing_host_init(&failing, 0);
+    check_status(&failing.host, file_read_start(&failing.host, place->path, 3, &bytes, &count, &size),
+                 HASHATTN_NO_MEMORY, "file: no memory");
+    assert_null(bytes);
+    assert_int_equal(failing.outstanding, 0);
+    /* What is not asked for takes no memory, however large the file. */
+    assert_int_equal(truncate(place->path, (off_t)1 << 26), 0);
+    failing_host_init(&failing, -1);
+    check_status(&failing.host, file_read_start(&failing.host, place->path, 3, &bytes, &count, &size),
+                 HASHATTN_OK, NULL);
+    assert_true(size == (size_t)1 << 26 && count == 3 && failing.largest <= 4);
+    memory_free(&failing.host, bytes);
+}
+
 static void a_log_is_a_regular_file(void **state)
 {
     struct place *place = *state;
@@ -250,6 +284,7 @@ int main(void)
         PLACED(an_endless_file_ends_at_the_limit),
         PLACED(what_cannot_be_read_is_named),
         PLACED(only_regular_files_are_read_as_such),
+        PLACED(the_start_of_a_file_is_read),
         PLACED(a_log_is_a_regular_file),
         PLACED(lines_are_appended_whole),
         PLACED(directories_are_made_once),

@@ -2,7 +2,7 @@
    Bugs tried and caught: a hole accepted, an overlap accepted, bytes behind the last tensor accepted, product
    of a shape unchecked, header length unchecked against the file, narrow types first, padding left out, shape
    ignored by copy, a name taken twice, the header leaked when a tensor is bad, metadata of numbers accepted,
-   metadata that is not UTF-8 written.
+   metadata that is not UTF-8 written; the data read with the header, a file cut behind its header accepted.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/safetensors.h"
 
@@ -231,6 +231,73 @@ static void headers_are_padded_to_eight(void **state)
     remove(path);
 }
 
+static void a_header_alone_tells_the_same(void **state)
+{
+    (void)state;
+    struct failing_host host;
+    char path[] = "/tmp/test_safetensors.XXXXXX";
+    failing_host_init(&host, -1);
+    close(mkstemp(path));
+    static const float numbers[6] = {1, 2, 3, 4, 5, 6};
+    const struct tensor tensors[2] = {
+        {.name = "one", .type = TENSOR_F32, .rank = 2, .shape = {2, 2}, .data = numbers},
+        {.name = "two", .type = TENSOR_F32, .rank = 1, .shape = {2}, .data = numbers + 4}};
+    const struct tensor_word word = {"step", "17"};
+    check_status(&host.host, safetensors_write(&host.host, path, tensors, 2, &word, 1), HASHATTN_OK, NULL);
+    struct safetensors file;
+    check_status(&host.host, safetensors_read_header(&host.host, path, &file), HASHATTN_OK, NULL);
+    assert_int_equal(file.count, 2);
+    assert_string_equal(safetensors_word(&file, "step"), "17");
+    const struct tensor *two = safetensors_find(&file, "two");
+    assert_true(two != NULL && two->data == NULL && two->begin == 16 && two->bytes == 8);
+    static const size_t shape[] = {2, 2}, other[] = {2, 3};
+    check_status(&host.host, safetensors_check(&host.host, &file, "one", 2, shape), HASHATTN_OK, NULL);
+    check_status(&host.host, safetensors_check(&host.host, &file, "one", 2, other), HASHATTN_BAD_FILE,
+                 "tensor 'one' is F32 (2, 2), needed is F32 (2, 3)");
+    check_status(&host.host, safetensors_check(&host.host, &file, "three", 1, shape), HASHATTN_BAD_FILE,
+                 "tensor 'three' is missing");
+    safetensors_free(&host.host, &file);
+    /* Cut anywhere, one byte longer, or no file of this kind: told as by the reader of the whole. */
+    char *bytes;
+    size_t size;
+    check_status(&host.host, file_read(&host.host, path, 4096, &bytes, &size), HASHATTN_OK, NULL);
+    for (size_t cut = 0; cut <= size + 1; cut++) {
+        FILE *out = fopen(path, "wb");
+        assert_non_null(out);
+        assert_int_equal(fwrite(bytes, 1, cut < size ? cut : size, out), cut < size ? cut : size);
+        assert_true(cut <= size || fputc('x', out) == 'x');
+        fclose(out);
+        char want[sizeof host.host.message] = "";
+        hashattn_status status = safetensors_read(&host.host, path, 4096, &file);
+        memcpy(want, host.host.message, sizeof want);
+        if (status == HASHATTN_OK)
+            safetensors_free(&host.host, &file);
+        check_status(&host.host, safetensors_read_header(&host.host, path, &file), status, want);
+        if (status == HASHATTN_OK)
+            safetensors_free(&host.host, &file);
+        assert_int_equal(status, cut == size ? HASHATTN_OK : HASHATTN_BAD_FILE);
+    }
+    memory_free(&host.host, bytes);
+    /* Data are not read, however many there are. */
+    size_t many = (size_t)1 << 26, length;
+    char header[200];
+    snprintf(header, sizeof header, "{\"x\":{\"dtype\":\"U8\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
+             many, many);
+    bytes = make(header, 0, &length);
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, length, out), length);
+    fclose(out);
+    assert_int_equal(truncate(path, (off_t)(length + many)), 0);
+    host.largest = 0;
+    check_status(&host.host, safetensors_read_header(&host.host, path, &file), HASHATTN_OK, NULL);
+    assert_true(file.tensors[0].bytes == many && host.largest < 1000);
+    safetensors_free(&host.host, &file);
+    assert_int_equal(host.outstanding, 0);
+    free(bytes);
+    remove(path);
+}
+
 /* safetensors.numpy.save({'b': float32 [1, -2], 'a': uint8 [[7]]}, metadata {'k': 'v'}) of version 0.8.0. */
 static void a_file_of_the_inventors_is_read(void **state)
 {
@@ -352,6 +419,7 @@ int main(void)
         cmocka_unit_test(lengths_that_lie_are_refused),
         cmocka_unit_test(tensors_come_back),
         cmocka_unit_test(headers_are_padded_to_eight),
+        cmocka_unit_test(a_header_alone_tells_the_same),
         cmocka_unit_test(a_file_of_the_inventors_is_read),
         cmocka_unit_test(what_cannot_be_written_is_refused),
         cmocka_unit_test(failing_allocations_are_survived),

@@ -59,6 +59,8 @@ static void open_model(struct decoder_test *t, const struct model_config *config
     layer_test_open(&t->base, threads);
     t->config = *config;
     check_status(&t->base.host, model_new(&t->base.host, config, &t->model), HASHATTN_OK, NULL);
+    check_status(&t->base.host, model_fit(&t->base.host, t->model, (size_t)config->max_len), HASHATTN_OK,
+                 NULL);
     t->base.params = *model_params(t->model);
     layer_test_start(&t->base, 5);
 }

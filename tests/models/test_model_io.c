@@ -1,7 +1,7 @@
 /* Saving and loading blocks of parameters: the same bits come back, and a file of another model is refused
    with the name and the numbers in the message. Bugs tried and caught: second block written from the first;
    prefix forgotten in reading; a tensor too many accepted; NaN accepted; padding between rows not cleared;
-   the path missing in the message. SPDX-License-Identifier: Apache-2.0 */
+   the path missing in the message; a check of the first block alone. SPDX-License-Identifier: Apache-2.0 */
 #include "models/model_io.h"
 
 #include <math.h>
@@ -63,6 +63,16 @@ static void what_is_saved_comes_back(void **state)
     const struct tensor *tensor = safetensors_find(&file, "v.a.weight");
     assert_true(tensor != NULL && tensor->rank == 2 && tensor->shape[0] == 3 && tensor->shape[1] == 5);
     safetensors_free(&test.host, &file);
+
+    const struct model_block names[2] = {{"m.", NULL}, {"v.", NULL}}, wrong[2] = {{"m.", NULL}, {"w.", NULL}};
+    check_status(&test.host, model_check_file(&test.host, scratch_path(), &test.params, names, 2),
+                 HASHATTN_OK, NULL);
+    check_status(&test.host, model_check_file(&test.host, scratch_path(), &test.params, names, 1),
+                 HASHATTN_BAD_FILE,
+                 "'v.a.weight' does not belong to this model: the file has 4 tensors, the model 2");
+    check_status(&test.host, model_check_file(&test.host, scratch_path(), &test.params, wrong, 2),
+                 HASHATTN_BAD_FILE, "'w.a.weight' is missing");
+    assert_non_null(strstr(test.host.message, "hashattn-model-io"));
 
     /* One block of the two: the other's tensors are too many. */
     check_status(&test.host, model_load(&test.host, scratch_path(), &test.params, in, 1), HASHATTN_BAD_FILE,

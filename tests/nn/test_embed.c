@@ -4,7 +4,7 @@
    after the last token not cleared; cosines in the even columns; sinusoids of the next place; words beside
    sinusoids that start small; a tied table's factor left out; segments not added, taken
    from the beginning of a span, without gradient, or scaled as words are; rows without words overwritten; ids
-   cut to 16 bits.
+   cut to 16 bits; sinusoids made for max_len whatever the length, or for the first length only.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/embed.h"
 
@@ -36,6 +36,11 @@ static void open_embed(struct layer_test *test, int threads, struct embed_shape 
 {
     layer_test_open(test, threads);
     check_status(&test->host, embed_describe(&test->host, &test->params, &shape, embed), HASHATTN_OK, NULL);
+    assert_null(embed->sinusoids); /* a description takes no memory that grows with max_len */
+    const size_t longest[] = {1, shape.max_len, 2};
+    for (size_t i = 0; i < 3; i++)
+        check_status(&test->host, embed_fit(&test->host, embed, longest[i]), HASHATTN_OK, NULL);
+    assert_int_equal(embed->num_sinusoids, shape.positions == POSITIONS_SINUSOIDAL ? shape.max_len : 0);
     layer_test_start(test, 8);
 }
 

@@ -251,7 +251,7 @@ static void check_data(struct fixture *fixture, const struct model_config *confi
     struct host *host = &fixture->small.host;
     struct model *model;
     check_status(host, model_new(host, config, &model), HASHATTN_OK, NULL);
-    check_status(host, evaluate_check(host, model, dataset), part == NULL ? HASHATTN_OK : HASHATTN_BAD_FILE,
+    check_status(host, evaluate_fit(host, model, dataset), part == NULL ? HASHATTN_OK : HASHATTN_BAD_FILE,
                  part);
     model_free(host, model);
 }
