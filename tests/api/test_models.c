@@ -286,7 +286,8 @@ static void positions_are_made_for_the_data(void **state)
     struct failing_host counting;
     failing_host_init(&counting, -1);
     hashattn_context *context = context_with(1, &counting);
-    hashattn_evaluation before = {.struct_size = sizeof before}, after = before;
+    hashattn_evaluation evaluation = {.struct_size = sizeof evaluation};
+    double loss[2];
     hashattn_model *model;
     tiny_data(context, "waves");
     hashattn_setup *setup = tiny_setup(context, "none", 2);
@@ -298,10 +299,12 @@ static void positions_are_made_for_the_data(void **state)
             replace_in("waving/config.json", "\"max_len\": 8,\n      \"pairs\"",
                        "\"max_len\": 16777216,\n      \"pairs\"");
         check_ok(context, hashattn_model_load(context, "waving", &model));
-        check_ok(context, hashattn_model_evaluate(model, NULL, "test", 1, i == 0 ? &before : &after));
+        check_ok(context, hashattn_model_evaluate(model, NULL, "test", 1, &evaluation));
+        assert_int_equal(evaluation.examples, 10);
+        loss[i] = value(&evaluation, "loss"); /* names of metrics go with the model */
         hashattn_model_free(model);
     }
-    assert_true(value(&before, "loss") == value(&after, "loss") && before.examples == 10);
+    assert_true(loss[0] == loss[1]);
     assert_true(counting.largest < 1 << 22);
     hashattn_context_free(context);
 }
