@@ -1,7 +1,7 @@
 /* `data`: writes a generated data set: train, valid and test files of one task.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/arguments.h"
-#include "cli/json_out.h"
+#include "cli/shared/arguments.h"
+#include "cli/shared/json_out.h"
 
 static int generate(const struct options *options, hashattn_context *context, const char *directory,
                     const size_t counts[3])

@@ -1,7 +1,7 @@
 /* `eval`: the metrics of a trained run on one split of a data set. SPDX-License-Identifier: Apache-2.0 */
-#include "cli/arguments.h"
-#include "cli/json_out.h"
-#include "cli/metrics_out.h"
+#include "cli/shared/arguments.h"
+#include "cli/shared/json_out.h"
+#include "cli/shared/metrics_out.h"
 
 static void report(const char *split, const hashattn_model_info *info, const hashattn_evaluation *result,
                    bool as_json)

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/arguments.h"
-#include "cli/json_out.h"
+#include "cli/shared/arguments.h"
+#include "cli/shared/json_out.h"
 
 /* One option row as an object of an array. */
 static void option_json(struct json_out *json, const hashattn_option *row)

@@ -3,8 +3,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "cli/arguments.h"
-#include "cli/json_out.h"
+#include "cli/shared/arguments.h"
+#include "cli/shared/json_out.h"
 
 struct predict {
     hashattn_model *model;

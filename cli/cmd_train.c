@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/arguments.h"
-#include "cli/json_out.h"
-#include "cli/metrics_out.h"
-#include "cli/profile_out.h"
-#include "cli/progress.h"
-#include "cli/signals.h"
+#include "cli/shared/arguments.h"
+#include "cli/shared/json_out.h"
+#include "cli/shared/metrics_out.h"
+#include "cli/shared/profile_out.h"
+#include "cli/shared/progress.h"
+#include "cli/shared/signals.h"
 
 /* Set by the first signal; the second one ends the tool at once. */
 static volatile sig_atomic_t stop_signal;

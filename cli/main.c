@@ -5,9 +5,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/signals.h"
-#include "cli/suggest.h"
+#include "cli/shared/command.h"
+#include "cli/shared/signals.h"
+#include "cli/shared/suggest.h"
 
 /* In the order in which one meets them. */
 static const struct command *const commands[] = {

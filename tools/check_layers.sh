@@ -1,7 +1,8 @@
 #!/bin/sh
-# A file includes only its own floor and the floors below it (the table of CONTRIBUTING.md), and files of attention/, tasks/
-# and cli/ never include a sibling beyond the interface header of their folder. Units of parts/ do not include each other in
-# a circle; a file that carries the name of another on (tile_attention_parts.h) belongs to that unit.
+# The include rule (CONTRIBUTING.md). A file includes only its own floor and the floors below it. In parts/ the rule goes
+# down to rooms. In attention/, objectives/, tasks/, text/ and cli/ siblings do not include each other, except for the headers
+# that are there for all of them. Modules of parts/ do not include each other in a circle; NAME_more.h belongs to module NAME.
+# A folder of src/ holds at most 30 files; src/kernels/ is the exception.
 bad=0
 circle=$(git ls-files -co --exclude-standard 'src/parts/*.[ch]' | xargs awk '
 /^#include "parts\// {
@@ -9,13 +10,22 @@ circle=$(git ls-files -co --exclude-standard 'src/parts/*.[ch]' | xargs awk '
     to = $2; sub(/.*\//, "", to); sub(/\..*/, "", to)
     if (from != to && index(from, to "_") != 1 && index(to, from "_") != 1) print from, to
 }' | tsort 2>&1 >/dev/null)
-[ -z "$circle" ] || { echo "units of parts/ include each other:"; echo "$circle"; bad=1; }
+[ -z "$circle" ] || { echo "modules of parts/ include each other:"; echo "$circle"; bad=1; }
+full=$(git ls-files -co --exclude-standard 'src/*.[ch]' | sed 's|/[^/]*$||' | sort | uniq -c |
+    awk '$1 > 30 && $2 != "src/kernels" { print $2 ": " $1 " files, 30 are allowed" }')
+[ -z "$full" ] || { echo "$full"; bad=1; }
 awk '
 BEGIN {
     allowed["base"] = "base hashattn/status.h"
     allowed["comm"] = "comm base"
     allowed["kernels"] = "kernels base"
-    allowed["parts"] = "parts base kernels"
+    allowed["parts/rows"] = "parts/rows base kernels"
+    allowed["parts/hashing"] = "parts/hashing parts/rows base kernels"
+    allowed["parts/collisions"] = "parts/collisions parts/hashing parts/rows base kernels"
+    allowed["parts/tiles"] = "parts/tiles parts/rows base kernels"
+    allowed["parts/features"] = "parts/features parts/hashing parts/rows base kernels"
+    allowed["parts/groups"] = "parts/groups parts/features parts/tiles parts/rows base kernels"
+    allowed["parts/inspect"] = "parts/inspect parts/groups parts/rows base kernels"
     allowed["attention"] = "attention base comm kernels parts"
     allowed["io"] = "io base"
     allowed["text"] = "text base io"
@@ -28,35 +38,38 @@ BEGIN {
     allowed["api"] = "api base comm kernels parts attention io nn objectives models tasks text train measure hashattn"
     allowed["cli"] = "cli hashattn"
     allowed["examples"] = "hashattn"
-    # What a file may take from its own folder where siblings do not know each other; a unit may always include its own
-    # header, and those of files that carry its name on (yoso.c: yoso_stream.h).
-    seam["attention"] = "attention/attention.h attention/mechanism.h attention/kept.h attention/work_order.h attention/in_buckets.h"
-    seam["tasks"] = "tasks/task.h tasks/dataset.h tasks/documents.h tasks/words.h"
-    seam["objectives"] = "objectives/objective.h"
-    seam["text"] = "text/tokenizer.h"
-    seam["cli"] = "cli/command.h cli/attend_chunks.h cli/arguments.h cli/progress.h cli/signals.h cli/profile_out.h cli/json_out.h cli/metrics_out.h cli/suggest.h cli/bench.h cli/inputs.h cli/noise.h cli/halves.h cli/findings.h"
+    # What is there for all siblings of a floor: headers, or a room.
+    shared["attention"] = "attention/mechanism.h attention/in_buckets.h attention/driver"
+    shared["tasks"] = "tasks/task.h tasks/dataset.h tasks/documents.h tasks/words.h"
+    shared["objectives"] = "objectives/objective.h"
+    shared["text"] = "text/tokenizer.h"
+    shared["cli"] = "cli/shared"
 }
-function within(list, word,    parts, i, n) {
-    n = split(list, parts, " ")
+# Whether a path is one of the entries of a list, or lies in a folder that is.
+function within(list, path,    entries, i, n) {
+    n = split(list, entries, " ")
     for (i = 1; i <= n; i++)
-        if (parts[i] == word) return 1
+        if (path == entries[i] || index(path, entries[i] "/") == 1) return 1
     return 0
+}
+# What a sibling is: a folder of the floor, or a file with those that carry its name on (yoso.c, yoso_stream.h).
+function is_own(floor, file, target,    mine, theirs) {
+    mine = substr(file, length(floor) + 2); theirs = substr(target, length(floor) + 2)
+    if (mine ~ /\//) return index(theirs, substr(mine, 1, index(mine, "/"))) == 1
+    sub(/\.[ch]$/, "", mine)
+    return theirs == mine ".h" || index(theirs, mine "_") == 1
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, quoted, "\"")
     target = quoted[2]
-    floor = FILENAME
-    sub(/^src\//, "", floor); sub(/\/.*/, "", floor)
-    top = target; sub(/\/.*/, "", top)
+    file = FILENAME; sub(/^src\//, "", file)
+    floor = file; sub(/\/.*/, "", floor)
+    room = floor
+    if (floor == "parts") { room = file; sub(/\/[^\/]*$/, "", room) }
     if (target !~ /\//) { print FILENAME ": include \"" target "\" is not rooted at src/ or include/"; bad = 1; next }
-    if (!within(allowed[floor], top) && !within(allowed[floor], target)) {
-        print FILENAME ": " floor " may not include " target; bad = 1
-    }
-    if (top == floor && floor in seam && FILENAME ~ /\.c$/) {
-        stem = FILENAME; sub(/^src\//, "", stem); sub(/\.c$/, "", stem)
-        if (target != stem ".h" && index(target, stem "_") != 1 && !within(seam[floor], target)) {
-            print FILENAME ": sibling " target " included; what two of them need moves one floor down"; bad = 1
-        }
+    if (!within(allowed[room], target)) { print FILENAME ": " room " may not include " target; bad = 1 }
+    if (index(target, floor "/") == 1 && floor in shared && !within(shared[floor], target) && !is_own(floor, file, target)) {
+        print FILENAME ": sibling " target " included; what two of them need moves one floor down"; bad = 1
     }
 }
 END { exit bad }

@@ -3,7 +3,7 @@
 #ifndef API_HANDLES_H
 #define API_HANDLES_H
 
-#include "attention/attention.h"
+#include "attention/driver/attention.h"
 #include "hashattn/attention.h"
 #include "kernels/product_weights.h"
 #include "nn/profile.h"

@@ -3,7 +3,7 @@
 #ifndef API_INTROSPECT_H
 #define API_INTROSPECT_H
 
-#include "attention/attention.h"
+#include "attention/driver/attention.h"
 #include "base/options.h"
 #include "hashattn/attention.h"
 

@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "parts/double_attention.h"
-#include "parts/elements.h"
+#include "parts/rows/elements.h"
+#include "parts/tiles/double_attention.h"
 
 static size_t longest(const size_t *offsets, size_t count)
 {

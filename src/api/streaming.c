@@ -1,9 +1,8 @@
 /* Streams at the border. A chunk is checked like the arrays of a call, then each head is one stream of
-   attention/stream.h: heads side by side where there are as many as threads, else one after another, each
-   with all threads inside. Chunks of a source are fetched one ahead, by one of the threads, which then helps
-   with the chunk before: a thread more than there are processors would wait for one behind the others. Cost
-   beyond the mechanism: one pass over each chunk for NaN.
-   SPDX-License-Identifier: Apache-2.0 */
+   attention/driver/stream.h: heads side by side where there are as many as threads, else one after another,
+   each with all threads inside. Chunks of a source are fetched one ahead, by one of the threads, which then
+   helps with the chunk before: a thread more than there are processors would wait for one behind the others.
+   Cost beyond the mechanism: one pass over each chunk for NaN. SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -12,7 +11,7 @@
 #include "api/handles.h"
 #include "api/operands.h"
 #include "api/versions.h"
-#include "attention/stream.h"
+#include "attention/driver/stream.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "hashattn/stream.h"

@@ -1,10 +1,10 @@
-/* A problem as the mechanisms with buckets of tokens hand it down to parts/bucketed.h: lha, lsh and random
-   differ in their scores alone. SPDX-License-Identifier: Apache-2.0 */
+/* A problem as the mechanisms with buckets of tokens hand it down to parts/groups/bucketed.h: lha, lsh and
+   random differ in their scores alone. SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_IN_BUCKETS_H
 #define ATTENTION_IN_BUCKETS_H
 
 #include "attention/mechanism.h"
-#include "parts/inspection.h"
+#include "parts/inspect/inspection.h"
 
 static inline const char *in_buckets_refuse(const struct bucketing_options *options,
                                             const struct problem_shape *shape)

@@ -7,16 +7,17 @@
    The last block is shorter where s does not divide n. A token's place is that among the tokens that take
    part: what is masked does not count. Of cross attention, query i and key i stand side by side; a query more
    than a block beyond the last key's meets none and gives 0. With `relative`, scores have
-   Transformer-XL's learned terms for i - j (parts/relative_terms.h); with `wrap` too, i - j is the short way
-   round the ring of the n tokens, -n/2 < i - j <= n/2, however few blocks there are. Cost: 6 n s (d + d_v)
-   operations and 3 n s exponentials forward (parts/tile_attention.h), with terms about 6 n s d more and what
-   making them costs. Nothing is random. Saved: two floats per query. SPDX-License-Identifier: Apache-2.0 */
+   Transformer-XL's learned terms for i - j (parts/tiles/relative_terms.h); with `wrap` too, i - j is the
+   short way round the ring of the n tokens, -n/2 < i - j <= n/2, however few blocks there are. Cost: 6 n s (d
+   + d_v) operations and 3 n s exponentials forward (tile_attention.h), with terms about 6 n s d
+   more and what making them costs. Nothing is random. Saved: two floats per query.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/mechanism.h"
 #include "base/memory.h"
-#include "parts/double_attention.h"
-#include "parts/tile_attention.h"
+#include "parts/tiles/double_attention.h"
+#include "parts/tiles/tile_attention.h"
 
 struct local_options {
     int64_t block_size; /* s */

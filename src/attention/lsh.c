@@ -2,12 +2,12 @@
    B/2) standard normal (of an odd B one direction lacks its opposite), the same for queries and keys (Kitaev
    et al. 2020, Reformer; Sun et al. 2022, eq. 9). As there a token belongs where H is largest; made balanced
    as lha is: softmax over the buckets, then each bucket takes its best tokens, or with causal problems each
-   token its own best bucket (parts/bucketed.h). Random: R, once per head and call. Saved: index lists and
-   two floats a query. Cost: n d B operations for the scores, then 2 (d + d_v) a pair in a bucket, about 2 / B
-   of all pairs. SPDX-License-Identifier: Apache-2.0 */
+   token its own best bucket (parts/groups/bucketed.h). Random: R, once per head and call. Saved: index lists
+   and two floats a query. Cost: n d B operations for the scores, then 2 (d + d_v) a pair in a bucket, about 2
+   / B of all pairs. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_buckets.h"
 #include "base/memory.h"
-#include "parts/lsh_hash.h"
+#include "parts/groups/lsh_hash.h"
 
 struct scratch {
     float *directions;

@@ -61,7 +61,7 @@ struct problem {
     struct pool *pool;
     atomic_bool *not_finite; /* see checks_rows; NULL: nobody asks */
     /* Numbers may be so large that sums of float32 overflow: a mechanism of softmax then looks, and where
-       they could computes in double (parts/double_attention.h). */
+       they could computes in double (parts/tiles/double_attention.h). */
     bool large;
 };
 
@@ -124,7 +124,7 @@ struct own_loss_facet {
     double (*share)(const void *options);
 };
 
-struct inspection; /* parts/inspected.h */
+struct inspection; /* parts/inspect/inspected.h */
 
 /* Buckets of tokens: how many there are, and what they are worth. `inspect` comes after forward, with
    scratch_size bytes of scratch. */

@@ -1,9 +1,9 @@
 /* Attention inside buckets that are drawn, the control of lha without content (row (a) of table 1 in Sun et
    al. 2022): a token's scores for the buckets are standard normals that depend on its place alone, queries
    and keys apart, or one score for both with joint and causal problems; all else as in lha
-   (parts/bucketed.h). Random: the scores, once per head and call. Saved: index lists and two floats a query.
-   Cost: (n_q + n_k) B normals, then 2 (d + d_v) operations a pair in a bucket, about 2 / B of all pairs.
-   SPDX-License-Identifier: Apache-2.0 */
+   (parts/groups/bucketed.h). Random: the scores, once per head and call. Saved: index lists and two floats a
+   query. Cost: (n_q + n_k) B normals, then 2 (d + d_v) operations a pair in a bucket, about 2 / B of all
+   pairs. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_buckets.h"
 #include "base/random.h"
 

@@ -1,10 +1,10 @@
-/* Exact attention, out = softmax(Q K^T / sqrt(d)) V, in tiles (parts/tile_attention.h): no n x n array
+/* Exact attention, out = softmax(Q K^T / sqrt(d)) V, in tiles (parts/tiles/tile_attention.h): no n x n array
    exists. Cost: 2 n_q n_k (d + d_v) operations and n_q n_k exponentials forward, 2.5 times that backward; a
-   causal problem costs half. Nothing is random. Saved: two floats per query (parts/softmax_rows.h).
+   causal problem costs half. Nothing is random. Saved: two floats per query (parts/tiles/softmax_rows.h).
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/mechanism.h"
 #include "base/memory.h"
-#include "parts/tile_attention.h"
+#include "parts/tiles/tile_attention.h"
 
 static struct tile_attention_sizes sizes_of(const struct problem_shape *shape)
 {

@@ -17,10 +17,10 @@
 
 #include "attention/mechanism.h"
 #include "base/memory.h"
-#include "parts/normalize.h"
-#include "parts/unit.h"
-#include "parts/unit_map.h"
-#include "parts/yoso_options.h"
+#include "parts/collisions/normalize.h"
+#include "parts/hashing/unit.h"
+#include "parts/hashing/unit_map.h"
+#include "parts/hashing/yoso_options.h"
 
 #define PI 3.14159265358979323846
 

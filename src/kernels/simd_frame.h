@@ -1,7 +1,8 @@
-/* The reflections that orthonormal frames are made of (parts/planes.c), in double: up to REFLECT_VECTORS
-   vectors of columns stay in registers while the sum runs down the rows, and the rows pass a second time to
-   be changed. Limits: the latency of the sums for narrow frames, then loads and stores: a frame of 32 x 64
-   lies in 16 KiB of the first cache and is passed 32 times, twice each. SPDX-License-Identifier: Apache-2.0
+/* The reflections that orthonormal frames are made of (parts/hashing/planes.c), in double: up to
+   REFLECT_VECTORS vectors of columns stay in registers while the sum runs down the rows, and the rows pass a
+   second time to be changed. Limits: the latency of the sums for narrow frames, then loads and stores: a
+   frame of 32 x 64 lies in 16 KiB of the first cache and is passed 32 times, twice each.
+   SPDX-License-Identifier: Apache-2.0
  */
 #ifndef KERNELS_SIMD_FRAME_H
 #define KERNELS_SIMD_FRAME_H

@@ -5,8 +5,8 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "kernels/product.h"
-#include "parts/codes.h"
-#include "parts/planes.h"
+#include "parts/hashing/codes.h"
+#include "parts/hashing/planes.h"
 
 enum { MEMORY_FLOATS = 32 << 20, MOST_THREADS = 1024 };
 /* Hashing is measured at the default m and tau, on a stretch of rows as a head has them. */

@@ -9,7 +9,7 @@
 #ifndef NN_SELF_ATTENTION_H
 #define NN_SELF_ATTENTION_H
 
-#include "attention/attention.h"
+#include "attention/driver/attention.h"
 #include "nn/convolution.h"
 #include "nn/dense.h"
 

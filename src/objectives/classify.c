@@ -1,15 +1,15 @@
-/* Classification: rows are pooled to one row per sequence, a head of two layers (nn/head.h) gives one logit
-   per class, and the loss is their cross-entropy. Where an example is two sequences, the head sees the
-   features [a, b, a b, a - b] of both (nn/pair.h), as in the Long Range Arena models that match documents.
-   Predicts the probabilities of the classes. Cost: one pass over the rows each way; the head works on one row
-   per example, on the calling thread. SPDX-License-Identifier: Apache-2.0 */
+/* Classification: rows are pooled to one row per sequence, a head of two layers (nn/outputs/head.h) gives one
+   logit per class, and the loss is their cross-entropy. Where an example is two sequences, the head sees the
+   features [a, b, a b, a - b] of both (nn/outputs/pair.h), as in the Long Range Arena models that match
+   documents. Predicts the probabilities of the classes. Cost: one pass over the rows each way; the head works
+   on one row per example, on the calling thread. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "nn/head.h"
-#include "nn/loss.h"
-#include "nn/pair.h"
+#include "nn/outputs/head.h"
+#include "nn/outputs/loss.h"
+#include "nn/outputs/pair.h"
 #include "objectives/objective.h"
 
 struct classify {

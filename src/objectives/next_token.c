@@ -1,9 +1,9 @@
 /* Next tokens: every row is asked for the id that follows it, over the whole vocabulary, through an output
-   that is tied to the embedding (nn/tied_output.h). Only a causal trunk can be asked this: any other has seen
-   the answer. SPDX-License-Identifier: Apache-2.0 */
+   that is tied to the embedding (nn/outputs/tied_output.h). Only a causal trunk can be asked this: any other
+   has seen the answer. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "nn/tied_output.h"
+#include "nn/outputs/tied_output.h"
 #include "objectives/objective.h"
 
 struct next_token {

@@ -12,8 +12,8 @@
 
 #include "base/memory.h"
 #include "nn/embed.h"
+#include "nn/outputs/pooling.h"
 #include "nn/params.h"
-#include "nn/pooling.h"
 #include "nn/rows.h"
 
 /* An objective asks for one target per example or one per row; a target is an id or a row of floats. */

@@ -1,6 +1,6 @@
 /* What the buckets of a trained model are worth, head by head, on examples of a data set, forward and without
-   dropout as in evaluation. Cost: a forward, and all pairs of every head (parts/inspection.h); one sequence
-   at a time, memory linear in its length. SPDX-License-Identifier: Apache-2.0 */
+   dropout as in evaluation. Cost: a forward, and all pairs of every head (parts/inspect/inspection.h); one
+   sequence at a time, memory linear in its length. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_INSPECT_H
 #define TRAIN_INSPECT_H
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "parts/relative_terms.h"
+#include "parts/tiles/relative_terms.h"
 #include "support/attention_case.h"
 #include "support/bucket_case.h"
 #include "support/check.h"

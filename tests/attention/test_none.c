@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention/attention.h"
+#include "attention/driver/attention.h"
 #include "support/attention_case.h"
 #include "support/check.h"
 

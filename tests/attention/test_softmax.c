@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention/attention.h"
+#include "attention/driver/attention.h"
 #include "base/random.h"
 #include "oracle/oracle_softmax.h"
 #include "support/attention_case.h"

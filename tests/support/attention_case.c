@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "parts/double_attention.h"
+#include "parts/tiles/double_attention.h"
 #include "support/check.h"
 
 size_t attention_case_params(const struct attention_case *problem)

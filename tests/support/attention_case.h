@@ -5,7 +5,7 @@
 #ifndef TESTS_SUPPORT_ATTENTION_CASE_H
 #define TESTS_SUPPORT_ATTENTION_CASE_H
 
-#include "attention/attention.h"
+#include "attention/driver/attention.h"
 
 enum layout {
     LAYOUT_PACKED,  /* (rows, heads, width) */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "parts/bucketing_options.h"
+#include "parts/groups/bucketing_options.h"
 #include "support/check.h"
 
 void *bucket_case_options(const char *mechanism, const char *settings)

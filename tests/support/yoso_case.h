@@ -6,7 +6,7 @@
 
 #include "attention/mechanism.h"
 #include "oracle/oracle_yoso.h"
-#include "parts/yoso_options.h"
+#include "parts/hashing/yoso_options.h"
 
 extern const struct mechanism mechanism_yoso, mechanism_yoso_e;
 

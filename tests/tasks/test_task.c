@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "attention/attention.h"
+#include "attention/driver/attention.h"
 #include "support/check.h"
 
 /* Each OPTION=VALUE is one of some mechanism, and every mechanism that has the option takes the value. */

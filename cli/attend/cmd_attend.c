@@ -1,0 +1,496 @@
+/* `attend`: any mechanism on arrays of .npy files, (n, d), (heads, n, d) or (batch, heads, n, d), with
+   gradients where a gradient of the output is given. Hashes as evaluation does: every batch element alike.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cli/attend/attend_chunks.h"
+#include "cli/shared/arguments.h"
+#include "cli/shared/halves.h"
+#include "cli/shared/json_out.h"
+
+enum { LONE_WIDTH = 4096 }; /* of values without a row, which make an output as wide */
+
+/* Everything one call holds; what is NULL or empty is freed without harm. */
+struct attend {
+    const char *mechanism, *q, *k, *v, *mask, *params, *out, *grad_out, *grad_dir;
+    int causal;
+    hashattn_context *context;
+    hashattn_attention *attention;
+    hashattn_npy query, key, value, key_mask, dout;
+    hashattn_problem problem;
+    uint8_t *whole_mask; /* (batch, n_k) */
+    float *output, *dquery, *dkey, *dvalue;
+    uint16_t *halves[8]; /* with --precision bf16, in the order of the call: query ... dvalue */
+    void *saved, *scratch;
+    size_t saved_bytes, scratch_bytes;
+    double forward_ms, backward_ms;
+    size_t chunk_rows;       /* 0: whole arrays */
+    hashattn_context *files; /* in chunks: what reads them, on a thread of the library */
+    struct attend_chunks chunks;
+};
+
+static double milliseconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
+}
+
+/* "(2, 3) float32" */
+static const char *shape_text(const hashattn_npy *array, char text[120])
+{
+    size_t used = (size_t)snprintf(text, 120, "(");
+    for (int i = 0; i < array->rank; i++)
+        used += (size_t)snprintf(text + used, 120 - used, "%s%zu", i == 0 ? "" : ", ", array->shape[i]);
+    snprintf(text + used, 120 - used, ") %s", array->element == HASHATTN_FLOAT32 ? "float32" : "bytes");
+    return text;
+}
+
+static size_t count_of(const hashattn_npy *array)
+{
+    size_t count = 1;
+    for (int i = 0; i < array->rank; i++)
+        count *= array->shape[i];
+    return count;
+}
+
+/* The last axes from the right: width, rows, heads, batch; 1 where the array has fewer. */
+static size_t axis(const hashattn_npy *array, int from_right)
+{
+    return from_right < array->rank ? array->shape[array->rank - 1 - from_right] : 1;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+/* The whole array, or with --chunk its shape and a reader. */
+static hashattn_status read_or_open(struct attend *a, const char *path, hashattn_npy *array,
+                                    hashattn_npy_reader **reader)
+{
+    return a->chunk_rows > 0 ? hashattn_npy_open(a->files, path, array, reader)
+                             : hashattn_npy_read(a->files, path, array);
+}
+
+static int read_array(struct attend *a, const char *path, hashattn_npy *array, hashattn_npy_reader **reader)
+{
+    hashattn_status status = read_or_open(a, path, array, reader);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->files, status);
+    char text[120];
+    if (array->element != HASHATTN_FLOAT32 || array->rank < 2)
+        return tool_fail(EXIT_FILE,
+                         "%s: is %s; (n, d), (heads, n, d) or (batch, heads, n, d) float32 is needed", path,
+                         shape_text(array, text));
+    return EXIT_GOOD;
+}
+
+/* Axis `from_right` of two arrays must agree. */
+static int agree(const char *path, const hashattn_npy *array, const char *other_path,
+                 const hashattn_npy *other, int from_right)
+{
+    char text[120], other_text[120];
+    if (array->rank == other->rank && axis(array, from_right) == axis(other, from_right))
+        return EXIT_GOOD;
+    return tool_fail(EXIT_FILE, "%s is %s and %s is %s: axis %d from the right must be the same", path,
+                     shape_text(array, text), other_path, shape_text(other, other_text), from_right + 1);
+}
+
+static int read_arrays(struct attend *a)
+{
+    int code = read_array(a, a->q, &a->query, &a->chunks.query);
+    code = code != EXIT_GOOD ? code : read_array(a, a->k, &a->key, &a->chunks.key);
+    code = code != EXIT_GOOD ? code : read_array(a, a->v, &a->value, &a->chunks.value);
+    for (int i = 0; i < 4 && code == EXIT_GOOD; i++) {
+        if (i != 1) /* n_q and n_k may differ */
+            code = agree(a->q, &a->query, a->k, &a->key, i);
+        if (i != 0 && code == EXIT_GOOD) /* and so may d and d_v */
+            code = agree(a->k, &a->key, a->v, &a->value, i);
+    }
+    if (code != EXIT_GOOD)
+        return code;
+    a->problem.num_sequences = axis(&a->query, 3);
+    a->problem.num_heads = axis(&a->query, 2);
+    a->problem.num_queries = axis(&a->query, 1);
+    a->problem.num_keys = axis(&a->key, 1);
+    a->problem.head_dim = axis(&a->query, 0);
+    a->problem.value_dim = axis(&a->value, 0);
+    a->problem.max_len =
+        a->problem.num_queries > a->problem.num_keys ? a->problem.num_queries : a->problem.num_keys;
+    a->problem.causal = a->causal;
+    /* Every other length of the output stands in an array with elements. */
+    char text[120];
+    if (a->problem.num_keys == 0 && a->problem.num_queries > 0 && a->problem.value_dim > LONE_WIDTH)
+        return tool_fail(EXIT_FILE, "%s is %s: values without a row are at most %d wide", a->v,
+                         shape_text(&a->value, text), LONE_WIDTH);
+    if (a->problem.num_heads == 0 || a->problem.head_dim == 0 || a->problem.value_dim == 0)
+        return tool_fail(EXIT_FILE, "%s or %s has an axis of 0; only n and batch may be 0", a->q, a->v);
+    return EXIT_GOOD;
+}
+
+/* (n_k) for all of the batch, or (batch, n_k). */
+static int read_mask(struct attend *a)
+{
+    hashattn_status status = read_or_open(a, a->mask, &a->key_mask, &a->chunks.mask);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->files, status);
+    const hashattn_npy *mask = &a->key_mask;
+    size_t batch = a->problem.num_sequences, keys = a->problem.num_keys;
+    char text[120];
+    if (mask->element != HASHATTN_BYTE || mask->rank < 1 || mask->rank > 2 || axis(mask, 0) != keys ||
+        (mask->rank == 2 && axis(mask, 1) != batch))
+        return tool_fail(EXIT_FILE, "%s: is %s; (%zu) or (%zu, %zu) of bool or uint8 is needed", a->mask,
+                         shape_text(mask, text), keys, batch, keys);
+    a->chunks.mask_of_each = mask->rank == 2;
+    if (a->chunk_rows > 0)
+        return EXIT_GOOD;
+    a->whole_mask = malloc(batch * keys + 1);
+    if (a->whole_mask == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for a mask of %zu x %zu", batch, keys);
+    for (size_t s = 0; s < batch && keys > 0; s++)
+        memcpy(a->whole_mask + s * keys, (uint8_t *)mask->data + (mask->rank == 2 ? s * keys : 0), keys);
+    a->problem.key_mask = a->whole_mask;
+    return EXIT_GOOD;
+}
+
+static int read_params(struct attend *a)
+{
+    const hashattn_problem *p = &a->problem;
+    hashattn_status status = hashattn_attention_read_params(a->attention, a->params, p->num_heads,
+                                                            p->head_dim, p->value_dim, p->max_len);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
+}
+
+static int read_gradient(struct attend *a)
+{
+    int code = read_array(a, a->grad_out, &a->dout, NULL);
+    for (int i = 0; i < 4 && code == EXIT_GOOD; i++) {
+        if (i == 0)
+            code = agree(a->grad_out, &a->dout, a->v, &a->value, i);
+        else
+            code = agree(a->grad_out, &a->dout, a->q, &a->query, i);
+    }
+    return code;
+}
+
+/* ---- computing ----------------------------------------------------------------------------------------- */
+
+static void *new_block(size_t bytes)
+{
+    return aligned_alloc(64, bytes / 64 * 64 + 64);
+}
+
+static float *new_floats(size_t count)
+{
+    return count > SIZE_MAX / 8 ? NULL : new_block(count * sizeof(float));
+}
+
+/* SIZE_MAX where it overflows: nothing of that size can be had. */
+static size_t product_of(size_t a, size_t b)
+{
+    size_t product;
+    return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
+
+/* The array of one argument of the call: the floats, or a copy of them as bfloat16 where those are wanted. */
+static int whole(struct attend *a, size_t argument, float *data, size_t rows, size_t width,
+                 hashattn_array *array)
+{
+    const hashattn_problem *p = &a->problem;
+    enum { OUT = 3, DOUT = 4 };
+    *array = hashattn_array_of_heads(data, p->num_heads, rows, width);
+    if (p->element == HASHATTN_FLOAT32)
+        return EXIT_GOOD;
+    bool given = argument < OUT || argument == DOUT;
+    size_t count = p->num_sequences * p->num_heads * rows * width;
+    free(a->halves[argument]);
+    array->data = a->halves[argument] = halves_new(a->context, given ? data : NULL, count);
+    return array->data != NULL ? EXIT_GOOD
+                               : tool_fail(EXIT_ROOM, "no memory for %zu numbers as bfloat16", count);
+}
+
+/* What was written as bfloat16 is widened into the floats. */
+static void bring_back(const struct attend *a, const hashattn_array *array, float *data, size_t rows,
+                       size_t width)
+{
+    const hashattn_problem *p = &a->problem;
+    if (p->element == HASHATTN_BF16)
+        hashattn_bf16_widen(a->context, array->data, data, p->num_sequences * p->num_heads * rows * width);
+}
+
+/* An INVALID of the data: the call itself has been accepted, so a file is to blame. */
+static int fail_data(const struct attend *a, hashattn_status status)
+{
+    int code = tool_fail_status(a->context, status);
+    return status == HASHATTN_INVALID ? EXIT_FILE : code;
+}
+
+static int compute(struct attend *a)
+{
+    const hashattn_problem *p = &a->problem;
+    a->problem.element = halves_wanted(a->context) ? HASHATTN_BF16 : HASHATTN_FLOAT32;
+    hashattn_status status = hashattn_attention_sizes(a->attention, p, &a->saved_bytes, &a->scratch_bytes);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->context, status);
+    size_t rows = product_of(product_of(p->num_sequences, p->num_heads), p->num_queries);
+    size_t outputs = product_of(rows, p->value_dim);
+    a->output = new_floats(outputs);
+    a->saved = new_block(a->saved_bytes);
+    a->scratch = new_block(a->scratch_bytes);
+    if (a->output == NULL || a->saved == NULL || a->scratch == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for an output of %zu numbers, %zu bytes saved and %zu scratch",
+                         outputs, a->saved_bytes, a->scratch_bytes);
+    size_t n_q = p->num_queries, n_k = p->num_keys, d = p->head_dim, d_v = p->value_dim;
+    hashattn_array query, key, value, out, dout, dquery, dkey, dvalue;
+    int code = whole(a, 0, a->query.data, n_q, d, &query);
+    code = code != EXIT_GOOD ? code : whole(a, 1, a->key.data, n_k, d, &key);
+    code = code != EXIT_GOOD ? code : whole(a, 2, a->value.data, n_k, d_v, &value);
+    code = code != EXIT_GOOD ? code : whole(a, 3, a->output, n_q, d_v, &out);
+    if (code != EXIT_GOOD)
+        return code;
+    double start = milliseconds();
+    status = hashattn_attention_forward(a->attention, p, &query, &key, &value, &out, a->saved, a->scratch);
+    a->forward_ms = milliseconds() - start;
+    if (status != HASHATTN_OK)
+        return fail_data(a, status);
+    bring_back(a, &out, a->output, n_q, d_v);
+    if (a->grad_out == NULL)
+        return EXIT_GOOD;
+    a->dquery = new_floats(count_of(&a->query));
+    a->dkey = new_floats(count_of(&a->key));
+    a->dvalue = new_floats(count_of(&a->value));
+    if (a->dquery == NULL || a->dkey == NULL || a->dvalue == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for the gradients, as large as q, k and v");
+    code = whole(a, 4, a->dout.data, n_q, d_v, &dout);
+    code = code != EXIT_GOOD ? code : whole(a, 5, a->dquery, n_q, d, &dquery);
+    code = code != EXIT_GOOD ? code : whole(a, 6, a->dkey, n_k, d, &dkey);
+    code = code != EXIT_GOOD ? code : whole(a, 7, a->dvalue, n_k, d_v, &dvalue);
+    if (code != EXIT_GOOD)
+        return code;
+    start = milliseconds();
+    status = hashattn_attention_backward(a->attention, p, &query, &key, &value, &out, &dout, &dquery, &dkey,
+                                         &dvalue, a->saved, a->scratch);
+    a->backward_ms = milliseconds() - start;
+    if (status != HASHATTN_OK)
+        return fail_data(a, status);
+    bring_back(a, &dquery, a->dquery, n_q, d);
+    bring_back(a, &dkey, a->dkey, n_k, d);
+    bring_back(a, &dvalue, a->dvalue, n_k, d_v);
+    return EXIT_GOOD;
+}
+
+/* --chunk, or the longer of queries and keys: no chunk has more rows. A stream wants at least 1. */
+static size_t rows_of_chunk(const struct attend *a)
+{
+    size_t queries = a->problem.num_queries, keys = a->problem.num_keys;
+    size_t longest = queries > keys ? queries : keys;
+    return a->chunk_rows < longest ? a->chunk_rows : longest > 0 ? longest : 1;
+}
+
+static int compute_in_chunks(struct attend *a)
+{
+    const hashattn_problem *p = &a->problem;
+    if (p->causal && p->num_queries != p->num_keys)
+        return tool_fail(EXIT_USAGE, "%s has %zu rows and %s %zu; --causal needs as many of both", a->q,
+                         p->num_queries, a->k, p->num_keys);
+    size_t shape[4];
+    memcpy(shape, a->query.shape, sizeof shape);
+    shape[a->query.rank - 1] = p->value_dim;
+    hashattn_status status = hashattn_npy_begin(a->files, a->out, a->query.rank, shape, &a->chunks.out);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->files, status);
+    a->chunks.context = a->context;
+    a->chunks.files = a->files;
+    a->chunks.attention = a->attention;
+    a->chunks.problem = p;
+    a->chunks.chunk_rows = rows_of_chunk(a);
+    double start = milliseconds();
+    int code = attend_in_chunks(&a->chunks);
+    a->forward_ms = milliseconds() - start;
+    a->scratch_bytes = a->chunks.stream_bytes;
+    if (code != EXIT_GOOD)
+        return code;
+    status = hashattn_npy_commit(a->chunks.out);
+    a->chunks.out = NULL;
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->files, status);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------- */
+
+static int write_one(struct attend *a, const char *directory, const char *name, const float *data,
+                     const hashattn_npy *like)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
+        return tool_fail(EXIT_USAGE, "--grad-dir: the name is %zu bytes long, too long", strlen(directory));
+    hashattn_status status = hashattn_npy_write(a->context, path, data, like->rank, like->shape);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
+}
+
+static int write_arrays(struct attend *a)
+{
+    size_t shape[4];
+    memcpy(shape, a->query.shape, sizeof shape);
+    shape[a->query.rank - 1] = a->problem.value_dim;
+    hashattn_status status = hashattn_npy_write(a->context, a->out, a->output, a->query.rank, shape);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->context, status);
+    if (a->grad_out == NULL)
+        return EXIT_GOOD;
+    if (mkdir(a->grad_dir, 0777) != 0 && errno != EEXIST)
+        return tool_fail(EXIT_ROOM, "cannot make the directory %s: %s", a->grad_dir, strerror(errno));
+    int code = write_one(a, a->grad_dir, "dq.npy", a->dquery, &a->query);
+    code = code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dk.npy", a->dkey, &a->key);
+    return code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dv.npy", a->dvalue, &a->value);
+}
+
+static int report(const struct attend *a, bool as_json)
+{
+    if (!as_json)
+        return EXIT_GOOD;
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(a->context, &is);
+    /* With the output on stdout the object goes to stderr. */
+    struct json_out json = json_out_to(strcmp(a->out, "-") == 0 ? stderr : stdout);
+    json_out_object(&json, NULL);
+    json_out_text(&json, "attention", a->mechanism);
+    json_out_count(&json, "batch", a->problem.num_sequences);
+    json_out_count(&json, "heads", a->problem.num_heads);
+    json_out_count(&json, "queries", a->problem.num_queries);
+    json_out_count(&json, "keys", a->problem.num_keys);
+    json_out_count(&json, "saved_bytes", a->saved_bytes);
+    json_out_count(&json, "scratch_bytes", a->scratch_bytes);
+    json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
+    json_out_number(&json, "forward_ms", a->forward_ms);
+    if (a->grad_out != NULL)
+        json_out_number(&json, "backward_ms", a->backward_ms);
+    json_out_text(&json, "isa", is.isa);
+    json_out_text(&json, "precision", is.precision);
+    json_out_count(&json, "threads", (uint64_t)is.threads);
+    json_out_end_object(&json);
+    return tool_finish();
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+static int open_mechanism(struct attend *a, const struct options *options)
+{
+    struct common for_files = options->common;
+    for_files.threads = 1;
+    int code = tool_open(&options->common, &a->context);
+    code = code != EXIT_GOOD ? code : tool_open(&for_files, &a->files);
+    if (code != EXIT_GOOD)
+        return code;
+    hashattn_status status = options_mechanism(options, a->context, a->mechanism, &a->attention);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
+}
+
+static void close_all(struct attend *a)
+{
+    void *const blocks[] = {a->saved, a->scratch, a->output, a->dquery, a->dkey, a->dvalue, a->whole_mask};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        free(blocks[i]);
+    for (size_t i = 0; i < sizeof a->halves / sizeof a->halves[0]; i++)
+        free(a->halves[i]);
+    hashattn_npy *const arrays[] = {&a->query, &a->key, &a->value, &a->key_mask, &a->dout};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        hashattn_npy_free(a->files, arrays[i]);
+    hashattn_npy_reader *const readers[] = {a->chunks.query, a->chunks.key, a->chunks.value, a->chunks.mask};
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++)
+        hashattn_npy_close(readers[i]);
+    hashattn_npy_drop(a->chunks.out);
+    hashattn_attention_free(a->attention);
+    tool_close(a->files);
+    tool_close(a->context);
+}
+
+static int check_usage(const struct attend *a, const struct options *options)
+{
+    const struct {
+        const char *name, *text;
+    } needed[] = {{"q", a->q}, {"k", a->k}, {"v", a->v}, {"out", a->out}};
+    if (options->num_operands > 0)
+        return options_fail(options, "attend takes no operand, '%.60s' is one", options->operands[0]);
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (needed[i].text == NULL)
+            return options_fail(options, "attend needs --%s FILE", needed[i].name);
+    if ((a->grad_out == NULL) != (a->grad_dir == NULL))
+        return options_fail(options, "--grad-out and --grad-dir are given together or not at all");
+    if (a->chunk_rows > 0 && a->grad_out != NULL)
+        return options_fail(options, "--chunk computes no gradients, --grad-out is given");
+    if (a->chunk_rows > 0 && options->common.precision != NULL &&
+        strcmp(options->common.precision, "bf16") == 0)
+        return options_fail(options, "--chunk computes on float32 arrays, --precision is bf16");
+    return EXIT_GOOD;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct attend a = {.mechanism = "yoso"};
+    struct options options;
+    hashattn_problem_default(&a.problem);
+    options_begin(&options, self);
+    const struct option rows[] = {
+        {"attention", OPTION_TEXT, &a.mechanism, "NAME", "mechanism, one of those of info (default yoso)", 0,
+         0},
+        {"q", OPTION_TEXT, &a.q, "Q.npy", "queries, float32 (n, d), (heads, n, d) or (batch, heads, n, d)", 0,
+         0},
+        {"k", OPTION_TEXT, &a.k, "K.npy", "keys, as many axes", 0, 0},
+        {"v", OPTION_TEXT, &a.v, "V.npy", "values, a row for each key", 0, 0},
+        {"mask", OPTION_TEXT, &a.mask, "M.npy",
+         "keys that take part: bool or uint8, 1 = takes part, (n_k) or (batch, n_k)", 0, 0},
+        {"params", OPTION_TEXT, &a.params, "P.safetensors",
+         "learned parameters of the mechanism, as info --attention NAME lists them with the same options and "
+         "--head-dim, (heads, rows, cols) each; else they come from the seed",
+         0, 0},
+        {"causal", OPTION_SWITCH, &a.causal, NULL, "query i sees keys 0 to i", 0, 0},
+        {"chunk", OPTION_COUNT, &a.chunk_rows, "N",
+         "leave the arrays in their files and pass over them N rows at a time, in memory that does not "
+         "depend "
+         "on n; for mechanisms with a state, as yoso",
+         1, 1e9},
+        {"out", OPTION_TEXT, &a.out, "Y.npy", "where the output goes; - for stdout", 0, 0},
+        {"grad-out", OPTION_TEXT, &a.grad_out, "G.npy", "gradient of the output, shaped like it", 0, 0},
+        {"grad-dir", OPTION_TEXT, &a.grad_dir, "DIR",
+         "where dq.npy, dk.npy, dv.npy go: gradients with respect to the inputs as given", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        options_add(&options, rows[i]);
+    options_add_mechanisms(&options);
+    int code;
+    if (!options_parse(&options, argc, argv, &code))
+        return code;
+    a.problem.seed = options.common.seed;
+    code = check_usage(&a, &options);
+    code = code != EXIT_GOOD ? code : open_mechanism(&a, &options);
+    code = code != EXIT_GOOD ? code : read_arrays(&a);
+    if (a.mask != NULL)
+        code = code != EXIT_GOOD ? code : read_mask(&a);
+    if (a.params != NULL)
+        code = code != EXIT_GOOD ? code : read_params(&a);
+    if (a.grad_out != NULL)
+        code = code != EXIT_GOOD ? code : read_gradient(&a);
+    if (code == EXIT_GOOD && a.chunk_rows > 0) {
+        code = compute_in_chunks(&a);
+    } else {
+        code = code != EXIT_GOOD ? code : compute(&a);
+        code = code != EXIT_GOOD ? code : write_arrays(&a);
+    }
+    code = code != EXIT_GOOD ? code : report(&a, options.common.json);
+    close_all(&a);
+    return code;
+}
+
+const struct command command_attend = {
+    .name = "attend",
+    .operands = "",
+    .summary = "Runs a mechanism on arrays of .npy files, with gradients where one is given",
+    .example =
+        "  python3 -c 'import numpy as np; [np.save(x, np.random.randn(12, 4096, 64).astype(\"f\")) "
+        "for x in \"qkv\"]'\n"
+        "  hashattn attend --attention yoso --q q.npy --k k.npy --v v.npy --num-hashes 64 --out y.npy\n"
+        "  hashattn attend --chunk 65536 --q q.npy --k k.npy --v v.npy --out y.npy\n",
+    .run = run,
+};

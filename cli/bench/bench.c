@@ -1,0 +1,192 @@
+/* The parts that the kinds of bench share. SPDX-License-Identifier: Apache-2.0 */
+#include "cli/bench/bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "cli/shared/halves.h"
+
+/* ---- time ---------------------------------------------------------------------------------------------- */
+
+double bench_seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static int smaller(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_median(double *values, size_t count)
+{
+    if (count == 0)
+        return NAN;
+    qsort(values, count, sizeof *values, smaller);
+    return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+int bench_measure(bench_run *once, void *user, size_t repeats, size_t parts, double *median_ms,
+                  size_t *measured)
+{
+    double times[BENCH_MOST_PARTS][BENCH_MOST_REPEATS], part_ms[BENCH_MOST_PARTS] = {0},
+                                                        begun = bench_seconds();
+    int code = once(user, part_ms);
+    if (repeats == 0) {
+        double fit = 2 / (bench_seconds() - begun);
+        repeats = fit < 3 ? 3 : fit > 25 ? 25 : (size_t)fit;
+    }
+    for (size_t i = 0; i < repeats && code == EXIT_GOOD; i++) {
+        code = once(user, part_ms);
+        for (size_t part = 0; part < parts; part++)
+            times[part][i] = part_ms[part];
+    }
+    if (code != EXIT_GOOD)
+        return code;
+    for (size_t part = 0; part < parts; part++)
+        median_ms[part] = bench_median(times[part], repeats);
+    *measured = repeats;
+    return EXIT_GOOD;
+}
+
+void bench_add_repeats(struct options *options, size_t *repeats)
+{
+    options_add(options,
+                (struct option){"repeats", OPTION_COUNT, repeats, "N",
+                                "runs whose median is told (default: as many as fit 2 seconds, 3 to 25)", 1,
+                                BENCH_MOST_REPEATS});
+}
+
+/* ---- mechanisms and their errors --------------------------------------------------------------------- */
+
+hashattn_status bench_new_mechanism(hashattn_context *context, const char *name,
+                                    const struct options *options, hashattn_attention **attention)
+{
+    hashattn_status status = hashattn_attention_new(context, name, attention);
+    char text[64];
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++) {
+        const struct setting *setting = &options->settings[i];
+        if (hashattn_attention_get(*attention, setting->name, text, sizeof text) == HASHATTN_OK)
+            status = hashattn_attention_set(*attention, setting->name, setting->text);
+    }
+    return status;
+}
+
+/* One forward, and one backward where that is wanted. */
+static int run_once(void *user, double *part_ms)
+{
+    struct bench_timed *t = user;
+    const hashattn_problem *p = &t->run.problem;
+    hashattn_array out = hashattn_array_of_heads(t->out, p->num_heads, p->num_queries, p->value_dim),
+                   dout = hashattn_array_of_heads(t->dout, p->num_heads, p->num_queries, p->value_dim),
+                   dquery = hashattn_array_of_heads(t->dquery, p->num_heads, p->num_queries, p->head_dim),
+                   dkey = hashattn_array_of_heads(t->dkey, p->num_heads, p->num_keys, p->head_dim),
+                   dvalue = hashattn_array_of_heads(t->dvalue, p->num_heads, p->num_keys, p->value_dim);
+    hashattn_array *const all[] = {&t->run.query, &t->run.key, &t->run.value, &out,
+                                   &dout,         &dquery,     &dkey,         &dvalue};
+    for (size_t i = 0; p->element == HASHATTN_BF16 && i < 8; i++)
+        all[i]->data = t->halves[i];
+    double start = bench_seconds();
+    hashattn_status status = hashattn_attention_forward(t->attention, p, &t->run.query, &t->run.key,
+                                                        &t->run.value, &out, t->saved, t->scratch);
+    part_ms[0] = (bench_seconds() - start) * 1e3;
+    start = bench_seconds();
+    if (status == HASHATTN_OK && t->backward)
+        status = hashattn_attention_backward(t->attention, p, &t->run.query, &t->run.key, &t->run.value, &out,
+                                             &dout, &dquery, &dkey, &dvalue, t->saved, t->scratch);
+    if (status == HASHATTN_OK && t->dparams != NULL)
+        status = hashattn_attention_own_loss(t->attention, p, &t->run.query, &t->run.key, &t->run.value,
+                                             &t->own_loss, t->dparams, t->saved, t->scratch);
+    part_ms[1] = (bench_seconds() - start) * 1e3;
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(t->context, status);
+}
+
+int bench_time(struct bench_timed *t, hashattn_context *context, const struct bench_arrays *arrays,
+               uint64_t seed, size_t repeats)
+{
+    t->context = context;
+    t->run = bench_problem_of(arrays, arrays->queries, seed);
+    t->run.problem.causal = t->causal;
+    if (halves_wanted(context))
+        t->run.problem.element = HASHATTN_BF16;
+    hashattn_status status =
+        hashattn_attention_sizes(t->attention, &t->run.problem, &t->saved_bytes, &t->scratch_bytes);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(context, status);
+    size_t outs = arrays->heads * arrays->queries * arrays->value_dim,
+           queries = arrays->heads * arrays->queries * arrays->head_dim,
+           keys = arrays->heads * arrays->keys * arrays->head_dim,
+           values = arrays->heads * arrays->keys * arrays->value_dim;
+    const struct {
+        float **block;
+        size_t count;
+    } arrays_of[] = {
+        {&t->out, outs}, {&t->dout, outs}, {&t->dquery, queries}, {&t->dkey, keys}, {&t->dvalue, values}};
+    for (size_t i = 0; i < (t->backward ? 5u : 1u); i++)
+        if ((*arrays_of[i].block = bench_block(arrays_of[i].count * sizeof(float))) == NULL)
+            return tool_fail(EXIT_ROOM, "no memory for an array of %zu numbers", arrays_of[i].count);
+    if (t->backward)
+        hashattn_fill_normal(seed, 3, t->dout, outs);
+    hashattn_tensor tensor = {.struct_size = sizeof tensor};
+    size_t params = 0;
+    for (size_t i = 0; hashattn_attention_tensor(t->attention, arrays->head_dim, arrays->value_dim,
+                                                 t->run.problem.max_len, i, &tensor);
+         i++)
+        params += arrays->heads * tensor.rows * tensor.cols;
+    if (t->backward && params > 0 && (t->dparams = bench_block(params * sizeof(float))) == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for the gradients of %zu parameters", params);
+    const struct {
+        const float *from;
+        size_t count;
+    } halves[8] = {
+        {arrays->query, queries}, {arrays->key, keys}, {arrays->value, values}, {NULL, outs}, {t->dout, outs},
+        {NULL, queries},          {NULL, keys},        {NULL, values}};
+    for (size_t i = 0; t->run.problem.element == HASHATTN_BF16 && i < (t->backward ? 8u : 4u); i++)
+        if ((t->halves[i] = halves_new(context, halves[i].from, halves[i].count)) == NULL)
+            return tool_fail(EXIT_ROOM, "no memory for %zu numbers as bfloat16", halves[i].count);
+    t->saved = bench_block(t->saved_bytes);
+    t->scratch = bench_block(t->scratch_bytes);
+    if (t->saved == NULL || t->scratch == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for %zu bytes saved and %zu scratch", t->saved_bytes,
+                         t->scratch_bytes);
+    double median_ms[2];
+    int code = bench_measure(run_once, t, repeats, 2, median_ms, &t->measured);
+    if (code == EXIT_GOOD && t->run.problem.element == HASHATTN_BF16)
+        hashattn_bf16_widen(context, t->halves[3], t->out, outs);
+    if (code == EXIT_GOOD) {
+        t->forward_ms = median_ms[0];
+        t->backward_ms = t->backward ? median_ms[1] : NAN;
+    }
+    return code;
+}
+
+void bench_free_timed(struct bench_timed *t)
+{
+    void *const blocks[] = {t->out, t->dout, t->dquery, t->dkey, t->dvalue, t->dparams, t->saved, t->scratch};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        free(blocks[i]);
+    for (size_t i = 0; i < sizeof t->halves / sizeof t->halves[0]; i++)
+        free(t->halves[i]);
+    hashattn_attention_free(t->attention);
+}
+
+double bench_angle(const float *a, const float *b, size_t width)
+{
+    double aa = 0, bb = 0, near = 0, far = 0;
+    for (size_t c = 0; c < width; c++) {
+        aa += (double)a[c] * a[c];
+        bb += (double)b[c] * b[c];
+    }
+    if (!(aa > 0 && bb > 0))
+        return M_PI_2;
+    for (size_t c = 0; c < width; c++) { /* from the chord of the unit vectors: exact for small angles too */
+        double u = a[c] / sqrt(aa), v = b[c] / sqrt(bb);
+        near += (u - v) * (u - v);
+        far += (u + v) * (u + v);
+    }
+    return 2 * atan2(sqrt(near), sqrt(far));
+}

@@ -1,0 +1,189 @@
+/* `bench layer`: one encoder layer on one sequence, beside the product peak of the machine.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "cli/bench/bench.h"
+#include "cli/shared/profile_out.h"
+
+struct layer_bench {
+    const char *mechanism;
+    size_t dim, heads, ffn, seq_len, repeats;
+    int backward;
+    hashattn_layer_cost cost;
+    double peak_gflops, products_gflops;
+};
+
+/* Options of the model that a single layer has; the widths are this command's own, with other defaults. */
+static void add_model_options(struct options *options)
+{
+    static const char *const names[] = {"conv_window", "norm", "dropout", NULL};
+    hashattn_option row = {.struct_size = sizeof row};
+    for (size_t i = 0; hashattn_task_option(0, i, &row); i++)
+        for (size_t j = 0; names[j] != NULL; j++)
+            if (strcmp(row.owner, "model") == 0 && strcmp(row.name, names[j]) == 0)
+                options_add_library(options, &row);
+}
+
+static hashattn_status set_count(hashattn_setup *setup, const char *name, size_t count)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%zu", count);
+    return hashattn_setup_set(setup, name, text);
+}
+
+/* Any task will do: a layer has nothing of it. Options of other mechanisms are ignored, as in bench
+ * attention.
+ */
+static hashattn_status make_setup(const struct layer_bench *b, const struct options *options,
+                                  hashattn_context *context, hashattn_setup **setup)
+{
+    hashattn_task_info task = {.struct_size = sizeof task};
+    hashattn_task_get(0, &task);
+    char text[64];
+    hashattn_status status = hashattn_setup_new(context, task.name, setup);
+    if (status == HASHATTN_OK)
+        status = hashattn_setup_mechanism(*setup, b->mechanism);
+    if (status == HASHATTN_OK)
+        status = set_count(*setup, "dim", b->dim);
+    if (status == HASHATTN_OK)
+        status = set_count(*setup, "heads", b->heads);
+    if (status == HASHATTN_OK)
+        status = set_count(*setup, "ffn", b->ffn);
+    if (status == HASHATTN_OK)
+        status = set_count(*setup, "seed", options->common.seed);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        if (hashattn_setup_get(*setup, options->settings[i].name, text, sizeof text) == HASHATTN_OK)
+            status = hashattn_setup_set(*setup, options->settings[i].name, options->settings[i].text);
+    return status;
+}
+
+static hashattn_status measure(struct layer_bench *b, hashattn_context *context, hashattn_setup *setup)
+{
+    b->cost.struct_size = sizeof b->cost;
+    hashattn_status status = hashattn_profile_start(context);
+    if (status == HASHATTN_OK)
+        status = hashattn_measure_layer(setup, b->seq_len, b->backward, b->repeats, &b->cost);
+    hashattn_peak peak = {.struct_size = sizeof peak};
+    if (status == HASHATTN_OK)
+        status = hashattn_measure_peak(context, 0.2, &peak);
+    double operations = b->cost.product_operations * (b->backward ? 3 : 1) * (double)b->cost.repeats;
+    b->products_gflops = operations / profile_seconds(context, "products") * 1e-9;
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(context, &is);
+    b->peak_gflops = strcmp(is.precision, "bf16") == 0 ? peak.bf16_gflops : peak.float32_gflops;
+    return status;
+}
+
+static void report_text(const struct layer_bench *b, hashattn_context *context,
+                        const hashattn_description *is)
+{
+    printf(
+        "layer with %s: %zu wide, %zu heads, feed-forward %zu, %zu tokens, %s, %d thread%s, median of %zu\n",
+        b->mechanism, b->dim, b->heads, b->ffn, b->seq_len, is->isa, is->threads, is->threads == 1 ? "" : "s",
+        b->cost.repeats);
+    printf("  forward   %.3f ms\n", b->cost.forward_ms);
+    if (b->backward)
+        printf("  backward  %.3f ms\n", b->cost.backward_ms);
+    printf("  weights laid in %.3f ms, %s\n", b->cost.lay_ms,
+           b->backward ? "in every forward pass, as in a step" : "once before, as in an evaluation");
+    printf("  products  %.1f GF/s, %.0f %% of the peak of %.1f\n", b->products_gflops,
+           b->products_gflops / b->peak_gflops * 100, b->peak_gflops);
+    if (b->cost.library_gflops > 0)
+        printf("            %.0f %% of the %.1f GF/s of %s alone on the same products\n",
+               b->products_gflops / b->cost.library_gflops * 100, b->cost.library_gflops, is->products);
+    fflush(stdout);
+    profile_words(context, b->backward ? "forward + backward" : "forward", b->cost.repeats);
+}
+
+static void report_json(const struct layer_bench *b, const hashattn_context *context,
+                        const hashattn_description *is)
+{
+    struct json_out json = json_out_to(stdout);
+    json_out_object(&json, NULL);
+    json_out_text(&json, "attention", b->mechanism);
+    json_out_count(&json, "dim", b->dim);
+    json_out_count(&json, "heads", b->heads);
+    json_out_count(&json, "ffn", b->ffn);
+    json_out_count(&json, "seq_len", b->seq_len);
+    json_out_number(&json, "forward_ms", b->cost.forward_ms);
+    json_out_number(&json, "backward_ms", b->cost.backward_ms);
+    json_out_number(&json, "lay_ms", b->cost.lay_ms);
+    json_out_count(&json, "repeats", b->cost.repeats);
+    json_out_number(&json, "products_gflops", b->products_gflops);
+    json_out_number(&json, "peak_gflops", b->peak_gflops);
+    json_out_number(&json, "products_share_of_peak", b->products_gflops / b->peak_gflops);
+    json_out_number(&json, "library_gflops", b->cost.library_gflops);
+    json_out_number(&json, "products_over_library",
+                    b->cost.library_gflops > 0 ? b->products_gflops / b->cost.library_gflops : NAN);
+    json_out_count(&json, "saved_bytes", b->cost.saved_bytes);
+    json_out_count(&json, "workspace_bytes", b->cost.workspace_bytes);
+    json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
+    profile_json(&json, context, b->cost.repeats);
+    json_out_text(&json, "isa", is->isa);
+    json_out_text(&json, "precision", is->precision);
+    json_out_text(&json, "products", is->products);
+    json_out_count(&json, "threads", (uint64_t)is->threads);
+    json_out_end_object(&json);
+}
+
+static int measure_and_report(struct layer_bench *b, const struct options *options, hashattn_context *context)
+{
+    hashattn_setup *setup = NULL;
+    hashattn_status status = make_setup(b, options, context, &setup);
+    if (status == HASHATTN_OK)
+        status = measure(b, context, setup);
+    hashattn_setup_free(setup);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(context, status);
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(context, &is);
+    if (options->common.json)
+        report_json(b, context, &is);
+    else
+        report_text(b, context, &is);
+    return tool_finish();
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct layer_bench b = {.mechanism = "yoso", .dim = 768, .heads = 12, .ffn = 3072, .seq_len = 4096};
+    struct options options;
+    options_begin(&options, self);
+    const struct option rows[] = {
+        {"attention", OPTION_TEXT, &b.mechanism, "NAME",
+         "mechanism, or several over the heads, as train takes them (default yoso)", 0, 0},
+        {"seq-len", OPTION_COUNT, &b.seq_len, "N", "tokens (default 4096)", 1, 1e9},
+        {"dim", OPTION_COUNT, &b.dim, "N", "width of a token's row, a multiple of heads (default 768)", 1,
+         16384},
+        {"heads", OPTION_COUNT, &b.heads, "N", "attention heads (default 12)", 1, 256},
+        {"ffn", OPTION_COUNT, &b.ffn, "N", "width of the feed-forward part (default 3072)", 1, 65536},
+        {"backward", OPTION_SWITCH, &b.backward, NULL,
+         "as in training: with dropout, and the gradients timed too", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        options_add(&options, rows[i]);
+    bench_add_repeats(&options, &b.repeats);
+    options_add_mechanisms(&options);
+    add_model_options(&options);
+    int code;
+    if (!options_parse(&options, argc, argv, &code))
+        return code;
+    if (options.num_operands > 0)
+        return options_fail(&options, "bench layer takes no operand, '%.60s' is one", options.operands[0]);
+    hashattn_context *context;
+    code = tool_open(&options.common, &context);
+    if (code == EXIT_GOOD)
+        code = measure_and_report(&b, &options, context);
+    tool_close(context);
+    return code;
+}
+
+const struct command bench_layer = {
+    .name = "bench layer",
+    .operands = "",
+    .summary = "Measures one encoder layer on made rows, part by part, beside the machine's product peak",
+    .example = "  hashattn bench layer --attention softmax --dim 64 --heads 2 --ffn 128 --seq-len 1024\n"
+               "  hashattn bench layer --attention yoso --seq-len 512 --backward --repeats 3 --json\n",
+    .run = run,
+};

@@ -1,0 +1,272 @@
+/* `bench suggest`: which m and tau bring the error under a number of radians, and what they cost here. For
+   each tau the smallest m follows from the model of docs/MATH.md on given or made arrays; the
+   answer is the largest tau, the sharpest kernel, that needs no more than --max-hashes. Its time is measured,
+   at fewer tokens and in proportion where the sequence is long; its memory is told exactly.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/bench.h"
+#include "cli/bench/noise.h"
+
+/* The error of made inputs does not depend on the length at a given tau, so the model looks at this many keys
+   and heads. The clock runs over at most TIMED_NUMBERS numbers in an array. */
+enum { MODEL_KEYS = 2048, MODEL_HEADS = 4, MOST_HASHES = 4096, TIMED_NUMBERS = 1 << 22 };
+
+struct choice {
+    long bits;
+    size_t hashes; /* 0: not even MOST_HASHES reach the error */
+    double predicted;
+};
+
+struct suggestion {
+    const char *q, *k, *v;
+    size_t seq_len, heads, head_dim, max_hashes, fixed_bits;
+    double error, cosine;
+    uint64_t seed;
+    hashattn_context *context;
+    struct bench_arrays arrays;
+    struct choice choices[NOISE_MOST_BITS];
+    size_t num_choices;
+    struct choice best; /* the answer; where there is none, what comes nearest with max_hashes */
+    bool reached;
+    struct bench_timed timed;
+    size_t timed_len;
+};
+
+/* ---- choosing ------------------------------------------------------------------------------------------ */
+
+/* The angle falls with m, so the smallest m is found by halving. */
+static struct choice choose(const double *ratios, size_t count, long bits, double error)
+{
+    if (noise_angle(ratios, count, MOST_HASHES) > error)
+        return (struct choice){bits, 0, noise_angle(ratios, count, MOST_HASHES)};
+    size_t too_few = 0, enough = MOST_HASHES;
+    while (enough - too_few > 1) {
+        size_t middle = too_few + (enough - too_few) / 2;
+        if (noise_angle(ratios, count, (double)middle) <= error)
+            enough = middle;
+        else
+            too_few = middle;
+    }
+    return (struct choice){bits, enough, noise_angle(ratios, count, (double)enough)};
+}
+
+/* All tau up to log2 of the length, beyond which buckets hold less than one key on average, or the one given.
+ */
+static int choose_all(struct suggestion *s)
+{
+    long most = lround(log2((double)s->seq_len)), least = 1;
+    most = most < 1 ? 1 : most > NOISE_MOST_BITS ? NOISE_MOST_BITS : most;
+    if (s->fixed_bits > 0)
+        least = most = (long)s->fixed_bits;
+    size_t count = s->arrays.heads * noise_queries(&s->arrays);
+    s->num_choices = (size_t)(most - least) + 1;
+    double *ratios = malloc(s->num_choices * count * sizeof *ratios);
+    if (ratios == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for %zu predictions", s->num_choices * count);
+    int code = noise_of_one_hash(&s->arrays, least, most, ratios);
+    s->best.predicted = INFINITY;
+    for (size_t i = 0; i < s->num_choices && code == EXIT_GOOD; i++) {
+        struct choice *choice = &s->choices[i];
+        *choice = choose(ratios + i * count, count, least + (long)i, s->error);
+        double nearest = noise_angle(ratios + i * count, count, (double)s->max_hashes);
+        if (choice->hashes > 0 && choice->hashes <= s->max_hashes) {
+            s->best = *choice;
+            s->reached = true;
+        } else if (!s->reached && nearest < s->best.predicted) {
+            s->best = (struct choice){choice->bits, s->max_hashes, nearest};
+        }
+    }
+    free(ratios);
+    return code;
+}
+
+/* ---- cost ---------------------------------------------------------------------------------------------- */
+
+static hashattn_status set_number(hashattn_attention *attention, const char *name, size_t number)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%zu", number);
+    return hashattn_attention_set(attention, name, text);
+}
+
+static int measure_cost(struct suggestion *s, const struct options *options)
+{
+    hashattn_status status = bench_new_mechanism(s->context, "yoso", options, &s->timed.attention);
+    if (status == HASHATTN_OK)
+        status = set_number(s->timed.attention, "num_hashes", s->best.hashes);
+    if (status == HASHATTN_OK)
+        status = set_number(s->timed.attention, "hash_bits", (size_t)s->best.bits);
+    size_t saved = 0, scratch = 0, most = TIMED_NUMBERS / (s->heads * s->head_dim);
+    if (status == HASHATTN_OK) { /* of the whole length: shapes alone, no arrays */
+        const struct bench_arrays whole = {.heads = s->heads,
+                                           .queries = s->seq_len,
+                                           .keys = s->seq_len,
+                                           .head_dim = s->head_dim,
+                                           .value_dim = s->head_dim};
+        struct bench_problem p = bench_problem_of(&whole, s->seq_len, s->seed);
+        status = hashattn_attention_sizes(s->timed.attention, &p.problem, &saved, &scratch);
+    }
+    if (status != HASHATTN_OK)
+        return tool_fail_status(s->context, status);
+    s->timed_len = s->seq_len < most ? s->seq_len : most < 1 ? 1 : most;
+    s->timed.backward = 1;
+    struct bench_arrays arrays = {0};
+    const struct bench_input input = {"cosine", s->cosine, 0};
+    int code = bench_make_arrays(&arrays, &input, s->heads, s->timed_len, s->head_dim, s->seed);
+    if (code == EXIT_GOOD)
+        code = bench_time(&s->timed, s->context, &arrays, s->seed, 0);
+    double longer = (double)s->seq_len / (double)s->timed_len;
+    s->timed.forward_ms *= longer;
+    s->timed.backward_ms *= longer;
+    s->timed.saved_bytes = saved;
+    s->timed.scratch_bytes = scratch;
+    bench_free_arrays(&arrays);
+    return code;
+}
+
+/* ---- telling ------------------------------------------------------------------------------------------- */
+
+static void report_json(const struct suggestion *s)
+{
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(s->context, &is);
+    struct json_out json = json_out_to(stdout);
+    json_out_object(&json, NULL);
+    json_out_count(&json, "seq_len", s->seq_len);
+    json_out_number(&json, "error_radians", s->error);
+    json_out_count(&json, "num_hashes", s->best.hashes);
+    json_out_count(&json, "hash_bits", (uint64_t)s->best.bits);
+    json_out_number(&json, "predicted_radians", s->best.predicted);
+    json_out_number(&json, "mean_cosine", bench_mean_cosine(&s->arrays));
+    json_out_count(&json, "heads", s->heads);
+    json_out_count(&json, "head_dim", s->head_dim);
+    json_out_number(&json, "forward_ms", s->timed.forward_ms);
+    json_out_number(&json, "backward_ms", s->timed.backward_ms);
+    json_out_count(&json, "timed_seq_len", s->timed_len);
+    json_out_count(&json, "saved_bytes", s->timed.saved_bytes);
+    json_out_count(&json, "scratch_bytes", s->timed.scratch_bytes);
+    json_out_text(&json, "isa", is.isa);
+    json_out_count(&json, "threads", (uint64_t)is.threads);
+    json_out_array(&json, "choices");
+    for (size_t i = 0; i < s->num_choices; i++) {
+        json_out_object(&json, NULL);
+        json_out_count(&json, "hash_bits", (uint64_t)s->choices[i].bits);
+        if (s->choices[i].hashes > 0)
+            json_out_count(&json, "num_hashes", s->choices[i].hashes);
+        else
+            json_out_text(&json, "num_hashes", NULL);
+        json_out_end_object(&json);
+    }
+    json_out_end_array(&json);
+    json_out_end_object(&json);
+}
+
+static void report_text(const struct suggestion *s)
+{
+    printf("--num-hashes %zu --hash-bits %ld\n", s->best.hashes, s->best.bits);
+    printf("  predicted error     %.3f radians, asked for %.3f (bench error measures it)\n",
+           s->best.predicted, s->error);
+    printf("  forward             %.2f ms\n  backward            %.2f ms", s->timed.forward_ms,
+           s->timed.backward_ms);
+    printf(", %zu head%s x %zu x %zu%s", s->heads, s->heads == 1 ? "" : "s", s->seq_len, s->head_dim,
+           s->timed_len < s->seq_len ? ", " : "\n");
+    if (s->timed_len < s->seq_len)
+        printf("from %zu tokens in proportion\n", s->timed_len);
+    printf("  saved for backward  %zu bytes\n  smallest m for each tau:", s->timed.saved_bytes);
+    for (size_t i = 0; i < s->num_choices; i++) {
+        printf("%s %ld: ", i == 0 ? "" : ",", s->choices[i].bits);
+        if (s->choices[i].hashes > 0)
+            printf("%zu", s->choices[i].hashes);
+        else
+            printf("over %d", MOST_HASHES);
+    }
+    printf("\n");
+}
+
+static int suggest_with(struct suggestion *s, const struct options *options)
+{
+    const struct bench_input input = {"cosine", s->cosine, 0};
+    size_t keys = s->seq_len < MODEL_KEYS ? s->seq_len : MODEL_KEYS;
+    int code = s->q != NULL ? bench_read_arrays(s->context, s->q, s->k, s->v, &s->arrays)
+                            : bench_make_arrays(&s->arrays, &input, MODEL_HEADS, keys, s->head_dim, s->seed);
+    if (code == EXIT_GOOD && s->q != NULL) {
+        s->seq_len = s->seq_len == 0 ? s->arrays.keys : s->seq_len;
+        s->head_dim = s->arrays.head_dim;
+        s->cosine = fmin(0.99, fmax(0, bench_mean_cosine(&s->arrays)));
+    }
+    code = code != EXIT_GOOD ? code : choose_all(s);
+    if (code == EXIT_GOOD && !s->reached)
+        return tool_fail(EXIT_WORK,
+                         "no m up to %zu is predicted to bring the error at n %zu to %g radians; nearest is "
+                         "%.3f, with m %zu and tau %ld%s",
+                         s->max_hashes, s->seq_len, s->error, s->best.predicted, s->best.hashes, s->best.bits,
+                         s->max_hashes < MOST_HASHES ? " (--max-hashes allows more)" : "");
+    code = code != EXIT_GOOD ? code : measure_cost(s, options);
+    if (code != EXIT_GOOD)
+        return code;
+    if (options->common.json)
+        report_json(s);
+    else
+        report_text(s);
+    return tool_finish();
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct suggestion s = {.heads = 12, .head_dim = 64, .max_hashes = 128, .cosine = NAN};
+    struct options options;
+    options_begin(&options, self);
+    const struct option rows[] = {
+        {"seq-len", OPTION_COUNT, &s.seq_len, "N", "queries and keys; needed unless arrays are given", 1,
+         1e12},
+        {"error", OPTION_NUMBER, &s.error, "R", "radians between yoso and yoso-e; needed", 1e-3, 1.5},
+        {"cosine", OPTION_NUMBER, &s.cosine, "C",
+         "mean cosine of queries and keys (default 0: independent, the hardest)", 0, 0.99},
+        {"max-hashes", OPTION_COUNT, &s.max_hashes, "M", "hash functions at most (default 128)", 1,
+         MOST_HASHES},
+        {"hash-bits", OPTION_COUNT, &s.fixed_bits, "T",
+         "only this tau (default: the largest up to log2 of the length that will do)", 1, NOISE_MOST_BITS},
+        {"heads", OPTION_COUNT, &s.heads, "H", "heads whose cost is told (default 12)", 1, 1e4},
+        {"head-dim", OPTION_COUNT, &s.head_dim, "D", "width of a head (default 64)", 1, 1e4},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        options_add(&options, rows[i]);
+    bench_add_given(&options, &s.q, &s.k, &s.v);
+    options_add_mechanisms(&options);
+    int code;
+    if (!options_parse(&options, argc, argv, &code))
+        return code;
+    if (options.num_operands != 0)
+        return options_fail(&options, "bench suggest takes no operand, '%.60s' is one", options.operands[0]);
+    code = bench_check_given(&options, s.q, s.k, s.v);
+    if (code != EXIT_GOOD)
+        return code;
+    if (s.error == 0)
+        return options_fail(&options, "bench suggest needs --error R");
+    if (s.seq_len == 0 && s.q == NULL)
+        return options_fail(&options, "bench suggest needs --seq-len N, or arrays by --q, --k and --v");
+    if (!isnan(s.cosine) && s.q != NULL)
+        return options_fail(&options, "--cosine is for made inputs: given arrays have their own");
+    s.cosine = isnan(s.cosine) ? 0 : s.cosine;
+    s.seed = options.common.seed;
+    code = tool_open(&options.common, &s.context);
+    if (code == EXIT_GOOD)
+        code = suggest_with(&s, &options);
+    bench_free_timed(&s.timed);
+    bench_free_arrays(&s.arrays);
+    tool_close(s.context);
+    return code;
+}
+
+const struct command bench_suggest = {
+    .name = "bench suggest",
+    .operands = "",
+    .summary = "Answers which m and tau bring the error of yoso under a bound, and what they cost",
+    .example = "  hashattn bench suggest --seq-len 4096 --error 0.6 --cosine 0.5\n",
+    .run = run,
+};

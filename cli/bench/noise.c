@@ -1,0 +1,90 @@
+/* The model of the error. SPDX-License-Identifier: Apache-2.0 */
+#include "cli/bench/noise.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t noise_queries(const struct bench_arrays *arrays)
+{
+    return arrays->queries < NOISE_QUERIES ? arrays->queries : NOISE_QUERIES;
+}
+
+static double dot(const float *a, const float *b, size_t width)
+{
+    double sum = 0;
+    for (size_t c = 0; c < width; c++)
+        sum += (double)a[c] * b[c];
+    return sum;
+}
+
+/* p_j = 1 - angle / pi of one query and every key; two zero vectors agree in every bit, one in half of them.
+ */
+static void agreement(const float *query, const float *keys, const double *key_squares, size_t num_keys,
+                      size_t d, double *p)
+{
+    double squares = dot(query, query, d);
+    for (size_t j = 0; j < num_keys; j++) {
+        double product = squares * key_squares[j];
+        double cosine = product > 0 ? dot(query, keys + j * d, d) / sqrt(product) : 0;
+        cosine = squares == 0 && key_squares[j] == 0 ? 1 : fmax(-1, fmin(1, cosine));
+        p[j] = 1 - acos(cosine) / M_PI;
+    }
+}
+
+/* The ratio of one query: x is room for d_v numbers. */
+static double ratio_of(const float *values, const double *value_squares, const double *p, long bits,
+                       size_t num_keys, size_t width, double *x)
+{
+    memset(x, 0, width * sizeof *x);
+    for (size_t j = 0; j < num_keys; j++) {
+        double weight = pow(p[j], (double)bits);
+        for (size_t c = 0; c < width; c++)
+            x[c] += weight * values[j * width + c];
+    }
+    double squares = 0, variance = 0;
+    for (size_t c = 0; c < width; c++)
+        squares += x[c] * x[c];
+    if (!(squares > 0))
+        return INFINITY;
+    for (size_t j = 0; j < num_keys; j++) {
+        double weight = pow(p[j], (double)bits), along = 0;
+        for (size_t c = 0; c < width; c++)
+            along += x[c] * values[j * width + c];
+        variance += weight * (1 - weight) * fmax(0, value_squares[j] - along * along / squares);
+    }
+    return sqrt(variance / squares);
+}
+
+int noise_of_one_hash(const struct bench_arrays *arrays, long least, long most, double *ratios)
+{
+    size_t n = arrays->keys, d = arrays->head_dim, width = arrays->value_dim, queries = noise_queries(arrays);
+    double *room = malloc((3 * n + width) * sizeof *room);
+    if (room == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for the model of %zu keys", n);
+    double *p = room, *key_squares = p + n, *value_squares = key_squares + n, *x = value_squares + n;
+    for (size_t h = 0; h < arrays->heads; h++) {
+        const float *keys = arrays->key + h * n * d, *values = arrays->value + h * n * width;
+        for (size_t j = 0; j < n; j++) {
+            key_squares[j] = dot(keys + j * d, keys + j * d, d);
+            value_squares[j] = dot(values + j * width, values + j * width, width);
+        }
+        for (size_t i = 0; i < queries; i++) {
+            size_t row = h * arrays->queries + i * (arrays->queries / queries);
+            agreement(arrays->query + row * d, keys, key_squares, n, d, p);
+            for (long bits = least; bits <= most; bits++)
+                ratios[(size_t)(bits - least) * arrays->heads * queries + h * queries + i] =
+                    ratio_of(values, value_squares, p, bits, n, width, x);
+        }
+    }
+    free(room);
+    return EXIT_GOOD;
+}
+
+double noise_angle(const double *ratios, size_t count, double num_hashes)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += atan(ratios[i] / sqrt(num_hashes));
+    return count == 0 ? NAN : sum / (double)count;
+}

@@ -1,0 +1,229 @@
+/* `inspect`: what the buckets of a trained run are worth, head by head: the share of full attention that they
+   catch beside the empirical upper bound and beside hashes that were not learned, in how many buckets tokens
+   are, and how uneven buckets would be. SPDX-License-Identifier: Apache-2.0 */
+#include "cli/inspect/findings.h"
+#include "cli/shared/arguments.h"
+#include "cli/shared/json_out.h"
+
+/* The sums of all heads of a layer, or of all layers. */
+static void add_heads(struct membership_sums sums[MEMBERSHIPS], const struct inspected *inspected, bool all,
+                      size_t layer)
+{
+    for (int p = 0; p < MEMBERSHIPS; p++)
+        sums[p] = (struct membership_sums){0};
+    for (size_t i = 0; i < inspected->num_heads; i++)
+        for (int p = 0; p < MEMBERSHIPS && (all || inspected->heads[i].layer == layer); p++)
+            membership_add(&sums[p], &inspected->heads[i].sums[p]);
+}
+
+/* ---- text ---------------------------------------------------------------------------------------------- */
+
+static void print_row(const char *layer, const char *head, const struct membership_sums sums[MEMBERSHIPS],
+                      const char *mechanism)
+{
+    const struct membership_sums *own = &sums[0];
+    printf("%5s %4s %7.1f ", layer, head, 100 * mean_of(own->pairs, own->count));
+    for (int p = 0; p < MEMBERSHIPS; p++)
+        printf(" %5.1f", 100 * mean_of(sums[p].utility, sums[p].count));
+    printf(" %6.1f  ", 100 * mean_of(own->bound, own->count));
+    for (size_t i = 0; i < IN_BUCKETS; i++)
+        printf(" %5.1f", 100 * mean_of(own->queries_in[i], own->count));
+    printf("  ");
+    for (int p = 0; p < MEMBERSHIPS; p++)
+        printf(" %5.1f", 100 * mean_of(sums[p].sizes_off, sums[p].buckets));
+    printf("  ");
+    for (int p = 0; p < MEMBERSHIPS; p++)
+        printf(" %5.1f", 100 * mean_of(sums[p].ratios_off, sums[p].ratios));
+    printf("   %s\n", mechanism);
+}
+
+static void print_text(const struct inspected *inspected, const hashattn_model_info *info, const char *split)
+{
+    struct membership_sums sums[MEMBERSHIPS];
+    printf(
+        "%s on %s, %s: %zu sequences of %.0f tokens; %zu buckets; per cent\n\n"
+        "utility: full attention on keys that a query meets; bound: on its own best keys, as many pairs\n"
+        "off: buckets twice too large or small, or with twice as many queries as keys or keys as queries,\n"
+        "if every token went where it scores best\n\n",
+        info->mechanism, info->task, split, inspected->sequences,
+        (double)inspected->tokens / (double)inspected->sequences, inspected->heads[0].num_buckets);
+    printf("%10s %7s %19s %6s %32s %19s %19s\n", "", "pairs", "utility", "",
+           "own: queries in so many buckets", "sizes off", "ratios off");
+    printf("%5s %4s %7s   %4s %5s %5s %6s   %5s %5s %5s %5s %5s   %5s %5s %5s   %5s %5s %5s\n", "layer",
+           "head", "met", "own", "lsh", "smyrf", "bound", "0", "1", "2", "3", "4+", "own", "lsh", "smyrf",
+           "own", "lsh", "smyrf");
+    char layer[24], head[24];
+    for (size_t i = 0; i < inspected->num_heads; i++) {
+        const struct inspected_head *h = &inspected->heads[i];
+        snprintf(layer, sizeof layer, "%zu", h->layer);
+        snprintf(head, sizeof head, "%zu", h->head);
+        print_row(layer, head, h->sums, h->mechanism);
+        if (i + 1 < inspected->num_heads && inspected->heads[i + 1].layer == h->layer)
+            continue;
+        add_heads(sums, inspected, false, h->layer);
+        print_row(layer, "all", sums, "");
+    }
+    add_heads(sums, inspected, true, 0);
+    print_row("all", "", sums, "");
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------------------- */
+
+static void json_shares(struct json_out *json, const char *key, const double *sums, double count)
+{
+    json_out_array(json, key);
+    for (size_t i = 0; i < IN_BUCKETS; i++)
+        json_out_number(json, NULL, mean_of(sums[i], count));
+    json_out_end_array(json);
+}
+
+/* [queries, keys] of each bucket of the first sequence, largest first. */
+static void json_buckets(struct json_out *json, const struct bucket_count *counts, size_t num)
+{
+    json_out_array(json, "buckets");
+    for (size_t b = 0; b < num; b++) {
+        json_out_array(json, NULL);
+        json_out_count(json, NULL, counts[b].queries);
+        json_out_count(json, NULL, counts[b].keys);
+        json_out_end_array(json);
+    }
+    json_out_end_array(json);
+}
+
+/* head NULL: there are no buckets to list. */
+static void json_memberships(struct json_out *json, const struct membership_sums sums[MEMBERSHIPS],
+                             const struct inspected_head *head)
+{
+    for (int p = 0; p < MEMBERSHIPS; p++) {
+        json_out_object(json, membership_names[p]);
+        json_out_number(json, "utility", mean_of(sums[p].utility, sums[p].count));
+        json_out_number(json, "bound", mean_of(sums[p].bound, sums[p].count));
+        json_out_number(json, "pairs", mean_of(sums[p].pairs, sums[p].count));
+        json_shares(json, "queries_in", sums[p].queries_in, sums[p].count);
+        json_shares(json, "keys_in", sums[p].keys_in, sums[p].count);
+        json_out_number(json, "sizes_off", mean_of(sums[p].sizes_off, sums[p].buckets));
+        json_out_number(json, "ratios_off", mean_of(sums[p].ratios_off, sums[p].ratios));
+        if (head != NULL)
+            json_buckets(json, head->first[p], head->num_buckets);
+        json_out_end_object(json);
+    }
+}
+
+static void print_json(const struct inspected *inspected, const hashattn_model_info *info, const char *split)
+{
+    struct json_out json = json_out_to(stdout);
+    struct membership_sums sums[MEMBERSHIPS];
+    add_heads(sums, inspected, true, 0);
+    json_out_object(&json, NULL);
+    json_out_text(&json, "task", info->task);
+    json_out_text(&json, "attention", info->mechanism);
+    json_out_text(&json, "split", split);
+    json_out_count(&json, "sequences", inspected->sequences);
+    json_out_count(&json, "tokens", inspected->tokens);
+    json_out_object(&json, "all");
+    json_memberships(&json, sums, NULL);
+    json_out_end_object(&json);
+    json_out_array(&json, "heads");
+    for (size_t i = 0; i < inspected->num_heads; i++) {
+        const struct inspected_head *head = &inspected->heads[i];
+        json_out_object(&json, NULL);
+        json_out_count(&json, "layer", head->layer);
+        json_out_count(&json, "head", head->head);
+        json_out_text(&json, "attention", head->mechanism);
+        json_out_count(&json, "num_buckets", head->num_buckets);
+        json_memberships(&json, head->sums, head);
+        json_out_end_object(&json);
+    }
+    json_out_end_array(&json);
+    json_out_end_object(&json);
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+struct asked {
+    const char *data, *split, *plots;
+    size_t examples, layer;
+};
+
+static int report(const struct options *options, const struct asked *asked, const struct inspected *inspected,
+                  const hashattn_model_info *info)
+{
+    int code = EXIT_GOOD;
+    if (asked->plots != NULL)
+        code = inspected_plot(inspected, asked->plots, asked->layer, options->common.quiet);
+    if (code != EXIT_GOOD)
+        return code;
+    (options->common.json ? print_json : print_text)(inspected, info, asked->split);
+    return tool_finish();
+}
+
+static int inspect(const struct options *options, hashattn_context *context, const struct asked *asked)
+{
+    hashattn_model *model;
+    struct inspected inspected = {NULL};
+    hashattn_model_info info = {.struct_size = sizeof info};
+    hashattn_status status = hashattn_model_load(context, options->operands[0], &model);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        status = hashattn_model_set(model, options->settings[i].name, options->settings[i].text);
+    if (status == HASHATTN_OK) {
+        hashattn_model_describe(model, &info);
+        status = hashattn_model_inspect(model, asked->data, asked->split, asked->examples,
+                                        options->common.seed_given ? options->common.seed : info.seed,
+                                        inspected_hear, &inspected);
+    }
+    int code = inspected.no_room          ? tool_fail(EXIT_ROOM, "no memory for what was found")
+               : status != HASHATTN_OK    ? tool_fail_status(context, status)
+               : inspected.num_heads == 0 ? tool_fail(EXIT_FILE, "split %s has no examples", asked->split)
+                                          : report(options, asked, &inspected, &info);
+    inspected_free(&inspected);
+    hashattn_model_free(model);
+    return code;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct options options;
+    struct asked asked = {.split = "valid", .examples = 8, .layer = SIZE_MAX};
+    options_begin(&options, self);
+    options_add(&options, (struct option){"data", OPTION_TEXT, &asked.data, "DIR",
+                                          "directory of the data set (default: the recorded one)", 0, 0});
+    options_add(&options, (struct option){"split", OPTION_TEXT, &asked.split, "NAME",
+                                          "train, valid or test (default valid)", 0, 0});
+    options_add(&options,
+                (struct option){"examples", OPTION_COUNT, &asked.examples, "N",
+                                "the first so many; 0: all. Every pair of tokens is computed (default 8)", 0,
+                                1e9});
+    options_add(&options, (struct option){"plots", OPTION_TEXT, &asked.plots, "DIR",
+                                          "write plots of utility and of buckets there: gnuplot scripts, and "
+                                          "SVG where gnuplot is installed",
+                                          0, 0});
+    options_add(&options,
+                (struct option){
+                    "layer", OPTION_COUNT, &asked.layer, "N",
+                    "the layer whose buckets are plotted one by one (default: the first that has)", 0, 255});
+    options_add_mechanisms(&options);
+    int code;
+    if (!options_parse(&options, argc, argv, &code))
+        return code;
+    if (options.num_operands != 1)
+        return options_fail(&options, "inspect needs one operand, the run; there are %zu",
+                            options.num_operands);
+    hashattn_context *context;
+    code = tool_open(&options.common, &context);
+    if (code == EXIT_GOOD)
+        code = inspect(&options, context, &asked);
+    tool_close(context);
+    return code;
+}
+
+const struct command command_inspect = {
+    .name = "inspect",
+    .operands = "RUN",
+    .summary = "What the buckets of a trained lha, lsh or random run catch of full attention, and how uneven "
+               "they are",
+    .example = "  hashattn data needle --out needles --train 2000 --valid 200 --seq-len 128 --marks 8\n"
+               "  hashattn train needle --data needles --attention lha --num-buckets 4 --steps 20 "
+               "--eval-every 10 --out run\n"
+               "  hashattn inspect run --examples 4 --plots plots\n",
+    .run = run,
+};

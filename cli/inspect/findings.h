@@ -1,0 +1,59 @@
+/* What `inspect` hears of a model, gathered: means over sequences for each head and membership, and the
+   buckets one by one for histograms. SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_FINDINGS_H
+#define CLI_FINDINGS_H
+
+#include "cli/shared/command.h"
+
+enum { MEMBERSHIPS = 3, IN_BUCKETS = 5 };
+extern const char *const membership_names[MEMBERSHIPS]; /* "own", "lsh", "smyrf" */
+
+/* Sums over sequences, or over heads. */
+struct membership_sums {
+    double utility, bound, pairs, queries_in[IN_BUCKETS], keys_in[IN_BUCKETS]; /* the last as shares */
+    double sizes_off, buckets; /* buckets that are more than twice or less than half an equal share; all */
+    double ratios_off, ratios; /* of those with queries and keys, that have more than two of one for one */
+    double count;
+};
+
+/* Tokens that score best in a bucket. */
+struct bucket_count {
+    uint32_t queries, keys;
+};
+
+struct inspected_head {
+    size_t layer, head, num_buckets;
+    const char *mechanism;
+    struct membership_sums sums[MEMBERSHIPS];
+    struct bucket_count *first[MEMBERSHIPS]; /* (num_buckets) of the first sequence, largest first */
+};
+
+/* One bucket of one head on one sequence. */
+struct inspected_bucket {
+    int membership;
+    float size, ratio; /* over an equal share; queries over keys, 0 where either is absent */
+};
+
+struct inspected {
+    struct inspected_head *heads; /* by layer, then head */
+    struct inspected_bucket *buckets;
+    size_t num_heads, head_room, num_buckets, bucket_room, sequences, tokens;
+    bool no_room; /* memory has run out, and hearing was stopped */
+};
+
+/* A hashattn_membership_callback whose `user` is a struct inspected, which starts as zeros. */
+int inspected_hear(void *user, const hashattn_membership *membership);
+void inspected_free(struct inspected *inspected);
+
+/* into += sums. */
+void membership_add(struct membership_sums *into, const struct membership_sums *sums);
+static inline double mean_of(double sum, double count)
+{
+    return count > 0 ? sum / count : 0;
+}
+
+/* Figures 1, 2 and 6 of the paper as scripts for gnuplot in `directory`, which is made if absent, and as SVG
+   where gnuplot is installed; `layer` is that of figure 1, SIZE_MAX the first. An exit code. */
+int inspected_plot(const struct inspected *inspected, const char *directory, size_t layer, bool quiet);
+
+#endif

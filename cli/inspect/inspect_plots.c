@@ -1,0 +1,208 @@
+/* The plots of `inspect`, as scripts for gnuplot with their data inside: figures 1, 2 and 6 of Sun, Yang and
+   Yoo (2022). A script can be drawn again with other colours or sizes; where gnuplot is installed it is run
+   at once. SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "cli/inspect/findings.h"
+
+extern char **environ;
+
+struct figure {
+    const char *name; /* of the script, without its ending */
+    void (*write)(FILE *script, const struct inspected *inspected, size_t layer);
+};
+
+static void begin(FILE *script, const char *name, int width, int height)
+{
+    fprintf(script,
+            "# gnuplot %s.gp\nset terminal svg size %d,%d dynamic background rgb 'white'\nset output "
+            "'%s.svg'\n",
+            name, width, height, name);
+}
+
+/* A box for each membership and one for the bound, over heads. */
+static void write_utility(FILE *script, const struct inspected *inspected, size_t layer)
+{
+    (void)layer;
+    begin(script, "utility", 640, 420);
+    fputs("$data << EOD\n# bound, own, lsh, smyrf of a head, mean over sequences\n", script);
+    for (size_t i = 0; i < inspected->num_heads; i++) {
+        const struct membership_sums *sums = inspected->heads[i].sums;
+        fprintf(script, "%.6f", mean_of(sums[0].bound, sums[0].count));
+        for (int p = 0; p < MEMBERSHIPS; p++)
+            fprintf(script, " %.6f", mean_of(sums[p].utility, sums[p].count));
+        fputc('\n', script);
+    }
+    fprintf(script,
+            "EOD\nset style boxplot nooutliers\nset style fill solid 0.3 border -1\nset style data boxplot\n"
+            "set boxwidth 0.5\nset xrange [0.4:4.6]\nset yrange [0:1]\nset grid ytics\nunset key\nset ylabel "
+            "'attention utility'\n"
+            "set title 'Full attention caught by as many pairs, %zu heads'\n"
+            "set xtics ('upper bound' 1, '%s' 2, 'lsh' 3, 'smyrf' 4) scale 0\n"
+            "plot for [i=1:4] $data using (i):i linecolor i\n",
+            inspected->num_heads, inspected->heads[0].mechanism);
+}
+
+/* Queries and keys of each bucket of each head of the layer, largest first. */
+static void write_buckets(FILE *script, const struct inspected *inspected, size_t layer)
+{
+    begin(script, "buckets", 900, 720);
+    for (int p = 0; p < MEMBERSHIPS; p++) {
+        size_t at = 0;
+        fprintf(script, "$%s << EOD\n# place, queries, keys of a bucket\n", membership_names[p]);
+        for (size_t i = 0; i < inspected->num_heads; i++) {
+            const struct inspected_head *head = &inspected->heads[i];
+            if (head->layer != layer)
+                continue;
+            for (size_t b = 0; b < head->num_buckets; b++)
+                fprintf(script, "%zu %u %u\n", at++, head->first[p][b].queries, head->first[p][b].keys);
+            at++;
+        }
+        fputs("EOD\n", script);
+    }
+    fprintf(
+        script,
+        "set multiplot layout 3,1 title 'Tokens that score best in each bucket, first sequence, layer %zu: "
+        "heads side by side'\nset boxwidth 0.8\nset style fill solid\nset offsets 0, 0, graph 0.25, 0\nset "
+        "yrange [0:*]\nunset xtics\nset "
+        "ylabel 'tokens'\n",
+        layer);
+    for (int p = 0; p < MEMBERSHIPS; p++)
+        fprintf(script,
+                "set title '%s'\nplot $%s using 1:($2+$3) with boxes linecolor 2 title 'keys', '' using 1:2 "
+                "with boxes linecolor 1 title 'queries'\n",
+                p == 0 ? inspected->heads[0].mechanism : membership_names[p], membership_names[p]);
+    fputs("unset multiplot\n", script);
+}
+
+/* One number a line: of a membership, the sizes of its buckets over an equal share, or their queries over
+   keys as a power of two, where there are both. */
+static void write_data(FILE *script, const struct inspected *inspected, int membership, bool ratios)
+{
+    fprintf(script, "$%s_%s << EOD\n", membership_names[membership], ratios ? "ratios" : "sizes");
+    for (size_t i = 0; i < inspected->num_buckets; i++) {
+        const struct inspected_bucket *bucket = &inspected->buckets[i];
+        if (bucket->membership != membership || (ratios && bucket->ratio == 0))
+            continue;
+        fprintf(script, "%.4g\n", ratios ? log2((double)bucket->ratio) : (double)bucket->size);
+    }
+    fputs("EOD\n", script);
+}
+
+/* With a line at 0: a panel without any bucket gnuplot would refuse. */
+static void write_panels(FILE *script, const struct inspected *inspected, bool ratios)
+{
+    const char *what = ratios ? "ratios" : "sizes";
+    double step = ratios ? 0.5 : 0.125;
+    fprintf(script,
+            "set arrow 1 from first %d, graph 0 to first %d, graph 1 nohead linecolor rgb 'red' dashtype 2 "
+            "front\n"
+            "set boxwidth %g\nset xrange [%s]\nset xlabel '%s'\n",
+            ratios ? 0 : 1, ratios ? 0 : 1, step, ratios ? "-6:6" : "0:4",
+            ratios ? "queries over keys, power of two" : "size over an equal share");
+    for (int p = 0; p < MEMBERSHIPS; p++)
+        fprintf(script,
+                "set title '%s'\nplot $%s_%s using (%g*(floor($1/%g)+0.5)):(1) smooth frequency with boxes "
+                "linecolor %d, 0 with lines linecolor rgb 'black'\n",
+                p == 0 ? inspected->heads[0].mechanism : membership_names[p], membership_names[p], what, step,
+                step, p + 1);
+}
+
+/* Sizes and ratios of all buckets, by steps of an eighth of a share and of half a power of two; the dashed
+   line is where they would best be. */
+static void write_histograms(FILE *script, const struct inspected *inspected, size_t layer)
+{
+    (void)layer;
+    begin(script, "histograms", 960, 640);
+    for (int p = 0; p < MEMBERSHIPS; p++) {
+        write_data(script, inspected, p, false);
+        write_data(script, inspected, p, true);
+    }
+    fputs("set multiplot layout 2,3 title 'Buckets of all heads and sequences, if every token went where it "
+          "scores best'\nset style fill solid\nset key off\nset yrange [0:*]\nset ylabel 'buckets'\n",
+          script);
+    write_panels(script, inspected, false);
+    write_panels(script, inspected, true);
+    fputs("unset multiplot\n", script);
+}
+
+static const struct figure figures[] = {
+    {"utility", write_utility}, {"buckets", write_buckets}, {"histograms", write_histograms}};
+enum { NUM_FIGURES = sizeof figures / sizeof figures[0] };
+
+static int write_script(const struct inspected *inspected, const struct figure *figure, const char *directory,
+                        size_t layer)
+{
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s.gp", directory, figure->name);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return tool_fail(EXIT_USAGE, "--plots: the name of the directory is too long");
+    FILE *script = fopen(path, "w");
+    if (script == NULL)
+        return tool_fail(EXIT_ROOM, "cannot write %s: %s", path, strerror(errno));
+    figure->write(script, inspected, layer);
+    bool failed = ferror(script) != 0;
+    if (fclose(script) != 0 || failed)
+        return tool_fail(EXIT_ROOM, "cannot write %s: %s", path, strerror(errno));
+    return EXIT_GOOD;
+}
+
+/* Runs gnuplot on a script, in its directory: 0, or an errno, or -1 where gnuplot itself failed. */
+static int draw(const char *directory, const char *script)
+{
+    posix_spawn_file_actions_t actions;
+    char program[] = "gnuplot", name[64];
+    snprintf(name, sizeof name, "%s.gp", script);
+    char *const words[] = {program, name, NULL};
+    pid_t child;
+    int error = posix_spawn_file_actions_init(&actions), status;
+    if (error != 0)
+        return error;
+    error = posix_spawn_file_actions_addchdir_np(&actions, directory);
+    if (error == 0)
+        error = posix_spawnp(&child, program, &actions, NULL, words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0)
+        return error;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return errno;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+}
+
+int inspected_plot(const struct inspected *inspected, const char *directory, size_t layer, bool quiet)
+{
+    size_t with = 0;
+    layer = layer == SIZE_MAX ? inspected->heads[0].layer : layer;
+    for (size_t i = 0; i < inspected->num_heads; i++)
+        with += inspected->heads[i].layer == layer;
+    if (with == 0)
+        return tool_fail(EXIT_USAGE, "layer %zu has no heads with buckets", layer);
+    if (mkdir(directory, 0777) != 0 && errno != EEXIST)
+        return tool_fail(EXIT_ROOM, "cannot make %s: %s", directory, strerror(errno));
+    for (size_t i = 0; i < NUM_FIGURES; i++) {
+        int code = write_script(inspected, &figures[i], directory, layer);
+        if (code != EXIT_GOOD)
+            return code;
+    }
+    for (size_t i = 0; i < NUM_FIGURES; i++) {
+        int error = draw(directory, figures[i].name);
+        if (error == ENOENT) {
+            if (!quiet)
+                fprintf(stderr, "gnuplot is not installed: %s has its scripts and no pictures\n", directory);
+            return EXIT_GOOD;
+        }
+        if (error != 0)
+            return tool_fail(EXIT_WORK, "gnuplot %s/%s.gp: %s", directory, figures[i].name,
+                             error < 0 ? "it failed" : strerror(error));
+    }
+    if (!quiet)
+        fprintf(stderr, "plots: %s/utility.svg, buckets.svg, histograms.svg\n", directory);
+    return EXIT_GOOD;
+}

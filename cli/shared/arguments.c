@@ -1,0 +1,467 @@
+/* Parsing and help from one table. Options are --name value or --name=value, in any order among the operands;
+   "--" ends them. SPDX-License-Identifier: Apache-2.0 */
+#include "cli/shared/arguments.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/shared/suggest.h"
+
+void options_begin(struct options *options, const struct command *command)
+{
+    *options = (struct options){.command = command, .common = {.isa = "auto"}};
+    struct common *common = &options->common;
+    options_add(options, (struct option){"threads", OPTION_COUNT, &common->threads, "N",
+                                         "threads to compute with (default: all processors)", 1, 1024});
+    options_add(options,
+                (struct option){"isa", OPTION_TEXT, &common->isa, "NAME",
+                                "instruction set, one of those that `hashattn info` lists, or auto (default)",
+                                0, 0});
+    options_add(options, (struct option){"precision", OPTION_TEXT, &common->precision, "NAME",
+                                         "float32 or bf16: of products, and of the arrays of attend and "
+                                         "bench (default float32; with a trained run: as in training)",
+                                         0, 0});
+    options_add(options,
+                (struct option){"seed", OPTION_SEED, &common->seed, "N",
+                                "all chance comes from it (default 0; with a trained run: as in training)", 0,
+                                0});
+    options_add(options, (struct option){"json", OPTION_SWITCH, &common->json, NULL,
+                                         "the result as JSON on stdout", 0, 0});
+    options_add(options, (struct option){"quiet", OPTION_SWITCH, &common->quiet, NULL,
+                                         "no words on stderr but errors", 0, 0});
+    options_add(options, (struct option){"help", OPTION_SWITCH, &options->help, NULL, "this text", 0, 0});
+}
+
+/* The tables are made by this program alone, so a full one is a mistake in it. */
+static size_t next_place(size_t *count, size_t capacity)
+{
+    if (*count == capacity) {
+        fprintf(stderr, "hashattn: a table of %zu options is full\n", capacity);
+        abort();
+    }
+    return (*count)++;
+}
+
+void options_add(struct options *options, struct option row)
+{
+    options->rows[next_place(&options->num_rows, MOST_OPTIONS)] = row;
+}
+
+/* The command line writes dashes where the library has underscores. */
+static bool same_name(const char *dashed, const char *name)
+{
+    for (; *dashed != '\0' && (*dashed == *name || (*dashed == '-' && *name == '_')); dashed++)
+        name++;
+    return *dashed == '\0' && *name == '\0';
+}
+
+static bool same_choices(const char *const *a, const char *const *b)
+{
+    while (a != NULL && b != NULL && *a != NULL && *b != NULL && strcmp(*a, *b) == 0)
+        a++, b++;
+    return a == b || (a != NULL && b != NULL && *a == NULL && *b == NULL);
+}
+
+/* The same in every word and number. Mechanisms may have options of one name that differ in these. */
+static bool same_option(const hashattn_option *a, const hashattn_option *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->owner, b->owner) == 0 && a->type == b->type &&
+           a->minimum == b->minimum && a->maximum == b->maximum && strcmp(a->preset, b->preset) == 0 &&
+           same_choices(a->choices, b->choices) && strcmp(a->help, b->help) == 0;
+}
+
+void options_add_library(struct options *options, const hashattn_option *row)
+{
+    bool of_mechanism = strcmp(row->owner, "attention") == 0;
+    for (size_t i = 0; i < options->num_library; i++)
+        if (of_mechanism ? same_option(&options->library[i], row)
+                         : strcmp(options->library[i].name, row->name) == 0)
+            return;
+    for (size_t i = 0; i < options->num_rows; i++)
+        if (same_name(options->rows[i].name, row->name))
+            return;
+    options->library[next_place(&options->num_library, MOST_LIBRARY)] = *row;
+}
+
+void options_add_mechanisms(struct options *options)
+{
+    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
+    hashattn_option row = {.struct_size = sizeof row};
+    for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
+        for (size_t j = 0; hashattn_mechanism_option(i, j, &row); j++)
+            options_add_library(options, &row);
+}
+
+static void add_task(struct options *options, size_t task, const char *owner)
+{
+    hashattn_option row = {.struct_size = sizeof row};
+    for (size_t i = 0; hashattn_task_option(task, i, &row); i++)
+        if (owner == NULL || strcmp(owner, row.owner) == 0)
+            options_add_library(options, &row);
+}
+
+void options_add_tasks(struct options *options, const char *owner, const char *named)
+{
+    hashattn_task_info task = {.struct_size = sizeof task};
+    for (size_t i = 0; named != NULL && hashattn_task_get(i, &task); i++)
+        if (strcmp(task.name, named) == 0) {
+            add_task(options, i, owner);
+            return;
+        }
+    for (size_t i = 0; hashattn_task_get(i, &task); i++)
+        add_task(options, i, owner);
+}
+
+hashattn_status options_mechanism(const struct options *options, hashattn_context *context, const char *name,
+                                  hashattn_attention **attention)
+{
+    hashattn_status status = hashattn_attention_new(context, name, attention);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        status = hashattn_attention_set(*attention, options->settings[i].name, options->settings[i].text);
+    return status;
+}
+
+hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,
+                              const char *preset, const char *mechanism, hashattn_setup **setup)
+{
+    hashattn_status status = hashattn_setup_new(context, task, setup);
+    if (status == HASHATTN_OK && preset != NULL)
+        status = hashattn_setup_preset(*setup, preset);
+    if (status == HASHATTN_OK && mechanism != NULL)
+        status = hashattn_setup_mechanism(*setup, mechanism);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        status = hashattn_setup_set(*setup, options->settings[i].name, options->settings[i].text);
+    char seed[32];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->common.seed);
+    return status != HASHATTN_OK ? status : hashattn_setup_set(*setup, "seed", seed);
+}
+
+int options_fail(const struct options *options, const char *format, ...)
+{
+    char text[600];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return tool_fail(EXIT_USAGE, "%s (hashattn %s --help lists what there is)", text, options->command->name);
+}
+
+/* ---- parsing ------------------------------------------------------------------------------------------- */
+
+static size_t first_named(const struct options *options, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(options->library[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static int fail_unknown(const struct options *options, const char *name)
+{
+    const char *names[MOST_OPTIONS + MOST_LIBRARY];
+    char dashed[MOST_LIBRARY][48], near[200];
+    size_t count = 0;
+    for (size_t i = 0; i < options->num_rows; i++)
+        names[count++] = options->rows[i].name;
+    for (size_t i = 0; i < options->num_library; i++) {
+        if (first_named(options, options->library[i].name) != i)
+            continue;
+        snprintf(dashed[i], sizeof dashed[i], "%s", options->library[i].name);
+        for (char *c = dashed[i]; *c != '\0'; c++)
+            *c = *c == '_' ? '-' : *c;
+        names[count++] = dashed[i];
+    }
+    suggest(name, names, count, "--", near, sizeof near);
+    return options_fail(options, "%s has no option --%s%s", options->command->name, name, near);
+}
+
+static int set_count(const struct options *options, const struct option *row, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text || *end != '\0' || text[strspn(text, " \t")] == '-' || errno != 0 ||
+        (double)value < row->minimum || (double)value > row->maximum)
+        return options_fail(options, "--%s is '%.60s', a whole number from %.0f to %.0f is needed", row->name,
+                            text, row->minimum, row->maximum);
+    if (row->kind == OPTION_SEED)
+        *(uint64_t *)row->target = value;
+    else
+        *(size_t *)row->target = (size_t)value;
+    return EXIT_GOOD;
+}
+
+static int set_number(const struct options *options, const struct option *row, const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= row->minimum && value <= row->maximum))
+        return options_fail(options, "--%s is '%.60s', a number from %g to %g is needed", row->name, text,
+                            row->minimum, row->maximum);
+    *(double *)row->target = value;
+    return EXIT_GOOD;
+}
+
+static int set_row(const struct options *options, const struct option *row, const char *text)
+{
+    switch (row->kind) {
+    case OPTION_TEXT:
+        *(const char **)row->target = text;
+        return EXIT_GOOD;
+    case OPTION_SEED: {
+        struct option whole = *row;
+        whole.maximum = 18446744073709551615.0;
+        return set_count(options, &whole, text);
+    }
+    case OPTION_COUNT:
+        return set_count(options, row, text);
+    case OPTION_NUMBER:
+        return set_number(options, row, text);
+    case OPTION_SWITCH:
+        *(int *)row->target = 1;
+        return EXIT_GOOD;
+    }
+    return EXIT_USAGE;
+}
+
+/* The table row called `name`, or NULL; *library likewise. "no-x" finds the flag x of the library. */
+static const struct option *find(const struct options *options, const char *name,
+                                 const hashattn_option **library, bool *negated)
+{
+    *library = NULL;
+    *negated = false;
+    for (size_t i = 0; i < options->num_rows; i++)
+        if (strcmp(options->rows[i].name, name) == 0)
+            return &options->rows[i];
+    for (size_t i = 0; i < options->num_library && *library == NULL; i++) {
+        const hashattn_option *row = &options->library[i];
+        *negated = row->type == HASHATTN_OPTION_FLAG && strncmp(name, "no-", 3) == 0 &&
+                   same_name(name + 3, row->name);
+        if (*negated || same_name(name, row->name))
+            *library = row;
+    }
+    return NULL;
+}
+
+/* Where "MECHANISM." ends that an option's name may begin with; 0: it begins with none. */
+static size_t scope_of(const char *name)
+{
+    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
+    size_t size = strcspn(name, ".");
+    for (size_t i = 0; name[size] == '.' && hashattn_mechanism_get(i, &mechanism); i++)
+        if (strlen(mechanism.name) == size && strncmp(name, mechanism.name, size) == 0)
+            return size + 1;
+    return 0;
+}
+
+/* One argument that begins with "--"; *used counts the arguments it took. */
+static int parse_option(struct options *options, int left, char **argv, int *used)
+{
+    char name[64];
+    const char *equals = strchr(argv[0], '=');
+    int length = equals != NULL ? (int)(equals - argv[0] - 2) : (int)strlen(argv[0]) - 2;
+    snprintf(name, sizeof name, "%.*s", length, argv[0] + 2);
+    const hashattn_option *library;
+    bool negated;
+    size_t scope = scope_of(name);
+    const struct option *row = find(options, name + scope, &library, &negated);
+    if ((row == NULL && library == NULL) ||
+        (scope > 0 && (library == NULL || strcmp(library->owner, "attention") != 0)))
+        return fail_unknown(options, name);
+    bool is_switch = row != NULL ? row->kind == OPTION_SWITCH : library->type == HASHATTN_OPTION_FLAG;
+    const char *text = equals != NULL ? equals + 1 : NULL;
+    *used = 1;
+    if (text != NULL && (negated || (row != NULL && is_switch)))
+        return options_fail(options, "--%s takes no value", name);
+    if (text == NULL && is_switch)
+        text = negated ? "false" : "true";
+    if (text == NULL) {
+        if (left < 2)
+            return options_fail(options, "--%s needs a value", name);
+        text = argv[1];
+        *used = 2;
+    }
+    if (row != NULL) {
+        options->common.seed_given |= row->target == (const void *)&options->common.seed;
+        return set_row(options, row, text);
+    }
+    if (options->num_settings == MOST_SETTINGS)
+        return options_fail(options, "more than %d options of mechanism, task, model and training",
+                            MOST_SETTINGS);
+    struct setting *setting = &options->settings[options->num_settings++];
+    snprintf(setting->name, sizeof setting->name, "%.*s%.40s", (int)scope, name, library->name);
+    setting->text = text;
+    return EXIT_GOOD;
+}
+
+static int parse(struct options *options, int argc, char **argv)
+{
+    bool only_operands = false;
+    for (int i = 1, used = 1; i < argc; i += used, used = 1) {
+        if (!only_operands && strcmp(argv[i], "--") == 0) {
+            only_operands = true;
+        } else if (!only_operands && strcmp(argv[i], "-h") == 0) {
+            options->help = 1;
+        } else if (!only_operands && strncmp(argv[i], "--", 2) == 0) {
+            int code = parse_option(options, argc - i, argv + i, &used);
+            if (code != EXIT_GOOD)
+                return code;
+        } else if (!only_operands && argv[i][0] == '-' && argv[i][1] != '\0') {
+            return options_fail(options, "unknown option %.60s: options begin with two dashes", argv[i]);
+        } else if (options->num_operands == MOST_OPERANDS) {
+            return options_fail(options, "too many operands, the first too many is '%.60s'", argv[i]);
+        } else {
+            options->operands[options->num_operands++] = argv[i];
+        }
+    }
+    return EXIT_GOOD;
+}
+
+/* ---- help ---------------------------------------------------------------------------------------------- */
+
+enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
+
+/* "  --name VALUE" and the sentence beside it, broken at spaces. */
+static void print_entry(const char *left, const char *right)
+{
+    int at = printf("  %s", left);
+    if (at >= HELP_COLUMN) {
+        putchar('\n');
+        at = 0;
+    }
+    while (*right != '\0') {
+        at += printf("%*s", HELP_COLUMN - at, "");
+        size_t room = (size_t)(HELP_WIDTH - at), length = strlen(right);
+        if (length > room) {
+            length = room;
+            while (length > 1 && right[length] != ' ')
+                length--;
+        }
+        printf("%.*s\n", (int)length, right);
+        right += length + strspn(right + length, " ");
+        at = 0;
+    }
+}
+
+static void print_own(const struct options *options, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        const struct option *row = &options->rows[i];
+        char left[80];
+        snprintf(left, sizeof left, "--%s%s%s", row->name, row->argument == NULL ? "" : " ",
+                 row->argument == NULL ? "" : row->argument);
+        print_entry(left, row->help);
+    }
+}
+
+static void print_library_entry(const hashattn_option *row)
+{
+    char left[80], right[500], dashed[48];
+    static const char *const arguments[] = {" N", " X", " NAME", ""};
+    snprintf(dashed, sizeof dashed, "%s", row->name);
+    for (char *c = dashed; *c != '\0'; c++)
+        *c = *c == '_' ? '-' : *c;
+    snprintf(left, sizeof left, "--%s%s", dashed, arguments[row->type]);
+    size_t used = (size_t)snprintf(right, sizeof right, "%s", row->help);
+    if (row->type == HASHATTN_OPTION_INT || row->type == HASHATTN_OPTION_REAL)
+        snprintf(right + used, sizeof right - used, " (%.12g to %.12g; default %s)", row->minimum,
+                 row->maximum, row->preset);
+    for (const char *const *choice = row->choices; choice != NULL && *choice != NULL; choice++) {
+        used = strlen(right);
+        snprintf(right + used, sizeof right - used, "%s%s", choice == row->choices ? ": " : ", ", *choice);
+    }
+    used = strlen(right);
+    if (row->type == HASHATTN_OPTION_CHOICE || strcmp(row->preset, "true") == 0)
+        snprintf(right + used, sizeof right - used, " (default %s)", row->preset);
+    print_entry(left, right);
+}
+
+static void print_library(const struct options *options, const char *owner, const char *title)
+{
+    bool titled = false;
+    for (size_t i = 0; i < options->num_library; i++) {
+        if (strcmp(options->library[i].owner, owner) != 0)
+            continue;
+        if (!titled)
+            printf("\n%s:\n", title);
+        titled = true;
+        print_library_entry(&options->library[i]);
+    }
+}
+
+/* The mechanisms that have this very option: "lha, lsh, random". */
+static void name_owners(const hashattn_option *option, char *text, size_t size)
+{
+    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
+    hashattn_option row = {.struct_size = sizeof row};
+    size_t used = 0;
+    *text = '\0';
+    for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
+        for (size_t j = 0; hashattn_mechanism_option(i, j, &row) && used < size; j++)
+            if (same_option(&row, option))
+                used +=
+                    (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", mechanism.name);
+}
+
+/* Options that the same mechanisms have stand together. */
+static void print_mechanisms(const struct options *options)
+{
+    char owners[MOST_LIBRARY][200];
+    for (size_t i = 0; i < options->num_library; i++) {
+        name_owners(&options->library[i], owners[i], sizeof owners[i]);
+        if (strcmp(options->library[i].owner, "attention") != 0)
+            *owners[i] = '\0';
+    }
+    for (size_t i = 0; i < options->num_library; i++) {
+        bool titled = *owners[i] == '\0';
+        for (size_t j = 0; j < i && !titled; j++)
+            titled = strcmp(owners[i], owners[j]) == 0;
+        if (titled)
+            continue;
+        printf("\noptions of %s:\n", owners[i]);
+        for (size_t j = i; j < options->num_library; j++)
+            if (strcmp(owners[i], owners[j]) == 0)
+                print_library_entry(&options->library[j]);
+    }
+}
+
+static void print_help(const struct options *options)
+{
+    const struct command *command = options->command;
+    size_t num_common = 0;
+    while (options->rows[num_common].target != (const void *)&options->help)
+        num_common++;
+    printf("usage: hashattn %s%s%s [options]\n\n%s.\n", command->name,
+           command->operands[0] == '\0' ? "" : " ", command->operands, command->summary);
+    for (const struct command *const *kind = command->kinds; kind != NULL && *kind != NULL; kind++)
+        printf("%s  hashattn %-17s %s\n",
+               kind == command->kinds ? "\nkinds, each with its own --help:\n" : "", (*kind)->name,
+               (*kind)->summary);
+    if (options->num_rows > num_common + 1) {
+        printf("\noptions:\n");
+        print_own(options, num_common + 1, options->num_rows);
+    }
+    print_mechanisms(options);
+    print_library(options, "task", "options of the task");
+    print_library(options, "model", "options of the model");
+    print_library(options, "training", "options of the training");
+    printf("\noptions of every command:\n");
+    print_own(options, 0, num_common + 1);
+    printf("\nexample:\n%s", command->example);
+}
+
+bool options_parse(struct options *options, int argc, char **argv, int *code)
+{
+    /* Who asks for help gets it, whatever else is wrong with the line. */
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(options);
+            *code = tool_finish();
+            return false;
+        }
+    *code = parse(options, argc, argv);
+    return *code == EXIT_GOOD;
+}

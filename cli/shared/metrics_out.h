@@ -1,0 +1,29 @@
+/* Metrics in words and in JSON, whatever their names are. SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_METRICS_OUT_H
+#define CLI_METRICS_OUT_H
+
+#include "cli/shared/json_out.h"
+#include "hashattn/metric.h"
+
+enum { METRICS_MOST = 32, METRICS_NAME = 64 };
+
+/* A copy that outlives the call that reported them. */
+struct kept_metrics {
+    hashattn_metric list[METRICS_MOST];
+    char names[METRICS_MOST][METRICS_NAME];
+    size_t count;
+};
+void metrics_keep(struct kept_metrics *kept, const hashattn_metrics *metrics);
+hashattn_metrics metrics_kept(const struct kept_metrics *kept);
+
+/* The metric that chooses the best model, or NULL. */
+const hashattn_metric *metrics_chooser(const hashattn_metrics *metrics);
+
+/* "accuracy 0.5000  loss 1.2345", each with `before` ("valid ") before its name; underscores become spaces.
+   all: else only those that choose the best model. Returns text. */
+const char *metrics_words(const hashattn_metrics *metrics, const char *before, const char *between, bool all,
+                          char *text, size_t size);
+/* One number for each, under `before` ("valid_") and its name. */
+void metrics_json(struct json_out *json, const char *before, const hashattn_metrics *metrics);
+
+#endif

@@ -1,0 +1,603 @@
+/* The driver of all mechanisms: checks a call, lays out its two blocks, cuts it into units of work
+   (sequence, head), and runs them dearest first on the pool, so that the last unit to end is a small one; a
+   unit for which the others would have to wait has all threads to itself before that.
+   Each unit computes what it would compute alone: its saved memory lies at a place of its own, its chance has
+   a key of its own, its gradient of learned parameters goes to a slice of its own, and slices are added in
+   the order of the sequences. So bits depend neither on threads nor on the batch. Cost beyond the mechanism:
+   a pass over the mask, a sort of the sequences. SPDX-License-Identifier: Apache-2.0 */
+#include "attention/driver/attention.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/driver/kept.h"
+#include "attention/driver/work_order.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "parts/rows/elements.h"
+
+/* ---- shapes -------------------------------------------------------------------------------------------- */
+
+static const uint8_t *mask_of(const struct attention_call *call, size_t sequence)
+{
+    return call->key_mask == NULL ? NULL : call->key_mask + call->key_offsets[sequence];
+}
+
+/* Of one sequence with all its keys, on one thread: what its memory is laid out for. */
+static struct problem_shape shape_of(const struct attention_call *call, size_t sequence)
+{
+    const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
+    return (struct problem_shape){
+        .num_queries = query[1] - query[0],
+        .num_keys = key[1] - key[0],
+        .head_dim = call->head_dim,
+        .value_dim = call->value_dim,
+        .max_len = call->max_len,
+        .causal = call->causal,
+        .precision = call->precision,
+        .workers = 1,
+    };
+}
+
+/* Without a row nothing is done and no memory is needed, whatever the numbers of heads and columns are: they
+   may come from an array without elements, which can have any. */
+static bool has_rows(const struct attention_call *call)
+{
+    return call->query_offsets[call->num_sequences] > 0 || call->key_offsets[call->num_sequences] > 0;
+}
+
+static size_t param_count(const struct attention_call *call)
+{
+    const struct parameter_sizes sizes = {call->head_dim, call->value_dim, call->max_len};
+    return attention_param_count(call->mechanism, call->options, &sizes);
+}
+
+/* ---- the plan ------------------------------------------------------------------------------------------ */
+
+/* Where everything lies in the caller's two blocks. Made by one function, which with NULL for both blocks
+ * only measures them. */
+struct plan {
+    /* saved */
+    void *shared;         /* what `prepare` made */
+    unsigned char *saved; /* the whole block, for start[] */
+    /* scratch */
+    size_t *order;          /* (sequences) dearest first */
+    size_t *start;          /* (sequences + 1) where the saved memory of a sequence's heads begins */
+    double *losses;         /* (sequences, heads) */
+    float *slices;          /* (sequences, heads, parameters) */
+    unsigned char *workers; /* (threads, worker_bytes), or one unit that is spread */
+    size_t worker_bytes;
+    size_t num_spread; /* units, the first in order */
+    size_t saved_bytes, scratch_bytes;
+};
+
+static size_t padded(size_t bytes)
+{
+    struct arena arena = arena_on(NULL);
+    arena_take(&arena, bytes, 1);
+    return arena.used;
+}
+
+/* The scratch of one unit, on one thread or, by shape->workers, on all: the rows that cannot be seen where
+   they are, because they are bfloat16 or lie among masked ones; then the mechanism's own. */
+struct worker_memory {
+    size_t *visible;
+    float *query, *key, *value, *out, *dout, *dquery, *dkey, *dvalue; /* NULL: the caller's own rows do */
+    void *mechanism;
+    size_t bytes;
+};
+
+/* Whether a masked token is absent as a query too (`competes`). */
+static bool masks_queries(const struct attention_call *call, const struct problem_shape *shape)
+{
+    return call->mechanism->competes && call->key_mask != NULL && shape->num_queries == shape->num_keys;
+}
+
+static struct worker_memory worker_memory(const struct attention_call *call,
+                                          const struct problem_shape *shape, void *block)
+{
+    struct worker_memory memory = {0};
+    struct arena arena = arena_on(block);
+    if (call->causal)
+        memory.visible = arena_take(&arena, shape->num_queries, sizeof *memory.visible);
+    bool half = call->dtype == DTYPE_BFLOAT16;
+    size_t queries = size_product(shape->num_queries, shape->head_dim);
+    size_t outputs = size_product(shape->num_queries, shape->value_dim);
+    size_t keys = size_product(shape->num_keys, shape->head_dim);
+    size_t values = size_product(shape->num_keys, shape->value_dim);
+    if (half || masks_queries(call, shape)) {
+        memory.query = arena_take(&arena, queries, sizeof(float));
+        memory.out = arena_take(&arena, outputs, sizeof(float));
+        memory.dout = arena_take(&arena, outputs, sizeof(float));
+        memory.dquery = arena_take(&arena, queries, sizeof(float));
+    }
+    if (half || (call->key_mask != NULL && !call->mechanism->sees_mask)) {
+        memory.key = arena_take(&arena, keys, sizeof(float));
+        memory.value = arena_take(&arena, values, sizeof(float));
+        memory.dkey = arena_take(&arena, keys, sizeof(float));
+        memory.dvalue = arena_take(&arena, values, sizeof(float));
+    }
+    const struct mechanism *mechanism = call->mechanism;
+    memory.mechanism = arena_take(&arena,
+                                  (call->inspects ? mechanism->inspection->scratch_size
+                                                  : mechanism->scratch_size)(call->options, shape),
+                                  1);
+    memory.bytes = arena.used;
+    return memory;
+}
+
+static struct plan plan_of(const struct attention_call *call, void *saved, void *scratch)
+{
+    const struct mechanism *mechanism = call->mechanism;
+    struct plan plan = {.saved = saved};
+    if (!has_rows(call))
+        return plan;
+    struct arena keep = arena_on(saved), work = arena_on(scratch);
+    const struct preparation_facet *preparation = mechanism->preparation;
+    if (preparation != NULL)
+        plan.shared = arena_take(&keep, preparation->shared_size(call->options, call->head_dim), 1);
+    size_t units = size_product(call->num_sequences, call->num_heads), spread_bytes = 0;
+    plan.num_spread = work_order_spread(call);
+    plan.order = arena_take(&work, call->num_sequences, sizeof *plan.order);
+    plan.start = arena_take(&work, size_sum(call->num_sequences, 1), sizeof *plan.start);
+    if (mechanism->own_loss != NULL)
+        plan.losses = arena_take(&work, units, sizeof *plan.losses);
+    plan.slices = arena_take(&work, size_product(units, param_count(call)), sizeof *plan.slices);
+    for (size_t s = 0; s < call->num_sequences; s++) {
+        struct problem_shape shape = shape_of(call, s);
+        if (plan.start != NULL)
+            plan.start[s] = keep.used;
+        arena_take(&keep, call->num_heads, padded(mechanism->saved_size(call->options, &shape)));
+        size_t bytes = worker_memory(call, &shape, NULL).bytes;
+        if (bytes > plan.worker_bytes)
+            plan.worker_bytes = bytes;
+        shape.workers = (size_t)pool_threads(call->pool);
+        bytes = plan.num_spread == 0 ? 0 : worker_memory(call, &shape, NULL).bytes;
+        if (bytes > spread_bytes)
+            spread_bytes = bytes;
+    }
+    if (plan.start != NULL)
+        plan.start[call->num_sequences] = keep.used;
+    size_t threads = (size_t)pool_threads(call->pool);
+    size_t worker_area = size_product(threads, plan.worker_bytes);
+    if (spread_bytes > worker_area)
+        worker_area = spread_bytes;
+    if (preparation != NULL) { /* dead before the first unit */
+        size_t bytes = preparation->scratch_size(call->options, call->head_dim, threads);
+        worker_area = bytes > worker_area ? bytes : worker_area;
+    }
+    plan.workers = arena_take(&work, worker_area, 1);
+    plan.saved_bytes = keep.used;
+    plan.scratch_bytes = work.used;
+    return plan;
+}
+
+size_t attention_saved_size(const struct attention_call *call)
+{
+    return plan_of(call, NULL, NULL).saved_bytes;
+}
+
+size_t attention_scratch_size(const struct attention_call *call)
+{
+    return plan_of(call, NULL, NULL).scratch_bytes;
+}
+
+/* ---- the check ----------------------------------------------------------------------------------------- */
+
+static hashattn_status check_rows(struct host *host, const char *what, const struct packed *rows,
+                                  size_t width, size_t count)
+{
+    FAIL_IF(rows->width != width, host, HASHATTN_INVALID, "%s has width %zu, the call says %zu", what,
+            rows->width, width);
+    FAIL_IF(count > 1 && rows->row_stride < width, host, HASHATTN_INVALID,
+            "%s has rows of width %zu only %zu apart", what, width, rows->row_stride);
+    return HASHATTN_OK;
+}
+
+static hashattn_status check_sequence(struct host *host, const struct attention_call *call, size_t sequence)
+{
+    const struct mechanism *mechanism = call->mechanism;
+    assert(call->query_offsets[sequence] <= call->query_offsets[sequence + 1] &&
+           call->key_offsets[sequence] <= call->key_offsets[sequence + 1]);
+    struct problem_shape shape = shape_of(call, sequence);
+    FAIL_IF(call->causal && shape.num_queries != shape.num_keys, host, HASHATTN_INVALID,
+            "sequence %zu has %zu queries and %zu keys; causal attention needs as many of both", sequence,
+            shape.num_queries, shape.num_keys);
+    bool masked = masks_queries(call, &shape);
+    if (!mechanism->sees_mask)
+        shape.num_keys = kept_count(mask_of(call, sequence), shape.num_keys).count;
+    if (masked)
+        shape.num_queries = shape.num_keys;
+    const char *why = mechanism->refuse(call->options, &shape);
+    if (why == NULL)
+        return HASHATTN_OK;
+    char longest[40] = "";
+    struct attention_call longer = *call;
+    longer.max_len++;
+    if (param_count(&longer) != param_count(call)) /* its tensors follow the longest length */
+        snprintf(longest, sizeof longest, ", max_len %zu", call->max_len);
+    return host_fail(host, HASHATTN_REFUSED, "%s: %s (sequence %zu: %zu queries, %zu keys, head_dim %zu%s)",
+                     mechanism->name, why, sequence, shape.num_queries, shape.num_keys, shape.head_dim,
+                     longest);
+}
+
+/* Sequence `sequence` has the shape of the one before it, which was checked. */
+static bool is_as_before(const struct attention_call *call, size_t sequence)
+{
+    if (sequence == 0 || call->key_mask != NULL)
+        return false;
+    struct problem_shape shape = shape_of(call, sequence), before = shape_of(call, sequence - 1);
+    return shape.num_queries == before.num_queries && shape.num_keys == before.num_keys;
+}
+
+hashattn_status attention_check_shapes(struct host *host, const struct attention_call *call)
+{
+    assert(call->query_offsets[0] == 0 && call->key_offsets[0] == 0);
+    for (size_t s = 0; s < call->num_sequences; s++)
+        if (!is_as_before(call, s))
+            TRY(check_sequence(host, call, s));
+    return HASHATTN_OK;
+}
+
+hashattn_status attention_check(struct host *host, const struct attention_call *call)
+{
+    const struct mechanism *mechanism = call->mechanism;
+    assert(call->kernels != NULL && call->pool != NULL && mechanism != NULL);
+    FAIL_IF(call->num_heads < 1 || call->head_dim < 1 || call->value_dim < 1, host, HASHATTN_INVALID,
+            "num_heads is %zu, head_dim %zu, value_dim %zu; each must be at least 1", call->num_heads,
+            call->head_dim, call->value_dim);
+    size_t queries = call->query_offsets[call->num_sequences], keys = call->key_offsets[call->num_sequences];
+    TRY(check_rows(host, "query", &call->query, call->head_dim, queries));
+    TRY(check_rows(host, "key", &call->key, call->head_dim, keys));
+    TRY(check_rows(host, "value", &call->value, call->value_dim, keys));
+    size_t parameters = param_count(call);
+    FAIL_IF(parameters > 0 && call->params == NULL && has_rows(call), host, HASHATTN_INVALID,
+            "%s has %zu learned parameters a head and was given none", mechanism->name, parameters);
+    TRY(attention_check_shapes(host, call));
+    size_t saved = attention_saved_size(call), scratch = attention_scratch_size(call);
+    FAIL_IF(saved >= PTRDIFF_MAX || scratch >= PTRDIFF_MAX, host, HASHATTN_NO_MEMORY,
+            "%s on %zu queries, %zu keys, %zu heads needs more bytes than can be counted (%zu saved, %zu "
+            "scratch)",
+            mechanism->name, queries, keys, call->num_heads, saved, scratch);
+    return HASHATTN_OK;
+}
+
+/* ---- units of work ------------------------------------------------------------------------------------- */
+
+enum pass { FORWARD, BACKWARD, AUXILIARY, INSPECTION };
+
+struct run {
+    const struct attention_call *call;
+    struct plan plan;
+    enum pass pass;
+    size_t param_count;
+    struct packed out, dout, dquery, dkey, dvalue;
+    void (*unit)(const struct run *run, size_t index, int worker);
+    float *dparams; /* NULL: no gradient of parameters is wanted */
+    struct inspection *inspections;
+};
+
+struct unit {
+    size_t sequence, head;
+    bool empty; /* no query meets a key: the output is 0 and nothing has a gradient */
+    struct problem problem;
+    struct view out, dout;
+    struct problem_gradients gradients;
+    /* Rows that moved go back to where they came from; `data` NULL: the mechanism wrote there itself. */
+    struct stored_rows own_out, own_dquery, own_dkey, own_dvalue;
+    const uint8_t *gathered;         /* by this mask those of the keys; NULL: all of them */
+    const uint8_t *gathered_queries; /* the same for queries, outputs and their gradients */
+};
+
+static struct stored_rows head_rows(const struct attention_call *call, const struct packed *rows,
+                                    const size_t *offsets, size_t sequence, size_t head)
+{
+    size_t count = offsets[sequence + 1] - offsets[sequence];
+    size_t first =
+        rows->sequence_stride != 0 ? sequence * rows->sequence_stride : offsets[sequence] * rows->row_stride;
+    size_t at = (first + head * rows->head_stride) * element_bytes(call->dtype);
+    return (struct stored_rows){
+        .data = count == 0 ? NULL : (unsigned char *)rows->data + at,
+        .dtype = call->dtype,
+        .rows = count,
+        .cols = rows->width,
+        .stride = rows->row_stride,
+    };
+}
+
+/* A sequence's chance follows its global index where it has one; where it has none (evaluation), every
+ * sequence hashes alike. */
+static uint64_t unit_key(const struct attention_call *call, size_t sequence, size_t head)
+{
+    uint64_t key = call->call_key;
+    if (call->sample_ids != NULL)
+        key = random_key(key, RANDOM_SAMPLE, call->sample_ids[sequence]);
+    return random_key(key, RANDOM_HEAD, call->first_head + head);
+}
+
+/* The rows on one side of a problem, as its mechanism sees them. */
+struct side {
+    const struct attention_call *call;
+    const size_t *offsets;
+    size_t sequence, head;
+    const uint8_t *mask; /* of the rows that are gathered; NULL: all */
+    struct kept kept;
+    bool moves; /* gathered, or widened */
+};
+
+static struct view see(const struct side *side, const struct packed *rows, float *block)
+{
+    struct stored_rows stored = head_rows(side->call, rows, side->offsets, side->sequence, side->head);
+    if (side->moves)
+        return kept_gather(side->call->kernels, stored, side->mask, side->kept, block);
+    return (struct view){.data = stored.data,
+                         .rows = side->kept.count,
+                         .cols = stored.cols,
+                         .stride = stored.stride,
+                         .dtype = stored.dtype};
+}
+
+/* The same for rows that are added to: *own says where they go back to. */
+static struct view see_written(const struct side *side, const struct packed *rows, float *block,
+                               struct stored_rows *own)
+{
+    if (side->moves)
+        *own = head_rows(side->call, rows, side->offsets, side->sequence, side->head);
+    return see(side, rows, block);
+}
+
+/* The views of a unit that is not empty; mask: of the keys that its mechanism is not given, and, where the
+   unit says so, of the queries too. */
+static void see_rows(const struct run *run, struct unit *unit, const uint8_t *mask, struct kept kept,
+                     const struct worker_memory *memory)
+{
+    const struct attention_call *call = run->call;
+    struct problem *problem = &unit->problem;
+    struct problem_gradients *gradients = &unit->gradients;
+    bool (*reads_bf16)(const void *) = call->mechanism->reads_bf16;
+    bool reads = run->pass == FORWARD && reads_bf16 != NULL && reads_bf16(call->options);
+    bool half = call->dtype == DTYPE_BFLOAT16 && !reads; /* and has to be widened */
+    struct side queries = {.call = call,
+                           .offsets = call->query_offsets,
+                           .sequence = unit->sequence,
+                           .head = unit->head,
+                           .mask = unit->gathered_queries,
+                           .kept = kept_count(unit->gathered_queries, problem->shape.num_queries)};
+    queries.moves = half || !queries.kept.prefix;
+    struct side keys = queries;
+    keys.offsets = call->key_offsets;
+    keys.mask = mask;
+    keys.kept = kept;
+    keys.moves = half || !kept.prefix;
+    problem->shape.num_keys = kept.count;
+    problem->shape.num_queries = queries.kept.count;
+    problem->query = see(&queries, &call->query, memory->query);
+    problem->key = see(&keys, &call->key, memory->key);
+    problem->value = see(&keys, &call->value, memory->value);
+    unit->gathered = mask;
+    if (run->pass == FORWARD && queries.moves) { /* written whole: what is there now is not read */
+        unit->own_out = head_rows(call, &run->out, call->query_offsets, unit->sequence, unit->head);
+        unit->out = (struct view){.data = memory->out,
+                                  .rows = queries.kept.count,
+                                  .cols = run->out.width,
+                                  .stride = run->out.width};
+    } else if (run->pass == FORWARD || run->pass == BACKWARD) {
+        unit->out = see(&queries, &run->out, memory->out);
+    }
+    if (run->pass != BACKWARD)
+        return;
+    unit->dout = see(&queries, &run->dout, memory->dout);
+    gradients->query = see_written(&queries, &run->dquery, memory->dquery, &unit->own_dquery);
+    gradients->key = see_written(&keys, &run->dkey, memory->dkey, &unit->own_dkey);
+    gradients->value = see_written(&keys, &run->dvalue, memory->dvalue, &unit->own_dvalue);
+}
+
+static struct unit open_unit(const struct run *run, size_t index, int worker)
+{
+    const struct attention_call *call = run->call;
+    size_t sequence = run->plan.order[index / call->num_heads], head = index % call->num_heads;
+    const size_t *start = run->plan.start + sequence;
+    struct problem_shape shape = shape_of(call, sequence);
+    bool spread = index < run->plan.num_spread;
+    if (spread)
+        shape.workers = (size_t)pool_threads(call->pool);
+    struct worker_memory memory = worker_memory(
+        call, &shape,
+        run->plan.workers == NULL ? NULL : run->plan.workers + (size_t)worker * run->plan.worker_bytes);
+    struct unit unit = {.sequence = sequence, .head = head};
+    unit.problem = (struct problem){
+        .kernels = call->kernels,
+        .shape = shape,
+        .options = call->options,
+        .random_key = unit_key(call, sequence, head),
+        .shared = run->plan.shared,
+        .params = run->param_count == 0 ? NULL : call->params + head * run->param_count,
+        .saved = start[1] == start[0]
+                     ? NULL
+                     : run->plan.saved + start[0] + head * ((start[1] - start[0]) / call->num_heads),
+        .scratch = memory.mechanism,
+        .pool = spread ? call->pool : NULL,
+        .not_finite = call->not_finite,
+        .large = call->large,
+    };
+    if (run->dparams != NULL) {
+        unit.gradients.params = run->plan.slices + (sequence * call->num_heads + head) * run->param_count;
+        memset(unit.gradients.params, 0, run->param_count * sizeof(float));
+    }
+    const uint8_t *mask = mask_of(call, sequence);
+    struct kept kept = kept_count(mask, shape.num_keys);
+    unit.empty = shape.num_queries == 0 || kept.count == 0;
+    if (call->mechanism->sees_mask) {
+        unit.problem.key_mask = mask;
+        mask = NULL;
+        kept = kept_count(NULL, shape.num_keys);
+    }
+    if (masks_queries(call, &shape))
+        unit.gathered_queries = mask;
+    if (call->causal) {
+        bool same = unit.gathered_queries != NULL;
+        kept_visible(same ? NULL : mask, same ? kept.count : shape.num_queries, memory.visible);
+        unit.problem.visible = memory.visible;
+    }
+    if (!unit.empty)
+        see_rows(run, &unit, mask, kept, &memory);
+    return unit;
+}
+
+/* Rows that moved go back. */
+static void put_back(const struct run *run, struct view rows, const uint8_t *mask, struct stored_rows own)
+{
+    if (own.data != NULL)
+        kept_put_back(run->call->kernels, rows, mask, own);
+}
+
+static void write_zeros(struct stored_rows rows)
+{
+    size_t bytes = element_bytes(rows.dtype);
+    for (size_t i = 0; i < rows.rows; i++)
+        memset((unsigned char *)rows.data + i * rows.stride * bytes, 0, rows.cols * bytes);
+}
+
+static void forward_unit(const struct run *run, size_t index, int worker)
+{
+    const struct attention_call *call = run->call;
+    struct unit unit = open_unit(run, index, worker);
+    if (unit.empty || unit.gathered_queries != NULL)
+        write_zeros(head_rows(call, &run->out, call->query_offsets, unit.sequence, unit.head));
+    if (unit.empty)
+        return;
+    call->mechanism->forward(&unit.problem, unit.out);
+    put_back(run, unit.out, unit.gathered_queries, unit.own_out);
+}
+
+static void backward_unit(const struct run *run, size_t index, int worker)
+{
+    struct unit unit = open_unit(run, index, worker);
+    if (unit.empty)
+        return;
+    run->call->mechanism->backward(&unit.problem, unit.out, unit.dout, &unit.gradients);
+    put_back(run, unit.gradients.query, unit.gathered_queries, unit.own_dquery);
+    put_back(run, unit.gradients.key, unit.gathered, unit.own_dkey);
+    put_back(run, unit.gradients.value, unit.gathered, unit.own_dvalue);
+}
+
+static void auxiliary_unit(const struct run *run, size_t index, int worker)
+{
+    struct unit unit = open_unit(run, index, worker);
+    run->plan.losses[unit.sequence * run->call->num_heads + unit.head] =
+        unit.empty ? 0 : run->call->mechanism->own_loss->compute(&unit.problem, &unit.gradients);
+}
+
+static void inspect_unit(const struct run *run, size_t index, int worker)
+{
+    struct unit unit = open_unit(run, index, worker);
+    struct inspection *inspection = &run->inspections[unit.sequence * run->call->num_heads + unit.head];
+    const struct inspection_facet *facet = run->call->mechanism->inspection;
+    if (unit.empty)
+        inspection_clear(inspection, facet->buckets(run->call->options));
+    else
+        facet->inspect(&unit.problem, inspection);
+}
+
+/* dparams of one head += the slices of its sequences, in order. */
+static void add_slices(void *argument, size_t head, int worker)
+{
+    (void)worker;
+    const struct run *run = argument;
+    const struct attention_call *call = run->call;
+    for (size_t s = 0; s < call->num_sequences; s++)
+        call->kernels->axpy(run->dparams + head * run->param_count, 1,
+                            run->plan.slices + (s * call->num_heads + head) * run->param_count,
+                            run->param_count);
+}
+
+/* One of those that are not spread. */
+static void run_unit(void *argument, size_t index, int worker)
+{
+    const struct run *run = argument;
+    run->unit(run, run->plan.num_spread + index, worker);
+}
+
+static void run_units(struct run *run, void (*unit)(const struct run *, size_t, int))
+{
+    const struct attention_call *call = run->call;
+    run->unit = unit;
+    work_order_sort(call, run->plan.order);
+    for (size_t index = 0; index < run->plan.num_spread; index++)
+        unit(run, index, 0);
+    pool_run(call->pool, run_unit, run, call->num_sequences * call->num_heads - run->plan.num_spread);
+    if (run->dparams != NULL)
+        pool_run(call->pool, add_slices, run, call->num_heads);
+}
+
+void attention_forward(const struct attention_call *call, struct packed out, void *saved, void *scratch)
+{
+    struct run run = {.call = call,
+                      .plan = plan_of(call, saved, scratch),
+                      .pass = FORWARD,
+                      .param_count = param_count(call),
+                      .out = out};
+    assert(out.width == call->value_dim);
+    if (!has_rows(call))
+        return;
+    const struct preparation preparation = {.kernels = call->kernels,
+                                            .options = call->options,
+                                            .head_dim = call->head_dim,
+                                            .call_key = call->call_key,
+                                            .pool = call->pool,
+                                            .shared = run.plan.shared,
+                                            .scratch = run.plan.workers};
+    if (call->mechanism->preparation != NULL)
+        call->mechanism->preparation->prepare(&preparation);
+    run_units(&run, forward_unit);
+}
+
+void attention_backward(const struct attention_call *call, struct packed out, struct packed dout,
+                        struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams,
+                        void *saved, void *scratch)
+{
+    struct run run = {.call = call,
+                      .plan = plan_of(call, saved, scratch),
+                      .pass = BACKWARD,
+                      .param_count = param_count(call),
+                      .out = out,
+                      .dout = dout,
+                      .dquery = dquery,
+                      .dkey = dkey,
+                      .dvalue = dvalue};
+    assert(dout.width == call->value_dim && dvalue.width == call->value_dim);
+    assert(dquery.width == call->head_dim && dkey.width == call->head_dim);
+    if (!has_rows(call))
+        return;
+    run.dparams = run.param_count == 0 ? NULL : dparams;
+    run_units(&run, backward_unit);
+}
+
+double attention_auxiliary(const struct attention_call *call, float *dparams, void *saved, void *scratch)
+{
+    if (call->mechanism->own_loss == NULL || !has_rows(call))
+        return 0;
+    struct run run = {.call = call,
+                      .plan = plan_of(call, saved, scratch),
+                      .pass = AUXILIARY,
+                      .param_count = param_count(call)};
+    run.dparams = run.param_count == 0 ? NULL : dparams;
+    run_units(&run, auxiliary_unit);
+    double loss = 0;
+    for (size_t i = 0; i < call->num_sequences * call->num_heads; i++)
+        loss += run.plan.losses[i];
+    return loss;
+}
+
+void attention_inspect(const struct attention_call *call, struct inspection *inspections, void *saved,
+                       void *scratch)
+{
+    struct run run = {.call = call,
+                      .plan = plan_of(call, saved, scratch),
+                      .pass = INSPECTION,
+                      .param_count = param_count(call),
+                      .inspections = inspections};
+    assert(call->inspects && call->mechanism->inspection != NULL);
+    run_units(&run, inspect_unit);
+}

@@ -1,0 +1,99 @@
+/* A unit runs on one thread, beside others; or it has all threads to itself, which costs some wake-ups for
+   every step inside. The dearest units are spread where one of them would last longer than all else that is
+   left, shared out, and where a rest of equal units would leave threads idle: of 3 heads on 2 threads one, of
+   12 none, of 16 sequences with a long one the long one. The others run dearest first, so that the last to
+   end is a small one. Cost: a few passes over the lengths, and a sort. SPDX-License-Identifier: Apache-2.0 */
+#include "attention/driver/work_order.h"
+
+#include <stdbool.h>
+
+#include "base/memory.h"
+
+/* Below these costs of a unit waking threads is not worth it: at n 2,048 backward of yoso wakes them 40
+   times (11 us each) in 2 ms. */
+enum { SPREAD_ROWS = 4096, SPREAD_PAIRS = 512 * 512, EQUAL_ROUNDS = 4 };
+
+/* Of one head, in pairs or rows: units of one call are compared. */
+static size_t cost_of(const struct attention_call *call, size_t sequence)
+{
+    const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
+    return call->mechanism->quadratic ? size_product(query[1] - query[0], key[1] - key[0])
+                                      : size_sum(query[1] - query[0], key[1] - key[0]);
+}
+
+/* Sum over the units of at most `limit` each, their number, and the dearest of them. */
+struct units {
+    size_t cost, count, dearest;
+};
+
+static struct units units_within(const struct attention_call *call, size_t limit)
+{
+    struct units units = {0};
+    for (size_t s = 0; s < call->num_sequences; s++) {
+        size_t cost = cost_of(call, s);
+        if (cost > limit)
+            continue;
+        units.cost = size_sum(units.cost, size_product(cost, call->num_heads));
+        units.count += call->num_heads;
+        units.dearest = cost > units.dearest ? cost : units.dearest;
+    }
+    return units;
+}
+
+size_t work_order_spread(const struct attention_call *call)
+{
+    const struct mechanism *mechanism = call->mechanism;
+    size_t threads = (size_t)pool_threads(call->pool),
+           worth = mechanism->quadratic ? SPREAD_PAIRS : SPREAD_ROWS;
+    struct units all = units_within(call, SIZE_MAX), left = all;
+    if (threads == 1 || !mechanism->mixes || all.cost == SIZE_MAX)
+        return 0;
+    /* Those that would outlast the rest, a cost at a time. */
+    while (left.dearest >= worth && left.dearest > left.cost / threads + left.cost / 16)
+        left = units_within(call, left.dearest - 1);
+    /* A rest of equal ones. */
+    size_t rest = left.count % threads;
+    bool equal = left.count > 0 && left.dearest - left.cost / left.count <= left.dearest / 8;
+    if (left.dearest < worth || !equal || left.count > EQUAL_ROUNDS * threads || 4 * rest > 3 * threads)
+        rest = 0;
+    return all.count - left.count + rest;
+}
+
+/* ---- dearest first ------------------------------------------------------------------------------------ */
+
+/* a comes before b. */
+static bool dearer(const struct attention_call *call, size_t a, size_t b)
+{
+    size_t cost_a = cost_of(call, a), cost_b = cost_of(call, b);
+    return cost_a != cost_b ? cost_a > cost_b : a < b;
+}
+
+/* Restores the heap below `root`, whose top is the cheapest of order[0 .. count). */
+static void sift(const struct attention_call *call, size_t *order, size_t root, size_t count)
+{
+    for (size_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && dearer(call, order[child], order[child + 1]))
+            child++;
+        if (!dearer(call, order[root], order[child]))
+            return;
+        size_t cheaper = order[child];
+        order[child] = order[root];
+        order[root] = cheaper;
+    }
+}
+
+/* Heap sort: in place, n log n, and qsort may allocate. */
+void work_order_sort(const struct attention_call *call, size_t *order)
+{
+    size_t count = call->num_sequences;
+    for (size_t i = 0; i < count; i++)
+        order[i] = i;
+    for (size_t i = count / 2; i-- > 0;)
+        sift(call, order, i, count);
+    for (size_t i = count; i-- > 1;) {
+        size_t cheapest = order[0];
+        order[0] = order[i];
+        order[i] = cheapest;
+        sift(call, order, 0, i);
+    }
+}

@@ -1,0 +1,240 @@
+/* LHA: attention inside learned buckets (Sun, Yang and Yoo 2022, Sparse attention with learning to hash), for
+   one head. Hash functions H_Q, H_K: R^d -> R^B score queries and keys for B buckets; a softmax over the
+   buckets; each bucket takes the queries and the keys that score best in it, sqrt(2) times an equal share of
+   them; softmax attention inside the buckets, merged into one softmax over all that a query meets
+   (parts/groups/bucketed.h, parts/groups/bucket_attention.h). A key met in two buckets counts twice; a query
+   in no bucket gives 0. Joint, and in causal problems, both have one score, the mean of H_Q and H_K
+   (released) or their sum (paper), so a query meets its own key. Hashes: linear, W_Q and W_K; shared, W = (1
+   - c) S + c W' with S for both and c = private_share; mlp, two layers. Membership passes no gradient to q
+   and k, nor is the task's loss one of the hashes: they learn from a loss of their own, whose gradient goes
+   to their parameters alone, mean_i KL(psi_Q(i) || softmax z_i) + mean_j KL(psi_K(j) || softmax z_j), psi the
+   shares of a token's full attention that lie in each bucket: of a sample of S queries, anew at every call,
+   of all, or estimated by features (parts/groups/utility.h). Modes: where the paper and the code released
+   with it differ (docs/LHA.md has the table), whom to follow. Random: the sample, once per head; the
+   features, once per call. Saved: index lists and two floats a query. Cost: 2 (n_q
+   + n_k) d B operations to hash, then 2 (d + d_v) a pair in a bucket, about 2 / B of all pairs, which with B
+   near sqrt(n) is n^1.5; backward 2.5 times the latter; the loss 2 S n_k (4 d + 3 B), or 2 (n_q + n_k)
+   R (B + 2 d) for R features. SPDX-License-Identifier: Apache-2.0 */
+#include "attention/lha/lha_hashes.h"
+#include "attention/lha/lha_loss.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "parts/features/random_features.h"
+
+static const char *refuse(const void *options, const struct problem_shape *shape)
+{
+    return in_buckets_refuse(options, shape);
+}
+
+static size_t saved_size(const void *options, const struct problem_shape *shape)
+{
+    struct bucketed bucketed = in_buckets(options, shape);
+    return bucketed_saved_size(&bucketed);
+}
+
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
+{
+    struct bucketed bucketed = in_buckets(options, shape);
+    size_t attention = bucketed_scratch_size(&bucketed), loss = lha_loss_size(options, shape);
+    return lha_scratch_on(options, shape, attention > loss ? attention : loss, NULL).bytes;
+}
+
+/* ---- forward and backward --------------------------------------------------------------------------------
+ */
+
+/* With scores, in the scratch. */
+static struct bucketed open_bucketed(const struct problem *problem, struct lha_scratch *scratch,
+                                     struct lha_scorer *scorer)
+{
+    struct bucketed bucketed = in_buckets_open(problem->options, problem);
+    *scratch = lha_scratch_on(problem->options, &problem->shape, 0, problem->scratch);
+    *scorer = (struct lha_scorer){.problem = problem,
+                                  .scratch = scratch,
+                                  .hashes = lha_open_hashes(problem, scratch),
+                                  .joint = bucketed.joint,
+                                  .query = problem->query,
+                                  .key = problem->key};
+    bucketed.score = lha_score;
+    bucketed.argument = scorer;
+    bucketed.scratch = scratch->rest;
+    return bucketed;
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    struct lha_scratch scratch;
+    struct lha_scorer scorer;
+    struct bucketed bucketed = open_bucketed(problem, &scratch, &scorer);
+    bucketed_forward(&bucketed, out.data, out.stride);
+}
+
+static void backward(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients)
+{
+    struct bucketed bucketed = in_buckets_open(problem->options, problem);
+    bucketed.scratch = lha_scratch_on(problem->options, &problem->shape, 0, problem->scratch).rest;
+    in_buckets_backward(&bucketed, out, dout, gradients);
+}
+
+static double loss_share(const void *options)
+{
+    return ((const struct lha_options *)options)->hash_loss;
+}
+
+static size_t shared_size(const void *options, size_t head_dim)
+{
+    const struct lha_options *lha = options;
+    if (!lha_by_features(lha))
+        return 0;
+    return size_product(features_count((size_t)lha->num_features, head_dim), sizeof(float));
+}
+
+static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
+{
+    const struct lha_options *lha = options;
+    return lha_by_features(lha) ? features_work_size((size_t)lha->num_features, head_dim, workers) : 0;
+}
+
+static void prepare(const struct preparation *preparation)
+{
+    const struct lha_options *lha = preparation->options;
+    if (lha_by_features(lha))
+        features_draw(preparation->kernels, preparation->pool, (size_t)lha->num_features,
+                      preparation->head_dim, random_key(preparation->call_key, RANDOM_FEATURES, 0),
+                      preparation->shared, preparation->scratch);
+}
+
+/* ---- inspection ------------------------------------------------------------------------------------------
+ */
+
+static size_t inspect_size(const void *options, const struct problem_shape *shape)
+{
+    struct bucketed bucketed = in_buckets(options, shape);
+    return in_buckets_inspect_size(&bucketed, scratch_size(options, shape));
+}
+
+static void inspect(const struct problem *problem, struct inspection *inspection)
+{
+    struct lha_scratch scratch;
+    struct lha_scorer scorer;
+    struct bucketed bucketed = open_bucketed(problem, &scratch, &scorer);
+    in_buckets_inspect(&bucketed, problem, scratch_size(problem->options, &problem->shape), inspection);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------
+ */
+
+/* A tensor that is there only with this hash. */
+static void shape_if(bool there, size_t height, size_t width, size_t *rows, size_t *cols)
+{
+    *rows = there ? height : 0;
+    *cols = there ? width : 0;
+}
+
+static void shared_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    shape_if(lha_hash_kind(options) == HASH_SHARED, sizes->head_dim, lha_buckets(options), rows, cols);
+}
+
+static void linear_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    shape_if(lha_hash_kind(options) != HASH_MLP, sizes->head_dim, lha_buckets(options), rows, cols);
+}
+
+static void hidden_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    shape_if(lha_hash_kind(options) == HASH_MLP, size_sum(sizes->head_dim, 1), lha_width(options), rows,
+             cols);
+}
+
+static void out_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    (void)sizes;
+    shape_if(lha_hash_kind(options) == HASH_MLP, size_sum(lha_width(options), 1), lha_buckets(options), rows,
+             cols);
+}
+
+static const struct parameter_row params[] = {
+    {.name = "shared", .shape = shared_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "query", .shape = linear_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "key", .shape = linear_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "query_hidden", .shape = hidden_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "query_out", .shape = out_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "key_hidden", .shape = hidden_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "key_out", .shape = out_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = NULL},
+};
+
+static const char *const targets_names[] = {"sampled", "features", "exact", NULL};
+static const char *const hash_names[] = {"auto", "linear", "shared", "mlp", NULL};
+
+#define FIELD(name) #name, .offset = offsetof(struct lha_options, name)
+
+static const struct option_row options[] = {
+    BUCKETING_ROWS,
+    {.name = FIELD(hash),
+     .type = OPTION_CHOICE,
+     .preset = HASH_BY_MODE,
+     .choices = hash_names,
+     .help =
+         "what scores tokens for buckets: linear, apart for queries and keys; shared, mostly the same for "
+         "both; mlp, two layers; auto is shared with mode released and linear with mode paper"},
+    {.name = FIELD(hash_width),
+     .type = OPTION_INT,
+     .preset = 64,
+     .minimum = 1,
+     .maximum = 4096,
+     .help = "hidden units of hash mlp"},
+    {.name = FIELD(private_share),
+     .type = OPTION_REAL,
+     .preset = 0.1,
+     .minimum = 0,
+     .maximum = 1,
+     .help = "of hash shared: the weight of what queries and keys have for themselves"},
+    {.name = FIELD(hash_loss),
+     .type = OPTION_REAL,
+     .preset = 0.05,
+     .minimum = 0,
+     .maximum = 1,
+     .help =
+         "share of the hashes' own loss in what is trained, the task has the rest; 0: hashes stay as they "
+         "began"},
+    {.name = FIELD(targets),
+     .type = OPTION_CHOICE,
+     .preset = TARGETS_SAMPLED,
+     .choices = targets_names,
+     .help = "what hashes learn from: how much of a token's attention lies in each bucket, of a sample of "
+             "queries, estimated with random features as in the papers, or exact, which is quadratic"},
+    {.name = FIELD(samples_per_bucket),
+     .type = OPTION_INT,
+     .preset = 4,
+     .minimum = 1,
+     .maximum = 65536,
+     .help = "of targets sampled: so many queries of each head for each bucket, drawn anew at every step"},
+    {.name = FIELD(num_features),
+     .type = OPTION_INT,
+     .preset = 256,
+     .minimum = 1,
+     .maximum = 65536,
+     .help = "random features of the estimate"},
+    {.name = NULL},
+};
+
+const struct mechanism mechanism_lha = {
+    .name = "lha",
+    .summary = "softmax attention inside learned, balanced buckets of tokens",
+    .options = options,
+    .options_size = sizeof(struct lha_options),
+    .exact = false,
+    .mixes = true,
+    .competes = true,
+    .refuse = refuse,
+    .saved_size = saved_size,
+    .scratch_size = scratch_size,
+    .forward = forward,
+    .backward = backward,
+    .params = params,
+    .preparation = &(const struct preparation_facet){shared_size, prepare_scratch_size, prepare},
+    .own_loss = &(const struct own_loss_facet){lha_loss, loss_share},
+    .inspection = &(const struct inspection_facet){in_buckets_count, inspect_size, inspect},
+};

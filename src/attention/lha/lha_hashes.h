@@ -1,0 +1,69 @@
+/* What lha scores tokens with: its options, and its two hash functions (parts/groups/hash_function.h; Sun et
+   al. 2022, eqs. 9 and 10) opened on a problem. Kernels that queries and keys share, W = (1 - c) S + c W' as
+   published, are mixed once for each head, 4 d B operations, which is little beside the 2 d B of every token
+   that is scored. SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTENTION_LHA_HASHES_H
+#define ATTENTION_LHA_HASHES_H
+
+#include "attention/in_buckets.h"
+#include "parts/groups/hash_function.h"
+
+enum lha_hash { HASH_BY_MODE, HASH_LINEAR, HASH_SHARED, HASH_MLP };
+
+struct lha_options {
+    struct bucketing_options bucketing;
+    int hash;
+    int64_t hash_width;
+    double private_share, hash_loss; /* c, lambda */
+    int targets;
+    int64_t samples_per_bucket, num_features; /* S / B, R */
+};
+
+enum lha_targets { TARGETS_SAMPLED, TARGETS_FEATURES, TARGETS_EXACT };
+
+/* The hash that is meant, and its hidden units: 0 but for an mlp. */
+enum lha_hash lha_hash_kind(const struct lha_options *options);
+size_t lha_width(const struct lha_options *options);
+
+static inline size_t lha_buckets(const struct lha_options *options)
+{
+    return (size_t)options->bucketing.num_buckets;
+}
+
+struct lha_scratch {
+    float *effective; /* (2, d, B): the kernels of queries and of keys, where they share */
+    float *hidden;    /* (workers, SCORE_ROWS, width) */
+    size_t effective_count, hidden_count; /* of one side, of one worker */
+    void *rest;                           /* of bucketed, or of the loss */
+    size_t bytes;
+};
+
+/* With `rest` bytes for what follows. */
+struct lha_scratch lha_scratch_on(const struct lha_options *options, const struct problem_shape *shape,
+                                  size_t rest, void *block);
+
+struct lha_hashes {
+    struct hash_function query, key;
+};
+
+/* With the parameters of the problem; kernels that are shared are mixed in the scratch. */
+struct lha_hashes lha_open_hashes(const struct problem *problem, const struct lha_scratch *scratch);
+
+struct lha_scorer {
+    const struct problem *problem;
+    const struct lha_scratch *scratch;
+    struct lha_hashes hashes;
+    bool joint;
+    struct view query, key; /* what it scores: those of the problem, or a sample of them */
+};
+
+static inline const float *lha_row(struct view rows, size_t i)
+{
+    return (const float *)rows.data + i * rows.stride;
+}
+
+/* As bucketed.score wants it; the argument is a scorer. */
+void lha_score(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
+               int worker);
+
+#endif

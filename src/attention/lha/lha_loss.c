@@ -1,0 +1,339 @@
+/* Targets of all keys, and of all queries or a sample of them, meet the scores.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "attention/lha/lha_loss.h"
+
+#include <string.h>
+
+#include "base/random.h"
+#include "parts/groups/row_sample.h"
+#include "parts/groups/utility.h"
+#include "parts/rows/plain_norm.h"
+
+/* What the loss works in, beside the kernels and the hidden numbers of `scratch`. */
+struct loss_scratch {
+    float *query, *key; /* (n, d) each: normed rows, with mode released */
+    void *norm;         /* (workers, plain_norm_size) */
+    struct homes query_homes, key_homes;
+    uint32_t *sample;                   /* (S): the queries that have targets, and of them */
+    float *weights;                     /* (S): how much each counts; NULL: all of them 1 */
+    float *attending, *hashed, *paired; /* (S, d) each: normed or not; for H_Q; for H_K, where both count */
+    struct homes sample_homes;
+    struct members lists; /* of a side, and */
+    uint32_t *choice;     /* (n): who counts for which bucket, where attention has other lists */
+    float *dhash;         /* of effective kernels, with hash shared */
+    void *work;           /* of the scores that say who counts where, then of the targets */
+    unsigned char *slots; /* (workers, slot_bytes) */
+    size_t slot_bytes, bytes;
+};
+
+/* What of it the rows that are worked on at once have for themselves. */
+struct loss_slot {
+    float *z, *dz, *kl; /* (SCORE_ROWS, B) twice, (SCORE_ROWS) */
+    float *dhidden;     /* (SCORE_ROWS + B, width) */
+    float *dhash;       /* as in loss_scratch: of rows that are not added up yet */
+    double *total;      /* of these */
+    size_t bytes;
+};
+
+/* Numbers of both hashes: the first matrix and the second of queries, then those of keys. */
+static size_t hashes_count(const struct lha_options *options, size_t dim)
+{
+    size_t width = lha_width(options), buckets = lha_buckets(options);
+    return size_product(2,
+                        size_sum(hash_first_count(dim, width, buckets), hash_second_count(width, buckets)));
+}
+
+static struct loss_slot loss_slot_on(const struct lha_options *options, size_t dim, void *block)
+{
+    struct loss_slot slot;
+    struct arena arena = arena_on(block);
+    size_t tile = size_product(SCORE_ROWS, lha_buckets(options));
+    slot.z = arena_take(&arena, tile, sizeof(float));
+    slot.dz = arena_take(&arena, tile, sizeof(float));
+    slot.kl = arena_take(&arena, SCORE_ROWS, sizeof(float));
+    slot.dhidden = arena_take(
+        &arena, size_product(size_sum(SCORE_ROWS, lha_buckets(options)), lha_width(options)), sizeof(float));
+    slot.dhash = arena_take(&arena, hashes_count(options, dim), sizeof(float));
+    slot.total = arena_take(&arena, 1, sizeof(double));
+    slot.bytes = arena.used;
+    return slot;
+}
+
+bool lha_by_features(const struct lha_options *options)
+{
+    return options->targets == TARGETS_FEATURES;
+}
+
+static bool is_sampled(const struct lha_options *options)
+{
+    return options->targets == TARGETS_SAMPLED;
+}
+
+/* S: how many queries have targets. */
+static size_t targets_of_queries(const struct lha_options *options, size_t n)
+{
+    size_t most = size_product((size_t)options->samples_per_bucket, lha_buckets(options));
+    return is_sampled(options) && most < n ? most : n;
+}
+
+/* All that its size depends on. */
+static struct utility utility_of(const struct lha_options *options, const struct problem_shape *shape)
+{
+    bool released = options->bucketing.mode == MODE_RELEASED;
+    return (struct utility){.num_queries = targets_of_queries(options, shape->num_queries),
+                            .num_keys = shape->num_keys,
+                            .dim = shape->head_dim,
+                            .num_buckets = lha_buckets(options),
+                            .num_features = lha_by_features(options) ? (size_t)options->num_features : 0,
+                            .workers = shape->workers,
+                            .swapped = released,
+                            .twice_scaled = released};
+}
+
+/* For lists, or for one bucket each. */
+static struct homes take_homes(struct arena *arena, const struct bucketed *bucketed, size_t n)
+{
+    size_t places = bucketed_whole_places(bucketed, n);
+    return homes_take(arena, n, places > n ? places : n);
+}
+
+static struct loss_scratch loss_scratch_on(const struct lha_options *options,
+                                           const struct problem_shape *shape, void *block)
+{
+    struct loss_scratch scratch = {NULL};
+    struct arena arena = arena_on(block);
+    struct utility utility = utility_of(options, shape);
+    struct bucketed bucketed = in_buckets(&options->bucketing, shape);
+    size_t n_q = shape->num_queries, n_k = shape->num_keys, most = n_q > n_k ? n_q : n_k, d = shape->head_dim;
+    if (options->bucketing.mode == MODE_RELEASED) {
+        scratch.query = arena_take(&arena, size_product(n_q, d), sizeof(float));
+        scratch.key = arena_take(&arena, size_product(n_k, d), sizeof(float));
+        scratch.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
+    }
+    scratch.query_homes = take_homes(&arena, &bucketed, n_q);
+    scratch.key_homes = take_homes(&arena, &bucketed, n_k);
+    if (is_sampled(options)) {
+        size_t samples = utility.num_queries;
+        scratch.sample = arena_take(&arena, samples, sizeof *scratch.sample);
+        scratch.weights = arena_take(&arena, samples, sizeof *scratch.weights);
+        scratch.attending = arena_take(&arena, size_product(samples, d), sizeof(float));
+        scratch.hashed = arena_take(&arena, size_product(samples, d), sizeof(float));
+        scratch.paired = arena_take(&arena, bucketed.joint ? size_product(samples, d) : 0, sizeof(float));
+        size_t places = bucketed_whole_places(&bucketed, n_q),
+               most_homes = size_product(samples, lha_buckets(options));
+        places = places > n_q ? places : n_q;
+        scratch.sample_homes = homes_take(&arena, samples, most_homes < places ? most_homes : places);
+    }
+    scratch.lists = members_take(&arena, lha_buckets(options), bucketed_whole_places(&bucketed, most));
+    scratch.choice = arena_take(&arena, most, sizeof *scratch.choice);
+    scratch.dhash = arena_take(&arena, lha_hash_kind(options) == HASH_SHARED ? hashes_count(options, d) : 0,
+                               sizeof(float));
+    scratch.slot_bytes = loss_slot_on(options, d, NULL).bytes;
+    scratch.slots = arena_take(&arena, shape->workers, scratch.slot_bytes);
+    size_t whole = bucketed_whole_size(&bucketed), targets = utility_size(&utility);
+    scratch.work = arena_take(&arena, whole > targets ? whole : targets, 1);
+    scratch.bytes = arena.used;
+    return scratch;
+}
+
+size_t lha_loss_size(const struct lha_options *options, const struct problem_shape *shape)
+{
+    return loss_scratch_on(options, shape, NULL).bytes;
+}
+
+struct loss {
+    const struct lha_scorer *scorer, *sample; /* of all, and of the queries that have targets */
+    const struct loss_scratch *scratch;
+    float *dhash; /* where gradients of the matrices are added up; NULL: the value alone */
+    double total;
+};
+
+static struct loss_slot slot_of(const struct loss *loss, size_t slot)
+{
+    const struct problem *problem = loss->scorer->problem;
+    return loss_slot_on(problem->options, problem->shape.head_dim,
+                        loss->scratch->slots + slot * loss->scratch->slot_bytes);
+}
+
+/* One hash of rows first .. : its gradients from dz, added to `to`. */
+static void hash_gradient(const struct hash_function *hash, const struct loss_slot *own, float *hidden,
+                          struct view rows, size_t first, size_t count, float *to)
+{
+    size_t matrix = hash_first_count(hash->dim, hash->width, hash->num_buckets);
+    if (hash->width > 0)
+        hash_hidden(hash, lha_row(rows, first), rows.stride, count, hidden);
+    hash_backward(hash, lha_row(rows, first), rows.stride, count, own->dz, hidden, own->dhidden, to,
+                  to + matrix);
+}
+
+/* The targets of some rows meet their scores. */
+static void take_targets(void *argument, enum utility_side side, size_t first, size_t count, const float *psi,
+                         size_t slot)
+{
+    const struct loss *loss = argument;
+    struct loss_slot own = slot_of(loss, slot);
+    bool queries = side == UTILITY_QUERIES, joint = loss->scorer->joint;
+    const struct lha_scorer *scorer = queries ? loss->sample : loss->scorer;
+    const struct problem *problem = scorer->problem;
+    const struct lha_options *options = problem->options;
+    double n = (double)(queries ? scorer->query : scorer->key).rows, sum = 0;
+    double half = joint && options->bucketing.mode == MODE_RELEASED ? 0.5 : 1;
+    lha_score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, own.z, (int)slot);
+    problem->kernels->divergence(own.kl, own.dz, psi, own.z, count, lha_buckets(options), (float)(half / n));
+    const float *weights = queries ? loss->scratch->weights : NULL;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)own.kl[i] * (weights == NULL ? 1 : (double)weights[first + i]);
+    if (weights != NULL)
+        problem->kernels->scale_rows(own.dz, lha_buckets(options), weights + first, count,
+                                     lha_buckets(options));
+    *own.total += sum / n;
+    if (loss->dhash == NULL)
+        return;
+    float *hidden = scorer->scratch->hidden + slot * scorer->scratch->hidden_count,
+          *dkey_hash = own.dhash + hashes_count(options, problem->shape.head_dim) / 2;
+    if (queries || joint)
+        hash_gradient(&scorer->hashes.query, &own, hidden, scorer->query, first, count, own.dhash);
+    if (!queries || joint)
+        hash_gradient(&scorer->hashes.key, &own, hidden, scorer->key, first, count, dkey_hash);
+}
+
+static void open_slot(const struct loss *loss, size_t slot)
+{
+    const struct problem *problem = loss->scorer->problem;
+    struct loss_slot own = slot_of(loss, slot);
+    *own.total = 0;
+    memset(own.dhash, 0, hashes_count(problem->options, problem->shape.head_dim) * sizeof(float));
+}
+
+/* What a slot holds is added up, and the slot is empty again. */
+static void close_slot(void *argument, size_t slot)
+{
+    struct loss *loss = argument;
+    const struct problem *problem = loss->scorer->problem;
+    struct loss_slot own = slot_of(loss, slot);
+    loss->total += *own.total;
+    if (loss->dhash != NULL)
+        problem->kernels->axpy(loss->dhash, 1, own.dhash,
+                               hashes_count(problem->options, problem->shape.head_dim));
+    open_slot(loss, slot);
+}
+
+/* Who counts for which bucket in the targets: those whom it took (released), or those who score best in it
+   (paper). Of the whole sequence always: where each token of a causal problem chooses for itself, and each
+   counted for what it chose, all in one bucket would be right for ever. What looks ahead here are targets of
+   the hashes alone. */
+static void find_homes(const struct bucketed *bucketed, const struct loss_scratch *scratch,
+                       enum bucketed_side side, const struct members *taken, const struct homes *homes,
+                       size_t n, bool released)
+{
+    if (released && !bucketed->by_token) {
+        homes_by_lists(homes, taken, n);
+        return;
+    }
+    bucketed_whole(bucketed, side, released ? &scratch->lists : NULL, released ? NULL : scratch->choice,
+                   scratch->work);
+    if (released)
+        homes_by_lists(homes, &scratch->lists, n);
+    else
+        homes_by_choice(homes, scratch->choice, n);
+}
+
+static struct head_rows attending(const struct problem *problem, const struct loss_scratch *scratch,
+                                  struct view rows, float *normed)
+{
+    struct plain_norm norm = {.kernels = problem->kernels,
+                              .pool = problem->pool,
+                              .x = rows.data,
+                              .ld = rows.stride,
+                              .n = rows.rows,
+                              .dim = rows.cols,
+                              .scratch = scratch->norm};
+    if (normed == NULL)
+        return in_buckets_rows(rows);
+    plain_norm_forward(&norm, normed);
+    return (struct head_rows){normed, rows.cols};
+}
+
+/* Gradients of shared kernels become those of S and of either's own. */
+static void share_gradients(const struct problem *problem, const struct loss_scratch *scratch, float *dparams)
+{
+    const struct lha_options *options = problem->options;
+    size_t count = problem->shape.head_dim * lha_buckets(options);
+    float own = (float)options->private_share, shared = (float)(1 - options->private_share);
+    const float *dquery_hash = scratch->dhash, *dkey_hash = scratch->dhash + count;
+    problem->kernels->axpy(dparams, shared, dquery_hash, count);
+    problem->kernels->axpy(dparams, shared, dkey_hash, count);
+    problem->kernels->axpy(dparams + count, own, dquery_hash, count);
+    problem->kernels->axpy(dparams + 2 * count, own, dkey_hash, count);
+}
+
+/* The queries that have targets, in the place of all: their rows for attention and for the hashes, and their
+   buckets. */
+static void take_sample(const struct problem *problem, const struct loss_scratch *own,
+                        struct utility *utility, struct lha_scorer *sample)
+{
+    size_t d = problem->shape.head_dim, count = utility->num_queries;
+    row_sample_draw(random_key(problem->random_key, RANDOM_TARGETS, 0), problem->shape.num_queries, count,
+                    own->sample, own->weights);
+    row_sample_copy(own->attending, utility->query, d, own->sample, count);
+    row_sample_copy(own->hashed, in_buckets_rows(problem->query), d, own->sample, count);
+    row_sample_homes(&own->sample_homes, &utility->query_homes, own->sample, count);
+    utility->query = (struct head_rows){own->attending, d};
+    utility->query_homes = own->sample_homes;
+    utility->query_weights = own->weights;
+    sample->query = (struct view){own->hashed, count, d, d, DTYPE_FLOAT32};
+    if (!sample->joint)
+        return;
+    row_sample_copy(own->paired, in_buckets_rows(problem->key), d, own->sample, count);
+    sample->key = (struct view){own->paired, count, d, d, DTYPE_FLOAT32};
+}
+
+double lha_loss(const struct problem *problem, const struct problem_gradients *gradients)
+{
+    const struct lha_options *options = problem->options;
+    const struct problem_shape *shape = &problem->shape;
+    struct lha_scratch scratch = lha_scratch_on(options, shape, 0, problem->scratch);
+    struct loss_scratch own = loss_scratch_on(options, shape, scratch.rest);
+    struct bucketed bucketed = in_buckets_open(&options->bucketing, problem);
+    struct bucketed_saved saved = bucketed_saved(&bucketed);
+    struct lha_scorer scorer = {.problem = problem,
+                                .scratch = &scratch,
+                                .hashes = lha_open_hashes(problem, &scratch),
+                                .joint = bucketed.joint,
+                                .query = problem->query,
+                                .key = problem->key};
+    struct lha_scorer sample = scorer;
+    struct utility utility = utility_of(options, shape);
+    struct loss loss = {.scorer = &scorer, .sample = &sample, .scratch = &own};
+    bool released = options->bucketing.mode == MODE_RELEASED;
+    bucketed.score = lha_score;
+    bucketed.argument = &scorer;
+    find_homes(&bucketed, &own, SIDE_QUERIES, &saved.queries, &own.query_homes, shape->num_queries, released);
+    if (bucketed.joint)
+        own.key_homes = own.query_homes;
+    else
+        find_homes(&bucketed, &own, SIDE_KEYS, &saved.keys, &own.key_homes, shape->num_keys, released);
+    utility.kernels = problem->kernels;
+    utility.pool = problem->pool;
+    utility.query = attending(problem, &own, problem->query, own.query);
+    utility.key = attending(problem, &own, problem->key, own.key);
+    utility.query_homes = own.query_homes;
+    utility.key_homes = own.key_homes;
+    if (is_sampled(options))
+        take_sample(problem, &own, &utility, &sample);
+    utility.directions = problem->shared;
+    utility.take = take_targets;
+    utility.close = close_slot;
+    utility.argument = &loss;
+    for (size_t slot = 0; slot < shape->workers; slot++)
+        open_slot(&loss, slot);
+    loss.dhash = gradients->params;
+    if (loss.dhash != NULL && lha_hash_kind(options) == HASH_SHARED) {
+        loss.dhash = own.dhash;
+        memset(own.dhash, 0, hashes_count(options, shape->head_dim) * sizeof(float));
+    }
+    utility_targets(&utility, own.work);
+    if (gradients->params != NULL && lha_hash_kind(options) == HASH_SHARED)
+        share_gradients(problem, &own, gradients->params);
+    return loss.total;
+}

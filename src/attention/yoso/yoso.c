@@ -1,0 +1,550 @@
+/* YOSO: attention by Bernoulli sampling through hash collisions (Zeng et al. 2021, You Only Sample (Almost)
+   Once), for one head.
+     Q, K to unit length; m = num_hashes codes of tau = hash_bits sign bits each; c_ij = number of hashes in
+     which query i and key j have the same code; X_i = sum_j (c_ij / m) V_j; Y = X normalised.
+     E[c_ij / m] = (1 - angle_ij / pi)^tau: the exact partner is yoso-e.
+   The sum is never taken over pairs: V rows are added into a table row per code and read by the queries'
+   codes. Backward, for G the gradient of X and the same codes:
+     dV_j = sum_i (c_ij / m) G_i                       (the same tables, from queries to keys)
+     dQ_i = sum_j (c_ij / m) <G_i, V_j> w_ij K_j       (pairs within buckets), dK alike, then through the
+   unit length. w = tau / 2 (lower, Eq. 4 of the paper) or tau / (p pi) times the unit tangent (true: Eq. 3
+   without bias; docs/MATH.md). released is the gradient of the published code: each pair that meets at all,
+   once, times the derivative of p^tau at 0.99 of its cosine; biased.
+   Causal, the tables are prefix sums; held, they are all that a stream needs (yoso_stream.c): m 2^tau d_v
+   floats, however long it is (4 MiB at m 32, tau 9, d_v 64, the key-value cache of 8,192 tokens).
+   Random: the planes (once per call) and the turn of each head. Saved: codes, and one float per query; with
+   recompute the float alone, and backward hashes again.
+   Cost: 2 (n_q + n_k) d m tau operations to hash, 2 (n_q + n_k) d_v m table words, and in backward the same
+   tables again and 6 d operations per colliding pair. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "attention/mechanism.h"
+#include "attention/yoso/yoso_stream.h"
+#include "base/memory.h"
+#include "parts/collisions/hash_tables.h"
+#include "parts/collisions/normalize.h"
+#include "parts/collisions/pairs.h"
+#include "parts/hashing/hadamard.h"
+#include "parts/hashing/hasher.h"
+#include "parts/hashing/planes.h"
+#include "parts/hashing/unit_map.h"
+#include "parts/rows/elements.h"
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+struct saved {
+    void *query_codes, *key_codes; /* with recompute these lie in scratch */
+    float *kept;                   /* (n_q) what the normalisation keeps */
+};
+
+static size_t lay_out_saved(struct saved *saved, const struct yoso_options *options,
+                            const struct problem_shape *shape, void *block)
+{
+    struct arena arena = arena_on(block);
+    struct hashing hashing = hashing_of(options);
+    saved->query_codes = saved->key_codes = NULL;
+    if (!options->recompute) {
+        saved->query_codes = arena_take(&arena, codes_size(&hashing, shape->num_queries), 1);
+        saved->key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
+    }
+    saved->kept = arena_take(&arena, options->normalize == YOSO_NORMALIZE_NONE ? 0 : shape->num_queries,
+                             sizeof *saved->kept);
+    return arena.used;
+}
+
+struct scratch {
+    size_t ld_value; /* of value rows */
+    struct tables tables;
+    struct hasher hasher;          /* its memory not in backward without recompute */
+    void *query_codes, *key_codes; /* with recompute alone */
+    union {
+        struct {
+            float *value, *x; /* (n_k, ld_value), (n_q, ld_value) */
+        } forward;
+        struct {
+            struct pair_rows queries, keys; /* unit rows, their gradients, and rows of dX or V */
+            float *query_norm, *key_norm, *bias;
+            struct pair_work pairs;
+        } backward;
+    };
+};
+
+/* Values may be rounded as operands of products may. */
+static bool rounds_values(const struct yoso_options *options, const struct problem_shape *shape)
+{
+    if (options->tables == YOSO_TABLES_AUTO)
+        return shape->precision == PRECISION_BF16;
+    return options->tables == YOSO_TABLES_INT16;
+}
+
+static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options *options,
+                              const struct problem_shape *shape, bool backward, void *block)
+{
+    struct arena arena = arena_on(block);
+    struct hashing hashing = hashing_of(options);
+    size_t n_q = shape->num_queries, n_k = shape->num_keys, float_size = sizeof(float);
+    size_t width = unit_map_width(options, shape->head_dim);
+    size_t ld_value = scratch->ld_value = unit_padded(shape->value_dim);
+    tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers,
+                   !backward && !shape->causal && rounds_values(options, shape));
+    if (options->recompute) {
+        scratch->query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
+        scratch->key_codes = arena_take(&arena, codes_size(&hashing, n_k), 1);
+    }
+    if (!backward || options->recompute) {
+        scratch->hasher.planes = arena_take(&arena, hasher_planes(options, shape->head_dim), float_size);
+        hasher_lay_out(&scratch->hasher, &arena, options, shape->head_dim, shape->workers);
+    }
+    if (!backward) {
+        scratch->forward.value = arena_take(&arena, n_k, size_product(ld_value, float_size));
+        scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
+        return arena.used;
+    }
+    bool near = pairs_are_near(n_q, n_k, width, shape->value_dim);
+    pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, width, shape->value_dim, false, near);
+    pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, width, shape->value_dim, true, near);
+    pair_work_lay_out(&scratch->backward.pairs, &arena, &hashing, n_q, n_k, width, shape->value_dim,
+                      shape->workers);
+    scratch->backward.query_norm = arena_take(&arena, n_q, float_size);
+    scratch->backward.key_norm = arena_take(&arena, n_k, float_size);
+    scratch->backward.bias = arena_take(&arena, n_q, float_size);
+    return arena.used;
+}
+
+static size_t saved_size(const void *options, const struct problem_shape *shape)
+{
+    struct saved saved;
+    return lay_out_saved(&saved, options, shape, NULL);
+}
+
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
+{
+    struct scratch scratch;
+    size_t forward = lay_out_scratch(&scratch, options, shape, false, NULL);
+    size_t backward = lay_out_scratch(&scratch, options, shape, true, NULL);
+    return forward > backward ? forward : backward;
+}
+
+/* ---- planes: once per call ----------------------------------------------------------------------------- */
+
+static struct planes_form planes_form_of(const struct yoso_options *options, size_t head_dim)
+{
+    return (struct planes_form){.kind = options->planes,
+                                .num_hashes = (size_t)options->num_hashes,
+                                .hash_bits = (size_t)options->hash_bits,
+                                .dim = unit_map_width(options, head_dim)};
+}
+
+static size_t shared_size(const void *options, size_t head_dim)
+{
+    struct planes_form form = planes_form_of(options, head_dim);
+    if (hadamard_is(form.kind))
+        return hadamard_size(&form);
+    return size_product(planes_count(form.num_hashes, form.hash_bits, form.dim), sizeof(float));
+}
+
+static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
+{
+    struct planes_form form = planes_form_of(options, head_dim);
+    return hadamard_is(form.kind) ? 0 : planes_work_size(&form, workers);
+}
+
+static void prepare(const struct preparation *preparation)
+{
+    struct planes_form form = planes_form_of(preparation->options, preparation->head_dim);
+    if (hadamard_is(form.kind))
+        hadamard_draw(&form, preparation->call_key, preparation->shared);
+    else
+        planes_draw(preparation->kernels, preparation->pool, &form, preparation->call_key,
+                    preparation->shared, preparation->scratch);
+}
+
+static const char *refuse(const void *of, const struct problem_shape *shape)
+{
+    const struct yoso_options *options = of;
+    const size_t most_bytes = (size_t)1 << 40;
+    if (options->gradient == YOSO_GRADIENT_TRUE && options->hash_bits < 2)
+        return "gradient true needs hash_bits of at least 2: with 1 its second moment has no bound";
+    if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)
+        return "max_partners is for gradients true and released: lower costs no more in full buckets";
+    if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
+        return "map neyshabur needs max_norm where later rows are not known: causal and in chunks";
+    if (hadamard_is(options->planes) && (shape->head_dim < 32 || shape->head_dim > 4096))
+        return "planes hadamard and hadamard-paper need head_dim of 32 to 4096: below, their law is wrong";
+    if (hadamard_is(options->planes) && options->projection != HASH_AUTO && options->projection != HASH_F32 &&
+        options->projection != HASH_INT16_DP)
+        return "planes hadamard and hadamard-paper are transforms in float32 or 16-bit fixed point: "
+               "projection "
+               "f32, int16-dp or auto";
+    if (shape->num_queries > UINT32_MAX / 2 || shape->num_keys > UINT32_MAX / 2)
+        return "yoso numbers rows with 32 bits: at most 2147483647 queries and keys";
+    if (saved_size(options, shape) > most_bytes || scratch_size(options, shape) > most_bytes ||
+        shared_size(options, shape->head_dim) > most_bytes ||
+        prepare_scratch_size(options, shape->head_dim, shape->workers) > most_bytes)
+        return "yoso would need more than 1099511627776 bytes for one head";
+    if (options->projection == HASH_INT8_DP && unit_map_width(options, shape->head_dim) > HASH_INT8_MOST)
+        return "projection int8-dp sums at most 32768 numbers of a vector";
+    if (shape->head_dim > 1 << 24) /* beyond, fixed point has no bits left for a coordinate */
+        return "yoso hashes vectors of at most 16777216 numbers";
+    return NULL;
+}
+
+static const char *unsettled(const void *of)
+{
+    const struct yoso_options *options = of;
+    return options->projection == HASH_AUTO ? "projection" : NULL;
+}
+
+static void settle(const struct kernels *kernels, void *of)
+{
+    struct yoso_options *options = of;
+    struct hashing hashing = hashing_of(options);
+    options->projection = (int)codes_projection(kernels, &hashing);
+}
+
+/* Hashing widens rows where they are hashed; the longest row of a head is looked for in floats. */
+static bool reads_bf16(const void *options)
+{
+    return unit_map_is_l2(options);
+}
+
+/* ---- one head ------------------------------------------------------------------------------------------ */
+
+enum {
+    BLOCK_ROWS = 4 * CODES_ROWS, /* rows of queries or keys that one thread takes at a time */
+    TAKE_ROWS = 64               /* of V, that stay in the first cache from copying to looking at them */
+};
+
+/* One head under way. */
+struct head {
+    const struct problem *problem;
+    const struct yoso_options *options;
+    const struct kernels *kernels;
+    struct hashing hashing;
+    size_t width;    /* of unit rows */
+    double max_norm; /* of map neyshabur */
+    struct saved saved;
+    struct scratch scratch;
+    struct codes queries, keys;
+    struct view value, x; /* forward: V, and X before it is normalised, as the tables see them */
+    struct view out, dout;
+    const struct problem_gradients *gradients;
+};
+
+static double longest_of(struct view rows)
+{
+    return unit_map_longest(rows.data, rows.stride, rows.rows, rows.cols);
+}
+
+/* What does not depend on where memory lies. */
+static struct head head_of(const struct problem *problem)
+{
+    struct head head = {.problem = problem, .options = problem->options, .kernels = problem->kernels};
+    head.hashing = hashing_of(head.options);
+    head.width = unit_map_width(head.options, problem->shape.head_dim);
+    head.max_norm = head.options->max_norm;
+    if (!unit_map_is_l2(head.options) && head.max_norm <= 0)
+        head.max_norm = fmax(longest_of(problem->query), longest_of(problem->key));
+    return head;
+}
+
+static struct head head_open(const struct problem *problem, bool backward)
+{
+    struct head head = head_of(problem);
+    lay_out_saved(&head.saved, head.options, &problem->shape, problem->saved);
+    lay_out_scratch(&head.scratch, head.options, &problem->shape, backward, problem->scratch);
+    head.scratch.tables.visible = problem->visible;
+    if (head.options->recompute) {
+        head.saved.query_codes = head.scratch.query_codes;
+        head.saved.key_codes = head.scratch.key_codes;
+    }
+    head.queries = codes_at(&head.hashing, head.saved.query_codes, problem->shape.num_queries);
+    head.keys = codes_at(&head.hashing, head.saved.key_codes, problem->shape.num_keys);
+    return head;
+}
+
+/* A block of rows of one side: what a thread is given. No row's result depends on where blocks are cut. */
+struct block {
+    bool of_keys;
+    size_t first, rows;
+};
+
+static size_t count_blocks(size_t rows)
+{
+    return (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+}
+
+/* Block `index` of the queries' and then the keys' ones. */
+static struct block block_at(const struct head *head, size_t index)
+{
+    size_t queries = count_blocks(head->queries.n);
+    struct block block = {.of_keys = index >= queries};
+    size_t n = block.of_keys ? head->keys.n : head->queries.n;
+    block.first = (block.of_keys ? index - queries : index) * BLOCK_ROWS;
+    block.rows = n - block.first < BLOCK_ROWS ? n - block.first : BLOCK_ROWS;
+    return block;
+}
+
+/* The blocks of the keys come after those of the queries. */
+static void over_keys(struct head *head, void (*run)(void *, size_t, int))
+{
+    pool_run(head->problem->pool, run, head, count_blocks(head->keys.n));
+}
+
+static void over_queries_and_keys(struct head *head, void (*run)(void *, size_t, int))
+{
+    pool_run(head->problem->pool, run, head, count_blocks(head->queries.n) + count_blocks(head->keys.n));
+}
+
+static float *row_of(struct view view, size_t row)
+{
+    return (float *)view.data + row * view.stride;
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+/* Someone asks for rows that are not finite, and there are some. */
+static void tell(const struct head *head, bool finite)
+{
+    if (!finite && head->problem->not_finite != NULL)
+        atomic_store_explicit(head->problem->not_finite, true, memory_order_relaxed);
+}
+
+/* The codes of all rows. */
+static void hash_head(struct head *head)
+{
+    const struct problem *problem = head->problem;
+    struct hasher *hasher = &head->scratch.hasher;
+    const struct hashed_side queries = {problem->query.data, problem->query.stride, problem->query.rows,
+                                        head->saved.query_codes, problem->query.dtype};
+    const struct hashed_side keys = {problem->key.data, problem->key.stride, problem->key.rows,
+                                     head->saved.key_codes, problem->key.dtype};
+    hasher->max_norm = head->max_norm;
+    hasher_turn(head->kernels, hasher, problem->shared, problem->random_key);
+    tell(head, hasher_codes(head->kernels, problem->pool, hasher, &queries, &keys));
+}
+
+/* The tables pass over the rows of V and X many times, in the caller's memory where floats lie close to each
+   other, else in a copy: rows 768 floats apart cost a third more time in every pass, rows 64 apart none. */
+static bool is_close(struct view rows)
+{
+    return rows.dtype == DTYPE_FLOAT32 && rows.stride <= 2 * rows.cols;
+}
+
+/* Copies V where it does not lie close, or widens it. It is looked at for NaN and infinity while it comes
+   into the caches, where the tables will need it. */
+static void take_values(const struct head *head, const struct block *block)
+{
+    struct view from = head->problem->value, to = head->value;
+    const char *stored = from.data;
+    size_t row_bytes = from.stride * element_bytes(from.dtype), count;
+    for (size_t at = block->first, end = at + block->rows; at < end; at += count) {
+        count = end - at < TAKE_ROWS ? end - at : TAKE_ROWS;
+        if (to.data != from.data)
+            elements_load(head->kernels, row_of(to, at), to.stride, stored + at * row_bytes, from.stride,
+                          from.dtype, count, from.cols);
+        if (head->problem->not_finite != NULL)
+            tell(head, head->kernels->all_finite(row_of(to, at), to.stride, count, to.cols));
+    }
+}
+
+/* Takes V, and makes X zero. */
+static void begin_block(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, index);
+    if (block.of_keys)
+        take_values(head, &block);
+    else
+        for (size_t i = block.first; i < block.first + block.rows; i++)
+            memset(row_of(head->x, i), 0, head->x.cols * sizeof(float));
+}
+
+static struct view in_scratch(struct view rows, float *data, size_t ld)
+{
+    return (struct view){.data = data, .rows = rows.rows, .cols = rows.cols, .stride = ld};
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    struct head head = head_open(problem, false);
+    struct scratch *scratch = &head.scratch;
+    head.out = head.x = out;
+    head.value = problem->value;
+    if (!is_close(out))
+        head.x = in_scratch(out, scratch->forward.x, scratch->ld_value);
+    if (!is_close(problem->value))
+        head.value = in_scratch(problem->value, scratch->forward.value, scratch->ld_value);
+
+    hash_head(&head);
+    over_queries_and_keys(&head, begin_block);
+    if (problem->not_finite != NULL && atomic_load_explicit(problem->not_finite, memory_order_relaxed))
+        return; /* in this head or another: nobody will read out */
+    if (!tables_carry_fixed(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
+                            head.value.data, head.value.stride, head.x.data, head.x.stride, out.cols))
+        tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
+                     KEYS_TO_QUERIES, head.value.data, head.value.stride, head.x.data, head.x.stride,
+                     out.cols);
+    if (head.options->normalize == YOSO_NORMALIZE_SUM) {
+        const float per_hash = 1 / (float)head.hashing.num_hashes;
+        memset(head.saved.kept, 0, head.queries.n * sizeof *head.saved.kept);
+        tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
+                     KEYS_TO_QUERIES, &per_hash, 0, head.saved.kept, 1, 1);
+    }
+    normalize_rows(head.kernels, problem->pool, head.options->normalize, out.data, out.stride, out.dtype,
+                   head.x.data, head.x.stride, 1 / (float)head.hashing.num_hashes, head.saved.kept, out.rows,
+                   out.cols);
+}
+
+/* ---- backward ------------------------------------------------------------------------------------------ */
+
+/* Unit rows, and the gradient of X. unit_take clears the rest of a row: its gradient, and the place of dX or
+   V. */
+static void take_block(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, index);
+    const struct scratch *scratch = &head->scratch;
+    const struct pair_rows *to = block.of_keys ? &scratch->backward.keys : &scratch->backward.queries;
+    struct view rows = block.of_keys ? head->problem->key : head->problem->query;
+    float *norm = block.of_keys ? scratch->backward.key_norm : scratch->backward.query_norm;
+    size_t at = block.first * to->ld;
+    if (unit_map_is_l2(head->options))
+        unit_take(head->kernels, to->unit + at, to->ld, norm + block.first, row_of(rows, block.first),
+                  rows.stride, block.rows, rows.cols);
+    else
+        unit_map_take(to->unit + at, to->ld, norm + block.first, row_of(rows, block.first), rows.stride,
+                      block.rows, rows.cols, head->max_norm, block.of_keys);
+    if (block.of_keys)
+        return;
+    const float *kept =
+        head->options->normalize == YOSO_NORMALIZE_NONE ? NULL : head->saved.kept + block.first;
+    normalize_rows_backward(head->kernels, head->options->normalize, to->value + at, to->ld,
+                            scratch->backward.bias + block.first, row_of(head->out, block.first),
+                            head->out.stride, row_of(head->dout, block.first), head->dout.stride, kept,
+                            block.rows, head->out.cols);
+}
+
+/* The sums of dX, m dV, are added: of near keys they have a place, of others the place of V holds them. */
+static void give_values(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, count_blocks(head->queries.n) + index);
+    const struct pair_rows *keys = &head->scratch.backward.keys;
+    struct view dvalue = head->gradients->value;
+    const float *sums = keys->sum != NULL ? keys->sum : keys->value;
+    for (size_t j = block.first; j < block.first + block.rows; j++)
+        head->kernels->axpy(row_of(dvalue, j), 1 / (float)head->hashing.num_hashes, sums + j * keys->ld,
+                            dvalue.cols);
+}
+
+static void lay_values(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, count_blocks(head->queries.n) + index);
+    const struct pair_rows *keys = &head->scratch.backward.keys;
+    struct view value = head->problem->value;
+    for (size_t j = block.first; j < block.first + block.rows; j++)
+        memcpy(keys->value + j * keys->ld, row_of(value, j), value.cols * sizeof(float));
+}
+
+/* The way back through the unit length. */
+static void finish_block(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct head *head = argument;
+    const struct block block = block_at(head, index);
+    const struct scratch *scratch = &head->scratch;
+    const struct pair_rows *from = block.of_keys ? &scratch->backward.keys : &scratch->backward.queries;
+    struct view gradient = block.of_keys ? head->gradients->key : head->gradients->query;
+    const float *norm = block.of_keys ? scratch->backward.key_norm : scratch->backward.query_norm;
+    size_t at = block.first * from->ld;
+    if (!unit_map_is_l2(head->options)) {
+        unit_map_backward(head->kernels, row_of(gradient, block.first), gradient.stride, from->gradient + at,
+                          from->ld, norm + block.first, block.rows, gradient.cols);
+        return;
+    }
+    head->kernels->unit_rows_backward(row_of(gradient, block.first), gradient.stride, from->gradient + at,
+                                      from->unit + at, from->ld, norm + block.first, block.rows,
+                                      gradient.cols, NULL, NULL);
+}
+
+static struct pairs pairs_of(struct head *head)
+{
+    const struct problem *problem = head->problem;
+    struct pairs pairs = {
+        .queries = head->scratch.backward.queries,
+        .keys = head->scratch.backward.keys,
+        .near = head->scratch.backward.keys.sum != NULL,
+        .dim = head->width,
+        .value_dim = problem->shape.value_dim,
+        .bias = head->options->normalize == YOSO_NORMALIZE_SUM ? head->scratch.backward.bias : NULL,
+        .scale = 1 / (float)head->hashing.num_hashes,
+        .weight = unit_map_is_l2(head->options) ? PAIR_TANGENT : PAIR_FLOORED,
+        .hash_bits = head->hashing.hash_bits,
+        .max_partners = (size_t)head->options->max_partners,
+        .partners_key = problem->random_key,
+        .visible = problem->visible,
+    };
+    if (head->options->gradient == YOSO_GRADIENT_LOWER) {
+        pairs.weight = PAIR_CONSTANT;
+        pairs.scale *= 0.5f * (float)head->hashing.hash_bits;
+    } else if (head->options->gradient == YOSO_GRADIENT_RELEASED) {
+        pairs.weight = PAIR_SHRUNK;
+        pairs.scale = 1;
+        pairs.once = true;
+    }
+    return pairs;
+}
+
+static void backward(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients)
+{
+    struct head head = head_open(problem, true);
+    struct scratch *scratch = &head.scratch;
+    head.out = out;
+    head.dout = dout;
+    head.gradients = gradients;
+
+    if (head.options->recompute)
+        hash_head(&head);
+    over_queries_and_keys(&head, take_block);
+    const struct pairs pairs = pairs_of(&head);
+    if (!pairs.near) {
+        tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
+                     QUERIES_TO_KEYS, scratch->backward.queries.value, scratch->backward.queries.ld,
+                     scratch->backward.keys.value, scratch->backward.keys.ld, dout.cols);
+        over_keys(&head, give_values);
+    }
+    over_keys(&head, lay_values);
+    pairs_add(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys);
+    if (pairs.near)
+        over_keys(&head, give_values);
+    over_queries_and_keys(&head, finish_block);
+}
+
+const struct mechanism mechanism_yoso = {
+    .name = "yoso",
+    .summary = "attention by hash collisions, linear in the length (Zeng et al. 2021)",
+    .options = yoso_sampled_rows,
+    .options_size = sizeof(struct yoso_options),
+    .exact = false,
+    .mixes = true,
+    .checks_rows = true,
+    .reads_bf16 = reads_bf16,
+    .refuse = refuse,
+    .settle = settle,
+    .unsettled = unsettled,
+    .norm_limit = unit_map_limit,
+    .saved_size = saved_size,
+    .scratch_size = scratch_size,
+    .forward = forward,
+    .backward = backward,
+    .preparation = &(const struct preparation_facet){shared_size, prepare_scratch_size, prepare},
+    .stream = &yoso_stream,
+};

@@ -1,0 +1,80 @@
+/* Sums of rows per sequence, and their spreading out. SPDX-License-Identifier: Apache-2.0 */
+#include "nn/outputs/pooling.h"
+
+#include <string.h>
+
+const char *const pooling_names[] = {"mean", "mean-padded", "first", NULL};
+
+enum { BLOCK_ROWS = 64 };
+
+struct pooled {
+    enum pooling pooling;
+    size_t max_len, dim;
+    const struct rows *rows;
+    float *y, *partial;
+    const float *x;
+};
+
+static float weight_of(enum pooling pooling, size_t max_len, size_t len)
+{
+    return pooling == POOL_FIRST ? 1.0f : 1.0f / (float)(pooling == POOL_MEAN ? len : max_len);
+}
+
+static void forward_sequence(void *argument, size_t sequence, int worker)
+{
+    (void)worker;
+    const struct pooled *p = argument;
+    const struct kernels *kernels = p->rows->kernels;
+    size_t dim = p->dim, row = p->rows->offsets[sequence], end = p->rows->offsets[sequence + 1];
+    float weight = weight_of(p->pooling, p->max_len, end - row);
+    float *y = p->y + sequence * dim, *partial = p->partial + sequence * dim;
+    memset(y, 0, dim * sizeof *y);
+    if (p->pooling == POOL_FIRST && end > row)
+        end = row + 1;
+    for (; row < end; row += BLOCK_ROWS) {
+        memset(partial, 0, dim * sizeof *partial);
+        kernels->add_bias_backward(partial, p->x + row * dim, end - row < BLOCK_ROWS ? end - row : BLOCK_ROWS,
+                                   dim);
+        kernels->axpy(y, weight, partial, dim);
+    }
+}
+
+void pooling_forward(enum pooling pooling, size_t max_len, const struct rows *rows, float *y, float *partial,
+                     const float *x, size_t dim)
+{
+    struct pooled p = {pooling, max_len, dim, rows, y, partial, x};
+    pool_run(rows->pool, forward_sequence, &p, rows->num_sequences);
+}
+
+struct spread {
+    enum pooling pooling;
+    size_t max_len, dim;
+    const struct rows *rows;
+    float *dx;
+    bool add;
+    const float *dy;
+};
+
+static void backward_tile(void *argument, size_t tile, int worker)
+{
+    (void)worker;
+    const struct spread *p = argument;
+    const struct rows *rows = p->rows;
+    size_t dim = p->dim, first = tile * ROW_TILE;
+    if (!p->add)
+        memset(p->dx + first * dim, 0, ROW_TILE * dim * sizeof *p->dx);
+    for (struct span s = rows_span(rows, first, ROW_TILE); s.count > 0; s = rows_next(rows, s)) {
+        size_t len = rows->offsets[s.sequence + 1] - rows->offsets[s.sequence];
+        float weight = weight_of(p->pooling, p->max_len, len);
+        size_t count = p->pooling != POOL_FIRST ? s.count : s.position == 0 ? 1 : 0;
+        for (size_t i = 0; i < count; i++)
+            rows->kernels->axpy(p->dx + (s.row + i) * dim, weight, p->dy + s.sequence * dim, dim);
+    }
+}
+
+void pooling_backward(enum pooling pooling, size_t max_len, const struct rows *rows, float *dx, bool add,
+                      const float *dy, size_t dim)
+{
+    struct spread p = {pooling, max_len, dim, rows, dx, add, dy};
+    pool_run(rows->pool, backward_tile, &p, rows->tiles);
+}

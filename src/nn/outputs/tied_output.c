@@ -1,0 +1,238 @@
+/* Chunks of words in order; within a chunk, tiles of rows on the pool, and in backward then blocks of words,
+   each of which goes through the rows in order: no partial sums, and the same bits for any threads. Weights
+   of a chunk are laid on the calling thread, once for all tiles: dim floats a word, against 2 n dim
+   operations. The running sum is a float: about 16 + words / chunk additions are off by 1e-5 at most, and so
+   is a loss. SPDX-License-Identifier: Apache-2.0 */
+#include "nn/outputs/tied_output.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/product.h"
+
+enum { WORD_BLOCK = 64 }; /* words of a unit of work of W's gradient */
+
+hashattn_status tied_output_describe(struct host *host, struct params *params, const struct embed *embed,
+                                     size_t first, struct tied_output *output)
+{
+    assert(first < embed->vocab_size);
+    *output = (struct tied_output){
+        .dim = embed->dim,
+        .words = embed->vocab_size - first,
+        .first = first,
+        .chunk = TIED_OUTPUT_CHUNK,
+        .weight = embed->words + first * embed->dim,
+        .precision = params->precision,
+    };
+    return params_add(host, params, START_ZEROS, 0, &output->bias, 1, &output->words, "lm_head.bias");
+}
+
+struct tied_output_space tied_output_lay(const struct tied_output *output, const struct rows *rows,
+                                         bool training, struct arena *arena)
+{
+    size_t threads = (size_t)pool_threads(rows->pool), padded = rows->padded;
+    size_t tiles = training && rows->tiles > threads ? rows->tiles : threads;
+    struct tied_output_space s = {
+        .loss = arena_take(arena, padded, sizeof *s.loss),
+        .correct = arena_take(arena, padded, sizeof *s.correct),
+        .laid = arena_take(arena, weights_size(output->precision, output->dim, output->chunk), sizeof(float)),
+        .logits = arena_take(arena, size_product(tiles, ROW_TILE * output->chunk), sizeof(float)),
+    };
+    float **const of_rows[] = {&s.max, &s.sum, &s.factor, &s.target, &s.log_sum};
+    for (size_t i = 0; i < sizeof of_rows / sizeof of_rows[0]; i++)
+        *of_rows[i] = arena_take(arena, padded, sizeof(float));
+    if (training)
+        s.laid_backward =
+            arena_take(arena, weights_size(output->precision, output->chunk, output->dim), sizeof(float));
+    return s;
+}
+
+/* A chunk of words on its way; the argument of every unit of work. */
+struct work {
+    const struct tied_output *output;
+    const struct rows *rows;
+    const struct kernels *kernels;
+    const float *values;
+    const struct tied_output_space *space;
+    const float *x;
+    const struct row_ids *asked;
+    size_t first, width; /* places [first, first + width) of 0 .. words - 1; an id is output->first more */
+    /* backward */
+    struct slice gradients;
+    float *dx;
+    bool add;
+};
+
+/* 0: nothing is asked of the row. */
+static float weight_of(const struct work *w, size_t row)
+{
+    if (row >= w->rows->count)
+        return 0;
+    return w->asked->weights == NULL ? 1 : w->asked->weights[row];
+}
+
+/* The place of the row's id in the chunk, from 0 on; `width` or more where it is not there. */
+static size_t label_in(const struct work *w, size_t row)
+{
+    if (weight_of(w, row) == 0)
+        return w->width;
+    return (size_t)w->asked->ids[row] - w->output->first -
+           w->first; /* wraps below the chunk, to a large one */
+}
+
+static void lay_chunk(const struct work *w, bool backward)
+{
+    size_t dim = w->output->dim;
+    const float *weight = w->values + w->output->weight + w->first * dim;
+    weights_lay(w->kernels, w->output->precision, w->space->laid, weight, dim, true, dim, w->width);
+    if (backward)
+        weights_lay(w->kernels, w->output->precision, w->space->laid_backward, weight, dim, false, w->width,
+                    dim);
+}
+
+static void compute_logits(const struct work *w, float *logits, size_t row)
+{
+    size_t dim = w->output->dim, width = w->width;
+    product_weights(w->kernels, w->output->precision, logits, width, w->x + row * dim, dim, w->space->laid,
+                    ROW_TILE, width, dim, false);
+    w->kernels->add_bias(logits, width, w->values + w->output->bias + w->first, ROW_TILE, width);
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------ */
+
+/* Keeps the logits of the ids asked for that are in this chunk. `correct` is 1 from here on while nothing
+   before it was as large; what comes after may be as large, not larger. */
+static void note_asked(const struct work *w, const float *logits, size_t row)
+{
+    const struct tied_output_space *s = w->space;
+    for (size_t i = 0; i < ROW_TILE; i++, row++, logits += w->width) {
+        size_t label = label_in(w, row), c = 0;
+        if (label >= w->width)
+            continue;
+        float target = s->target[row] = logits[label];
+        while (logits[c] < target)
+            c++;
+        s->correct[row] = target > s->max[row] && c == label;
+    }
+}
+
+static void forward_tile(void *argument, size_t tile, int worker)
+{
+    const struct work *w = argument;
+    const struct tied_output_space *s = w->space;
+    float *logits = s->logits + (size_t)worker * ROW_TILE * w->output->chunk;
+    size_t row = tile * ROW_TILE;
+    compute_logits(w, logits, row);
+    note_asked(w, logits, row);
+    w->kernels->softmax_step(logits, w->width, ROW_TILE, w->width, 1, s->max + row, s->sum + row,
+                             s->factor + row);
+}
+
+static double finish_rows(const struct work *w)
+{
+    const struct tied_output_space *s = w->space;
+    double total = 0;
+    for (size_t row = 0; row < w->rows->padded; row++) {
+        double log_sum = log((double)s->sum[row]);
+        double weight = (double)weight_of(w, row);
+        s->log_sum[row] = (float)log_sum;
+        s->loss[row] = weight != 0 ? log_sum + ((double)s->max[row] - (double)s->target[row]) : 0;
+        s->correct[row] = weight != 0 && s->correct[row] && s->target[row] >= s->max[row];
+        total += weight * s->loss[row];
+    }
+    return total;
+}
+
+double tied_output_forward(const struct tied_output *output, const struct rows *rows, const float *values,
+                           const struct tied_output_space *space, const float *x, const struct row_ids *asked)
+{
+    struct work w = {.output = output,
+                     .rows = rows,
+                     .kernels = rows->kernels,
+                     .values = values,
+                     .space = space,
+                     .x = x,
+                     .asked = asked};
+    for (size_t row = 0; row < rows->padded; row++)
+        space->max[row] = -INFINITY;
+    memset(space->sum, 0, rows->padded * sizeof(float));
+    memset(space->correct, 0, rows->padded);
+    for (w.first = 0; w.first < output->words; w.first += w.width) {
+        size_t left = output->words - w.first;
+        w.width = left < output->chunk ? left : output->chunk;
+        lay_chunk(&w, false);
+        pool_run(rows->pool, forward_tile, &w, rows->tiles);
+    }
+    return finish_rows(&w);
+}
+
+/* ---- backward ----------------------------------------------------------------------------------------- */
+
+/* The gradient of a tile's logits, which stays, and its share of dx. */
+static void backward_tile(void *argument, size_t tile, int worker)
+{
+    (void)worker;
+    const struct work *w = argument;
+    const struct tied_output_space *s = w->space;
+    size_t dim = w->output->dim, width = w->width, row = tile * ROW_TILE;
+    float *dlogits = s->logits + row * w->output->chunk;
+    compute_logits(w, dlogits, row);
+    w->kernels->softmax_again(dlogits, width, ROW_TILE, width, 1, s->max + row, s->log_sum + row);
+    w->kernels->scale_rows(dlogits, width, s->factor + row, ROW_TILE, width);
+    for (size_t i = 0; i < ROW_TILE; i++) {
+        size_t label = label_in(w, row + i);
+        if (label < width)
+            dlogits[i * width + label] -= s->factor[row + i];
+    }
+    product_weights(w->kernels, w->output->precision, w->dx + row * dim, dim, dlogits, width,
+                    s->laid_backward, ROW_TILE, dim, width, w->add || w->first > 0);
+}
+
+/* A block of words: its gradients from all rows, in order. */
+static void backward_words(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct work *w = argument;
+    const struct tied_output *output = w->output;
+    size_t dim = output->dim, width = w->width, at = index * WORD_BLOCK;
+    size_t words = width - at < WORD_BLOCK ? width - at : WORD_BLOCK;
+    float *dweight = slice_at(w->gradients, output->weight) + (w->first + at) * dim;
+    float *dbias = slice_at(w->gradients, output->bias) + w->first + at;
+    for (size_t tile = 0; tile < w->rows->tiles; tile++) {
+        size_t row = tile * ROW_TILE;
+        const float *dlogits = w->space->logits + row * output->chunk + at, *x = w->x + row * dim;
+        if (output->precision == PRECISION_BF16)
+            product_turned_bf16(w->kernels, dweight, dim, dlogits, width, x, dim, words, dim, ROW_TILE);
+        else
+            product(w->kernels, dweight, dim, dlogits, width, true, x, dim, false, words, dim, ROW_TILE,
+                    true);
+        for (size_t i = 0; i < ROW_TILE; i++)
+            w->kernels->axpy(dbias, 1, dlogits + i * width, words);
+    }
+}
+
+void tied_output_backward(const struct tied_output *output, const struct rows *rows, const float *values,
+                          struct slice gradients, const struct tied_output_space *space, float *dx, bool add,
+                          const float *x, const struct row_ids *asked, float weight)
+{
+    struct work w = {.output = output,
+                     .rows = rows,
+                     .kernels = rows->kernels,
+                     .values = values,
+                     .space = space,
+                     .x = x,
+                     .asked = asked,
+                     .gradients = gradients,
+                     .dx = dx,
+                     .add = add};
+    for (size_t row = 0; row < rows->padded; row++)
+        space->factor[row] = weight * weight_of(&w, row);
+    for (w.first = 0; w.first < output->words; w.first += w.width) {
+        size_t left = output->words - w.first;
+        w.width = left < output->chunk ? left : output->chunk;
+        lay_chunk(&w, true);
+        pool_run(rows->pool, backward_tile, &w, rows->tiles);
+        pool_run(rows->pool, backward_words, &w, (w.width + WORD_BLOCK - 1) / WORD_BLOCK);
+    }
+}

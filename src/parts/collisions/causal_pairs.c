@@ -1,0 +1,52 @@
+/* Both lists of a bucket rise, so the keys that a query sees are a beginning of the list, and the pairs are a
+   staircase. It is cut in halves: the earlier queries with what they see, the later ones with the same keys
+   (a rectangle, done the cheaper way), the later ones with the keys that only they see. So every row meets
+   its partners in rising order, as without a limit. Cost: half of the pairs, or, where a bucket is so full
+   that products of matrices are cheaper, at most half of those products for each time that it can be halved.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/collisions/causal_pairs.h"
+
+#include "parts/collisions/meetings.h"
+
+/* How many of the keys of the bucket are among the first `seen` rows. */
+static size_t count_seen(const struct bucket_pairs *bucket, size_t seen)
+{
+    return meetings_seen(bucket->keys, bucket->num_keys, seen);
+}
+
+static void rectangle(const struct kernels *kernels, const struct crowd *crowd,
+                      const struct bucket_pairs *bucket)
+{
+    if (bucket->num_queries == 0 || bucket->num_keys == 0)
+        return;
+    if (crowd_is_cheaper(bucket))
+        crowd_pairs(kernels, crowd, bucket);
+    else
+        kernels->bucket_pairs(bucket);
+}
+
+void causal_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket,
+                  const size_t *visible)
+{
+    struct bucket_pairs left = *bucket, later;
+    /* Deeper by one for each halving of the queries: at most 32 times. */
+    left.num_keys = count_seen(bucket, visible[bucket->queries[bucket->num_queries - 1]]);
+    size_t seen_by_all = count_seen(&left, visible[bucket->queries[0]]);
+    if (left.num_queries == 1 || seen_by_all == left.num_keys) {
+        rectangle(kernels, crowd, &left);
+        return;
+    }
+    later = left;
+    left.num_queries /= 2;
+    later.queries += left.num_queries;
+    later.num_queries -= left.num_queries;
+    causal_pairs(kernels, crowd, &left, visible);
+    size_t seen = count_seen(&left, visible[left.queries[left.num_queries - 1]]);
+    struct bucket_pairs both = later;
+    both.num_keys = seen;
+    rectangle(kernels, crowd, &both);
+    later.keys += seen;
+    later.num_keys -= seen;
+    if (later.num_keys > 0)
+        causal_pairs(kernels, crowd, &later, visible);
+}

@@ -1,0 +1,98 @@
+/* Add then read, token by token: the tables are prefix sums forward, suffix sums backward. Nearly every step
+   adds one row and reads one, which slot table_scan does in one pass over runs of them; where a mask left
+   steps of another size, rows are added or read by themselves. Cost: the additions and reads of tables that
+   are not causal. SPDX-License-Identifier: Apache-2.0
+ */
+#include "parts/collisions/causal_tables.h"
+
+/* Rows [row, row + n) of one side are added. */
+static void add(const struct kernels *kernels, const struct causal_pass *pass, const struct codes *codes,
+                size_t row, size_t n)
+{
+    kernels->table_add(pass->table, pass->buckets, codes_row(codes, row), codes->wide, codes->num_hashes,
+                       pass->first, pass->count, pass->values + row * pass->ld_values, pass->ld_values, n,
+                       pass->dim);
+}
+
+static void read(const struct kernels *kernels, const struct causal_pass *pass, const struct codes *codes,
+                 size_t row, size_t n)
+{
+    kernels->table_read(pass->out + row * pass->ld_out, pass->ld_out, pass->table, pass->buckets,
+                        codes_row(codes, row), codes->wide, codes->num_hashes, pass->first, pass->count, n,
+                        pass->dim);
+}
+
+/* n steps: a row from `from` on of one side is added, then one from `to` on of the other reads; or from the
+   last of them to the first. */
+static void scan(const struct kernels *kernels, const struct causal_pass *pass, bool to_queries, size_t from,
+                 size_t to, size_t n)
+{
+    const struct codes *giving = to_queries ? pass->keys : pass->queries,
+                       *taking = to_queries ? pass->queries : pass->keys;
+    const struct table_scan steps = {
+        .tables = pass->table,
+        .buckets = pass->buckets,
+        .from = codes_row(giving, from),
+        .to = codes_row(taking, to),
+        .wide = giving->wide,
+        .backwards = !to_queries,
+        .num_hashes = giving->num_hashes,
+        .first = pass->first,
+        .count = pass->count,
+        .values = pass->values + from * pass->ld_values,
+        .ld_values = pass->ld_values,
+        .out = pass->out + to * pass->ld_out,
+        .ld_out = pass->ld_out,
+        .n = n,
+        .dim = pass->dim,
+    };
+    kernels->table_scan(&steps);
+}
+
+void causal_keys_to_queries(const struct kernels *kernels, const struct causal_pass *pass)
+{
+    const size_t *visible = pass->visible;
+    size_t n = pass->queries->n, added = 0, run;
+    for (size_t i = 0; i < n; i += run) {
+        run = 1;
+        if (visible[i] == added) {
+            while (i + run < n && visible[i + run] == added)
+                run++;
+            read(kernels, pass, pass->queries, i, run);
+            continue;
+        }
+        if (visible[i] > added + 1)
+            add(kernels, pass, pass->keys, added, visible[i] - 1 - added);
+        added = visible[i] - 1;
+        while (i + run < n && visible[i + run] == visible[i] + run)
+            run++;
+        scan(kernels, pass, true, added, i, run);
+        added += run;
+    }
+}
+
+void causal_queries_to_keys(const struct kernels *kernels, const struct causal_pass *pass)
+{
+    const size_t *visible = pass->visible;
+    size_t left = pass->queries->n; /* queries that were not added yet */
+    for (size_t j = pass->keys->n, run; j > 0; j -= run) {
+        /* Key j - 1 is next; query i sees it where visible[i] >= j. All but the last of those that are new.
+         */
+        size_t first = left;
+        while (first > 0 && visible[first - 1] >= j)
+            first--;
+        for (; left > first + 1; left--)
+            add(kernels, pass, pass->queries, left - 1, 1);
+        run = 1;
+        if (left == first) {
+            read(kernels, pass, pass->keys, j - 1, 1);
+            continue;
+        }
+        /* Each key before has one new query: the one before, which sees no more than that key. */
+        while (run < j && run < left && visible[left - 1 - run] == j - run &&
+               (run + 1 == left || visible[left - 2 - run] < j - run))
+            run++;
+        scan(kernels, pass, false, left - run, j - run, run);
+        left -= run;
+    }
+}

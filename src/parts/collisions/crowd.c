@@ -1,0 +1,114 @@
+/* Rows are gathered CROWD_ROWS at a time, so that operands of a product are adjacent and memory does not grow
+   with the bucket: keys to make V^T K, queries to use it and to make G^T Q, keys again to use that. A column
+   of ones beside V and of biases beside G does the sums that belong to the bias.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/collisions/crowd.h"
+
+#include <string.h>
+
+#include "parts/hashing/unit.h"
+
+void crowd_lay_out(struct crowd *crowd, struct arena *arena, size_t dim, size_t value_dim)
+{
+    size_t float_size = sizeof(float), row_bytes;
+    crowd->ld = unit_padded(dim);
+    crowd->ld_value = unit_padded(size_sum(value_dim, 1));
+    row_bytes = size_product(crowd->ld, float_size);
+    crowd->unit = arena_take(arena, CROWD_ROWS, row_bytes);
+    crowd->value = arena_take(arena, CROWD_ROWS, size_product(crowd->ld_value, float_size));
+    crowd->sum = arena_take(arena, CROWD_ROWS, row_bytes);
+    crowd->from_keys = arena_take(arena, size_sum(value_dim, 1), row_bytes);
+    crowd->from_queries = arena_take(arena, size_sum(value_dim, 1), row_bytes);
+}
+
+bool crowd_is_cheaper(const struct bucket_pairs *bucket)
+{
+    /* In double: products of sizes may pass 2^64. An operation costs about the same both ways. */
+    double queries = (double)bucket->num_queries, keys = (double)bucket->num_keys;
+    double dim = (double)bucket->dim, value_dim = (double)bucket->value_dim;
+    double by_pairs = queries * keys * (2 * value_dim + 4 * dim);
+    double by_products = 4 * (queries + keys) * (value_dim + 1) * dim;
+    return bucket->weight == PAIR_CONSTANT && by_pairs > by_products;
+}
+
+/* By that count a b / (a + b), which is less than a and than b, must be more than this. */
+size_t crowd_never(size_t dim, size_t value_dim)
+{
+    return (size_t)(4 * ((double)value_dim + 1) * (double)dim / (2 * (double)value_dim + 4 * (double)dim));
+}
+
+/* One side of a bucket. */
+struct side {
+    const uint32_t *rows;
+    size_t count, ld, ld_value;
+    const float *unit, *value;
+    const float *bias; /* what stands beside the value of a row, if anything does; NULL: 1 */
+    float scale;       /* of value and bias */
+    float *gradient;
+};
+
+/* Rows [first, first + count) of the side to crowd->unit and ->value. */
+static void gather(const struct kernels *kernels, const struct crowd *crowd, const struct side *side,
+                   size_t first, size_t count, size_t dim, size_t value_dim, size_t width)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t row = side->rows[first + i];
+        float *value = crowd->value + i * crowd->ld_value;
+        memcpy(crowd->unit + i * crowd->ld, side->unit + row * side->ld, dim * sizeof(float));
+        memcpy(value, side->value + row * side->ld_value, value_dim * sizeof(float));
+        if (width > value_dim)
+            value[value_dim] = side->bias == NULL ? 1 : side->bias[row];
+        kernels->scale_rows(value, crowd->ld_value, &side->scale, 1, width);
+    }
+}
+
+/* Over all rows of a side, `width` columns of [value, bias]: make, if not NULL, <- [value, bias]^T unit; the
+   gradients of the rows += [value, bias] use, if that is not NULL. */
+static void pass(const struct kernels *kernels, const struct crowd *crowd, const struct side *side,
+                 float *make, const float *use, size_t dim, size_t value_dim, size_t width)
+{
+    for (size_t first = 0; first < side->count; first += CROWD_ROWS) {
+        size_t count = side->count - first < CROWD_ROWS ? side->count - first : CROWD_ROWS;
+        gather(kernels, crowd, side, first, count, dim, value_dim, width);
+        if (make != NULL)
+            kernels->tile_product(make, crowd->ld, crowd->value, 1, crowd->ld_value, crowd->unit, crowd->ld,
+                                  width, dim, count, first > 0);
+        if (use == NULL)
+            continue;
+        kernels->tile_product(crowd->sum, crowd->ld, crowd->value, crowd->ld_value, 1, use, crowd->ld, count,
+                              dim, width, false);
+        for (size_t i = 0; i < count; i++)
+            kernels->axpy(side->gradient + side->rows[first + i] * side->ld, 1, crowd->sum + i * crowd->ld,
+                          dim);
+    }
+}
+
+void crowd_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket)
+{
+    struct side queries = {
+        .rows = bucket->queries,
+        .count = bucket->num_queries,
+        .ld = bucket->ld_query,
+        .ld_value = bucket->ld_dout,
+        .unit = bucket->query,
+        .value = bucket->dout,
+        .bias = bucket->bias,
+        .scale = bucket->scale,
+        .gradient = bucket->dquery,
+    };
+    struct side keys = {
+        .rows = bucket->keys,
+        .count = bucket->num_keys,
+        .ld = bucket->ld_key,
+        .ld_value = bucket->ld_value,
+        .unit = bucket->key,
+        .value = bucket->value,
+        .bias = NULL,
+        .scale = 1,
+        .gradient = bucket->dkey,
+    };
+    size_t dim = bucket->dim, value_dim = bucket->value_dim, width = value_dim + (bucket->bias != NULL);
+    pass(kernels, crowd, &keys, crowd->from_keys, NULL, dim, value_dim, width);
+    pass(kernels, crowd, &queries, crowd->from_queries, crowd->from_keys, dim, value_dim, width);
+    pass(kernels, crowd, &keys, NULL, crowd->from_queries, dim, value_dim, width);
+}

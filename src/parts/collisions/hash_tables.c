@@ -1,0 +1,474 @@
+/* One table per hash, as many hashes in a pass as fit half the second cache; a table that does not fit alone
+   is done in slices of columns. Cost: 2 n m d additions and 3 n m d words moved, which is what counts.
+   Every pass also streams the rows that give and the rows that take, 3 d words a token. When those are too
+   many for the third cache, memory would decide: then fewer, fuller passes (the whole second cache) over half
+   the columns move a third of it. Measured, ns per token and hash, d 64, tau 9, 4 hashes x 64 columns against
+   16 x 32: 5.9 and 7.3 at n 4096, 11 to 14 and 8.3 at 16384, 16 and 8.0 at 65536.
+   Where there are more codes than rows (short sequences, large hash_bits), clearing and missing the cache
+   would cost more than the rows do. There the buckets of one hash are found and their sums carried one by
+   one: O(n) memory and time for any hash_bits. Measured on codes drawn uniformly, buckets over tables: at 4
+   codes a row (n 128, tau 9, d 64) 0.8, at 2 about 1, at 1 1.2 to 1.3. Threads share the columns: each
+   carries all hashes for columns of its own and never waits. More threads than 16 columns feed fill the
+   tables of different hashes side by side instead, and then read them all for different rows.
+   Sums in 16-bit numbers are cut the same way, with rows of half as many lines; before them members of
+   buckets are counted, m additions a token, and values looked at and rounded, 6 % of forward at n 4096.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/collisions/hash_tables.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "parts/collisions/causal_tables.h"
+
+enum {
+    PASS_FLOATS = 128 * 1024,  /* of all tables of a pass: half of a second cache of 1 MiB */
+    LONG_FLOATS = 1024 * 1024, /* of all rows: beyond it a pass is LONG_PASS floats of LONG_SLICE columns */
+    LONG_PASS = 256 * 1024,
+    LONG_SLICE = 32,
+    SLICE = 16, /* the narrowest slice of columns: one cache line */
+    READ_ROWS = 256,
+    CODES_A_ROW = 3,    /* more codes for each row, the mean of both sides, are done by buckets */
+    HISTOGRAMS = 8,     /* hashes whose codes are counted at a time: of one line of codes each */
+    STEPS_A_VALUE = 64, /* of the root mean square: rounding moves values by 0.45 % of it, at worst 0.8 % */
+    WEIGHED = 8,        /* every so many-th row is asked for it: all would cost a hundredth of forward */
+};
+
+static size_t in_blocks(size_t n)
+{
+    return (n + READ_ROWS - 1) / READ_ROWS;
+}
+
+static size_t fixed_width(size_t dim)
+{
+    return size_product(size_sum(dim, FIXED_BLOCK - 1) / FIXED_BLOCK, FIXED_BLOCK);
+}
+
+static size_t groups_of(const struct tables *tables)
+{
+    return (tables->hashing.num_hashes + HISTOGRAMS - 1) / HISTOGRAMS;
+}
+
+static void lay_out_fixed(struct tables *tables, struct arena *arena, size_t num_keys, size_t dim)
+{
+    tables->width = fixed_width(dim);
+    tables->rounded = arena_take(arena, size_product(num_keys, tables->width), sizeof *tables->rounded);
+    tables->counts = arena_take(arena, size_product(tables->workers, HISTOGRAMS),
+                                size_product(tables->buckets, sizeof *tables->counts));
+    tables->most = arena_take(arena, groups_of(tables), sizeof *tables->most);
+    tables->largest = arena_take(arena, in_blocks(num_keys), sizeof *tables->largest);
+    tables->squares = arena_take(arena, in_blocks(num_keys), sizeof *tables->squares);
+}
+
+static void lay_out_tables(struct tables *tables, struct arena *arena, size_t rows, size_t dim)
+{
+    bool is_long = size_product(rows, dim) > LONG_FLOATS;
+    tables->columns = is_long ? size_min(dim, LONG_SLICE) : dim;
+    size_t slice = size_product(tables->buckets, size_min(dim, SLICE));
+    size_t all = size_product(size_product(tables->buckets, dim), tables->hashing.num_hashes);
+    tables->capacity = size_min(all, size_max(slice, is_long ? LONG_PASS : PASS_FLOATS));
+    tables->table = arena_take(arena, size_product(tables->workers, tables->capacity), sizeof *tables->table);
+}
+
+void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
+                    size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool fixed)
+{
+    size_t codes = (size_t)1 << hashing->hash_bits, few = 2 * codes / CODES_A_ROW;
+    size_t rows = size_sum(num_queries, num_keys);
+    *tables = (struct tables){.hashing = *hashing, .workers = workers, .buckets = codes};
+    tables->by_buckets = rows < few;
+    if (tables->by_buckets) {
+        bucket_walk_lay_out(&tables->walk, arena, hashing, num_queries, num_keys);
+        return;
+    }
+    /* No less than what fewer rows take, that do without tables. */
+    struct arena all = arena_on(NULL), least = arena_on(NULL);
+    lay_out_tables(tables, &all, rows, dim);
+    bucket_walk_lay_out(&tables->walk, &least, hashing, size_min(num_queries, few), size_min(num_keys, few));
+    struct arena own = arena_on(arena_take(arena, size_max(all.used, least.used), 1));
+    lay_out_tables(tables, &own, rows, dim);
+    if (fixed)
+        lay_out_fixed(tables, arena, num_keys, dim);
+}
+
+/* ---- passes -------------------------------------------------------------------------------------------- */
+
+/* What is carried, and how it is cut. */
+struct carry {
+    const struct kernels *kernels;
+    const struct tables *tables;
+    struct codes queries, keys;
+    bool to_queries;
+    const float *values;
+    size_t ld_values;
+    bool fixed; /* tables of 16-bit numbers, of tables->rounded in place of values; out is of whole numbers */
+    float *out;
+    size_t ld_out, dim;
+    size_t first, count; /* hashes of this pass */
+    size_t begin, end;   /* columns of this pass */
+    size_t slice;        /* columns of one thread, or of one table */
+};
+
+static const struct codes *giving(const struct carry *carry)
+{
+    return carry->to_queries ? &carry->keys : &carry->queries;
+}
+
+static const struct codes *receiving(const struct carry *carry)
+{
+    return carry->to_queries ? &carry->queries : &carry->keys;
+}
+
+/* Numbers of the memory of one thread, columns of the narrowest slice, columns of a table's row. */
+static size_t capacity_of_thread(const struct carry *carry)
+{
+    return carry->tables->capacity * (carry->fixed ? sizeof(float) / sizeof(int16_t) : 1);
+}
+
+static size_t line_of(const struct carry *carry)
+{
+    return carry->fixed ? FIXED_BLOCK : SLICE;
+}
+
+static size_t row_of_table(const struct carry *carry, size_t width)
+{
+    return carry->fixed ? fixed_width(width) : width;
+}
+
+static void clear_and_add(const struct carry *carry, void *table, size_t first, size_t count, size_t c,
+                          size_t width)
+{
+    const struct codes *from = giving(carry);
+    const struct tables *tables = carry->tables;
+    size_t row = row_of_table(carry, width), numbers = count * tables->buckets * row;
+    if (carry->fixed) {
+        memset(table, 0, numbers * sizeof(int16_t));
+        carry->kernels->fixed_add(table, row, tables->buckets, from->data, from->wide, from->num_hashes,
+                                  first, count, tables->rounded + c, tables->width, from->n);
+        return;
+    }
+    memset(table, 0, numbers * sizeof(float));
+    carry->kernels->table_add(table, carry->tables->buckets, from->data, from->wide, from->num_hashes, first,
+                              count, carry->values + c, carry->ld_values, from->n, width);
+}
+
+/* Rows [row, row + rows) of the receiving side. */
+static void read(const struct carry *carry, const void *table, size_t first, size_t count, size_t c,
+                 size_t width, size_t row, size_t rows)
+{
+    const struct codes *to = receiving(carry);
+    size_t code_bytes = to->wide ? sizeof(uint32_t) : sizeof(uint16_t), buckets = carry->tables->buckets;
+    const char *codes = (const char *)to->data + row * to->num_hashes * code_bytes;
+    float *out = carry->out + row * carry->ld_out + c;
+    if (carry->fixed)
+        carry->kernels->fixed_read((int32_t *)(void *)out, carry->ld_out, table, row_of_table(carry, width),
+                                   buckets, codes, to->wide, to->num_hashes, first, count, rows, width);
+    else
+        carry->kernels->table_read(out, carry->ld_out, table, buckets, codes, to->wide, to->num_hashes, first,
+                                   count, rows, width);
+}
+
+static void carry_causal(const struct carry *carry, float *table, size_t first, size_t count, size_t c,
+                         size_t width)
+{
+    const struct causal_pass pass = {
+        .queries = &carry->queries,
+        .keys = &carry->keys,
+        .visible = carry->tables->visible,
+        .table = table,
+        .buckets = carry->tables->buckets,
+        .first = first,
+        .count = count,
+        .dim = width,
+        .values = carry->values + c,
+        .out = carry->out + c,
+        .ld_values = carry->ld_values,
+        .ld_out = carry->ld_out,
+    };
+    memset(table, 0, count * carry->tables->buckets * width * sizeof *table);
+    if (carry->to_queries)
+        causal_keys_to_queries(carry->kernels, &pass);
+    else
+        causal_queries_to_keys(carry->kernels, &pass);
+}
+
+/* The hashes of the pass for the columns [c, end), by one thread in its own memory. */
+static void carry_columns(const struct carry *carry, size_t c, size_t end, float *table)
+{
+    const struct tables *tables = carry->tables;
+    size_t line = line_of(carry), capacity = capacity_of_thread(carry), most = capacity / tables->buckets;
+    size_t columns = size_min(size_min(end - c, tables->columns), most);
+    if (columns > line && (columns < end - c || row_of_table(carry, columns) > most))
+        columns -= columns % line;
+    size_t at_once = size_min(carry->count, capacity / (tables->buckets * row_of_table(carry, columns)));
+    for (size_t hash = 0; hash < carry->count; hash += at_once)
+        for (size_t from = c; from < end; from += columns) {
+            size_t width = size_min(columns, end - from), count = size_min(at_once, carry->count - hash);
+            if (tables->visible != NULL) {
+                carry_causal(carry, table, carry->first + hash, count, from, width);
+                continue;
+            }
+            clear_and_add(carry, table, carry->first + hash, count, from, width);
+            read(carry, table, carry->first + hash, count, from, width, 0, receiving(carry)->n);
+        }
+}
+
+static void carry_slice(void *argument, size_t index, int worker)
+{
+    const struct carry *carry = argument;
+    size_t c = index * carry->slice;
+    carry_columns(carry, c, size_min(carry->dim, c + carry->slice),
+                  carry->tables->table + (size_t)worker * carry->tables->capacity);
+}
+
+/* ---- more threads than slices -------------------------------------------------------------------------- */
+
+/* All threads share their memory: tables of different hashes and slices are filled side by side, then blocks
+   of rows read them all. */
+static void *table_of(const struct carry *carry, size_t slice, size_t hash)
+{
+    size_t number = carry->fixed ? sizeof(int16_t) : sizeof(float);
+    return (char *)carry->tables->table + (slice * carry->count + hash) * carry->tables->buckets *
+                                              row_of_table(carry, carry->slice) * number;
+}
+
+/* Columns of slice s, and where they begin. */
+static size_t width_of(const struct carry *carry, size_t slice, size_t *c)
+{
+    *c = carry->begin + slice * carry->slice;
+    return size_min(carry->slice, carry->end - *c);
+}
+
+static void fill_table(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct carry *carry = argument;
+    size_t slice = index / carry->count, hash = index % carry->count, c, width = width_of(carry, slice, &c);
+    clear_and_add(carry, table_of(carry, slice, hash), carry->first + hash, 1, c, width);
+}
+
+static void read_block(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct carry *carry = argument;
+    size_t row = index * READ_ROWS, rows = size_min(READ_ROWS, receiving(carry)->n - row), c;
+    for (size_t slice = 0; carry->begin + slice * carry->slice < carry->end; slice++) {
+        size_t width = width_of(carry, slice, &c);
+        /* Tables of a narrow last slice do not adjoin. */
+        size_t at_once = width == carry->slice ? carry->count : 1;
+        for (size_t hash = 0; hash < carry->count; hash += at_once)
+            read(carry, table_of(carry, slice, hash), carry->first + hash, at_once, c, width, row, rows);
+    }
+}
+
+static void carry_together(struct pool *pool, struct carry *carry)
+{
+    const struct tables *tables = carry->tables;
+    size_t rows = capacity_of_thread(carry) * tables->workers / tables->buckets,
+           num_hashes = tables->hashing.num_hashes, line = line_of(carry);
+    size_t blocks = in_blocks(receiving(carry)->n);
+    size_t columns = rows >= row_of_table(carry, carry->dim) ? carry->dim : rows - rows % line;
+    for (; carry->begin < carry->dim; carry->begin = carry->end) {
+        carry->end = size_min(carry->dim, carry->begin + columns);
+        /* Slices only where whole rows would be too few tables for the threads. */
+        bool whole = size_min(num_hashes, rows / columns) >= 2 * tables->workers;
+        carry->slice = size_min(whole ? columns : line, carry->end - carry->begin);
+        size_t slices = (carry->end - carry->begin + carry->slice - 1) / carry->slice;
+        for (carry->first = 0; carry->first < num_hashes; carry->first += carry->count) {
+            carry->count = size_min(size_max(rows / (slices * row_of_table(carry, carry->slice)), 1),
+                                    num_hashes - carry->first);
+            pool_run(pool, fill_table, carry, slices * carry->count);
+            pool_run(pool, read_block, carry, blocks);
+        }
+    }
+}
+
+/* ---- buckets instead of tables ------------------------------------------------------------------------- */
+
+static void carry_part(void *argument, const struct buckets *buckets, size_t hash, size_t first, size_t end,
+                       int worker)
+{
+    (void)hash, (void)worker;
+    const struct carry *carry = argument;
+    carry->kernels->bucket_carry(&(struct bucket_carry){
+        .buckets = buckets->list + first,
+        .count = end - first,
+        .queries = buckets->queries,
+        .keys = buckets->keys,
+        .visible = carry->tables->visible,
+        .to_queries = carry->to_queries,
+        .values = carry->values,
+        .out = carry->out,
+        .ld_values = carry->ld_values,
+        .ld_out = carry->ld_out,
+        .dim = carry->dim,
+    });
+}
+
+/* Columns of each thread, where they can be shared out with little idle time; 0 where not. */
+static size_t slice_for(const struct carry *carry, size_t workers)
+{
+    size_t line = line_of(carry), lines = (carry->dim + line - 1) / line,
+           each = (lines + workers - 1) / workers;
+    return 4 * each * workers <= 5 * lines ? each * line : 0;
+}
+
+static void carry_by_tables(struct carry *carry, struct pool *pool)
+{
+    size_t workers = pool == NULL ? 1 : carry->tables->workers;
+    carry->slice = slice_for(carry, workers);
+    /* Rows that are read while others are still to come cannot be read side by side. */
+    bool together = carry->slice == 0 && carry->tables->visible == NULL;
+    carry->slice = carry->slice == 0 ? SLICE : carry->slice;
+    if (together)
+        carry_together(pool, carry);
+    else
+        pool_run(pool, carry_slice, carry, (carry->dim + carry->slice - 1) / carry->slice);
+}
+
+void tables_carry(const struct kernels *kernels, struct pool *pool, struct tables *tables,
+                  const struct codes *queries, const struct codes *keys, enum tables_direction direction,
+                  const float *values, size_t ld_values, float *out, size_t ld_out, size_t dim)
+{
+    struct carry carry = {
+        .kernels = kernels,
+        .tables = tables,
+        .queries = *queries,
+        .keys = *keys,
+        .to_queries = direction == KEYS_TO_QUERIES,
+        .values = values,
+        .ld_values = ld_values,
+        .out = out,
+        .ld_out = ld_out,
+        .dim = dim,
+        .count = tables->hashing.num_hashes,
+    };
+    if (tables->by_buckets)
+        bucket_walk_run(&tables->walk, pool, bucket_walk_parts(pool), queries, keys, carry_part, &carry);
+    else
+        carry_by_tables(&carry, pool);
+}
+
+/* ---- in 16-bit numbers --------------------------------------------------------------------------------- */
+
+struct fixing {
+    const struct carry *carry;
+    float factor, step;
+};
+
+static size_t rows_in(size_t block, size_t n)
+{
+    return size_min(READ_ROWS, n - block * READ_ROWS);
+}
+
+/* Every WEIGHEDth row stands for the mean square of all. */
+static size_t weighed_in(size_t rows)
+{
+    return (rows + WEIGHED - 1) / WEIGHED;
+}
+
+static void weigh_block(void *argument, size_t block, int worker)
+{
+    (void)worker;
+    const struct carry *carry = ((const struct fixing *)argument)->carry;
+    const float *rows = carry->values + block * READ_ROWS * carry->ld_values;
+    size_t count = rows_in(block, carry->keys.n), weighed = weighed_in(count),
+           ld = WEIGHED * carry->ld_values;
+    float dots[READ_ROWS / WEIGHED];
+    double sum = 0;
+    carry->tables->largest[block] = carry->kernels->largest_size(rows, carry->ld_values, count, carry->dim);
+    carry->kernels->row_dots(dots, rows, ld, rows, ld, weighed, carry->dim);
+    for (size_t i = 0; i < weighed; i++)
+        sum += (double)dots[i];
+    carry->tables->squares[block] = sum;
+}
+
+/* The members of the fullest bucket of a few hashes. */
+static void count_group(void *argument, size_t group, int worker)
+{
+    const struct carry *carry = ((const struct fixing *)argument)->carry;
+    const struct tables *tables = carry->tables;
+    size_t first = group * HISTOGRAMS, m = carry->keys.num_hashes, count = size_min(HISTOGRAMS, m - first);
+    const uint16_t *codes = carry->keys.data;
+    uint32_t *counts = tables->counts + (size_t)worker * HISTOGRAMS * tables->buckets, most = 0;
+    memset(counts, 0, count * tables->buckets * sizeof *counts);
+    for (size_t j = 0; j < carry->keys.n; j++)
+        for (size_t h = 0; h < count; h++)
+            counts[h * tables->buckets + codes[j * m + first + h]]++;
+    for (size_t b = 0; b < count * tables->buckets; b++)
+        most = counts[b] > most ? counts[b] : most;
+    tables->most[group] = most;
+}
+
+static void round_block(void *argument, size_t block, int worker)
+{
+    (void)worker;
+    const struct fixing *fixing = argument;
+    const struct carry *carry = fixing->carry;
+    size_t first = block * READ_ROWS, width = carry->tables->width;
+    carry->kernels->fixed_round(carry->tables->rounded + first * width, width,
+                                carry->values + first * carry->ld_values, carry->ld_values,
+                                rows_in(block, carry->keys.n), carry->dim, fixing->factor);
+}
+
+static void finish_block(void *argument, size_t block, int worker)
+{
+    (void)worker;
+    const struct fixing *fixing = argument;
+    const struct carry *carry = fixing->carry;
+    carry->kernels->fixed_finish(carry->out + block * READ_ROWS * carry->ld_out, carry->ld_out,
+                                 rows_in(block, carry->queries.n), carry->dim, fixing->step);
+}
+
+/* Finds factor and step; false where the step is too coarse. */
+static bool find_step(struct fixing *fixing, struct pool *pool)
+{
+    const struct carry *carry = fixing->carry;
+    const struct tables *tables = carry->tables;
+    size_t blocks = in_blocks(carry->keys.n), weighed = 0;
+    float largest = 0;
+    double squares = 0;
+    uint32_t most = 1;
+    pool_run(pool, weigh_block, fixing, blocks);
+    pool_run(pool, count_group, fixing, groups_of(tables));
+    for (size_t b = 0; b < blocks; b++) {
+        largest = tables->largest[b] > largest ? tables->largest[b] : largest;
+        squares += tables->squares[b];
+        weighed += weighed_in(rows_in(b, carry->keys.n));
+    }
+    for (size_t g = 0; g < groups_of(tables); g++)
+        most = tables->most[g] > most ? tables->most[g] : most;
+    double limit = INT16_MAX / most, mean = sqrt(squares / (double)weighed / (double)carry->dim);
+    fixing->factor = (float)limit / largest;
+    fixing->step = largest / (float)limit;
+    return isfinite(fixing->factor) && fixing->step >= FLT_MIN && isfinite(mean) &&
+           limit * mean >= STEPS_A_VALUE * (double)largest;
+}
+
+bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
+                        const struct codes *queries, const struct codes *keys, const float *values,
+                        size_t ld_values, float *out, size_t ld_out, size_t dim)
+{
+    struct carry carry = {
+        .kernels = kernels,
+        .tables = tables,
+        .queries = *queries,
+        .keys = *keys,
+        .to_queries = true,
+        .values = values,
+        .ld_values = ld_values,
+        .fixed = true,
+        .out = out,
+        .ld_out = ld_out,
+        .dim = dim,
+        .count = tables->hashing.num_hashes,
+    };
+    struct fixing fixing = {.carry = &carry};
+    if (tables->rounded == NULL || tables->visible != NULL || dim < FIXED_BLOCK || keys->n == 0 ||
+        keys->wide || !find_step(&fixing, pool))
+        return false;
+    pool_run(pool, round_block, &fixing, in_blocks(keys->n));
+    carry_by_tables(&carry, pool);
+    pool_run(pool, finish_block, &fixing, in_blocks(queries->n));
+    return true;
+}

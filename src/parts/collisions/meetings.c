@@ -1,0 +1,148 @@
+/* Everything goes through slot bucket_pairs in tiles of MEETING_TILE, with a tile of factors from slot
+   meetings. All pairs of a head in tiles: queries of tile a and keys of tile b meet in round b - a, so the
+   tiles of one round share no row and threads take them side by side, and every row has its partners in the
+   same order for any number of threads. Cost: as slot bucket_pairs, and num_hashes / 32 comparisons of
+   vectors a pair. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/collisions/meetings.h"
+
+#include "base/random.h"
+
+enum { TILE = MEETING_TILE };
+
+void meeting_space_lay_out(struct meeting_space *space, struct arena *arena)
+{
+    space->times = arena_take(arena, (size_t)TILE * TILE, sizeof *space->times);
+    space->queries = arena_take(arena, TILE, sizeof *space->queries);
+    space->keys = arena_take(arena, TILE, sizeof *space->keys);
+}
+
+size_t meetings_seen(const uint32_t *rows, size_t count, size_t limit)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (rows[middle] < limit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* A tile: its factors, 0 for what is not seen, and its pairs. */
+static void add_tile(const struct kernels *kernels, const struct meetings *meetings,
+                     const struct meeting_space *space, struct bucket_pairs tile)
+{
+    const size_t *visible = meetings->visible;
+    /* Rows rise: where the last query does not see the first key, none does. */
+    if (visible != NULL && visible[tile.queries[tile.num_queries - 1]] <= tile.keys[0])
+        return;
+    kernels->meetings(space->times, TILE, meetings->queries->data, meetings->keys->data,
+                      meetings->queries->wide, meetings->queries->num_hashes, meetings->of_count,
+                      tile.queries, tile.num_queries, tile.keys, tile.num_keys);
+    for (size_t i = 0; visible != NULL && i < tile.num_queries; i++)
+        for (size_t j = meetings_seen(tile.keys, tile.num_keys, visible[tile.queries[i]]); j < tile.num_keys;
+             j++)
+            space->times[i * TILE + j] = 0;
+    tile.times = space->times;
+    tile.ld_times = TILE;
+    kernels->bucket_pairs(&tile);
+}
+
+void meetings_add(const struct kernels *kernels, const struct meetings *meetings,
+                  const struct meeting_space *space, const struct bucket_pairs *bucket)
+{
+    struct bucket_pairs tile = *bucket;
+    for (size_t i = 0; i < bucket->num_queries; i += TILE) {
+        tile.queries = bucket->queries + i;
+        tile.num_queries = size_min(bucket->num_queries - i, TILE);
+        for (size_t j = 0; j < bucket->num_keys; j += TILE) {
+            tile.keys = bucket->keys + j;
+            tile.num_keys = size_min(bucket->num_keys - j, TILE);
+            add_tile(kernels, meetings, space, tile);
+        }
+    }
+}
+
+/* Of `count` partners the t-th that is taken is number (offset + t count) / most, where offset is uniform in
+   [0, count): of all count * most values of offset + t count, each partner has `most`. */
+static size_t offset_of(uint64_t key, uint32_t query, size_t count)
+{
+    uint32_t words[4];
+    random_words(key, query / 4, words);
+    return (size_t)((uint64_t)words[query % 4] * count >> 32);
+}
+
+void meetings_sample(const struct kernels *kernels, const struct meetings *meetings,
+                     const struct meeting_space *space, const struct bucket_pairs *bucket, size_t most,
+                     uint64_t key, bool counted)
+{
+    for (size_t i = 0; i < bucket->num_queries; i++) {
+        struct bucket_pairs each = *bucket;
+        uint32_t query = bucket->queries[i];
+        size_t count = bucket->num_keys;
+        if (meetings->visible != NULL)
+            count = meetings_seen(bucket->keys, count, meetings->visible[query]);
+        size_t take = size_min(count, most), offset = take < count ? offset_of(key, query, count) : 0;
+        each.queries = &query;
+        each.num_queries = 1;
+        each.keys = space->keys;
+        if (take < count)
+            each.scale *= (float)count / (float)take;
+        for (size_t t = 0; t < take; t += TILE) {
+            each.num_keys = size_min(take - t, TILE);
+            for (size_t j = 0; j < each.num_keys; j++)
+                space->keys[j] = bucket->keys[(offset + (t + j) * count) / take];
+            if (counted)
+                add_tile(kernels, meetings, space, each);
+            else
+                kernels->bucket_pairs(&each);
+        }
+    }
+}
+
+/* One round of meetings_add_all. */
+struct round {
+    const struct kernels *kernels;
+    const struct meetings *meetings;
+    const struct meeting_space *spaces;
+    const struct bucket_pairs *bucket;
+    size_t round, tiles;
+};
+
+static size_t name_rows(uint32_t *rows, size_t first, size_t n)
+{
+    size_t count = size_min(n - first, TILE);
+    for (size_t i = 0; i < count; i++)
+        rows[i] = (uint32_t)(first + i);
+    return count;
+}
+
+static void meet_tile(void *argument, size_t index, int worker)
+{
+    const struct round *round = argument;
+    const struct meeting_space *space = &round->spaces[worker];
+    size_t first_query = index * TILE, first_key = (index + round->round) % round->tiles * TILE;
+    size_t n_q = round->meetings->queries->n, n_k = round->meetings->keys->n;
+    if (first_query >= n_q || first_key >= n_k)
+        return;
+    struct bucket_pairs tile = *round->bucket;
+    tile.num_queries = name_rows(space->queries, first_query, n_q);
+    tile.num_keys = name_rows(space->keys, first_key, n_k);
+    tile.queries = space->queries;
+    tile.keys = space->keys;
+    add_tile(round->kernels, round->meetings, space, tile);
+}
+
+void meetings_add_all(const struct kernels *kernels, struct pool *pool, const struct meetings *meetings,
+                      const struct meeting_space *spaces, const struct bucket_pairs *bucket)
+{
+    size_t most = meetings->queries->n > meetings->keys->n ? meetings->queries->n : meetings->keys->n;
+    struct round round = {.kernels = kernels,
+                          .meetings = meetings,
+                          .spaces = spaces,
+                          .bucket = bucket,
+                          .tiles = (most + TILE - 1) / TILE};
+    for (; round.round < round.tiles; round.round++)
+        pool_run(pool, meet_tile, &round, round.tiles);
+}

@@ -1,0 +1,94 @@
+/* Frames of planes.h at chi lengths, and tiles of exponentials. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/features/random_features.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "parts/hashing/planes.h"
+
+static const float epsilon = 1e-6f;
+
+struct work {
+    float *planes, *normal; /* as planes_draw lays them; (dim) */
+    void *of_planes;
+    size_t bytes;
+};
+
+static struct work work_on(const struct planes_form *form, size_t workers, void *block)
+{
+    struct work work;
+    struct arena arena = arena_on(block);
+    work.planes = arena_take(&arena, planes_count(form->num_hashes, 1, form->dim), sizeof(float));
+    work.normal = arena_take(&arena, form->dim, sizeof(float));
+    work.of_planes = arena_take(&arena, planes_work_size(form, workers), 1);
+    work.bytes = arena.used;
+    return work;
+}
+
+static struct planes_form form_of(size_t count, size_t dim)
+{
+    return (struct planes_form){PLANES_ORTHOGONAL, count, 1, dim};
+}
+
+size_t features_count(size_t count, size_t dim)
+{
+    return size_product(count, dim);
+}
+
+size_t features_work_size(size_t count, size_t dim, size_t workers)
+{
+    struct planes_form form = form_of(count, dim);
+    return work_on(&form, workers, NULL).bytes;
+}
+
+void features_draw(const struct kernels *kernels, struct pool *pool, size_t count, size_t dim, uint64_t key,
+                   float *directions, void *block)
+{
+    struct planes_form form = form_of(count, dim);
+    struct work work = work_on(&form, (size_t)pool_threads(pool), block);
+    double fourth = pow((double)dim, -0.25);
+    planes_draw(kernels, pool, &form, key, work.planes, work.of_planes);
+    for (size_t r = 0; r < count; r++) {
+        double square = 0;
+        random_normals(random_key(key, RANDOM_FEATURES, r), 0, work.normal, dim);
+        for (size_t c = 0; c < dim; c++)
+            square += (double)work.normal[c] * (double)work.normal[c];
+        const float *plane = work.planes + r / HASH_LANES * dim * HASH_LANES + r % HASH_LANES;
+        for (size_t c = 0; c < dim; c++)
+            directions[c * count + r] = (float)(sqrt(square) * fourth * (double)plane[c * HASH_LANES]);
+    }
+}
+
+void features_project(const struct features *f, const float *x, size_t ld_x, size_t rows,
+                      const struct feature_rows *to)
+{
+    float half = 0.5f / sqrtf((float)f->dim);
+    f->kernels->tile_product(to->products, f->count, x, ld_x, 1, f->directions, f->count, rows, f->count,
+                             f->dim, false);
+    f->kernels->row_largest(to->largest, to->products, f->count, rows, f->count);
+    f->kernels->row_dots(to->half, x, ld_x, x, ld_x, rows, f->dim);
+    for (size_t i = 0; i < rows; i++)
+        to->half[i] *= half;
+}
+
+float features_level(const struct feature_rows *from, size_t rows, float shrink)
+{
+    float level = -INFINITY;
+    for (size_t i = 0; i < rows; i++) {
+        float exponent = shrink * from->largest[i] - shrink * shrink * from->half[i];
+        level = exponent > level ? exponent : level;
+    }
+    return level;
+}
+
+void features_of(const struct features *f, const struct feature_rows *from, size_t rows, float shrink,
+                 enum stabiliser stabiliser, float level, float *phi)
+{
+    for (size_t i = 0; i < rows; i++)
+        from->shift[i] =
+            stabiliser == STABILISE_ROW ? shrink * from->largest[i] : shrink * shrink * from->half[i] + level;
+    f->kernels->exp_rows(phi, f->count, from->products, f->count, rows, f->count, shrink, from->shift,
+                         epsilon);
+}

@@ -1,0 +1,455 @@
+/* Tiles of gathered rows; blocks and tiles are those that exact attention was tuned to (attention/softmax.c).
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/groups/bucket_attention.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "parts/groups/bucket_attention_double.h"
+#include "parts/rows/plain_norm.h"
+
+enum {
+    BLOCK = 96, /* queries at a time */
+    TILE = 128, /* keys at a time */
+    ROWS = 64,  /* rows that are put together at a time */
+    AHEAD = 12  /* rows that lie anywhere are asked for so many before they are wanted */
+};
+
+/* Where a row's maximum begins: finite, so that a tile of which it sees nothing changes nothing. */
+#define LEAST (-FLT_MAX)
+
+static size_t whole_tiles(size_t rows)
+{
+    return size_product((size_sum(rows, TILE - 1)) / TILE, TILE);
+}
+
+static struct tile_products take_products(const struct bucket_sizes *sizes, struct arena *arena)
+{
+    size_t wide = size_max(size_max(sizes->dim, sizes->value_dim), TILE);
+    return tile_products_take(arena, sizes->precision, TILE, wide, wide);
+}
+
+static float scale_of(const struct bucket_sizes *sizes)
+{
+    return (float)(1 / sqrt((double)sizes->dim));
+}
+
+/* to (count, cols), adjacent = the rows named by `list`. */
+static void gather(float *to, struct head_rows rows, size_t cols, const uint32_t *list, size_t count)
+{
+    for (size_t i = 0; i < size_min(AHEAD, count); i++)
+        head_row_ask(rows, list[i], cols);
+    for (size_t i = 0; i < count; i++) {
+        if (i + AHEAD < count)
+            head_row_ask(rows, list[i + AHEAD], cols);
+        memcpy(to + i * cols, rows.data + list[i] * rows.ld, cols * sizeof *to);
+    }
+}
+
+/* Of one thread: rows that are normed. */
+struct norming {
+    float *rows; /* (PLAIN_NORM_ROWS, d) */
+    void *norm;  /* plain_norm_size */
+};
+
+static struct norming take_norming(const struct bucket_sizes *sizes, struct arena *arena)
+{
+    struct norming norming = {NULL, NULL};
+    if (sizes->norm) {
+        norming.rows = arena_take(arena, size_product(PLAIN_NORM_ROWS, sizes->dim), sizeof(float));
+        norming.norm = arena_take(arena, plain_norm_size(sizes->dim), 1);
+    }
+    return norming;
+}
+
+/* gather, of queries or keys: normed on their way, in the first-level cache. Each is normed once for every
+   bucket that holds it, sqrt(2) times on the average; a pass over all rows before took no less time, and
+   memory for them. */
+static void gather_attending(const struct bucket_attention *a, const struct norming *norming, float *to,
+                             struct head_rows rows, const uint32_t *list, size_t count)
+{
+    size_t d = a->sizes.dim;
+    if (!a->sizes.norm) {
+        gather(to, rows, d, list, count);
+        return;
+    }
+    for (size_t first = 0; first < count; first += PLAIN_NORM_ROWS) {
+        size_t some = size_min(PLAIN_NORM_ROWS, count - first);
+        gather(norming->rows, rows, d, list + first, some);
+        plain_norm_rows(a->kernels, to + first * d, norming->rows, some, d, norming->norm);
+    }
+}
+
+/* The columns of tile after tile of rows (count, cols), each tile (cols, TILE). */
+static void turn_tiles(const struct kernels *kernels, float *to, const float *rows, size_t cols, size_t count)
+{
+    for (size_t tile = 0; tile < count; tile += TILE)
+        kernels->tile_transpose(to + tile * cols, TILE, rows + tile * cols, cols,
+                                size_min(TILE, count - tile), cols);
+}
+
+struct seen bucket_seen(enum bucket_sight sight, const struct capacity *window, const uint32_t *queries,
+                        size_t place, size_t keys)
+{
+    if (sight == SIGHT_ALL)
+        return (struct seen){0, keys};
+    size_t end = place + 1,
+           most = sight == SIGHT_PAST ? end : capacity_of(window, (size_t)queries[place] + 1);
+    return (struct seen){end > most ? end - most : 0, end};
+}
+
+/* What the queries at places first .. first + rows - 1 meet together, from a whole tile on. */
+static struct seen seen_by_block(const struct bucket_attention *a, const uint32_t *queries, size_t first,
+                                 size_t rows, size_t keys, struct seen *each)
+{
+    struct seen all = {keys, 0};
+    for (size_t i = 0; i < rows; i++) {
+        each[i] = bucket_seen(a->sight, &a->window, queries, first + i, keys);
+        all.first = size_min(all.first, each[i].first);
+        all.end = size_max(all.end, each[i].end);
+    }
+    all.first = all.first / TILE * TILE;
+    return all;
+}
+
+static void hide_unseen(const struct bucket_attention *a, float *scores, const struct seen *each, size_t rows,
+                        size_t tile, size_t cols)
+{
+    if (a->sight == SIGHT_ALL)
+        return;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            if (tile + j < each[i].first || tile + j >= each[i].end)
+                scores[i * TILE + j] = -INFINITY;
+}
+
+/* ---- putting places together ----------------------------------------------------------------------------
+ */
+
+/* rows[i] += the places of row i, in order. */
+struct gathering {
+    const struct kernels *kernels;
+    const struct places *places;
+    const float *parts; /* (places, cols) */
+    float *rows;
+    size_t ld, cols, n;
+};
+
+static void add_places(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct gathering *g = argument;
+    size_t end = size_min((index + 1) * ROWS, g->n);
+    const uint32_t *start = g->places->start, *place = g->places->place;
+    for (size_t i = index * ROWS; i < end; i++)
+        for (size_t p = start[i]; p < start[i + 1]; p++) {
+            if (p + AHEAD < start[end])
+                head_row_ask((struct head_rows){g->parts, g->cols}, place[p + AHEAD], g->cols);
+            g->kernels->axpy(g->rows + i * g->ld, 1, g->parts + place[p] * g->cols, g->cols);
+        }
+}
+
+static void add_all_places(const struct bucket_attention *a, const struct places *places, const float *parts,
+                           float *rows, size_t ld, size_t cols, size_t n)
+{
+    struct gathering gathering = {a->kernels, places, parts, rows, ld, cols, n};
+    pool_run(a->pool, add_places, &gathering, (n + ROWS - 1) / ROWS);
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------
+ */
+
+struct forward_memory {
+    float *result, *row_max, *row_sum; /* (query_places, d_v), (query_places), (query_places) */
+    struct places places;
+    /* of one thread: the keys of a bucket and the present block of its queries */
+    float *key, *key_columns, *value, *query, *scores, *factor;
+    struct norming norming;
+    struct tile_products products;
+    size_t bytes;
+};
+
+static struct forward_memory forward_memory(const struct bucket_sizes *sizes, void *block, size_t worker)
+{
+    struct forward_memory memory;
+    struct arena arena = arena_on(block), own;
+    size_t keys = whole_tiles(sizes->longest_key), d = sizes->dim, d_v = sizes->value_dim;
+    memory.result = arena_take(&arena, size_product(sizes->query_places, d_v), sizeof(float));
+    memory.row_max = arena_take(&arena, sizes->query_places, sizeof(float));
+    memory.row_sum = arena_take(&arena, sizes->query_places, sizeof(float));
+    memory.places = places_take(&arena, sizes->num_queries, sizes->query_places);
+    size_t bytes = 0;
+    for (int pass = 0; pass < 2; pass++) { /* measured, then taken */
+        unsigned char *workers = pass == 0 ? NULL : arena_take(&arena, sizes->workers, bytes);
+        own = arena_on(workers == NULL ? NULL : workers + worker * bytes);
+        memory.key = arena_take(&own, size_product(keys, d), sizeof(float));
+        memory.key_columns = arena_take(&own, size_product(keys, d), sizeof(float));
+        memory.value = arena_take(&own, size_product(keys, d_v), sizeof(float));
+        memory.query = arena_take(&own, size_product(BLOCK, d), sizeof(float));
+        memory.scores = arena_take(&own, BLOCK * TILE, sizeof(float));
+        memory.factor = arena_take(&own, BLOCK, sizeof(float));
+        memory.norming = take_norming(sizes, &own);
+        memory.products = take_products(sizes, &own);
+        bytes = own.used;
+    }
+    memory.bytes = arena.used;
+    return memory;
+}
+
+size_t bucket_forward_size(const struct bucket_sizes *sizes)
+{
+    return size_max(forward_memory(sizes, NULL, 0).bytes, bucket_in_double_size(sizes));
+}
+
+struct forward_pass {
+    const struct bucket_attention *attention;
+    float *out;
+    size_t ld_out;
+    void *scratch;
+};
+
+/* result rows *= factor; most tiles bring no new maximum, and all factors are 1. */
+static void rescale(const struct kernels *kernels, float *result, size_t cols, const float *factor,
+                    size_t rows)
+{
+    for (size_t i = 0; i < rows; i++)
+        if (factor[i] != 1) {
+            kernels->scale_rows(result, cols, factor, rows, cols);
+            return;
+        }
+}
+
+/* `rows` queries from `first` of a bucket's list on. */
+static void forward_block(const struct bucket_attention *a, const struct forward_memory *memory,
+                          size_t bucket, size_t first, size_t rows)
+{
+    const struct kernels *kernels = a->kernels;
+    size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = members_of(&a->keys, bucket);
+    const uint32_t *queries = a->queries.list + a->queries.start[bucket];
+    size_t place = a->queries.start[bucket] + first;
+    float *result = memory->result + place * d_v, *row_max = memory->row_max + place,
+          *row_sum = memory->row_sum + place;
+    struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
+    gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
+    for (size_t i = 0; i < rows; i++) {
+        row_max[i] = LEAST;
+        row_sum[i] = 0;
+    }
+    for (size_t tile = all.first; tile < all.end; tile += TILE) {
+        size_t cols = size_min(TILE, all.end - tile);
+        tile_multiply(&memory->products, kernels, memory->scores, TILE, memory->query, d, 1,
+                      memory->key_columns + tile * d, TILE, rows, cols, d, false);
+        hide_unseen(a, memory->scores, each, rows, tile, cols);
+        kernels->softmax_step(memory->scores, TILE, rows, cols, scale_of(&a->sizes), row_max, row_sum,
+                              memory->factor);
+        if (tile > all.first)
+            rescale(kernels, result, d_v, memory->factor, rows);
+        tile_multiply(&memory->products, kernels, result, d_v, memory->scores, TILE, 1,
+                      memory->value + tile * d_v, d_v, rows, d_v, cols, tile > all.first);
+    }
+}
+
+static void forward_bucket(void *argument, size_t bucket, int worker)
+{
+    const struct forward_pass *pass = argument;
+    const struct bucket_attention *a = pass->attention;
+    struct forward_memory memory = forward_memory(&a->sizes, pass->scratch, (size_t)worker);
+    const uint32_t *keys = a->keys.list + a->keys.start[bucket];
+    size_t num_keys = members_of(&a->keys, bucket), num_queries = members_of(&a->queries, bucket);
+    gather_attending(a, &memory.norming, memory.key, a->key, keys, num_keys);
+    gather(memory.value, a->value, a->sizes.value_dim, keys, num_keys);
+    turn_tiles(a->kernels, memory.key_columns, memory.key, a->sizes.dim, num_keys);
+    for (size_t first = 0; first < num_queries; first += BLOCK)
+        forward_block(a, &memory, bucket, first, size_min(BLOCK, num_queries - first));
+}
+
+/* The places of a query: one softmax over their maxima and sums, and their results weighted. */
+static void merge_query(const struct forward_pass *pass, const struct forward_memory *memory, size_t i)
+{
+    const struct bucket_attention *a = pass->attention;
+    const uint32_t *place = memory->places.place + memory->places.start[i];
+    size_t count = memory->places.start[i + 1] - memory->places.start[i], d_v = a->sizes.value_dim;
+    float most = LEAST, total = 0, scale = scale_of(&a->sizes), *out = pass->out + i * pass->ld_out;
+    memset(out, 0, d_v * sizeof *out);
+    for (size_t p = 0; p < count; p++)
+        most = memory->row_max[place[p]] > most ? memory->row_max[place[p]] : most;
+    for (size_t p = 0; p < count; p++) {
+        float *weight = memory->row_max + place[p]; /* from here on */
+        *weight = expf(scale * (*weight - most));
+        total += memory->row_sum[place[p]] * *weight;
+    }
+    a->rows.max[i] = most;
+    a->rows.log_sum[i] = count == 0 ? 0 : logf(total);
+    for (size_t p = 0; p < count; p++)
+        a->kernels->axpy(out, memory->row_max[place[p]] / total, memory->result + place[p] * d_v, d_v);
+}
+
+static void merge_rows(void *argument, size_t index, int worker)
+{
+    const struct forward_pass *pass = argument;
+    struct forward_memory memory = forward_memory(&pass->attention->sizes, pass->scratch, (size_t)worker);
+    size_t end = size_min((index + 1) * ROWS, pass->attention->sizes.num_queries),
+           d_v = pass->attention->sizes.value_dim;
+    const uint32_t *start = memory.places.start, *place = memory.places.place;
+    for (size_t i = index * ROWS; i < end; i++) {
+        for (size_t p = start[i] + AHEAD; p < start[i + 1] + AHEAD && p < start[end]; p++)
+            head_row_ask((struct head_rows){memory.result, d_v}, place[p], d_v);
+        merge_query(pass, &memory, i);
+    }
+}
+
+void bucket_forward(const struct bucket_attention *attention, float *out, size_t ld_out, void *scratch)
+{
+    if (bucket_forward_in_double(attention, out, ld_out, scratch))
+        return;
+    struct forward_pass pass = {attention, out, ld_out, scratch};
+    size_t n_q = attention->sizes.num_queries;
+    struct places places = forward_memory(&attention->sizes, scratch, 0).places;
+    pool_run(attention->pool, forward_bucket, &pass, attention->queries.num_buckets);
+    places_find(&places, &attention->queries, n_q);
+    pool_run(attention->pool, merge_rows, &pass, (n_q + ROWS - 1) / ROWS);
+}
+
+/* ---- backward ------------------------------------------------------------------------------------------
+   With P the probabilities over all that a query meets, G = dout and delta_i = <G_i, out_i>:
+   dV = P^T G;  dS = P (G V^T - delta) / sqrt(d);  dQ = dS K;  dK = dS^T Q. */
+
+struct backward_memory {
+    float *dquery, *dkey, *dvalue; /* (query_places, d), (key_places, d), (key_places, d_v) */
+    float *delta;                  /* (num_queries) */
+    struct places query_places, key_places;
+    /* of one thread */
+    float *key, *key_columns, *value, *value_columns;
+    float *query, *dout, *scores, *dscores, *max, *log_sum, *deltas;
+    struct norming norming;
+    struct tile_products products;
+    size_t bytes;
+};
+
+static struct backward_memory backward_memory(const struct bucket_sizes *sizes, void *block, size_t worker)
+{
+    struct backward_memory memory;
+    struct arena arena = arena_on(block), own;
+    size_t keys = whole_tiles(sizes->longest_key), d = sizes->dim, d_v = sizes->value_dim, bytes = 0;
+    memory.dquery = arena_take(&arena, size_product(sizes->query_places, d), sizeof(float));
+    memory.dkey = arena_take(&arena, size_product(sizes->key_places, d), sizeof(float));
+    memory.dvalue = arena_take(&arena, size_product(sizes->key_places, d_v), sizeof(float));
+    memory.delta = arena_take(&arena, sizes->num_queries, sizeof(float));
+    memory.query_places = places_take(&arena, sizes->num_queries, sizes->query_places);
+    memory.key_places = places_take(&arena, sizes->num_keys, sizes->key_places);
+    for (int pass = 0; pass < 2; pass++) { /* measured, then taken */
+        unsigned char *workers = pass == 0 ? NULL : arena_take(&arena, sizes->workers, bytes);
+        own = arena_on(workers == NULL ? NULL : workers + worker * bytes);
+        memory.key = arena_take(&own, size_product(keys, d), sizeof(float));
+        memory.key_columns = arena_take(&own, size_product(keys, d), sizeof(float));
+        memory.value = arena_take(&own, size_product(keys, d_v), sizeof(float));
+        memory.value_columns = arena_take(&own, size_product(keys, d_v), sizeof(float));
+        memory.query = arena_take(&own, size_product(BLOCK, d), sizeof(float));
+        memory.dout = arena_take(&own, size_product(BLOCK, d_v), sizeof(float));
+        memory.scores = arena_take(&own, BLOCK * TILE, sizeof(float));
+        memory.dscores = arena_take(&own, BLOCK * TILE, sizeof(float));
+        memory.max = arena_take(&own, BLOCK, sizeof(float));
+        memory.log_sum = arena_take(&own, BLOCK, sizeof(float));
+        memory.deltas = arena_take(&own, BLOCK, sizeof(float));
+        memory.norming = take_norming(sizes, &own);
+        memory.products = take_products(sizes, &own);
+        bytes = own.used;
+    }
+    memory.bytes = arena.used;
+    return memory;
+}
+
+size_t bucket_backward_size(const struct bucket_sizes *sizes)
+{
+    return size_max(backward_memory(sizes, NULL, 0).bytes, bucket_in_double_size(sizes));
+}
+
+struct backward_pass {
+    const struct bucket_attention *attention;
+    struct head_rows out, dout;
+    void *scratch;
+};
+
+static void backward_block(const struct backward_pass *pass, const struct backward_memory *memory,
+                           size_t bucket, size_t first, size_t rows)
+{
+    const struct bucket_attention *a = pass->attention;
+    const struct kernels *kernels = a->kernels;
+    size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = members_of(&a->keys, bucket);
+    const uint32_t *queries = a->queries.list + a->queries.start[bucket];
+    float *dquery = memory->dquery + (a->queries.start[bucket] + first) * d, *p = memory->scores,
+          *ds = memory->dscores, scale = scale_of(&a->sizes);
+    struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
+    gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
+    gather(memory->dout, pass->dout, d_v, queries + first, rows);
+    for (size_t i = 0; i < rows; i++) {
+        memory->max[i] = a->rows.max[queries[first + i]];
+        memory->log_sum[i] = a->rows.log_sum[queries[first + i]];
+        memory->deltas[i] = memory->delta[queries[first + i]];
+    }
+    for (size_t tile = all.first; tile < all.end; tile += TILE) {
+        size_t cols = size_min(TILE, all.end - tile), at = a->keys.start[bucket] + tile;
+        tile_multiply(&memory->products, kernels, p, TILE, memory->query, d, 1,
+                      memory->key_columns + tile * d, TILE, rows, cols, d, false);
+        hide_unseen(a, p, each, rows, tile, cols);
+        kernels->softmax_again(p, TILE, rows, cols, scale, memory->max, memory->log_sum);
+        tile_multiply(&memory->products, kernels, ds, TILE, memory->dout, d_v, 1,
+                      memory->value_columns + tile * d_v, TILE, rows, cols, d_v, false);
+        kernels->softmax_gradient(ds, TILE, p, TILE, rows, cols, scale, memory->deltas);
+        tile_multiply(&memory->products, kernels, memory->dvalue + at * d_v, d_v, p, 1, TILE, memory->dout,
+                      d_v, cols, d_v, rows, true);
+        tile_multiply(&memory->products, kernels, memory->dkey + at * d, d, ds, 1, TILE, memory->query, d,
+                      cols, d, rows, true);
+        tile_multiply(&memory->products, kernels, dquery, d, ds, TILE, 1, memory->key + tile * d, d, rows, d,
+                      cols, tile > all.first);
+    }
+}
+
+static void backward_bucket(void *argument, size_t bucket, int worker)
+{
+    const struct backward_pass *pass = argument;
+    const struct bucket_attention *a = pass->attention;
+    struct backward_memory memory = backward_memory(&a->sizes, pass->scratch, (size_t)worker);
+    const uint32_t *keys = a->keys.list + a->keys.start[bucket];
+    size_t num_keys = members_of(&a->keys, bucket), num_queries = members_of(&a->queries, bucket);
+    size_t at = a->keys.start[bucket], d = a->sizes.dim, d_v = a->sizes.value_dim;
+    gather_attending(a, &memory.norming, memory.key, a->key, keys, num_keys);
+    gather(memory.value, a->value, d_v, keys, num_keys);
+    turn_tiles(a->kernels, memory.key_columns, memory.key, d, num_keys);
+    turn_tiles(a->kernels, memory.value_columns, memory.value, d_v, num_keys);
+    memset(memory.dkey + at * d, 0, num_keys * d * sizeof(float));
+    memset(memory.dvalue + at * d_v, 0, num_keys * d_v * sizeof(float));
+    for (size_t first = 0; first < num_queries; first += BLOCK)
+        backward_block(pass, &memory, bucket, first, size_min(BLOCK, num_queries - first));
+}
+
+static void delta_rows(void *argument, size_t index, int worker)
+{
+    const struct backward_pass *pass = argument;
+    const struct bucket_attention *a = pass->attention;
+    struct backward_memory memory = backward_memory(&a->sizes, pass->scratch, (size_t)worker);
+    size_t first = index * ROWS, rows = size_min(ROWS, a->sizes.num_queries - first);
+    a->kernels->row_dots(memory.delta + first, pass->dout.data + first * pass->dout.ld, pass->dout.ld,
+                         pass->out.data + first * pass->out.ld, pass->out.ld, rows, a->sizes.value_dim);
+}
+
+void bucket_backward(const struct bucket_attention *attention, struct head_rows out, struct head_rows dout,
+                     const struct bucket_gradients *gradients, void *scratch)
+{
+    if (bucket_backward_in_double(attention, dout, gradients, scratch))
+        return;
+    const struct bucket_sizes *sizes = &attention->sizes;
+    struct backward_pass pass = {attention, out, dout, scratch};
+    struct backward_memory memory = backward_memory(sizes, scratch, 0);
+    pool_run(attention->pool, delta_rows, &pass, (sizes->num_queries + ROWS - 1) / ROWS);
+    pool_run(attention->pool, backward_bucket, &pass, attention->queries.num_buckets);
+    places_find(&memory.query_places, &attention->queries, sizes->num_queries);
+    places_find(&memory.key_places, &attention->keys, sizes->num_keys);
+    add_all_places(attention, &memory.query_places, memory.dquery, gradients->query, gradients->ld_query,
+                   sizes->dim, sizes->num_queries);
+    add_all_places(attention, &memory.key_places, memory.dkey, gradients->key, gradients->ld_key, sizes->dim,
+                   sizes->num_keys);
+    add_all_places(attention, &memory.key_places, memory.dvalue, gradients->value, gradients->ld_value,
+                   sizes->value_dim, sizes->num_keys);
+}

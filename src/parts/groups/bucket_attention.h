@@ -1,0 +1,72 @@
+/* Softmax attention inside buckets, and its merge: query i meets the keys of every bucket that holds both,
+   and one softmax runs over all the pairs (bucket, key) that it meets, out_i = sum_{b, j} p_i(b,j) v_j,
+   p_i(b,j) = exp(s_ij - max_i) / sum_i, s_ij = q_i k_j / sqrt(d). A key that shares two buckets with a query
+   is met twice and counts twice. A query that meets nothing has out 0 and no gradient. The rows of a bucket
+   are gathered, so its products are those of tiles; each bucket leaves its part of a query (maximum, sum,
+   weighted values) at the query's place in the list, and the places of a query are added in the order of its
+   buckets. So buckets are computed in any order and on any thread, with the same bits. Backward makes the
+   probabilities again from these and leaves gradients at places likewise. Cost: 2 (d + d_v) operations and
+   one exponential a pair met, 2.5 times that backward; memory: the parts, d_v + 2 floats a place (backward 2
+   d + d_v), and the rows of one bucket for each thread. SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_BUCKET_ATTENTION_H
+#define PARTS_BUCKET_ATTENTION_H
+
+#include "parts/groups/members.h"
+#include "parts/tiles/softmax_rows.h"
+#include "parts/tiles/tile_products.h"
+
+/* Which keys of its bucket a query meets. Where it is not all, queries and keys are the same tokens, in the
+   same lists. */
+enum bucket_sight {
+    SIGHT_ALL,
+    SIGHT_PAST,  /* those up to its own place */
+    SIGHT_WINDOW /* the last of those, as many as a bucket takes of the tokens up to the query (capacity_of):
+                    a window that no later token moves */
+};
+
+/* The keys first .. end - 1 of its bucket's list that the query at `place` of its own list meets, of `keys`
+   in all; `queries` is its list. */
+struct seen {
+    size_t first, end;
+};
+struct seen bucket_seen(enum bucket_sight sight, const struct capacity *window, const uint32_t *queries,
+                        size_t place, size_t keys);
+
+/* What the memory depends on. */
+struct bucket_sizes {
+    size_t num_queries, num_keys, dim, value_dim;
+    size_t query_places, key_places;   /* in all buckets */
+    size_t longest_query, longest_key; /* places in one bucket */
+    enum precision precision;
+    bool norm; /* of queries and keys, which plain_norm.h norms before they meet */
+    size_t workers;
+};
+
+struct bucket_attention {
+    const struct kernels *kernels;
+    struct pool *pool; /* NULL: none */
+    struct bucket_sizes sizes;
+    enum bucket_sight sight;
+    struct capacity window; /* of SIGHT_WINDOW */
+    bool large;             /* as in tile_attention.h */
+    struct head_rows query, key, value;
+    struct members queries, keys;
+    struct softmax_rows rows; /* (num_queries), of those that meet a key: forward writes, backward reads */
+};
+
+/* Bytes of the scratch of each direction. */
+size_t bucket_forward_size(const struct bucket_sizes *sizes);
+size_t bucket_backward_size(const struct bucket_sizes *sizes);
+
+/* out (num_queries, value_dim), ld_out, is written. */
+void bucket_forward(const struct bucket_attention *attention, float *out, size_t ld_out, void *scratch);
+
+/* dquery, dkey, dvalue are added to, ld of their own; with `norm` the first two are of the normed rows. */
+struct bucket_gradients {
+    float *query, *key, *value;
+    size_t ld_query, ld_key, ld_value;
+};
+void bucket_backward(const struct bucket_attention *attention, struct head_rows out, struct head_rows dout,
+                     const struct bucket_gradients *gradients, void *scratch);
+
+#endif

@@ -1,0 +1,97 @@
+/* See the header. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/groups/bucket_attention_double.h"
+
+#include "parts/tiles/double_attention.h"
+
+/* Where each query stands, and what double_attention.h works in. */
+struct memory {
+    const struct bucket_attention *attention;
+    struct places places; /* of queries */
+    void *rest;
+    size_t bytes;
+};
+
+static struct memory memory_on(const struct bucket_sizes *sizes, void *block)
+{
+    struct memory memory;
+    struct arena arena = arena_on(block);
+    memory.places = places_take(&arena, sizes->num_queries, sizes->query_places);
+    memory.rest = arena_take(&arena, double_attention_size(sizes->dim, sizes->value_dim, sizes->workers), 1);
+    memory.bytes = arena.used;
+    return memory;
+}
+
+/* What a query meets at one of its places. */
+static bool run_of_place(const void *argument, size_t query, size_t number, struct key_run *run)
+{
+    const struct memory *memory = argument;
+    const struct bucket_attention *a = memory->attention;
+    const uint32_t *start = memory->places.start + query, *first = a->queries.start;
+    if (number >= start[1] - start[0])
+        return false;
+    size_t place = memory->places.place[start[0] + number], bucket = 0;
+    while (first[bucket + 1] <= place)
+        bucket++;
+    struct seen seen = bucket_seen(a->sight, &a->window, a->queries.list + first[bucket],
+                                   place - first[bucket], members_of(&a->keys, bucket));
+    *run = (struct key_run){a->keys.list + a->keys.start[bucket] + seen.first, 0, seen.end - seen.first};
+    return true;
+}
+
+static struct double_attention as_double(const struct bucket_attention *a, const struct memory *memory)
+{
+    const struct bucket_sizes *sizes = &a->sizes;
+    return (struct double_attention){.kernels = a->kernels,
+                                     .pool = a->pool,
+                                     .workers = sizes->workers,
+                                     .num_queries = sizes->num_queries,
+                                     .num_keys = sizes->num_keys,
+                                     .dim = sizes->dim,
+                                     .value_dim = sizes->value_dim,
+                                     .most = size_sum(sizes->query_places, sizes->key_places),
+                                     .norm = sizes->norm,
+                                     .query = a->query,
+                                     .key = a->key,
+                                     .value = a->value,
+                                     .run = run_of_place,
+                                     .argument = memory};
+}
+
+size_t bucket_in_double_size(const struct bucket_sizes *sizes)
+{
+    return memory_on(sizes, NULL).bytes;
+}
+
+bool bucket_forward_in_double(const struct bucket_attention *attention, float *out, size_t ld_out,
+                              void *scratch)
+{
+    struct memory memory = memory_on(&attention->sizes, scratch);
+    struct double_attention twin = as_double(attention, &memory);
+    bool overflows = attention->large && double_is_needed(&twin, NULL);
+    softmax_rows_mark(&attention->rows, overflows);
+    if (!overflows)
+        return false;
+    memory.attention = attention;
+    places_find(&memory.places, &attention->queries, attention->sizes.num_queries);
+    double_forward(&twin, out, ld_out, memory.rest);
+    return true;
+}
+
+bool bucket_backward_in_double(const struct bucket_attention *attention, struct head_rows dout,
+                               const struct bucket_gradients *gradients, void *scratch)
+{
+    struct memory memory = memory_on(&attention->sizes, scratch);
+    struct double_attention twin = as_double(attention, &memory);
+    if (!softmax_rows_in_double(&attention->rows) && !(attention->large && double_is_needed(&twin, &dout)))
+        return false;
+    memory.attention = attention;
+    places_find(&memory.places, &attention->queries, attention->sizes.num_queries);
+    struct double_gradients to = {.query = gradients->query,
+                                  .key = gradients->key,
+                                  .value = gradients->value,
+                                  .ld_query = gradients->ld_query,
+                                  .ld_key = gradients->ld_key,
+                                  .ld_value = gradients->ld_value};
+    double_backward(&twin, dout, &to, memory.rest);
+    return true;
+}

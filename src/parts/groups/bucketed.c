@@ -1,0 +1,196 @@
+/* Step 3 on the lists of bucketed_members.c, and the memory of all. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/groups/bucketed.h"
+
+#include <string.h>
+
+#include "parts/rows/plain_norm.h"
+
+/* ---- memory ---------------------------------------------------------------------------------------------
+ */
+
+size_t bucketed_places(const struct bucketed *b, size_t n)
+{
+    return b->by_token ? n : size_product(b->capacity.num_buckets, capacity_of(&b->capacity, n));
+}
+
+static size_t longest_of(const struct bucketed *b, size_t n)
+{
+    return b->by_token ? n : capacity_of(&b->capacity, n);
+}
+
+static struct bucket_sizes sizes_of(const struct bucketed *b)
+{
+    return (struct bucket_sizes){
+        .num_queries = b->num_queries,
+        .num_keys = b->num_keys,
+        .dim = b->dim,
+        .value_dim = b->value_dim,
+        .query_places = bucketed_places(b, b->num_queries),
+        .key_places = bucketed_places(b, b->num_keys),
+        .longest_query = longest_of(b, b->num_queries),
+        .longest_key = longest_of(b, b->num_keys),
+        .precision = b->precision,
+        .norm = b->norm,
+        .workers = b->workers,
+    };
+}
+
+struct bucketed_saved bucketed_saved(const struct bucketed *b)
+{
+    struct bucketed_saved saved;
+    struct arena arena = arena_on(b->saved);
+    saved.queries = members_take(&arena, b->capacity.num_buckets, bucketed_places(b, b->num_queries));
+    saved.keys = saved.queries;
+    if (!b->joint)
+        saved.keys = members_take(&arena, b->capacity.num_buckets, bucketed_places(b, b->num_keys));
+    saved.rows = softmax_rows_take(&arena, b->num_queries);
+    saved.bytes = arena.used;
+    return saved;
+}
+
+size_t bucketed_saved_size(const struct bucketed *bucketed)
+{
+    struct bucketed measured = *bucketed;
+    measured.saved = NULL;
+    return bucketed_saved(&measured).bytes;
+}
+
+/* Of backward, where rows are normed. */
+struct memory {
+    float *dquery, *dkey; /* (n, d): of normed rows */
+    void *norm;           /* (workers, plain_norm_size) */
+    void *rest;           /* bucket_attention */
+    size_t bytes;
+};
+
+static struct memory backward_memory(const struct bucketed *b, size_t rest)
+{
+    struct memory memory = {NULL};
+    struct arena arena = arena_on(b->scratch);
+    if (b->norm) {
+        memory.dquery = arena_take(&arena, size_product(b->num_queries, b->dim), sizeof(float));
+        memory.dkey = arena_take(&arena, size_product(b->num_keys, b->dim), sizeof(float));
+        memory.norm = arena_take(&arena, b->workers, plain_norm_size(b->dim));
+    }
+    memory.rest = arena_take(&arena, rest, 1);
+    memory.bytes = arena.used;
+    return memory;
+}
+
+/* Scores are dead before products begin, and share their memory. */
+size_t bucketed_scratch_size(const struct bucketed *bucketed)
+{
+    struct bucketed b = *bucketed;
+    b.scratch = NULL;
+    struct bucket_sizes sizes = sizes_of(&b);
+    size_t forward = size_max(bucketed_members_size(&b), bucket_forward_size(&sizes));
+    return size_max(forward, backward_memory(&b, bucket_backward_size(&sizes)).bytes);
+}
+
+/* ---- forward and backward --------------------------------------------------------------------------------
+ */
+
+static struct plain_norm norm_of(const struct bucketed *b, enum bucketed_side side, void *scratch)
+{
+    struct head_rows rows = side == SIDE_QUERIES ? b->query : b->key;
+    return (struct plain_norm){.kernels = b->kernels,
+                               .pool = b->pool,
+                               .x = rows.data,
+                               .ld = rows.ld,
+                               .n = side == SIDE_QUERIES ? b->num_queries : b->num_keys,
+                               .dim = b->dim,
+                               .scratch = scratch};
+}
+
+enum bucket_sight bucketed_sight(const struct bucketed *b)
+{
+    return !b->causal ? SIGHT_ALL : b->by_token ? SIGHT_WINDOW : SIGHT_PAST;
+}
+
+struct attending {
+    float *query, *key; /* (n, d): normed */
+    void *norm;         /* (workers, plain_norm_size) */
+    size_t bytes;
+};
+
+static struct attending attending_on(const struct bucketed *b, void *block)
+{
+    struct attending attending = {NULL};
+    struct arena arena = arena_on(block);
+    if (b->norm) {
+        attending.query = arena_take(&arena, size_product(b->num_queries, b->dim), sizeof(float));
+        attending.key = arena_take(&arena, size_product(b->num_keys, b->dim), sizeof(float));
+        attending.norm = arena_take(&arena, b->workers, plain_norm_size(b->dim));
+    }
+    attending.bytes = arena.used;
+    return attending;
+}
+
+size_t bucketed_attending_size(const struct bucketed *b)
+{
+    return attending_on(b, NULL).bytes;
+}
+
+void bucketed_attending(const struct bucketed *b, struct head_rows *query, struct head_rows *key,
+                        void *scratch)
+{
+    *query = b->query;
+    *key = b->key;
+    if (!b->norm)
+        return;
+    struct attending attending = attending_on(b, scratch);
+    struct plain_norm queries = norm_of(b, SIDE_QUERIES, attending.norm),
+                      keys = norm_of(b, SIDE_KEYS, attending.norm);
+    plain_norm_forward(&queries, attending.query);
+    plain_norm_forward(&keys, attending.key);
+    *query = (struct head_rows){attending.query, b->dim};
+    *key = (struct head_rows){attending.key, b->dim};
+}
+
+static struct bucket_attention attention_of(const struct bucketed *b)
+{
+    struct bucketed_saved saved = bucketed_saved(b);
+    return (struct bucket_attention){
+        .kernels = b->kernels,
+        .pool = b->pool,
+        .sizes = sizes_of(b),
+        .sight = bucketed_sight(b),
+        .window = b->capacity,
+        .large = b->large,
+        .query = b->query,
+        .key = b->key,
+        .value = b->value,
+        .queries = saved.queries,
+        .keys = saved.keys,
+        .rows = saved.rows,
+    };
+}
+
+void bucketed_forward(const struct bucketed *b, float *out, size_t ld_out)
+{
+    bucketed_members(b);
+    struct bucket_attention attention = attention_of(b);
+    bucket_forward(&attention, out, ld_out, b->scratch);
+}
+
+void bucketed_backward(const struct bucketed *b, struct head_rows out, struct head_rows dout,
+                       const struct bucket_gradients *gradients)
+{
+    struct memory memory = backward_memory(b, 0);
+    struct bucket_attention attention = attention_of(b);
+    if (!b->norm) {
+        bucket_backward(&attention, out, dout, gradients, memory.rest);
+        return;
+    }
+    struct bucket_gradients normed = *gradients;
+    normed.query = memory.dquery;
+    normed.key = memory.dkey;
+    normed.ld_query = normed.ld_key = b->dim;
+    memset(memory.dquery, 0, b->num_queries * b->dim * sizeof(float));
+    memset(memory.dkey, 0, b->num_keys * b->dim * sizeof(float));
+    bucket_backward(&attention, out, dout, &normed, memory.rest);
+    struct plain_norm queries = norm_of(b, SIDE_QUERIES, memory.norm),
+                      keys = norm_of(b, SIDE_KEYS, memory.norm);
+    plain_norm_backward(&queries, memory.dquery, gradients->query, gradients->ld_query);
+    plain_norm_backward(&keys, memory.dkey, gradients->key, gradients->ld_key);
+}

@@ -1,0 +1,56 @@
+/* Products of tiles and a relu. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/groups/hash_function.h"
+
+#include "base/memory.h"
+
+size_t hash_first_count(size_t dim, size_t width, size_t num_buckets)
+{
+    return width == 0 ? size_product(dim, num_buckets) : size_product(size_sum(dim, 1), width);
+}
+
+size_t hash_second_count(size_t width, size_t num_buckets)
+{
+    return width == 0 ? 0 : size_product(size_sum(width, 1), num_buckets);
+}
+
+void hash_hidden(const struct hash_function *hash, const float *x, size_t ld_x, size_t count, float *hidden)
+{
+    size_t width = hash->width;
+    hash->kernels->tile_product(hidden, width, x, ld_x, 1, hash->first, width, count, width, hash->dim,
+                                false);
+    hash->kernels->add_bias(hidden, width, hash->first + hash->dim * width, count, width);
+    hash->kernels->gate(hidden, hidden, hidden, count * width);
+}
+
+void hash_scores(const struct hash_function *hash, const float *x, size_t ld_x, size_t count, float *z,
+                 float *hidden, bool add)
+{
+    const struct kernels *kernels = hash->kernels;
+    size_t buckets = hash->num_buckets, width = hash->width;
+    if (width == 0) {
+        kernels->tile_product(z, buckets, x, ld_x, 1, hash->first, buckets, count, buckets, hash->dim, add);
+        return;
+    }
+    hash_hidden(hash, x, ld_x, count, hidden);
+    kernels->tile_product(z, buckets, hidden, width, 1, hash->second, buckets, count, buckets, width, add);
+    kernels->add_bias(z, buckets, hash->second + width * buckets, count, buckets);
+}
+
+void hash_backward(const struct hash_function *hash, const float *x, size_t ld_x, size_t count,
+                   const float *dz, const float *hidden, float *dhidden, float *dfirst, float *dsecond)
+{
+    const struct kernels *kernels = hash->kernels;
+    size_t buckets = hash->num_buckets, width = hash->width, dim = hash->dim;
+    if (width == 0) {
+        kernels->tile_product(dfirst, buckets, x, 1, ld_x, dz, buckets, dim, buckets, count, true);
+        return;
+    }
+    kernels->tile_product(dsecond, buckets, hidden, 1, width, dz, buckets, width, buckets, count, true);
+    kernels->add_bias_backward(dsecond + width * buckets, dz, count, buckets);
+    float *turned = dhidden + count * width; /* second (width, B) as (B, width) */
+    kernels->tile_transpose(turned, width, hash->second, buckets, width, buckets);
+    kernels->tile_product(dhidden, width, dz, buckets, 1, turned, width, count, width, buckets, false);
+    kernels->gate(dhidden, dhidden, hidden, count * width);
+    kernels->tile_product(dfirst, width, x, 1, ld_x, dhidden, width, dim, width, count, true);
+    kernels->add_bias_backward(dfirst + dim * width, dhidden, count, width);
+}

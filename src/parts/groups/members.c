@@ -1,0 +1,102 @@
+/* Lists by selection or by counting, and their inverse by counting. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/groups/members.h"
+
+#include <string.h>
+
+#include "parts/groups/topk.h"
+
+size_t capacity_of(const struct capacity *capacity, size_t n)
+{
+    size_t buckets = capacity->num_buckets;
+    double share = capacity->whole ? (double)(n / buckets + (n % buckets > 0)) : (double)n / (double)buckets;
+    double enlarged = capacity->enlargement * share;
+    size_t count = enlarged < (double)n ? (size_t)enlarged : n;
+    return count < 1 && n > 0 ? 1 : count;
+}
+
+struct members members_take(struct arena *arena, size_t num_buckets, size_t places)
+{
+    struct members members = {.num_buckets = num_buckets};
+    members.start = arena_take(arena, size_sum(num_buckets, 1), sizeof *members.start);
+    members.list = arena_take(arena, places, sizeof *members.list);
+    return members;
+}
+
+struct selection {
+    const struct members *members;
+    const struct kernels *kernels;
+    const float *scores;
+    size_t ld, n, count;
+};
+
+static void select_bucket(void *argument, size_t bucket, int worker)
+{
+    (void)worker;
+    const struct selection *s = argument;
+    topk_select(s->kernels, s->scores + bucket * s->ld, s->n, s->count, s->members->list + bucket * s->count);
+}
+
+void members_by_bucket(const struct members *members, const struct kernels *kernels, struct pool *pool,
+                       const float *scores, size_t ld, size_t n, size_t count)
+{
+    struct selection selection = {members, kernels, scores, ld, n, count};
+    for (size_t b = 0; b <= members->num_buckets; b++)
+        members->start[b] = (uint32_t)(b * count);
+    pool_run(pool, select_bucket, &selection, members->num_buckets);
+}
+
+/* start[b + 1] counts, then says where the next one goes, and at the end where bucket b + 1 begins. */
+static void begin_lists(uint32_t *start, size_t lists)
+{
+    for (size_t b = 0, sum = 0; b < lists; b++) {
+        size_t count = start[b + 1];
+        start[b + 1] = (uint32_t)sum;
+        sum += count;
+    }
+}
+
+void members_by_token(const struct members *members, const uint32_t *choice, size_t n)
+{
+    uint32_t *start = members->start;
+    memset(start, 0, (members->num_buckets + 1) * sizeof *start);
+    for (size_t i = 0; i < n; i++)
+        start[choice[i] + 1]++;
+    begin_lists(start, members->num_buckets);
+    for (size_t i = 0; i < n; i++)
+        members->list[start[choice[i] + 1]++] = (uint32_t)i;
+}
+
+struct places places_take(struct arena *arena, size_t n, size_t places)
+{
+    struct places taken;
+    taken.start = arena_take(arena, size_sum(n, 1), sizeof *taken.start);
+    taken.place = arena_take(arena, places, sizeof *taken.place);
+    return taken;
+}
+
+/* start[i + 1]: where the first entry of token i goes. */
+static void begin_tokens(uint32_t *start, const struct members *members, size_t n)
+{
+    size_t count = members->start[members->num_buckets];
+    memset(start, 0, (n + 1) * sizeof *start);
+    for (size_t p = 0; p < count; p++)
+        start[members->list[p] + 1]++;
+    begin_lists(start, n);
+}
+
+void places_find(const struct places *places, const struct members *members, size_t n)
+{
+    size_t count = members->start[members->num_buckets];
+    uint32_t *start = places->start;
+    begin_tokens(start, members, n);
+    for (size_t p = 0; p < count; p++)
+        places->place[start[members->list[p] + 1]++] = (uint32_t)p;
+}
+
+void homes_find(uint32_t *start, uint32_t *bucket, const struct members *members, size_t n)
+{
+    begin_tokens(start, members, n);
+    for (size_t b = 0; b < members->num_buckets; b++)
+        for (size_t p = members->start[b]; p < members->start[b + 1]; p++)
+            bucket[start[members->list[p] + 1]++] = (uint32_t)b;
+}

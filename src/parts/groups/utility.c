@@ -1,0 +1,385 @@
+/* Both ways to the targets. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/groups/utility.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- homes -----------------------------------------------------------------------------------------------
+ */
+
+struct homes homes_take(struct arena *arena, size_t n, size_t places)
+{
+    struct homes homes;
+    homes.start = arena_take(arena, size_sum(n, 1), sizeof *homes.start);
+    homes.bucket = arena_take(arena, places, sizeof *homes.bucket);
+    return homes;
+}
+
+void homes_by_lists(const struct homes *homes, const struct members *members, size_t n)
+{
+    homes_find(homes->start, homes->bucket, members, n);
+}
+
+void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n)
+{
+    for (size_t i = 0; i <= n; i++)
+        homes->start[i] = (uint32_t)i;
+    memcpy(homes->bucket, choice, n * sizeof *choice);
+}
+
+/* ---- groups ----------------------------------------------------------------------------------------------
+   Rows are cut into groups by their number alone. So many as there are threads are worked on at once, each in
+   a slot of its own, and what they left is added up in their order: the bits are those of one thread. */
+
+struct levels {
+    float plain, shrunk;
+};
+
+struct pass {
+    const struct utility *utility;
+    void *scratch;
+    enum utility_side side;
+    void (*group)(const struct pass *pass, size_t slot, size_t first, size_t end);
+    size_t wave; /* its first group */
+    /* of the exact way */
+    const float *psi;
+    /* of the estimate */
+    struct features features;
+    enum stabiliser stabiliser;
+    float shrink;
+    struct levels level;
+};
+
+static size_t rows_of(const struct pass *pass)
+{
+    return pass->side == UTILITY_QUERIES ? pass->utility->num_queries : pass->utility->num_keys;
+}
+
+static void run_group(void *argument, size_t slot, int worker)
+{
+    (void)worker;
+    const struct pass *pass = argument;
+    size_t first = (pass->wave + slot) * UTILITY_GROUP;
+    pass->group(pass, slot, first, size_min(first + UTILITY_GROUP, rows_of(pass)));
+}
+
+/* add: of each group, in order, on this thread. */
+static void run_groups(struct pass *pass, enum utility_side side,
+                       void (*group)(const struct pass *pass, size_t slot, size_t first, size_t end),
+                       void (*add)(struct pass *pass, size_t slot))
+{
+    pass->side = side;
+    pass->group = group;
+    size_t groups = (rows_of(pass) + UTILITY_GROUP - 1) / UTILITY_GROUP, slots = pass->utility->workers;
+    for (pass->wave = 0; pass->wave < groups; pass->wave += slots) {
+        size_t count = size_min(slots, groups - pass->wave);
+        pool_run(pass->utility->pool, run_group, pass, count);
+        for (size_t slot = 0; slot < count; slot++)
+            add(pass, slot);
+    }
+}
+
+static void close_group(struct pass *pass, size_t slot)
+{
+    pass->utility->close(pass->utility->argument, slot);
+}
+
+/* ---- exact -----------------------------------------------------------------------------------------------
+ */
+
+static struct bucket_sizes whole_sizes(const struct utility *u)
+{
+    return (struct bucket_sizes){.num_queries = u->num_queries,
+                                 .num_keys = u->num_keys,
+                                 .dim = u->dim,
+                                 .value_dim = u->num_buckets,
+                                 .query_places = u->num_queries,
+                                 .key_places = u->num_keys,
+                                 .longest_query = u->num_queries,
+                                 .longest_key = u->num_keys,
+                                 .precision = PRECISION_FLOAT32,
+                                 .workers = 1};
+}
+
+struct exact_memory {
+    float *in_query, *in_key;      /* (n, B): 1, or a query's weight, where the token is in the bucket */
+    float *psi_query, *psi_key;    /* (n, B) */
+    float *dquery, *dkey;          /* (n, d), which nobody reads */
+    struct softmax_rows rows;      /* (n_q) */
+    uint32_t *start, *query, *key; /* one bucket of all */
+    void *attention;
+    size_t bytes;
+};
+
+static struct exact_memory exact_memory(const struct utility *u, void *block)
+{
+    struct exact_memory m;
+    struct arena arena = arena_on(block);
+    struct bucket_sizes sizes = whole_sizes(u);
+    size_t n_q = u->num_queries, n_k = u->num_keys, buckets = u->num_buckets;
+    size_t forward = bucket_forward_size(&sizes), backward = bucket_backward_size(&sizes);
+    m.in_query = arena_take(&arena, size_product(n_q, buckets), sizeof(float));
+    m.in_key = arena_take(&arena, size_product(n_k, buckets), sizeof(float));
+    m.psi_query = arena_take(&arena, size_product(n_q, buckets), sizeof(float));
+    m.psi_key = arena_take(&arena, size_product(n_k, buckets), sizeof(float));
+    m.rows = softmax_rows_take(&arena, n_q);
+    m.dquery = arena_take(&arena, size_product(n_q, u->dim), sizeof(float));
+    m.dkey = arena_take(&arena, size_product(n_k, u->dim), sizeof(float));
+    m.start = arena_take(&arena, 4, sizeof *m.start);
+    m.query = arena_take(&arena, n_q, sizeof *m.query);
+    m.key = arena_take(&arena, n_k, sizeof *m.key);
+    m.attention = arena_take(&arena, forward > backward ? forward : backward, 1);
+    m.bytes = arena.used;
+    return m;
+}
+
+static void fill_in(float *in, const struct homes *homes, size_t n, size_t buckets, const float *weights)
+{
+    memset(in, 0, n * buckets * sizeof *in);
+    for (size_t i = 0; i < n; i++)
+        for (size_t p = homes->start[i]; p < homes->start[i + 1]; p++)
+            in[i * buckets + homes->bucket[p]] = weights == NULL ? 1 : weights[i];
+}
+
+static struct members all_in_one(uint32_t *start, uint32_t *list, size_t n)
+{
+    start[0] = 0;
+    start[1] = (uint32_t)n;
+    for (size_t i = 0; i < n; i++)
+        list[i] = (uint32_t)i;
+    return (struct members){1, start, list};
+}
+
+static void give_exact(const struct pass *pass, size_t slot, size_t first, size_t end)
+{
+    const struct utility *u = pass->utility;
+    for (size_t i = first; i < end; i += UTILITY_ROWS)
+        u->take(u->argument, pass->side, i, size_min(UTILITY_ROWS, end - i), pass->psi + i * u->num_buckets,
+                slot);
+}
+
+static void exact_targets(const struct utility *u, void *scratch)
+{
+    struct exact_memory m = exact_memory(u, scratch);
+    size_t n_q = u->num_queries, n_k = u->num_keys, buckets = u->num_buckets;
+    fill_in(m.in_query, &u->query_homes, n_q, buckets, u->query_weights);
+    fill_in(m.in_key, &u->key_homes, n_k, buckets, NULL);
+    struct bucket_attention attention = {.kernels = u->kernels,
+                                         .sizes = whole_sizes(u),
+                                         .query = u->query,
+                                         .key = u->key,
+                                         .value = {m.in_key, buckets},
+                                         .queries = all_in_one(m.start, m.query, n_q),
+                                         .keys = all_in_one(m.start + 2, m.key, n_k),
+                                         .rows = m.rows};
+    bucket_forward(&attention, m.psi_query, buckets, m.attention);
+    memset(m.psi_key, 0, n_k * buckets * sizeof(float));
+    memset(m.dquery, 0, n_q * u->dim * sizeof(float));
+    memset(m.dkey, 0, n_k * u->dim * sizeof(float));
+    bucket_backward(
+        &attention, (struct head_rows){m.psi_query, buckets}, (struct head_rows){m.in_query, buckets},
+        &(struct bucket_gradients){m.dquery, m.dkey, m.psi_key, u->dim, u->dim, buckets}, m.attention);
+    struct pass pass = {.utility = u, .psi = m.psi_query};
+    run_groups(&pass, UTILITY_QUERIES, give_exact, close_group);
+    pass.psi = m.psi_key;
+    run_groups(&pass, UTILITY_KEYS, give_exact, close_group);
+}
+
+/* ---- estimated -------------------------------------------------------------------------------------------
+ */
+
+struct memory {
+    float *sums, *turned; /* (B, R): S or T; (R, B) */
+    float *all;           /* (R): the sum of phi over all keys */
+    /* of one slot */
+    float *own_sums, *own_all; /* of its group */
+    struct levels *level;
+    struct feature_rows rows; /* UTILITY_ROWS at most */
+    float *phi;               /* (UTILITY_ROWS, R) */
+    float *psi;               /* (UTILITY_ROWS, B) */
+    float *divisor;           /* (UTILITY_ROWS) */
+    size_t bytes;
+};
+
+static struct memory memory_on(const struct utility *u, void *block, size_t slot)
+{
+    struct memory m;
+    struct arena arena = arena_on(block), own;
+    size_t features = u->num_features, table = size_product(u->num_buckets, features), bytes = 0;
+    m.sums = arena_take(&arena, table, sizeof(float));
+    m.turned = arena_take(&arena, table, sizeof(float));
+    m.all = arena_take(&arena, features, sizeof(float));
+    for (int pass = 0; pass < 2; pass++) { /* measured, then taken */
+        unsigned char *slots = pass == 0 ? NULL : arena_take(&arena, u->workers, bytes);
+        own = arena_on(slots == NULL ? NULL : slots + slot * bytes);
+        m.own_sums = arena_take(&own, table, sizeof(float));
+        m.own_all = arena_take(&own, features, sizeof(float));
+        m.level = arena_take(&own, 1, sizeof *m.level);
+        m.phi = arena_take(&own, size_product(UTILITY_ROWS, features), sizeof(float));
+        m.rows.products = arena_take(&own, size_product(UTILITY_ROWS, features), sizeof(float));
+        m.rows.half = arena_take(&own, UTILITY_ROWS, sizeof(float));
+        m.rows.largest = arena_take(&own, UTILITY_ROWS, sizeof(float));
+        m.rows.shift = arena_take(&own, UTILITY_ROWS, sizeof(float));
+        m.psi = arena_take(&own, size_product(UTILITY_ROWS, u->num_buckets), sizeof(float));
+        m.divisor = arena_take(&own, UTILITY_ROWS, sizeof(float));
+        bytes = own.used;
+    }
+    m.bytes = arena.used;
+    return m;
+}
+
+/* The features' products of the rows from `first` on, a tile of them at most; how many. */
+static size_t project(const struct pass *pass, const struct memory *m, size_t first, size_t end)
+{
+    const struct utility *u = pass->utility;
+    struct head_rows rows = pass->side == UTILITY_QUERIES ? u->query : u->key;
+    size_t count = size_min(UTILITY_ROWS, end - first);
+    features_project(&pass->features, rows.data + first * rows.ld, rows.ld, count, &m->rows);
+    return count;
+}
+
+/* The largest exponents of all rows, and of all rows times `shrink`. */
+static void level_group(const struct pass *pass, size_t slot, size_t first, size_t end)
+{
+    struct memory m = memory_on(pass->utility, pass->scratch, slot);
+    *m.level = (struct levels){-INFINITY, -INFINITY};
+    for (size_t i = first; i < end; i += UTILITY_ROWS) {
+        size_t count = project(pass, &m, i, end);
+        m.level->plain = fmaxf(m.level->plain, features_level(&m.rows, count, 1));
+        m.level->shrunk = fmaxf(m.level->shrunk, features_level(&m.rows, count, pass->shrink));
+    }
+}
+
+static void level_add(struct pass *pass, size_t slot)
+{
+    struct memory m = memory_on(pass->utility, pass->scratch, slot);
+    pass->level.plain = fmaxf(pass->level.plain, m.level->plain);
+    pass->level.shrunk = fmaxf(pass->level.shrunk, m.level->shrunk);
+}
+
+/* own_sums[b] += phi_i / divisor_i for the buckets b of token first + i; divisor NULL: 1. */
+static void add_to_homes(const struct utility *u, const struct memory *m, const struct homes *homes,
+                         size_t first, size_t count, const float *divisor)
+{
+    size_t features = u->num_features;
+    for (size_t i = 0; i < count; i++)
+        for (size_t p = homes->start[first + i]; p < homes->start[first + i + 1]; p++)
+            u->kernels->axpy(m->own_sums + homes->bucket[p] * features, divisor == NULL ? 1 : 1 / divisor[i],
+                             m->phi + i * features, features);
+}
+
+static void clear_sums(const struct utility *u, float *sums, float *all)
+{
+    memset(sums, 0, u->num_buckets * u->num_features * sizeof *sums);
+    memset(all, 0, u->num_features * sizeof *all);
+}
+
+/* psi = phi sums^T, the sums turned. */
+static void give_products(const struct pass *pass, const struct memory *m, size_t slot, size_t first,
+                          size_t count)
+{
+    const struct utility *u = pass->utility;
+    size_t features = u->num_features, buckets = u->num_buckets;
+    u->kernels->tile_product(m->psi, buckets, m->phi, features, 1, m->turned, buckets, count, buckets,
+                             features, false);
+    u->take(u->argument, pass->side, first, count, m->psi, slot);
+}
+
+static void sum_keys(const struct pass *pass, size_t slot, size_t first, size_t end)
+{
+    const struct utility *u = pass->utility;
+    struct memory m = memory_on(u, pass->scratch, slot);
+    clear_sums(u, m.own_sums, m.own_all);
+    for (size_t j = first; j < end; j += UTILITY_ROWS) {
+        size_t count = project(pass, &m, j, end);
+        features_of(&pass->features, &m.rows, count, 1, pass->stabiliser, pass->level.plain, m.phi);
+        u->kernels->add_bias_backward(m.own_all, m.phi, count, u->num_features);
+        add_to_homes(u, &m, &u->key_homes, j, count, NULL);
+    }
+}
+
+static void add_keys(struct pass *pass, size_t slot)
+{
+    const struct utility *u = pass->utility;
+    struct memory m = memory_on(u, pass->scratch, slot);
+    u->kernels->axpy(m.sums, 1, m.own_sums, u->num_buckets * u->num_features);
+    u->kernels->axpy(m.all, 1, m.own_all, u->num_features);
+}
+
+/* psi of queries from S, and their part of T. */
+static void give_queries(const struct pass *pass, size_t slot, size_t first, size_t end)
+{
+    const struct utility *u = pass->utility;
+    struct memory m = memory_on(u, pass->scratch, slot);
+    size_t features = u->num_features;
+    clear_sums(u, m.own_sums, m.own_all);
+    for (size_t i = first; i < end; i += UTILITY_ROWS) {
+        size_t count = project(pass, &m, i, end);
+        features_of(&pass->features, &m.rows, count, 1, pass->stabiliser, pass->level.plain, m.phi);
+        give_products(pass, &m, slot, i, count);
+        if (u->twice_scaled)
+            features_of(&pass->features, &m.rows, count, pass->shrink, pass->stabiliser, pass->level.shrunk,
+                        m.phi);
+        u->kernels->row_dots(m.divisor, m.phi, features, m.all, 0, count, features);
+        add_to_homes(u, &m, &u->query_homes, i, count, m.divisor);
+    }
+}
+
+static void add_queries(struct pass *pass, size_t slot)
+{
+    const struct utility *u = pass->utility;
+    struct memory m = memory_on(u, pass->scratch, slot);
+    u->kernels->axpy(m.sums, 1, m.own_sums, u->num_buckets * u->num_features);
+    u->close(u->argument, slot);
+}
+
+/* psi of keys from T. */
+static void give_keys(const struct pass *pass, size_t slot, size_t first, size_t end)
+{
+    struct memory m = memory_on(pass->utility, pass->scratch, slot);
+    for (size_t j = first; j < end; j += UTILITY_ROWS) {
+        size_t count = project(pass, &m, j, end);
+        features_of(&pass->features, &m.rows, count, 1, pass->stabiliser, pass->level.plain, m.phi);
+        give_products(pass, &m, slot, j, count);
+    }
+}
+
+static void estimated_targets(const struct utility *u, void *scratch)
+{
+    struct memory m = memory_on(u, scratch, 0);
+    size_t features = u->num_features, buckets = u->num_buckets;
+    enum stabiliser of_queries = u->swapped ? STABILISE_ALL : STABILISE_ROW,
+                    of_keys = u->swapped ? STABILISE_ROW : STABILISE_ALL;
+    struct pass pass = {.utility = u,
+                        .scratch = scratch,
+                        .features = {u->kernels, u->directions, u->num_features, u->dim},
+                        .shrink = u->twice_scaled ? 1 / sqrtf((float)u->dim) : 1,
+                        .level = {-INFINITY, -INFINITY}};
+    run_groups(&pass, u->swapped ? UTILITY_QUERIES : UTILITY_KEYS, level_group, level_add);
+    clear_sums(u, m.sums, m.all);
+    pass.stabiliser = of_keys;
+    run_groups(&pass, UTILITY_KEYS, sum_keys, add_keys);
+    u->kernels->tile_transpose(m.turned, buckets, m.sums, features, buckets, features);
+    memset(m.sums, 0, buckets * features * sizeof(float));
+    pass.stabiliser = of_queries;
+    run_groups(&pass, UTILITY_QUERIES, give_queries, add_queries);
+    u->kernels->tile_transpose(m.turned, buckets, m.sums, features, buckets, features);
+    pass.stabiliser = of_keys;
+    run_groups(&pass, UTILITY_KEYS, give_keys, close_group);
+}
+
+/* ---- either ----------------------------------------------------------------------------------------------
+ */
+
+size_t utility_size(const struct utility *utility)
+{
+    return utility->num_features == 0 ? exact_memory(utility, NULL).bytes : memory_on(utility, NULL, 0).bytes;
+}
+
+void utility_targets(const struct utility *utility, void *scratch)
+{
+    if (utility->num_features == 0)
+        exact_targets(utility, scratch);
+    else
+        estimated_targets(utility, scratch);
+}

@@ -1,0 +1,120 @@
+/* Rows to codes, a block of rows at a time: rows are copied to where they lie dense, as floats, as pairs of
+   16 bits or as fours of 8, and projected. Cost: 2 n d num_hashes hash_bits operations in slot hash_codes or
+   hash_codes_dp, which run near the product peak, or the transforms of slot hadamard_codes.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/hashing/codes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "parts/hashing/hadamard.h"
+
+static size_t code_bytes(const struct hashing *hashing)
+{
+    return hashing->hash_bits > 16 ? sizeof(uint32_t) : sizeof(uint16_t);
+}
+
+size_t codes_size(const struct hashing *hashing, size_t n)
+{
+    return size_product(n, hashing->num_hashes * code_bytes(hashing));
+}
+
+struct codes codes_at(const struct hashing *hashing, const void *data, size_t n)
+{
+    return (struct codes){
+        .data = data, .wide = hashing->hash_bits > 16, .num_hashes = hashing->num_hashes, .n = n};
+}
+
+/* Rows whose sum of squares is outside of this are looked at again, in double: float's range ends not far. */
+static bool is_safe(float square)
+{
+    return square > 1e-20f && square < 1e30f;
+}
+
+/* Short rows become zero, and a huge one is made smaller by a power of two, which changes no sign. False
+   where a number is NaN or infinite: squares of floats cannot overflow a double. */
+static bool mend_row(float *row, size_t dim)
+{
+    double square = 0;
+    for (size_t c = 0; c < dim; c++)
+        square += (double)row[c] * (double)row[c];
+    double shortest = (double)UNIT_SHORTEST;
+    for (size_t c = 0; c < dim; c++)
+        row[c] = square < shortest * shortest ? 0 : square > 1e30 ? row[c] * 0x1p-96f : row[c];
+    return isfinite(square);
+}
+
+/* Rows as float32, dense. False where one is not finite. */
+static bool take_rows(const struct kernels *kernels, float *rows, size_t ld, float *squares, const float *x,
+                      size_t ld_x, size_t n, size_t dim)
+{
+    for (size_t i = 0; i < n; i++)
+        memcpy(rows + i * ld, x + i * ld_x, dim * sizeof *rows);
+    kernels->row_dots(squares, rows, ld, rows, ld, n, dim);
+    bool finite = true;
+    for (size_t i = 0; i < n; i++)
+        finite &= is_safe(squares[i]) || mend_row(rows + i * ld, dim);
+    return finite;
+}
+
+/* Rows as pairs of 16 bits or fours of 8, in half the space; the other half takes a row that has to be mended
+   first. */
+static bool take_pairs(const struct kernels *kernels, enum hash_projection projection, uint32_t *pairs,
+                       size_t ld, float *mended, float *squares, const float *x, size_t ld_x, size_t n,
+                       size_t dim)
+{
+    bool finite = true;
+    kernels->hash_rows(pairs, ld, squares, projection, x, ld_x, n, dim);
+    for (size_t i = 0; i < n; i++) {
+        if (is_safe(squares[i]))
+            continue;
+        memcpy(mended, x + i * ld_x, dim * sizeof *mended);
+        finite &= mend_row(mended, dim);
+        kernels->hash_rows(pairs + i * ld, ld, squares + i, projection, mended, dim, 1, dim);
+    }
+    return finite;
+}
+
+enum hash_projection codes_projection(const struct kernels *kernels, const struct hashing *hashing)
+{
+    if (hadamard_is(hashing->planes) && hashing->projection == HASH_AUTO)
+        return HASH_INT16_DP;
+    return hash_projection_of(kernels, hashing->projection);
+}
+
+size_t codes_work(const struct hashing *hashing, size_t dim)
+{
+    size_t rows = size_product(unit_padded(dim), CODES_ROWS);
+    return hadamard_is(hashing->planes) ? size_sum(rows, hadamard_work(hashing, dim)) : rows;
+}
+
+bool codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
+                size_t ld_x, size_t n, size_t dim, const void *planes, float *rows, size_t ld, float *squares)
+{
+    size_t row_bytes = hashing->num_hashes * code_bytes(hashing), half = ld / 2;
+    bool wide = hashing->hash_bits > 16, transforms = hadamard_is(hashing->planes), finite = true;
+    enum hash_projection projection = codes_projection(kernels, hashing);
+    const struct hadamard hadamard = transforms ? hadamard_at(hashing, dim, planes) : (struct hadamard){0};
+    uint32_t *pairs = (uint32_t *)(void *)rows, *work = pairs + CODES_ROWS * ld;
+    for (size_t first = 0; first < n; first += CODES_ROWS) {
+        size_t count = n - first < CODES_ROWS ? n - first : CODES_ROWS;
+        char *codes = (char *)data + first * row_bytes;
+        if (projection == HASH_F32)
+            finite &= take_rows(kernels, rows, ld, squares, x + first * ld_x, ld_x, count, dim);
+        else
+            finite &= take_pairs(kernels, projection, pairs, half, rows + CODES_ROWS * half, squares,
+                                 x + first * ld_x, ld_x, count, dim);
+        if (transforms)
+            kernels->hadamard_codes(codes, wide, projection, rows, projection == HASH_F32 ? ld : half, count,
+                                    &hadamard, work);
+        else if (projection == HASH_F32)
+            kernels->hash_codes(codes, wide, rows, ld, count, dim, planes, hashing->num_hashes,
+                                hashing->hash_bits);
+        else
+            kernels->hash_codes_dp(codes, wide, projection, pairs, half, count,
+                                   projection == HASH_INT8_DP ? (dim + 3) / 4 : (dim + 1) / 2, planes,
+                                   hashing->num_hashes, hashing->hash_bits);
+    }
+    return finite;
+}

@@ -1,0 +1,37 @@
+/* Unit rows over slot unit_rows. Cost: 3 n d operations. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/hashing/unit.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+size_t unit_padded(size_t width)
+{
+    const size_t line = MEMORY_ALIGNMENT / sizeof(float);
+    return size_sum(width, line - 1) / line * line;
+}
+
+/* Of a row whose length is beyond float32. */
+static void take_long(float *unit, float *norm, const float *x, size_t dim)
+{
+    double squares = 0;
+    for (size_t c = 0; c < dim; c++)
+        squares += (double)x[c] * (double)x[c];
+    for (size_t c = 0; c < dim; c++)
+        unit[c] = (float)((double)x[c] / sqrt(squares));
+    *norm = FLT_MAX;
+}
+
+void unit_take(const struct kernels *kernels, float *unit, size_t ld, float *norm, const float *x,
+               size_t ld_x, size_t n, size_t dim)
+{
+    kernels->unit_rows(unit, ld, norm, x, ld_x, n, dim, NULL, NULL);
+    for (size_t i = 0; i < n; i++) {
+        if (norm[i] < UNIT_SHORTEST)
+            memset(unit + i * ld, 0, ld * sizeof *unit);
+        else if (isinf(norm[i]))
+            take_long(unit + i * ld, norm + i, x + i * ld_x, dim);
+    }
+}

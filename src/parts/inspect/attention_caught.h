@@ -1,0 +1,39 @@
+/* How much of the full attention of a head the pairs hold that some membership lets meet (attention utility,
+   Sun, Yang and Yoo 2022, eq. 5), beside what as many pairs could hold. With A the softmax of all scores of a
+   query over the keys that it may see (causal: those up to its own place; the paper has no mask):
+     utility = mean_i sum_{j met by i} A_ij, a key that is met in two buckets once;
+     pairs = the pairs met over all pairs that may be seen, what a choice without looking would catch;
+     bound = mean_i sum of the c largest A_ij, c the least number that gives as many pairs as are met: the
+             paper's empirical upper bound, every query with its own best keys. It is no theorem: a membership
+             that gives some queries many more keys than others may pass it.
+   Cost: 2 n_q n_k d operations and as many exponentials, the selections of topk.h in every row for each
+   membership; tiles of queries, so memory is linear in n. SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_ATTENTION_CAUGHT_H
+#define PARTS_ATTENTION_CAUGHT_H
+
+#include "parts/groups/bucket_attention.h"
+
+/* Who meets whom, and what that catches. */
+struct caught {
+    struct members queries, keys;
+    enum bucket_sight sight;
+    struct capacity window;
+    double utility, bound, pairs; /* written */
+};
+
+struct catching {
+    const struct kernels *kernels;
+    struct pool *pool; /* NULL: none */
+    size_t workers, num_queries, num_keys, dim;
+    bool causal;
+    struct head_rows query, key; /* that attend */
+    size_t num_caught;
+    struct caught *caught;
+    size_t places; /* of queries, in the lists of one membership at most */
+};
+
+/* Bytes of the scratch; it depends on the numbers above, not on rows and lists. */
+size_t attention_caught_size(const struct catching *catching);
+void attention_caught(const struct catching *catching, void *scratch);
+
+#endif

@@ -1,0 +1,159 @@
+/* Tiles of rows through the slots. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/rows/plain_norm.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "parts/rows/bounded.h"
+
+enum { ROWS = PLAIN_NORM_ROWS };
+
+static const float epsilon = 1e-6f;
+
+struct work {
+    float *gain, *bias, *dgain, *dbias; /* (dim): 1, 0, and what nobody reads */
+    float *statistics;                  /* (ROWS, 2) */
+    float *rows, *drows;                /* (ROWS, dim) */
+    double *wide;                       /* (dim) */
+    size_t bytes;
+};
+
+static struct work work_on(size_t dim, void *block)
+{
+    struct work work;
+    struct arena arena = arena_on(block);
+    work.gain = arena_take(&arena, dim, sizeof(float));
+    work.bias = arena_take(&arena, dim, sizeof(float));
+    work.dgain = arena_take(&arena, dim, sizeof(float));
+    work.dbias = arena_take(&arena, dim, sizeof(float));
+    work.statistics = arena_take(&arena, 2 * ROWS, sizeof(float));
+    work.rows = arena_take(&arena, size_product(ROWS, dim), sizeof(float));
+    work.drows = arena_take(&arena, size_product(ROWS, dim), sizeof(float));
+    work.wide = arena_take(&arena, dim, sizeof(double));
+    work.bytes = arena.used;
+    return work;
+}
+
+size_t plain_norm_size(size_t dim)
+{
+    return work_on(dim, NULL).bytes;
+}
+
+static struct work open_work(size_t dim, void *scratch)
+{
+    struct work work = work_on(dim, scratch);
+    for (size_t c = 0; c < dim; c++) {
+        work.gain[c] = 1;
+        work.bias[c] = work.dgain[c] = work.dbias[c] = 0;
+    }
+    return work;
+}
+
+double plain_norm_row(double *out, const float *x, size_t dim)
+{
+    double mean = 0, square = 0;
+    for (size_t c = 0; c < dim; c++)
+        mean += (double)x[c] / (double)dim;
+    for (size_t c = 0; c < dim; c++)
+        square += ((double)x[c] - mean) * ((double)x[c] - mean) / (double)dim;
+    double sigma = sqrt(square + (double)epsilon);
+    for (size_t c = 0; c < dim; c++)
+        out[c] = ((double)x[c] - mean) / sigma;
+    return sigma;
+}
+
+/* Whether the squares of row i left the range of float32: 1 / sigma is then 0 or NaN, or has lost bits. */
+static bool is_lost(const struct work *work, size_t i)
+{
+    return !(work->statistics[2 * i + 1] >= FLT_MIN);
+}
+
+static void norm_rows(const struct kernels *kernels, const struct work *work, float *out, const float *x,
+                      size_t n, size_t dim)
+{
+    kernels->layer_norm(out, work->statistics, x, work->gain, work->bias, n, dim, epsilon);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_lost(work, i))
+            continue;
+        plain_norm_row(work->wide, x + i * dim, dim);
+        for (size_t c = 0; c < dim; c++)
+            out[i * dim + c] = (float)work->wide[c];
+    }
+}
+
+/* dx (dim) = the gradient of row x. */
+static void row_backward(const struct work *work, float *dx, const float *x, const float *dout, size_t dim)
+{
+    double sigma = plain_norm_row(work->wide, x, dim), mean = 0, along = 0;
+    for (size_t c = 0; c < dim; c++) {
+        mean += (double)dout[c] / (double)dim;
+        along += (double)dout[c] * work->wide[c] / (double)dim;
+    }
+    for (size_t c = 0; c < dim; c++)
+        dx[c] = double_bounded(((double)dout[c] - mean - work->wide[c] * along) / sigma);
+}
+
+void plain_norm_rows(const struct kernels *kernels, float *out, const float *x, size_t n, size_t dim,
+                     void *scratch)
+{
+    struct work work = open_work(dim, scratch);
+    norm_rows(kernels, &work, out, x, n, dim);
+}
+
+struct pass {
+    const struct plain_norm *norm;
+    float *out, *dx;
+    const float *dout;
+    size_t ld_dx;
+};
+
+/* The tile's rows, adjacent, in `work`; how many. */
+static size_t open_tile(const struct pass *pass, size_t tile, int worker, struct work *work)
+{
+    const struct plain_norm *norm = pass->norm;
+    size_t dim = norm->dim, first = tile * ROWS, rows = norm->n - first < ROWS ? norm->n - first : ROWS;
+    *work = open_work(dim, (unsigned char *)norm->scratch + (size_t)worker * plain_norm_size(dim));
+    for (size_t i = 0; i < rows; i++)
+        memcpy(work->rows + i * dim, norm->x + (first + i) * norm->ld, dim * sizeof(float));
+    return rows;
+}
+
+static void forward_tile(void *argument, size_t tile, int worker)
+{
+    const struct pass *pass = argument;
+    const struct plain_norm *norm = pass->norm;
+    struct work work;
+    size_t rows = open_tile(pass, tile, worker, &work);
+    norm_rows(norm->kernels, &work, pass->out + tile * ROWS * norm->dim, work.rows, rows, norm->dim);
+}
+
+static void backward_tile(void *argument, size_t tile, int worker)
+{
+    const struct pass *pass = argument;
+    const struct plain_norm *norm = pass->norm;
+    struct work work;
+    size_t rows = open_tile(pass, tile, worker, &work), first = tile * ROWS, dim = norm->dim;
+    norm_rows(norm->kernels, &work, work.drows, work.rows, rows, dim); /* for the statistics */
+    memset(work.drows, 0, rows * dim * sizeof(float));
+    norm->kernels->layer_norm_backward(work.drows, work.dgain, work.dbias, pass->dout + first * dim,
+                                       work.rows, work.statistics, work.gain, rows, dim);
+    for (size_t i = 0; i < rows; i++)
+        if (is_lost(&work, i) || !norm->kernels->all_finite(work.drows + i * dim, dim, 1, dim))
+            row_backward(&work, work.drows + i * dim, work.rows + i * dim, pass->dout + (first + i) * dim,
+                         dim);
+    for (size_t i = 0; i < rows; i++)
+        norm->kernels->axpy(pass->dx + (first + i) * pass->ld_dx, 1, work.drows + i * dim, dim);
+}
+
+void plain_norm_forward(const struct plain_norm *norm, float *out)
+{
+    struct pass pass = {.norm = norm, .out = out};
+    pool_run(norm->pool, forward_tile, &pass, (norm->n + ROWS - 1) / ROWS);
+}
+
+void plain_norm_backward(const struct plain_norm *norm, const float *dout, float *dx, size_t ld_dx)
+{
+    struct pass pass = {.norm = norm, .dout = dout, .dx = dx, .ld_dx = ld_dx};
+    pool_run(norm->pool, backward_tile, &pass, (norm->n + ROWS - 1) / ROWS);
+}

@@ -1,0 +1,284 @@
+/* Plain loops. With terms, (q_i + v) r_t is (W (q_i + v)) sinusoids(t), so each pair costs RELATIVE_WIDTH
+   operations and no r_t is made. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/tiles/double_attention.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "parts/rows/plain_norm.h"
+
+enum { BLOCK = 16 }; /* queries of a unit of work */
+
+/* Of the product of the sizes of four arrays and the number of terms: 2^8 less than what overflows. */
+static const double limit = 0x1p120;
+
+/* ---- whether ------------------------------------------------------------------------------------------- */
+
+/* The root of the sum of squares of rows: no number, length or dot product with a row is larger than it, or
+   than the product of two. At least 1. */
+static double size_of(const struct kernels *kernels, struct head_rows rows, size_t count, size_t cols)
+{
+    double squares = 1;
+    for (size_t i = 0; i < count; i++)
+        squares += kernels->sum_squares(rows.data + i * rows.ld, cols);
+    return sqrt(squares);
+}
+
+bool double_is_needed(const struct double_attention *a, const struct head_rows *dout)
+{
+    const struct kernels *kernels = a->kernels;
+    double query = sqrt((double)a->num_queries * (double)a->dim),
+           key = sqrt((double)a->num_keys * (double)a->dim);
+    if (!a->norm) {
+        query = size_of(kernels, a->query, a->num_queries, a->dim);
+        key = size_of(kernels, a->key, a->num_keys, a->dim);
+    }
+    if (a->terms != NULL) {
+        const struct relative_terms *terms = a->terms;
+        query += size_of(kernels, (struct head_rows){terms->content_bias, 0}, 1, a->dim) +
+                 size_of(kernels, (struct head_rows){terms->position_bias, 0}, 1, a->dim);
+        key += RELATIVE_WIDTH *
+               size_of(kernels, (struct head_rows){terms->weight, a->dim}, RELATIVE_WIDTH, a->dim);
+    }
+    double value = size_of(kernels, a->value, a->num_keys, a->value_dim);
+    double gradient =
+        dout == NULL ? sqrt(DOUBLE_SQUARES) : size_of(kernels, *dout, a->num_queries, a->value_dim);
+    double largest = query * key * value * gradient * (double)a->most;
+    return largest >= limit && largest < INFINITY;
+}
+
+/* ---- one pair ------------------------------------------------------------------------------------------ */
+
+/* Of one thread; what belongs to the query under way, but for `key`. */
+struct memory {
+    double *content, *position, *key; /* (d): q + u, q + v; k */
+    double *projected;                /* (RELATIVE_WIDTH): W (q + v) */
+    double *out;                      /* (d_v) */
+    double *dquery, *waves;           /* (d); (RELATIVE_WIDTH): the sum of dS sinusoids */
+    size_t bytes;
+};
+
+static struct memory memory_on(size_t dim, size_t value_dim, void *block)
+{
+    struct memory memory;
+    struct arena arena = arena_on(block);
+    memory.content = arena_take(&arena, dim, sizeof(double));
+    memory.position = arena_take(&arena, dim, sizeof(double));
+    memory.key = arena_take(&arena, dim, sizeof(double));
+    memory.projected = arena_take(&arena, RELATIVE_WIDTH, sizeof(double));
+    memory.out = arena_take(&arena, value_dim, sizeof(double));
+    memory.dquery = arena_take(&arena, dim, sizeof(double));
+    memory.waves = arena_take(&arena, RELATIVE_WIDTH, sizeof(double));
+    memory.bytes = arena.used;
+    return memory;
+}
+
+static struct memory memory_of(const struct double_attention *a, void *scratch, int worker)
+{
+    size_t bytes = memory_on(a->dim, a->value_dim, NULL).bytes;
+    return memory_on(a->dim, a->value_dim, (unsigned char *)scratch + (size_t)worker * bytes);
+}
+
+size_t double_attention_size(size_t dim, size_t value_dim, size_t workers)
+{
+    return size_product(workers, memory_on(dim, value_dim, NULL).bytes);
+}
+
+static double dot(const double *a, const double *b, size_t n)
+{
+    double sum = 0;
+    for (size_t c = 0; c < n; c++)
+        sum += a[c] * b[c];
+    return sum;
+}
+
+static void take_row(const struct double_attention *a, struct head_rows rows, size_t i, double *to)
+{
+    const float *from = rows.data + i * rows.ld;
+    if (a->norm)
+        plain_norm_row(to, from, a->dim);
+    else
+        for (size_t c = 0; c < a->dim; c++)
+            to[c] = (double)from[c];
+}
+
+static void take_query(const struct double_attention *a, const struct memory *m, size_t i)
+{
+    const struct relative_terms *terms = a->terms;
+    take_row(a, a->query, i, m->content);
+    if (terms == NULL)
+        return;
+    for (size_t c = 0; c < a->dim; c++) {
+        m->position[c] = m->content[c] + (double)terms->position_bias[c];
+        m->content[c] += (double)terms->content_bias[c];
+    }
+    for (size_t k = 0; k < RELATIVE_WIDTH; k++) {
+        m->projected[k] = 0;
+        for (size_t c = 0; c < a->dim; c++)
+            m->projected[k] += (double)terms->weight[k * a->dim + c] * m->position[c];
+    }
+}
+
+/* Of the query under way, which is i, and key j, which becomes m->key. */
+static double score(const struct double_attention *a, const struct memory *m, size_t i, size_t j)
+{
+    take_row(a, a->key, j, m->key);
+    double sum = dot(m->content, m->key, a->dim);
+    if (a->terms != NULL) {
+        const float *wave = relative_terms_sinusoids(a->terms, i, j);
+        for (size_t k = 0; k < RELATIVE_WIDTH; k++)
+            sum += (double)wave[k] * m->projected[k];
+    }
+    return sum / sqrt((double)a->dim);
+}
+
+static double dot_rows(struct head_rows a, size_t i, struct head_rows b, size_t j, size_t cols)
+{
+    double sum = 0;
+    for (size_t c = 0; c < cols; c++)
+        sum += (double)a.data[i * a.ld + c] * (double)b.data[j * b.ld + c];
+    return sum;
+}
+
+static void add_to(float *x, double y)
+{
+    *x = double_bounded((double)*x + y);
+}
+
+/* Calls `pair` on all that query i meets, in order. */
+struct pass {
+    const struct double_attention *attention;
+    struct memory memory;
+    /* forward */
+    float *out;
+    size_t ld_out;
+    void *scratch;
+    /* backward */
+    struct head_rows dout;
+    const struct double_gradients *gradients;
+    double max, sum,
+        delta; /* of the query: its largest score, the sum of exponentials above that, sum p dP */
+};
+
+static void each_pair(struct pass *pass, size_t i, void (*pair)(struct pass *pass, size_t i, size_t j))
+{
+    const struct double_attention *a = pass->attention;
+    struct key_run run;
+    for (size_t number = 0; a->run(a->argument, i, number, &run); number++)
+        for (size_t k = 0; k < run.count; k++)
+            pair(pass, i, run.list == NULL ? run.first + k : run.list[k]);
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+/* The running softmax: what is there shrinks where the maximum grows. Returns the new key's share. */
+static double step(struct pass *pass, double score, double *shrink)
+{
+    double max = fmax(pass->max, score), weight = exp(score - max);
+    *shrink = exp(pass->max - max);
+    pass->sum = pass->sum * *shrink + weight;
+    pass->max = max;
+    return weight;
+}
+
+static void forward_pair(struct pass *pass, size_t i, size_t j)
+{
+    const struct double_attention *a = pass->attention;
+    const float *value = a->value.data + j * a->value.ld;
+    double shrink, weight = step(pass, score(a, &pass->memory, i, j), &shrink), *out = pass->memory.out;
+    for (size_t c = 0; c < a->value_dim; c++)
+        out[c] = out[c] * shrink + weight * (double)value[c];
+}
+
+static void forward_block(void *argument, size_t index, int worker)
+{
+    struct pass pass = *(const struct pass *)argument;
+    const struct double_attention *a = pass.attention;
+    pass.memory = memory_of(a, pass.scratch, worker);
+    for (size_t i = index * BLOCK; i < size_min((index + 1) * BLOCK, a->num_queries); i++) {
+        pass.max = -INFINITY;
+        pass.sum = 0;
+        memset(pass.memory.out, 0, a->value_dim * sizeof(double));
+        take_query(a, &pass.memory, i);
+        each_pair(&pass, i, forward_pair);
+        for (size_t c = 0; c < a->value_dim; c++) /* a mean of floats, so within their range */
+            pass.out[i * pass.ld_out + c] = pass.sum == 0 ? 0 : (float)(pass.memory.out[c] / pass.sum);
+    }
+}
+
+void double_forward(const struct double_attention *attention, float *out, size_t ld_out, void *scratch)
+{
+    struct pass pass = {.attention = attention, .out = out, .ld_out = ld_out, .scratch = scratch};
+    pool_run(attention->pool, forward_block, &pass, (attention->num_queries + BLOCK - 1) / BLOCK);
+}
+
+/* ---- backward ------------------------------------------------------------------------------------------
+   As in tile_attention_backward.c, a query at a time: first its maximum, sum and delta, then its pairs. */
+
+static void measure_pair(struct pass *pass, size_t i, size_t j)
+{
+    const struct double_attention *a = pass->attention;
+    double shrink, weight = step(pass, score(a, &pass->memory, i, j), &shrink);
+    pass->delta = pass->delta * shrink + weight * dot_rows(pass->dout, i, a->value, j, a->value_dim);
+}
+
+static void backward_pair(struct pass *pass, size_t i, size_t j)
+{
+    const struct double_attention *a = pass->attention;
+    const struct memory *m = &pass->memory;
+    const struct double_gradients *g = pass->gradients;
+    double p = exp(score(a, m, i, j) - pass->max) / pass->sum;
+    double ds = p * (dot_rows(pass->dout, i, a->value, j, a->value_dim) - pass->delta) / sqrt((double)a->dim);
+    for (size_t c = 0; c < a->value_dim; c++)
+        add_to(&g->value[j * g->ld_value + c], p * (double)pass->dout.data[i * pass->dout.ld + c]);
+    for (size_t c = 0; c < a->dim; c++) {
+        add_to(&g->key[j * g->ld_key + c], ds * m->content[c]);
+        m->dquery[c] += ds * m->key[c];
+    }
+    if (a->terms == NULL)
+        return;
+    const float *wave = relative_terms_sinusoids(a->terms, i, j);
+    for (size_t k = 0; k < RELATIVE_WIDTH; k++)
+        m->waves[k] += ds * (double)wave[k];
+}
+
+/* What the pairs left for the query and for the parameters. */
+static void finish_query(const struct pass *pass, size_t i)
+{
+    const struct double_attention *a = pass->attention;
+    const struct memory *m = &pass->memory;
+    const struct double_gradients *g = pass->gradients;
+    bool learns = a->terms != NULL && g->weight != NULL;
+    for (size_t c = 0; c < a->dim; c++) {
+        double content = m->dquery[c], position = 0;
+        for (size_t k = 0; a->terms != NULL && k < RELATIVE_WIDTH; k++)
+            position += m->waves[k] * (double)a->terms->weight[k * a->dim + c];
+        add_to(&g->query[i * g->ld_query + c], content + position);
+        if (!learns)
+            continue;
+        add_to(&g->content_bias[c], content);
+        add_to(&g->position_bias[c], position);
+        for (size_t k = 0; k < RELATIVE_WIDTH; k++)
+            add_to(&g->weight[k * a->dim + c], m->waves[k] * m->position[c]);
+    }
+}
+
+void double_backward(const struct double_attention *attention, struct head_rows dout,
+                     const struct double_gradients *gradients, void *scratch)
+{
+    struct pass pass = {.attention = attention, .dout = dout, .gradients = gradients};
+    pass.memory = memory_of(attention, scratch, 0);
+    for (size_t i = 0; i < attention->num_queries; i++) {
+        pass.max = -INFINITY;
+        pass.sum = pass.delta = 0;
+        memset(pass.memory.dquery, 0, attention->dim * sizeof(double));
+        memset(pass.memory.waves, 0, RELATIVE_WIDTH * sizeof(double));
+        take_query(attention, &pass.memory, i);
+        each_pair(&pass, i, measure_pair);
+        if (pass.sum == 0)
+            continue;
+        pass.delta /= pass.sum;
+        each_pair(&pass, i, backward_pair);
+        finish_query(&pass, i);
+    }
+}

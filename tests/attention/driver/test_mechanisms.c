@@ -1,0 +1,205 @@
+/* The table: every row keeps the contract of mechanism.h, so that what is made from rows (help, command line,
+   config, files of parameters) can trust them. Bugs tried and caught: two rows of one name; a mechanism that
+   neither mixes nor sees masks; a size that shrinks as rows grow; parameters counted without the last row;
+   a known name answered with the list of all.
+   tensors that follow the longest length where it is 0, or with longer sequences; options of one name and two
+   types; the name of a mechanism in front of an option not cut off.
+   Covers: mechanisms.c mechanism_table.c SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/driver/attention.h"
+#include "support/check.h"
+#include "support/linear_mechanism.h"
+#include "support/placed_mechanism.h"
+
+static void check_option(const struct mechanism *mechanism, const struct option_row *row, void *options)
+{
+    char text[64];
+    struct host host;
+    host_init(&host);
+    assert_true(option_find(mechanism->options, row->name) == row);
+    for (const char *c = row->name; *c != '\0'; c++)
+        assert_true(islower((unsigned char)*c) || isdigit((unsigned char)*c) || *c == '_');
+    assert_true(strlen(row->help) > 0 && row->help[strlen(row->help) - 1] != '.');
+    size_t size = row->type == OPTION_INT    ? sizeof(int64_t)
+                  : row->type == OPTION_REAL ? sizeof(double)
+                                             : sizeof(int);
+    assert_true(row->offset + size <= mechanism->options_size);
+    if (row->type == OPTION_INT || row->type == OPTION_REAL)
+        assert_true(row->minimum <= row->preset && row->preset <= row->maximum);
+    /* The preset is a text that is taken back. */
+    option_text(row, options, text, sizeof text);
+    check_status(&host, option_set(&host, mechanism->options, mechanism->name, options, row->name, text),
+                 HASHATTN_OK, NULL);
+}
+
+static struct problem_shape shape_of(size_t rows, size_t max_len)
+{
+    return (struct problem_shape){.num_queries = rows,
+                                  .num_keys = rows,
+                                  .head_dim = 64,
+                                  .value_dim = 64,
+                                  .max_len = max_len,
+                                  .workers = 1};
+}
+
+static size_t params_at(const struct mechanism *mechanism, const void *options, size_t max_len)
+{
+    const struct parameter_sizes sizes = {64, 64, max_len};
+    return attention_param_count(mechanism, options, &sizes);
+}
+
+/* Whose tensors follow the longest length must know it, and must not be asked for more. */
+static void check_longest(const struct mechanism *mechanism, const void *options)
+{
+    const struct problem_shape unknown = shape_of(50, 0), longest = shape_of(100, 100),
+                               longer = shape_of(101, 100);
+    size_t params = params_at(mechanism, options, 100);
+    bool follows = params_at(mechanism, options, 200) != params;
+    assert_null(mechanism->refuse(options, &longest));
+    assert_true(follows == (mechanism->refuse(options, &unknown) != NULL));
+    assert_true(follows == (mechanism->refuse(options, &longer) != NULL));
+    assert_true(params_at(mechanism, options, 0) <= params);
+}
+
+static void check_sizes(const struct mechanism *mechanism, const void *options)
+{
+    static const size_t rows[] = {0, 1, 2, 63, 64, 65, 256, 257, 1000, 4096, 4097, 65536};
+    size_t saved = 0, scratch = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct problem_shape shape = shape_of(rows[i], 65536);
+        const char *why = mechanism->refuse(options, &shape);
+        if (why != NULL)
+            fail_msg("%s refuses its presets at %zu rows: %s", mechanism->name, rows[i], why);
+        assert_true(mechanism->saved_size(options, &shape) >= saved);
+        assert_true(mechanism->scratch_size(options, &shape) >= scratch);
+        saved = mechanism->saved_size(options, &shape);
+        scratch = mechanism->scratch_size(options, &shape);
+        if (mechanism->inspection != NULL)
+            assert_true(mechanism->inspection->scratch_size(options, &shape) >= scratch);
+        /* A row of keys less. */
+        if (mechanism->mixes && rows[i] > 0) {
+            shape.num_keys--;
+            assert_true(mechanism->saved_size(options, &shape) <= saved);
+            assert_true(mechanism->scratch_size(options, &shape) <= scratch);
+        }
+    }
+}
+
+/* A facet is there with all its functions, or not at all. */
+static void check_facets(const struct mechanism *mechanism)
+{
+    const struct preparation_facet *preparation = mechanism->preparation;
+    const struct own_loss_facet *own_loss = mechanism->own_loss;
+    const struct inspection_facet *inspection = mechanism->inspection;
+    const struct stream_facet *stream = mechanism->stream;
+    assert_true(preparation == NULL || (preparation->shared_size != NULL &&
+                                        preparation->scratch_size != NULL && preparation->prepare != NULL));
+    assert_true(own_loss == NULL || (own_loss->compute != NULL && own_loss->share != NULL));
+    assert_true(inspection == NULL || (inspection->buckets != NULL && inspection->scratch_size != NULL &&
+                                       inspection->inspect != NULL));
+    assert_true(stream == NULL || (stream->state_size != NULL && stream->scratch_size != NULL &&
+                                   stream->absorb != NULL && stream->read != NULL && stream->merge != NULL));
+}
+
+static void check_mechanism(const struct mechanism *mechanism)
+{
+    assert_true(strlen(mechanism->name) > 0 && strlen(mechanism->summary) > 0);
+    assert_true(mechanism->summary[strlen(mechanism->summary) - 1] != '.');
+    assert_true(mechanism->mixes || mechanism->sees_mask);
+    check_facets(mechanism);
+    assert_non_null(mechanism->forward);
+    assert_non_null(mechanism->backward);
+    void *options = calloc(1, mechanism->options_size + 1);
+    assert_non_null(options);
+    options_preset(mechanism->options, options);
+    for (const struct option_row *row = mechanism->options; row->name != NULL; row++)
+        check_option(mechanism, row, options);
+    check_sizes(mechanism, options);
+    check_longest(mechanism, options);
+    if (mechanism->own_loss != NULL)
+        assert_true(mechanism->own_loss->share(options) > 0 && mechanism->own_loss->share(options) <= 1);
+    free(options);
+}
+
+static void every_row_keeps_the_contract(void **state)
+{
+    (void)state;
+    check_mechanism(&linear_mechanism);
+    check_mechanism(&blind_mechanism);
+    check_mechanism(&placed_mechanism);
+    for (const struct mechanism *const *row = attention_mechanisms(); *row != NULL; row++) {
+        check_mechanism(*row);
+        assert_true(attention_find((*row)->name) == *row);
+    }
+    assert_null(attention_find("nothing of this name"));
+    assert_string_equal(attention_find("softmax")->name, "softmax");
+    assert_string_equal(attention_find("none")->name, "none");
+}
+
+static void a_name_gives_its_row_or_the_list(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    char list[300] = "there are: ";
+    for (const struct mechanism *const *row = attention_mechanisms(); *row != NULL; row++) {
+        const struct mechanism *found = NULL;
+        check_status(&host, attention_named(&host, (*row)->name, &found), HASHATTN_OK, NULL);
+        assert_ptr_equal(found, *row);
+        strcat(strcat(list, row == attention_mechanisms() ? "" : ", "), (*row)->name);
+    }
+    static const struct {
+        const char *name, *part;
+    } cases[] = {{"yosso", "no mechanism 'yosso', there are: "}, {NULL, "no mechanism 'NULL', there are: "}};
+    for (size_t i = 0; i < 2; i++) {
+        const struct mechanism *found = &linear_mechanism;
+        check_status(&host, attention_named(&host, cases[i].name, &found), HASHATTN_INVALID, cases[i].part);
+        assert_null(found);
+        const char *names = strstr(host.message, "there are: ");
+        assert_string_equal(names, list);
+    }
+}
+
+/* The command line tells from the type whether a value follows: an option of one name is of one type. */
+static void options_of_one_name_have_one_type(void **state)
+{
+    (void)state;
+    for (const struct mechanism *const *a = attention_mechanisms(); *a != NULL; a++)
+        for (const struct mechanism *const *b = attention_mechanisms(); *b != NULL; b++)
+            for (const struct option_row *row = (*a)->options; row->name != NULL; row++) {
+                const struct option_row *other = option_find((*b)->options, row->name);
+                if (other != NULL && other->type != row->type)
+                    fail_msg("%s of %s and of %s differ in type", row->name, (*a)->name, (*b)->name);
+            }
+    const struct mechanism *yoso = attention_find("yoso"), *exact = attention_find("yoso-e");
+    assert_ptr_equal(attention_option(yoso, "hash_bits"), option_find(yoso->options, "hash_bits"));
+    assert_ptr_equal(attention_option(yoso, "yoso.hash_bits"), option_find(yoso->options, "hash_bits"));
+    assert_null(attention_option(yoso, "yoso-e.hash_bits"));
+    assert_null(attention_option(exact, "yoso.hash_bits"));
+    assert_null(attention_option(exact, "num_hashes"));
+}
+
+static void parameters_are_counted(void **state)
+{
+    (void)state;
+    struct linear_options options = {.features = 3};
+    const struct parameter_sizes sizes = {5, 7, 0};
+    assert_int_equal(attention_param_count(&linear_mechanism, &options, &sizes), 3 * 5 + 7);
+    assert_int_equal(attention_param_count(attention_find("softmax"), NULL, &sizes), 0);
+    options.features = INT64_MAX;
+    assert_true(attention_param_count(&linear_mechanism, &options, &sizes) == SIZE_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_keeps_the_contract),
+        cmocka_unit_test(a_name_gives_its_row_or_the_list),
+        cmocka_unit_test(options_of_one_name_have_one_type),
+        cmocka_unit_test(parameters_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+/* Attention inside given lists against double precision with the same multiplicity: buckets of all sizes,
+   empty ones, ones longer than blocks and tiles, tokens in none, one or several; both precisions, three
+   ways of seeing, one thread and three. Bugs planted and caught: a place merged with the wrong maximum;
+   the second block's queries taken from the first; a window that is too long; the first tile of a window
+   left out; dquery of the last tile only; places taken in their own order; delta of the place, not of the
+   token; all threads in the memory of the first; in double, the keys of a bucket from its first on, whatever
+   is seen, and a bucket's queries from the first bucket. Covers: bucket_attention_double.c.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/groups/bucket_attention.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "oracle/oracle_softmax.h"
+#include "support/check.h"
+
+enum { N_Q = 330, N_K = 301, D = 19, D_V = 33, BUCKETS = 5, MOST = BUCKETS * N_Q };
+
+struct lists {
+    uint32_t start[BUCKETS + 1], list[MOST];
+    struct members members;
+    size_t longest;
+};
+
+/* Bucket b has each token with a probability of its own; bucket 2 none, bucket 3 nearly all. */
+static void fill_lists(struct lists *lists, size_t n, uint64_t key, bool one_each)
+{
+    static const float shares[BUCKETS] = {0.2f, 0.5f, 0, 0.95f, 0.02f};
+    size_t count = 0;
+    struct random random = random_open(key);
+    uint32_t owner[N_Q];
+    for (size_t i = 0; i < n; i++)
+        owner[i] = random_below(&random, 10) < 8 ? 3 : 1;
+    lists->longest = 0;
+    for (size_t b = 0; b < BUCKETS; b++) {
+        lists->start[b] = (uint32_t)count;
+        for (size_t i = 0; i < n; i++)
+            if (one_each ? owner[i] == b : random_unit(&random) < shares[b])
+                lists->list[count++] = (uint32_t)i;
+        size_t length = count - lists->start[b];
+        lists->longest = length > lists->longest ? length : lists->longest;
+    }
+    lists->start[BUCKETS] = (uint32_t)count;
+    lists->members = (struct members){BUCKETS, lists->start, lists->list};
+}
+
+static const struct capacity window = {4, 1.4142135623730951, true};
+
+static bool meets(enum bucket_sight sight, const struct lists *lists, size_t bucket, size_t query, size_t key)
+{
+    if (sight == SIGHT_ALL)
+        return true;
+    size_t i = lists->list[lists->start[bucket] + query], share = ((i + 1) + 3) / 4;
+    size_t most = (size_t)floor(1.4142135623730951 * (double)share);
+    return key <= query && (sight == SIGHT_PAST || query - key < (most < i + 1 ? most : i + 1));
+}
+
+static void fill_times(struct oracle_softmax *o, enum bucket_sight sight, const struct lists *queries,
+                       const struct lists *keys)
+{
+    o->times = calloc(o->n_q * o->n_k, sizeof(double));
+    for (size_t b = 0; b < BUCKETS; b++)
+        for (size_t p = 0; p < members_of(&queries->members, b); p++)
+            for (size_t k = 0; k < members_of(&keys->members, b); k++)
+                if (meets(sight, queries, b, p, k))
+                    o->times[queries->list[queries->start[b] + p] * o->n_k +
+                             keys->list[keys->start[b] + k]] += 1;
+}
+
+static void fill(float *x, double *exact, uint64_t key, size_t n, size_t width, size_t ld, bool half,
+                 const struct kernels *kernels)
+{
+    bf16 rounded;
+    random_normals(key, 0, x, n * ld);
+    for (size_t i = 0; i < n * ld && half; i++) { /* exact in both precisions */
+        kernels->bf16_round(&rounded, 1, x + i, 1, 1, 1);
+        kernels->bf16_widen(x + i, 1, &rounded, 1, 1, 1);
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < width; c++)
+            exact[i * width + c] = (double)x[i * ld + c];
+}
+
+static void check_rows(const float *got, size_t ld, const double *want, const double *bound, size_t n,
+                       size_t width, double start, const char *what)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < width; c++)
+            check_near((double)got[i * ld + c], start + want[i * width + c],
+                       bound[i * width + c] + 8 * FLT_EPSILON * (start + fabs(want[i * width + c])), what);
+}
+
+/* x (n, ld) times 2^exponent. */
+static void scale(float *x, size_t n, size_t ld, int exponent)
+{
+    for (size_t i = 0; i < n * ld; i++)
+        x[i] = ldexpf(x[i], exponent);
+}
+
+/* exponent: queries are 2^exponent times as large and keys so much smaller, which changes nothing but their
+   gradients; float32 then may overflow. */
+static void check(const struct kernels *kernels, struct pool *pool, enum precision precision,
+                  enum bucket_sight sight, int exponent)
+{
+    enum { LD = 40 };
+    bool half = precision == PRECISION_BF16, same = sight != SIGHT_ALL;
+    size_t n_k = same ? N_Q : N_K;
+    static float query[N_Q * LD], key[N_Q * LD], value[N_Q * LD], dout[N_Q * LD], out[N_Q * LD], max[N_Q],
+        log_sum[N_Q], dquery[N_Q * LD], dkey[N_Q * LD], dvalue[N_Q * LD];
+    static struct lists queries, keys;
+    struct oracle_softmax o = oracle_softmax_new(N_Q, n_k, D, D_V);
+    o.rounding = half ? ldexp(1, -8) : 0;
+    fill_lists(&queries, N_Q, 1, sight == SIGHT_WINDOW);
+    fill_lists(&keys, n_k, same ? 1 : 2, sight == SIGHT_WINDOW);
+    fill_times(&o, sight, &queries, &keys);
+    fill(query, o.query, 3, N_Q, D, LD, half, kernels);
+    fill(key, o.key, 4, n_k, D, LD, half, kernels);
+    fill(value, o.value, 5, n_k, D_V, LD, half, kernels);
+    fill(dout, o.dout, 6, N_Q, D_V, LD, half, kernels);
+    oracle_softmax_run(&o);
+    scale(query, N_Q, LD, exponent);
+    scale(key, n_k, LD, -exponent);
+    float start = exponent == 0 ? 0.5f : 0;
+    struct bucket_attention a = {
+        .kernels = kernels,
+        .pool = pool,
+        .sizes = {.num_queries = N_Q,
+                  .num_keys = n_k,
+                  .dim = D,
+                  .value_dim = D_V,
+                  .query_places = queries.start[BUCKETS],
+                  .key_places = keys.start[BUCKETS],
+                  .longest_query = queries.longest,
+                  .longest_key = keys.longest,
+                  .precision = precision,
+                  .workers = (size_t)pool_threads(pool)},
+        .sight = sight,
+        .window = window,
+        .large = exponent != 0,
+        .query = {query, LD},
+        .key = {key, LD},
+        .value = {value, LD},
+        .queries = queries.members,
+        .keys = keys.members,
+        .rows = {max, log_sum},
+    };
+    size_t forward = bucket_forward_size(&a.sizes) / 4, backward = bucket_backward_size(&a.sizes) / 4;
+    float *scratch = guard_floats(forward);
+    memset(scratch, 0xff, 4 * forward);
+    bucket_forward(&a, out, LD, scratch);
+    guard_free(scratch, forward);
+    for (size_t i = 0; i < N_Q * LD; i++)
+        dquery[i] = dkey[i] = dvalue[i] = start;
+    scratch = guard_floats(backward);
+    memset(scratch, 0xff, 4 * backward);
+    bucket_backward(&a, (struct head_rows){out, LD}, (struct head_rows){dout, LD},
+                    &(struct bucket_gradients){dquery, dkey, dvalue, LD, LD, LD}, scratch);
+    guard_free(scratch, backward);
+    assert_int_equal(softmax_rows_in_double(&a.rows), exponent != 0);
+    scale(dquery, N_Q, LD, exponent);
+    scale(dkey, n_k, LD, -exponent);
+    check_rows(out, LD, o.out, o.out_bound, N_Q, D_V, 0, "out");
+    check_rows(dquery, LD, o.dquery, o.dquery_bound, N_Q, D, (double)start, "dquery");
+    check_rows(dkey, LD, o.dkey, o.dkey_bound, n_k, D, (double)start, "dkey");
+    check_rows(dvalue, LD, o.dvalue, o.dvalue_bound, n_k, D_V, (double)start, "dvalue");
+    oracle_softmax_free(&o);
+}
+
+static void buckets_are_one_softmax_with_multiplicity(void **state)
+{
+    (void)state;
+    struct host host;
+    struct pool *pool;
+    host_init(&host);
+    check_status(&host, pool_new(&host, 3, &pool), HASHATTN_OK, NULL);
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
+        for (int sight = SIGHT_ALL; sight <= SIGHT_WINDOW; sight++) {
+            check(*kernels, NULL, PRECISION_FLOAT32, (enum bucket_sight)sight, 0);
+            check(*kernels, pool, PRECISION_FLOAT32, (enum bucket_sight)sight, 0);
+            check(*kernels, pool, PRECISION_BF16, (enum bucket_sight)sight, 0);
+            check(*kernels, pool, PRECISION_FLOAT32, (enum bucket_sight)sight, 122);
+        }
+    pool_free(&host, pool);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(buckets_are_one_softmax_with_multiplicity)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+/* From scores to out and gradients, against double precision: every combination of mode, joint, causal and
+   membership, on every table, one thread and three, lengths that the buckets do not divide, more buckets
+   than tokens, one token, equal scores. Covers: bucketed_members.c. Bugs planted and caught: keys by the
+   scores of queries; no softmax before the selection; statistics of keys for queries; scores of one tile over
+   another's; balanced at another sharpness; the spread of the first tile for all; norms forgotten, or all
+   tiles of a list's at the place of the first. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/groups/bucketed.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "oracle/oracle_buckets.h"
+#include "support/check.h"
+
+enum { D = 19, D_V = 9, LD = 24, MOST = 200 };
+
+struct scores {
+    const float *z[2];
+    size_t buckets;
+};
+
+static void score(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
+                  int worker)
+{
+    (void)worker;
+    const struct scores *scores = argument;
+    memcpy(z, scores->z[side] + first * scores->buckets, count * scores->buckets * sizeof *z);
+}
+
+struct variant {
+    size_t n_q, n_k, buckets;
+    bool joint, causal, by_token, norm, whole, equal;
+    size_t balance;
+};
+
+static void to_double(double *to, const float *from, size_t n, size_t width, size_t ld)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < width; c++)
+            to[i * width + c] = (double)from[i * ld + c];
+}
+
+static void check_rows(const float *got, const double *want, const double *bound, size_t n, size_t width,
+                       double start, const char *what)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < width; c++)
+            check_near((double)got[i * LD + c], start + want[i * width + c],
+                       bound[i * width + c] + 8 * FLT_EPSILON * (start + fabs(want[i * width + c])), what);
+}
+
+static void check(const struct kernels *kernels, struct pool *pool, const struct variant *v)
+{
+    static float rows[4][MOST * LD], gradients[3][MOST * LD], out[MOST * LD], z[2][MOST * 40];
+    size_t lengths[4] = {v->n_q, v->n_k, v->n_k, v->n_q}, widths[4] = {D, D, D_V, D_V};
+    struct oracle_buckets o = oracle_buckets_new(v->n_q, v->n_k, D, D_V, v->buckets);
+    double *exact[4] = {o.query, o.key, o.softmax.value, o.softmax.dout};
+    for (size_t a = 0; a < 4; a++) {
+        random_normals(a + 1, 0, rows[a], MOST * LD);
+        to_double(exact[a], rows[a], lengths[a], widths[a], LD);
+    }
+    for (size_t a = 0; a < 2; a++) {
+        random_normals(a + 11, 0, z[a], MOST * 40);
+        for (size_t i = 0; i < MOST * 40 && v->equal; i++)
+            z[a][i] = 0.5f;
+        to_double(a == 0 ? o.z_query : o.z_key, z[a], lengths[a], v->buckets, v->buckets);
+    }
+    o.joint = v->joint;
+    o.causal = v->causal;
+    o.by_token = v->by_token;
+    o.norm = v->norm;
+    o.whole = v->whole;
+    o.balance = v->balance;
+    oracle_buckets_run(&o);
+    struct scores scores = {{z[0], z[1]}, v->buckets};
+    struct bucketed b = {
+        .kernels = kernels,
+        .pool = pool,
+        .workers = (size_t)pool_threads(pool),
+        .num_queries = v->n_q,
+        .num_keys = v->n_k,
+        .dim = D,
+        .value_dim = D_V,
+        .capacity = {v->buckets, 1.4142135623730951, v->whole},
+        .balance = v->balance,
+        .joint = v->joint,
+        .causal = v->causal,
+        .by_token = v->by_token,
+        .norm = v->norm,
+        .query = {rows[0], LD},
+        .key = {rows[1], LD},
+        .value = {rows[2], LD},
+        .score = score,
+        .argument = &scores,
+    };
+    size_t saved = bucketed_saved_size(&b) / 4, scratch = bucketed_scratch_size(&b) / 4;
+    b.saved = guard_floats(saved);
+    b.scratch = guard_floats(scratch);
+    memset(b.scratch, 0xff, 4 * scratch);
+    bucketed_forward(&b, out, LD);
+    memset(b.scratch, 0xff, 4 * scratch);
+    for (size_t a = 0; a < 3; a++)
+        for (size_t i = 0; i < MOST * LD; i++)
+            gradients[a][i] = 0.5f;
+    bucketed_backward(&b, (struct head_rows){out, LD}, (struct head_rows){rows[3], LD},
+                      &(struct bucket_gradients){gradients[0], gradients[1], gradients[2], LD, LD, LD});
+    const struct oracle_softmax *s = &o.softmax;
+    check_rows(out, s->out, s->out_bound, v->n_q, D_V, 0, "out");
+    check_rows(gradients[0], s->dquery, s->dquery_bound, v->n_q, D, 0.5, "dquery");
+    check_rows(gradients[1], s->dkey, s->dkey_bound, v->n_k, D, 0.5, "dkey");
+    check_rows(gradients[2], s->dvalue, s->dvalue_bound, v->n_k, D_V, 0.5, "dvalue");
+    guard_free(b.saved, saved);
+    guard_free(b.scratch, scratch);
+    oracle_buckets_free(&o);
+}
+
+static void scores_become_attention(void **state)
+{
+    (void)state;
+    static const struct variant variants[] = {
+        {.n_q = 130, .n_k = 150, .buckets = 7, .norm = true, .whole = true},
+        {.n_q = 130, .n_k = 150, .buckets = 7},
+        {.n_q = 150, .n_k = 20, .buckets = 40, .norm = true}, /* more buckets than keys */
+        {.n_q = 3, .n_k = 1, .buckets = 5, .whole = true},
+        {.n_q = 130, .n_k = 150, .buckets = 7, .norm = true, .whole = true, .balance = 3},
+        {.n_q = 150, .n_k = 20, .buckets = 40, .balance = 1},
+        {.n_q = 141, .n_k = 141, .buckets = 2, .joint = true, .causal = true, .balance = 3},
+        {.n_q = 3, .n_k = 1, .buckets = 5, .balance = 4},
+        {.n_q = 141, .n_k = 141, .buckets = 9, .norm = true, .equal = true, .balance = 3},
+        {.n_q = 150, .n_k = 150, .buckets = 1, .norm = true}, /* plain attention */
+        {.n_q = 141, .n_k = 141, .buckets = 6, .joint = true, .norm = true, .whole = true},
+        {.n_q = 141, .n_k = 141, .buckets = 6, .joint = true, .causal = true, .norm = true, .whole = true},
+        {.n_q = 141,
+         .n_k = 141,
+         .buckets = 3,
+         .joint = true,
+         .causal = true,
+         .by_token = true,
+         .whole = true},
+        {.n_q = 141, .n_k = 141, .buckets = 3, .joint = true, .causal = true, .by_token = true, .norm = true},
+        {.n_q = 141, .n_k = 141, .buckets = 9, .norm = true, .equal = true}, /* lower indices first */
+        {.n_q = 141,
+         .n_k = 141,
+         .buckets = 9,
+         .joint = true,
+         .causal = true,
+         .by_token = true,
+         .equal = true},
+        {.n_q = 1, .n_k = 1, .buckets = 8, .joint = true, .causal = true, .by_token = true, .norm = true},
+    };
+    struct host host;
+    struct pool *pool;
+    host_init(&host);
+    check_status(&host, pool_new(&host, 3, &pool), HASHATTN_OK, NULL);
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
+        for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+            check(*kernels, NULL, &variants[i]);
+            check(*kernels, pool, &variants[i]);
+        }
+    pool_free(&host, pool);
+}
+
+/* Of the queries of one draw: how many are in 0, 1, 2 and more buckets. */
+static void count_buckets(uint64_t seed, size_t buckets, double enlargement, double counts[4])
+{
+    enum { N = 512, WIDE = 41 };
+    static float x[N * WIDE], z[N * 16], out[N], hash[WIDE * 16];
+    random_normals(random_key(seed, RANDOM_DATA, 0), 0, x, N * WIDE);
+    random_normals(random_key(seed, RANDOM_DATA, 1), 0, hash, WIDE * buckets);
+    for (size_t i = 0; i < N; i++) { /* normed */
+        double mean = 0, square = 0;
+        for (size_t c = 0; c < WIDE; c++) {
+            mean += (double)x[i * WIDE + c] / WIDE;
+            square += pow((double)x[i * WIDE + c], 2) / WIDE;
+        }
+        for (size_t c = 0; c < WIDE; c++)
+            x[i * WIDE + c] = (float)(((double)x[i * WIDE + c] - mean) / sqrt(square - mean * mean));
+        for (size_t b = 0; b < buckets; b++) {
+            double sum = 0;
+            for (size_t c = 0; c < WIDE; c++)
+                sum += (double)x[i * WIDE + c] * (double)hash[c * buckets + b] / sqrt(WIDE);
+            z[i * buckets + b] = (float)sum;
+        }
+    }
+    struct scores scores = {{z, z}, buckets};
+    struct bucketed b = {.kernels = kernels_named(NULL, &(const char *){0}),
+                         .workers = 1,
+                         .num_queries = N,
+                         .num_keys = N,
+                         .dim = WIDE,
+                         .value_dim = 1,
+                         .capacity = {buckets, enlargement, true},
+                         .query = {x, WIDE},
+                         .key = {x, WIDE},
+                         .value = {x, WIDE},
+                         .score = score,
+                         .argument = &scores};
+    size_t saved = bucketed_saved_size(&b) / 4, scratch = bucketed_scratch_size(&b) / 4;
+    b.saved = guard_floats(saved);
+    b.scratch = guard_floats(scratch);
+    bucketed_forward(&b, out, 1);
+    struct members queries = bucketed_saved(&b).queries;
+    size_t of_token[N] = {0};
+    for (size_t p = 0; p < queries.start[buckets]; p++)
+        of_token[queries.list[p]]++;
+    for (size_t i = 0; i < N; i++)
+        counts[of_token[i] > 3 ? 3 : of_token[i]]++;
+    guard_free(b.saved, saved);
+    guard_free(b.scratch, scratch);
+}
+
+/* Measured elsewhere, by another program: a random linear hash of normed normals, width 41, 512 tokens. One
+   draw of the hash differs from another by about 0.03. */
+static void queries_are_in_few_buckets(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t buckets;
+        double enlargement, want[4];
+    } rows[] = {{8, 1, {0.16, 0.67, 0.16, 0}},
+                {8, 1.4142135623730951, {0.045, 0.53, 0.40, 0.03}},
+                {4, 1.4142135623730951, {0, 0.60, 0.39, 0.01}},
+                {16, 1.4142135623730951, {0.08, 0.49, 0.37, 0.06}}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        double counts[4] = {0};
+        for (uint64_t seed = 0; seed < 40; seed++)
+            count_buckets(seed, rows[r].buckets, rows[r].enlargement, counts);
+        for (size_t c = 0; c < 4; c++)
+            check_near(counts[c] / (40 * 512), rows[r].want[c], 0.03, "queries in so many buckets");
+    }
+}
+
+static void the_best_is_the_first_of_the_largest(void **state)
+{
+    (void)state;
+    static const float ties[] = {1, 3, 2, 3}, missing[] = {NAN, -2, NAN, -1}, none[] = {NAN, NAN, NAN, NAN};
+    assert_int_equal(bucketed_best(ties, 4), 1);
+    assert_int_equal(bucketed_best(missing, 4), 3);
+    assert_int_equal(bucketed_best(none, 4), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_become_attention),
+        cmocka_unit_test(queries_are_in_few_buckets),
+        cmocka_unit_test(the_best_is_the_first_of_the_largest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,194 @@
+/* Attention over stretches of keys that end anywhere, against double precision, on every instruction set:
+   short stretches, done in groups, and long ones, done in a grid. Covers: tile_attention_backward.c. Bugs
+   planted and caught: a maximum that begins infinite; a tile taken from one key too late; keys before a
+   stretch not hidden; values of a part of a tile from its start; dQ begun again at each tile; sums of dK and
+   dV not begun as zeros; the result of a block begun in the first tile of all; queries that see nothing after
+   the others left as they were; threads side by side in spite of a span that is too small.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/tiles/tile_attention.h"
+
+#include <float.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "oracle/oracle_softmax.h"
+#include "support/check.h"
+
+/* Stretches that never fall: steps of up to `most` from query to query, none for the first and last few
+   queries, at most `length` keys. */
+static struct sight *stretches(uint64_t seed, size_t n_q, size_t n_k, size_t most, size_t length)
+{
+    struct random random = random_open(random_key(seed, 1, 0));
+    struct sight *sights = malloc(n_q * sizeof *sights), last = {0, 0};
+    for (size_t i = 0; i < n_q; i++) {
+        last.first += random_below(&random, (uint32_t)most + 1);
+        last.end += random_below(&random, (uint32_t)most + 1);
+        if (i > 2 && last.end <= last.first)
+            last.end = last.first + 1;
+        if (last.end > last.first + length)
+            last.first = last.end - length;
+        if (i + 3 > n_q || last.first >= n_k)
+            last.first = last.end = n_k;
+        last.end = last.end < n_k ? last.end : n_k;
+        sights[i] = i < 2 ? (struct sight){0, 0} : last;
+    }
+    return sights;
+}
+
+/* Whether any but the thread that called asked what a query sees. */
+static pthread_t caller;
+static atomic_bool asked_elsewhere;
+
+static struct sight sight(const void *argument, size_t query)
+{
+    if (!pthread_equal(pthread_self(), caller))
+        asked_elsewhere = true;
+    return ((const struct sight *)argument)[query];
+}
+
+/* The most keys from the first of a block to the last. */
+static size_t widest(const struct sight *sights, size_t n_q)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < n_q; i++) {
+        size_t last = i + TILE_ATTENTION_BLOCK < n_q ? i + TILE_ATTENTION_BLOCK : n_q - 1;
+        if (sights[last].end > sights[i].first && sights[last].end - sights[i].first > most)
+            most = sights[last].end - sights[i].first;
+    }
+    return most;
+}
+
+static float *normals(uint64_t seed, size_t count)
+{
+    float *x = guard_floats(count);
+    random_normals(random_key(seed, 2, 0), 0, x, count);
+    return x;
+}
+
+static void take(double *to, const float *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = (double)from[i];
+}
+
+static void check_array(const float *got, const double *want, const double *bound, size_t count,
+                        const char *what)
+{
+    for (size_t i = 0; i < count; i++)
+        check_near((double)got[i], want[i], bound[i] + 2 * FLT_EPSILON * fabs(want[i]), what);
+}
+
+struct shape {
+    size_t n_q, n_k, d, d_v, block, step, length;
+};
+
+enum span { SPAN_NONE, SPAN_WIDEST, SPAN_TOO_SMALL };
+
+static void check(const struct shape *shape, uint64_t seed, enum span span, int threads)
+{
+    size_t n_q = shape->n_q, n_k = shape->n_k, d = shape->d, d_v = shape->d_v;
+    struct sight *sights = stretches(seed, n_q, n_k, shape->step, shape->length);
+    float *query = normals(seed, n_q * d), *key = normals(seed + 1, n_k * d),
+          *value = normals(seed + 2, n_k * d_v), *dout = normals(seed + 3, n_q * d_v);
+    struct oracle_softmax o = oracle_softmax_new(n_q, n_k, d, d_v);
+    o.times = malloc(n_q * n_k * sizeof *o.times);
+    for (size_t i = 0; i < n_q; i++)
+        for (size_t j = 0; j < n_k; j++)
+            o.times[i * n_k + j] = j >= sights[i].first && j < sights[i].end;
+    take(o.query, query, n_q * d);
+    take(o.key, key, n_k * d);
+    take(o.value, value, n_k * d_v);
+    take(o.dout, dout, n_q * d_v);
+    oracle_softmax_run(&o);
+    struct host host;
+    struct pool *pool;
+    host_init(&host);
+    check_status(&host, pool_new(&host, threads, &pool), HASHATTN_OK, NULL);
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        float *max = guard_floats(n_q), *log_sum = guard_floats(n_q), *out = guard_floats(n_q * d_v),
+              *dquery = guard_floats(n_q * d), *dkey = guard_floats(n_k * d),
+              *dvalue = guard_floats(n_k * d_v);
+        struct tile_attention a = {.kernels = *kernels,
+                                   .pool = pool,
+                                   .sizes = {.num_queries = n_q,
+                                             .num_keys = n_k,
+                                             .dim = d,
+                                             .value_dim = d_v,
+                                             .block = shape->block,
+                                             .span = span == SPAN_NONE     ? 0
+                                                     : span == SPAN_WIDEST ? widest(sights, n_q)
+                                                                           : 1,
+                                             .workers = (size_t)threads},
+                                   .sight = sight,
+                                   .argument = sights,
+                                   .query = {query, d},
+                                   .key = {key, d},
+                                   .value = {value, d_v},
+                                   .rows = {max, log_sum}};
+        size_t forward = tile_attention_forward_size(&a.sizes) / sizeof(float),
+               backward = tile_attention_backward_size(&a.sizes) / sizeof(float);
+        float *scratch = guard_floats(forward);
+        memset(scratch, 0xff, forward * sizeof(float));
+        memset(out, 0xff, n_q * d_v * sizeof(float));
+        tile_attention_forward(&a, out, d_v, scratch);
+        guard_free(scratch, forward);
+        scratch = guard_floats(backward);
+        memset(scratch, 0xff, backward * sizeof(float));
+        memset(dquery, 0, n_q * d * sizeof(float));
+        memset(dkey, 0, n_k * d * sizeof(float));
+        memset(dvalue, 0, n_k * d_v * sizeof(float));
+        caller = pthread_self();
+        asked_elsewhere = false;
+        tile_attention_backward(
+            &a, (struct head_rows){out, d_v}, (struct head_rows){dout, d_v},
+            &(struct tile_gradients){
+                .query = dquery, .key = dkey, .value = dvalue, .ld_query = d, .ld_key = d, .ld_value = d_v},
+            scratch);
+        /* Groups side by side would add to the same queries. */
+        assert_true(span != SPAN_TOO_SMALL || !asked_elsewhere);
+        check_array(out, o.out, o.out_bound, n_q * d_v, "out");
+        check_array(dquery, o.dquery, o.dquery_bound, n_q * d, "dquery");
+        check_array(dkey, o.dkey, o.dkey_bound, n_k * d, "dkey");
+        check_array(dvalue, o.dvalue, o.dvalue_bound, n_k * d_v, "dvalue");
+        guard_free(scratch, backward);
+        guard_free(max, n_q);
+        guard_free(log_sum, n_q);
+        guard_free(out, n_q * d_v);
+        guard_free(dquery, n_q * d);
+        guard_free(dkey, n_k * d);
+        guard_free(dvalue, n_k * d_v);
+    }
+    pool_free(&host, pool);
+    oracle_softmax_free(&o);
+    guard_free(query, n_q * d);
+    guard_free(key, n_k * d);
+    guard_free(value, n_k * d_v);
+    guard_free(dout, n_q * d_v);
+    free(sights);
+}
+
+static void stretches_are_the_definition(void **state)
+{
+    (void)state;
+    static const struct shape shapes[] = {
+        {5, 5, 1, 1, 96, 1, 2},        {60, 40, 3, 2, 7, 2, 9},       {300, 700, 5, 3, 96, 5, 40},
+        {1100, 900, 3, 4, 64, 2, 300}, {700, 1900, 4, 2, 50, 6, 600}, {1000, 1000, 2, 2, 96, 2, 1000},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (enum span span = SPAN_NONE; span <= SPAN_TOO_SMALL; span++) {
+            check(&shapes[i], 10 * i, span, 1);
+            check(&shapes[i], 10 * i + 5, span, 3);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stretches_are_the_definition),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
