@@ -243,16 +243,16 @@ def run_test(build, name, limit_cpu, limit_wall):
 
 def tests_for(tests, path):
     """The names of the tests, nearest first, each with how near it is: 0 own, 1 folder, 2 above, 3 tool."""
-    folder, unit = path.split("/")[-2], os.path.splitext(os.path.basename(path))[0]
-    rank = {name: i for i, name in enumerate(ORDER)}
+    folder, unit = os.path.dirname(path).removeprefix("src/"), os.path.splitext(os.path.basename(path))[0]
+    floor, rank = folder.split("/")[0], {name: i for i, name in enumerate(ORDER)}
     result = []
     for name, test in tests.items():
         if name.startswith("cli/"):
-            near = 3 if folder != "cli" else 0 if unit + ".c" in test["covers"] else 1
-        elif test["folder"] == folder:
+            near = 3 if floor != "cli" else 0 if unit + ".c" in test["covers"] else 1
+        elif test["folder"].split("/")[0] == floor:
             own = ("test_" + unit, "test_slots_" + re.sub("^(simd|ref)_", "", unit))
-            near = 0 if name in own or unit + ".c" in test["covers"] else 1
-        elif folder != "cli" and rank.get(test["folder"], 99) >= rank[folder]:
+            near = 0 if name in own or unit + ".c" in test["covers"] else 1 if test["folder"] == folder else 2
+        elif floor != "cli" and rank.get(test["folder"].split("/")[0], 99) >= rank[floor]:
             near = 2
         else:
             continue
@@ -273,7 +273,7 @@ def baseline(build):
         text = open(source).read()
         digest = hashlib.sha256(text.encode()).hexdigest()
         covers = re.findall(r"[\w]+\.c\b", "".join(re.findall(r"Covers:[^.]*\.c(?:[^.]*\.c)*", text)))
-        test = {"folder": source.split("/")[1], "covers": covers, "digest": digest}
+        test = {"folder": os.path.dirname(source).removeprefix("tests/"), "covers": covers, "digest": digest}
         if known.get(name, {}).get("digest") == digest:
             test["seconds"] = known[name]["seconds"]
         else:
@@ -337,9 +337,9 @@ def draw(folder, seed, listed):
     """Mutants of a folder in the order of the seed, one per line of source."""
     chance, lines = random.Random(f"{seed}:{folder}"), {}
     root = folder if folder == "cli" else "src/" + folder
-    for name in sorted(os.listdir(root)):
-        if name.endswith((".c", ".h")):
-            for mutant in mutants_of(f"{root}/{name}", open(f"{root}/{name}").read()):
+    for path in sorted(f"{place}/{name}" for place, _, names in os.walk(root) for name in names):
+        if path.endswith((".c", ".h")):
+            for mutant in mutants_of(path, open(path).read()):
                 if (mutant["file"], mutant["old_text"], mutant["new_text"]) not in listed:
                     lines.setdefault((mutant["file"], mutant["line"]), []).append(mutant)
     order = list(lines)
