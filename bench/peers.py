@@ -514,6 +514,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args()
+    if asked.docs and asked.only:
+        parser.error("--docs fills every table of the page: leave out --only")
     environment = os.path.join(asked.build, "peers-env")
     sys.path.insert(0, HERE)
     import tables
