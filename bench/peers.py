@@ -285,7 +285,7 @@ def approximations_work(torch, library, results, n, rounds, threads, try_compile
         def make(data):
             contender = theirs(torch, key, label, function, data)
             if chosen[1]:
-                contender.row["label"] = label + " (forward by torch.compile)"
+                contender.row["label"] = label + ", compiled"
                 contender.calls["forward"] = theirs(torch, key, label, chosen[0], data, both=False).calls["forward"]
             return contender
         return make
@@ -311,7 +311,7 @@ def approximations_work(torch, library, results, n, rounds, threads, try_compile
     (tables, bits, beta), reached = race_that_reaches(
         torch, [(inputs[kind], references["yoso-e"][kind]) for kind in reversed(KINDS)],
         [own.row["error"]["radians"][kind] for kind in reversed(KINDS)])
-    label = f"RACE, tables x buckets {tables} x {1 << bits}, beta {beta:g}" + (": our error" if reached else ": nearest to our error")
+    label = f"RACE, {tables} x {1 << bits} buckets, beta {beta:g}" + (": our error" if reached else ": nearest")
     enter_one(label, formula("race-equal", label, opponents.Race(tables, bits, beta, DIM)), "yoso-e")
     compete(results, "approximation", found, min(rounds, 3), **facts)
 
@@ -514,6 +514,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args()
+    if asked.docs and asked.only:
+        parser.error("--docs fills every table of the page: leave out --only")
     environment = os.path.join(asked.build, "peers-env")
     sys.path.insert(0, HERE)
     import tables

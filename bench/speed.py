@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The speed table of docs/PERFORMANCE.md: yoso against our own softmax, both against the machine, as ratios.
+"""The table under "Inputs" of docs/PERFORMANCE.md: yoso against our own softmax, both against the machine, as ratios.
 
-Every figure comes from `hashattn bench`, each run in a process of its own. The commands are run in turn, round after
-round, and the ratio is taken inside a round, so that a machine whose speed drifts does not decide; what is printed is
-the median over rounds, with the least and the largest.
+Every figure comes from `hashattn bench`, each run in a process of its own. The commands run in turn, round after round,
+and ratios are taken inside a round, so that a machine whose speed drifts does not decide. The script prints the median
+over rounds, with the least and the largest.
 
     bench/speed.py [BUILD] [--rounds N] [--threads T] > table.md
 """
@@ -15,6 +15,7 @@ import os
 import statistics
 import subprocess
 import sys
+import textwrap
 
 HEADS, HEAD_DIM, LENGTH = 12, 64, 4096
 YOSO = ["--num-hashes", "32", "--hash-bits", "9"]
@@ -47,7 +48,7 @@ def decimal(value):
     return f"{value:.1f}"
 
 
-# (name, how it is written, value of (softmax, yoso, peak) of one round)
+# (name, format, value from (softmax, yoso, peak) of one round)
 ROWS = [
     ("`softmax` forward, ms", decimal, lambda s, y, p: s["forward_ms"]),
     ("`softmax` forward, share of the product peak", share,
@@ -86,10 +87,11 @@ def main():
             found.append(forward * 1e6 / length / HEADS)
 
     peaks = [peak for kind in kinds for _, _, peak in rounds[kind]]
-    print(f"{peak['processor']}, {peak['isa']}, {asked.threads} threads, {peak['products']}; {HEADS} heads, d {HEAD_DIM},"
-          f" m 32, tau 9, n {LENGTH}, float32; median (least to largest) of {asked.rounds} rounds.\n")
-    print(f"Product peak {spread([p['float32_gflops'] for p in peaks], decimal)} GF/s, memory"
-          f" {spread([p['memory_gbytes_per_s'] for p in peaks], decimal)} GB/s.\n")
+    print(textwrap.fill(
+        f"{peak['processor']}, {peak['isa']}, {asked.threads} threads, {peak['products']}; {HEADS} heads, d {HEAD_DIM},"
+        f" m 32, tau 9, n {LENGTH}, float32; median (least to largest) of {asked.rounds} rounds. Product peak"
+        f" {spread([p['float32_gflops'] for p in peaks], decimal)} GF/s, memory"
+        f" {spread([p['memory_gbytes_per_s'] for p in peaks], decimal)} GB/s.", 118) + "\n")
     print(f"| figure | {' | '.join(kinds)} |\n|---{'|---' * len(kinds)}|")
     for name, form, value in ROWS:
         cells = [spread([value(*found) for found in rounds[kind]], form) for kind in kinds]

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of bench/peers.py from its JSON: every contender with ratios, and the figures to reach. Nothing is measured
-here, so tests/cli/test_tables.sh holds it against a made run. Standard library only."""
+"""The tables of docs/PERFORMANCE.md from the JSON of bench/peers.py: every contender with ratios, and the aims. Nothing is
+measured here, so tests/cli/test_tables.sh checks it on a made-up run. No line is longer than WIDTH. Standard library only."""
 
 import math
 import re
 import statistics
+import textwrap
+
+WIDTH = 118
 
 
 def rows_of(results, work, key, precision="float32", **facts):
@@ -13,7 +16,7 @@ def rows_of(results, work, key, precision="float32", **facts):
 
 
 def ratio(results, work, ours, theirs, figure, **facts):
-    """theirs / ours, round by round; facts may give precision. None where one of them was not measured."""
+    """theirs / ours, round by round; facts may give precision. None if one of them was not measured."""
     a, b = (next(iter(rows_of(results, work, key, **facts)), None) for key in (ours, theirs))
     if not a or not b or figure not in a["ms"] or figure not in b["ms"]:
         return None
@@ -32,8 +35,8 @@ def spread(values, form="{:.1f}x"):
 
 
 def crossover(results, figure):
-    """The length from which on yoso is faster than SDPA, log-linear between the lengths measured; the least length where
-    it is faster from the start, infinity where it never is."""
+    """The length at which yoso becomes faster than SDPA, log-linear between the lengths measured; the least length if it is
+    faster from the start, infinity if it never is."""
     points = sorted((row["n"], median(ratio(results, "length", "yoso", "sdpa", figure, n=row["n"])))
                     for row in rows_of(results, "length", "yoso")
                     if ratio(results, "length", "yoso", "sdpa", figure, n=row["n"]))
@@ -48,194 +51,240 @@ def crossover(results, figure):
     return n0 * (n1 / n0) ** (math.log(1 / r0) / math.log(r1 / r0))
 
 
-# ---- figures to reach ----------------------------------------------------------------------------------------------
+# ---- aims ----------------------------------------------------------------------------------------------------------
 
-def figures(results):
-    """(what, values as [(name, list of ratios or one number)], targets with AMX, targets without, form) per row."""
-    n, long = results["n"], results["long"]
+class Aim:
+    """One measured value and what it should be. value: a list of ratios, one a round, or one number, or None. aim and
+    aim_with_amx: the least that is enough; the most if negative; None if there is no aim. summary: one of the ten rows
+    that open the page."""
+
+    def __init__(self, work, against, value, aim, aim_with_amx, form="{:.1f}x", summary=False):
+        self.work, self.against, self.value, self.form, self.summary = work, against, value, form, summary
+        self.aim, self.aim_with_amx = aim, aim_with_amx
+
+    def measured(self):
+        return spread(self.value, self.form) if isinstance(self.value, list) else \
+            "not measured" if self.value is None else self.form.format(self.value)
+
+    def wanted(self, aim):
+        return "-" if aim is None else ("<= " if aim < 0 else ">= ") + self.form.format(abs(aim)).replace(".0x", "x")
+
+    def reached(self, amx):
+        aim = self.aim_with_amx if amx else self.aim
+        found = median(self.value) if isinstance(self.value, list) else self.value
+        if found is None or aim is None:
+            return "not measured" if found is None else "-"
+        return "yes" if (found <= -aim if aim < 0 else found >= aim) else "no"
+
+
+def aims(results):
+    n, long, peak = results["n"], results["long"], results.get("peak", {})
     of = lambda *words, **facts: ratio(results, *words, **facts)
-    told = lambda what, precision: next((row[what] for row in rows_of(results, "layer", "yoso", precision)
-                                         if row.get(what) is not None), None)
+    layer = lambda what, precision: next((row[what] for row in rows_of(results, "layer", "yoso", precision)
+                                          if row.get(what) is not None), None)
     stream = results.get("stream", {"seq_len": "16M"})
     files = results.get("files", {"tokens": "16M"})
-    copied = f" (at {spread(files['rate_over_copy'], '{:.2f}')} of the rate of copying the same bytes)" if "rate_over_copy" in files else ""
-    times, percent, tokens = "{:.1f}x", "{:.0%}", "n {:.0f}"
+    gib = lambda run: run["peak_rss_bytes"] / 2**30 if "peak_rss_bytes" in run else None
+    sdpa, softmax, bert = "PyTorch SDPA", "our `softmax`", "BERT-base layer, forward"
+    calls, memory = "the product library's own calls", "resident memory"
+    percent, tokens = "{:.0%}", "n {:.0f}"
     return [
-        (f"forward, n {n}, float32, against SDPA float32", [("", of("length", "yoso", "sdpa", "forward", n=n))], [25], [30], times),
-        (f"the same, n {long}", [("", of("length", "yoso", "sdpa", "forward", n=long))], [100], [120], times),
-        (f"the same, n {n}, bf16 in and out, against SDPA bf16",
-         [("", of("bf16", "yoso", "sdpa", "forward", n=n, precision="bf16"))], [4], [30], times),
-        (f"forward + backward (`lower`), n {n}, against SDPA float32",
-         [("iid", of("length", "yoso", "sdpa", "both", n=n)),
-          ("clustered", of("clustered", "yoso", "sdpa", "both", n=n))], [15, 5], [20, 6], times),
-        ("crossover with SDPA float32", [("forward", crossover(results, "forward")), ("forward + backward", crossover(results, "both"))],
-         [-384, -384], [-256, -256], tokens),
-        (f"our exact `softmax`, n {n}, float32, against SDPA",
-         [("forward", of("length", "softmax", "sdpa", "forward", n=n)),
-          ("forward + backward", of("length", "softmax", "sdpa", "both", n=n))], [1.1, 1.2], [1.4, 1.5], times),
-        ("hash projection, against the product peak in its precision",
-         [(results.get("peak", {}).get("projection", ""), hash_share(results.get("peak")))], [0.8], [0.8], percent),
-        (f"layer of BERT-base size, {n} tokens, forward, against the transformers library's YosoModel",
-         [("float32", of("layer", "yoso", "transformers-yoso", "forward")), ("bf16", layer_across(results))], [18, 40], [18, 30], times),
-        ("the same layer against the same layer with SDPA in PyTorch",
-         [("float32", of("layer", "yoso", "sdpa", "forward")),
-          ("bf16", of("layer", "yoso", "sdpa", "forward", precision="bf16"))], [1.8, 2], [4, 4], times),
-        ("LRA-size training step, against the same step with SDPA in PyTorch, padded / against our packed `softmax`",
-         [("SDPA", of("step", "yoso", "sdpa", "step")), ("softmax", of("step", "yoso", "softmax", "step"))], [10, 3], [10, 3], times),
-        ("products of the layer, against the same calls of the product library alone, and against the product peak",
-         [("float32", told("products_over_library", "float32")), ("bf16", told("products_over_library", "bf16")),
-          ("of the peak: float32", told("products_share_of_peak", "float32")), ("bf16", told("products_share_of_peak", "bf16"))],
-         [0.85, 0.85], [0.85, 0.85], percent),
-        (f"`lha` with 64 buckets, n {n}, against our own `softmax`",
-         [("forward", of("lha", "lha", "softmax", "forward", n=n)),
-          ("forward + backward with its loss", of("lha", "lha", "softmax", "both", n=n))], [8, 4], [8, 4], times),
-        ("the same: memory of a token at the longest length over that at the shortest", [("", memory_growth(results))], [-1.05], [-1.05], "{:.2f}"),
-        (f"{stream['seq_len']} tokens of one head, forward, from a callback: resident memory",
-         [("", stream["peak_rss_bytes"] / 2**30 if "peak_rss_bytes" in stream else None)], [-1], [-1], "{:.2f} GiB"),
-        ("the same: share of the time that all threads are busy", [("", stream.get("threads_busy"))], [0.9], [0.9], percent),
-        (f"the same, {files['tokens']} tokens from files{copied}: resident memory",
-         [("", files["peak_rss_bytes"] / 2**30 if "peak_rss_bytes" in files else None)], [-1], [-1], "{:.2f} GiB"),
+        Aim(f"forward, n {n}", sdpa, of("length", "yoso", "sdpa", "forward", n=n), 30, 25, summary=True),
+        Aim(f"forward, n {long}", sdpa, of("length", "yoso", "sdpa", "forward", n=long), 120, 100, summary=True),
+        Aim(f"forward, n {n}, bf16 in and out", f"{sdpa} in bf16",
+            of("bf16", "yoso", "sdpa", "forward", n=n, precision="bf16"), 30, 4, summary=True),
+        Aim(f"forward + backward, n {n}", sdpa, of("length", "yoso", "sdpa", "both", n=n), 20, 15, summary=True),
+        Aim(f"forward + backward, n {n}, clustered", sdpa, of("clustered", "yoso", "sdpa", "both", n=n), 6, 5, summary=True),
+        Aim("least n at which forward is faster", sdpa, crossover(results, "forward"), -256, -384, tokens),
+        Aim("least n at which forward + backward is faster", sdpa, crossover(results, "both"), -256, -384, tokens),
+        Aim(f"`softmax`, forward, n {n}", sdpa, of("length", "softmax", "sdpa", "forward", n=n), 1.4, 1.1),
+        Aim(f"`softmax`, forward + backward, n {n}", sdpa, of("length", "softmax", "sdpa", "both", n=n), 1.5, 1.2),
+        Aim(f"hash projection, {peak.get('projection', '')}", "product peak of its precision", hash_share(peak), 0.8, 0.8,
+            percent),
+        Aim(bert, "transformers YosoLayer", of("layer", "yoso", "transformers-yoso", "forward"), 18, 18,
+            summary=True),
+        Aim(f"{bert}, bf16", "transformers YosoLayer, float32", layer_across(results), 30, 40),
+        Aim(bert, "PyTorch layer with SDPA", of("layer", "yoso", "sdpa", "forward"), 4, 1.8, summary=True),
+        Aim(f"{bert}, bf16", "PyTorch layer with SDPA, bf16",
+            of("layer", "yoso", "sdpa", "forward", precision="bf16"), 4, 2),
+        Aim("training step of LRA size", "PyTorch with SDPA, padded", of("step", "yoso", "sdpa", "step"), 10, 10, summary=True),
+        Aim("training step of LRA size", f"{softmax}, packed", of("step", "yoso", "softmax", "step"), 3, 3, summary=True),
+        Aim("products of the layer", calls, layer("products_over_library", "float32"), 0.85, 0.85, percent),
+        Aim("products of the layer, bf16", calls, layer("products_over_library", "bf16"), 0.85, 0.85, percent),
+        Aim("products of the layer", "product peak", layer("products_share_of_peak", "float32"), None, None, percent),
+        Aim("products of the layer, bf16", "product peak", layer("products_share_of_peak", "bf16"), None, None, percent),
+        Aim(f"`lha`, 64 buckets, n {n}, forward", softmax, of("lha", "lha", "softmax", "forward", n=n), 8, 8, summary=True),
+        Aim(f"`lha`, 64 buckets, n {n}, forward + backward, loss", softmax,
+            of("lha", "lha", "softmax", "both", n=n), 4, 4),
+        Aim("`lha`, memory of a token, longest n", "shortest n", memory_growth(results), -1.05, -1.05, "{:.2f}"),
+        Aim(f"{stream['seq_len']} tokens from a callback", memory, gib(stream), -1, -1, "{:.2f} GiB"),
+        Aim("the same: share of time with all threads busy", "wall time x threads", stream.get("threads_busy"), 0.9, 0.9,
+            percent),
+        Aim(f"{files['tokens']} tokens from files", memory, gib(files), -1, -1, "{:.2f} GiB"),
+        Aim("the same: bytes per second", "copying the same bytes", files.get("rate_over_copy"), None, None, "{:.2f}"),
     ]
 
 
 def hash_share(peak):
-    """Codes against the product peak in the precision that they are computed in: pairs of 16 bits have the rate of bf16."""
+    """Hashing against the product peak of its precision; pairs of 16-bit numbers have the rate of bf16."""
     if not peak or "hash_gflops" not in peak:
         return None
     return peak["hash_gflops"] / peak["bf16_gflops" if peak["projection"].endswith("-dp") else "float32_gflops"]
 
 
 def memory_growth(results):
-    """Of `lha`, what is saved and what is scratch, a token; 1: linear in n."""
+    """Saved and scratch bytes of `lha` per token, at the longest length over the shortest; 1: linear in n."""
     rows = results.get("lha_memory", [])
     each = [(row["saved_bytes"] + row["scratch_bytes"]) / row["n"] for row in rows]
     return each[-1] / each[0] if len(each) > 1 else None
 
 
-def lha_tables(results):
-    """Memory over the length, and what trained buckets catch beside the time of the row above."""
-    parts, rows, utility = [], results.get("lha_memory", []), results.get("lha_utility")
-    if rows:
-        mib = lambda row, key: f"{row[key] / 2**20:.1f}"
-        parts.append("\n".join(["| n | saved, MiB | scratch, MiB | peak of the process, MiB |", "|---|---|---|---|"] + [
-            f"| {row['n']} | {mib(row, 'saved_bytes')} | {mib(row, 'scratch_bytes')} | {mib(row, 'peak_rss_bytes')} |" for row in rows]))
-    if utility:
-        share = lambda name, key: f"{utility[name][key]:.1%}"
-        parts.append(f"Attention utility of 8 buckets trained on needle (`hashattn inspect`), of {share('own', 'pairs')} of all pairs: "
-                     f"learned {share('own', 'utility')}, LSH {share('lsh', 'utility')}, asymmetric LSH (SMYRF) "
-                     f"{share('smyrf', 'utility')}; upper bound {share('own', 'bound')}.")
-    return parts
-
-
 def layer_across(results):
-    """bf16 of ours against the transformers library's layer, which is float32: bf16 was not faster there."""
+    """Our bf16 layer against the transformers library's in float32, where bf16 was not faster."""
     a = next(iter(rows_of(results, "layer", "yoso", "bf16")), None)
     b = next(iter(rows_of(results, "layer", "transformers-yoso")), None)
     return [y / x for x, y in zip(a["ms"]["forward"], b["ms"]["forward"])] if a and b else None
 
 
-def reached(value, target):
-    """A negative target is a bound from above."""
-    found = median(value) if isinstance(value, list) else value
-    return None if found is None else found <= -target if target < 0 else found >= target
+def table(head, rows):
+    line = lambda cells: "| " + " | ".join(cells) + " |"
+    return "\n".join([line(head), "|" + "---|" * len(head), *map(line, rows)])
 
 
-def aim(targets, form):
-    return " / ".join(("<= " if t < 0 else ">= ") + form.format(abs(t)).replace(".0x", "x") for t in targets)
-
-
-def figures_table(results):
+def summary_table(results):
     amx = results["machine"]["amx"]
-    lines = [f"| work (12 heads, d 64, m 32, tau 9) | AMX: aim | AMX | AVX512-BF16: aim | AVX512-BF16 | reached |",
-             "|---|---|---|---|---|---|"]
-    short = []
-    for what, values, with_amx, without, form in figures(results):
-        told = []
-        for name, value in values:
-            text = ("not measured" if value is None else spread(value, form) if isinstance(value, list) else form.format(value))
-            told.append(f"{name} {text}".strip())
-        targets = with_amx if amx else without
-        verdicts = [reached(value, target) for (_, value), target in zip(values, targets)]
-        word = "not measured" if all(v is None for v in verdicts) else "yes" if all(verdicts) else \
-            "in part" if any(verdicts) else "no"
-        if word != "yes":
-            short.append(what)
-        found, other = "; ".join(told), "not measured here"
-        lines.append(f"| {what} | {aim(with_amx, form)} | {found if amx else other} | {aim(without, form)} |"
-                     f" {other if amx else found} | {word} |")
-    return "\n".join(lines), short
+    return table(["work", "against", "ratio", "aim", "reached"],
+                 [[a.work, a.against, a.measured(), a.wanted(a.aim_with_amx if amx else a.aim), a.reached(amx)]
+                  for a in aims(results) if a.summary])
+
+
+def aims_table(results):
+    amx = results["machine"]["amx"]
+    return table(["work", "against", "measured", "aim", "aim, AMX", "reached"],
+                 [[a.work, a.against, a.measured(), a.wanted(a.aim), a.wanted(a.aim_with_amx), a.reached(amx)]
+                  for a in aims(results)])
 
 
 # ---- every contender -----------------------------------------------------------------------------------------------
 
 def ms(row, figure):
-    values = row["ms"].get(figure)
+    values = row["ms"].get(figure) if row else None
     return "-" if not values else f"{median(values):.4g}"
 
 
 def base_of(work):
-    """Whose time those of the others are told over."""
+    """The mechanism whose time the others are divided by."""
     return "lha" if work == "lha" else "yoso"
 
 
 def over_base(results, row, figure):
-    """How many times as long as the base of the same work and precision, whose own row says 1."""
-    own = next(iter(rows_of(results, row["work"], base_of(row["work"]), row["precision"], n=row.get("n"))), None)
+    """The time of a row over that of the base in the same work, length and precision; "1x" for the base itself."""
+    own = row and next(iter(rows_of(results, row["work"], base_of(row["work"]), row["precision"], n=row.get("n"))), None)
     if not own or figure not in own["ms"] or figure not in row["ms"]:
         return "-"
     return f"{median([y / x for x, y in zip(own['ms'][figure], row['ms'][figure])]):.3g}x"
 
 
-def contender_table(results, work, first, second):
-    lines = [f"| n | | precision | {first}, ms | over {base_of(work)} | {second}, ms | over {base_of(work)} | error, radians |",
-             "|---|---|---|---|---|---|---|---|"] if second else \
-            [f"| n | | precision | {first}, ms | over {base_of(work)} |", "|---|---|---|---|---|"]
-    for row in [row for row in results["rows"] if row["work"] == work]:
-        cells = [str(row.get("n", "")), row["label"], row["precision"], ms(row, first), over_base(results, row, first)]
-        if second:
-            told, error = "", row.get("error")
-            if error:
-                told = " / ".join(f"{v:.2f}" if v > 0.005 else f"{v:.0e}" if v > 0 else "0" for v in error["radians"].values())
-                told += f" to {error['to']}"
-            cells += [ms(row, second), over_base(results, row, second), told]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def length_table(results, figure):
+    """One row a length: yoso, our softmax and SDPA."""
+    rows = []
+    for n in sorted({row["n"] for row in results["rows"] if row["work"] == "length"}):
+        yoso, softmax, sdpa = (next(iter(rows_of(results, "length", key, n=n)), None) for key in ("yoso", "softmax", "sdpa"))
+        rows.append([str(n), *(ms(row, figure) for row in (yoso, softmax, sdpa)),
+                     *(over_base(results, row, figure) for row in (softmax, sdpa))])
+    return table(["n", "`yoso`, ms", "`softmax`, ms", "SDPA, ms", "`softmax` / `yoso`", "SDPA / `yoso`"], rows)
+
+
+def radians(error):
+    return " / ".join(f"{v:.2f}" if v > 0.005 else f"{v:.0e}" if v > 0 else "0" for v in error["radians"].values()) + \
+        f" to {error['to']}" if error else ""
+
+
+def contender_table(results, work, figures):
+    """One row a contender: the time of each figure and how many times that of the base it is; errors if there are any."""
+    found = [row for row in results["rows"] if row["work"] == work]
+    lengths, precisions = ({row.get(fact) for row in found} for fact in ("n", "precision"))
+    errors = any(row.get("error") for row in found)
+    head = ["n"] * (len(lengths) > 1) + ["contender"] + ["precision"] * (len(precisions) > 1)
+    head += [name for figure in figures for name in (f"{figure}, ms", f"over {base_of(work)}")]
+    rows = []
+    for row in found:
+        rows.append([str(row["n"])] * (len(lengths) > 1) + [row["label"]] + [row["precision"]] * (len(precisions) > 1)
+                    + [cell for figure in figures for cell in (ms(row, figure), over_base(results, row, figure))]
+                    + [radians(row.get("error"))] * errors)
+    return table(head + ["error, radians"] * errors, rows)
+
+
+def lha_memory_table(results):
+    return table(["n", "saved, MiB", "scratch, MiB", "peak of the process, MiB"],
+                 [[str(row["n"]), *(f"{row[key] / 2**20:.1f}" for key in ("saved_bytes", "scratch_bytes", "peak_rss_bytes"))]
+                  for row in results["lha_memory"]])
+
+
+def lha_utility_text(utility):
+    share = lambda name, key: f"{utility[name][key]:.1%}"
+    return wrapped(f"Attention utility of 8 buckets trained on needle (`hashattn inspect`), with {share('own', 'pairs')} of all "
+                   f"pairs: learned {share('own', 'utility')}, LSH {share('lsh', 'utility')}, asymmetric LSH (SMYRF) "
+                   f"{share('smyrf', 'utility')}; upper bound {share('own', 'bound')}.")
+
+
+# ---- the page ------------------------------------------------------------------------------------------------------
+
+def wrapped(text, **more):
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False, **more)
+
+
+def machine_text(results):
+    machine = results["machine"]
+    versions = ", ".join(f"{name} {version or 'absent'}" for name, version in machine["versions"].items())
+    return wrapped(
+        f"{machine['processor'] or 'unknown processor'}, {machine['cores']} cores, {machine['threads']} threads, {machine['isa']}"
+        f" (PyTorch: {machine['torch_isa']}), {'AMX' if machine['amx'] else 'no AMX'},"
+        f" {'AVX512-BF16' if machine['avx512_bf16'] else 'no AVX512-BF16'}, {machine['products']}, projection"
+        f" {machine['projection']}; {versions}; {machine['date']}. Median of {results['rounds']} rounds"
+        f" (3 if a run takes long), least and largest in brackets"
+        f"{'; QUICK: small shapes, no figure to quote' if results['quick'] else ''}.")
+
+
+def missing_list(results):
+    return "\n".join(["Not measured:\n"] + [wrapped(f"- {m['label']} ({m['work']}): {m['reason']}", subsequent_indent="  ")
+                                            for m in results["missing"]])
+
+
+def sections(results):
+    """The text of each section of the page that this run measured; the names are those of the marks in the page."""
+    has = lambda work: any(row["work"] == work for row in results["rows"])
+    both = ["forward", "both"]
+    parts = {
+        "summary": [machine_text(results), summary_table(results)],
+        "length": ["Forward, float32, independent vectors:", length_table(results, "forward"),
+                   "Forward + backward:", length_table(results, "both")] if has("length") else [],
+        "clustered": [contender_table(results, "clustered", both)] if has("clustered") else [],
+        "bf16": [contender_table(results, "bf16", both)] if has("bf16") else [],
+        "lha": ([contender_table(results, "lha", both)] if has("lha") else [])
+        + ([lha_memory_table(results)] if results.get("lha_memory") else [])
+        + ([lha_utility_text(results["lha_utility"])] if results.get("lha_utility") else []),
+        "layer": [f"{results['n']} tokens:", contender_table(results, "layer", ["forward"])] if has("layer") else [],
+        "step": [contender_table(results, "step", ["step"])] if has("step") else [],
+        "approximation": [contender_table(results, "approximation", both)] if has("approximation") else [],
+        "aims": [aims_table(results)] + ([missing_list(results)] if results["missing"] else []),
+    }
+    return {name: "\n\n".join(found) or "Not measured in this run." for name, found in parts.items()}
 
 
 def document(results):
-    machine = results["machine"]
-    versions = ", ".join(f"{name} {version or 'absent'}" for name, version in machine["versions"].items())
-    head = (f"{machine['processor'] or 'unknown processor'}, {machine['cores']} cores, {machine['threads']} threads, {machine['isa']}"
-            f" (PyTorch: {machine['torch_isa']}), {'AMX' if machine['amx'] else 'no AMX'},"
-            f" {'AVX512-BF16' if machine['avx512_bf16'] else 'no AVX512-BF16'}, {machine['products']}, projection"
-            f" {machine['projection']}; {versions}; {machine['date']}. Median of {results['rounds']} rounds"
-            f" (3 where a run takes long), ratios inside a round{', QUICK: small shapes, no figure to quote' if results['quick'] else ''}.")
-    table, short = figures_table(results)
-    parts = [head, "### Figures to reach\n", table]
-    if short:
-        parts.append("Short of the aim, or not measured: " + "; ".join(short) + ".")
-    titles = [("length", "Attention over the length, iid", "forward", "both"),
-              ("clustered", "Clustered inputs", "forward", "both"), ("bf16", "bf16 in and out", "forward", "both"),
-              ("approximation", "Everything else, with its error: iid / clustered / matched inputs", "forward", "both"),
-              ("lha", "lha against our own softmax", "forward", "both"),
-              ("layer", "A layer of BERT-base size", "forward", None), ("step", "A training step of LRA size", "step", None)]
-    for work, title, first, second in titles:
-        if any(row["work"] == work for row in results["rows"]):
-            parts += [f"### {title}\n", contender_table(results, work, first, second)]
-            parts += lha_tables(results) if work == "lha" else []
-    if results["missing"]:
-        parts.append("### Not measured\n")
-        parts.append("\n".join(f"- {m['label']} ({m['work']}): {m['reason']}" for m in results["missing"]))
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+    """Everything, for a reader without the page."""
+    return "\n\n".join(f"## {name}\n\n{text}" for name, text in sections(results).items()) + "\n"
 
 
 def fill(path, results):
-    """What stands between the two marks of the page becomes the tables of this run."""
-    begin, end = "<!-- peers: begin -->", "<!-- peers: end -->"
+    """Replaces what stands between the two marks of each section of the page."""
     with open(path) as file:
         page = file.read()
-    if page.count(begin) != 1 or page.count(end) != 1:
-        raise ValueError(f"{path}: the marks '{begin}' and '{end}' must stand there once")
-    page = re.sub(re.escape(begin) + ".*" + re.escape(end), lambda _: f"{begin}\n\n{document(results)}\n{end}", page, flags=re.S)
+    for name, text in sections(results).items():
+        begin, end = f"<!-- peers: {name} -->", f"<!-- peers: end of {name} -->"
+        if page.count(begin) != 1 or page.count(end) != 1:
+            raise ValueError(f"{path}: the marks '{begin}' and '{end}' must each occur once")
+        page = re.sub(re.escape(begin) + ".*" + re.escape(end), lambda _: f"{begin}\n{text}\n{end}", page, flags=re.S)
     with open(path, "w") as file:
         file.write(page)

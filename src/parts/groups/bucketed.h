@@ -23,8 +23,8 @@ enum bucketed_side { SIDE_QUERIES, SIDE_KEYS };
 /* Rows for which scores are asked at once. */
 enum { SCORE_ROWS = 64 };
 
-/* How far the scores of a token are apart before they are balanced. Of 1, 2, 3 and 5 the third was best, by
-   little: 29.5, 31.0, 31.2 and 30.7 per cent of attention caught (docs/LHA.md 1.1). */
+/* Deviation of a token's scores before balancing. Of 1, 2, 3 and 5 the third was best, by little: 29.5, 31.0,
+   31.2 and 30.7 per cent of attention caught (docs/RESULTS.md 8). */
 #define BUCKETED_SHARPNESS 3.0f
 
 struct bucketed {
