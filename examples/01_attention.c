@@ -1,4 +1,4 @@
-/* The operator: one forward and one backward pass of attention by hashing on arrays of ours.
+/* The operator: one forward and one backward pass of attention by hashing on our own arrays.
      cc 01_attention.c $(pkg-config --cflags --libs hashattn) -o attention && ./attention
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -35,7 +35,7 @@ int main(void)
     if (status == HASHATTN_OK)
         status = hashattn_attention_set(attention, "num_hashes", "64");
 
-    /* The problem: shapes, masks and the seed; never the data. */
+    /* The problem: shapes, masks and the seed, but no data. */
     hashattn_problem problem;
     hashattn_problem_default(&problem);
     problem.num_heads = HEADS;
@@ -43,7 +43,7 @@ int main(void)
     problem.head_dim = problem.value_dim = WIDTH;
     problem.seed = 1;
 
-    /* Memory is asked for first, so that it can be kept from call to call. */
+    /* The caller provides the memory, so it can be reused from call to call. */
     size_t saved_bytes, scratch_bytes;
     if (status == HASHATTN_OK)
         status = hashattn_attention_sizes(attention, &problem, &saved_bytes, &scratch_bytes);
@@ -51,7 +51,7 @@ int main(void)
         return fail(context, status);
     void *saved = block(saved_bytes), *scratch = block(scratch_bytes);
 
-    /* Our arrays are (heads, rows, width). Any strides will do: see hashattn_array. */
+    /* Our arrays are (heads, rows, width). Any strides are allowed: see hashattn_array. */
     enum { QUERY, KEY, VALUE, OUT, DOUT, DQUERY, DKEY, DVALUE, NUM_ARRAYS };
     hashattn_array a[NUM_ARRAYS];
     for (int i = 0; i < NUM_ARRAYS; i++)

@@ -1,12 +1,12 @@
-/* Training from a program: makes a data set, trains an encoder on it, and stops when it has learned.
+/* Training from a program: generates a data set, trains an encoder on it, and stops when it has learned.
      cc 02_train_needle.c $(pkg-config --cflags --libs hashattn) -o train && ./train needles run
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
 #include <hashattn/hashattn.h>
 
-/* Called after every step. Asks for a clean stop, with everything saved, once nineteen in twenty are right.
-   The list of validation metrics is empty, and so the accuracy NaN, except at the end of an evaluation. */
+/* Called after every step. Requests a clean stop, with everything saved, when the accuracy reaches 95 %. The
+   list of validation metrics is empty, and the accuracy NaN, except at the end of an evaluation. */
 static int watch(void *user, const hashattn_progress *now)
 {
     (void)user;
@@ -20,7 +20,7 @@ static int watch(void *user, const hashattn_progress *now)
 
 static hashattn_status train(hashattn_context *context, const char *data, const char *run)
 {
-    /* A setup is everything that decides a run; `hashattn train needle --help` lists its options. */
+    /* A setup has everything that determines a run; `hashattn train needle --help` lists its options. */
     static const char *const options[][2] = {
         {"seq_len", "64"}, {"marks", "8"}, {"steps", "400"}, {"eval_every", "20"}, {"seed", "1"}};
     static const size_t counts[3] = {8000, 200, 500}; /* train, valid, test */
@@ -33,7 +33,7 @@ static hashattn_status train(hashattn_context *context, const char *data, const 
     if (status == HASHATTN_OK)
         status = hashattn_train(setup, data, run, watch, NULL);
     hashattn_setup_free(setup);
-    /* INTERRUPTED is what we asked for; hashattn_train_resume would go on. */
+    /* INTERRUPTED is the stop that we requested; hashattn_train_resume would continue. */
     return status == HASHATTN_INTERRUPTED ? HASHATTN_OK : status;
 }
 
@@ -45,7 +45,7 @@ static hashattn_status test(hashattn_context *context, const char *run)
     if (status == HASHATTN_OK)
         status = hashattn_model_evaluate(model, NULL, "test", 1, &result);
     if (status == HASHATTN_OK)
-        printf("test: accuracy %.3f; always saying the commonest answer: %.3f\n",
+        printf("test: accuracy %.3f; always the most frequent class: %.3f\n",
                hashattn_metric_value(&result.metrics, "accuracy"),
                hashattn_metric_value(&result.metrics, "majority"));
     hashattn_model_free(model);

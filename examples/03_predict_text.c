@@ -12,7 +12,7 @@ static int print_label(void *user, size_t document, size_t best_class, const flo
     const hashattn_model *model = (const hashattn_model *)user;
     printf("%zu\t%s\t%.3f\n", document + 1, hashattn_model_label(model, best_class),
            (double)probabilities[best_class]);
-    return 0; /* anything else stops */
+    return 0; /* any other value stops */
 }
 
 int main(int argc, char **argv)

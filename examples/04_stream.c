@@ -1,6 +1,6 @@
-/* A sequence that does not fit memory, and a decoder that goes token by token: what stays is a state of
-   constant size. The rows of the long sequence come from a callback, here made up, else read from wherever
-   they are. cc 04_stream.c $(pkg-config --cflags --libs hashattn) -o stream && ./stream
+/* A sequence that does not fit in memory, and a decoder that works token by token. Both keep a state of
+   constant size. A callback supplies the rows of the long sequence: here it generates them; a program would
+   read them. cc 04_stream.c $(pkg-config --cflags --libs hashattn) -o stream && ./stream
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 
 enum { ROWS = 100000, CHUNK = 4096, WIDTH = 64, TOKENS = 100 };
 
-/* Two chunks in turn: one is filled while the one before is computed. */
+/* Two chunks in turn: one is filled while the other is computed. */
 struct source {
     float *query[2], *key[2], *value[2], *out[2];
     int turn;
-    double sum; /* of what came out */
+    double sum; /* of squares of the output */
 };
 
-/* Called on a thread of the library. 0 rows say that there are no more. */
+/* Called on a thread of the library. 0 rows mean the end. */
 static hashattn_status fetch(void *user, size_t position, hashattn_chunk *chunk)
 {
     struct source *source = user;
@@ -32,7 +32,7 @@ static hashattn_status fetch(void *user, size_t position, hashattn_chunk *chunk)
     return HASHATTN_OK;
 }
 
-/* Told of every chunk when it was computed, in order. */
+/* Called for every computed chunk, in order. */
 static hashattn_status done(void *user, size_t position, const hashattn_chunk *chunk)
 {
     struct source *source = user;
@@ -91,7 +91,7 @@ int main(void)
            source.sum / ((double)rows * WIDTH), (double)hashattn_stream_bytes(stream) / (1 << 20));
     hashattn_stream_free(stream);
 
-    /* A decoder: each token sees those before it and itself. What it costs does not grow. */
+    /* A decoder: each token sees itself and the tokens before it. The cost per token is constant. */
     options.causal = 1;
     options.chunk_rows = 1;
     status = hashattn_stream_new(attention, &options, &stream);
