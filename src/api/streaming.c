@@ -275,7 +275,7 @@ static hashattn_status check_step(struct host *host, struct step *step)
 
 /* ---- computing a chunk --------------------------------------------------------------------------------- */
 
-static struct view view_of(const struct step *step, const hashattn_array *array, size_t head, size_t width)
+static struct view chunk_view(const struct step *step, const hashattn_array *array, size_t head, size_t width)
 {
     float *data = array->data;
     return (struct view){.data = data == NULL ? NULL : data + head * array->head_stride,
@@ -292,10 +292,10 @@ static void head_of_chunk(void *argument, size_t head, int worker)
     size_t d = stream->given.head_dim, d_v = stream->given.value_dim;
     struct stream one = head_at(stream, head);
     const struct stream_chunk chunk = {
-        .query = view_of(step, &given->query, head, d),
-        .key = view_of(step, &given->key, head, d),
-        .value = view_of(step, &given->value, head, d_v),
-        .out = view_of(step, &given->out, head, d_v),
+        .query = chunk_view(step, &given->query, head, d),
+        .key = chunk_view(step, &given->key, head, d),
+        .value = chunk_view(step, &given->value, head, d_v),
+        .out = chunk_view(step, &given->out, head, d_v),
         .key_mask = given->key_mask,
     };
     void *state = stream->states + head * stream->state_bytes;

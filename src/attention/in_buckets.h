@@ -40,11 +40,6 @@ static inline size_t in_buckets_count(const void *options)
     return (size_t)((const struct bucketing_options *)options)->num_buckets;
 }
 
-static inline struct head_rows in_buckets_rows(struct view view)
-{
-    return (struct head_rows){view.data, view.stride};
-}
-
 /* With the rows of the problem; score and scratch are the mechanism's affair. */
 static inline struct bucketed in_buckets_open(const struct bucketing_options *options,
                                               const struct problem *problem)
@@ -52,9 +47,9 @@ static inline struct bucketed in_buckets_open(const struct bucketing_options *op
     struct bucketed bucketed = in_buckets(options, &problem->shape);
     bucketed.kernels = problem->kernels;
     bucketed.pool = problem->pool;
-    bucketed.query = in_buckets_rows(problem->query);
-    bucketed.key = in_buckets_rows(problem->key);
-    bucketed.value = in_buckets_rows(problem->value);
+    bucketed.query = problem->query;
+    bucketed.key = problem->key;
+    bucketed.value = problem->value;
     bucketed.saved = problem->saved;
     bucketed.large = problem->large;
     return bucketed;
@@ -82,9 +77,9 @@ static inline void in_buckets_inspect(const struct bucketed *bucketed, const str
 static inline void in_buckets_backward(const struct bucketed *bucketed, struct view out, struct view dout,
                                        const struct problem_gradients *gradients)
 {
-    struct bucket_gradients down = {gradients->query.data,   gradients->key.data,   gradients->value.data,
-                                    gradients->query.stride, gradients->key.stride, gradients->value.stride};
-    bucketed_backward(bucketed, in_buckets_rows(out), in_buckets_rows(dout), &down);
+    const struct attention_gradients down = {
+        .query = gradients->query, .key = gradients->key, .value = gradients->value};
+    bucketed_backward(bucketed, out, dout, &down);
 }
 
 #endif

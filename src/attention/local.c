@@ -207,7 +207,7 @@ static struct sight sight_round(const void *argument, size_t query)
 static float *copy(float *to, struct view rows, size_t first, size_t count)
 {
     for (size_t i = 0; i < count; i++, to += rows.cols)
-        memcpy(to, (const float *)rows.data + (first + i) * rows.stride, rows.cols * sizeof *to);
+        memcpy(to, view_row(rows, first + i), rows.cols * sizeof *to);
     return to;
 }
 
@@ -224,7 +224,7 @@ static const float *add(const struct kernels *kernels, struct view rows, size_t 
                         const float *from)
 {
     for (size_t i = 0; i < count; i++, from += rows.cols)
-        kernels->axpy((float *)rows.data + (first + i) * rows.stride, 1, from, rows.cols);
+        kernels->axpy(view_row(rows, first + i), 1, from, rows.cols);
     return from;
 }
 
@@ -238,7 +238,7 @@ static void come_back(const struct kernels *kernels, struct view rows, const flo
     add(kernels, rows, 0, s, from);
     for (size_t i = 0; large && i < rows.rows; i++)
         for (size_t c = 0; c < rows.cols; c++) {
-            float *each = (float *)rows.data + i * rows.stride + c;
+            float *each = view_row(rows, i) + c;
             *each = double_bounded((double)*each);
         }
 }
@@ -254,9 +254,9 @@ static struct tile_attention open(const struct problem *problem, struct scratch 
         .argument = problem,
         .terms = make_terms(problem, &scratch->terms),
         .large = problem->large || has_large_params(problem),
-        .query = {problem->query.data, problem->query.stride},
-        .key = {problem->key.data, problem->key.stride},
-        .value = {problem->value.data, problem->value.stride},
+        .query = problem->query,
+        .key = problem->key,
+        .value = problem->value,
         .rows = softmax_rows_take(&saved, problem->shape.num_queries),
     };
     if (!goes_round(problem->options, &problem->shape))
@@ -267,8 +267,8 @@ static struct tile_attention open(const struct problem *problem, struct scratch 
     go_round(scratch->value, problem->value, s);
     attention.sizes.num_keys = keys + last_block(s, keys) + s;
     attention.sight = sight_round;
-    attention.key = (struct head_rows){scratch->key, problem->key.cols};
-    attention.value = (struct head_rows){scratch->value, problem->value.cols};
+    attention.key = view_of(scratch->key, attention.sizes.num_keys, problem->key.cols);
+    attention.value = view_of(scratch->value, attention.sizes.num_keys, problem->value.cols);
     return attention;
 }
 
@@ -294,7 +294,7 @@ static void forward(const struct problem *problem, struct view out)
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
     struct tile_attention attention = open(problem, &scratch);
-    tile_attention_forward(&attention, out.data, out.stride, scratch.tiles);
+    tile_attention_forward(&attention, out, scratch.tiles);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
@@ -308,22 +308,19 @@ static void backward(const struct problem *problem, struct view out, struct view
     if (round) {
         memset(scratch.dkey, 0, keys * d * sizeof(float));
         memset(scratch.dvalue, 0, keys * d_v * sizeof(float));
-        dkey = (struct view){.data = scratch.dkey, .stride = d};
-        dvalue = (struct view){.data = scratch.dvalue, .stride = d_v};
+        dkey = view_of(scratch.dkey, keys, d);
+        dvalue = view_of(scratch.dvalue, keys, d_v);
     }
     float *dparams = gradients->params;
     bool learns = attention.terms != NULL && dparams != NULL;
     tile_attention_backward(
-        &attention, (struct head_rows){out.data, out.stride}, (struct head_rows){dout.data, dout.stride},
-        &(struct tile_gradients){.query = gradients->query.data,
-                                 .key = dkey.data,
-                                 .value = dvalue.data,
-                                 .ld_query = gradients->query.stride,
-                                 .ld_key = dkey.stride,
-                                 .ld_value = dvalue.stride,
-                                 .weight = learns ? dparams : NULL,
-                                 .content_bias = learns ? dparams + content_bias_at(d) : NULL,
-                                 .position_bias = learns ? dparams + position_bias_at(d) : NULL},
+        &attention, out, dout,
+        &(struct attention_gradients){.query = gradients->query,
+                                      .key = dkey,
+                                      .value = dvalue,
+                                      .weight = learns ? dparams : NULL,
+                                      .content_bias = learns ? dparams + content_bias_at(d) : NULL,
+                                      .position_bias = learns ? dparams + position_bias_at(d) : NULL},
         scratch.tiles);
     if (round) {
         size_t s = block_size(problem->options);

@@ -56,7 +56,7 @@ struct scorer {
 static void add_scores(const struct lsh_hash *hash, struct view rows, size_t first, size_t count, float *z,
                        bool add)
 {
-    lsh_scores(hash, (const float *)rows.data + first * rows.stride, rows.stride, count, z, add);
+    lsh_scores(hash, view_row(rows, first), rows.stride, count, z, add);
 }
 
 /* Joint: H(q) + H(k), in one sum. */
@@ -89,7 +89,7 @@ static void forward(const struct problem *problem, struct view out)
 {
     struct scorer scorer;
     struct bucketed bucketed = open_bucketed(problem, &scorer);
-    bucketed_forward(&bucketed, out.data, out.stride);
+    bucketed_forward(&bucketed, out);
 }
 
 static size_t inspect_size(const void *options, const struct problem_shape *shape)

@@ -18,14 +18,7 @@
 #include "base/start.h"
 #include "kernels/kernels.h"
 #include "kernels/product_weights.h"
-
-/* (rows, cols) elements, `stride` elements from one row to the next; columns are adjacent. A head inside an
-   (n, H d) matrix is such a view, so nothing is copied to get at it. */
-struct view {
-    void *data; /* floats, or what dtype says: see reads_bf16 */
-    size_t rows, cols, stride;
-    enum dtype dtype;
-};
+#include "parts/rows/view.h"
 
 /* The shape of one problem: what refuse and the size functions may depend on besides the options. */
 struct problem_shape {

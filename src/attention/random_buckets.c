@@ -46,7 +46,7 @@ static struct bucketed open_bucketed(const struct problem *problem)
 static void forward(const struct problem *problem, struct view out)
 {
     struct bucketed bucketed = open_bucketed(problem);
-    bucketed_forward(&bucketed, out.data, out.stride);
+    bucketed_forward(&bucketed, out);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,

@@ -35,9 +35,9 @@ static struct tile_attention open(const struct problem *problem)
         .large = problem->large,
         .sight = problem->shape.causal ? sight : NULL,
         .argument = problem,
-        .query = {problem->query.data, problem->query.stride},
-        .key = {problem->key.data, problem->key.stride},
-        .value = {problem->value.data, problem->value.stride},
+        .query = problem->query,
+        .key = problem->key,
+        .value = problem->value,
         .rows = softmax_rows_take(&saved, problem->shape.num_queries),
     };
 }
@@ -67,21 +67,16 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 static void forward(const struct problem *problem, struct view out)
 {
     struct tile_attention attention = open(problem);
-    tile_attention_forward(&attention, out.data, out.stride, problem->scratch);
+    tile_attention_forward(&attention, out, problem->scratch);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
     struct tile_attention attention = open(problem);
-    tile_attention_backward(&attention, (struct head_rows){out.data, out.stride},
-                            (struct head_rows){dout.data, dout.stride},
-                            &(struct tile_gradients){.query = gradients->query.data,
-                                                     .key = gradients->key.data,
-                                                     .value = gradients->value.data,
-                                                     .ld_query = gradients->query.stride,
-                                                     .ld_key = gradients->key.stride,
-                                                     .ld_value = gradients->value.stride},
+    tile_attention_backward(&attention, out, dout,
+                            &(struct attention_gradients){
+                                .query = gradients->query, .key = gradients->key, .value = gradients->value},
                             problem->scratch);
 }
 

@@ -31,11 +31,6 @@ enum {
     ROWS_AT_ONCE = 8 * TILE, /* keys brought to unit length, or back from it, by one thread */
 };
 
-static float *row_of(struct view view, size_t row)
-{
-    return (float *)view.data + row * view.stride;
-}
-
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 /* A block of queries, all keys, and the tile where they meet. "turned" is (width, TILE): a column a row. */
@@ -157,9 +152,10 @@ static void take_unit(const struct pass *pass, bool of_keys, size_t first, size_
     struct view view = of_keys ? pass->problem->key : pass->problem->query;
     bool is_l2 = unit_map_is_l2(pass->problem->options);
     if (is_l2)
-        unit_take(pass->problem->kernels, unit, ld, norm, row_of(view, first), view.stride, rows, view.cols);
+        unit_take(pass->problem->kernels, unit, ld, norm, view_row(view, first), view.stride, rows,
+                  view.cols);
     else
-        unit_map_take(unit, ld, norm, row_of(view, first), view.stride, rows, view.cols, pass->max_norm,
+        unit_map_take(unit, ld, norm, view_row(view, first), view.stride, rows, view.cols, pass->max_norm,
                       of_keys);
     for (size_t i = 0; i < rows; i++)
         norm2[i] = is_l2 && norm[i] < UNIT_SHORTEST ? 0 : 1;
@@ -170,10 +166,11 @@ static void give_unit(const struct problem *problem, struct view to, size_t firs
                       const float *gradient, const float *unit, size_t ld, const float *norm)
 {
     if (unit_map_is_l2(problem->options))
-        problem->kernels->unit_rows_backward(row_of(to, first), to.stride, gradient, unit, ld, norm, rows,
+        problem->kernels->unit_rows_backward(view_row(to, first), to.stride, gradient, unit, ld, norm, rows,
                                              to.cols, NULL, NULL);
     else
-        unit_map_backward(problem->kernels, row_of(to, first), to.stride, gradient, ld, norm, rows, to.cols);
+        unit_map_backward(problem->kernels, view_row(to, first), to.stride, gradient, ld, norm, rows,
+                          to.cols);
 }
 
 /* The unit rows of queries first .. first + rows - 1, both ways round. */
@@ -312,13 +309,13 @@ static void forward_block(void *argument, size_t index, int worker)
         meeting.keys = size_min(TILE, seen - key);
         meet(problem, &scratch, &meeting, NULL);
         kernels->tile_product(scratch.x, scratch.ld_value, scratch.power, 1, TILE,
-                              row_of(problem->value, key), problem->value.stride, meeting.queries, dim,
+                              view_row(problem->value, key), problem->value.stride, meeting.queries, dim,
                               meeting.keys, true);
         if (options->normalize == YOSO_NORMALIZE_SUM)
             kernels->tile_product(kept, 1, scratch.power, 1, TILE, scratch.ones, 1, meeting.queries, 1,
                                   meeting.keys, true);
     }
-    normalize_rows(kernels, NULL, options->normalize, row_of(pass->out, first), pass->out.stride,
+    normalize_rows(kernels, NULL, options->normalize, view_row(pass->out, first), pass->out.stride,
                    DTYPE_FLOAT32, scratch.x, scratch.ld_value, 1, kept, meeting.queries, dim);
 }
 
@@ -346,7 +343,7 @@ static void redo_slope(const struct problem *problem, const struct scratch *scra
         .num_keys = 1,
         .query = scratch->query + query * scratch->ld,
         .key = scratch->key + row * scratch->ld,
-        .value = row_of(problem->value, row),
+        .value = view_row(problem->value, row),
         .dout = scratch->x + query * scratch->ld_value,
         .dim = scratch->width,
         .value_dim = problem->shape.value_dim,
@@ -367,7 +364,7 @@ static void take_score(const struct problem *problem, const struct scratch *scra
     bool biased = options->normalize == YOSO_NORMALIZE_SUM;
     for (size_t j = 0; biased && j < meeting->keys; j++)
         memcpy(scratch->score + j * TILE, scratch->bias, meeting->queries * sizeof *scratch->bias);
-    problem->kernels->tile_product(scratch->score, TILE, row_of(problem->value, meeting->first_key),
+    problem->kernels->tile_product(scratch->score, TILE, view_row(problem->value, meeting->first_key),
                                    problem->value.stride, 1, scratch->x_turned, TILE, meeting->keys,
                                    meeting->queries, problem->shape.value_dim, biased);
 }
@@ -381,7 +378,7 @@ static void tile_backward(const struct problem *problem, const struct scratch *s
     size_t queries = meeting->queries, keys = meeting->keys, first_key = meeting->first_key;
     bool derivative = options->gradient == YOSO_GRADIENT_TRUE;
     size_t near = meet(problem, scratch, meeting, derivative ? scratch->slope : NULL);
-    kernels->tile_product(row_of(dvalue, first_key), dvalue.stride, scratch->power, TILE, 1, scratch->x,
+    kernels->tile_product(view_row(dvalue, first_key), dvalue.stride, scratch->power, TILE, 1, scratch->x,
                           scratch->ld_value, keys, value_dim, queries, true);
     take_score(problem, scratch, meeting);
     if (derivative)
@@ -405,8 +402,8 @@ static void begin_queries(const struct pass *pass, const struct scratch *scratch
     const float *kept = options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
     take_queries(pass, scratch, first, meeting->queries);
     normalize_rows_backward(problem->kernels, options->normalize, scratch->x, scratch->ld_value,
-                            scratch->bias, row_of(pass->out, first), pass->out.stride,
-                            row_of(pass->dout, first), pass->dout.stride, kept, meeting->queries, dim);
+                            scratch->bias, view_row(pass->out, first), pass->out.stride,
+                            view_row(pass->dout, first), pass->dout.stride, kept, meeting->queries, dim);
     problem->kernels->tile_transpose(scratch->x_turned, TILE, scratch->x, scratch->ld_value, meeting->queries,
                                      dim);
     memset(scratch->dquery, 0, meeting->queries * scratch->ld * sizeof *scratch->dquery);

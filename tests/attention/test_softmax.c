@@ -93,11 +93,6 @@ static void check_array(const float *got, const double *want, const double *boun
                    bound[i] + 2 * FLT_EPSILON * (fabs(start) + fabs(want[i])), what);
 }
 
-static struct view view_of(float *data, size_t rows, size_t cols)
-{
-    return (struct view){.data = data, .rows = rows, .cols = cols, .stride = cols};
-}
-
 /* With half of the keys masked, the first of them too, causal attention is that with the others alone, of
    which query i sees those up to its own place: here the mechanism itself is called. */
 static void check_uneven(const struct kernels *kernels, size_t n_q, size_t n_k, size_t d, size_t d_v)

@@ -31,7 +31,7 @@ float *case_row(struct view view, size_t row)
     return (float *)view.data + row * view.stride;
 }
 
-static struct view view_of(size_t rows, size_t cols, uint64_t key)
+static struct view new_view(size_t rows, size_t cols, uint64_t key)
 {
     struct view view = {.rows = rows, .cols = cols, .stride = cols + GAP};
     size_t count = rows * view.stride;
@@ -70,16 +70,16 @@ struct yoso_case *case_new(const struct mechanism *mechanism, const struct kerne
         .kernels = kernels,
         .shape = {.num_queries = n_q, .num_keys = n_k, .head_dim = d, .value_dim = d_v, .workers = 1},
         .options = &c->options,
-        .query = view_of(n_q, d, random_key(seed, RANDOM_DATA, 1)),
-        .key = view_of(n_k, d, random_key(seed, RANDOM_DATA, 2)),
-        .value = view_of(n_k, d_v, random_key(seed, RANDOM_DATA, 3)),
+        .query = new_view(n_q, d, random_key(seed, RANDOM_DATA, 1)),
+        .key = new_view(n_k, d, random_key(seed, RANDOM_DATA, 2)),
+        .value = new_view(n_k, d_v, random_key(seed, RANDOM_DATA, 3)),
         .random_key = random_key(seed, RANDOM_HEAD, 0),
     };
     assert_null(mechanism->refuse(options, &c->problem.shape));
-    c->out = view_of(n_q, d_v, 0);
-    c->dout = view_of(n_q, d_v, random_key(seed, RANDOM_DATA, 4));
+    c->out = new_view(n_q, d_v, 0);
+    c->dout = new_view(n_q, d_v, random_key(seed, RANDOM_DATA, 4));
     c->gradients = (struct problem_gradients){
-        .query = view_of(n_q, d, 0), .key = view_of(n_k, d, 0), .value = view_of(n_k, d_v, 0)};
+        .query = new_view(n_q, d, 0), .key = new_view(n_k, d, 0), .value = new_view(n_k, d_v, 0)};
     c->problem.saved = block_of(mechanism->saved_size(options, &c->problem.shape));
     c->problem.scratch = block_of(mechanism->scratch_size(options, &c->problem.shape));
     if (mechanism->preparation != NULL) {

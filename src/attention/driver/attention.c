@@ -285,19 +285,19 @@ struct unit {
     struct view out, dout;
     struct problem_gradients gradients;
     /* Rows that moved go back to where they came from; `data` NULL: the mechanism wrote there itself. */
-    struct stored_rows own_out, own_dquery, own_dkey, own_dvalue;
+    struct view own_out, own_dquery, own_dkey, own_dvalue;
     const uint8_t *gathered;         /* by this mask those of the keys; NULL: all of them */
     const uint8_t *gathered_queries; /* the same for queries, outputs and their gradients */
 };
 
-static struct stored_rows head_rows(const struct attention_call *call, const struct packed *rows,
-                                    const size_t *offsets, size_t sequence, size_t head)
+static struct view view_of_head(const struct attention_call *call, const struct packed *rows,
+                                const size_t *offsets, size_t sequence, size_t head)
 {
     size_t count = offsets[sequence + 1] - offsets[sequence];
     size_t first =
         rows->sequence_stride != 0 ? sequence * rows->sequence_stride : offsets[sequence] * rows->row_stride;
     size_t at = (first + head * rows->head_stride) * element_bytes(call->dtype);
-    return (struct stored_rows){
+    return (struct view){
         .data = count == 0 ? NULL : (unsigned char *)rows->data + at,
         .dtype = call->dtype,
         .rows = count,
@@ -328,22 +328,19 @@ struct side {
 
 static struct view see(const struct side *side, const struct packed *rows, float *block)
 {
-    struct stored_rows stored = head_rows(side->call, rows, side->offsets, side->sequence, side->head);
+    struct view stored = view_of_head(side->call, rows, side->offsets, side->sequence, side->head);
     if (side->moves)
         return kept_gather(side->call->kernels, stored, side->mask, side->kept, block);
-    return (struct view){.data = stored.data,
-                         .rows = side->kept.count,
-                         .cols = stored.cols,
-                         .stride = stored.stride,
-                         .dtype = stored.dtype};
+    stored.rows = side->kept.count;
+    return stored;
 }
 
 /* The same for rows that are added to: *own says where they go back to. */
 static struct view see_written(const struct side *side, const struct packed *rows, float *block,
-                               struct stored_rows *own)
+                               struct view *own)
 {
     if (side->moves)
-        *own = head_rows(side->call, rows, side->offsets, side->sequence, side->head);
+        *own = view_of_head(side->call, rows, side->offsets, side->sequence, side->head);
     return see(side, rows, block);
 }
 
@@ -377,11 +374,8 @@ static void see_rows(const struct run *run, struct unit *unit, const uint8_t *ma
     problem->value = see(&keys, &call->value, memory->value);
     unit->gathered = mask;
     if (run->pass == FORWARD && queries.moves) { /* written whole: what is there now is not read */
-        unit->own_out = head_rows(call, &run->out, call->query_offsets, unit->sequence, unit->head);
-        unit->out = (struct view){.data = memory->out,
-                                  .rows = queries.kept.count,
-                                  .cols = run->out.width,
-                                  .stride = run->out.width};
+        unit->own_out = view_of_head(call, &run->out, call->query_offsets, unit->sequence, unit->head);
+        unit->out = view_of(memory->out, queries.kept.count, run->out.width);
     } else if (run->pass == FORWARD || run->pass == BACKWARD) {
         unit->out = see(&queries, &run->out, memory->out);
     }
@@ -446,13 +440,13 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
 }
 
 /* Rows that moved go back. */
-static void put_back(const struct run *run, struct view rows, const uint8_t *mask, struct stored_rows own)
+static void put_back(const struct run *run, struct view rows, const uint8_t *mask, struct view own)
 {
     if (own.data != NULL)
         kept_put_back(run->call->kernels, rows, mask, own);
 }
 
-static void write_zeros(struct stored_rows rows)
+static void write_zeros(struct view rows)
 {
     size_t bytes = element_bytes(rows.dtype);
     for (size_t i = 0; i < rows.rows; i++)
@@ -464,7 +458,7 @@ static void forward_unit(const struct run *run, size_t index, int worker)
     const struct attention_call *call = run->call;
     struct unit unit = open_unit(run, index, worker);
     if (unit.empty || unit.gathered_queries != NULL)
-        write_zeros(head_rows(call, &run->out, call->query_offsets, unit.sequence, unit.head));
+        write_zeros(view_of_head(call, &run->out, call->query_offsets, unit.sequence, unit.head));
     if (unit.empty)
         return;
     call->mechanism->forward(&unit.problem, unit.out);

@@ -29,12 +29,12 @@ static size_t run_length(const uint8_t *mask, size_t first, size_t n)
     return end - first;
 }
 
-static void *row_at(struct stored_rows rows, size_t row)
+static void *row_at(struct view rows, size_t row)
 {
     return (unsigned char *)rows.data + row * rows.stride * element_bytes(rows.dtype);
 }
 
-struct view kept_gather(const struct kernels *kernels, struct stored_rows rows, const uint8_t *mask,
+struct view kept_gather(const struct kernels *kernels, struct view rows, const uint8_t *mask,
                         struct kept kept, float *block)
 {
     float *to = block;
@@ -42,11 +42,10 @@ struct view kept_gather(const struct kernels *kernels, struct stored_rows rows, 
         run = run_length(mask, i, rows.rows);
         elements_load(kernels, to, rows.cols, row_at(rows, i), rows.stride, rows.dtype, run, rows.cols);
     }
-    return (struct view){.data = block, .rows = kept.count, .cols = rows.cols, .stride = rows.cols};
+    return view_of(block, kept.count, rows.cols);
 }
 
-void kept_put_back(const struct kernels *kernels, struct view gathered, const uint8_t *mask,
-                   struct stored_rows rows)
+void kept_put_back(const struct kernels *kernels, struct view gathered, const uint8_t *mask, struct view rows)
 {
     const float *from = gathered.data;
     for (size_t i = 0, run; i < rows.rows; i += run + 1, from += run * gathered.stride) {

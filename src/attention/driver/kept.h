@@ -21,19 +21,12 @@ struct kept kept_count(const uint8_t *mask, size_t n);
  * sees. */
 void kept_visible(const uint8_t *mask, size_t n, size_t *visible);
 
-/* Rows of one head as the caller stores them. */
-struct stored_rows {
-    void *data;
-    enum dtype dtype;
-    size_t rows, cols, stride; /* in elements */
-};
-
 /* The kept rows of `rows` in order, adjacent in `block`, which has room for all of them; the view of them.
    mask: as above. */
-struct view kept_gather(const struct kernels *kernels, struct stored_rows rows, const uint8_t *mask,
+struct view kept_gather(const struct kernels *kernels, struct view rows, const uint8_t *mask,
                         struct kept kept, float *block);
 /* The way back: the rows that kept_gather made are written over those that they came from. */
 void kept_put_back(const struct kernels *kernels, struct view gathered, const uint8_t *mask,
-                   struct stored_rows rows);
+                   struct view rows);
 
 #endif

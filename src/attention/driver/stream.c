@@ -123,15 +123,6 @@ static hashattn_status check_view(struct host *host, const char *what, size_t po
     return HASHATTN_OK;
 }
 
-static struct stored_rows stored_floats(struct view rows)
-{
-    return (struct stored_rows){.data = rows.data,
-                                .dtype = DTYPE_FLOAT32,
-                                .rows = rows.rows,
-                                .cols = rows.cols,
-                                .stride = rows.stride};
-}
-
 enum side { KEYS = 1, QUERIES = 2 };
 
 static hashattn_status check_chunk(struct host *host, const struct stream *stream, int sides, size_t position,
@@ -174,10 +165,9 @@ static struct problem problem_of(const struct stream *stream, int sides, const s
         } else {
             struct kept kept = kept_count(chunk->key_mask, chunk->key.rows);
             if (!kept.prefix) {
-                problem.key = kept_gather(stream->kernels, stored_floats(chunk->key), chunk->key_mask, kept,
-                                          memory->key);
-                problem.value = kept_gather(stream->kernels, stored_floats(chunk->value), chunk->key_mask,
-                                            kept, memory->value);
+                problem.key = kept_gather(stream->kernels, (chunk->key), chunk->key_mask, kept, memory->key);
+                problem.value =
+                    kept_gather(stream->kernels, (chunk->value), chunk->key_mask, kept, memory->value);
             }
             problem.key.rows = problem.value.rows = kept.count;
         }

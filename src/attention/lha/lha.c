@@ -65,7 +65,7 @@ static void forward(const struct problem *problem, struct view out)
     struct lha_scratch scratch;
     struct lha_scorer scorer;
     struct bucketed bucketed = open_bucketed(problem, &scratch, &scorer);
-    bucketed_forward(&bucketed, out.data, out.stride);
+    bucketed_forward(&bucketed, out);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,

@@ -59,7 +59,7 @@ struct lha_scorer {
 
 static inline const float *lha_row(struct view rows, size_t i)
 {
-    return (const float *)rows.data + i * rows.stride;
+    return view_row(rows, i);
 }
 
 /* As bucketed.score wants it; the argument is a scorer. */

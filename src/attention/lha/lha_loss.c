@@ -238,20 +238,15 @@ static void find_homes(const struct bucketed *bucketed, const struct loss_scratc
         homes_by_choice(homes, scratch->choice, n);
 }
 
-static struct head_rows attending(const struct problem *problem, const struct loss_scratch *scratch,
-                                  struct view rows, float *normed)
+static struct view attending(const struct problem *problem, const struct loss_scratch *scratch,
+                             struct view rows, float *normed)
 {
-    struct plain_norm norm = {.kernels = problem->kernels,
-                              .pool = problem->pool,
-                              .x = rows.data,
-                              .ld = rows.stride,
-                              .n = rows.rows,
-                              .dim = rows.cols,
-                              .scratch = scratch->norm};
+    struct plain_norm norm = {
+        .kernels = problem->kernels, .pool = problem->pool, .x = rows, .scratch = scratch->norm};
     if (normed == NULL)
-        return in_buckets_rows(rows);
+        return rows;
     plain_norm_forward(&norm, normed);
-    return (struct head_rows){normed, rows.cols};
+    return view_of(normed, rows.rows, rows.cols);
 }
 
 /* Gradients of shared kernels become those of S and of either's own. */
@@ -276,15 +271,15 @@ static void take_sample(const struct problem *problem, const struct loss_scratch
     row_sample_draw(random_key(problem->random_key, RANDOM_TARGETS, 0), problem->shape.num_queries, count,
                     own->sample, own->weights);
     row_sample_copy(own->attending, utility->query, d, own->sample, count);
-    row_sample_copy(own->hashed, in_buckets_rows(problem->query), d, own->sample, count);
+    row_sample_copy(own->hashed, problem->query, d, own->sample, count);
     row_sample_homes(&own->sample_homes, &utility->query_homes, own->sample, count);
-    utility->query = (struct head_rows){own->attending, d};
+    utility->query = view_of(own->attending, count, d);
     utility->query_homes = own->sample_homes;
     utility->query_weights = own->weights;
-    sample->query = (struct view){own->hashed, count, d, d, DTYPE_FLOAT32};
+    sample->query = view_of(own->hashed, count, d);
     if (!sample->joint)
         return;
-    row_sample_copy(own->paired, in_buckets_rows(problem->key), d, own->sample, count);
+    row_sample_copy(own->paired, problem->key, d, own->sample, count);
     sample->key = (struct view){own->paired, count, d, d, DTYPE_FLOAT32};
 }
 

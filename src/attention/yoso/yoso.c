@@ -297,11 +297,6 @@ static void over_queries_and_keys(struct head *head, void (*run)(void *, size_t,
     pool_run(head->problem->pool, run, head, count_blocks(head->queries.n) + count_blocks(head->keys.n));
 }
 
-static float *row_of(struct view view, size_t row)
-{
-    return (float *)view.data + row * view.stride;
-}
-
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
 /* Someone asks for rows that are not finite, and there are some. */
@@ -316,13 +311,10 @@ static void hash_head(struct head *head)
 {
     const struct problem *problem = head->problem;
     struct hasher *hasher = &head->scratch.hasher;
-    const struct hashed_side queries = {problem->query.data, problem->query.stride, problem->query.rows,
-                                        head->saved.query_codes, problem->query.dtype};
-    const struct hashed_side keys = {problem->key.data, problem->key.stride, problem->key.rows,
-                                     head->saved.key_codes, problem->key.dtype};
     hasher->max_norm = head->max_norm;
     hasher_turn(head->kernels, hasher, problem->shared, problem->random_key);
-    tell(head, hasher_codes(head->kernels, problem->pool, hasher, &queries, &keys));
+    tell(head, hasher_codes(head->kernels, problem->pool, hasher, problem->query, problem->key,
+                            head->saved.query_codes, head->saved.key_codes));
 }
 
 /* The tables pass over the rows of V and X many times, in the caller's memory where floats lie close to each
@@ -342,10 +334,10 @@ static void take_values(const struct head *head, const struct block *block)
     for (size_t at = block->first, end = at + block->rows; at < end; at += count) {
         count = end - at < TAKE_ROWS ? end - at : TAKE_ROWS;
         if (to.data != from.data)
-            elements_load(head->kernels, row_of(to, at), to.stride, stored + at * row_bytes, from.stride,
+            elements_load(head->kernels, view_row(to, at), to.stride, stored + at * row_bytes, from.stride,
                           from.dtype, count, from.cols);
         if (head->problem->not_finite != NULL)
-            tell(head, head->kernels->all_finite(row_of(to, at), to.stride, count, to.cols));
+            tell(head, head->kernels->all_finite(view_row(to, at), to.stride, count, to.cols));
     }
 }
 
@@ -359,7 +351,7 @@ static void begin_block(void *argument, size_t index, int worker)
         take_values(head, &block);
     else
         for (size_t i = block.first; i < block.first + block.rows; i++)
-            memset(row_of(head->x, i), 0, head->x.cols * sizeof(float));
+            memset(view_row(head->x, i), 0, head->x.cols * sizeof(float));
 }
 
 static struct view in_scratch(struct view rows, float *data, size_t ld)
@@ -413,18 +405,18 @@ static void take_block(void *argument, size_t index, int worker)
     float *norm = block.of_keys ? scratch->backward.key_norm : scratch->backward.query_norm;
     size_t at = block.first * to->ld;
     if (unit_map_is_l2(head->options))
-        unit_take(head->kernels, to->unit + at, to->ld, norm + block.first, row_of(rows, block.first),
+        unit_take(head->kernels, to->unit + at, to->ld, norm + block.first, view_row(rows, block.first),
                   rows.stride, block.rows, rows.cols);
     else
-        unit_map_take(to->unit + at, to->ld, norm + block.first, row_of(rows, block.first), rows.stride,
+        unit_map_take(to->unit + at, to->ld, norm + block.first, view_row(rows, block.first), rows.stride,
                       block.rows, rows.cols, head->max_norm, block.of_keys);
     if (block.of_keys)
         return;
     const float *kept =
         head->options->normalize == YOSO_NORMALIZE_NONE ? NULL : head->saved.kept + block.first;
     normalize_rows_backward(head->kernels, head->options->normalize, to->value + at, to->ld,
-                            scratch->backward.bias + block.first, row_of(head->out, block.first),
-                            head->out.stride, row_of(head->dout, block.first), head->dout.stride, kept,
+                            scratch->backward.bias + block.first, view_row(head->out, block.first),
+                            head->out.stride, view_row(head->dout, block.first), head->dout.stride, kept,
                             block.rows, head->out.cols);
 }
 
@@ -438,7 +430,7 @@ static void give_values(void *argument, size_t index, int worker)
     struct view dvalue = head->gradients->value;
     const float *sums = keys->sum != NULL ? keys->sum : keys->value;
     for (size_t j = block.first; j < block.first + block.rows; j++)
-        head->kernels->axpy(row_of(dvalue, j), 1 / (float)head->hashing.num_hashes, sums + j * keys->ld,
+        head->kernels->axpy(view_row(dvalue, j), 1 / (float)head->hashing.num_hashes, sums + j * keys->ld,
                             dvalue.cols);
 }
 
@@ -450,7 +442,7 @@ static void lay_values(void *argument, size_t index, int worker)
     const struct pair_rows *keys = &head->scratch.backward.keys;
     struct view value = head->problem->value;
     for (size_t j = block.first; j < block.first + block.rows; j++)
-        memcpy(keys->value + j * keys->ld, row_of(value, j), value.cols * sizeof(float));
+        memcpy(keys->value + j * keys->ld, view_row(value, j), value.cols * sizeof(float));
 }
 
 /* The way back through the unit length. */
@@ -465,11 +457,11 @@ static void finish_block(void *argument, size_t index, int worker)
     const float *norm = block.of_keys ? scratch->backward.key_norm : scratch->backward.query_norm;
     size_t at = block.first * from->ld;
     if (!unit_map_is_l2(head->options)) {
-        unit_map_backward(head->kernels, row_of(gradient, block.first), gradient.stride, from->gradient + at,
-                          from->ld, norm + block.first, block.rows, gradient.cols);
+        unit_map_backward(head->kernels, view_row(gradient, block.first), gradient.stride,
+                          from->gradient + at, from->ld, norm + block.first, block.rows, gradient.cols);
         return;
     }
-    head->kernels->unit_rows_backward(row_of(gradient, block.first), gradient.stride, from->gradient + at,
+    head->kernels->unit_rows_backward(view_row(gradient, block.first), gradient.stride, from->gradient + at,
                                       from->unit + at, from->ld, norm + block.first, block.rows,
                                       gradient.cols, NULL, NULL);
 }

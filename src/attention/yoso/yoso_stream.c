@@ -87,13 +87,10 @@ static struct chunk chunk_open(const struct problem *problem, void *block)
     if (*chunk.state.turned == 0)
         hasher_turn(problem->kernels, hasher, problem->shared, problem->random_key);
     *chunk.state.turned = 1;
-    const struct hashed_side queries = {problem->query.data, problem->query.stride,
-                                        problem->shape.num_queries, scratch->query_codes, DTYPE_FLOAT32};
-    const struct hashed_side keys = {problem->key.data, problem->key.stride, problem->shape.num_keys,
-                                     scratch->key_codes, DTYPE_FLOAT32};
-    hasher_codes(problem->kernels, problem->pool, hasher, &queries, &keys);
-    chunk.queries = codes_at(&hasher->hashing, scratch->query_codes, queries.n);
-    chunk.keys = codes_at(&hasher->hashing, scratch->key_codes, keys.n);
+    hasher_codes(problem->kernels, problem->pool, hasher, problem->query, problem->key, scratch->query_codes,
+                 scratch->key_codes);
+    chunk.queries = codes_at(&hasher->hashing, scratch->query_codes, problem->query.rows);
+    chunk.keys = codes_at(&hasher->hashing, scratch->key_codes, problem->key.rows);
     chunk.per_hash = 1 / (float)hasher->hashing.num_hashes;
     return chunk;
 }

@@ -19,31 +19,21 @@ enum {
 /* Where a row's maximum begins: finite, so that a tile of which it sees nothing changes nothing. */
 #define LEAST (-FLT_MAX)
 
-static size_t whole_tiles(size_t rows)
-{
-    return size_product((size_sum(rows, TILE - 1)) / TILE, TILE);
-}
-
 static struct tile_products take_products(const struct bucket_sizes *sizes, struct arena *arena)
 {
     size_t wide = size_max(size_max(sizes->dim, sizes->value_dim), TILE);
     return tile_products_take(arena, sizes->precision, TILE, wide, wide);
 }
 
-static float scale_of(const struct bucket_sizes *sizes)
-{
-    return (float)(1 / sqrt((double)sizes->dim));
-}
-
 /* to (count, cols), adjacent = the rows named by `list`. */
-static void gather(float *to, struct head_rows rows, size_t cols, const uint32_t *list, size_t count)
+static void gather(float *to, struct view rows, size_t cols, const uint32_t *list, size_t count)
 {
     for (size_t i = 0; i < size_min(AHEAD, count); i++)
-        head_row_ask(rows, list[i], cols);
+        view_prefetch(rows, list[i]);
     for (size_t i = 0; i < count; i++) {
         if (i + AHEAD < count)
-            head_row_ask(rows, list[i + AHEAD], cols);
-        memcpy(to + i * cols, rows.data + list[i] * rows.ld, cols * sizeof *to);
+            view_prefetch(rows, list[i + AHEAD]);
+        memcpy(to + i * cols, view_row(rows, list[i]), cols * sizeof *to);
     }
 }
 
@@ -67,7 +57,7 @@ static struct norming take_norming(const struct bucket_sizes *sizes, struct aren
    bucket that holds it, sqrt(2) times on the average; a pass over all rows before took no less time, and
    memory for them. */
 static void gather_attending(const struct bucket_attention *a, const struct norming *norming, float *to,
-                             struct head_rows rows, const uint32_t *list, size_t count)
+                             struct view rows, const uint32_t *list, size_t count)
 {
     size_t d = a->sizes.dim;
     if (!a->sizes.norm) {
@@ -132,29 +122,28 @@ struct gathering {
     const struct kernels *kernels;
     const struct places *places;
     const float *parts; /* (places, cols) */
-    float *rows;
-    size_t ld, cols, n;
+    struct view rows;
 };
 
 static void add_places(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct gathering *g = argument;
-    size_t end = size_min((index + 1) * ROWS, g->n);
+    size_t end = size_min((index + 1) * ROWS, g->rows.rows), cols = g->rows.cols;
     const uint32_t *start = g->places->start, *place = g->places->place;
     for (size_t i = index * ROWS; i < end; i++)
         for (size_t p = start[i]; p < start[i + 1]; p++) {
             if (p + AHEAD < start[end])
-                head_row_ask((struct head_rows){g->parts, g->cols}, place[p + AHEAD], g->cols);
-            g->kernels->axpy(g->rows + i * g->ld, 1, g->parts + place[p] * g->cols, g->cols);
+                view_prefetch(view_of(g->parts, 0, cols), place[p + AHEAD]);
+            g->kernels->axpy(view_row(g->rows, i), 1, g->parts + place[p] * cols, cols);
         }
 }
 
 static void add_all_places(const struct bucket_attention *a, const struct places *places, const float *parts,
-                           float *rows, size_t ld, size_t cols, size_t n)
+                           struct view rows)
 {
-    struct gathering gathering = {a->kernels, places, parts, rows, ld, cols, n};
-    pool_run(a->pool, add_places, &gathering, (n + ROWS - 1) / ROWS);
+    struct gathering gathering = {a->kernels, places, parts, rows};
+    pool_run(a->pool, add_places, &gathering, (rows.rows + ROWS - 1) / ROWS);
 }
 
 /* ---- forward --------------------------------------------------------------------------------------------
@@ -174,7 +163,7 @@ static struct forward_memory forward_memory(const struct bucket_sizes *sizes, vo
 {
     struct forward_memory memory;
     struct arena arena = arena_on(block), own;
-    size_t keys = whole_tiles(sizes->longest_key), d = sizes->dim, d_v = sizes->value_dim;
+    size_t keys = whole_tiles(sizes->longest_key, TILE), d = sizes->dim, d_v = sizes->value_dim;
     memory.result = arena_take(&arena, size_product(sizes->query_places, d_v), sizeof(float));
     memory.row_max = arena_take(&arena, sizes->query_places, sizeof(float));
     memory.row_sum = arena_take(&arena, sizes->query_places, sizeof(float));
@@ -204,8 +193,7 @@ size_t bucket_forward_size(const struct bucket_sizes *sizes)
 
 struct forward_pass {
     const struct bucket_attention *attention;
-    float *out;
-    size_t ld_out;
+    struct view out;
     void *scratch;
 };
 
@@ -241,7 +229,7 @@ static void forward_block(const struct bucket_attention *a, const struct forward
         tile_multiply(&memory->products, kernels, memory->scores, TILE, memory->query, d, 1,
                       memory->key_columns + tile * d, TILE, rows, cols, d, false);
         hide_unseen(a, memory->scores, each, rows, tile, cols);
-        kernels->softmax_step(memory->scores, TILE, rows, cols, scale_of(&a->sizes), row_max, row_sum,
+        kernels->softmax_step(memory->scores, TILE, rows, cols, score_scale(a->sizes.dim), row_max, row_sum,
                               memory->factor);
         if (tile > all.first)
             rescale(kernels, result, d_v, memory->factor, rows);
@@ -270,7 +258,7 @@ static void merge_query(const struct forward_pass *pass, const struct forward_me
     const struct bucket_attention *a = pass->attention;
     const uint32_t *place = memory->places.place + memory->places.start[i];
     size_t count = memory->places.start[i + 1] - memory->places.start[i], d_v = a->sizes.value_dim;
-    float most = LEAST, total = 0, scale = scale_of(&a->sizes), *out = pass->out + i * pass->ld_out;
+    float most = LEAST, total = 0, scale = score_scale(a->sizes.dim), *out = view_row(pass->out, i);
     memset(out, 0, d_v * sizeof *out);
     for (size_t p = 0; p < count; p++)
         most = memory->row_max[place[p]] > most ? memory->row_max[place[p]] : most;
@@ -294,16 +282,16 @@ static void merge_rows(void *argument, size_t index, int worker)
     const uint32_t *start = memory.places.start, *place = memory.places.place;
     for (size_t i = index * ROWS; i < end; i++) {
         for (size_t p = start[i] + AHEAD; p < start[i + 1] + AHEAD && p < start[end]; p++)
-            head_row_ask((struct head_rows){memory.result, d_v}, place[p], d_v);
+            view_prefetch(view_of(memory.result, 0, d_v), place[p]);
         merge_query(pass, &memory, i);
     }
 }
 
-void bucket_forward(const struct bucket_attention *attention, float *out, size_t ld_out, void *scratch)
+void bucket_forward(const struct bucket_attention *attention, struct view out, void *scratch)
 {
-    if (bucket_forward_in_double(attention, out, ld_out, scratch))
+    if (bucket_forward_in_double(attention, out, scratch))
         return;
-    struct forward_pass pass = {attention, out, ld_out, scratch};
+    struct forward_pass pass = {attention, out, scratch};
     size_t n_q = attention->sizes.num_queries;
     struct places places = forward_memory(&attention->sizes, scratch, 0).places;
     pool_run(attention->pool, forward_bucket, &pass, attention->queries.num_buckets);
@@ -331,7 +319,7 @@ static struct backward_memory backward_memory(const struct bucket_sizes *sizes, 
 {
     struct backward_memory memory;
     struct arena arena = arena_on(block), own;
-    size_t keys = whole_tiles(sizes->longest_key), d = sizes->dim, d_v = sizes->value_dim, bytes = 0;
+    size_t keys = whole_tiles(sizes->longest_key, TILE), d = sizes->dim, d_v = sizes->value_dim, bytes = 0;
     memory.dquery = arena_take(&arena, size_product(sizes->query_places, d), sizeof(float));
     memory.dkey = arena_take(&arena, size_product(sizes->key_places, d), sizeof(float));
     memory.dvalue = arena_take(&arena, size_product(sizes->key_places, d_v), sizeof(float));
@@ -367,7 +355,7 @@ size_t bucket_backward_size(const struct bucket_sizes *sizes)
 
 struct backward_pass {
     const struct bucket_attention *attention;
-    struct head_rows out, dout;
+    struct view out, dout;
     void *scratch;
 };
 
@@ -379,7 +367,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = members_of(&a->keys, bucket);
     const uint32_t *queries = a->queries.list + a->queries.start[bucket];
     float *dquery = memory->dquery + (a->queries.start[bucket] + first) * d, *p = memory->scores,
-          *ds = memory->dscores, scale = scale_of(&a->sizes);
+          *ds = memory->dscores, scale = score_scale(a->sizes.dim);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
     gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
     gather(memory->dout, pass->dout, d_v, queries + first, rows);
@@ -430,12 +418,12 @@ static void delta_rows(void *argument, size_t index, int worker)
     const struct bucket_attention *a = pass->attention;
     struct backward_memory memory = backward_memory(&a->sizes, pass->scratch, (size_t)worker);
     size_t first = index * ROWS, rows = size_min(ROWS, a->sizes.num_queries - first);
-    a->kernels->row_dots(memory.delta + first, pass->dout.data + first * pass->dout.ld, pass->dout.ld,
-                         pass->out.data + first * pass->out.ld, pass->out.ld, rows, a->sizes.value_dim);
+    a->kernels->row_dots(memory.delta + first, view_row(pass->dout, first), pass->dout.stride,
+                         view_row(pass->out, first), pass->out.stride, rows, a->sizes.value_dim);
 }
 
-void bucket_backward(const struct bucket_attention *attention, struct head_rows out, struct head_rows dout,
-                     const struct bucket_gradients *gradients, void *scratch)
+void bucket_backward(const struct bucket_attention *attention, struct view out, struct view dout,
+                     const struct attention_gradients *gradients, void *scratch)
 {
     if (bucket_backward_in_double(attention, dout, gradients, scratch))
         return;
@@ -446,10 +434,7 @@ void bucket_backward(const struct bucket_attention *attention, struct head_rows 
     pool_run(attention->pool, backward_bucket, &pass, attention->queries.num_buckets);
     places_find(&memory.query_places, &attention->queries, sizes->num_queries);
     places_find(&memory.key_places, &attention->keys, sizes->num_keys);
-    add_all_places(attention, &memory.query_places, memory.dquery, gradients->query, gradients->ld_query,
-                   sizes->dim, sizes->num_queries);
-    add_all_places(attention, &memory.key_places, memory.dkey, gradients->key, gradients->ld_key, sizes->dim,
-                   sizes->num_keys);
-    add_all_places(attention, &memory.key_places, memory.dvalue, gradients->value, gradients->ld_value,
-                   sizes->value_dim, sizes->num_keys);
+    add_all_places(attention, &memory.query_places, memory.dquery, gradients->query);
+    add_all_places(attention, &memory.key_places, memory.dkey, gradients->key);
+    add_all_places(attention, &memory.key_places, memory.dvalue, gradients->value);
 }

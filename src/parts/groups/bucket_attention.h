@@ -12,6 +12,8 @@
 #define PARTS_BUCKET_ATTENTION_H
 
 #include "parts/groups/members.h"
+#include "parts/rows/view.h"
+#include "parts/tiles/double_attention.h"
 #include "parts/tiles/softmax_rows.h"
 #include "parts/tiles/tile_products.h"
 
@@ -49,7 +51,7 @@ struct bucket_attention {
     enum bucket_sight sight;
     struct capacity window; /* of SIGHT_WINDOW */
     bool large;             /* as in tile_attention.h */
-    struct head_rows query, key, value;
+    struct view query, key, value;
     struct members queries, keys;
     struct softmax_rows rows; /* (num_queries), of those that meet a key: forward writes, backward reads */
 };
@@ -58,15 +60,10 @@ struct bucket_attention {
 size_t bucket_forward_size(const struct bucket_sizes *sizes);
 size_t bucket_backward_size(const struct bucket_sizes *sizes);
 
-/* out (num_queries, value_dim), ld_out, is written. */
-void bucket_forward(const struct bucket_attention *attention, float *out, size_t ld_out, void *scratch);
+/* Writes out (num_queries, value_dim). */
+void bucket_forward(const struct bucket_attention *attention, struct view out, void *scratch);
 
-/* dquery, dkey, dvalue are added to, ld of their own; with `norm` the first two are of the normed rows. */
-struct bucket_gradients {
-    float *query, *key, *value;
-    size_t ld_query, ld_key, ld_value;
-};
-void bucket_backward(const struct bucket_attention *attention, struct head_rows out, struct head_rows dout,
-                     const struct bucket_gradients *gradients, void *scratch);
+void bucket_backward(const struct bucket_attention *attention, struct view out, struct view dout,
+                     const struct attention_gradients *gradients, void *scratch);
 
 #endif

@@ -62,8 +62,7 @@ size_t bucket_in_double_size(const struct bucket_sizes *sizes)
     return memory_on(sizes, NULL).bytes;
 }
 
-bool bucket_forward_in_double(const struct bucket_attention *attention, float *out, size_t ld_out,
-                              void *scratch)
+bool bucket_forward_in_double(const struct bucket_attention *attention, struct view out, void *scratch)
 {
     struct memory memory = memory_on(&attention->sizes, scratch);
     struct double_attention twin = as_double(attention, &memory);
@@ -73,12 +72,12 @@ bool bucket_forward_in_double(const struct bucket_attention *attention, float *o
         return false;
     memory.attention = attention;
     places_find(&memory.places, &attention->queries, attention->sizes.num_queries);
-    double_forward(&twin, out, ld_out, memory.rest);
+    double_forward(&twin, out, memory.rest);
     return true;
 }
 
-bool bucket_backward_in_double(const struct bucket_attention *attention, struct head_rows dout,
-                               const struct bucket_gradients *gradients, void *scratch)
+bool bucket_backward_in_double(const struct bucket_attention *attention, struct view dout,
+                               const struct attention_gradients *gradients, void *scratch)
 {
     struct memory memory = memory_on(&attention->sizes, scratch);
     struct double_attention twin = as_double(attention, &memory);
@@ -86,12 +85,6 @@ bool bucket_backward_in_double(const struct bucket_attention *attention, struct 
         return false;
     memory.attention = attention;
     places_find(&memory.places, &attention->queries, attention->sizes.num_queries);
-    struct double_gradients to = {.query = gradients->query,
-                                  .key = gradients->key,
-                                  .value = gradients->value,
-                                  .ld_query = gradients->ld_query,
-                                  .ld_key = gradients->ld_key,
-                                  .ld_value = gradients->ld_value};
-    double_backward(&twin, dout, &to, memory.rest);
+    double_backward(&twin, dout, gradients, memory.rest);
     return true;
 }

@@ -10,9 +10,8 @@ size_t bucket_in_double_size(const struct bucket_sizes *sizes);
 
 /* What bucket_forward and bucket_backward do, where they could overflow; else false, and nothing is written
    but the mark of softmax_rows.h. */
-bool bucket_forward_in_double(const struct bucket_attention *attention, float *out, size_t ld_out,
-                              void *scratch);
-bool bucket_backward_in_double(const struct bucket_attention *attention, struct head_rows dout,
-                               const struct bucket_gradients *gradients, void *scratch);
+bool bucket_forward_in_double(const struct bucket_attention *attention, struct view out, void *scratch);
+bool bucket_backward_in_double(const struct bucket_attention *attention, struct view dout,
+                               const struct attention_gradients *gradients, void *scratch);
 
 #endif

@@ -92,13 +92,9 @@ size_t bucketed_scratch_size(const struct bucketed *bucketed)
 
 static struct plain_norm norm_of(const struct bucketed *b, enum bucketed_side side, void *scratch)
 {
-    struct head_rows rows = side == SIDE_QUERIES ? b->query : b->key;
     return (struct plain_norm){.kernels = b->kernels,
                                .pool = b->pool,
-                               .x = rows.data,
-                               .ld = rows.ld,
-                               .n = side == SIDE_QUERIES ? b->num_queries : b->num_keys,
-                               .dim = b->dim,
+                               .x = side == SIDE_QUERIES ? b->query : b->key,
                                .scratch = scratch};
 }
 
@@ -131,8 +127,7 @@ size_t bucketed_attending_size(const struct bucketed *b)
     return attending_on(b, NULL).bytes;
 }
 
-void bucketed_attending(const struct bucketed *b, struct head_rows *query, struct head_rows *key,
-                        void *scratch)
+void bucketed_attending(const struct bucketed *b, struct view *query, struct view *key, void *scratch)
 {
     *query = b->query;
     *key = b->key;
@@ -143,8 +138,8 @@ void bucketed_attending(const struct bucketed *b, struct head_rows *query, struc
                       keys = norm_of(b, SIDE_KEYS, attending.norm);
     plain_norm_forward(&queries, attending.query);
     plain_norm_forward(&keys, attending.key);
-    *query = (struct head_rows){attending.query, b->dim};
-    *key = (struct head_rows){attending.key, b->dim};
+    *query = view_of(attending.query, b->num_queries, b->dim);
+    *key = view_of(attending.key, b->num_keys, b->dim);
 }
 
 static struct bucket_attention attention_of(const struct bucketed *b)
@@ -166,15 +161,15 @@ static struct bucket_attention attention_of(const struct bucketed *b)
     };
 }
 
-void bucketed_forward(const struct bucketed *b, float *out, size_t ld_out)
+void bucketed_forward(const struct bucketed *b, struct view out)
 {
     bucketed_members(b);
     struct bucket_attention attention = attention_of(b);
-    bucket_forward(&attention, out, ld_out, b->scratch);
+    bucket_forward(&attention, out, b->scratch);
 }
 
-void bucketed_backward(const struct bucketed *b, struct head_rows out, struct head_rows dout,
-                       const struct bucket_gradients *gradients)
+void bucketed_backward(const struct bucketed *b, struct view out, struct view dout,
+                       const struct attention_gradients *gradients)
 {
     struct memory memory = backward_memory(b, 0);
     struct bucket_attention attention = attention_of(b);
@@ -182,15 +177,14 @@ void bucketed_backward(const struct bucketed *b, struct head_rows out, struct he
         bucket_backward(&attention, out, dout, gradients, memory.rest);
         return;
     }
-    struct bucket_gradients normed = *gradients;
-    normed.query = memory.dquery;
-    normed.key = memory.dkey;
-    normed.ld_query = normed.ld_key = b->dim;
+    struct attention_gradients normed = *gradients;
+    normed.query = view_of(memory.dquery, b->num_queries, b->dim);
+    normed.key = view_of(memory.dkey, b->num_keys, b->dim);
     memset(memory.dquery, 0, b->num_queries * b->dim * sizeof(float));
     memset(memory.dkey, 0, b->num_keys * b->dim * sizeof(float));
     bucket_backward(&attention, out, dout, &normed, memory.rest);
     struct plain_norm queries = norm_of(b, SIDE_QUERIES, memory.norm),
                       keys = norm_of(b, SIDE_KEYS, memory.norm);
-    plain_norm_backward(&queries, memory.dquery, gradients->query, gradients->ld_query);
-    plain_norm_backward(&keys, memory.dkey, gradients->key, gradients->ld_key);
+    plain_norm_backward(&queries, memory.dquery, gradients->query);
+    plain_norm_backward(&keys, memory.dkey, gradients->key);
 }

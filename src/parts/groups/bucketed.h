@@ -17,6 +17,7 @@
 #include "parts/groups/balance.h"
 #include "parts/groups/bucket_attention.h"
 #include "parts/groups/bucketing_options.h"
+#include "parts/rows/view.h"
 
 enum bucketed_side { SIDE_QUERIES, SIDE_KEYS };
 
@@ -37,7 +38,7 @@ struct bucketed {
     size_t balance; /* rounds; 0: none */
     bool joint, causal, by_token, norm;
     bool large; /* as in tile_attention.h */
-    struct head_rows query, key, value;
+    struct view query, key, value;
     /* z (count, num_buckets), adjacent, of rows first .. first + count - 1, count <= SCORE_ROWS; joint: of
        both, and side is SIDE_QUERIES. `worker` names its scratch. */
     void (*score)(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
@@ -87,15 +88,14 @@ size_t bucketed_best(const float *z, size_t num_buckets);
  */
 
 /* All rows as they attend: normed, in the scratch, where that is asked for. */
-void bucketed_attending(const struct bucketed *bucketed, struct head_rows *query, struct head_rows *key,
-                        void *scratch);
+void bucketed_attending(const struct bucketed *bucketed, struct view *query, struct view *key, void *scratch);
 size_t bucketed_attending_size(const struct bucketed *bucketed);
 
 /* Which members of its bucket a query meets. */
 enum bucket_sight bucketed_sight(const struct bucketed *bucketed);
 
-void bucketed_forward(const struct bucketed *bucketed, float *out, size_t ld_out);
-void bucketed_backward(const struct bucketed *bucketed, struct head_rows out, struct head_rows dout,
-                       const struct bucket_gradients *gradients);
+void bucketed_forward(const struct bucketed *bucketed, struct view out);
+void bucketed_backward(const struct bucketed *bucketed, struct view out, struct view dout,
+                       const struct attention_gradients *gradients);
 
 #endif

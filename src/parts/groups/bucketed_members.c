@@ -103,9 +103,9 @@ static void ask_tile(const struct bucketed *b, enum bucketed_side side, size_t f
 {
     for (size_t i = first; i < size_min(first + SCORE_ROWS, n); i++) {
         if (side == SIDE_QUERIES)
-            head_row_ask(b->query, i, b->dim);
+            view_prefetch(b->query, i);
         if (side == SIDE_KEYS || b->joint)
-            head_row_ask(b->key, i, b->dim);
+            view_prefetch(b->key, i);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "parts/groups/bucket_attention.h"
 #include "parts/groups/utility.h"
+#include "parts/rows/view.h"
 
 /* rows (count), 1 <= count <= n < 2^32; with count = n all of them, in order. weights (count): the length of
    a row's stretch over n / count, so that sum weights[s] x[rows[s]] / count has the mean of all x as its mean
@@ -13,7 +14,7 @@
 void row_sample_draw(uint64_t key, size_t n, size_t count, uint32_t *rows, float *weights);
 
 /* to (count, dim), adjacent. */
-void row_sample_copy(float *to, struct head_rows from, size_t dim, const uint32_t *rows, size_t count);
+void row_sample_copy(float *to, struct view from, size_t dim, const uint32_t *rows, size_t count);
 
 /* Where the rows of the sample are, counted in the sample; `to` has room for what `from` has of them. */
 void row_sample_homes(const struct homes *to, const struct homes *from, const uint32_t *rows, size_t count);

@@ -168,17 +168,19 @@ static void exact_targets(const struct utility *u, void *scratch)
                                          .sizes = whole_sizes(u),
                                          .query = u->query,
                                          .key = u->key,
-                                         .value = {m.in_key, buckets},
+                                         .value = view_of(m.in_key, n_k, buckets),
                                          .queries = all_in_one(m.start, m.query, n_q),
                                          .keys = all_in_one(m.start + 2, m.key, n_k),
                                          .rows = m.rows};
-    bucket_forward(&attention, m.psi_query, buckets, m.attention);
+    bucket_forward(&attention, view_of(m.psi_query, n_q, buckets), m.attention);
     memset(m.psi_key, 0, n_k * buckets * sizeof(float));
     memset(m.dquery, 0, n_q * u->dim * sizeof(float));
     memset(m.dkey, 0, n_k * u->dim * sizeof(float));
-    bucket_backward(
-        &attention, (struct head_rows){m.psi_query, buckets}, (struct head_rows){m.in_query, buckets},
-        &(struct bucket_gradients){m.dquery, m.dkey, m.psi_key, u->dim, u->dim, buckets}, m.attention);
+    bucket_backward(&attention, view_of(m.psi_query, n_q, buckets), view_of(m.in_query, n_q, buckets),
+                    &(struct attention_gradients){.query = view_of(m.dquery, n_q, u->dim),
+                                                  .key = view_of(m.dkey, n_k, u->dim),
+                                                  .value = view_of(m.psi_key, n_k, buckets)},
+                    m.attention);
     struct pass pass = {.utility = u, .psi = m.psi_query};
     run_groups(&pass, UTILITY_QUERIES, give_exact, close_group);
     pass.psi = m.psi_key;
@@ -232,9 +234,9 @@ static struct memory memory_on(const struct utility *u, void *block, size_t slot
 static size_t project(const struct pass *pass, const struct memory *m, size_t first, size_t end)
 {
     const struct utility *u = pass->utility;
-    struct head_rows rows = pass->side == UTILITY_QUERIES ? u->query : u->key;
+    struct view rows = pass->side == UTILITY_QUERIES ? u->query : u->key;
     size_t count = size_min(UTILITY_ROWS, end - first);
-    features_project(&pass->features, rows.data + first * rows.ld, rows.ld, count, &m->rows);
+    features_project(&pass->features, view_row(rows, first), rows.stride, count, &m->rows);
     return count;
 }
 

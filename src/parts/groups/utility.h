@@ -18,6 +18,7 @@
 
 #include "parts/features/random_features.h"
 #include "parts/groups/bucket_attention.h"
+#include "parts/rows/view.h"
 
 /* Rows at a time, and those whose sums are made apart from the others'. */
 enum { UTILITY_ROWS = 64, UTILITY_GROUP = 8 * UTILITY_ROWS };
@@ -37,7 +38,7 @@ struct utility {
     struct pool *pool; /* NULL: none */
     size_t workers;    /* its threads; >= 1 */
     size_t num_queries, num_keys, dim, num_buckets;
-    struct head_rows query, key; /* that attend */
+    struct view query, key; /* that attend */
     struct homes query_homes, key_homes;
     const float *query_weights; /* (num_queries) how much each counts in psi_K; NULL: 1. Exact alone */
     size_t num_features;        /* R; 0: exact */

@@ -62,14 +62,15 @@ void hasher_turn(const struct kernels *kernels, const struct hasher *hasher, con
 struct work {
     const struct kernels *kernels;
     const struct hasher *hasher;
-    const struct hashed_side *queries, *keys;
+    struct view queries, keys;
+    void *query_codes, *key_codes;
     size_t query_blocks;
     atomic_bool not_finite;
 };
 
-static size_t count_blocks(const struct hashed_side *side)
+static size_t count_blocks(struct view rows)
 {
-    return (side->n + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    return (rows.rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
 }
 
 static void hash_block(void *argument, size_t index, int worker)
@@ -77,42 +78,44 @@ static void hash_block(void *argument, size_t index, int worker)
     struct work *work = argument;
     const struct hasher *hasher = work->hasher;
     bool of_keys = index >= work->query_blocks;
-    const struct hashed_side *side = of_keys ? work->keys : work->queries;
+    struct view side = of_keys ? work->keys : work->queries;
+    char *codes = of_keys ? work->key_codes : work->query_codes;
     size_t first = (of_keys ? index - work->query_blocks : index) * BLOCK_ROWS;
-    size_t n = size_min(BLOCK_ROWS, side->n - first), place = (size_t)worker * CODES_ROWS, ld = hasher->ld;
-    bool is_l2 = unit_map_is_l2(hasher->options), half = side->dtype == DTYPE_BFLOAT16, finite = true;
+    size_t n = size_min(BLOCK_ROWS, side.rows - first), place = (size_t)worker * CODES_ROWS, ld = hasher->ld;
+    bool is_l2 = unit_map_is_l2(hasher->options), half = side.dtype == DTYPE_BFLOAT16, finite = true;
     size_t at_once = is_l2 && !half ? n : CODES_ROWS;
     float *taken = hasher->taken + place * ld, *work_rows = hasher->rows + (size_t)worker * hasher->work;
     float *squares = hasher->squares + place;
     for (size_t at = first, count; at < first + n; at += count) {
-        const void *stored = (const char *)side->rows + at * side->ld_rows * element_bytes(side->dtype);
+        const void *stored = (const char *)side.data + at * side.stride * element_bytes(side.dtype);
         const float *rows = stored;
-        size_t ld_rows = side->ld_rows;
+        size_t ld_rows = side.stride;
         count = size_min(at_once, first + n - at);
         if (half) { /* to where they stay, or whence they are mapped */
             float *widened = is_l2 ? taken : work_rows;
-            elements_load(work->kernels, widened, ld, stored, ld_rows, side->dtype, count, hasher->dim);
+            elements_load(work->kernels, widened, ld, stored, ld_rows, side.dtype, count, hasher->dim);
             rows = widened, ld_rows = ld;
         }
         if (!is_l2) {
             unit_map_take(taken, ld, squares, rows, ld_rows, count, hasher->dim, hasher->max_norm, of_keys);
             rows = taken, ld_rows = ld;
         }
-        finite &= codes_hash(work->kernels, (char *)side->codes + codes_size(&hasher->hashing, at),
-                             &hasher->hashing, rows, ld_rows, count, hasher->width, hasher->planes, work_rows,
-                             ld, squares);
+        finite &= codes_hash(work->kernels, codes + codes_size(&hasher->hashing, at), &hasher->hashing, rows,
+                             ld_rows, count, hasher->width, hasher->planes, work_rows, ld, squares);
     }
     if (!finite)
         atomic_store_explicit(&work->not_finite, true, memory_order_relaxed);
 }
 
 bool hasher_codes(const struct kernels *kernels, struct pool *pool, const struct hasher *hasher,
-                  const struct hashed_side *queries, const struct hashed_side *keys)
+                  struct view queries, struct view keys, void *query_codes, void *key_codes)
 {
     struct work work = {.kernels = kernels,
                         .hasher = hasher,
                         .queries = queries,
                         .keys = keys,
+                        .query_codes = query_codes,
+                        .key_codes = key_codes,
                         .query_blocks = count_blocks(queries)};
     pool_run(pool, hash_block, &work, work.query_blocks + count_blocks(keys));
     return !atomic_load(&work.not_finite);

@@ -8,6 +8,7 @@
 #include "base/pool.h"
 #include "parts/hashing/codes.h"
 #include "parts/hashing/yoso_options.h"
+#include "parts/rows/view.h"
 
 /* What hashing needs of a head. */
 struct hasher {
@@ -33,17 +34,9 @@ size_t hasher_planes(const struct yoso_options *options, size_t dim);
 void hasher_turn(const struct kernels *kernels, const struct hasher *hasher, const float *shared,
                  uint64_t random_key);
 
-/* One side: rows and where their codes go. */
-struct hashed_side {
-    const void *rows;
-    size_t ld_rows, n;
-    void *codes;
-    enum dtype dtype; /* of rows */
-};
-
-/* The codes of all rows of both sides, by the planes of hasher_turn. False where a row holds NaN or infinity.
- */
+/* Writes the codes of all queries and keys, by the planes of hasher_turn. False if a row holds NaN or
+   infinity. */
 bool hasher_codes(const struct kernels *kernels, struct pool *pool, const struct hasher *hasher,
-                  const struct hashed_side *queries, const struct hashed_side *keys);
+                  struct view queries, struct view keys, void *query_codes, void *key_codes);
 
 #endif

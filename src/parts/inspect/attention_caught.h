@@ -12,6 +12,7 @@
 #define PARTS_ATTENTION_CAUGHT_H
 
 #include "parts/groups/bucket_attention.h"
+#include "parts/rows/view.h"
 
 /* Who meets whom, and what that catches. */
 struct caught {
@@ -26,7 +27,7 @@ struct catching {
     struct pool *pool; /* NULL: none */
     size_t workers, num_queries, num_keys, dim;
     bool causal;
-    struct head_rows query, key; /* that attend */
+    struct view query, key; /* that attend */
     size_t num_caught;
     struct caught *caught;
     size_t places; /* of queries, in the lists of one membership at most */

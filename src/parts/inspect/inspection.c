@@ -87,7 +87,7 @@ size_t inspection_size(const struct bucketed *bucketed)
 
 struct comparison {
     struct lsh_hash hash;
-    struct head_rows query, key;
+    struct view query, key;
     bool joint;
 };
 
@@ -96,10 +96,10 @@ static void score(const void *argument, enum bucketed_side side, size_t first, s
 {
     (void)worker;
     const struct comparison *c = argument;
-    struct head_rows rows = side == SIDE_QUERIES ? c->query : c->key;
-    lsh_scores(&c->hash, rows.data + first * rows.ld, rows.ld, count, z, false);
+    struct view rows = side == SIDE_QUERIES ? c->query : c->key;
+    lsh_scores(&c->hash, view_row(rows, first), rows.stride, count, z, false);
     if (c->joint)
-        lsh_scores(&c->hash, c->key.data + first * c->key.ld, c->key.ld, count, z, true);
+        lsh_scores(&c->hash, view_row(c->key, first), c->key.stride, count, z, true);
 }
 
 static double square_of(const float *row, size_t dim)
@@ -110,19 +110,19 @@ static double square_of(const float *row, size_t dim)
     return sum;
 }
 
-static double largest_square(struct head_rows rows, size_t n, size_t dim)
+static double largest_square(struct view rows, size_t n, size_t dim)
 {
     double largest = 0;
     for (size_t i = 0; i < n; i++)
-        largest = fmax(largest, square_of(rows.data + i * rows.ld, dim));
+        largest = fmax(largest, square_of(view_row(rows, i), dim));
     return largest;
 }
 
 /* to (n, dim + 2) = [row; 0; r], or of keys [row; r; 0], with r^2 = square - |row|^2. */
-static void make_asymmetric(float *to, struct head_rows rows, size_t n, size_t dim, double square, bool keys)
+static void make_asymmetric(float *to, struct view rows, size_t n, size_t dim, double square, bool keys)
 {
     for (size_t i = 0; i < n; i++, to += dim + 2) {
-        const float *row = rows.data + i * rows.ld;
+        const float *row = view_row(rows, i);
         float rest = (float)sqrt(fmax(square - square_of(row, dim), 0));
         memcpy(to, row, dim * sizeof *to);
         to[dim] = keys ? rest : 0;
@@ -138,7 +138,7 @@ static struct comparison compare_lsh(const struct bucketed *b, const struct memo
 }
 
 static struct comparison compare_smyrf(const struct bucketed *b, const struct memory *memory, uint64_t key,
-                                       struct head_rows query, struct head_rows keys)
+                                       struct view query, struct view keys)
 {
     size_t dim = b->dim, wide = dim + 2;
     double square = largest_square(query, b->num_queries, dim) + largest_square(keys, b->num_keys, dim);
@@ -146,8 +146,8 @@ static struct comparison compare_smyrf(const struct bucketed *b, const struct me
     make_asymmetric(memory->query, query, b->num_queries, dim, square, false);
     make_asymmetric(memory->key, keys, b->num_keys, dim, square, true);
     return (struct comparison){{b->kernels, wide, b->capacity.num_buckets, memory->smyrf},
-                               {memory->query, wide},
-                               {memory->key, wide},
+                               view_of(memory->query, b->num_queries, wide),
+                               view_of(memory->key, b->num_keys, wide),
                                b->joint};
 }
 

@@ -103,19 +103,19 @@ void plain_norm_rows(const struct kernels *kernels, float *out, const float *x, 
 
 struct pass {
     const struct plain_norm *norm;
-    float *out, *dx;
+    float *out;
     const float *dout;
-    size_t ld_dx;
+    struct view dx;
 };
 
 /* The tile's rows, adjacent, in `work`; how many. */
 static size_t open_tile(const struct pass *pass, size_t tile, int worker, struct work *work)
 {
     const struct plain_norm *norm = pass->norm;
-    size_t dim = norm->dim, first = tile * ROWS, rows = norm->n - first < ROWS ? norm->n - first : ROWS;
+    size_t dim = norm->x.cols, first = tile * ROWS, rows = size_min(ROWS, norm->x.rows - first);
     *work = open_work(dim, (unsigned char *)norm->scratch + (size_t)worker * plain_norm_size(dim));
     for (size_t i = 0; i < rows; i++)
-        memcpy(work->rows + i * dim, norm->x + (first + i) * norm->ld, dim * sizeof(float));
+        memcpy(work->rows + i * dim, view_row(norm->x, first + i), dim * sizeof(float));
     return rows;
 }
 
@@ -125,7 +125,7 @@ static void forward_tile(void *argument, size_t tile, int worker)
     const struct plain_norm *norm = pass->norm;
     struct work work;
     size_t rows = open_tile(pass, tile, worker, &work);
-    norm_rows(norm->kernels, &work, pass->out + tile * ROWS * norm->dim, work.rows, rows, norm->dim);
+    norm_rows(norm->kernels, &work, pass->out + tile * ROWS * norm->x.cols, work.rows, rows, norm->x.cols);
 }
 
 static void backward_tile(void *argument, size_t tile, int worker)
@@ -133,7 +133,7 @@ static void backward_tile(void *argument, size_t tile, int worker)
     const struct pass *pass = argument;
     const struct plain_norm *norm = pass->norm;
     struct work work;
-    size_t rows = open_tile(pass, tile, worker, &work), first = tile * ROWS, dim = norm->dim;
+    size_t rows = open_tile(pass, tile, worker, &work), first = tile * ROWS, dim = norm->x.cols;
     norm_rows(norm->kernels, &work, work.drows, work.rows, rows, dim); /* for the statistics */
     memset(work.drows, 0, rows * dim * sizeof(float));
     norm->kernels->layer_norm_backward(work.drows, work.dgain, work.dbias, pass->dout + first * dim,
@@ -143,17 +143,17 @@ static void backward_tile(void *argument, size_t tile, int worker)
             row_backward(&work, work.drows + i * dim, work.rows + i * dim, pass->dout + (first + i) * dim,
                          dim);
     for (size_t i = 0; i < rows; i++)
-        norm->kernels->axpy(pass->dx + (first + i) * pass->ld_dx, 1, work.drows + i * dim, dim);
+        norm->kernels->axpy(view_row(pass->dx, first + i), 1, work.drows + i * dim, dim);
 }
 
 void plain_norm_forward(const struct plain_norm *norm, float *out)
 {
     struct pass pass = {.norm = norm, .out = out};
-    pool_run(norm->pool, forward_tile, &pass, (norm->n + ROWS - 1) / ROWS);
+    pool_run(norm->pool, forward_tile, &pass, (norm->x.rows + ROWS - 1) / ROWS);
 }
 
-void plain_norm_backward(const struct plain_norm *norm, const float *dout, float *dx, size_t ld_dx)
+void plain_norm_backward(const struct plain_norm *norm, const float *dout, struct view dx)
 {
-    struct pass pass = {.norm = norm, .dout = dout, .dx = dx, .ld_dx = ld_dx};
-    pool_run(norm->pool, backward_tile, &pass, (norm->n + ROWS - 1) / ROWS);
+    struct pass pass = {.norm = norm, .dout = dout, .dx = dx};
+    pool_run(norm->pool, backward_tile, &pass, (norm->x.rows + ROWS - 1) / ROWS);
 }

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "kernels/kernels.h"
+#include "parts/rows/view.h"
 
 /* What one thread works in. */
 size_t plain_norm_size(size_t dim);
@@ -29,14 +30,14 @@ double plain_norm_row(double *out, const float *x, size_t dim);
 struct plain_norm {
     const struct kernels *kernels;
     struct pool *pool;
-    const float *x;
-    size_t ld, n, dim;
+    struct view x; /* float32 */
     void *scratch;
 };
-/* out (n, dim), adjacent. */
+/* out (rows, cols of x), adjacent. */
 void plain_norm_forward(const struct plain_norm *norm, float *out);
 
-/* dx (n, dim), ld_dx, += the gradient of x from dout (n, dim), adjacent. Norms again: nothing was kept. */
-void plain_norm_backward(const struct plain_norm *norm, const float *dout, float *dx, size_t ld_dx);
+/* dx += the gradient of x from dout, adjacent rows. Computes the norms again, because forward keeps nothing.
+ */
+void plain_norm_backward(const struct plain_norm *norm, const float *dout, struct view dx);
 
 #endif

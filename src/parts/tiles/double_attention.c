@@ -16,15 +16,15 @@ static const double limit = 0x1p120;
 
 /* The root of the sum of squares of rows: no number, length or dot product with a row is larger than it, or
    than the product of two. At least 1. */
-static double size_of(const struct kernels *kernels, struct head_rows rows, size_t count, size_t cols)
+static double size_of(const struct kernels *kernels, struct view rows, size_t count, size_t cols)
 {
     double squares = 1;
     for (size_t i = 0; i < count; i++)
-        squares += kernels->sum_squares(rows.data + i * rows.ld, cols);
+        squares += kernels->sum_squares(view_row(rows, i), cols);
     return sqrt(squares);
 }
 
-bool double_is_needed(const struct double_attention *a, const struct head_rows *dout)
+bool double_is_needed(const struct double_attention *a, const struct view *dout)
 {
     const struct kernels *kernels = a->kernels;
     double query = sqrt((double)a->num_queries * (double)a->dim),
@@ -35,10 +35,10 @@ bool double_is_needed(const struct double_attention *a, const struct head_rows *
     }
     if (a->terms != NULL) {
         const struct relative_terms *terms = a->terms;
-        query += size_of(kernels, (struct head_rows){terms->content_bias, 0}, 1, a->dim) +
-                 size_of(kernels, (struct head_rows){terms->position_bias, 0}, 1, a->dim);
+        query += size_of(kernels, view_of(terms->content_bias, 1, a->dim), 1, a->dim) +
+                 size_of(kernels, view_of(terms->position_bias, 1, a->dim), 1, a->dim);
         key += RELATIVE_WIDTH *
-               size_of(kernels, (struct head_rows){terms->weight, a->dim}, RELATIVE_WIDTH, a->dim);
+               size_of(kernels, view_of(terms->weight, RELATIVE_WIDTH, a->dim), RELATIVE_WIDTH, a->dim);
     }
     double value = size_of(kernels, a->value, a->num_keys, a->value_dim);
     double gradient =
@@ -92,9 +92,9 @@ static double dot(const double *a, const double *b, size_t n)
     return sum;
 }
 
-static void take_row(const struct double_attention *a, struct head_rows rows, size_t i, double *to)
+static void take_row(const struct double_attention *a, struct view rows, size_t i, double *to)
 {
-    const float *from = rows.data + i * rows.ld;
+    const float *from = view_row(rows, i);
     if (a->norm)
         plain_norm_row(to, from, a->dim);
     else
@@ -132,11 +132,11 @@ static double score(const struct double_attention *a, const struct memory *m, si
     return sum / sqrt((double)a->dim);
 }
 
-static double dot_rows(struct head_rows a, size_t i, struct head_rows b, size_t j, size_t cols)
+static double dot_rows(struct view a, size_t i, struct view b, size_t j, size_t cols)
 {
     double sum = 0;
     for (size_t c = 0; c < cols; c++)
-        sum += (double)a.data[i * a.ld + c] * (double)b.data[j * b.ld + c];
+        sum += (double)view_row(a, i)[c] * (double)view_row(b, j)[c];
     return sum;
 }
 
@@ -150,12 +150,11 @@ struct pass {
     const struct double_attention *attention;
     struct memory memory;
     /* forward */
-    float *out;
-    size_t ld_out;
+    struct view out;
     void *scratch;
     /* backward */
-    struct head_rows dout;
-    const struct double_gradients *gradients;
+    struct view dout;
+    const struct attention_gradients *gradients;
     double max, sum,
         delta; /* of the query: its largest score, the sum of exponentials above that, sum p dP */
 };
@@ -184,7 +183,7 @@ static double step(struct pass *pass, double score, double *shrink)
 static void forward_pair(struct pass *pass, size_t i, size_t j)
 {
     const struct double_attention *a = pass->attention;
-    const float *value = a->value.data + j * a->value.ld;
+    const float *value = view_row(a->value, j);
     double shrink, weight = step(pass, score(a, &pass->memory, i, j), &shrink), *out = pass->memory.out;
     for (size_t c = 0; c < a->value_dim; c++)
         out[c] = out[c] * shrink + weight * (double)value[c];
@@ -202,13 +201,13 @@ static void forward_block(void *argument, size_t index, int worker)
         take_query(a, &pass.memory, i);
         each_pair(&pass, i, forward_pair);
         for (size_t c = 0; c < a->value_dim; c++) /* a mean of floats, so within their range */
-            pass.out[i * pass.ld_out + c] = pass.sum == 0 ? 0 : (float)(pass.memory.out[c] / pass.sum);
+            view_row(pass.out, i)[c] = pass.sum == 0 ? 0 : (float)(pass.memory.out[c] / pass.sum);
     }
 }
 
-void double_forward(const struct double_attention *attention, float *out, size_t ld_out, void *scratch)
+void double_forward(const struct double_attention *attention, struct view out, void *scratch)
 {
-    struct pass pass = {.attention = attention, .out = out, .ld_out = ld_out, .scratch = scratch};
+    struct pass pass = {.attention = attention, .out = out, .scratch = scratch};
     pool_run(attention->pool, forward_block, &pass, (attention->num_queries + BLOCK - 1) / BLOCK);
 }
 
@@ -226,13 +225,13 @@ static void backward_pair(struct pass *pass, size_t i, size_t j)
 {
     const struct double_attention *a = pass->attention;
     const struct memory *m = &pass->memory;
-    const struct double_gradients *g = pass->gradients;
+    const struct attention_gradients *g = pass->gradients;
     double p = exp(score(a, m, i, j) - pass->max) / pass->sum;
     double ds = p * (dot_rows(pass->dout, i, a->value, j, a->value_dim) - pass->delta) / sqrt((double)a->dim);
     for (size_t c = 0; c < a->value_dim; c++)
-        add_to(&g->value[j * g->ld_value + c], p * (double)pass->dout.data[i * pass->dout.ld + c]);
+        add_to(&view_row(g->value, j)[c], p * (double)view_row(pass->dout, i)[c]);
     for (size_t c = 0; c < a->dim; c++) {
-        add_to(&g->key[j * g->ld_key + c], ds * m->content[c]);
+        add_to(&view_row(g->key, j)[c], ds * m->content[c]);
         m->dquery[c] += ds * m->key[c];
     }
     if (a->terms == NULL)
@@ -247,13 +246,13 @@ static void finish_query(const struct pass *pass, size_t i)
 {
     const struct double_attention *a = pass->attention;
     const struct memory *m = &pass->memory;
-    const struct double_gradients *g = pass->gradients;
+    const struct attention_gradients *g = pass->gradients;
     bool learns = a->terms != NULL && g->weight != NULL;
     for (size_t c = 0; c < a->dim; c++) {
         double content = m->dquery[c], position = 0;
         for (size_t k = 0; a->terms != NULL && k < RELATIVE_WIDTH; k++)
             position += m->waves[k] * (double)a->terms->weight[k * a->dim + c];
-        add_to(&g->query[i * g->ld_query + c], content + position);
+        add_to(&view_row(g->query, i)[c], content + position);
         if (!learns)
             continue;
         add_to(&g->content_bias[c], content);
@@ -263,8 +262,8 @@ static void finish_query(const struct pass *pass, size_t i)
     }
 }
 
-void double_backward(const struct double_attention *attention, struct head_rows dout,
-                     const struct double_gradients *gradients, void *scratch)
+void double_backward(const struct double_attention *attention, struct view dout,
+                     const struct attention_gradients *gradients, void *scratch)
 {
     struct pass pass = {.attention = attention, .dout = dout, .gradients = gradients};
     pass.memory = memory_of(attention, scratch, 0);

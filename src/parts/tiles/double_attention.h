@@ -10,6 +10,7 @@
 
 #include "base/pool.h"
 #include "parts/rows/bounded.h"
+#include "parts/rows/view.h"
 #include "parts/tiles/relative_terms.h"
 
 /* Rows of a head whose squares sum up to less need not be looked at: with less than 2^32 of them nothing that
@@ -29,7 +30,7 @@ struct double_attention {
     size_t num_queries, num_keys, dim, value_dim;
     size_t most; /* no query meets more keys, each time counted; the same of keys */
     bool norm;   /* of queries and keys, as in plain_norm.h */
-    struct head_rows query, key, value;
+    struct view query, key, value;
     /* What a query meets, run after run: number 0, 1, ... until there is none. A key that comes twice counts
        twice. */
     bool (*run)(const void *argument, size_t query, size_t number, struct key_run *run);
@@ -41,21 +42,20 @@ struct double_attention {
    a backward whose dout need not be looked at. A pass over the rows. False for rows that hold infinity or
    NaN.
  */
-bool double_is_needed(const struct double_attention *attention, const struct head_rows *dout);
+bool double_is_needed(const struct double_attention *attention, const struct view *dout);
 
 /* Bytes of the scratch of both directions. */
 size_t double_attention_size(size_t dim, size_t value_dim, size_t workers);
 
-/* out (num_queries, value_dim), ld_out, is written; 0 for a query that meets nothing. */
-void double_forward(const struct double_attention *attention, float *out, size_t ld_out, void *scratch);
+/* Writes out (num_queries, value_dim): 0 for a query that meets nothing. */
+void double_forward(const struct double_attention *attention, struct view out, void *scratch);
 
-/* Added to; query and key with `norm` are of the normed rows. */
-struct double_gradients {
-    float *query, *key, *value;
-    size_t ld_query, ld_key, ld_value;
-    float *weight, *content_bias, *position_bias; /* with terms; NULL: unwanted */
+/* Gradients of Q, K and V, which are added to. With `norm`, those of query and key are of the normed rows. */
+struct attention_gradients {
+    struct view query, key, value;
+    float *weight, *content_bias, *position_bias; /* of relative terms; NULL: not wanted */
 };
-void double_backward(const struct double_attention *attention, struct head_rows dout,
-                     const struct double_gradients *gradients, void *scratch);
+void double_backward(const struct double_attention *attention, struct view dout,
+                     const struct attention_gradients *gradients, void *scratch);
 
 #endif

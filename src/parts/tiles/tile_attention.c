@@ -86,7 +86,7 @@ static void forward_tile(const struct tile_attention *a, const struct forward_me
                                                    .strip = memory->strip},
                            memory->scores, TILE);
     hide_unseen(a, memory->scores, group + at, rows, tile + seen.first, cols);
-    kernels->softmax_step(memory->scores, TILE, rows, cols, scale_of(&a->sizes), memory->row_max + at,
+    kernels->softmax_step(memory->scores, TILE, rows, cols, score_scale(a->sizes.dim), memory->row_max + at,
                           memory->row_sum + at, memory->factor);
     if (!first)
         rescale(kernels, result, d_v, memory->factor, rows);
@@ -96,8 +96,7 @@ static void forward_tile(const struct tile_attention *a, const struct forward_me
 
 struct forward_pass {
     const struct tile_attention *attention;
-    float *out;
-    size_t ld_out;
+    struct view out;
     void *scratch;
     struct sight seeing;
     size_t group; /* queries of a group */
@@ -128,7 +127,7 @@ static void forward_group(void *argument, size_t index, int worker)
     }
     for (size_t tile = sight_of(a, group).first / TILE * TILE; tile < keys; tile += TILE) {
         size_t cols = size_min(TILE, keys - tile);
-        kernels->tile_transpose(memory.key_columns, TILE, a->key.data + tile * a->key.ld, a->key.ld, cols, d);
+        kernels->tile_transpose(memory.key_columns, TILE, view_row(a->key, tile), a->key.stride, cols, d);
         copy_rows(memory.value, a->value, d_v, tile, cols);
         for (size_t at = 0; at < queries; at += a->sizes.block)
             forward_tile(a, &memory, group, at, size_min(a->sizes.block, queries - at), tile, cols);
@@ -140,14 +139,13 @@ static void forward_group(void *argument, size_t index, int worker)
     }
     kernels->scale_rows(memory.result, d_v, memory.row_sum, queries, d_v);
     for (size_t i = 0; i < queries; i++)
-        memcpy(pass->out + (group + i) * pass->ld_out, memory.result + i * d_v, d_v * sizeof(float));
+        memcpy(view_row(pass->out, group + i), memory.result + i * d_v, d_v * sizeof(float));
 }
 
-void tile_attention_forward(const struct tile_attention *attention, float *out, size_t ld_out, void *scratch)
+void tile_attention_forward(const struct tile_attention *attention, struct view out, void *scratch)
 {
     struct forward_pass pass = {.attention = attention,
                                 .out = out,
-                                .ld_out = ld_out,
                                 .scratch = scratch,
                                 .seeing = seeing(attention),
                                 .group = query_group(&attention->sizes)};
@@ -158,12 +156,12 @@ void tile_attention_forward(const struct tile_attention *attention, float *out, 
     bool overflows = attention->large && double_is_needed(&twin, NULL);
     softmax_rows_mark(&attention->rows, overflows);
     if (overflows) {
-        double_forward(&twin, out, ld_out, scratch);
+        double_forward(&twin, out, scratch);
         return;
     }
     for (size_t i = 0; i < attention->sizes.num_queries; i++)
         if (i < pass.seeing.first || i >= pass.seeing.end)
-            memset(out + i * ld_out, 0, attention->sizes.value_dim * sizeof *out);
+            memset(view_row(out, i), 0, attention->sizes.value_dim * sizeof(float));
     pass.groups = (pass.seeing.end - pass.seeing.first + pass.group - 1) / pass.group;
     pool_run(attention->pool, forward_group, &pass, pass.groups);
 }

@@ -19,6 +19,8 @@
 #define PARTS_TILE_ATTENTION_H
 
 #include "base/pool.h"
+#include "parts/rows/view.h"
+#include "parts/tiles/double_attention.h"
 #include "parts/tiles/relative_terms.h"
 #include "parts/tiles/softmax_rows.h"
 
@@ -52,7 +54,7 @@ struct tile_attention {
     /* Inputs may be so large that float32 overflows: forward and backward look, and where it could, they run
        in double (double_attention.h). Backward need not be told of what forward was told. */
     bool large;
-    struct head_rows query, key, value;
+    struct view query, key, value;
     struct softmax_rows rows; /* (num_queries), of those that see a key: forward writes, backward reads */
 };
 
@@ -60,17 +62,11 @@ struct tile_attention {
 size_t tile_attention_forward_size(const struct tile_attention_sizes *sizes);
 size_t tile_attention_backward_size(const struct tile_attention_sizes *sizes);
 
-/* out (num_queries, value_dim), ld_out, is written; 0 for a query that sees nothing. */
-void tile_attention_forward(const struct tile_attention *attention, float *out, size_t ld_out, void *scratch);
+/* Writes out (num_queries, value_dim): 0 for a query that sees nothing. */
+void tile_attention_forward(const struct tile_attention *attention, struct view out, void *scratch);
 
-/* dquery, dkey, dvalue are added to, ld of their own. A query that sees nothing has no gradient. */
-struct tile_gradients {
-    float *query, *key, *value;
-    size_t ld_query, ld_key, ld_value;
-    /* With terms: (RELATIVE_WIDTH, dim), (dim), (dim); NULL: unwanted. */
-    float *weight, *content_bias, *position_bias;
-};
-void tile_attention_backward(const struct tile_attention *attention, struct head_rows out,
-                             struct head_rows dout, const struct tile_gradients *gradients, void *scratch);
+/* A query that sees nothing has no gradient. */
+void tile_attention_backward(const struct tile_attention *attention, struct view out, struct view dout,
+                             const struct attention_gradients *gradients, void *scratch);
 
 #endif

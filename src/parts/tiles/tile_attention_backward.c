@@ -21,7 +21,7 @@ struct backward_memory {
 /* Keys of a group. In a band no block of queries sees a key of a group and one of the next but one. */
 static size_t key_group(const struct tile_attention_sizes *sizes)
 {
-    return size_max(KEY_GROUP, whole_tiles(sizes->span));
+    return size_max(KEY_GROUP, whole_tiles(sizes->span, TILE));
 }
 
 /* Groups of keys under way at once: in a grid dK and dV of a group pass from thread to thread. */
@@ -36,8 +36,8 @@ static struct backward_memory backward_memory(const struct tile_attention_sizes 
 {
     struct backward_memory memory;
     struct arena arena = arena_on(block);
-    size_t rows = size_min(size_max(whole_tiles(sizes->num_keys), TILE), key_group(sizes)), d = sizes->dim,
-           d_v = sizes->value_dim, groups = groups_at_once(sizes), workers = sizes->workers;
+    size_t rows = size_min(size_max(whole_tiles(sizes->num_keys, TILE), TILE), key_group(sizes)),
+           d = sizes->dim, d_v = sizes->value_dim, groups = groups_at_once(sizes), workers = sizes->workers;
     memory.delta = arena_take(&arena, sizes->num_queries, sizeof(float));
     struct {
         float **array;
@@ -80,8 +80,8 @@ size_t tile_attention_backward_size(const struct tile_attention_sizes *sizes)
 
 struct backward_pass {
     const struct tile_attention *attention;
-    struct head_rows out, dout;
-    const struct tile_gradients *gradients;
+    struct view out, dout;
+    const struct attention_gradients *gradients;
     void *scratch;
     struct sight seeing;
     size_t first_group; /* in keys: of those under way in a grid; of all of a band */
@@ -118,7 +118,7 @@ static bool backward_tile(const struct backward_pass *pass, const struct backwar
     cols = seen.end - seen.first;
     if (cols == 0)
         return false;
-    float scale = scale_of(&a->sizes), *p = memory->scores, *ds = memory->dscores;
+    float scale = score_scale(a->sizes.dim), *p = memory->scores, *ds = memory->dscores;
     size_t at = tile + seen.first;
     struct relative_tile pairs = {.first = block.first,
                                   .rows = rows,
@@ -158,8 +158,8 @@ static void group_begin(const struct backward_pass *pass, const struct backward_
     for (size_t tile = 0; tile < keys; tile += TILE) {
         size_t cols = size_min(TILE, keys - tile);
         kernels->tile_transpose(memory->key_columns + tile * d, TILE, memory->key + tile * d, d, cols, d);
-        kernels->tile_transpose(memory->value_columns + tile * d_v, TILE,
-                                a->value.data + (group + tile) * a->value.ld, a->value.ld, cols, d_v);
+        kernels->tile_transpose(memory->value_columns + tile * d_v, TILE, view_row(a->value, group + tile),
+                                a->value.stride, cols, d_v);
     }
     if (a->terms != NULL)
         memset(memory->terms + group / key_group(&a->sizes) * terms_size(&a->sizes), 0,
@@ -173,11 +173,10 @@ static void group_begin(const struct backward_pass *pass, const struct backward_
 static void group_end(const struct backward_pass *pass, const struct backward_memory *memory, size_t group,
                       size_t keys)
 {
-    const struct tile_gradients *g = pass->gradients;
+    const struct attention_gradients *g = pass->gradients;
     const struct tile_attention *a = pass->attention;
-    add_rows(a->kernels, g->key + group * g->ld_key, g->ld_key, a->sizes.dim, keys, memory->dkey);
-    add_rows(a->kernels, g->value + group * g->ld_value, g->ld_value, a->sizes.value_dim, keys,
-             memory->dvalue);
+    add_rows(a->kernels, g->key, group, keys, memory->dkey);
+    add_rows(a->kernels, g->value, group, keys, memory->dvalue);
 }
 
 /* A group of keys meets a block of queries. */
@@ -185,7 +184,7 @@ static void meet(const struct backward_pass *pass, const struct backward_memory 
                  size_t keys, struct block block)
 {
     const struct tile_attention *a = pass->attention;
-    const struct tile_gradients *g = pass->gradients;
+    const struct attention_gradients *g = pass->gradients;
     bool fresh = true;
     if (sight_of(a, block.first + block.rows - 1).end <= group ||
         sight_of(a, block.first).first >= group + keys)
@@ -201,10 +200,10 @@ static void meet(const struct backward_pass *pass, const struct backward_memory 
     copy_rows(memory->dout, pass->dout, a->sizes.value_dim, block.first, block.rows);
     for (size_t tile = 0; tile < keys; tile += TILE)
         fresh &= !backward_tile(pass, memory, block, group, tile, size_min(TILE, keys - tile), fresh);
-    add_rows(a->kernels, g->query + block.first * g->ld_query, g->ld_query, d, block.rows, memory->dquery);
+    add_rows(a->kernels, g->query, block.first, block.rows, memory->dquery);
     if (a->terms == NULL)
         return;
-    add_rows(a->kernels, g->query + block.first * g->ld_query, g->ld_query, d, block.rows, memory->dposition);
+    add_rows(a->kernels, g->query, block.first, block.rows, memory->dposition);
     float *du = memory->terms + group / key_group(&a->sizes) * terms_size(&a->sizes) + a->sizes.terms * d;
     a->kernels->add_bias_backward(du, memory->dquery, block.rows, d);
     a->kernels->add_bias_backward(du + d, memory->dposition, block.rows, d);
@@ -277,9 +276,9 @@ static void delta_block(void *argument, size_t index, int worker)
     const struct tile_attention_sizes *sizes = &pass->attention->sizes;
     float *delta = backward_memory(sizes, pass->scratch, 0, (size_t)worker).delta;
     struct block block = block_of(pass, index);
-    pass->attention->kernels->row_dots(delta + block.first, pass->dout.data + block.first * pass->dout.ld,
-                                       pass->dout.ld, pass->out.data + block.first * pass->out.ld,
-                                       pass->out.ld, block.rows, sizes->value_dim);
+    pass->attention->kernels->row_dots(delta + block.first, view_row(pass->dout, block.first),
+                                       pass->dout.stride, view_row(pass->out, block.first), pass->out.stride,
+                                       block.rows, sizes->value_dim);
 }
 
 /* Whether no block sees more keys than was promised: else groups that run side by side would add to the same
@@ -296,8 +295,8 @@ static bool keeps_span(const struct backward_pass *pass)
     return true;
 }
 
-void tile_attention_backward(const struct tile_attention *attention, struct head_rows out,
-                             struct head_rows dout, const struct tile_gradients *gradients, void *scratch)
+void tile_attention_backward(const struct tile_attention *attention, struct view out, struct view dout,
+                             const struct attention_gradients *gradients, void *scratch)
 {
     const struct tile_attention_sizes *sizes = &attention->sizes;
     struct backward_pass pass = {.attention = attention,
@@ -308,18 +307,7 @@ void tile_attention_backward(const struct tile_attention *attention, struct head
                                  .seeing = seeing(attention)};
     struct double_attention twin = as_double(attention);
     if (softmax_rows_in_double(&attention->rows) || (attention->large && double_is_needed(&twin, &dout))) {
-        struct double_gradients to = {
-            .query = gradients->query,
-            .key = gradients->key,
-            .value = gradients->value,
-            .ld_query = gradients->ld_query,
-            .ld_key = gradients->ld_key,
-            .ld_value = gradients->ld_value,
-            .weight = gradients->weight,
-            .content_bias = gradients->content_bias,
-            .position_bias = gradients->position_bias,
-        };
-        double_backward(&twin, dout, &to, scratch);
+        double_backward(&twin, dout, gradients, scratch);
         return;
     }
     pass.num_blocks = (pass.seeing.end - pass.seeing.first + sizes->block - 1) / sizes->block;

@@ -20,37 +20,27 @@ enum {
     STRIP = RELATIVE_STRIP,   /* BLOCK + TILE - 1 and no less */
 };
 
-static inline size_t whole_tiles(size_t rows)
-{
-    return size_product(size_sum(rows, TILE - 1) / TILE, TILE);
-}
-
-static inline float scale_of(const struct tile_attention_sizes *sizes)
-{
-    return (float)(1 / sqrt((double)sizes->dim));
-}
-
 /* to (count, cols), adjacent = rows[first .. first + count). */
-static inline void copy_rows(float *to, struct head_rows rows, size_t cols, size_t first, size_t count)
+static inline void copy_rows(float *to, struct view rows, size_t cols, size_t first, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        memcpy(to + i * cols, rows.data + (first + i) * rows.ld, cols * sizeof *to);
+        memcpy(to + i * cols, view_row(rows, first + i), cols * sizeof *to);
 }
 
 /* to (count, cols) = rows[first .. first + count) + bias. */
-static inline void copy_biased(const struct kernels *kernels, float *to, struct head_rows rows, size_t cols,
+static inline void copy_biased(const struct kernels *kernels, float *to, struct view rows, size_t cols,
                                size_t first, size_t count, const float *bias)
 {
     copy_rows(to, rows, cols, first, count);
     kernels->add_bias(to, cols, bias, count, cols);
 }
 
-/* rows (count, cols), ld apart, += from, adjacent. */
-static inline void add_rows(const struct kernels *kernels, float *rows, size_t ld, size_t cols, size_t count,
+/* rows[first .. first + count) += from, adjacent. */
+static inline void add_rows(const struct kernels *kernels, struct view rows, size_t first, size_t count,
                             const float *from)
 {
     for (size_t i = 0; i < count; i++)
-        kernels->axpy(rows + i * ld, 1, from + i * cols, cols);
+        kernels->axpy(view_row(rows, first + i), 1, from + i * rows.cols, rows.cols);
 }
 
 /* ---- who sees what ------------------------------------------------------------------------------------- */

@@ -5,22 +5,21 @@
 #ifndef PARTS_TILE_PRODUCTS_H
 #define PARTS_TILE_PRODUCTS_H
 
+#include <math.h>
+
 #include "base/memory.h"
 #include "kernels/product_weights.h"
 
-/* Rows of a head; `ld` floats apart. */
-struct head_rows {
-    const float *data;
-    size_t ld;
-};
-
-/* Asks for row i, of which `cols` numbers are wanted soon: rows that lie anywhere come so several at a time,
-   not one after another. lha's forward at n 4096, whose heads lie in the third cache, takes 0.74 of the time
-   with the three askings of bucketed_members.c and bucket_attention.c, its training step 0.88. */
-static inline void head_row_ask(struct head_rows rows, size_t i, size_t cols)
+/* The next multiple of `tile`. */
+static inline size_t whole_tiles(size_t rows, size_t tile)
 {
-    for (size_t c = 0; c < cols; c += 16) /* a line */
-        __builtin_prefetch(rows.data + i * rows.ld + c);
+    return size_product(size_sum(rows, tile - 1) / tile, tile);
+}
+
+/* What scores are multiplied with: 1 / sqrt(dim). */
+static inline float score_scale(size_t dim)
+{
+    return (float)(1 / sqrt((double)dim));
 }
 
 struct tile_products {

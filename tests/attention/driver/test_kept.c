@@ -30,7 +30,7 @@ static void every_small_mask(void **state)
             float rows[MOST * STRIDE], before[MOST * STRIDE];
             for (size_t i = 0; i < MOST * STRIDE; i++)
                 rows[i] = before[i] = (float)i;
-            struct stored_rows view = {.data = rows, .rows = n, .cols = COLS, .stride = STRIDE};
+            struct view view = {.data = rows, .rows = n, .cols = COLS, .stride = STRIDE};
             float *block = guard_floats(count * COLS);
             const struct kernels *kernels = kernels_all()[0];
             struct view gathered = kept_gather(kernels, view, mask, kept, block);
@@ -53,7 +53,7 @@ static void every_small_mask(void **state)
             for (size_t i = 0; i < MOST * STRIDE; i++)
                 rows[i] = (float)i;
             kernels->bf16_round(halves, STRIDE, rows, STRIDE, MOST, STRIDE);
-            struct stored_rows stored = {
+            struct view stored = {
                 .data = halves, .dtype = DTYPE_BFLOAT16, .rows = n, .cols = COLS, .stride = STRIDE};
             gathered = kept_gather(kernels, stored, mask, kept, block);
             at = 0;

@@ -140,9 +140,9 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
         .sight = sight,
         .window = window,
         .large = exponent != 0,
-        .query = {query, LD},
-        .key = {key, LD},
-        .value = {value, LD},
+        .query = {query, N_Q, D, LD, DTYPE_FLOAT32},
+        .key = {key, n_k, D, LD, DTYPE_FLOAT32},
+        .value = {value, n_k, D_V, LD, DTYPE_FLOAT32},
         .queries = queries.members,
         .keys = keys.members,
         .rows = {max, log_sum},
@@ -150,14 +150,19 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
     size_t forward = bucket_forward_size(&a.sizes) / 4, backward = bucket_backward_size(&a.sizes) / 4;
     float *scratch = guard_floats(forward);
     memset(scratch, 0xff, 4 * forward);
-    bucket_forward(&a, out, LD, scratch);
+    const struct view result = {out, N_Q, D_V, LD, DTYPE_FLOAT32},
+                      given = {dout, N_Q, D_V, LD, DTYPE_FLOAT32};
+    bucket_forward(&a, result, scratch);
     guard_free(scratch, forward);
     for (size_t i = 0; i < N_Q * LD; i++)
         dquery[i] = dkey[i] = dvalue[i] = start;
     scratch = guard_floats(backward);
     memset(scratch, 0xff, 4 * backward);
-    bucket_backward(&a, (struct head_rows){out, LD}, (struct head_rows){dout, LD},
-                    &(struct bucket_gradients){dquery, dkey, dvalue, LD, LD, LD}, scratch);
+    bucket_backward(&a, result, given,
+                    &(struct attention_gradients){.query = {dquery, N_Q, D, LD, DTYPE_FLOAT32},
+                                                  .key = {dkey, n_k, D, LD, DTYPE_FLOAT32},
+                                                  .value = {dvalue, n_k, D_V, LD, DTYPE_FLOAT32}},
+                    scratch);
     guard_free(scratch, backward);
     assert_int_equal(softmax_rows_in_double(&a.rows), exponent != 0);
     scale(dquery, N_Q, LD, exponent);

@@ -90,9 +90,9 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         .causal = v->causal,
         .by_token = v->by_token,
         .norm = v->norm,
-        .query = {rows[0], LD},
-        .key = {rows[1], LD},
-        .value = {rows[2], LD},
+        .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
+        .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
+        .value = {rows[2], v->n_k, D_V, LD, DTYPE_FLOAT32},
         .score = score,
         .argument = &scores,
     };
@@ -100,13 +100,19 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     b.saved = guard_floats(saved);
     b.scratch = guard_floats(scratch);
     memset(b.scratch, 0xff, 4 * scratch);
-    bucketed_forward(&b, out, LD);
+    const struct view result = {out, v->n_q, D_V, LD, DTYPE_FLOAT32},
+                      dout = {rows[3], v->n_q, D_V, LD, DTYPE_FLOAT32};
+    bucketed_forward(&b, result);
     memset(b.scratch, 0xff, 4 * scratch);
     for (size_t a = 0; a < 3; a++)
         for (size_t i = 0; i < MOST * LD; i++)
             gradients[a][i] = 0.5f;
-    bucketed_backward(&b, (struct head_rows){out, LD}, (struct head_rows){rows[3], LD},
-                      &(struct bucket_gradients){gradients[0], gradients[1], gradients[2], LD, LD, LD});
+    bucketed_backward(&b, result, dout,
+                      &(struct attention_gradients){
+                          .query = {gradients[0], v->n_q, D, LD, DTYPE_FLOAT32},
+                          .key = {gradients[1], v->n_k, D, LD, DTYPE_FLOAT32},
+                          .value = {gradients[2], v->n_k, D_V, LD, DTYPE_FLOAT32},
+                      });
     const struct oracle_softmax *s = &o.softmax;
     check_rows(out, s->out, s->out_bound, v->n_q, D_V, 0, "out");
     check_rows(gradients[0], s->dquery, s->dquery_bound, v->n_q, D, 0.5, "dquery");
@@ -193,15 +199,15 @@ static void count_buckets(uint64_t seed, size_t buckets, double enlargement, dou
                          .dim = WIDE,
                          .value_dim = 1,
                          .capacity = {buckets, enlargement, true},
-                         .query = {x, WIDE},
-                         .key = {x, WIDE},
-                         .value = {x, WIDE},
+                         .query = view_of(x, N, WIDE),
+                         .key = view_of(x, N, WIDE),
+                         .value = {x, N, 1, WIDE, DTYPE_FLOAT32},
                          .score = score,
                          .argument = &scores};
     size_t saved = bucketed_saved_size(&b) / 4, scratch = bucketed_scratch_size(&b) / 4;
     b.saved = guard_floats(saved);
     b.scratch = guard_floats(scratch);
-    bucketed_forward(&b, out, 1);
+    bucketed_forward(&b, view_of(out, N, 1));
     struct members queries = bucketed_saved(&b).queries;
     size_t of_token[N] = {0};
     for (size_t p = 0; p < queries.start[buckets]; p++)

@@ -130,8 +130,8 @@ static void run(struct utility *u, double bound, const char *what)
     u->num_keys = N_K;
     u->dim = D;
     u->num_buckets = B;
-    u->query = (struct head_rows){rows[0], LD};
-    u->key = (struct head_rows){rows[1], LD};
+    u->query = (struct view){rows[0], N_Q, D, LD, DTYPE_FLOAT32};
+    u->key = (struct view){rows[1], N_K, D, LD, DTYPE_FLOAT32};
     u->query_homes = (struct homes){starts[0], buckets[0]};
     u->key_homes = (struct homes){starts[1], buckets[1]};
     u->take = take;

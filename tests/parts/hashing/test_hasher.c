@@ -85,9 +85,9 @@ static void check_codes(const struct yoso_options *options, struct pool *pool, e
     for (int side = 0; side < 2; side++)
         for (int form = 0; form < 2; form++)
             codes[side][form] = calloc(1, bytes[side] + 1);
-    const struct hashed_side queries = {half ? (void *)query_half : query, LD, n_q, codes[0][0], dtype};
-    const struct hashed_side keys = {half ? (void *)key_half : key, LD, n_k, codes[1][0], dtype};
-    assert_true(hasher_codes(kernels, pool, &hasher, &queries, &keys));
+    const struct view queries = {half ? (void *)query_half : query, n_q, D, LD, dtype};
+    const struct view keys = {half ? (void *)key_half : key, n_k, D, LD, dtype};
+    assert_true(hasher_codes(kernels, pool, &hasher, queries, keys, codes[0][0], codes[1][0]));
     codes_alone(kernels, options, drawn, query, n_q, false, codes[0][1]);
     codes_alone(kernels, options, drawn, key, n_k, true, codes[1][1]);
     check_same_bits(codes[0][0], codes[0][1], bytes[0] + 1, "codes of queries");
@@ -96,7 +96,7 @@ static void check_codes(const struct yoso_options *options, struct pool *pool, e
     if (n_k > 0) { /* one bad number, in the last place that is read */
         key[(n_k - 1) * LD + D - 1] = NAN;
         key_half[(n_k - 1) * LD + D - 1] = 0xff80;
-        assert_false(hasher_codes(kernels, pool, &hasher, &queries, &keys));
+        assert_false(hasher_codes(kernels, pool, &hasher, queries, keys, codes[0][0], codes[1][0]));
     }
     for (int i = 0; i < 4; i++)
         free(codes[i / 2][i % 2]);

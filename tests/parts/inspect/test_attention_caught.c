@@ -125,8 +125,8 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
                                 .num_keys = v->n_k,
                                 .dim = D,
                                 .causal = v->causal,
-                                .query = {rows[0], LD},
-                                .key = {rows[1], LD},
+                                .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
+                                .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
                                 .num_caught = 2,
                                 .caught = caught,
                                 .places = MOST * B};

@@ -190,9 +190,9 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
                          .causal = v->causal,
                          .by_token = v->by_token,
                          .norm = v->norm,
-                         .query = {rows[0], LD},
-                         .key = {rows[1], LD},
-                         .value = {rows[1], LD},
+                         .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
+                         .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
+                         .value = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
                          .score = score,
                          .argument = v};
     size_t saved = bucketed_saved_size(&b) / 4, scratch = bucketed_scratch_size(&b) / 4,
@@ -200,7 +200,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     float *behind = guard_floats(more);
     b.saved = guard_floats(saved);
     b.scratch = guard_floats(scratch);
-    bucketed_forward(&b, out, LD);
+    bucketed_forward(&b, (struct view){out, v->n_q, D, LD, DTYPE_FLOAT32});
     memset(b.scratch, 0xff, 4 * scratch);
     memset(behind, 0xff, 4 * more);
     unsigned char arrays[NUM_INSPECTED * 2 * 64];

@@ -29,11 +29,11 @@ static void check(const struct kernels *kernels, struct pool *pool, size_t worke
         dx[i] = 0.5f;
     size_t floats = workers * plain_norm_size(D) / sizeof(float);
     float *scratch = guard_floats(floats);
-    struct plain_norm norm = {kernels, pool, x, LD, N, D, scratch};
+    struct plain_norm norm = {kernels, pool, {(float *)x, N, D, LD, DTYPE_FLOAT32}, scratch};
     memset(scratch, 0xff, floats * sizeof *scratch);
     plain_norm_forward(&norm, out);
     memset(scratch, 0xff, floats * sizeof *scratch);
-    plain_norm_backward(&norm, dout, dx, LD);
+    plain_norm_backward(&norm, dout, (struct view){dx, N, D, LD, DTYPE_FLOAT32});
     for (size_t i = 0; i < N; i++) {
         double mean = 0, variance = 0, g_mean = 0, along = 0, hat[D];
         for (size_t c = 0; c < D; c++)
@@ -71,14 +71,14 @@ static void large_rows_are_normed_alike(void **state)
         for (size_t i = 0; i < N * D; i++)
             x[i] *= 1000; /* beside which epsilon is nothing */
         for (int large = 0; large < 2; large++) {
-            struct plain_norm norm = {*kernels, NULL, x, D, N, D, scratch};
+            struct plain_norm norm = {*kernels, NULL, view_of(x, N, D), scratch};
             for (size_t i = 0; i < N * D; i++) {
                 x[i] = ldexpf(x[i], large && i / D % 3 == 0 ? ROW : 0);
                 dout[i] = ldexpf(dout[i], large && i / D % 5 == 0 ? GRADIENT : 0);
             }
             memset(dx[large], 0, sizeof dx[large]);
             plain_norm_forward(&norm, out[large]);
-            plain_norm_backward(&norm, dout, dx[large], D);
+            plain_norm_backward(&norm, dout, view_of(dx[large], N, D));
         }
         for (size_t i = 0; i < N * D; i++) {
             int exponent = (i / D % 5 == 0 ? GRADIENT : 0) - (i / D % 3 == 0 ? ROW : 0);
@@ -90,7 +90,8 @@ static void large_rows_are_normed_alike(void **state)
             x[i] = ldexpf(out[0][i], -30);
             dout[i] = copysignf(FLT_MAX, dout[i]);
         }
-        plain_norm_backward(&(struct plain_norm){*kernels, NULL, x, D, N, D, scratch}, dout, dx[0], D);
+        plain_norm_backward(&(struct plain_norm){*kernels, NULL, view_of(x, N, D), scratch}, dout,
+                            view_of(dx[0], N, D));
         float most = 0;
         for (size_t i = 0; i < N * D; i++)
             most = fmaxf(most, fabsf(dx[0][i])); /* infinity too */

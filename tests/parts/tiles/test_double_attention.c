@@ -67,9 +67,9 @@ static struct double_attention attention_of(const struct arrays *a, struct pool 
                                      .dim = D,
                                      .value_dim = D_V,
                                      .most = N_Q + N_K,
-                                     .query = {a->query, D},
-                                     .key = {a->key, D},
-                                     .value = {a->value, D_V},
+                                     .query = view_of(a->query, N_Q, D),
+                                     .key = view_of(a->key, N_K, D),
+                                     .value = view_of(a->value, N_K, D_V),
                                      .run = run,
                                      .argument = &a->runs};
 }
@@ -81,7 +81,7 @@ static void run_both(struct arrays *a, struct pool *pool, float start)
     float *scratch = guard_floats(floats);
     memset(scratch, 0xff, floats * sizeof *scratch);
     memset(a->out, 0xff, sizeof a->out);
-    double_forward(&attention, a->out, D_V, scratch);
+    double_forward(&attention, view_of(a->out, N_Q, D_V), scratch);
     memset(scratch, 0xff, floats * sizeof *scratch);
     for (size_t i = 0; i < N_Q * D; i++)
         a->dquery[i] = start;
@@ -89,13 +89,10 @@ static void run_both(struct arrays *a, struct pool *pool, float start)
         a->dkey[i] = start;
     for (size_t i = 0; i < N_K * D_V; i++)
         a->dvalue[i] = start;
-    double_backward(&attention, (struct head_rows){a->dout, D_V},
-                    &(struct double_gradients){.query = a->dquery,
-                                               .key = a->dkey,
-                                               .value = a->dvalue,
-                                               .ld_query = D,
-                                               .ld_key = D,
-                                               .ld_value = D_V},
+    double_backward(&attention, view_of(a->dout, N_Q, D_V),
+                    &(struct attention_gradients){.query = view_of(a->dquery, N_Q, D),
+                                                  .key = view_of(a->dkey, N_K, D),
+                                                  .value = view_of(a->dvalue, N_K, D_V)},
                     scratch);
     guard_free(scratch, floats);
 }
@@ -206,7 +203,7 @@ static void nothing_becomes_infinite(void **state)
 static bool is_needed(struct arrays *a, bool norm, bool backward)
 {
     struct double_attention attention = attention_of(a, NULL);
-    struct head_rows dout = {a->dout, D_V};
+    struct view dout = view_of(a->dout, N_Q, D_V);
     attention.norm = norm;
     return double_is_needed(&attention, backward ? &dout : NULL);
 }
@@ -249,7 +246,7 @@ static double loss_of(const struct double_attention *attention, const float *dou
 {
     float out[N_K * D_V];
     double sum = 0;
-    double_forward(attention, out, D_V, scratch);
+    double_forward(attention, view_of(out, N_Q, D_V), scratch);
     for (size_t i = 0; i < attention->num_queries * D_V; i++)
         sum += (double)out[i] * (double)dout[i];
     return sum;
@@ -289,7 +286,7 @@ static void terms_are_the_definition(void **state)
         attention.run = all_keys;
         attention.argument = &n;
         attention.terms = &terms;
-        double_forward(&attention, a->out, D_V, scratch);
+        double_forward(&attention, view_of(a->out, N_Q, D_V), scratch);
         for (size_t i = 0; i < N; i++) {
             double sum = 0, want[D_V] = {0};
             for (size_t j = 0; j < N; j++) {
@@ -311,16 +308,13 @@ static void terms_are_the_definition(void **state)
             for (size_t c = 0; c < D_V; c++)
                 check_near((double)a->out[i * D_V + c], want[c] / sum, 1e-5, "out");
         }
-        double_backward(&attention, (struct head_rows){a->dout, D_V},
-                        &(struct double_gradients){.query = a->dquery,
-                                                   .key = a->dkey,
-                                                   .value = a->dvalue,
-                                                   .ld_query = D,
-                                                   .ld_key = D,
-                                                   .ld_value = D_V,
-                                                   .weight = dparams,
-                                                   .content_bias = dparams + RELATIVE_WIDTH * D,
-                                                   .position_bias = dparams + (RELATIVE_WIDTH + 1) * D},
+        double_backward(&attention, view_of(a->dout, N_Q, D_V),
+                        &(struct attention_gradients){.query = view_of(a->dquery, N_Q, D),
+                                                      .key = view_of(a->dkey, N_K, D),
+                                                      .value = view_of(a->dvalue, N_K, D_V),
+                                                      .weight = dparams,
+                                                      .content_bias = dparams + RELATIVE_WIDTH * D,
+                                                      .position_bias = dparams + (RELATIVE_WIDTH + 1) * D},
                         scratch);
         float *inputs[] = {params, a->query, a->key}, *gradients[] = {dparams, a->dquery, a->dkey};
         size_t counts[] = {PARAMS, N * D, N * D};
@@ -339,13 +333,10 @@ static void terms_are_the_definition(void **state)
                            "gradient");
             }
         /* Unwanted: nothing is written. */
-        double_backward(&attention, (struct head_rows){a->dout, D_V},
-                        &(struct double_gradients){.query = a->dquery,
-                                                   .key = a->dkey,
-                                                   .value = a->dvalue,
-                                                   .ld_query = D,
-                                                   .ld_key = D,
-                                                   .ld_value = D_V},
+        double_backward(&attention, view_of(a->dout, N_Q, D_V),
+                        &(struct attention_gradients){.query = view_of(a->dquery, N_Q, D),
+                                                      .key = view_of(a->dkey, N_K, D),
+                                                      .value = view_of(a->dvalue, N_K, D_V)},
                         scratch);
         params[0] = 1e30f;
         assert_true(double_is_needed(&attention, NULL));

@@ -125,16 +125,16 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
                                              .workers = (size_t)threads},
                                    .sight = sight,
                                    .argument = sights,
-                                   .query = {query, d},
-                                   .key = {key, d},
-                                   .value = {value, d_v},
+                                   .query = view_of(query, n_q, d),
+                                   .key = view_of(key, n_k, d),
+                                   .value = view_of(value, n_k, d_v),
                                    .rows = {max, log_sum}};
         size_t forward = tile_attention_forward_size(&a.sizes) / sizeof(float),
                backward = tile_attention_backward_size(&a.sizes) / sizeof(float);
         float *scratch = guard_floats(forward);
         memset(scratch, 0xff, forward * sizeof(float));
         memset(out, 0xff, n_q * d_v * sizeof(float));
-        tile_attention_forward(&a, out, d_v, scratch);
+        tile_attention_forward(&a, view_of(out, n_q, d_v), scratch);
         guard_free(scratch, forward);
         scratch = guard_floats(backward);
         memset(scratch, 0xff, backward * sizeof(float));
@@ -143,11 +143,11 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
         memset(dvalue, 0, n_k * d_v * sizeof(float));
         caller = pthread_self();
         asked_elsewhere = false;
-        tile_attention_backward(
-            &a, (struct head_rows){out, d_v}, (struct head_rows){dout, d_v},
-            &(struct tile_gradients){
-                .query = dquery, .key = dkey, .value = dvalue, .ld_query = d, .ld_key = d, .ld_value = d_v},
-            scratch);
+        tile_attention_backward(&a, view_of(out, n_q, d_v), view_of(dout, n_q, d_v),
+                                &(struct attention_gradients){.query = view_of(dquery, n_q, d),
+                                                              .key = view_of(dkey, n_k, d),
+                                                              .value = view_of(dvalue, n_k, d_v)},
+                                scratch);
         /* Groups side by side would add to the same queries. */
         assert_true(span != SPAN_TOO_SMALL || !asked_elsewhere);
         check_array(out, o.out, o.out_bound, n_q * d_v, "out");
