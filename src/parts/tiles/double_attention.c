@@ -20,7 +20,7 @@ static double size_of(const struct kernels *kernels, struct head_rows rows, size
 {
     double squares = 1;
     for (size_t i = 0; i < count; i++)
-        squares += kernels->sum_squares(rows.data + i * rows.ld, cols);
+        squares += kernels->rows.sum_squares(rows.data + i * rows.ld, cols);
     return sqrt(squares);
 }
 

@@ -42,7 +42,7 @@ static inline void copy_biased(const struct kernels *kernels, float *to, struct 
                                size_t first, size_t count, const float *bias)
 {
     copy_rows(to, rows, cols, first, count);
-    kernels->add_bias(to, cols, bias, count, cols);
+    kernels->layers.add_bias(to, cols, bias, count, cols);
 }
 
 /* rows (count, cols), ld apart, += from, adjacent. */
@@ -50,7 +50,7 @@ static inline void add_rows(const struct kernels *kernels, float *rows, size_t l
                             const float *from)
 {
     for (size_t i = 0; i < count; i++)
-        kernels->axpy(rows + i * ld, 1, from + i * cols, cols);
+        kernels->rows.axpy(rows + i * ld, 1, from + i * cols, cols);
 }
 
 /* ---- who sees what ------------------------------------------------------------------------------------- */
