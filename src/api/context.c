@@ -140,7 +140,7 @@ void hashattn_context_describe(const hashattn_context *context, hashattn_descrip
         .isa = context->kernels->name,
         .projection = hash_projection_names[hash_projection_of(context->kernels, HASH_AUTO)],
         .precision = precision_names[context->precision],
-        .bf16 = context->kernels->bf16,
+        .bf16 = context->kernels->bf16.how,
         .threads = pool_threads(context->pool),
     };
     product_library(own.products, sizeof own.products);

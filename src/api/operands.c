@@ -119,11 +119,11 @@ static double squares_of(const struct attention_call *call, const void *elements
     float piece[PIECE];
     double sum = 0;
     if (call->dtype == DTYPE_FLOAT32)
-        return call->kernels->sum_squares(elements, count);
+        return call->kernels->rows.sum_squares(elements, count);
     for (size_t i = 0; i < count; i += PIECE) {
         size_t n = count - i < PIECE ? count - i : PIECE;
-        call->kernels->bf16_widen(piece, n, (const bf16 *)elements + i, n, 1, n);
-        sum += call->kernels->sum_squares(piece, n);
+        call->kernels->bf16.widen(piece, n, (const bf16 *)elements + i, n, 1, n);
+        sum += call->kernels->rows.sum_squares(piece, n);
     }
     return sum;
 }
@@ -159,7 +159,7 @@ static double element_of(const struct attention_call *call, const void *row, siz
     float number;
     if (call->dtype == DTYPE_FLOAT32)
         return (double)((const float *)row)[column];
-    call->kernels->bf16_widen(&number, 1, (const bf16 *)row + column, 1, 1, 1);
+    call->kernels->bf16.widen(&number, 1, (const bf16 *)row + column, 1, 1, 1);
     return (double)number;
 }
 

@@ -24,12 +24,12 @@ hashattn_array hashattn_array_of_rows(void *data, size_t heads, size_t rows, siz
 
 void hashattn_bf16_round(const hashattn_context *context, const float *from, uint16_t *to, size_t count)
 {
-    context->kernels->bf16_round(to, count, from, count, 1, count);
+    context->kernels->bf16.round(to, count, from, count, 1, count);
 }
 
 void hashattn_bf16_widen(const hashattn_context *context, const uint16_t *from, float *to, size_t count)
 {
-    context->kernels->bf16_widen(to, count, from, count, 1, count);
+    context->kernels->bf16.widen(to, count, from, count, 1, count);
 }
 
 void hashattn_problem_default(hashattn_problem *problem)

@@ -190,8 +190,8 @@ static void look_for_nan(void *argument, size_t index, int worker)
     for (size_t p = 0; p < step->num_parts; p++)
         for (size_t r = first; r < end; r++)
             if (!is_absent(step, &step->parts[p], r) &&
-                !isfinite(step->stream->heads.kernels->sum_squares(part_row(&step->parts[p], head, r),
-                                                                   step->parts[p].width)))
+                !isfinite(step->stream->heads.kernels->rows.sum_squares(part_row(&step->parts[p], head, r),
+                                                                        step->parts[p].width)))
                 atomic_store_explicit(&step->found, true, memory_order_relaxed);
 }
 
@@ -216,7 +216,8 @@ static hashattn_status check_lengths(struct host *host, const struct step *step,
     for (size_t h = 0; limit > 0 && part->array != &step->chunk->value && h < step->stream->given.num_heads;
          h++)
         for (size_t r = 0; r < step->chunk->rows; r++) {
-            double length = sqrt(step->stream->heads.kernels->sum_squares(part_row(part, h, r), part->width));
+            double length =
+                sqrt(step->stream->heads.kernels->rows.sum_squares(part_row(part, h, r), part->width));
             FAIL_IF(length > limit * (1 + 1e-6) && !is_absent(step, part, r), host, HASHATTN_INVALID,
                     "%s has length %g at row %zu of the sequence, head %zu; max_norm is %g", part->name,
                     length, step->position + r, h, limit);

@@ -177,7 +177,7 @@ static bool has_large_params(const struct problem *problem)
 {
     size_t d = problem->shape.head_dim;
     return is_relative(problem->options) &&
-           problem->kernels->sum_squares(problem->params, position_bias_at(d) + d) >= DOUBLE_SQUARES;
+           problem->kernels->rows.sum_squares(problem->params, position_bias_at(d) + d) >= DOUBLE_SQUARES;
 }
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ static const float *add(const struct kernels *kernels, struct view rows, size_t 
                         const float *from)
 {
     for (size_t i = 0; i < count; i++, from += rows.cols)
-        kernels->axpy(view_row(rows, first + i), 1, from, rows.cols);
+        kernels->rows.axpy(view_row(rows, first + i), 1, from, rows.cols);
     return from;
 }
 

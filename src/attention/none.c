@@ -38,8 +38,8 @@ static void backward(const struct problem *problem, struct view out, struct view
     const float *from = dout.data;
     for (size_t i = 0; i < dout.rows; i++)
         if (problem->key_mask == NULL || problem->key_mask[i] != 0)
-            problem->kernels->axpy(dvalue + i * gradients->value.stride, 1, from + i * dout.stride,
-                                   dout.cols);
+            problem->kernels->rows.axpy(dvalue + i * gradients->value.stride, 1, from + i * dout.stride,
+                                        dout.cols);
 }
 
 static const struct option_row options[] = {{.name = NULL}};

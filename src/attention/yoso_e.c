@@ -166,7 +166,7 @@ static void give_unit(const struct problem *problem, struct view to, size_t firs
                       const float *gradient, const float *unit, size_t ld, const float *norm)
 {
     if (unit_map_is_l2(problem->options))
-        problem->kernels->unit_rows_backward(view_row(to, first), to.stride, gradient, unit, ld, norm, rows,
+        problem->kernels->hash.unit_backward(view_row(to, first), to.stride, gradient, unit, ld, norm, rows,
                                              to.cols, NULL, NULL);
     else
         unit_map_backward(problem->kernels, view_row(to, first), to.stride, gradient, ld, norm, rows,
@@ -178,8 +178,8 @@ static void take_queries(const struct pass *pass, const struct scratch *scratch,
 {
     take_unit(pass, false, first, rows, scratch->query, scratch->ld, scratch->query_norm,
               scratch->query_norm2);
-    pass->problem->kernels->tile_transpose(scratch->query_turned, TILE, scratch->query, scratch->ld, rows,
-                                           scratch->width);
+    pass->problem->kernels->tiles.transpose(scratch->query_turned, TILE, scratch->query, scratch->ld, rows,
+                                            scratch->width);
 }
 
 static struct scratch scratch_of(const struct pass *pass, size_t block, int worker)
@@ -274,11 +274,11 @@ static size_t meet(const struct problem *problem, const struct scratch *scratch,
 {
     const struct yoso_options *options = problem->options;
     const float *key = scratch->key + meeting->first_key * scratch->ld;
-    problem->kernels->tile_product(scratch->dot, TILE, key, scratch->ld, 1, scratch->query_turned, TILE,
-                                   meeting->keys, meeting->queries, scratch->width, false);
-    size_t near = problem->kernels->collision_tile(scratch->power, slope, scratch->dot, TILE, meeting->keys,
-                                                   meeting->queries, scratch->key_norm2 + meeting->first_key,
-                                                   scratch->query_norm2, (unsigned)options->hash_bits);
+    problem->kernels->tiles.product(scratch->dot, TILE, key, scratch->ld, 1, scratch->query_turned, TILE,
+                                    meeting->keys, meeting->queries, scratch->width, false);
+    size_t near = problem->kernels->tiles.collisions(
+        scratch->power, slope, scratch->dot, TILE, meeting->keys, meeting->queries,
+        scratch->key_norm2 + meeting->first_key, scratch->query_norm2, (unsigned)options->hash_bits);
     each_near(problem, scratch, meeting, near, redo_power);
     hide_unseen(problem, meeting, scratch->power);
     if (slope != NULL)
@@ -308,12 +308,12 @@ static void forward_block(void *argument, size_t index, int worker)
         meeting.first_key = key;
         meeting.keys = size_min(TILE, seen - key);
         meet(problem, &scratch, &meeting, NULL);
-        kernels->tile_product(scratch.x, scratch.ld_value, scratch.power, 1, TILE,
-                              view_row(problem->value, key), problem->value.stride, meeting.queries, dim,
-                              meeting.keys, true);
+        kernels->tiles.product(scratch.x, scratch.ld_value, scratch.power, 1, TILE,
+                               view_row(problem->value, key), problem->value.stride, meeting.queries, dim,
+                               meeting.keys, true);
         if (options->normalize == YOSO_NORMALIZE_SUM)
-            kernels->tile_product(kept, 1, scratch.power, 1, TILE, scratch.ones, 1, meeting.queries, 1,
-                                  meeting.keys, true);
+            kernels->tiles.product(kept, 1, scratch.power, 1, TILE, scratch.ones, 1, meeting.queries, 1,
+                                   meeting.keys, true);
     }
     normalize_rows(kernels, NULL, options->normalize, view_row(pass->out, first), pass->out.stride,
                    DTYPE_FLOAT32, scratch.x, scratch.ld_value, 1, kept, meeting.queries, dim);
@@ -336,7 +336,7 @@ static void redo_slope(const struct problem *problem, const struct scratch *scra
     size_t row = meeting->first_key + key, at = key * TILE + query;
     const uint32_t zero = 0;
     scratch->slope[at] = 0;
-    problem->kernels->bucket_pairs(&(struct bucket_pairs){
+    problem->kernels->pairs.bucket(&(struct bucket_pairs){
         .queries = &zero,
         .keys = &zero,
         .num_queries = 1,
@@ -364,9 +364,9 @@ static void take_score(const struct problem *problem, const struct scratch *scra
     bool biased = options->normalize == YOSO_NORMALIZE_SUM;
     for (size_t j = 0; biased && j < meeting->keys; j++)
         memcpy(scratch->score + j * TILE, scratch->bias, meeting->queries * sizeof *scratch->bias);
-    problem->kernels->tile_product(scratch->score, TILE, view_row(problem->value, meeting->first_key),
-                                   problem->value.stride, 1, scratch->x_turned, TILE, meeting->keys,
-                                   meeting->queries, problem->shape.value_dim, biased);
+    problem->kernels->tiles.product(scratch->score, TILE, view_row(problem->value, meeting->first_key),
+                                    problem->value.stride, 1, scratch->x_turned, TILE, meeting->keys,
+                                    meeting->queries, problem->shape.value_dim, biased);
 }
 
 static void tile_backward(const struct problem *problem, const struct scratch *scratch,
@@ -378,18 +378,18 @@ static void tile_backward(const struct problem *problem, const struct scratch *s
     size_t queries = meeting->queries, keys = meeting->keys, first_key = meeting->first_key;
     bool derivative = options->gradient == YOSO_GRADIENT_TRUE;
     size_t near = meet(problem, scratch, meeting, derivative ? scratch->slope : NULL);
-    kernels->tile_product(view_row(dvalue, first_key), dvalue.stride, scratch->power, TILE, 1, scratch->x,
-                          scratch->ld_value, keys, value_dim, queries, true);
+    kernels->tiles.product(view_row(dvalue, first_key), dvalue.stride, scratch->power, TILE, 1, scratch->x,
+                           scratch->ld_value, keys, value_dim, queries, true);
     take_score(problem, scratch, meeting);
     if (derivative)
         each_near(problem, scratch, meeting, near, redo_slope);
     /* The slot of softmax's gradient is scale * p * (score - delta): a product of tiles. */
-    kernels->softmax_gradient(scratch->score, TILE, derivative ? scratch->slope : scratch->power, TILE, keys,
+    kernels->softmax.gradient(scratch->score, TILE, derivative ? scratch->slope : scratch->power, TILE, keys,
                               queries, derivative ? 1 : 0.5f * (float)options->hash_bits, scratch->zeros);
-    kernels->tile_product(scratch->dquery, ld, scratch->score, 1, TILE, scratch->key + first_key * ld, ld,
-                          queries, width, keys, true);
-    kernels->tile_product(scratch->dkey + first_key * ld, ld, scratch->score, TILE, 1, scratch->query, ld,
-                          keys, width, queries, true);
+    kernels->tiles.product(scratch->dquery, ld, scratch->score, 1, TILE, scratch->key + first_key * ld, ld,
+                           queries, width, keys, true);
+    kernels->tiles.product(scratch->dkey + first_key * ld, ld, scratch->score, TILE, 1, scratch->query, ld,
+                           keys, width, queries, true);
 }
 
 /* Unit rows and the gradient of X of a block of queries. */
@@ -404,8 +404,8 @@ static void begin_queries(const struct pass *pass, const struct scratch *scratch
     normalize_rows_backward(problem->kernels, options->normalize, scratch->x, scratch->ld_value,
                             scratch->bias, view_row(pass->out, first), pass->out.stride,
                             view_row(pass->dout, first), pass->dout.stride, kept, meeting->queries, dim);
-    problem->kernels->tile_transpose(scratch->x_turned, TILE, scratch->x, scratch->ld_value, meeting->queries,
-                                     dim);
+    problem->kernels->tiles.transpose(scratch->x_turned, TILE, scratch->x, scratch->ld_value,
+                                      meeting->queries, dim);
     memset(scratch->dquery, 0, meeting->queries * scratch->ld * sizeof *scratch->dquery);
 }
 

@@ -8,8 +8,7 @@
 
 const struct kernels kernels_avx2 = {
     .name = "avx2",
-    .bf16 = "by widening",
-    .unit_rows = unit_rows,
-    .unit_rows_backward = unit_rows_backward,
+    .hash.unit = hash_unit,
+    .hash.unit_backward = hash_unit_backward,
     SIMD_SLOTS,
 };

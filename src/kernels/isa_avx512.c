@@ -9,8 +9,7 @@
 
 const struct kernels kernels_avx512 = {
     .name = "avx512",
-    .bf16 = "by widening",
-    .unit_rows = unit_rows_avx512,
-    .unit_rows_backward = unit_rows_backward_avx512,
+    .hash.unit = hash_unit_avx512,
+    .hash.unit_backward = hash_unit_backward_avx512,
     SIMD_SLOTS,
 };

@@ -11,8 +11,7 @@
 
 const struct kernels kernels_avx512bf16 = {
     .name = "avx512bf16",
-    .bf16 = "by instruction",
-    .unit_rows = unit_rows_avx512,
-    .unit_rows_backward = unit_rows_backward_avx512,
+    .hash.unit = hash_unit_avx512,
+    .hash.unit_backward = hash_unit_backward_avx512,
     SIMD_SLOTS,
 };

@@ -1,7 +1,7 @@
 /* Dense products in float32 on the calling thread: through oneDNN's C API where that is faster, else in our
    own tiles. The caller cuts the work into pieces that depend on the shape alone and spreads them over its
    pool, so bits never depend on the number of threads. The only file of the project that knows oneDNN is
-   product.c; without the library product_own.c computes the same with the table's tile_product.
+   product.c; without the library product_own.c computes the same with the table's tiles.product.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_PRODUCT_H
 #define KERNELS_PRODUCT_H

@@ -43,11 +43,11 @@ static double bf16_rate(const struct kernels *kernels, size_t n, double seconds)
     bf16 left[LARGEST * LARGEST], right[LARGEST * LARGEST];
     for (size_t i = 0; i < n * n; i++)
         a[i] = 1.0f / (float)(i + 1);
-    kernels->bf16_round(left, n, a, n, n, n);
-    kernels->bf16_interleave(right, 2 * n, a, n, n, n);
+    kernels->bf16.round(left, n, a, n, n, n);
+    kernels->bf16.interleave(right, 2 * n, a, n, n, n);
     double operations = 0, start = clock_seconds(), spent;
     do {
-        kernels->bf16_product(c, n, left, n, right, 2 * n, n, n, n / 2, false);
+        kernels->bf16.product(c, n, left, n, right, 2 * n, n, n, n / 2, false);
         operations += 2.0 * (double)(n * n * n);
         spent = clock_seconds() - start;
     } while (spent < seconds);
@@ -56,7 +56,7 @@ static double bf16_rate(const struct kernels *kernels, size_t n, double seconds)
 
 double product_peak_bf16(const struct kernels *kernels, double seconds)
 {
-    double best = loop_rate(kernels->bf16_loop, seconds);
+    double best = loop_rate(kernels->peak.bf16_loop, seconds);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         double rate = bf16_rate(kernels, sizes[i], seconds);
         best = rate > best ? rate : best;
@@ -66,7 +66,7 @@ double product_peak_bf16(const struct kernels *kernels, double seconds)
 
 double product_peak(const struct kernels *kernels, double seconds)
 {
-    double best = loop_rate(kernels->fused_loop, seconds);
+    double best = loop_rate(kernels->peak.fused_loop, seconds);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         double rate = product_rate(kernels, sizes[i], seconds);
         best = rate > best ? rate : best;

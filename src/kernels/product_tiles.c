@@ -18,7 +18,7 @@ void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const f
     size_t a_row = transpose_a ? 1 : ld_a, a_col = transpose_a ? ld_a : 1;
     float turned[DEPTH * COLS];
     if (k == 0) {
-        kernels->tile_product(c, ld_c, a, a_row, a_col, b, ld_b, m, n, 0, add);
+        kernels->tiles.product(c, ld_c, a, a_row, a_col, b, ld_b, m, n, 0, add);
         return;
     }
     for (size_t depth = 0; depth < k; depth += DEPTH) {
@@ -27,15 +27,15 @@ void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const f
             size_t wide = size_min(COLS, n - column), ld_panel = COLS;
             const float *panel = turned;
             if (transpose_b) {
-                kernels->tile_transpose(turned, COLS, b + column * ld_b + depth, ld_b, wide, deep);
+                kernels->tiles.transpose(turned, COLS, b + column * ld_b + depth, ld_b, wide, deep);
             } else {
                 panel = b + depth * ld_b + column;
                 ld_panel = ld_b;
             }
             for (size_t row = 0; row < m; row += ROWS)
-                kernels->tile_product(c + row * ld_c + column, ld_c, a + row * a_row + depth * a_col, a_row,
-                                      a_col, panel, ld_panel, size_min(ROWS, m - row), wide, deep,
-                                      add || depth > 0);
+                kernels->tiles.product(c + row * ld_c + column, ld_c, a + row * a_row + depth * a_col, a_row,
+                                       a_col, panel, ld_panel, size_min(ROWS, m - row), wide, deep,
+                                       add || depth > 0);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* Products of any size cut into tiles for the slot tile_product: all of them where oneDNN is not built in,
+/* Products of any size cut into tiles for the slot tiles.product: all of them where oneDNN is not built in,
    and the ones that it is slower at where it is. SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_PRODUCT_TILES_H
 #define KERNELS_PRODUCT_TILES_H

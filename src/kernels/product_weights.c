@@ -39,7 +39,7 @@ static void lay_slab(const struct kernels *kernels, enum precision precision, fl
                      const float rows[BLOCK * PANEL], size_t depth, size_t deep)
 {
     if (precision == PRECISION_BF16)
-        kernels->bf16_interleave((bf16 *)panel + depth * PANEL, 2 * PANEL, rows, PANEL, deep, PANEL);
+        kernels->bf16.interleave((bf16 *)panel + depth * PANEL, 2 * PANEL, rows, PANEL, deep, PANEL);
     else
         memcpy(panel + depth * PANEL, rows, deep * PANEL * sizeof *rows);
 }
@@ -55,7 +55,7 @@ void weights_lay(const struct kernels *kernels, enum precision precision, float 
         for (size_t depth = 0; depth < k; depth += BLOCK) {
             size_t deep = size_min(BLOCK, k - depth);
             if (transpose_b)
-                kernels->tile_transpose(rows, PANEL, b + column * ld_b + depth, ld_b, wide, deep);
+                kernels->tiles.transpose(rows, PANEL, b + column * ld_b + depth, ld_b, wide, deep);
             else
                 for (size_t i = 0; i < deep; i++)
                     memcpy(rows + i * PANEL, b + (depth + i) * ld_b + column, wide * sizeof *rows);
@@ -76,7 +76,7 @@ const void *weights_left(const struct kernels *kernels, enum precision precision
     if (precision == PRECISION_FLOAT32)
         return rows;
     size_t ld = weights_left_width(k);
-    kernels->bf16_round(halves, ld, rows, k, m, k);
+    kernels->bf16.round(halves, ld, rows, k, m, k);
     for (size_t i = 0; i < m && k % 2 == 1; i++)
         halves[i * ld + k] = 0;
     return halves;
@@ -90,13 +90,13 @@ static void product_slab(const struct kernels *kernels, enum precision precision
     for (size_t column = 0; column < n; column += PANEL, weights += panel_size(precision, k)) {
         size_t wide = size_min(PANEL, n - column);
         if (precision == PRECISION_BF16)
-            kernels->bf16_product(c + column, ld_c, a, ld_a, (const bf16 *)weights + first * PANEL, 2 * PANEL,
+            kernels->bf16.product(c + column, ld_c, a, ld_a, (const bf16 *)weights + first * PANEL, 2 * PANEL,
                                   m, wide, (deep + 1) / 2, add);
         else
-            kernels->tile_product(c + column, ld_c, a, ld_a, 1, weights + first * PANEL, PANEL, m, wide, deep,
-                                  add);
+            kernels->tiles.product(c + column, ld_c, a, ld_a, 1, weights + first * PANEL, PANEL, m, wide,
+                                   deep, add);
         if (bias != NULL)
-            kernels->add_bias(c + column, ld_c, bias + column, m, wide);
+            kernels->layers.add_bias(c + column, ld_c, bias + column, m, wide);
     }
 }
 
@@ -125,7 +125,7 @@ static void product_rounded(const struct kernels *kernels, float *c, size_t ld_c
         size_t deep = size_min(ROUNDED, k - first), ld = weights_left_width(deep);
         for (size_t row = 0; row < m; row += ROWS) {
             size_t high = size_min(ROWS, m - row);
-            kernels->bf16_round(slab, ld, a + row * ld_a + first, ld_a, high, deep);
+            kernels->bf16.round(slab, ld, a + row * ld_a + first, ld_a, high, deep);
             for (size_t i = 0; i < high && deep < ld; i++)
                 slab[i * ld + deep] = 0;
             product_slab(kernels, PRECISION_BF16, c + row * ld_c, ld_c, slab, ld, weights, high, n, k, first,
@@ -160,8 +160,8 @@ static void turn(const struct kernels *kernels, bf16 *out, size_t ld_out, const 
     for (size_t i = 0; i < rows; i += BLOCK)
         for (size_t j = 0; j < cols; j += BLOCK) {
             size_t high = size_min(BLOCK, rows - i), wide = size_min(BLOCK, cols - j);
-            kernels->tile_transpose(turned, BLOCK, in + i * ld_in + j, ld_in, high, wide);
-            kernels->bf16_round(out + j * ld_out + i, ld_out, turned, BLOCK, wide, high);
+            kernels->tiles.transpose(turned, BLOCK, in + i * ld_in + j, ld_in, high, wide);
+            kernels->bf16.round(out + j * ld_out + i, ld_out, turned, BLOCK, wide, high);
         }
 }
 
@@ -178,8 +178,8 @@ void product_turned_bf16(const struct kernels *kernels, float *c, size_t ld_c, c
             turn(kernels, left, 2 * pairs, a + depth * ld_a + row, ld_a, deep, high);
             for (size_t column = 0; column < n; column += PANEL) {
                 size_t wide = size_min(PANEL, n - column);
-                kernels->bf16_interleave(right, 2 * PANEL, b + depth * ld_b + column, ld_b, deep, wide);
-                kernels->bf16_product(c + row * ld_c + column, ld_c, left, 2 * pairs, right, 2 * PANEL, high,
+                kernels->bf16.interleave(right, 2 * PANEL, b + depth * ld_b + column, ld_b, deep, wide);
+                kernels->bf16.product(c + row * ld_c + column, ld_c, left, 2 * pairs, right, 2 * PANEL, high,
                                       wide, pairs, true);
             }
         }

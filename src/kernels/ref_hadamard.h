@@ -1,11 +1,11 @@
-/* Slot hadamard_codes as plain loops, one row and one block at a time, stage by stage. Included by ref.c.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Slot hash.codes_hadamard as plain loops, one row and one block at a time, stage by stage. Included by
+   ref.c. SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_REF_HADAMARD_H
 #define KERNELS_REF_HADAMARD_H
 
 #include <string.h>
 
-#include "kernels/kernels.h"
+#include "kernels/slots_hash.h"
 
 enum { HADAMARD_GROUP = 3 }; /* stages between two scalings of 16-bit numbers */
 
@@ -68,8 +68,8 @@ static void hadamard_round(enum hash_projection projection, const struct hadamar
     }
 }
 
-static void hadamard_codes(void *codes, bool wide, enum hash_projection projection, const void *rows,
-                           size_t ld, size_t n, const struct hadamard *planes, uint32_t *work)
+static void hash_codes_hadamard(void *codes, bool wide, enum hash_projection projection, const void *rows,
+                                size_t ld, size_t n, const struct hadamard *planes, uint32_t *work)
 {
     size_t width = (size_t)1 << planes->stages, most = width / planes->bits_of_block;
     for (size_t i = 0; i < n; i++) {
@@ -99,5 +99,7 @@ static void hadamard_codes(void *codes, bool wide, enum hash_projection projecti
             }
     }
 }
+
+#define REF_HADAMARD .hash.codes_hadamard = hash_codes_hadamard
 
 #endif

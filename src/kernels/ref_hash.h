@@ -1,4 +1,4 @@
-/* The slots of unit length and of hash codes by products, as plain loops. Included by ref.c.
+/* The slots of stage hash but for the transforms, as plain loops. Included by ref.c.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_REF_HASH_H
 #define KERNELS_REF_HASH_H
@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
 #include "kernels/ref_math.h"
+#include "kernels/slots_hash.h"
 
 static size_t turned(const uint32_t *permutation, size_t c)
 {
@@ -19,7 +19,7 @@ static float sign_of(const float *sign, size_t c)
     return sign == NULL ? 1.0f : sign[c];
 }
 
-static void unit_rows(float *out, size_t ld_out, float *norm, const float *x, size_t ld_x, size_t n,
+static void hash_unit(float *out, size_t ld_out, float *norm, const float *x, size_t ld_x, size_t n,
                       size_t dim, const uint32_t *permutation, const float *sign)
 {
     for (size_t i = 0; i < n; i++) {
@@ -35,7 +35,7 @@ static void unit_rows(float *out, size_t ld_out, float *norm, const float *x, si
     }
 }
 
-static void unit_rows_backward(float *dx, size_t ld_dx, const float *du, const float *unit, size_t ld_unit,
+static void hash_unit_backward(float *dx, size_t ld_dx, const float *du, const float *unit, size_t ld_unit,
                                const float *norm, size_t n, size_t dim, const uint32_t *permutation,
                                const float *sign)
 {
@@ -125,8 +125,8 @@ static void byte_plane(uint32_t *out, const float *from, size_t dim, const uint3
     *start = (uint32_t)(-128 * sum);
 }
 
-static void hash_rows(uint32_t *out, size_t ld_out, float *squares, enum hash_projection projection,
-                      const float *x, size_t ld_x, size_t n, size_t dim)
+static void hash_pack_rows(uint32_t *out, size_t ld_out, float *squares, enum hash_projection projection,
+                           const float *x, size_t ld_x, size_t n, size_t dim)
 {
     size_t padded = (dim + HASH_LANES - 1) / HASH_LANES * HASH_LANES;
     for (size_t i = 0; i < n; i++) {
@@ -152,8 +152,8 @@ static void hash_rows(uint32_t *out, size_t ld_out, float *squares, enum hash_pr
     }
 }
 
-static void hash_planes(void *out, enum hash_projection projection, const float *planes, size_t count,
-                        size_t dim, const uint32_t *permutation, const float *sign)
+static void hash_pack_planes(void *out, enum hash_projection projection, const float *planes, size_t count,
+                             size_t dim, const uint32_t *permutation, const float *sign)
 {
     size_t pairs = (dim + 1) / 2;
     float *floats = out;
@@ -233,5 +233,9 @@ static void hash_codes_dp(void *codes, bool wide, enum hash_projection projectio
                 ((uint16_t *)codes)[i * num_hashes + h] = (uint16_t)code;
         }
 }
+
+#define REF_HASH                                                                                             \
+    .hash.unit = hash_unit, .hash.unit_backward = hash_unit_backward, .hash.codes = hash_codes,              \
+    .hash.pack_rows = hash_pack_rows, .hash.pack_planes = hash_pack_planes, .hash.codes_dp = hash_codes_dp
 
 #endif

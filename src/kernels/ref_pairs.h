@@ -1,13 +1,13 @@
-/* The slots of the pairs that share a bucket, of how often rows of codes meet, and of sums carried across
-   buckets, as plain loops. Included by ref.c. SPDX-License-Identifier: Apache-2.0 */
+/* The slots of stage pairs as plain loops. Included by ref.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_REF_PAIRS_H
 #define KERNELS_REF_PAIRS_H
 
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
 #include "kernels/ref_math.h"
+#include "kernels/slots_pairs.h"
 
 /* hash_bits / (p pi s) from the differences, and the sign of the dot product. */
 static double tangent_weight(const float *q, const float *k, size_t dim, unsigned hash_bits,
@@ -34,9 +34,9 @@ static double shrunk_weight(const float *q, const float *k, size_t dim, unsigned
     return hash_bits * pow(p, hash_bits - 1.0) / (PI * sqrt(1 - x * x));
 }
 
-static void meetings(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
-                     size_t num_hashes, const float *of_count, const uint32_t *queries, size_t num_queries,
-                     const uint32_t *keys, size_t num_keys)
+static void pairs_meetings(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
+                           size_t num_hashes, const float *of_count, const uint32_t *queries,
+                           size_t num_queries, const uint32_t *keys, size_t num_keys)
 {
     for (size_t i = 0; i < num_queries; i++)
         for (size_t j = 0; j < num_keys; j++) {
@@ -48,7 +48,7 @@ static void meetings(float *times, size_t ld, const void *query_codes, const voi
         }
 }
 
-static void bucket_pairs(const struct bucket_pairs *bucket)
+static void pairs_bucket(const struct bucket_pairs *bucket)
 {
     for (size_t i = 0; i < bucket->num_queries; i++) {
         size_t row = bucket->queries[i];
@@ -81,7 +81,7 @@ static void bucket_pairs(const struct bucket_pairs *bucket)
     }
 }
 
-static void bucket_list_pairs(const struct bucket_pairs *rows, const struct bucket *list, size_t count)
+static void pairs_bucket_list(const struct bucket_pairs *rows, const struct bucket *list, size_t count)
 {
     struct bucket_pairs bucket = *rows;
     bucket.times = NULL;
@@ -90,7 +90,7 @@ static void bucket_list_pairs(const struct bucket_pairs *rows, const struct buck
         bucket.num_queries = b->num_queries;
         bucket.keys = rows->keys + b->first_key;
         bucket.num_keys = b->num_keys;
-        bucket_pairs(&bucket);
+        pairs_bucket(&bucket);
     }
 }
 
@@ -110,7 +110,7 @@ static float bucket_sum(const struct bucket_carry *carry, const struct bucket *b
     return sum;
 }
 
-static void bucket_carry(const struct bucket_carry *carry)
+static void pairs_carry(const struct bucket_carry *carry)
 {
     for (const struct bucket *b = carry->buckets; b < carry->buckets + carry->count; b++) {
         const uint32_t *to = carry->to_queries ? carry->queries + b->first_query : carry->keys + b->first_key;
@@ -119,5 +119,9 @@ static void bucket_carry(const struct bucket_carry *carry)
                 carry->out[to[k] * carry->ld_out + c] += bucket_sum(carry, b, to[k], c);
     }
 }
+
+#define REF_PAIRS                                                                                            \
+    .pairs.meetings = pairs_meetings, .pairs.bucket = pairs_bucket, .pairs.bucket_list = pairs_bucket_list,  \
+    .pairs.carry = pairs_carry
 
 #endif

@@ -1,17 +1,48 @@
-/* The slots of selection, of rows of the layers and of the optimiser, as plain loops with sums in double.
-   Included by ref.c.
+/* The slots of stage rows as plain loops, with sums in double. Included by ref.c.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_REF_ROWS_H
 #define KERNELS_REF_ROWS_H
 
 #include <math.h>
-#include <string.h>
 
-#include "base/random.h"
-#include "kernels/kernels.h"
-#include "kernels/ref_math.h"
+#include "kernels/slots_rows.h"
 
-static size_t count_above(const float *x, size_t n, float bound)
+static void rows_scale(float *x, size_t ld_x, const float *factor, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            x[i * ld_x + c] *= factor[i];
+}
+
+static void rows_scale_both(float *x, size_t ld_x, const float *of_row, const float *of_col, size_t rows,
+                            size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            x[i * ld_x + c] = x[i * ld_x + c] * of_row[i] * of_col[c];
+}
+
+static void rows_dots(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
+                      size_t cols)
+{
+    for (size_t i = 0; i < rows; i++) {
+        double sum = 0;
+        for (size_t c = 0; c < cols; c++)
+            sum += (double)a[i * ld_a + c] * (double)b[i * ld_b + c];
+        out[i] = (float)sum;
+    }
+}
+
+static float rows_largest_size(const float *x, size_t ld, size_t rows, size_t cols)
+{
+    float largest = 0;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            largest = fmaxf(largest, fabsf(x[i * ld + c]));
+    return largest;
+}
+
+static size_t rows_count_above(const float *x, size_t n, float bound)
 {
     size_t count = 0;
     for (size_t i = 0; i < n; i++)
@@ -19,104 +50,32 @@ static size_t count_above(const float *x, size_t n, float bound)
     return count;
 }
 
-static void list_above(uint32_t *out, const float *x, size_t n, float bound)
+static void rows_list_above(uint32_t *out, const float *x, size_t n, float bound)
 {
     for (size_t i = 0; i < n; i++)
         if (x[i] > bound)
             *out++ = (uint32_t)i;
 }
 
-static void layer_norm(float *y, float *mean_rstd, const float *x, const float *gain, const float *bias,
-                       size_t n, size_t dim, float epsilon)
-{
-    for (size_t i = 0; i < n; i++) {
-        const float *row = x + i * dim;
-        double mean = 0, variance = 0;
-        for (size_t c = 0; c < dim; c++)
-            mean += (double)row[c] / (double)dim;
-        for (size_t c = 0; c < dim; c++)
-            variance += ((double)row[c] - mean) * ((double)row[c] - mean) / (double)dim;
-        double rstd = 1 / sqrt(variance + (double)epsilon);
-        mean_rstd[2 * i] = (float)mean;
-        mean_rstd[2 * i + 1] = (float)rstd;
-        for (size_t c = 0; c < dim; c++)
-            y[i * dim + c] = (float)(((double)row[c] - mean) * rstd * (double)gain[c] + (double)bias[c]);
-    }
-}
-
-static void layer_norm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x,
-                                const float *mean_rstd, const float *gain, size_t n, size_t dim)
-{
-    for (size_t i = 0; i < n; i++) {
-        const float *row = x + i * dim, *d = dy + i * dim;
-        double mean = (double)mean_rstd[2 * i], rstd = (double)mean_rstd[2 * i + 1];
-        double sum = 0, sum_hat = 0; /* of g = dy * gain, and of g times the normalised x */
-        for (size_t c = 0; c < dim; c++) {
-            double hat = ((double)row[c] - mean) * rstd, g = (double)d[c] * (double)gain[c];
-            sum += g;
-            sum_hat += g * hat;
-            dgain[c] += (float)((double)d[c] * hat);
-            dbias[c] += d[c];
-        }
-        for (size_t c = 0; c < dim; c++) {
-            double hat = ((double)row[c] - mean) * rstd, g = (double)d[c] * (double)gain[c];
-            dx[i * dim + c] += (float)(rstd * (g - sum / (double)dim - hat * (sum_hat / (double)dim)));
-        }
-    }
-}
-
-static void gelu(float *y, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = (float)((double)x[i] * 0.5 * erfc(-(double)x[i] * SQRT_HALF));
-}
-
-static void multiply(float *y, const float *x, size_t n)
+static void rows_multiply(float *y, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] *= x[i];
 }
 
-static void gate_rows(float *y, const float *x, const float *gate, size_t n)
+static void rows_gate(float *y, const float *x, const float *gate, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] = gate[i] <= 0 ? 0 : x[i];
 }
 
-static void axpy(float *y, float a, const float *x, size_t n)
+static void rows_axpy(float *y, float a, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] = fmaf(a, x[i], y[i]);
 }
 
-static void add_bias(float *y, size_t ld_y, const float *bias, size_t n, size_t dim)
-{
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < dim; c++)
-            y[i * ld_y + c] += bias[c];
-}
-
-static void add_bias_backward(float *dbias, const float *dy, size_t n, size_t dim)
-{
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < dim; c++)
-            dbias[c] += dy[i * dim + c];
-}
-
-static void convolve(float *y, size_t ld_y, const float *x, size_t ld_x, const float *filter, size_t taps,
-                     size_t n, size_t dim)
-{
-    for (size_t i = 0; i < n; i++)
-        for (size_t t = 0; t < taps; t++) {
-            if (i + t < taps / 2 || i + t - taps / 2 >= n)
-                continue;
-            const float *row = x + (i + t - taps / 2) * ld_x;
-            for (size_t c = 0; c < dim; c++)
-                y[i * ld_y + c] = fmaf(filter[t], row[c], y[i * ld_y + c]);
-        }
-}
-
-static bool all_finite(const float *x, size_t ld, size_t rows, size_t cols)
+static bool rows_all_finite(const float *x, size_t ld, size_t rows, size_t cols)
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t c = 0; c < cols; c++)
@@ -125,7 +84,7 @@ static bool all_finite(const float *x, size_t ld, size_t rows, size_t cols)
     return true;
 }
 
-static double sum_squares(const float *x, size_t n)
+static double rows_sum_squares(const float *x, size_t n)
 {
     double total = 0;
     for (size_t first = 0; first < n; first += 4096) {
@@ -137,45 +96,10 @@ static double sum_squares(const float *x, size_t n)
     return total;
 }
 
-static void dropout(float *y, const float *residual, const float *x, size_t n, uint64_t key, uint64_t first,
-                    unsigned threshold, float scale)
-{
-    uint32_t words[4] = {0};
-    for (size_t i = 0; i < n; i++) {
-        if (i % 8 == 0)
-            random_words(key, first + i / 8, words);
-        uint32_t draw = words[i % 8 / 2] >> (i % 2 * 16) & 0xffff;
-        float kept = (draw >= threshold ? scale : 0.0f) * x[i];
-        y[i] = residual == NULL ? kept : residual[i] + kept;
-    }
-}
-
-static void gelu_again(float *y, float *slope, const float *x, size_t n, uint64_t key, uint64_t first,
-                       unsigned threshold, float scale)
-{
-    for (size_t i = 0; i < n; i++) {
-        double t = (double)x[i], phi = exp(-0.5 * t * t) * SQRT_HALF / sqrt(PI);
-        slope[i] = (float)(0.5 * erfc(-t * SQRT_HALF) + t * phi);
-    }
-    gelu(y, x, n);
-    if (threshold == 0)
-        return;
-    dropout(y, NULL, y, n, key, first, threshold, scale);
-    dropout(slope, NULL, slope, n, key, first, threshold, scale);
-}
-
-static void adamw_step(float *w, float *m, float *v, const float *g, size_t n, const struct adamw *step)
-{
-    double beta1 = (double)step->beta1, beta2 = (double)step->beta2, rate = (double)step->rate;
-    for (size_t i = 0; i < n; i++) {
-        double gradient = (double)g[i] * (double)step->gradient_scale;
-        m[i] = (float)(beta1 * (double)m[i] + (1 - beta1) * gradient);
-        v[i] = (float)(beta2 * (double)v[i] + (1 - beta2) * gradient * gradient);
-        double first = (double)m[i] / (double)step->correction1;
-        double second = (double)v[i] / (double)step->correction2;
-        w[i] = (float)((double)w[i] * (1 - rate * (double)step->decay) -
-                       rate * first / (sqrt(second) + (double)step->epsilon));
-    }
-}
+#define REF_ROWS                                                                                             \
+    .rows.scale = rows_scale, .rows.scale_both = rows_scale_both, .rows.dots = rows_dots,                    \
+    .rows.largest_size = rows_largest_size, .rows.count_above = rows_count_above,                            \
+    .rows.list_above = rows_list_above, .rows.multiply = rows_multiply, .rows.gate = rows_gate,              \
+    .rows.axpy = rows_axpy, .rows.all_finite = rows_all_finite, .rows.sum_squares = rows_sum_squares
 
 #endif

@@ -1,12 +1,13 @@
-/* The slots of the running softmax, of exponentials of rows and of the divergence, as plain loops with sums
-   in double. Included by ref.c. SPDX-License-Identifier: Apache-2.0 */
+/* The slots of stage softmax as plain loops, with sums in double. Included by ref.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_REF_SOFTMAX_H
 #define KERNELS_REF_SOFTMAX_H
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 
-#include "kernels/kernels.h"
+#include "kernels/slots_softmax.h"
 
 static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
                          float *row_sum, float *factor)
@@ -35,7 +36,7 @@ static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float
                                          (double)log_sum[i]);
 }
 
-static void row_largest(float *out, const float *x, size_t ld_x, size_t rows, size_t cols)
+static void softmax_largest(float *out, const float *x, size_t ld_x, size_t rows, size_t cols)
 {
     for (size_t i = 0; i < rows; i++) {
         out[i] = x[i * ld_x];
@@ -44,8 +45,8 @@ static void row_largest(float *out, const float *x, size_t ld_x, size_t rows, si
     }
 }
 
-static void exp_rows(float *y, size_t ld_y, const float *x, size_t ld_x, size_t rows, size_t cols,
-                     float scale, const float *shift, float plus)
+static void softmax_exp(float *y, size_t ld_y, const float *x, size_t ld_x, size_t rows, size_t cols,
+                        float scale, const float *shift, float plus)
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t c = 0; c < cols; c++)
@@ -62,8 +63,8 @@ static void softmax_gradient(float *dp, size_t ld_dp, const float *p, size_t ld_
                                         ((double)dp[i * ld_dp + j] - (double)delta[i]));
 }
 
-static void divergence(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
-                       float weight)
+static void softmax_divergence(float *kl, float *dz, const float *psi, const float *z, size_t rows,
+                               size_t cols, float weight)
 {
     for (size_t i = 0; i < rows; i++, psi += cols, z += cols, dz += cols) {
         double largest = -INFINITY, sum = 0, mass = 0, total = 0;
@@ -85,7 +86,7 @@ static void divergence(float *kl, float *dz, const float *psi, const float *z, s
     }
 }
 
-static void below_largest(float *x, size_t ld, float *spread, size_t rows, size_t cols)
+static void softmax_below_largest(float *x, size_t ld, float *spread, size_t rows, size_t cols)
 {
     for (size_t c = 0; c < cols; c++) {
         double sum = 0, squares = 0;
@@ -104,5 +105,10 @@ static void below_largest(float *x, size_t ld, float *spread, size_t rows, size_
         spread[c] = finite ? (float)squares : 0;
     }
 }
+
+#define REF_SOFTMAX                                                                                          \
+    .softmax.step = softmax_step, .softmax.again = softmax_again, .softmax.largest = softmax_largest,        \
+    .softmax.exp = softmax_exp, .softmax.gradient = softmax_gradient,                                        \
+    .softmax.divergence = softmax_divergence, .softmax.below_largest = softmax_below_largest
 
 #endif

@@ -1,5 +1,5 @@
 /* bfloat16: rounding rows to it and back, laying two rows side by side, and the product of such pairs. The
-   product is that of simd_tile.h with pairs of numbers in the place of numbers: DOT2_ROWS x BLOCK_VECTORS
+   product is that of simd_tiles.h with pairs of numbers in the place of numbers: DOT2_ROWS x BLOCK_VECTORS
    sums stay in registers while the depth runs by. Every sum is one chain over the pairs from C (or 0) on,
    whatever block its row falls in, so a row has the same bits wherever it stands. Limits: the multiply-adds;
    a step has DOT2_ROWS broadcasts and BLOCK_VECTORS loads for DOT2_ROWS * BLOCK_VECTORS of them. Needs one of
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_bf16.h"
 
 /* A pair in every lane. */
 INLINE vu u_set_two(const bf16 *a)
@@ -131,23 +131,8 @@ static void bf16_interleave(bf16 *out, size_t ld_out, const float *in, size_t ld
         }
 }
 
-/* Twelve chains, as fused_loop has. */
-static float bf16_loop(size_t rounds)
-{
-    enum { CHAINS = 12, STEPS = FUSED_LOOP_OPERATIONS / (4 * VLEN * CHAINS) };
-    static const bf16 halves[2] = {0x3f00, 0x3f00};
-    vf sum[CHAINS], total = v_zero();
-    vu half = u_set_two(halves);
-    for (int c = 0; c < CHAINS; c++)
-        sum[c] = v_set((float)c);
-    for (size_t r = 0; r < rounds * STEPS; r++) {
-        UNROLLED
-        for (int c = 0; c < CHAINS; c++)
-            sum[c] = v_dot2(half, half, sum[c]);
-    }
-    for (int c = 0; c < CHAINS; c++)
-        total = v_add(total, sum[c]);
-    return v_sum(total);
-}
+#define SIMD_BF16                                                                                            \
+    .bf16.how = DOT2_HOW, .bf16.product = bf16_product, .bf16.round = bf16_round, .bf16.widen = bf16_widen,  \
+    .bf16.interleave = bf16_interleave
 
 #endif

@@ -5,8 +5,8 @@
 #ifndef KERNELS_SIMD_CARRY_H
 #define KERNELS_SIMD_CARRY_H
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_pairs.h"
 
 /* Columns [0, VLEN * vectors) from where x stands, of which `left` of the last vector exist: sum += x, and x
    += sum. */
@@ -75,7 +75,7 @@ INLINE void carry_columns(const size_t vectors, const size_t left, const struct 
     }
 }
 
-static void bucket_carry(const struct bucket_carry *carry)
+static void pairs_carry(const struct bucket_carry *carry)
 {
     size_t c = 0, dim = carry->dim;
     for (; c + BLOCK_VECTORS * VLEN <= dim; c += BLOCK_VECTORS * VLEN)
@@ -87,5 +87,7 @@ static void bucket_carry(const struct bucket_carry *carry)
     if (c < dim)
         carry_columns(1, dim - c, carry, c);
 }
+
+#define SIMD_CARRY .pairs.carry = pairs_carry
 
 #endif

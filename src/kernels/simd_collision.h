@@ -6,11 +6,12 @@
 #ifndef KERNELS_SIMD_COLLISION_H
 #define KERNELS_SIMD_COLLISION_H
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_tiles.h"
 
-static size_t collision_tile(float *power, float *slope, const float *x, size_t ld, size_t rows, size_t cols,
-                             const float *norm2_query, const float *norm2_key, unsigned hash_bits)
+static size_t tiles_collisions(float *power, float *slope, const float *x, size_t ld, size_t rows,
+                               size_t cols, const float *norm2_query, const float *norm2_key,
+                               unsigned hash_bits)
 {
     vf zero = v_zero(), one = v_set(1.0f), two = v_set(2.0f), near = v_set(COLLISION_NEAR);
     vf per_pi = v_set(0.318309886f), four_bits_per_pi = v_set(0.636619772f * (float)hash_bits);
@@ -36,5 +37,7 @@ static size_t collision_tile(float *power, float *slope, const float *x, size_t 
         }
     return count;
 }
+
+#define SIMD_COLLISION .tiles.collisions = tiles_collisions
 
 #endif

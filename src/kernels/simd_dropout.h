@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#include "kernels/kernels.h"
+#include "kernels/simd_layers.h"
 #include "kernels/simd_random.h"
-#include "kernels/simd_rows.h"
+#include "kernels/slots_layers.h"
 
 enum { DROPOUT_GROUPS = 3, DROPOUT_DRAWS = 8 * DROPOUT_GROUPS * VLEN };
 
@@ -35,8 +35,8 @@ INLINE void dropout_part(float *y, const float *residual, const float *x, size_t
     v_put(y, residual == NULL ? kept : v_add(v_get(residual, left), kept), left);
 }
 
-static void dropout(float *y, const float *residual, const float *x, size_t n, uint64_t key, uint64_t first,
-                    unsigned threshold, float scale)
+static void layers_dropout(float *y, const float *residual, const float *x, size_t n, uint64_t key,
+                           uint64_t first, unsigned threshold, float scale)
 {
     vf scales = v_set(scale);
     for (size_t block = 0; block < n; block += DROPOUT_DRAWS, first += DROPOUT_DRAWS / 8) {
@@ -56,8 +56,8 @@ static void dropout(float *y, const float *residual, const float *x, size_t n, u
 }
 
 /* One tail of the normal distribution for value and slope, one draw for both. */
-static void gelu_again(float *y, float *slope, const float *x, size_t n, uint64_t key, uint64_t first,
-                       unsigned threshold, float scale)
+static void layers_gelu_again(float *y, float *slope, const float *x, size_t n, uint64_t key, uint64_t first,
+                              unsigned threshold, float scale)
 {
     vf scales = v_set(scale);
     for (size_t block = 0; block < n; block += DROPOUT_DRAWS, first += DROPOUT_DRAWS / 8) {
@@ -79,5 +79,7 @@ static void gelu_again(float *y, float *slope, const float *x, size_t n, uint64_
         }
     }
 }
+
+#define SIMD_DROPOUT .layers.dropout = layers_dropout, .layers.gelu_again = layers_gelu_again
 
 #endif

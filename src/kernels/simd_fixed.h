@@ -9,9 +9,9 @@
 #ifndef KERNELS_SIMD_FIXED_H
 #define KERNELS_SIMD_FIXED_H
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
-#include "kernels/simd_table.h"
+#include "kernels/simd_tables.h"
+#include "kernels/slots_tables.h"
 
 enum { FIXED_LANES = 2 * VLEN, FIXED_COLUMNS = 64, FIXED_VECTORS = FIXED_COLUMNS / FIXED_LANES };
 
@@ -25,8 +25,8 @@ INLINE void fixed_store(int16_t *p, vu a)
     u_store((uint32_t *)(void *)p, a);
 }
 
-static void fixed_round(int16_t *out, size_t width, const float *x, size_t ld_x, size_t n, size_t dim,
-                        float factor)
+static void tables_fixed_round(int16_t *out, size_t width, const float *x, size_t ld_x, size_t n, size_t dim,
+                               float factor)
 {
     vf factors = v_set(factor);
     for (size_t i = 0; i < n; i++)
@@ -71,9 +71,9 @@ INLINE void fixed_add_all(int16_t *tables, const size_t width, size_t buckets, c
     }
 }
 
-static void fixed_add(int16_t *tables, size_t width, size_t buckets, const void *codes, bool wide,
-                      size_t num_hashes, size_t first, size_t count, const int16_t *values, size_t ld_values,
-                      size_t n)
+static void tables_fixed_add(int16_t *tables, size_t width, size_t buckets, const void *codes, bool wide,
+                             size_t num_hashes, size_t first, size_t count, const int16_t *values,
+                             size_t ld_values, size_t n)
 {
     if (!wide && width == FIXED_COLUMNS)
         fixed_add_all(tables, FIXED_COLUMNS, buckets, codes, false, num_hashes, first, count, values,
@@ -136,9 +136,9 @@ INLINE void fixed_read_all(float *out, size_t ld_out, const int16_t *tables, con
 }
 
 /* The words of out pass through registers of floats, which leaves their bits alone. */
-static void fixed_read(int32_t *out, size_t ld_out, const int16_t *tables, size_t width, size_t buckets,
-                       const void *codes, bool wide, size_t num_hashes, size_t first, size_t count, size_t n,
-                       size_t dim)
+static void tables_fixed_read(int32_t *out, size_t ld_out, const int16_t *tables, size_t width,
+                              size_t buckets, const void *codes, bool wide, size_t num_hashes, size_t first,
+                              size_t count, size_t n, size_t dim)
 {
     float *words = (float *)(void *)out;
     if (!wide && width == FIXED_COLUMNS && dim == FIXED_COLUMNS)
@@ -150,7 +150,7 @@ static void fixed_read(int32_t *out, size_t ld_out, const int16_t *tables, size_
         fixed_read_all(words, ld_out, tables, width, buckets, codes, false, num_hashes, first, count, n, dim);
 }
 
-static void fixed_finish(float *x, size_t ld, size_t n, size_t dim, float step)
+static void tables_fixed_finish(float *x, size_t ld, size_t n, size_t dim, float step)
 {
     vf steps = v_set(step);
     for (size_t i = 0; i < n; i++)
@@ -160,13 +160,8 @@ static void fixed_finish(float *x, size_t ld, size_t n, size_t dim, float step)
         }
 }
 
-static float largest_size(const float *x, size_t ld, size_t rows, size_t cols)
-{
-    vf largest = v_zero();
-    for (size_t i = 0; i < rows; i++)
-        for (size_t c = 0; c < cols; c += VLEN)
-            largest = v_max(v_abs(v_get(x + i * ld + c, cols - c)), largest);
-    return v_largest(largest);
-}
+#define SIMD_FIXED                                                                                           \
+    .tables.fixed_round = tables_fixed_round, .tables.fixed_add = tables_fixed_add,                          \
+    .tables.fixed_read = tables_fixed_read, .tables.fixed_finish = tables_fixed_finish
 
 #endif

@@ -7,8 +7,8 @@
 #ifndef KERNELS_SIMD_FRAME_H
 #define KERNELS_SIMD_FRAME_H
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_chance.h"
 
 enum { REFLECT_VECTORS = 4, REFLECT_COLUMNS = REFLECT_VECTORS * DLEN };
 
@@ -54,7 +54,7 @@ INLINE void reflect_columns(const size_t vectors, double *rows, size_t ld, size_
     reflect_rows(vectors, rows + at, ld, dot, axis, dim);
 }
 
-static void reflect(double *rows, size_t ld, size_t first, const double *axis, size_t dim)
+static void chance_reflect(double *rows, size_t ld, size_t first, const double *axis, size_t dim)
 {
     for (size_t at = first / DLEN * DLEN, some; at < ld; at += some * DLEN) {
         some = ld - at < REFLECT_COLUMNS ? (ld - at) / DLEN : REFLECT_VECTORS;
@@ -68,5 +68,7 @@ static void reflect(double *rows, size_t ld, size_t first, const double *axis, s
             reflect_columns(1, rows, ld, at, first, axis, dim);
     }
 }
+
+#define SIMD_FRAME .chance.reflect = chance_reflect
 
 #endif

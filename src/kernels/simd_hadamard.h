@@ -18,8 +18,8 @@
 
 #include <string.h>
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_hash.h"
 
 enum { EIGHT = 8 }; /* numbers that pass through registers together */
 
@@ -363,13 +363,15 @@ NOT_INLINED void hadamard_codes_f32(void *codes, bool wide, const void *rows, si
     hadamard_all(HASH_F32, codes, wide, rows, ld, n, planes, work);
 }
 
-static void hadamard_codes(void *codes, bool wide, enum hash_projection projection, const void *rows,
-                           size_t ld, size_t n, const struct hadamard *planes, uint32_t *work)
+static void hash_codes_hadamard(void *codes, bool wide, enum hash_projection projection, const void *rows,
+                                size_t ld, size_t n, const struct hadamard *planes, uint32_t *work)
 {
     if (projection == HASH_F32)
         hadamard_codes_f32(codes, wide, rows, ld, n, planes, work);
     else
         hadamard_all(HASH_INT16_DP, codes, wide, rows, ld, n, planes, work);
 }
+
+#define SIMD_HADAMARD .hash.codes_hadamard = hash_codes_hadamard
 
 #endif

@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_hash.h"
 
 enum {
     HASH_PLANES = 3, /* of the 9 bits usual here: three blocks of three */
@@ -42,7 +42,7 @@ static float row_norm(const float *x, size_t dim)
     return (float)sqrt(wide);
 }
 
-static void unit_rows(float *out, size_t ld_out, float *norm, const float *x, size_t ld_x, size_t n,
+static void hash_unit(float *out, size_t ld_out, float *norm, const float *x, size_t ld_x, size_t n,
                       size_t dim, const uint32_t *permutation, const float *sign)
 {
     for (size_t i = 0; i < n; i++) {
@@ -72,7 +72,7 @@ static void unit_rows(float *out, size_t ld_out, float *norm, const float *x, si
     }
 }
 
-static void unit_rows_backward(float *dx, size_t ld_dx, const float *du, const float *unit, size_t ld_unit,
+static void hash_unit_backward(float *dx, size_t ld_dx, const float *du, const float *unit, size_t ld_unit,
                                const float *norm, size_t n, size_t dim, const uint32_t *permutation,
                                const float *sign)
 {
@@ -258,5 +258,7 @@ static void hash_codes_dp(void *codes, bool wide, enum hash_projection projectio
     hash_codes_bf16(codes, wide, rows, ld, n, words, planes, num_hashes, hash_bits);
     v_flush_end(before);
 }
+
+#define SIMD_HASH .hash.codes = hash_codes, .hash.codes_dp = hash_codes_dp
 
 #endif

@@ -4,8 +4,8 @@
 #ifndef KERNELS_SIMD_MEETINGS_H
 #define KERNELS_SIMD_MEETINGS_H
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_pairs.h"
 
 INLINE size_t codes_in_common(const bool wide, const void *a, const void *b, size_t n)
 {
@@ -19,9 +19,9 @@ INLINE size_t codes_in_common(const bool wide, const void *a, const void *b, siz
     return count;
 }
 
-static void meetings(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
-                     size_t num_hashes, const float *of_count, const uint32_t *queries, size_t num_queries,
-                     const uint32_t *keys, size_t num_keys)
+static void pairs_meetings(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
+                           size_t num_hashes, const float *of_count, const uint32_t *queries,
+                           size_t num_queries, const uint32_t *keys, size_t num_keys)
 {
     size_t row = num_hashes * (wide ? sizeof(uint32_t) : sizeof(uint16_t));
     for (size_t i = 0; i < num_queries; i++) {
@@ -33,5 +33,7 @@ static void meetings(float *times, size_t ld, const void *query_codes, const voi
         }
     }
 }
+
+#define SIMD_MEETINGS .pairs.meetings = pairs_meetings
 
 #endif

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_hash.h"
 
 /* The size of 1, and of the longest coordinate, in fixed point. */
 #define PACK_ONE 32767.0f
@@ -75,8 +75,8 @@ INLINE void pack_row(const enum hash_projection projection, uint32_t *out, float
         }
 }
 
-static void hash_rows(uint32_t *out, size_t ld_out, float *squares, enum hash_projection projection,
-                      const float *x, size_t ld_x, size_t n, size_t dim)
+static void hash_pack_rows(uint32_t *out, size_t ld_out, float *squares, enum hash_projection projection,
+                           const float *x, size_t ld_x, size_t n, size_t dim)
 {
     for (size_t i = 0; i < n; i++)
         if (projection == HASH_INT16_DP)
@@ -133,8 +133,8 @@ static void pack_byte_planes(uint32_t *out, const float *planes, size_t dim, con
     }
 }
 
-static void hash_planes(void *out, enum hash_projection projection, const float *planes, size_t count,
-                        size_t dim, const uint32_t *permutation, const float *sign)
+static void hash_pack_planes(void *out, enum hash_projection projection, const float *planes, size_t count,
+                             size_t dim, const uint32_t *permutation, const float *sign)
 {
     size_t pairs = (dim + 1) / 2;
     for (size_t group = 0; group < count; group++) {
@@ -154,5 +154,7 @@ static void hash_planes(void *out, enum hash_projection projection, const float 
                             pack_turned(from, c, lane, permutation, sign, v_set(1.0f)));
     }
 }
+
+#define SIMD_PACK .hash.pack_rows = hash_pack_rows, .hash.pack_planes = hash_pack_planes
 
 #endif

@@ -11,8 +11,8 @@
 #ifndef KERNELS_SIMD_PAIRS_H
 #define KERNELS_SIMD_PAIRS_H
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_pairs.h"
 
 enum { PAIR_QUERIES = 16, PAIR_KEYS = 32, PAIR_ROWS = 4, PAIR_MOST = PAIR_QUERIES * PAIR_KEYS };
 
@@ -446,7 +446,7 @@ static bool pairs_passed(const struct bucket_pairs *bucket)
     return true;
 }
 
-static void bucket_pairs(const struct bucket_pairs *bucket)
+static void pairs_bucket(const struct bucket_pairs *bucket)
 {
     if (pairs_passed(bucket))
         return;
@@ -475,7 +475,7 @@ static void pair_fetch(const float *x, size_t ld, const uint32_t *rows, size_t c
             __builtin_prefetch(x + rows[i] * ld + c);
 }
 
-static void bucket_list_pairs(const struct bucket_pairs *rows, const struct bucket *list, size_t count)
+static void pairs_bucket_list(const struct bucket_pairs *rows, const struct bucket *list, size_t count)
 {
     struct bucket_pairs bucket = *rows;
     bucket.times = NULL;
@@ -488,8 +488,10 @@ static void bucket_list_pairs(const struct bucket_pairs *rows, const struct buck
         bucket.num_queries = b->num_queries;
         bucket.keys = rows->keys + b->first_key;
         bucket.num_keys = b->num_keys;
-        bucket_pairs(&bucket);
+        pairs_bucket(&bucket);
     }
 }
+
+#define SIMD_PAIRS .pairs.bucket = pairs_bucket, .pairs.bucket_list = pairs_bucket_list
 
 #endif

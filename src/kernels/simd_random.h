@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_chance.h"
 
 enum { PHILOX_ROUNDS = 10 };
 
@@ -130,7 +130,7 @@ INLINE void normal_pairs(vd normal[2], vd words_u, vd words_v)
     normal[1] = d_mul(radius, sine);
 }
 
-static void normals(float *out, uint64_t key, size_t n)
+static void chance_normals(float *out, uint64_t key, size_t n)
 {
     enum { NORMALS = 4 * VLEN };
     for (size_t at = 0; at < n; at += NORMALS) {
@@ -151,5 +151,7 @@ static void normals(float *out, uint64_t key, size_t n)
         memcpy(out + at, part, (n - at < NORMALS ? n - at : NORMALS) * sizeof *out);
     }
 }
+
+#define SIMD_RANDOM .chance.normals = chance_normals
 
 #endif

@@ -1,147 +1,72 @@
-/* Rows of the layers and the optimiser: short loops, mostly as fast as memory. Layer norm takes four rows at
-   a time, because the sums over the lanes of four rows cost as much as those of one and its chains of
-   additions are too short to fill the processor otherwise (1.7 times as fast as row by row at dim 64).
+/* Sums, products and checks of rows: short loops, mostly as fast as memory.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_ROWS_H
 #define KERNELS_SIMD_ROWS_H
 
-#include <math.h>
-
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_rows.h"
 
-/* The number of row i + r, or of the last row where that is beyond it: it is then computed again for nothing.
- */
-INLINE size_t norm_row(size_t i, size_t r, size_t n)
+static void rows_scale(float *x, size_t ld_x, const float *factor, size_t rows, size_t cols)
 {
-    return i + r < n ? i + r : n - 1;
+    for (size_t i = 0; i < rows; i++) {
+        float *row = x + i * ld_x;
+        vf each = v_set(factor[i]);
+        for (size_t c = 0; c < cols; c += VLEN)
+            v_put(row + c, v_mul(v_get(row + c, cols - c), each), cols - c);
+    }
 }
 
-static void layer_norm(float *y, float *mean_rstd, const float *x, const float *gain, const float *bias,
-                       size_t n, size_t dim, float epsilon)
+static void rows_scale_both(float *x, size_t ld_x, const float *of_row, const float *of_col, size_t rows,
+                            size_t cols)
 {
-    for (size_t i = 0; i < n; i += 4) {
-        const float *row[4];
-        float mean[4], variance[4], rstd[4];
-        vf sum[4], square[4], means[4], rstds[4];
-        UNROLLED
-        for (size_t r = 0; r < 4; r++) {
-            row[r] = x + norm_row(i, r, n) * dim;
-            sum[r] = square[r] = v_zero();
+    for (size_t i = 0; i < rows; i++) {
+        float *row = x + i * ld_x;
+        vf each = v_set(of_row[i]);
+        for (size_t c = 0; c < cols; c += VLEN) {
+            vf scaled = v_mul(v_get(row + c, cols - c), each);
+            v_put(row + c, v_mul(scaled, v_get(of_col + c, cols - c)), cols - c);
         }
-        for (size_t c = 0; c < dim; c += VLEN) {
+    }
+}
+
+static void rows_dots(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
+                      size_t cols)
+{
+    for (size_t i = 0; i < rows; i += 4) {
+        size_t last = rows - 1, row[4] = {i, i + 1, i + 2, i + 3};
+        vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+        float sums[4];
+        /* Rows beyond the last are the last again, and are not written. */
+        for (size_t r = 0; r < 4; r++)
+            row[r] = row[r] < last ? row[r] : last;
+        for (size_t c = 0; c < cols; c += VLEN) {
             UNROLLED
             for (size_t r = 0; r < 4; r++)
-                sum[r] = v_add(sum[r], v_get(row[r] + c, dim - c));
+                sum[r] = v_fma(v_get(a + row[r] * ld_a + c, cols - c), v_get(b + row[r] * ld_b + c, cols - c),
+                               sum[r]);
         }
-        v_sum4(mean, sum[0], sum[1], sum[2], sum[3], 0.0f, 1.0f / (float)dim);
-        UNROLLED
-        for (size_t r = 0; r < 4; r++)
-            means[r] = v_set(mean[r]);
-        for (size_t c = 0; c < dim; c += VLEN) {
-            size_t left = dim - c < VLEN ? dim - c : VLEN;
-            UNROLLED
-            for (size_t r = 0; r < 4; r++) {
-                vf centred = v_sub(v_load_part(row[r] + c, left, means[r]), means[r]);
-                square[r] = v_fma(centred, centred, square[r]);
-            }
-        }
-        v_sum4(variance, square[0], square[1], square[2], square[3], 0.0f, 1.0f / (float)dim);
-        for (size_t r = 0; r < 4; r++)
-            rstd[r] = 1 / sqrtf(variance[r] + epsilon);
-        for (size_t r = 0; r < 4 && i + r < n; r++) {
-            mean_rstd[2 * (i + r)] = mean[r];
-            mean_rstd[2 * (i + r) + 1] = rstd[r];
-        }
-        UNROLLED
-        for (size_t r = 0; r < 4; r++)
-            rstds[r] = v_set(rstd[r]);
-        for (size_t c = 0; c < dim; c += VLEN) {
-            vf gains = v_get(gain + c, dim - c), biases = v_get(bias + c, dim - c);
-            UNROLLED
-            for (size_t r = 0; r < 4; r++) {
-                vf hat = v_mul(v_sub(v_get(row[r] + c, dim - c), means[r]), rstds[r]);
-                v_put(y + norm_row(i, r, n) * dim + c, v_fma(hat, gains, biases), dim - c);
-            }
-        }
+        v_sum4(sums, sum[0], sum[1], sum[2], sum[3], 0.0f, 1.0f);
+        for (size_t r = 0; r < 4 && i + r < rows; r++)
+            out[i + r] = sums[r];
     }
 }
 
-static void layer_norm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x,
-                                const float *mean_rstd, const float *gain, size_t n, size_t dim)
+static float rows_largest_size(const float *x, size_t ld, size_t rows, size_t cols)
 {
-    for (size_t i = 0; i < n; i += 2) {
-        size_t rows = n - i < 2 ? 1 : 2, at[2] = {i * dim, (i + rows - 1) * dim};
-        vf sum[2], sum_hat[2], mean[2], rstd[2]; /* sums of g = dy * gain, and of g times the normalised x */
-        float means[4];
-        UNROLLED
-        for (size_t r = 0; r < 2; r++) {
-            mean[r] = v_set(mean_rstd[2 * norm_row(i, r, n)]);
-            rstd[r] = v_set(mean_rstd[2 * norm_row(i, r, n) + 1]);
-            sum[r] = sum_hat[r] = v_zero();
-        }
-        for (size_t c = 0; c < dim; c += VLEN) {
-            size_t left = dim - c;
-            vf gains = v_get(gain + c, left), to_gain = v_get(dgain + c, left),
-               to_bias = v_get(dbias + c, left);
-            UNROLLED
-            for (size_t r = 0; r < 2; r++) {
-                vf hat = v_mul(v_sub(v_get(x + at[r] + c, left), mean[r]), rstd[r]);
-                vf each = v_get(dy + at[r] + c, left), g = v_mul(each, gains); /* 0 in missing lanes */
-                sum[r] = v_add(sum[r], g);
-                sum_hat[r] = v_fma(g, hat, sum_hat[r]);
-                if (r < rows) {
-                    to_gain = v_fma(each, hat, to_gain);
-                    to_bias = v_add(each, to_bias);
-                }
-            }
-            v_put(dgain + c, to_gain, left);
-            v_put(dbias + c, to_bias, left);
-        }
-        v_sum4(means, sum[0], sum_hat[0], sum[1], sum_hat[1], 0.0f, 1.0f / (float)dim);
-        for (size_t r = 0; r < rows; r++) {
-            vf mean_g = v_set(means[2 * r]), mean_hat = v_set(means[2 * r + 1]);
-            for (size_t c = 0; c < dim; c += VLEN) {
-                size_t left = dim - c;
-                vf hat = v_mul(v_sub(v_get(x + at[r] + c, left), mean[r]), rstd[r]);
-                vf g = v_mul(v_get(dy + at[r] + c, left), v_get(gain + c, left));
-                vf part = v_fnma(hat, mean_hat, v_sub(g, mean_g));
-                v_put(dx + at[r] + c, v_fma(rstd[r], part, v_get(dx + at[r] + c, left)), left);
-            }
-        }
-    }
+    vf largest = v_zero();
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c += VLEN)
+            largest = v_max(v_abs(v_get(x + i * ld + c, cols - c)), largest);
+    return v_largest(largest);
 }
 
-/* x Phi(x) = max(x, 0) - |x| Phi(-|x|): no cancellation on either side. */
-INLINE vf gelu_value(vf x, vf tail)
-{
-    /* The bound keeps infinity times 0 away; beyond it the tail is 0. */
-    return v_sub(v_max(v_zero(), x), v_mul(v_min(v_set(100.0f), v_abs(x)), tail));
-}
-
-/* Phi(x) + x phi(x), phi(x) = density / sqrt(2 pi). */
-INLINE vf gelu_slope(vf x, vf tail, vf density)
-{
-    vf phi = v_select(v_less(x, v_zero()), tail, v_sub(v_set(1.0f), tail));
-    vf bounded = v_max(v_set(-100.0f), v_min(v_set(100.0f), x));
-    return v_fma(v_mul(bounded, v_set(0.398942280f)), density, phi);
-}
-
-static void gelu(float *y, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i += VLEN) {
-        vf each = v_get(x + i, n - i), density;
-        v_put(y + i, gelu_value(each, v_normal_tail(v_abs(each), &density)), n - i);
-    }
-}
-
-static void multiply(float *y, const float *x, size_t n)
+static void rows_multiply(float *y, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += VLEN)
         v_put(y + i, v_mul(v_get(y + i, n - i), v_get(x + i, n - i)), n - i);
 }
 
-static void gate_rows(float *y, const float *x, const float *gate, size_t n)
+static void rows_gate(float *y, const float *x, const float *gate, size_t n)
 {
     vf least = v_set(0x1p-149f); /* no number lies between it and 0; and a NaN is not less */
     for (size_t i = 0; i < n; i += VLEN) {
@@ -150,97 +75,16 @@ static void gate_rows(float *y, const float *x, const float *gate, size_t n)
     }
 }
 
-static void axpy(float *y, float a, const float *x, size_t n)
+static void rows_axpy(float *y, float a, const float *x, size_t n)
 {
     vf factor = v_set(a);
     for (size_t i = 0; i < n; i += VLEN)
         v_put(y + i, v_fma(factor, v_get(x + i, n - i), v_get(y + i, n - i)), n - i);
 }
 
-static void add_bias(float *y, size_t ld_y, const float *bias, size_t n, size_t dim)
-{
-    for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < dim; c += VLEN) {
-            float *to = y + i * ld_y + c;
-            v_put(to, v_add(v_get(to, dim - c), v_get(bias + c, dim - c)), dim - c);
-        }
-}
-
-/* Of BIAS_ROWS rows at most, `vectors` vectors of columns in registers. */
-enum { BIAS_ROWS = 8, BIAS_VECTORS = 4 };
-
-INLINE void add_bias_part(const size_t vectors, const size_t left, float *dbias, const float *dy, size_t rows,
-                          size_t dim)
-{
-    vf sum[BIAS_VECTORS];
-    UNROLLED
-    for (size_t v = 0; v < vectors; v++)
-        sum[v] = v_get(dbias + v * VLEN, left);
-    for (size_t i = 0; i < rows; i++) {
-        UNROLLED
-        for (size_t v = 0; v < vectors; v++)
-            sum[v] = v_add(sum[v], v_get(dy + i * dim + v * VLEN, left));
-    }
-    UNROLLED
-    for (size_t v = 0; v < vectors; v++)
-        v_put(dbias + v * VLEN, sum[v], left);
-}
-
-/* In the first-level cache 0.28 ns for 16 numbers at 64 columns, where one row at a time took 0.98: each sum
-   waited for the store of the one before. All rows for some columns would be faster still there, and takes
-   twice the time at 3,072 columns, where each row is on another page. */
-static void add_bias_backward(float *dbias, const float *dy, size_t n, size_t dim)
-{
-    for (size_t i = 0; i < n; i += BIAS_ROWS, dy += BIAS_ROWS * dim) {
-        size_t rows = n - i < BIAS_ROWS ? n - i : BIAS_ROWS, c = 0;
-        for (; c + BIAS_VECTORS * VLEN <= dim; c += BIAS_VECTORS * VLEN)
-            add_bias_part(BIAS_VECTORS, VLEN, dbias + c, dy + c, rows, dim);
-        for (; c < dim; c += VLEN)
-            add_bias_part(1, dim - c, dbias + c, dy + c, rows, dim);
-    }
-}
-
-/* One row of y and CONVOLVE_VECTORS vectors of columns at a time, in registers over all taps. */
-enum { CONVOLVE_VECTORS = 4 };
-
-INLINE void convolve_part(const size_t vectors, const size_t left, float *y, const float *x, size_t ld_x,
-                          const float *filter, size_t taps)
-{
-    vf sum[CONVOLVE_VECTORS];
-    UNROLLED
-    for (size_t v = 0; v < vectors; v++)
-        sum[v] = v_get(y + v * VLEN, left);
-    for (size_t t = 0; t < taps; t++) {
-        vf each = v_set(filter[t]);
-        UNROLLED
-        for (size_t v = 0; v < vectors; v++)
-            sum[v] = v_fma(each, v_get(x + t * ld_x + v * VLEN, left), sum[v]);
-    }
-    UNROLLED
-    for (size_t v = 0; v < vectors; v++)
-        v_put(y + v * VLEN, sum[v], left);
-}
-
-static void convolve(float *y, size_t ld_y, const float *x, size_t ld_x, const float *filter, size_t taps,
-                     size_t n, size_t dim)
-{
-    size_t half = taps / 2;
-    for (size_t i = 0; i < n; i++) {
-        /* The taps that meet a row: from first on, `some` of them. */
-        size_t first = i < half ? half - i : 0, row = i + first - half;
-        size_t some = taps - first < n - row ? taps - first : n - row, c = 0;
-        const float *from = x + row * ld_x;
-        float *to = y + i * ld_y;
-        for (; c + CONVOLVE_VECTORS * VLEN <= dim; c += CONVOLVE_VECTORS * VLEN)
-            convolve_part(CONVOLVE_VECTORS, VLEN, to + c, from + c, ld_x, filter + first, some);
-        for (; c < dim; c += VLEN)
-            convolve_part(1, dim - c, to + c, from + c, ld_x, filter + first, some);
-    }
-}
-
 /* Zero times a number is zero, unless it is NaN or infinite; then the sum stays NaN. One multiply-add a
    vector, so rows that are read anyway are looked at for nothing. */
-static bool all_finite(const float *x, size_t ld, size_t rows, size_t cols)
+static bool rows_all_finite(const float *x, size_t ld, size_t rows, size_t cols)
 {
     vf zero = v_zero(), sum[4] = {zero, zero, zero, zero};
     if (ld == cols) { /* one long row */
@@ -260,7 +104,7 @@ static bool all_finite(const float *x, size_t ld, size_t rows, size_t cols)
     return v_sum(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]))) == 0;
 }
 
-static double sum_squares(const float *x, size_t n)
+static double rows_sum_squares(const float *x, size_t n)
 {
     double total = 0;
     for (size_t first = 0; first < n; first += 4096) {
@@ -278,40 +122,9 @@ static double sum_squares(const float *x, size_t n)
     return total;
 }
 
-static void adamw_step(float *w, float *m, float *v, const float *g, size_t n, const struct adamw *step)
-{
-    vf beta1 = v_set(step->beta1), beta2 = v_set(step->beta2), scale = v_set(step->gradient_scale);
-    vf other1 = v_set(1 - step->beta1), other2 = v_set(1 - step->beta2), epsilon = v_set(step->epsilon);
-    vf rate = v_set(step->rate / step->correction1), keep = v_set(1 - step->rate * step->decay);
-    vf per_correction2 = v_set(1 / step->correction2);
-    for (size_t i = 0; i < n; i += VLEN) {
-        size_t left = n - i;
-        vf gradient = v_mul(v_get(g + i, left), scale);
-        vf first = v_fma(beta1, v_get(m + i, left), v_mul(other1, gradient));
-        vf second = v_fma(beta2, v_get(v + i, left), v_mul(other2, v_mul(gradient, gradient)));
-        vf size = v_add(v_sqrt(v_mul(second, per_correction2)), epsilon);
-        vf moved = v_fnma(rate, v_div(first, size), v_mul(keep, v_get(w + i, left)));
-        v_put(m + i, first, left);
-        v_put(v + i, second, left);
-        v_put(w + i, moved, left);
-    }
-}
-
-/* Twelve chains: two pipes times a latency of 4 or 5. */
-static float fused_loop(size_t rounds)
-{
-    enum { CHAINS = 12, STEPS = FUSED_LOOP_OPERATIONS / (2 * VLEN * CHAINS) };
-    vf sum[CHAINS], half = v_set(0.5f), one = v_set(1.0f), total = v_zero();
-    for (int c = 0; c < CHAINS; c++)
-        sum[c] = v_set((float)c);
-    for (size_t r = 0; r < rounds * STEPS; r++) {
-        UNROLLED
-        for (int c = 0; c < CHAINS; c++)
-            sum[c] = v_fma(sum[c], half, one);
-    }
-    for (int c = 0; c < CHAINS; c++)
-        total = v_add(total, sum[c]);
-    return v_sum(total);
-}
+#define SIMD_ROWS                                                                                            \
+    .rows.scale = rows_scale, .rows.scale_both = rows_scale_both, .rows.dots = rows_dots,                    \
+    .rows.largest_size = rows_largest_size, .rows.multiply = rows_multiply, .rows.gate = rows_gate,          \
+    .rows.axpy = rows_axpy, .rows.all_finite = rows_all_finite, .rows.sum_squares = rows_sum_squares
 
 #endif

@@ -1,13 +1,14 @@
 /* Adding to tables and reading them in the order of the tokens, a token of each side at a time: what prefix
    sums need. The rows that a token adds to and those that another reads are fetched beside each other, hash
-   by hash, so that neither waits for the other; what moves is what table_add and table_read move. Measured: a
-   causal stream of yoso (hashing included) takes 0.76 of the time that calls for a row each took, causal
+   by hash, so that neither waits for the other; what moves is what tables.add and tables.read move. Measured:
+   a causal stream of yoso (hashing included) takes 0.76 of the time that calls for a row each took, causal
    forward at n 4096 0.97 of the plain one.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_SCAN_H
 #define KERNELS_SIMD_SCAN_H
 
-#include "kernels/simd_table.h"
+#include "kernels/simd_tables.h"
+#include "kernels/slots_tables.h"
 
 /* One step for the columns [c, c + VLEN * vectors); `left` of the last vector exist. */
 INLINE void table_step_part(const size_t vectors, const size_t left, const struct table_scan *scan,
@@ -52,12 +53,14 @@ INLINE void table_scan_all(const struct table_scan *scan, const bool wide)
     }
 }
 
-static void table_scan(const struct table_scan *scan)
+static void tables_scan(const struct table_scan *scan)
 {
     if (scan->wide)
         table_scan_all(scan, true);
     else
         table_scan_all(scan, false);
 }
+
+#define SIMD_SCAN .tables.scan = tables_scan
 
 #endif

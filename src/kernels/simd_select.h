@@ -5,10 +5,10 @@
 #ifndef KERNELS_SIMD_SELECT_H
 #define KERNELS_SIMD_SELECT_H
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_rows.h"
 
-static size_t count_above(const float *x, size_t n, float bound)
+static size_t rows_count_above(const float *x, size_t n, float bound)
 {
     vf bounds = v_set(bound);
     vu above[4] = {u_set(0), u_set(0), u_set(0), u_set(0)};
@@ -24,7 +24,7 @@ static size_t count_above(const float *x, size_t n, float bound)
     return u_sum(u_add(u_add(above[0], above[1]), u_add(above[2], above[3])));
 }
 
-static void list_above(uint32_t *out, const float *x, size_t n, float bound)
+static void rows_list_above(uint32_t *out, const float *x, size_t n, float bound)
 {
     vf bounds = v_set(bound);
     for (size_t i = 0; i < n; i += 64) {
@@ -42,5 +42,7 @@ static void list_above(uint32_t *out, const float *x, size_t n, float bound)
         out += u_list64(out, above, (uint32_t)i);
     }
 }
+
+#define SIMD_SELECT .rows.count_above = rows_count_above, .rows.list_above = rows_list_above
 
 #endif

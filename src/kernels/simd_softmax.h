@@ -9,11 +9,11 @@
 #include <float.h>
 #include <math.h>
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_softmax.h"
 
 /* Lane by lane the largest of the row. */
-INLINE vf softmax_largest(const float *row, size_t cols)
+INLINE vf softmax_row_largest(const float *row, size_t cols)
 {
     size_t c = 0;
     vf largest = v_set(-INFINITY);
@@ -25,7 +25,7 @@ INLINE vf softmax_largest(const float *row, size_t cols)
 }
 
 /* In place exp(scale * (row - shift)), and lane by lane the sum of that. */
-INLINE vf softmax_exp(float *row, size_t cols, vf scale, float shift)
+INLINE vf softmax_row_exp(float *row, size_t cols, vf scale, float shift)
 {
     vf sum = v_zero(), shifts = v_set(shift);
     size_t c = 0;
@@ -53,14 +53,14 @@ static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float 
         float *tile = s + i * ld_s, largest[VLEN];
         vf lanes[VLEN];
         for (size_t r = 0; r < VLEN; r++)
-            lanes[r] = r < left ? softmax_largest(tile + r * ld_s, cols) : v_zero();
+            lanes[r] = r < left ? softmax_row_largest(tile + r * ld_s, cols) : v_zero();
         v_transpose(lanes);
         vf old_max = v_get(row_max + i, left), new_max = old_max;
         for (size_t l = 0; l < VLEN; l++)
             new_max = v_max(new_max, lanes[l]);
         v_store(largest, new_max);
         for (size_t r = 0; r < left; r++)
-            lanes[r] = softmax_exp(tile + r * ld_s, cols, scales, largest[r]);
+            lanes[r] = softmax_row_exp(tile + r * ld_s, cols, scales, largest[r]);
         v_transpose(lanes);
         vf sum = v_zero();
         for (size_t l = 0; l < VLEN; l++)
@@ -86,14 +86,14 @@ static void softmax_again(float *s, size_t ld_s, size_t rows, size_t cols, float
     }
 }
 
-/* VLEN rows at a time, as in softmax_step. */
-static void row_largest(float *out, const float *x, size_t ld_x, size_t rows, size_t cols)
+/* VLEN rows at a time, as in softmax.step. */
+static void softmax_largest(float *out, const float *x, size_t ld_x, size_t rows, size_t cols)
 {
     for (size_t i = 0; i < rows; i += VLEN) {
         size_t left = rows - i < VLEN ? rows - i : VLEN;
         vf lanes[VLEN];
         for (size_t r = 0; r < VLEN; r++)
-            lanes[r] = r < left ? softmax_largest(x + (i + r) * ld_x, cols) : v_zero();
+            lanes[r] = r < left ? softmax_row_largest(x + (i + r) * ld_x, cols) : v_zero();
         v_transpose(lanes);
         for (size_t l = 1; l < VLEN; l++)
             lanes[0] = v_max(lanes[0], lanes[l]);
@@ -101,8 +101,8 @@ static void row_largest(float *out, const float *x, size_t ld_x, size_t rows, si
     }
 }
 
-static void exp_rows(float *y, size_t ld_y, const float *x, size_t ld_x, size_t rows, size_t cols,
-                     float scale, const float *shift, float plus)
+static void softmax_exp(float *y, size_t ld_y, const float *x, size_t ld_x, size_t rows, size_t cols,
+                        float scale, const float *shift, float plus)
 {
     vf scales = v_set(scale), more = v_set(plus);
     for (size_t i = 0; i < rows; i++) {
@@ -117,12 +117,12 @@ static void exp_rows(float *y, size_t ld_y, const float *x, size_t ld_x, size_t 
 }
 
 /* A row at a time: three passes over it in the first-level cache. */
-static void divergence(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
-                       float weight)
+static void softmax_divergence(float *kl, float *dz, const float *psi, const float *z, size_t rows,
+                               size_t cols, float weight)
 {
     vf weights = v_set(weight);
     for (size_t i = 0; i < rows; i++, psi += cols, z += cols, dz += cols) {
-        float largest = v_largest(softmax_largest(z, cols));
+        float largest = v_largest(softmax_row_largest(z, cols));
         vf shift = v_set(largest), sum = v_zero(), mass = v_zero(), total = v_zero();
         for (size_t c = 0; c < cols; c += VLEN) {
             size_t left = cols - c < VLEN ? cols - c : VLEN;
@@ -145,7 +145,7 @@ static void divergence(float *kl, float *dz, const float *psi, const float *z, s
 
 /* Columns, so that nothing is reduced across lanes; four vectors of them, so that their chains of additions
    overlap. */
-static void below_largest(float *x, size_t ld, float *spread, size_t rows, size_t cols)
+static void softmax_below_largest(float *x, size_t ld, float *spread, size_t rows, size_t cols)
 {
     for (size_t c = 0; c < cols; c += 4 * VLEN) {
         size_t left[4];
@@ -199,5 +199,10 @@ static void softmax_gradient(float *dp, size_t ld_dp, const float *p, size_t ld_
         }
     }
 }
+
+#define SIMD_SOFTMAX                                                                                         \
+    .softmax.step = softmax_step, .softmax.again = softmax_again, .softmax.largest = softmax_largest,        \
+    .softmax.exp = softmax_exp, .softmax.divergence = softmax_divergence,                                    \
+    .softmax.below_largest = softmax_below_largest, .softmax.gradient = softmax_gradient
 
 #endif

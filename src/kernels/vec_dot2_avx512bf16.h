@@ -7,6 +7,8 @@
 #error "vec_dot2_avx512bf16.h needs -mavx512bf16"
 #endif
 
+#define DOT2_HOW "by instruction"
+
 enum { DOT2_ROWS = 6 }; /* as BLOCK_ROWS of vec_avx512.h */
 
 static inline vf v_dot2(vu a, vu b, vf c)

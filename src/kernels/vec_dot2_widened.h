@@ -3,6 +3,8 @@
 #ifndef KERNELS_VEC_DOT2_WIDENED_H
 #define KERNELS_VEC_DOT2_WIDENED_H
 
+#define DOT2_HOW "by widening"
+
 enum { DOT2_ROWS = 4 }; /* the widened halves of B and of A take registers too */
 
 /* c + the second of a times the second of b + the first times the first, lane by lane, in the order of the

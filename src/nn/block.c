@@ -114,7 +114,7 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
                                   d->key + at, d->value + at, rows, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
     if (block->norm == BLOCK_POST_NORM)
-        kernels->axpy(stream + at, 1.0f, drows, ROW_TILE * block->dim);
+        kernels->rows.axpy(stream + at, 1.0f, drows, ROW_TILE * block->dim);
     else
         norm_backward(&block->first_norm, kernels, pass->values, gradients, stream + at, drows, space->x + at,
                       scratch->statistics, ROW_TILE);
@@ -248,7 +248,7 @@ static void post_norm_backward(const struct block *block, const struct block_pas
                   scratch->statistics, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_NORM);
     ffn_branch_backward(block, pass, scratch, l, gradients, &block->first_norm, dnormed, stream, dsum, first);
-    kernels->axpy(dnormed, 1.0f, dsum, ROW_TILE * block->dim);
+    kernels->rows.axpy(dnormed, 1.0f, dsum, ROW_TILE * block->dim);
     memset(stream, 0, l->bytes);
     norm_backward(&block->first_norm, kernels, pass->values, gradients, stream, dnormed, l->middle,
                   scratch->statistics, ROW_TILE);

@@ -37,8 +37,8 @@ static void forward_unit(void *argument, size_t index, int worker)
     if (s->y != s->base)
         for (size_t i = 0; i < n; i++)
             memcpy(s->y + at + i * dim, s->base + at + i * dim, conv->head_dim * sizeof *s->y);
-    s->rows->kernels->convolve(s->y + at, dim, s->x + at, dim, s->filters + head * conv->taps, conv->taps, n,
-                               conv->head_dim);
+    s->rows->kernels->layers.convolve(s->y + at, dim, s->x + at, dim, s->filters + head * conv->taps,
+                                      conv->taps, n, conv->head_dim);
 }
 
 void convolution_forward(const struct convolution *convolution, const struct rows *rows, const float *values,
@@ -70,8 +70,8 @@ static void filter_gradient(const struct sweep *s, double *sums, size_t at, size
             size_t stop = n + half > t ? n + half - t : 0, to = stop < end ? stop : end;
             if (from >= to)
                 continue;
-            s->rows->kernels->row_dots(dots, s->dy + at + from * dim, dim,
-                                       s->x + at + (from + t - half) * dim, dim, to - from, conv->head_dim);
+            s->rows->kernels->rows.dots(dots, s->dy + at + from * dim, dim,
+                                        s->x + at + (from + t - half) * dim, dim, to - from, conv->head_dim);
             for (size_t i = 0; i < to - from; i++)
                 sums[t] += (double)dots[i];
         }
@@ -86,8 +86,8 @@ static void backward_unit(void *argument, size_t index, int worker)
     size_t sequence = index / conv->heads, head = index % conv->heads, dim = conv->heads * conv->head_dim;
     size_t first = s->rows->offsets[sequence], n = s->rows->offsets[sequence + 1] - first;
     size_t at = first * dim + head * conv->head_dim;
-    s->rows->kernels->convolve(s->y + at, dim, s->dy + at, dim, s->filters + head * conv->taps, conv->taps, n,
-                               conv->head_dim);
+    s->rows->kernels->layers.convolve(s->y + at, dim, s->dy + at, dim, s->filters + head * conv->taps,
+                                      conv->taps, n, conv->head_dim);
     filter_gradient(s, s->sums + index * conv->taps, at, n);
 }
 

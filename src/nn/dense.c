@@ -45,7 +45,7 @@ void dense_forward_left(const struct dense *dense, const struct kernels *kernels
     }
     product(kernels, y + first, out, left, in, false, values + dense->weight + first * in, in, true, n, count,
             in, false);
-    kernels->add_bias(y + first, out, bias, n, count);
+    kernels->layers.add_bias(y + first, out, bias, n, count);
 }
 
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
@@ -57,7 +57,7 @@ void dense_forward(const struct dense *dense, const struct kernels *kernels, con
     }
     product_weights(kernels, dense->precision, y, dense->out, x, dense->in, values - dense->laid, n,
                     dense->out, dense->in, false);
-    kernels->add_bias(y, dense->out, values + dense->bias, n, dense->out);
+    kernels->layers.add_bias(y, dense->out, values + dense->bias, n, dense->out);
 }
 
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,
@@ -71,7 +71,7 @@ void dense_backward(const struct dense *dense, const struct kernels *kernels, co
     else
         product(kernels, dweight, dense->in, dy, dense->out, true, x, dense->in, false, dense->out, dense->in,
                 n, true);
-    kernels->add_bias_backward(slice_at(gradients, dense->bias), dy, n, dense->out);
+    kernels->layers.add_bias_backward(slice_at(gradients, dense->bias), dy, n, dense->out);
     if (dx != NULL && dense->laid_backward > 0)
         product_weights(kernels, dense->precision, dx, dense->in, dy, dense->out,
                         values - dense->laid_backward, n, dense->in, dense->out, add);

@@ -52,8 +52,8 @@ struct drop {
 static void drop_stretch(const void *argument, struct stretch s)
 {
     const struct drop *d = argument;
-    d->kernels->dropout(d->y + s.at, d->residual == NULL ? NULL : d->residual + s.at, d->x + s.at, s.count,
-                        s.key, s.first, d->dropout->threshold, d->dropout->scale);
+    d->kernels->layers.dropout(d->y + s.at, d->residual == NULL ? NULL : d->residual + s.at, d->x + s.at,
+                               s.count, s.key, s.first, d->dropout->threshold, d->dropout->scale);
 }
 
 static void drop(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
@@ -82,7 +82,7 @@ void dropout_add_rows(const struct dropout *dropout, uint64_t key, const struct 
     }
     if (y != residual)
         memcpy(y, residual, n * dim * sizeof *y);
-    rows->kernels->axpy(y, 1.0f, x, n * dim);
+    rows->kernels->rows.axpy(y, 1.0f, x, n * dim);
 }
 
 struct gelu_again {
@@ -95,15 +95,15 @@ struct gelu_again {
 static void gelu_stretch(const void *argument, struct stretch s)
 {
     const struct gelu_again *g = argument;
-    g->kernels->gelu_again(g->y + s.at, g->slope + s.at, g->x + s.at, s.count, s.key, s.first,
-                           g->dropout->threshold, g->dropout->scale);
+    g->kernels->layers.gelu_again(g->y + s.at, g->slope + s.at, g->x + s.at, s.count, s.key, s.first,
+                                  g->dropout->threshold, g->dropout->scale);
 }
 
 void dropout_gelu_again(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
                         float *slope, const float *x, size_t first, size_t n, size_t dim)
 {
     if (dropout->threshold == 0) {
-        rows->kernels->gelu_again(y, slope, x, n * dim, 0, 0, 0, 1);
+        rows->kernels->layers.gelu_again(y, slope, x, n * dim, 0, 0, 0, 1);
         return;
     }
     struct gelu_again g = {rows->kernels, dropout, y, slope, x};

@@ -92,11 +92,11 @@ void embed_forward(const struct embed *embed, const struct rows *rows, const flo
                    (embed->kind == POSITIONS_LEARNED ? embed->max_len : embed->num_sinusoids));
         for (size_t i = 0; embed->num_segments > 0 && i < s.count; i++) {
             assert(input->segments[s.row + i] < embed->num_segments);
-            rows->kernels->axpy(at + i * dim, 1.0f,
-                                values + embed->segments + input->segments[s.row + i] * dim, dim);
+            rows->kernels->rows.axpy(at + i * dim, 1.0f,
+                                     values + embed->segments + input->segments[s.row + i] * dim, dim);
         }
         if (table != NULL)
-            rows->kernels->axpy(at, 1.0f, table + s.position * dim, s.count * dim);
+            rows->kernels->rows.axpy(at, 1.0f, table + s.position * dim, s.count * dim);
     }
 }
 
@@ -119,11 +119,12 @@ static void embed_backward_columns(void *argument, size_t index, int worker)
         for (size_t i = 0; i < s.count; i++) {
             const float *dy = g->dy + (s.row + i) * dim + c;
             if (g->words != NULL)
-                rows->kernels->axpy(g->words + input->ids[s.row + i] * dim + c, g->embed->scale, dy, width);
+                rows->kernels->rows.axpy(g->words + input->ids[s.row + i] * dim + c, g->embed->scale, dy,
+                                         width);
             if (g->segments != NULL)
-                rows->kernels->axpy(g->segments + input->segments[s.row + i] * dim + c, 1.0f, dy, width);
+                rows->kernels->rows.axpy(g->segments + input->segments[s.row + i] * dim + c, 1.0f, dy, width);
             if (g->positions != NULL)
-                rows->kernels->axpy(g->positions + (s.position + i) * dim + c, 1.0f, dy, width);
+                rows->kernels->rows.axpy(g->positions + (s.position + i) * dim + c, 1.0f, dy, width);
         }
 }
 

@@ -31,9 +31,9 @@ void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *va
         dense_forward_left(&ffn->first, kernels, values, before, left, n, c, count);
         watch_lap(watch, PROFILE_PRODUCTS);
         for (size_t i = 0; i < n; i++)
-            kernels->gelu(after + i * wide + c, before + i * wide + c, count);
+            kernels->layers.gelu(after + i * wide + c, before + i * wide + c, count);
         if (middle != NULL)
-            kernels->bf16_round(rounded + c, wide, after + c, wide, n, count);
+            kernels->bf16.round(rounded + c, wide, after + c, wide, n, count);
         watch_lap(watch, PROFILE_GELU);
     }
     dropout_rows(dropout, key, rows, after, after, first, n, wide);
@@ -57,7 +57,7 @@ void ffn_backward(const struct ffn *ffn, const struct rows *rows, const float *v
     watch_lap(watch, PROFILE_GELU);
     dense_backward(&ffn->second, kernels, values, gradients, wide, false, dy, wide, n);
     watch_lap(watch, PROFILE_PRODUCTS);
-    kernels->multiply(wide, slope, n * width);
+    kernels->rows.multiply(wide, slope, n * width);
     watch_lap(watch, PROFILE_GELU);
     dense_backward(&ffn->first, kernels, values, gradients, dx, false, wide, x, n);
     watch_lap(watch, PROFILE_PRODUCTS);

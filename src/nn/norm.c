@@ -12,14 +12,14 @@ hashattn_status norm_describe(struct host *host, struct params *params, const ch
 void norm_forward(const struct norm *norm, const struct kernels *kernels, const float *values, float *y,
                   float *statistics, const float *x, size_t n)
 {
-    kernels->layer_norm(y, statistics, x, values + norm->gain, values + norm->bias, n, norm->dim,
-                        NORM_EPSILON);
+    kernels->layers.norm(y, statistics, x, values + norm->gain, values + norm->bias, n, norm->dim,
+                         NORM_EPSILON);
 }
 
 void norm_backward(const struct norm *norm, const struct kernels *kernels, const float *values,
                    struct slice gradients, float *dx, const float *dy, const float *x,
                    const float *statistics, size_t n)
 {
-    kernels->layer_norm_backward(dx, slice_at(gradients, norm->gain), slice_at(gradients, norm->bias), dy, x,
-                                 statistics, values + norm->gain, n, norm->dim);
+    kernels->layers.norm_backward(dx, slice_at(gradients, norm->gain), slice_at(gradients, norm->bias), dy, x,
+                                  statistics, values + norm->gain, n, norm->dim);
 }

@@ -81,8 +81,8 @@ static void reduce(void *argument, size_t index, int worker)
     const struct reduction *r = argument;
     size_t first = index * REDUCE_FLOATS, left = r->width - first;
     for (size_t chunk = 0; chunk < r->chunks; chunk++)
-        r->kernels->axpy(r->into + first, 1.0f, r->partials + chunk * r->width + first,
-                         left < REDUCE_FLOATS ? left : REDUCE_FLOATS);
+        r->kernels->rows.axpy(r->into + first, 1.0f, r->partials + chunk * r->width + first,
+                              left < REDUCE_FLOATS ? left : REDUCE_FLOATS);
 }
 
 void rows_reduce(const struct rows *rows, float *into, const float *partials, size_t chunks, size_t width)

@@ -143,8 +143,8 @@ static void add_own(const struct mixing *mixing, const struct kernels *kernels, 
     for (size_t head = 0; head < mixing->group.heads; head++)
         for (size_t i = 0; i < mixing->num_own; i++) {
             size_t size = mixing->own_size[i];
-            kernels->axpy(slice_at(gradients, mixing->own_offset[i] + head * size), (float)weight, down,
-                          size);
+            kernels->rows.axpy(slice_at(gradients, mixing->own_offset[i] + head * size), (float)weight, down,
+                               size);
             down += size;
         }
 }

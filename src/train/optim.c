@@ -1,5 +1,5 @@
-/* Chunks on the pool; all arithmetic is in the slots sum_squares and adamw_step. Once per training step, over
-   a few hundred thousand floats: well under a thousandth of the step.
+/* Chunks on the pool; all arithmetic is in the slots rows.sum_squares and layers.adamw. Once per training
+   step, over a few hundred thousand floats: well under a thousandth of the step.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/optim.h"
 
@@ -28,8 +28,8 @@ static void square_chunk(void *argument, size_t index, int worker)
     (void)worker;
     const struct chunks *chunks = argument;
     const struct optim *optim = chunks->optim;
-    optim->chunk_sums[index] =
-        optim->kernels->sum_squares(chunks->gradients + index * OPTIM_CHUNK, chunk_size(optim->total, index));
+    optim->chunk_sums[index] = optim->kernels->rows.sum_squares(chunks->gradients + index * OPTIM_CHUNK,
+                                                                chunk_size(optim->total, index));
 }
 
 double optim_norm(const struct optim *optim, const float *gradients)
@@ -49,8 +49,8 @@ static void step_chunk(void *argument, size_t index, int worker)
     const struct chunks *chunks = argument;
     const struct optim *optim = chunks->optim;
     size_t at = index * OPTIM_CHUNK;
-    optim->kernels->adamw_step(chunks->values + at, optim->m + at, optim->v + at, chunks->gradients + at,
-                               chunk_size(optim->total, index), &chunks->adamw);
+    optim->kernels->layers.adamw(chunks->values + at, optim->m + at, optim->v + at, chunks->gradients + at,
+                                 chunk_size(optim->total, index), &chunks->adamw);
 }
 
 void optim_step(const struct optim *optim, float *values, const float *gradients, double norm, int64_t t,

@@ -189,8 +189,8 @@ static void fill(struct attention_case *problem, uint64_t seed)
     size_t counts[] = {n_q * d, n_k * d, n_k * d_v, n_q * d_v};
     for (size_t a = 0; a < 4 && problem->precision == PRECISION_BF16; a++) {
         bf16 *half = malloc(counts[a] * sizeof *half);
-        kernels->bf16_round(half, counts[a], arrays[a], counts[a], 1, counts[a]);
-        kernels->bf16_widen(arrays[a], counts[a], half, counts[a], 1, counts[a]);
+        kernels->bf16.round(half, counts[a], arrays[a], counts[a], 1, counts[a]);
+        kernels->bf16.widen(arrays[a], counts[a], half, counts[a], 1, counts[a]);
         free(half);
     }
 }

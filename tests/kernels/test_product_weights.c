@@ -38,8 +38,8 @@ static float *operands(const struct kernels *kernels, enum precision precision, 
     bf16 *half = calloc(n + 1, sizeof *half);
     memcpy(rounded, x, n * sizeof *x);
     if (precision == PRECISION_BF16) {
-        kernels->bf16_round(half, n, x, n, 1, n);
-        kernels->bf16_widen(rounded, n, half, n, 1, n);
+        kernels->bf16.round(half, n, x, n, 1, n);
+        kernels->bf16.widen(rounded, n, half, n, 1, n);
     }
     free(half);
     return rounded;

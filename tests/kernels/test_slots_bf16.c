@@ -82,8 +82,8 @@ static void bf16_round_is_to_nearest_even(void **state)
         float *in = hard_numbers(size_in);
         bf16 *out = guard_bf16(size_out);
         memset(out, 0x5a, size_out * sizeof *out);
-        kernels->bf16_round(out, ld_out, in, ld_in, rows, cols);
-        of(text, "bf16_round", kernels, rows, cols);
+        kernels->bf16.round(out, ld_out, in, ld_in, rows, cols);
+        of(text, "bf16.round", kernels, rows, cols);
         for (size_t i = 0; i < rows; i++)
             for (size_t c = 0; c < ld_out && i * ld_out + c < size_out; c++) {
                 bf16 want = c < cols ? wanted(in[i * ld_in + c]) : 0x5a5a;
@@ -109,8 +109,8 @@ static void bf16_widen_is_exact(void **state)
         for (size_t i = 0; i < rows; i++)
             for (size_t c = 0; c < cols; c++)
                 want[i * ld_out + c] = number_of((uint32_t)in[i * ld_in + c] << 16);
-        kernels->bf16_widen(out, ld_out, in, ld_in, rows, cols);
-        check_same_bits(out, want, size_out * sizeof *out, of(text, "bf16_widen", kernels, rows, cols));
+        kernels->bf16.widen(out, ld_out, in, ld_in, rows, cols);
+        check_same_bits(out, want, size_out * sizeof *out, of(text, "bf16.widen", kernels, rows, cols));
         guard_free_bf16(in, size_in);
         guard_free(out, size_out);
         guard_free(want, size_out);
@@ -128,8 +128,8 @@ static void bf16_interleave_puts_two_rows_side_by_side(void **state)
         float *in = hard_numbers(size_in);
         bf16 *out = guard_bf16(size_out);
         memset(out, 0x5a, size_out * sizeof *out);
-        kernels->bf16_interleave(out, ld_out, in, ld_in, rows, cols);
-        of(text, "bf16_interleave", kernels, rows, cols);
+        kernels->bf16.interleave(out, ld_out, in, ld_in, rows, cols);
+        of(text, "bf16.interleave", kernels, rows, cols);
         for (size_t k = 0; k < 2 * pairs; k++)
             for (size_t j = 0; j < cols; j++) {
                 bf16 want = k < rows ? wanted(in[k * ld_in + j]) : 0;
@@ -160,8 +160,8 @@ static void check_product(const struct kernels *kernels, size_t rows, size_t col
     size_t size_b = pairs == 0 ? 0 : (pairs - 1) * ld_b + 2 * cols, size_c = rows == 0 ? 0 : rows * ld_c - 1;
     bf16 *a = random_bf16(rows, size_a), *b = random_bf16(cols, size_b);
     float *c = normals(pairs, size_c), *before = copy_of(c, size_c), *alone = copy_of(c, size_c);
-    kernels->bf16_product(c, ld_c, a, ld_a, b, ld_b, rows, cols, pairs, add);
-    of(text, "bf16_product", kernels, rows * 1000 + cols, pairs);
+    kernels->bf16.product(c, ld_c, a, ld_a, b, ld_b, rows, cols, pairs, add);
+    of(text, "bf16.product", kernels, rows * 1000 + cols, pairs);
     for (size_t i = 0; i < rows; i++) {
         for (size_t j = 0; j < cols; j++) {
             double sum = add ? (double)before[i * ld_c + j] : 0, size = fabs(sum);
@@ -175,7 +175,7 @@ static void check_product(const struct kernels *kernels, size_t rows, size_t col
         }
         if (i + 1 < rows)
             check_same_bits(&c[i * ld_c + cols], &before[i * ld_c + cols], sizeof *c, "beside the row");
-        kernels->bf16_product(alone + i * ld_c, ld_c, a + i * ld_a, ld_a, b, ld_b, 1, cols, pairs, add);
+        kernels->bf16.product(alone + i * ld_c, ld_c, a + i * ld_a, ld_a, b, ld_b, 1, cols, pairs, add);
     }
     check_same_bits(alone, c, size_c * sizeof *c, "the rows one by one");
     guard_free_bf16(a, size_a);

@@ -1,4 +1,4 @@
-/* bucket_carry on every table: the bits of plain loops over the pairs of each bucket, both ways, with a limit
+/* pairs.carry on every table: the bits of plain loops over the pairs of each bucket, both ways, with a limit
    of what a query sees and without. Bugs planted and caught: givers in falling order; a limit that is one too
    high, either way; no limit on the way to the keys; the tail of a row dropped.
    SPDX-License-Identifier: Apache-2.0 */
@@ -40,17 +40,17 @@ static void check_carry(const struct kernels *kernels, size_t dim, size_t ld_val
     for (size_t i = 1; i < ROWS; i++)
         visible[i] = visible[i] < visible[i - 1] ? visible[i - 1] : visible[i];
     float *values = oddities(1, size), *out = oddities(2, out_size), *want = copy_of(out, out_size);
-    kernels->bucket_carry(&(struct bucket_carry){.buckets = list,
-                                                 .count = BUCKETS,
-                                                 .queries = queries,
-                                                 .keys = keys,
-                                                 .visible = limited ? visible : NULL,
-                                                 .to_queries = to_queries,
-                                                 .values = values,
-                                                 .out = out,
-                                                 .ld_values = ld_values,
-                                                 .ld_out = ld_out,
-                                                 .dim = dim});
+    kernels->pairs.carry(&(struct bucket_carry){.buckets = list,
+                                                .count = BUCKETS,
+                                                .queries = queries,
+                                                .keys = keys,
+                                                .visible = limited ? visible : NULL,
+                                                .to_queries = to_queries,
+                                                .values = values,
+                                                .out = out,
+                                                .ld_values = ld_values,
+                                                .ld_out = ld_out,
+                                                .dim = dim});
     for (size_t b = 0; b < BUCKETS; b++) {
         const uint32_t *q = queries + list[b].first_query, *k = keys + list[b].first_key;
         const uint32_t *to = to_queries ? q : k, *from = to_queries ? k : q;
@@ -68,7 +68,7 @@ static void check_carry(const struct kernels *kernels, size_t dim, size_t ld_val
                 want[to[t] * ld_out + c] += sum;
             }
     }
-    of(text, limited ? "bucket_carry, limited," : "bucket_carry", kernels, dim, to_queries);
+    of(text, limited ? "pairs.carry, limited," : "pairs.carry", kernels, dim, to_queries);
     check_same_bits(out, want, out_size * sizeof *out, text);
     guard_free(values, size);
     guard_free(out, out_size);

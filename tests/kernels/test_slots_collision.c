@@ -1,4 +1,4 @@
-/* collision_tile on every table against atan2 and pow in double.
+/* tiles.collisions on every table against atan2 and pow in double.
    Bugs planted and caught: u and v exchanged; a zero vector taken for a unit vector; p^(bits - 1) as power; a
    wrong power; slope without hash_bits, written where it is NULL, or given to near pairs; near pairs of
    missing lanes counted, opposite ones not; u^2 below 0; a wrong coefficient of the angle.
@@ -41,10 +41,10 @@ static void check_tile(const struct kernels *kernels, size_t rows, size_t cols, 
     float *x = normals(cols, size), *norm2_query = guard_floats(rows), *norm2_key = guard_floats(cols);
     fill(x, norm2_query, norm2_key, ld, rows, cols);
     float *power = copy_of(x, size), *slope = guard_floats(size), *place = copy_of(x, size);
-    size_t counted = kernels->collision_tile(power, slope, x, ld, rows, cols, norm2_query, norm2_key, bits);
+    size_t counted = kernels->tiles.collisions(power, slope, x, ld, rows, cols, norm2_query, norm2_key, bits);
     size_t in_place =
-        kernels->collision_tile(place, NULL, place, ld, rows, cols, norm2_query, norm2_key, bits);
-    of(text, "collision_tile", kernels, rows * 1000 + cols, bits);
+        kernels->tiles.collisions(place, NULL, place, ld, rows, cols, norm2_query, norm2_key, bits);
+    of(text, "tiles.collisions", kernels, rows * 1000 + cols, bits);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++) {
             size_t at = i * ld + j;

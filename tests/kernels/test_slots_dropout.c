@@ -1,8 +1,8 @@
-/* The slot dropout of every table, bit for bit against random_words: sizes around the blocks, indices around
-   2^32, in place and with a residual. Bugs tried and caught: halves of a word swapped; key words swapped; the
-   high word of the index forgotten, or that of a group's first block taken for all; a group that begins where
-   the one before did; nine rounds; threshold taken as inclusive; the last vector written in full; residual
-   multiplied too. SPDX-License-Identifier: Apache-2.0 */
+/* The slot layers.dropout of every table, bit for bit against random_words: sizes around the blocks, indices
+   around 2^32, in place and with a residual. Bugs tried and caught: halves of a word swapped; key words
+   swapped; the high word of the index forgotten, or that of a group's first block taken for all; a group that
+   begins where the one before did; nine rounds; threshold taken as inclusive; the last vector written in
+   full; residual multiplied too. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static float wanted(uint64_t key, uint64_t first, size_t i, unsigned threshold, float scale, float residual,
@@ -29,13 +29,13 @@ static void check_case(const struct kernels *kernels, size_t n, uint64_t key, ui
         want[1][i] = wanted(key, first, i, threshold, scale, residual[i], x[i]);
     }
     float *y = guard_floats(n), *copy = copy_of(x, n);
-    kernels->dropout(y, NULL, x, n, key, first, threshold, scale);
+    kernels->layers.dropout(y, NULL, x, n, key, first, threshold, scale);
     check_same_bits(y, want[0], n * sizeof *y, text);
-    kernels->dropout(copy, NULL, copy, n, key, first, threshold, scale);
+    kernels->layers.dropout(copy, NULL, copy, n, key, first, threshold, scale);
     check_same_bits(copy, want[0], n * sizeof *y, text);
-    kernels->dropout(y, residual, x, n, key, first, threshold, scale);
+    kernels->layers.dropout(y, residual, x, n, key, first, threshold, scale);
     check_same_bits(y, want[1], n * sizeof *y, text);
-    kernels->dropout(residual, residual, x, n, key, first, threshold, scale);
+    kernels->layers.dropout(residual, residual, x, n, key, first, threshold, scale);
     check_same_bits(residual, want[1], n * sizeof *y, text);
     guard_free(x, n), guard_free(residual, n), guard_free(y, n), guard_free(copy, n);
     guard_free(want[0], n), guard_free(want[1], n);
@@ -49,14 +49,14 @@ static void check_gelu(const struct kernels *kernels, size_t n, uint64_t first, 
     float *x = normals(3, n), *want = guard_floats(n), *want_slope = guard_floats(n), *y = guard_floats(n);
     float *slope = guard_floats(n);
     char text[128];
-    of(text, "gelu_again", kernels, n, threshold);
-    kernels->gelu_again(want, want_slope, x, n, 0, 0, 0, 1);
-    kernels->dropout(want, NULL, want, n, key, first, threshold, scale);
-    kernels->dropout(want_slope, NULL, want_slope, n, key, first, threshold, scale);
-    kernels->gelu_again(y, slope, x, n, key, first, threshold, scale);
+    of(text, "layers.gelu_again", kernels, n, threshold);
+    kernels->layers.gelu_again(want, want_slope, x, n, 0, 0, 0, 1);
+    kernels->layers.dropout(want, NULL, want, n, key, first, threshold, scale);
+    kernels->layers.dropout(want_slope, NULL, want_slope, n, key, first, threshold, scale);
+    kernels->layers.gelu_again(y, slope, x, n, key, first, threshold, scale);
     check_same_bits(y, want, n * sizeof *y, text);
     check_same_bits(slope, want_slope, n * sizeof *y, text);
-    kernels->gelu_again(x, slope, x, n, key, first, threshold, scale);
+    kernels->layers.gelu_again(x, slope, x, n, key, first, threshold, scale);
     check_same_bits(x, want, n * sizeof *y, "in place");
     guard_free(x, n), guard_free(y, n), guard_free(slope, n), guard_free(want, n), guard_free(want_slope, n);
 }

@@ -42,10 +42,11 @@ static void check_sums(const struct kernels *kernels, struct problem p, bool wid
         start[i] = (int32_t)random_below(&random, 1000000) - 500000;
     memcpy(out, start, out_ends * sizeof *out);
 
-    kernels->fixed_round(values, width, x, ld_x, p.n, p.dim, factor);
-    kernels->fixed_add(sums, width, BUCKETS, codes, wide, p.num_hashes, p.first, p.count, values, width, p.n);
-    kernels->fixed_read((int32_t *)(void *)out, ld_out, sums, width, BUCKETS, codes, wide, p.num_hashes,
-                        p.first, p.count, p.n, p.dim);
+    kernels->tables.fixed_round(values, width, x, ld_x, p.n, p.dim, factor);
+    kernels->tables.fixed_add(sums, width, BUCKETS, codes, wide, p.num_hashes, p.first, p.count, values,
+                              width, p.n);
+    kernels->tables.fixed_read((int32_t *)(void *)out, ld_out, sums, width, BUCKETS, codes, wide,
+                               p.num_hashes, p.first, p.count, p.n, p.dim);
     int32_t got;
     for (size_t i = 0; i < p.n; i++)
         for (size_t c = 0; c < p.dim; c++) {
@@ -55,7 +56,7 @@ static void check_sums(const struct kernels *kernels, struct problem p, bool wid
                     if (wide_codes[i * p.num_hashes + h] == wide_codes[j * p.num_hashes + h])
                         want += (double)lrintf(x[j * ld_x + c] * factor);
             memcpy(&got, out + i * ld_out + c, sizeof got);
-            check_near(got, want, 0, of(text, "fixed_read", kernels, p.n, p.dim));
+            check_near(got, want, 0, of(text, "tables.fixed_read", kernels, p.n, p.dim));
         }
     for (size_t i = 0; i + 1 < p.n; i++) /* what lies between rows stays */
         check_same_bits(out + i * ld_out + p.dim, start + i * ld_out + p.dim, 2 * sizeof *out, text);
@@ -66,7 +67,7 @@ static void check_sums(const struct kernels *kernels, struct problem p, bool wid
         assert_true(total <= (double)p.dim);
     }
 
-    kernels->fixed_finish(out, ld_out, p.n, p.dim, 0.3f);
+    kernels->tables.fixed_finish(out, ld_out, p.n, p.dim, 0.3f);
     for (size_t i = 0; i < p.n; i++)
         for (size_t c = 0; c < p.dim && p.count == 0; c++)
             assert_true(out[i * ld_out + c] == (float)start[i * ld_out + c] * 0.3f);
@@ -104,10 +105,10 @@ static void sizes_are_exact(void **state)
             x[place] = -20;
             for (size_t i = 0; i + 1 < rows; i++)
                 x[i * ld + widths[w]] = 100; /* between rows */
-            assert_true(kernels->largest_size(x, ld, rows, widths[w]) == 20);
+            assert_true(kernels->rows.largest_size(x, ld, rows, widths[w]) == 20);
             if (rows > 2)
                 x[size - 1] = NAN;
-            assert_true(kernels->largest_size(x, ld, rows, widths[w]) == 20);
+            assert_true(kernels->rows.largest_size(x, ld, rows, widths[w]) == 20);
             guard_free(x, size);
         }
 }

@@ -1,9 +1,9 @@
-/* hadamard_codes on every table, by bits, against its contract written as arrays that follow each other stage
-   by stage. That the contract is a transform by Hadamard matrices is the matter of parts/test_hadamard.c.
-   Bugs planted and caught: the last token's row for the wrong lanes; the odd coordinate of the second half
-   taken from the even one; the third round from the narrowest stage up; too few rows kept of it; bits from 16
-   on in the words of the first; >= for > in the bit; the widest group not scaled; a difference of floats
-   rounded twice. SPDX-License-Identifier: Apache-2.0 */
+/* hash.codes_hadamard on every table, by bits, against its contract written as arrays that follow each other
+   stage by stage. That the contract is a transform by Hadamard matrices is the matter of
+   parts/test_hadamard.c. Bugs planted and caught: the last token's row for the wrong lanes; the odd
+   coordinate of the second half taken from the even one; the third round from the narrowest stage up; too few
+   rows kept of it; bits from 16 on in the words of the first; >= for > in the bit; the widest group not
+   scaled; a difference of floats rounded twice. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "kernels/slots.h"
@@ -112,7 +112,7 @@ struct scene {
 
 static size_t row_words(const struct setting *s)
 {
-    return s->projection == HASH_F32 ? s->dim : (s->dim + 15) / 16 * 8; /* as hash_rows leaves them */
+    return s->projection == HASH_F32 ? s->dim : (s->dim + 15) / 16 * 8; /* as hash.pack_rows leaves them */
 }
 
 /* The factors of 16 bits: any will do for the slot, of both signs; zero scales are none. */
@@ -187,9 +187,10 @@ static void check_codes(const struct kernels *kernels, const struct setting *s, 
     uint32_t *rows = rows_of(&scene, s->n, odd), *want = malloc((s->num_hashes + 1) * sizeof *want);
     float *wide = guard_floats(cells), *narrow = guard_floats((cells + 1) / 2);
     char *at = (char *)narrow + cells % 2 * sizeof(uint16_t); /* its end is the guard page */
-    kernels->hadamard_codes(wide, true, s->projection, rows, scene.ld, s->n, &scene.planes, scene.work);
+    kernels->hash.codes_hadamard(wide, true, s->projection, rows, scene.ld, s->n, &scene.planes, scene.work);
     if (s->hash_bits <= 16)
-        kernels->hadamard_codes(at, false, s->projection, rows, scene.ld, s->n, &scene.planes, scene.work);
+        kernels->hash.codes_hadamard(at, false, s->projection, rows, scene.ld, s->n, &scene.planes,
+                                     scene.work);
     for (size_t i = 0; i < s->n; i++) {
         contract_codes(s->projection, &scene.planes, rows + i * scene.ld, want);
         for (size_t h = 0; h < s->num_hashes; h++) {
@@ -267,10 +268,10 @@ static void a_row_has_its_codes_wherever_it_stands(void **state)
         struct scene scene = scene_of(&s, 1);
         uint32_t *rows = rows_of(&scene, 3, false);
         uint16_t all[70 * 18], alone[18];
-        kernels->hadamard_codes(all, false, s.projection, rows, scene.ld, 70, &scene.planes, scene.work);
+        kernels->hash.codes_hadamard(all, false, s.projection, rows, scene.ld, 70, &scene.planes, scene.work);
         for (size_t i = 0; i < 70; i++) {
-            kernels->hadamard_codes(alone, false, s.projection, rows + i * scene.ld, scene.ld, 1,
-                                    &scene.planes, scene.work);
+            kernels->hash.codes_hadamard(alone, false, s.projection, rows + i * scene.ld, scene.ld, 1,
+                                         &scene.planes, scene.work);
             check_same_bits(alone, all + i * 18, sizeof alone, "codes of a row alone");
         }
         guard_free((float *)(void *)rows, 69 * scene.ld + row_words(&s));
@@ -315,8 +316,8 @@ static void sums_are_in_the_order_of_the_contract(void **state)
             FOR_EACH_TABLE(kernels)
             {
                 uint16_t codes[ROWS * 5];
-                kernels->hadamard_codes(codes, false, HASH_F32, rows, scene.ld, ROWS, &scene.planes,
-                                        scene.work);
+                kernels->hash.codes_hadamard(codes, false, HASH_F32, rows, scene.ld, ROWS, &scene.planes,
+                                             scene.work);
                 for (size_t i = 0; i < ROWS; i++) {
                     contract_codes(HASH_F32, &scene.planes, rows + i * scene.ld, want);
                     zeros += want[hash] >> bit & 1;
@@ -346,8 +347,8 @@ static void halves_turn_over_and_round_up(void **state)
         FOR_EACH_TABLE(kernels)
         {
             uint16_t codes[33 * 16];
-            kernels->hadamard_codes(codes, false, HASH_INT16_DP, rows, scene.ld, 33, &scene.planes,
-                                    scene.work);
+            kernels->hash.codes_hadamard(codes, false, HASH_INT16_DP, rows, scene.ld, 33, &scene.planes,
+                                         scene.work);
             for (size_t i = 0; i < 33; i++) {
                 contract_codes(HASH_INT16_DP, &scene.planes, rows + i * scene.ld, want);
                 for (size_t h = 0; h < 16; h++)

@@ -1,4 +1,4 @@
-/* unit_rows, unit_rows_backward and hash_codes on every table.
+/* hash.unit, hash.unit_backward and hash.codes on every table.
    Bugs planted and caught: the tail of a row read whole (guard page); >= for > in the bit; a product rounded
    before it is added; the sum begun at the second coordinate; the bits of a later block of planes put at the
    start; surplus lanes of the last group written; the third group written over the first; padding not zeroed;
@@ -35,8 +35,8 @@ static void check_unit(const struct kernels *kernels, size_t n, size_t dim, size
         x[i] *= size;
     for (size_t c = 0; c < dim && n > 1; c++)
         x[ld_x + c] = 0; /* the second row */
-    kernels->unit_rows(out, ld_out, norm, x, ld_x, n, dim, turn ? permutation : NULL, turn ? sign : NULL);
-    of(text, "unit_rows", kernels, n, dim);
+    kernels->hash.unit(out, ld_out, norm, x, ld_x, n, dim, turn ? permutation : NULL, turn ? sign : NULL);
+    of(text, "hash.unit", kernels, n, dim);
     for (size_t i = 0; i < n; i++) {
         double length = 0;
         for (size_t c = 0; c < ld_out; c++) {
@@ -49,7 +49,7 @@ static void check_unit(const struct kernels *kernels, size_t n, size_t dim, size
         }
         check_near((double)norm[i], length, ((double)dim / 2 + 3) * ROUNDING * length + 1e-44, text);
         float alone[2 * WIDEST], alone_norm;
-        kernels->unit_rows(alone, ld_out, &alone_norm, x + i * ld_x, ld_x, 1, dim, turn ? permutation : NULL,
+        kernels->hash.unit(alone, ld_out, &alone_norm, x + i * ld_x, ld_x, 1, dim, turn ? permutation : NULL,
                            turn ? sign : NULL);
         check_same_bits(alone, out + i * ld_out, ld_out * sizeof *out, "a row alone");
         check_same_bits(&alone_norm, &norm[i], sizeof *norm, "its norm");
@@ -84,9 +84,9 @@ static void check_unit_backward(const struct kernels *kernels, size_t n, size_t 
     random_signs(dim, sign, dim);
     for (size_t i = 0; i < n; i++)
         norm[i] = i == 1 ? 9e-13f : 0.5f + (float)i;
-    kernels->unit_rows_backward(dx, ld_dx, g, u, ld, norm, n, dim, turn ? permutation : NULL,
+    kernels->hash.unit_backward(dx, ld_dx, g, u, ld, norm, n, dim, turn ? permutation : NULL,
                                 turn ? sign : NULL);
-    of(text, "unit_rows_backward", kernels, n, dim);
+    of(text, "hash.unit_backward", kernels, n, dim);
     for (size_t i = 0; i < n; i++) {
         double dot = 0, size = 0;
         for (size_t c = 0; c < dim; c++) {
@@ -147,10 +147,10 @@ static void check_codes(const struct kernels *kernels, size_t n, size_t dim, siz
     /* uint16_t codes in floats' memory: the guard page stands right behind an even number of them. */
     float *narrow = guard_floats(words), *wide = guard_floats(n * num_hashes);
     if (bits <= 16)
-        kernels->hash_codes((char *)narrow + (n * num_hashes % 2) * sizeof(uint16_t), false, x, ld, n, dim,
+        kernels->hash.codes((char *)narrow + (n * num_hashes % 2) * sizeof(uint16_t), false, x, ld, n, dim,
                             planes, num_hashes, bits);
-    kernels->hash_codes(wide, true, x, ld, n, dim, planes, num_hashes, bits);
-    of(text, "hash_codes", kernels, n, num_hashes);
+    kernels->hash.codes(wide, true, x, ld, n, dim, planes, num_hashes, bits);
+    of(text, "hash.codes", kernels, n, num_hashes);
     for (size_t i = 0; i < n; i++)
         for (size_t h = 0; h < num_hashes; h++) {
             uint32_t want = code_of(x + i * ld, dim, planes, groups, h, bits), got;
@@ -196,9 +196,9 @@ static void a_row_has_its_codes_wherever_it_stands(void **state)
     static uint16_t all[N * HASHES], alone[HASHES];
     FOR_EACH_TABLE(kernels)
     {
-        kernels->hash_codes(all, false, x, DIM, N, DIM, planes, HASHES, BITS);
+        kernels->hash.codes(all, false, x, DIM, N, DIM, planes, HASHES, BITS);
         for (size_t i = 0; i < N; i++) {
-            kernels->hash_codes(alone, false, x + i * DIM, DIM, 1, DIM, planes, HASHES, BITS);
+            kernels->hash.codes(alone, false, x + i * DIM, DIM, 1, DIM, planes, HASHES, BITS);
             check_same_bits(alone, all + i * HASHES, sizeof alone, "codes of a row alone");
         }
     }
@@ -225,7 +225,7 @@ static void sums_are_in_the_order_of_the_contract(void **state)
     static uint16_t codes[N * HASHES];
     FOR_EACH_TABLE(kernels)
     {
-        kernels->hash_codes(codes, false, x, DIM, N, DIM, planes, HASHES, 1);
+        kernels->hash.codes(codes, false, x, DIM, N, DIM, planes, HASHES, 1);
         for (size_t i = 0; i < N; i++)
             assert_int_equal(codes[i * HASHES + i % HASHES], 0);
     }

@@ -48,7 +48,8 @@ static void check(const struct kernels *kernels, bool wide, size_t num_hashes, s
                               : ((uint16_t *)query_codes)[q + h] == ((uint16_t *)key_codes)[k + h];
             want[i * ld + j] = of_count[count];
         }
-    kernels->meetings(times, ld, query_codes, key_codes, wide, num_hashes, of_count, queries, a, keys, b);
+    kernels->pairs.meetings(times, ld, query_codes, key_codes, wide, num_hashes, of_count, queries, a, keys,
+                            b);
     char text[128];
     check_same_bits(times, want, ROWS * ld * sizeof(float),
                     of(text, "meetings", kernels, num_hashes, a * 100 + b));

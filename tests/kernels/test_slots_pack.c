@@ -1,8 +1,8 @@
-/* hash_rows, hash_planes and hash_codes_dp on every table, by bits, against the words of their contracts.
-   (That results under 2^-126 become 0 cannot be seen alone: the next step takes them for 0 all the same.)
-   Bugs planted and caught: the low product of bfloat16 before the high one; a denormal taken as it is; >= for
-   > in the bit; ties of bfloat16 rounded up; the odd last coordinate beside noise; the sign of the low half
-   used for the high one; codes of the second group of hashes from the planes of the first; bytes of rows
+/* hash.pack_rows, hash.pack_planes and hash.codes_dp on every table, by bits, against the words of their
+   contracts. (That results under 2^-126 become 0 cannot be seen alone: the next step takes them for 0 all the
+   same.) Bugs planted and caught: the low product of bfloat16 before the high one; a denormal taken as it is;
+   >= for > in the bit; ties of bfloat16 rounded up; the odd last coordinate beside noise; the sign of the low
+   half used for the high one; codes of the second group of hashes from the planes of the first; bytes of rows
    taken with a sign; the start of a byte plane left out; that start without its minus.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
@@ -105,8 +105,8 @@ static void check_rows(const struct kernels *kernels, enum hash_projection proje
         x[i] *= size;
     for (size_t c = 0; c < dim && n > 1; c++)
         x[ld_x + c] = 0; /* the second row */
-    kernels->hash_rows(out, ld, squares, projection, x, ld_x, n, dim);
-    of(text, "hash_rows", kernels, n, dim);
+    kernels->hash.pack_rows(out, ld, squares, projection, x, ld_x, n, dim);
+    of(text, "hash.pack_rows", kernels, n, dim);
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * ld_x;
         float want = squares_of(row, dim), scale = 1;
@@ -127,7 +127,7 @@ static void check_rows(const struct kernels *kernels, enum hash_projection proje
             check_near(sqrt(length), 32767, 0.5 * sqrt((double)dim) + 1, "length in fixed point");
         uint32_t alone[WIDEST];
         float alone_squares;
-        kernels->hash_rows(alone, ld, &alone_squares, projection, row, ld_x, 1, dim);
+        kernels->hash.pack_rows(alone, ld, &alone_squares, projection, row, ld_x, 1, dim);
         check_same_bits(alone, out + i * ld, padded / 2 * sizeof *out, "a row alone");
     }
     guard_free(x, n * ld_x - 3);
@@ -159,8 +159,8 @@ static void check_byte_rows(const struct kernels *kernels, size_t n, size_t dim)
     uint32_t *out = (uint32_t *)(void *)guard_floats(n * ld - 1);
     for (size_t c = 0; c < dim && n > 1; c++)
         x[ld_x + c] = 0;
-    kernels->hash_rows(out, ld, squares, HASH_INT8_DP, x, ld_x, n, dim);
-    of(text, "hash_rows of bytes", kernels, n, dim);
+    kernels->hash.pack_rows(out, ld, squares, HASH_INT8_DP, x, ld_x, n, dim);
+    of(text, "hash.pack_rows of bytes", kernels, n, dim);
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * ld_x;
         float want = squares_of(row, dim), most = 0;
@@ -177,7 +177,7 @@ static void check_byte_rows(const struct kernels *kernels, size_t n, size_t dim)
         }
         assert_int_equal(largest, most > 0 ? 127 : 0);
         uint32_t alone[WIDEST];
-        kernels->hash_rows(alone, ld, &want, HASH_INT8_DP, row, ld_x, 1, dim);
+        kernels->hash.pack_rows(alone, ld, &want, HASH_INT8_DP, row, ld_x, 1, dim);
         check_same_bits(alone, out + i * ld, padded / 4 * sizeof *out, "a row alone");
     }
     guard_free(x, n * ld_x - 3);
@@ -204,7 +204,7 @@ static void ties_go_to_even(void **state)
         x[c] = number_of((c % 2 ? 0xbf800000u : 0x3f800000u) + (c << 14)); /* quarters of a bfloat16 step */
     FOR_EACH_TABLE(kernels)
     {
-        kernels->hash_rows(out, DIM / 2, &squares, HASH_BF16_DP, x, DIM, 1, DIM);
+        kernels->hash.pack_rows(out, DIM / 2, &squares, HASH_BF16_DP, x, DIM, 1, DIM);
         for (size_t c = 0; c < DIM; c++)
             assert_int_equal(half_at(out, c), nearest_bf16(x[c]));
     }
@@ -212,7 +212,7 @@ static void ties_go_to_even(void **state)
     float own = squares_of(sixteens, 16), scale = 32767.0f / sqrtf(own);
     FOR_EACH_TABLE(kernels)
     {
-        kernels->hash_rows(out, 8, &squares, HASH_INT16_DP, sixteens, 16, 1, 16);
+        kernels->hash.pack_rows(out, 8, &squares, HASH_INT16_DP, sixteens, 16, 1, 16);
         for (size_t c = 0; c < 5; c++)
             assert_int_equal(half_at(out, c), half_of(HASH_INT16_DP, sixteens[c] * scale));
     }
@@ -231,7 +231,7 @@ static void check_planes(const struct kernels *kernels, enum hash_projection pro
     random_signs(dim, sign, dim);
     for (size_t i = 0; i < count * dim * 16; i++)
         planes[i] /= 8 * sqrtf((float)dim); /* shorter than 1, surely */
-    kernels->hash_planes(out, projection, planes, count, dim, permutation, sign);
+    kernels->hash.pack_planes(out, projection, planes, count, dim, permutation, sign);
     for (size_t group = 0; group < count; group++)
         for (size_t c = 0; c < dim; c++)
             for (size_t lane = 0; lane < 16; lane++) {
@@ -275,7 +275,7 @@ static void check_byte_planes(const struct kernels *kernels, size_t count, size_
     random_signs(dim, sign, dim);
     for (size_t c = 0; c < dim; c++)
         planes[c * 16 + 5] = 0; /* a lane of no hash */
-    kernels->hash_planes(out, HASH_INT8_DP, planes, count, dim, permutation, sign);
+    kernels->hash.pack_planes(out, HASH_INT8_DP, planes, count, dim, permutation, sign);
     for (size_t group = 0; group < count; group++)
         for (size_t lane = 0; lane < 16; lane++) {
             const float *from = planes + group * dim * 16 + lane;
@@ -364,9 +364,9 @@ static void check_codes(const struct kernels *kernels, enum hash_projection proj
             w % 2 ? 0x80008000u * (projection == HASH_BF16_DP) : 0; /* zeros of both signs: code 0 */
     float *narrow = guard_floats(words), *wide = guard_floats(n * num_hashes);
     if (bits <= 16)
-        kernels->hash_codes_dp((char *)narrow + (n * num_hashes % 2) * sizeof(uint16_t), false, projection, x,
+        kernels->hash.codes_dp((char *)narrow + (n * num_hashes % 2) * sizeof(uint16_t), false, projection, x,
                                ld, n, pairs, planes, num_hashes, bits);
-    kernels->hash_codes_dp(wide, true, projection, x, ld, n, pairs, planes, num_hashes, bits);
+    kernels->hash.codes_dp(wide, true, projection, x, ld, n, pairs, planes, num_hashes, bits);
     for (size_t i = 0; i < n; i++)
         for (size_t h = 0; h < num_hashes; h++) {
             uint32_t want = 0, got;
@@ -421,7 +421,7 @@ static void the_longest_rows_do_not_overflow(void **state)
         row[w] = 0x7fff7fffu; /* longer than any row is, by sqrt(16) */
     FOR_EACH_TABLE(kernels)
     {
-        kernels->hash_codes_dp(codes, false, HASH_INT16_DP, row, PAIRS, 1, PAIRS, planes, 16, 1);
+        kernels->hash.codes_dp(codes, false, HASH_INT16_DP, row, PAIRS, 1, PAIRS, planes, 16, 1);
         for (size_t h = 0; h < 16; h++)
             assert_int_equal(codes[h], h % 2 == 0);
     }
@@ -437,7 +437,7 @@ static void the_longest_rows_do_not_overflow(void **state)
     }
     FOR_EACH_TABLE(kernels)
     {
-        kernels->hash_codes_dp(codes, false, HASH_INT8_DP, bytes, WORDS, 1, WORDS, wide, 16, 1);
+        kernels->hash.codes_dp(codes, false, HASH_INT8_DP, bytes, WORDS, 1, WORDS, wide, 16, 1);
         for (size_t h = 0; h < 16; h++)
             assert_int_equal(codes[h], h % 2 == 0);
     }
@@ -473,7 +473,7 @@ static void sums_are_in_the_order_of_the_contract(void **state)
     static uint16_t codes[N * HASHES];
     FOR_EACH_TABLE(kernels)
     {
-        kernels->hash_codes_dp(codes, false, HASH_BF16_DP, x, PAIRS, N, PAIRS, planes, HASHES, 1);
+        kernels->hash.codes_dp(codes, false, HASH_BF16_DP, x, PAIRS, N, PAIRS, planes, HASHES, 1);
         for (size_t i = 0; i < N; i++)
             assert_int_equal(codes[i * HASHES + i % HASHES], 0);
     }

@@ -1,4 +1,4 @@
-/* bucket_pairs on every table, every weight, against double precision; each row alone gives the same bits.
+/* pairs.bucket on every table, every weight, against double precision; each row alone gives the same bits.
    Bugs planted and caught: rows of weights that overlap; bias forgotten, or that of the row beside; scale
    squared; weights not transposed for dkey; a block that begins at the first row again, or steps too far;
    keys beyond the first block dropped; u and v exchanged; the factor 2 of the sine; p where pi p is wanted; a
@@ -159,9 +159,9 @@ static void check_pairs(const struct kernels *kernels, size_t a, size_t b, size_
             }
         }
     float *dquery = copy_of(f.dquery, ROWS * ld), *dkey = copy_of(f.dkey, ROWS * ld);
-    kernels->bucket_pairs(&f.bucket);
+    kernels->pairs.bucket(&f.bucket);
     char text[128];
-    of(text, "bucket_pairs", kernels, a * 1000 + b, dim);
+    of(text, "pairs.bucket", kernels, a * 1000 + b, dim);
     for (size_t i = 0; i < ROWS * ld; i++) {
         check_near((double)f.dquery[i], want_q[i], room_q[i] * (1 + fabs(want_q[i])), text);
         check_near((double)f.dkey[i], want_k[i], room_k[i] * (1 + fabs(want_k[i])), text);
@@ -173,7 +173,7 @@ static void check_pairs(const struct kernels *kernels, size_t a, size_t b, size_
     f.bucket.num_queries = 1;
     for (size_t i = 0; i < a; i++, f.bucket.queries++) {
         f.bucket.times = times ? f.times + i * f.bucket.ld_times : NULL;
-        kernels->bucket_pairs(&f.bucket);
+        kernels->pairs.bucket(&f.bucket);
     }
     check_same_bits(f.dquery, whole_q, ROWS * ld * sizeof(float), text);
     memcpy(f.dkey, dkey, ROWS * ld * sizeof(float));
@@ -181,7 +181,7 @@ static void check_pairs(const struct kernels *kernels, size_t a, size_t b, size_
     f.bucket.num_keys = 1;
     for (size_t j = 0; j < b; j++, f.bucket.keys++) {
         f.bucket.times = times ? f.times + j : NULL;
-        kernels->bucket_pairs(&f.bucket);
+        kernels->pairs.bucket(&f.bucket);
     }
     check_same_bits(f.dkey, whole_k, ROWS * ld * sizeof(float), text);
     guard_free(dquery, ROWS * ld);
@@ -232,7 +232,7 @@ static void lists_are_buckets_one_by_one(void **state)
                 struct bucket_pairs rows = f.bucket, one = f.bucket;
                 rows.far = far;
                 one.times = NULL;
-                kernels->bucket_list_pairs(&rows, list, 4);
+                kernels->pairs.bucket_list(&rows, list, 4);
                 one.dquery = dquery;
                 one.dkey = dkey;
                 for (size_t b = 0; b < 4; b++) {
@@ -240,7 +240,7 @@ static void lists_are_buckets_one_by_one(void **state)
                     one.num_queries = list[b].num_queries;
                     one.keys = f.keys + list[b].first_key;
                     one.num_keys = list[b].num_keys;
-                    kernels->bucket_pairs(&one);
+                    kernels->pairs.bucket(&one);
                 }
                 check_same_bits(f.dquery, dquery, size * sizeof *dquery, "dquery");
                 check_same_bits(f.dkey, dkey, size * sizeof *dkey, "dkey");
@@ -263,7 +263,7 @@ static void coinciding_and_opposite_pairs_weigh_nothing(void **state)
             f.key[f.keys[1] * ld + c] = -f.query[f.queries[0] * ld + c];
         }
         float *dquery = copy_of(f.dquery, ROWS * ld), *dkey = copy_of(f.dkey, ROWS * ld);
-        kernels->bucket_pairs(&f.bucket);
+        kernels->pairs.bucket(&f.bucket);
         check_same_bits(f.dquery, dquery, ROWS * ld * sizeof(float), "dquery");
         check_same_bits(f.dkey, dkey, ROWS * ld * sizeof(float), "dkey");
         guard_free(dquery, ROWS * ld);

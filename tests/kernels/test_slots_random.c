@@ -1,6 +1,7 @@
-/* The slots normals and reflect on every table, by bits: normals against base/random.h, reflect against fma
-   in the order of its contract. Bugs planted and caught: the last block of normals written whole; blocks of
-   words counted wrongly; the column before the first reflected too. SPDX-License-Identifier: Apache-2.0 */
+/* The slots chance.normals and reflect on every table, by bits: normals against base/random.h, reflect
+   against fma in the order of its contract. Bugs planted and caught: the last block of normals written whole;
+   blocks of words counted wrongly; the column before the first reflected too.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static void normals_are_those_of_random(void **state)
@@ -10,7 +11,7 @@ static void normals_are_those_of_random(void **state)
     for (size_t n = 0; n < 300; n += n < 140 ? 1 : 31) {
         float *out = guard_floats(n), *want = guard_floats(n);
         char text[128];
-        kernels->normals(out, 0x123456789abcdef0u + n, n);
+        kernels->chance.normals(out, 0x123456789abcdef0u + n, n);
         random_normals(0x123456789abcdef0u + n, 0, want, n);
         check_same_bits(out, want, n * sizeof *out, of(text, "normals", kernels, n, 0));
         guard_free(out, n), guard_free(want, n);
@@ -27,7 +28,7 @@ static void many_normals_are_those_of_random(void **state)
     random_normals(7, 0, want, COUNT);
     FOR_EACH_TABLE(kernels)
     {
-        kernels->normals(out, 7, COUNT);
+        kernels->chance.normals(out, 7, COUNT);
         check_same_bits(out, want, sizeof out, kernels->name);
     }
 }
@@ -50,7 +51,7 @@ static void check_reflect(const struct kernels *kernels, size_t ld, size_t first
         for (size_t c = 0; c < dim; c++)
             want[c * ld + l] = fma(-dot, axis[c], want[c * ld + l]);
     }
-    kernels->reflect(rows, ld, first, axis, dim);
+    kernels->chance.reflect(rows, ld, first, axis, dim);
     check_same_bits(rows, want, dim * ld * sizeof *rows, of(text, "reflect", kernels, ld, first));
 }
 

@@ -1,4 +1,4 @@
-/* table_scan on every table of slots: the same bits as plain loops, forwards and backwards.
+/* tables.scan on every table of slots: the same bits as plain loops, forwards and backwards.
    Bugs planted and caught: both sides by the codes of one; `first` forgotten; rows in rising order backwards;
    the tail of a row dropped; reading begun at 0 instead of out. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
@@ -34,7 +34,7 @@ static void check_scan(const struct kernels *kernels, struct table_scan scan)
     scan.to = scan.wide ? (const void *)to.wide : to.narrow;
     scan.values = values;
     scan.out = out;
-    kernels->table_scan(&scan);
+    kernels->tables.scan(&scan);
     for (size_t step = 0; step < scan.n; step++) {
         size_t i = scan.backwards ? last - step : step;
         for (size_t h = 0; h < scan.count; h++) {
@@ -47,7 +47,7 @@ static void check_scan(const struct kernels *kernels, struct table_scan scan)
     }
     check_same_bits(tables, want_tables, size * sizeof *tables,
                     of(text, "tables", kernels, scan.n, scan.dim));
-    check_same_bits(out, want, out_size * sizeof *out, of(text, "table_scan", kernels, scan.n, scan.dim));
+    check_same_bits(out, want, out_size * sizeof *out, of(text, "tables.scan", kernels, scan.n, scan.dim));
     guard_free(tables, size);
     guard_free(want_tables, size);
     guard_free(values, rows);

@@ -16,10 +16,10 @@ static void check(const struct kernels *kernels, const float *x, size_t n, float
     uint32_t list[400];
     char text[128];
     size_t count = counted(x, n, bound);
-    check_near((double)kernels->count_above(x, n, bound), (double)count, 0,
-               of(text, "count_above", kernels, n, count));
+    check_near((double)kernels->rows.count_above(x, n, bound), (double)count, 0,
+               of(text, "rows.count_above", kernels, n, count));
     list[count] = 77;
-    kernels->list_above(list, x, n, bound);
+    kernels->rows.list_above(list, x, n, bound);
     assert_int_equal(list[count], 77);
     for (size_t i = 0, at = 0; i < n; i++)
         if (x[i] > bound)

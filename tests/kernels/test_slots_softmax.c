@@ -3,10 +3,11 @@
    in the sum; zeros of a tail taken for scores in the maximum; the factor forgotten on row_sum, or upside
    down; the maximum of row 0 for all; row_max not kept; n ln 2 in one piece; a wrong coefficient of exp; exp
    of minus infinity not 0; a score of minus infinity made NaN; tiny results wrapped round; NaN lost; scale
-   forgotten in softmax_gradient; divergence: a tail counted in its sum, a row without mass
-   or with an infinite one given a slope, psi not divided by its sum; row_largest of the first row for all;
-   exp_rows without what it adds; below_largest: the largest of positive numbers alone, rows of adjacent
-   columns, the spread about the largest, what is not finite kept. SPDX-License-Identifier: Apache-2.0 */
+   forgotten in softmax.gradient; divergence: a tail counted in its sum, a row without mass
+   or with an infinite one given a slope, psi not divided by its sum; softmax.largest of the first row for
+   all; softmax.exp without what it adds; softmax.below_largest: the largest of positive numbers alone, rows
+   of adjacent columns, the spread about the largest, what is not finite kept.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 /* exp(scale (s - max)) in float32: the exponent is rounded twice (and once more in its pieces), which exp
@@ -29,7 +30,7 @@ static void check_steps(const struct kernels *kernels, size_t rows, size_t cols,
         max[i] = -INFINITY;
         sum[i] = 0;
     }
-    of(text, "softmax_step", kernels, rows, cols);
+    of(text, "softmax.step", kernels, rows, cols);
     double want_max[64], want_sum[64], room[64];
     for (size_t i = 0; i < rows; i++) {
         want_max[i] = -INFINITY;
@@ -46,7 +47,7 @@ static void check_steps(const struct kernels *kernels, size_t rows, size_t cols,
         float *s = copy_of(raw[t], size), *alone = copy_of(raw[t], size);
         float *max_alone = copy_of(max, rows), *sum_alone = copy_of(sum, rows),
               *factor_alone = guard_floats(rows);
-        kernels->softmax_step(s, ld, rows, cols, scale, max, sum, factor);
+        kernels->softmax.step(s, ld, rows, cols, scale, max, sum, factor);
         for (size_t i = 0; i < rows; i++) {
             double before = want_max[i], total = 0, error = 0;
             for (size_t j = 0; j < cols; j++)
@@ -64,7 +65,7 @@ static void check_steps(const struct kernels *kernels, size_t rows, size_t cols,
             want_sum[i] = want_sum[i] * change + total;
             room[i] += ((double)cols + 2) * ROUNDING * want_sum[i];
             check_near((double)sum[i], want_sum[i], room[i], text);
-            kernels->softmax_step(alone + i * ld, ld, 1, cols, scale, max_alone + i, sum_alone + i,
+            kernels->softmax.step(alone + i * ld, ld, 1, cols, scale, max_alone + i, sum_alone + i,
                                   factor_alone + i);
         }
         check_same_bits(alone, s, size * sizeof *s, "the rows one by one");
@@ -106,8 +107,8 @@ static void check_again(const struct kernels *kernels, size_t rows, size_t cols)
     }
     s[size - 1] = s[0] = -INFINITY;
     float *raw = copy_of(s, size), *dp = copy_of(p, size);
-    kernels->softmax_again(s, ld, rows, cols, 0.7f, max, log_sum);
-    kernels->softmax_gradient(dp, ld, s, ld, rows, cols, 0.7f, max);
+    kernels->softmax.again(s, ld, rows, cols, 0.7f, max, log_sum);
+    kernels->softmax.gradient(dp, ld, s, ld, rows, cols, 0.7f, max);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++) {
             size_t at = i * ld + j;
@@ -116,10 +117,10 @@ static void check_again(const struct kernels *kernels, size_t rows, size_t cols)
             check_near((double)s[at], exp(exponent),
                        exp_error(exponent) +
                            (raw[at] > -INFINITY ? fabs(below) * ROUNDING * exp(exponent) : 0),
-                       of(text, "softmax_again", kernels, rows, cols));
+                       of(text, "softmax.again", kernels, rows, cols));
             double want = (double)0.7f * (double)s[at] * ((double)p[at] - (double)max[i]);
             check_near((double)dp[at], want, 4 * ROUNDING * fabs(want) + 1e-44,
-                       of(text, "softmax_gradient", kernels, rows, cols));
+                       of(text, "softmax.gradient", kernels, rows, cols));
         }
     guard_free(s, size);
     guard_free(p, size);
@@ -137,7 +138,7 @@ static void backward_pieces_agree(void **state)
         check_again(kernels, 1 + w % 4, widths[w]);
 }
 
-/* exp itself, through softmax_again with scale 1 and zeros: within 2 ulp over its whole range. */
+/* exp itself, through softmax.again with scale 1 and zeros: within 2 ulp over its whole range. */
 static void exp_is_within_two_ulp(void **state)
 {
     (void)state;
@@ -149,18 +150,18 @@ static void exp_is_within_two_ulp(void **state)
     FOR_EACH_TABLE(kernels)
     {
         memcpy(y, x, sizeof y);
-        kernels->softmax_again(y, N, 1, N, 1.0f, &zero, &zero);
+        kernels->softmax.again(y, N, 1, N, 1.0f, &zero, &zero);
         for (int i = 0; i < N; i++) {
             double want = exp((double)x[i]);
             double ulp = (double)(nextafterf((float)want, INFINITY) - (float)want);
             check_near((double)y[i], want, 2 * ulp, kernels->name);
         }
         float far[3] = {-200.0f, -1e30f, -110.0f};
-        kernels->softmax_again(far, 3, 1, 3, 1.0f, &zero, &zero);
+        kernels->softmax.again(far, 3, 1, 3, 1.0f, &zero, &zero);
         for (int i = 0; i < 3; i++)
             check_near((double)far[i], 0, 0, kernels->name);
         float nan[1] = {NAN};
-        kernels->softmax_again(nan, 1, 1, 1, 1.0f, &zero, &zero);
+        kernels->softmax.again(nan, 1, 1, 1, 1.0f, &zero, &zero);
         assert_true(isnan(nan[0]));
     }
 }
@@ -175,16 +176,16 @@ static void check_large_scores(const struct kernels *kernels, size_t cols, float
     for (size_t j = 0; j < cols; j++)
         s[j] = j < 2 ? size : nextafterf(size, -INFINITY);
     raw = copy_of(s, cols);
-    kernels->softmax_step(s, cols, 1, cols, scale, &max, &sum, &factor);
-    of(text, "softmax_step", kernels, 1, cols);
+    kernels->softmax.step(s, cols, 1, cols, scale, &max, &sum, &factor);
+    of(text, "softmax.step", kernels, 1, cols);
     check_near((double)max, (double)size, 0, text);
     check_near((double)s[0], 1, 0, text);
     check_near((double)s[cols - 1],
                cols > 2 ? exp((double)scale * ((double)raw[cols - 1] - (double)size)) : 1, 8 * ROUNDING,
                text);
     float log_sum = logf(sum);
-    kernels->softmax_again(raw, cols, 1, cols, scale, &max, &log_sum);
-    of(text, "softmax_again", kernels, 1, cols);
+    kernels->softmax.again(raw, cols, 1, cols, scale, &max, &log_sum);
+    of(text, "softmax.again", kernels, 1, cols);
     for (size_t j = 0; j < cols; j++) {
         assert_true(raw[j] <= 1 && raw[j] >= 0);
         total += raw[j];
@@ -212,7 +213,7 @@ static void exponentials_of_large_numbers_are_at_most_one(void **state)
     FOR_EACH_TABLE(kernels)
     for (float size = 1e3f; size < 1e30f; size *= 7.3f) {
         float x[2] = {size, -size}, shift = scale * size;
-        kernels->exp_rows(x, 2, x, 2, 1, 2, scale, &shift, 0);
+        kernels->softmax.exp(x, 2, x, 2, 1, 2, scale, &shift, 0);
         assert_true(x[0] == 1 && x[1] == 0);
     }
 }
@@ -239,7 +240,7 @@ static void check_divergence(const struct kernels *kernels, size_t rows, size_t 
         for (size_t c = 0; c < cols; c++)
             many[i * cols + c] = i == 4 ? INFINITY : ldexpf(psi[i * cols + c], 3 * (int)i - 9);
 
-    kernels->divergence(kl, dz, many, z, rows, cols, 0.25f);
+    kernels->softmax.divergence(kl, dz, many, z, rows, cols, 0.25f);
     for (size_t i = 0; i < rows; i++) {
         bool none = i % 5 == 3 || i == 4;
         double largest = -INFINITY, sum = 0, want = 0, room = 0;
@@ -262,11 +263,11 @@ static void check_divergence(const struct kernels *kernels, size_t rows, size_t 
         check_near((double)kl[i], none ? 0 : want, room, text);
     }
     float *alone = guard_floats(cols), one;
-    kernels->divergence(&one, alone, many + (rows - 1) * cols, z + (rows - 1) * cols, 1, cols, 0.25f);
+    kernels->softmax.divergence(&one, alone, many + (rows - 1) * cols, z + (rows - 1) * cols, 1, cols, 0.25f);
     check_same_bits(alone, dz + (rows - 1) * cols, cols * sizeof *alone, text);
     check_same_bits(&one, kl + rows - 1, sizeof one, text);
     memcpy(alone, z, cols * sizeof *alone); /* in place */
-    kernels->divergence(&one, alone, many, alone, 1, cols, 0.25f);
+    kernels->softmax.divergence(&one, alone, many, alone, 1, cols, 0.25f);
     check_same_bits(alone, dz, cols * sizeof *alone, text);
     guard_free(psi, rows * cols);
     guard_free(many, rows * cols);
@@ -284,18 +285,18 @@ static void check_exp_rows(const struct kernels *kernels, size_t rows, size_t co
           *most = guard_floats(rows);
     for (size_t i = 0; i < size; i++)
         x[i] = 10 * x[i] - 60; /* below the zeros of missing lanes */
-    kernels->row_largest(most, x, ld, rows, cols);
+    kernels->softmax.largest(most, x, ld, rows, cols);
     for (size_t i = 0; i < rows; i++) {
         float largest = -INFINITY;
         for (size_t j = 0; j < cols; j++)
             largest = fmaxf(largest, x[i * ld + j]);
-        check_near((double)most[i], (double)largest, 0, of(text, "row_largest", kernels, rows, cols));
+        check_near((double)most[i], (double)largest, 0, of(text, "softmax.largest", kernels, rows, cols));
         shift[i] += 0.3f * largest;
     }
     for (size_t i = 0; i < size; i++)
         y[i] = 77;
-    of(text, "exp_rows", kernels, rows, cols);
-    kernels->exp_rows(y, ld, x, ld, rows, cols, 0.3f, shift, 0.5f);
+    of(text, "softmax.exp", kernels, rows, cols);
+    kernels->softmax.exp(y, ld, x, ld, rows, cols, 0.3f, shift, 0.5f);
     for (size_t i = 0; i < rows; i++) {
         for (size_t j = 0; j < cols; j++) {
             double exponent = (double)(0.3f * x[i * ld + j]) - (double)shift[i], want = exp(exponent) + 0.5;
@@ -303,7 +304,7 @@ static void check_exp_rows(const struct kernels *kernels, size_t rows, size_t co
         }
         assert_true(i + 1 == rows || y[i * ld + cols] == 77);
     }
-    kernels->exp_rows(x, ld, x, ld, rows, cols, 0.3f, shift, 0.5f); /* in place */
+    kernels->softmax.exp(x, ld, x, ld, rows, cols, 0.3f, shift, 0.5f); /* in place */
     for (size_t i = 0; i < rows; i++)
         check_same_bits(x + i * ld, y + i * ld, cols * sizeof *x, text);
     guard_free(x, size);
@@ -323,7 +324,7 @@ static void exponentials_and_their_largest(void **state)
 static void check_below_largest(const struct kernels *kernels, size_t rows, size_t cols)
 {
     char text[128];
-    of(text, "below_largest", kernels, rows, cols);
+    of(text, "softmax.below_largest", kernels, rows, cols);
     size_t ld = cols + 3, size = rows * ld - 3;
     float *x = normals(3, size), *got = guard_floats(size), *spread = guard_floats(cols);
     for (size_t i = 0; i < size; i++)
@@ -334,7 +335,7 @@ static void check_below_largest(const struct kernels *kernels, size_t rows, size
         x[rows / 2 * ld + 3] = -INFINITY;
     }
     memcpy(got, x, size * sizeof *x);
-    kernels->below_largest(got, ld, spread, rows, cols);
+    kernels->softmax.below_largest(got, ld, spread, rows, cols);
     for (size_t c = 0; c < cols; c++) {
         double mean = 0, squares = 0;
         float largest = -INFINITY;
@@ -362,7 +363,7 @@ static void check_below_largest(const struct kernels *kernels, size_t rows, size
     float *alone = guard_floats(rows), one;
     for (size_t i = 0; i < rows; i++)
         alone[i] = x[i * ld + cols - 1];
-    kernels->below_largest(alone, 1, &one, rows, 1);
+    kernels->softmax.below_largest(alone, 1, &one, rows, 1);
     for (size_t i = 0; i < rows; i++)
         check_same_bits(alone + i, got + i * ld + cols - 1, sizeof *alone, text);
     check_same_bits(&one, spread + cols - 1, sizeof one, text);

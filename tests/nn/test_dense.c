@@ -112,8 +112,8 @@ static float *new_rounded(const struct kernels *kernels, const float *x, size_t 
 {
     float *rounded = new_zeros(n);
     bf16 *half = malloc((n + 1) * sizeof *half);
-    kernels->bf16_round(half, n, x, n, 1, n);
-    kernels->bf16_widen(rounded, n, half, n, 1, n);
+    kernels->bf16.round(half, n, x, n, 1, n);
+    kernels->bf16.widen(rounded, n, half, n, 1, n);
     free(half);
     return rounded;
 }

@@ -138,7 +138,7 @@ static void gelu_again_has_the_same_mask(void **state)
         for (size_t dim = 11; dim <= WIDEST; dim += 5) { /* whole blocks of draws, and not */
             struct dropout dropout = dropout_of(on ? 0.4 : 0);
             size_t first = 3, n = ROWS - first, size = n * dim;
-            kernels->gelu_again(want, slopes, x, size, 0, 0, 0, 1);
+            kernels->layers.gelu_again(want, slopes, x, size, 0, 0, 0, 1);
             dropout_rows(&dropout, 7, &rows, want, want, first, n, dim);
             dropout_rows(&dropout, 7, &rows, slopes, slopes, first, n, dim);
             dropout_gelu_again(&dropout, 7, &rows, y, slope, x, first, n, dim);

@@ -501,9 +501,9 @@ static void add_slices(void *argument, size_t head, int worker)
     const struct run *run = argument;
     const struct attention_call *call = run->call;
     for (size_t s = 0; s < call->num_sequences; s++)
-        call->kernels->axpy(run->dparams + head * run->param_count, 1,
-                            run->plan.slices + (s * call->num_heads + head) * run->param_count,
-                            run->param_count);
+        call->kernels->rows.axpy(run->dparams + head * run->param_count, 1,
+                                 run->plan.slices + (s * call->num_heads + head) * run->param_count,
+                                 run->param_count);
 }
 
 /* One of those that are not spread. */

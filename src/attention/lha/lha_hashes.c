@@ -37,8 +37,8 @@ static void mix_kernels(const struct problem *problem, float *effective, const f
 {
     const struct lha_options *options = problem->options;
     memset(effective, 0, count * sizeof *effective);
-    problem->kernels->axpy(effective, (float)(1 - options->private_share), shared, count);
-    problem->kernels->axpy(effective, (float)options->private_share, own, count);
+    problem->kernels->rows.axpy(effective, (float)(1 - options->private_share), shared, count);
+    problem->kernels->rows.axpy(effective, (float)options->private_share, own, count);
 }
 
 struct lha_hashes lha_open_hashes(const struct problem *problem, const struct lha_scratch *scratch)

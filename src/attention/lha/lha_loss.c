@@ -179,12 +179,13 @@ static void take_targets(void *argument, enum utility_side side, size_t first, s
     double n = (double)(queries ? scorer->query : scorer->key).rows, sum = 0;
     double half = joint && options->bucketing.mode == MODE_RELEASED ? 0.5 : 1;
     lha_score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, own.z, (int)slot);
-    problem->kernels->divergence(own.kl, own.dz, psi, own.z, count, lha_buckets(options), (float)(half / n));
+    problem->kernels->softmax.divergence(own.kl, own.dz, psi, own.z, count, lha_buckets(options),
+                                         (float)(half / n));
     const float *weights = queries ? loss->scratch->weights : NULL;
     for (size_t i = 0; i < count; i++)
         sum += (double)own.kl[i] * (weights == NULL ? 1 : (double)weights[first + i]);
     if (weights != NULL)
-        problem->kernels->scale_rows(own.dz, lha_buckets(options), weights + first, count,
+        problem->kernels->rows.scale(own.dz, lha_buckets(options), weights + first, count,
                                      lha_buckets(options));
     *own.total += sum / n;
     if (loss->dhash == NULL)
@@ -213,8 +214,8 @@ static void close_slot(void *argument, size_t slot)
     struct loss_slot own = slot_of(loss, slot);
     loss->total += *own.total;
     if (loss->dhash != NULL)
-        problem->kernels->axpy(loss->dhash, 1, own.dhash,
-                               hashes_count(problem->options, problem->shape.head_dim));
+        problem->kernels->rows.axpy(loss->dhash, 1, own.dhash,
+                                    hashes_count(problem->options, problem->shape.head_dim));
     open_slot(loss, slot);
 }
 
@@ -256,10 +257,10 @@ static void share_gradients(const struct problem *problem, const struct loss_scr
     size_t count = problem->shape.head_dim * lha_buckets(options);
     float own = (float)options->private_share, shared = (float)(1 - options->private_share);
     const float *dquery_hash = scratch->dhash, *dkey_hash = scratch->dhash + count;
-    problem->kernels->axpy(dparams, shared, dquery_hash, count);
-    problem->kernels->axpy(dparams, shared, dkey_hash, count);
-    problem->kernels->axpy(dparams + count, own, dquery_hash, count);
-    problem->kernels->axpy(dparams + 2 * count, own, dkey_hash, count);
+    problem->kernels->rows.axpy(dparams, shared, dquery_hash, count);
+    problem->kernels->rows.axpy(dparams, shared, dkey_hash, count);
+    problem->kernels->rows.axpy(dparams + count, own, dquery_hash, count);
+    problem->kernels->rows.axpy(dparams + 2 * count, own, dkey_hash, count);
 }
 
 /* The queries that have targets, in the place of all: their rows for attention and for the hashes, and their

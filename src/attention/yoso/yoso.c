@@ -337,7 +337,7 @@ static void take_values(const struct head *head, const struct block *block)
             elements_load(head->kernels, view_row(to, at), to.stride, stored + at * row_bytes, from.stride,
                           from.dtype, count, from.cols);
         if (head->problem->not_finite != NULL)
-            tell(head, head->kernels->all_finite(view_row(to, at), to.stride, count, to.cols));
+            tell(head, head->kernels->rows.all_finite(view_row(to, at), to.stride, count, to.cols));
     }
 }
 
@@ -430,8 +430,8 @@ static void give_values(void *argument, size_t index, int worker)
     struct view dvalue = head->gradients->value;
     const float *sums = keys->sum != NULL ? keys->sum : keys->value;
     for (size_t j = block.first; j < block.first + block.rows; j++)
-        head->kernels->axpy(view_row(dvalue, j), 1 / (float)head->hashing.num_hashes, sums + j * keys->ld,
-                            dvalue.cols);
+        head->kernels->rows.axpy(view_row(dvalue, j), 1 / (float)head->hashing.num_hashes,
+                                 sums + j * keys->ld, dvalue.cols);
 }
 
 static void lay_values(void *argument, size_t index, int worker)
@@ -461,7 +461,7 @@ static void finish_block(void *argument, size_t index, int worker)
                           from->gradient + at, from->ld, norm + block.first, block.rows, gradient.cols);
         return;
     }
-    head->kernels->unit_rows_backward(view_row(gradient, block.first), gradient.stride, from->gradient + at,
+    head->kernels->hash.unit_backward(view_row(gradient, block.first), gradient.stride, from->gradient + at,
                                       from->unit + at, from->ld, norm + block.first, block.rows,
                                       gradient.cols, NULL, NULL);
 }

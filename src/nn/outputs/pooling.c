@@ -33,9 +33,9 @@ static void forward_sequence(void *argument, size_t sequence, int worker)
         end = row + 1;
     for (; row < end; row += BLOCK_ROWS) {
         memset(partial, 0, dim * sizeof *partial);
-        kernels->add_bias_backward(partial, p->x + row * dim, end - row < BLOCK_ROWS ? end - row : BLOCK_ROWS,
-                                   dim);
-        kernels->axpy(y, weight, partial, dim);
+        kernels->layers.add_bias_backward(partial, p->x + row * dim,
+                                          end - row < BLOCK_ROWS ? end - row : BLOCK_ROWS, dim);
+        kernels->rows.axpy(y, weight, partial, dim);
     }
 }
 
@@ -68,7 +68,7 @@ static void backward_tile(void *argument, size_t tile, int worker)
         float weight = weight_of(p->pooling, p->max_len, len);
         size_t count = p->pooling != POOL_FIRST ? s.count : s.position == 0 ? 1 : 0;
         for (size_t i = 0; i < count; i++)
-            rows->kernels->axpy(p->dx + (s.row + i) * dim, weight, p->dy + s.sequence * dim, dim);
+            rows->kernels->rows.axpy(p->dx + (s.row + i) * dim, weight, p->dy + s.sequence * dim, dim);
     }
 }
 

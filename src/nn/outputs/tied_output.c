@@ -96,7 +96,7 @@ static void compute_logits(const struct work *w, float *logits, size_t row)
     size_t dim = w->output->dim, width = w->width;
     product_weights(w->kernels, w->output->precision, logits, width, w->x + row * dim, dim, w->space->laid,
                     ROW_TILE, width, dim, false);
-    w->kernels->add_bias(logits, width, w->values + w->output->bias + w->first, ROW_TILE, width);
+    w->kernels->layers.add_bias(logits, width, w->values + w->output->bias + w->first, ROW_TILE, width);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
@@ -125,7 +125,7 @@ static void forward_tile(void *argument, size_t tile, int worker)
     size_t row = tile * ROW_TILE;
     compute_logits(w, logits, row);
     note_asked(w, logits, row);
-    w->kernels->softmax_step(logits, w->width, ROW_TILE, w->width, 1, s->max + row, s->sum + row,
+    w->kernels->softmax.step(logits, w->width, ROW_TILE, w->width, 1, s->max + row, s->sum + row,
                              s->factor + row);
 }
 
@@ -178,8 +178,8 @@ static void backward_tile(void *argument, size_t tile, int worker)
     size_t dim = w->output->dim, width = w->width, row = tile * ROW_TILE;
     float *dlogits = s->logits + row * w->output->chunk;
     compute_logits(w, dlogits, row);
-    w->kernels->softmax_again(dlogits, width, ROW_TILE, width, 1, s->max + row, s->log_sum + row);
-    w->kernels->scale_rows(dlogits, width, s->factor + row, ROW_TILE, width);
+    w->kernels->softmax.again(dlogits, width, ROW_TILE, width, 1, s->max + row, s->log_sum + row);
+    w->kernels->rows.scale(dlogits, width, s->factor + row, ROW_TILE, width);
     for (size_t i = 0; i < ROW_TILE; i++) {
         size_t label = label_in(w, row + i);
         if (label < width)
@@ -208,7 +208,7 @@ static void backward_words(void *argument, size_t index, int worker)
             product(w->kernels, dweight, dim, dlogits, width, true, x, dim, false, words, dim, ROW_TILE,
                     true);
         for (size_t i = 0; i < ROW_TILE; i++)
-            w->kernels->axpy(dbias, 1, dlogits + i * width, words);
+            w->kernels->rows.axpy(dbias, 1, dlogits + i * width, words);
     }
 }
 

@@ -22,7 +22,7 @@ static void rectangle(const struct kernels *kernels, const struct crowd *crowd,
     if (crowd_is_cheaper(bucket))
         crowd_pairs(kernels, crowd, bucket);
     else
-        kernels->bucket_pairs(bucket);
+        kernels->pairs.bucket(bucket);
 }
 
 void causal_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket,

@@ -5,7 +5,7 @@
 
 #include "parts/collisions/crowd.h"
 
-/* Does what slot bucket_pairs or crowd_pairs does, for pairs (i, j) with j < visible[i] (row numbers). Both
+/* Does what slot pairs.bucket or crowd_pairs does, for pairs (i, j) with j < visible[i] (row numbers). Both
    lists of the bucket rise. `crowd` is work space. */
 void causal_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket,
                   const size_t *visible);

@@ -1,5 +1,5 @@
 /* Add then read, token by token: the tables are prefix sums forward, suffix sums backward. Nearly every step
-   adds one row and reads one, which slot table_scan does in one pass over runs of them; where a mask left
+   adds one row and reads one, which slot tables.scan does in one pass over runs of them; where a mask left
    steps of another size, rows are added or read by themselves. Cost: the additions and reads of tables that
    are not causal. SPDX-License-Identifier: Apache-2.0
  */
@@ -9,17 +9,17 @@
 static void add(const struct kernels *kernels, const struct causal_pass *pass, const struct codes *codes,
                 size_t row, size_t n)
 {
-    kernels->table_add(pass->table, pass->buckets, codes_row(codes, row), codes->wide, codes->num_hashes,
-                       pass->first, pass->count, pass->values + row * pass->ld_values, pass->ld_values, n,
-                       pass->dim);
+    kernels->tables.add(pass->table, pass->buckets, codes_row(codes, row), codes->wide, codes->num_hashes,
+                        pass->first, pass->count, pass->values + row * pass->ld_values, pass->ld_values, n,
+                        pass->dim);
 }
 
 static void read(const struct kernels *kernels, const struct causal_pass *pass, const struct codes *codes,
                  size_t row, size_t n)
 {
-    kernels->table_read(pass->out + row * pass->ld_out, pass->ld_out, pass->table, pass->buckets,
-                        codes_row(codes, row), codes->wide, codes->num_hashes, pass->first, pass->count, n,
-                        pass->dim);
+    kernels->tables.read(pass->out + row * pass->ld_out, pass->ld_out, pass->table, pass->buckets,
+                         codes_row(codes, row), codes->wide, codes->num_hashes, pass->first, pass->count, n,
+                         pass->dim);
 }
 
 /* n steps: a row from `from` on of one side is added, then one from `to` on of the other reads; or from the
@@ -46,7 +46,7 @@ static void scan(const struct kernels *kernels, const struct causal_pass *pass, 
         .n = n,
         .dim = pass->dim,
     };
-    kernels->table_scan(&steps);
+    kernels->tables.scan(&steps);
 }
 
 void causal_keys_to_queries(const struct kernels *kernels, const struct causal_pass *pass)

@@ -58,7 +58,7 @@ static void gather(const struct kernels *kernels, const struct crowd *crowd, con
         memcpy(value, side->value + row * side->ld_value, value_dim * sizeof(float));
         if (width > value_dim)
             value[value_dim] = side->bias == NULL ? 1 : side->bias[row];
-        kernels->scale_rows(value, crowd->ld_value, &side->scale, 1, width);
+        kernels->rows.scale(value, crowd->ld_value, &side->scale, 1, width);
     }
 }
 
@@ -71,15 +71,15 @@ static void pass(const struct kernels *kernels, const struct crowd *crowd, const
         size_t count = side->count - first < CROWD_ROWS ? side->count - first : CROWD_ROWS;
         gather(kernels, crowd, side, first, count, dim, value_dim, width);
         if (make != NULL)
-            kernels->tile_product(make, crowd->ld, crowd->value, 1, crowd->ld_value, crowd->unit, crowd->ld,
-                                  width, dim, count, first > 0);
+            kernels->tiles.product(make, crowd->ld, crowd->value, 1, crowd->ld_value, crowd->unit, crowd->ld,
+                                   width, dim, count, first > 0);
         if (use == NULL)
             continue;
-        kernels->tile_product(crowd->sum, crowd->ld, crowd->value, crowd->ld_value, 1, use, crowd->ld, count,
-                              dim, width, false);
+        kernels->tiles.product(crowd->sum, crowd->ld, crowd->value, crowd->ld_value, 1, use, crowd->ld, count,
+                               dim, width, false);
         for (size_t i = 0; i < count; i++)
-            kernels->axpy(side->gradient + side->rows[first + i] * side->ld, 1, crowd->sum + i * crowd->ld,
-                          dim);
+            kernels->rows.axpy(side->gradient + side->rows[first + i] * side->ld, 1,
+                               crowd->sum + i * crowd->ld, dim);
     }
 }
 

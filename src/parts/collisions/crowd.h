@@ -20,13 +20,13 @@ enum { CROWD_ROWS = 128 };
 
 void crowd_lay_out(struct crowd *crowd, struct arena *arena, size_t dim, size_t value_dim);
 
-/* Whether crowd_pairs is cheaper than slot bucket_pairs. */
+/* Whether crowd_pairs is cheaper than slot pairs.bucket. */
 bool crowd_is_cheaper(const struct bucket_pairs *bucket);
 
 /* Of so many queries or so many keys that is never so. */
 size_t crowd_never(size_t dim, size_t value_dim);
 
-/* Does what slot bucket_pairs does, for a bucket of constant weight, without times. TOLERANT. */
+/* Does what slot pairs.bucket does, for a bucket of constant weight, without times. TOLERANT. */
 void crowd_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket);
 
 #endif

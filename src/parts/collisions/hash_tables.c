@@ -143,13 +143,14 @@ static void clear_and_add(const struct carry *carry, void *table, size_t first, 
     size_t row = row_of_table(carry, width), numbers = count * tables->buckets * row;
     if (carry->fixed) {
         memset(table, 0, numbers * sizeof(int16_t));
-        carry->kernels->fixed_add(table, row, tables->buckets, from->data, from->wide, from->num_hashes,
-                                  first, count, tables->rounded + c, tables->width, from->n);
+        carry->kernels->tables.fixed_add(table, row, tables->buckets, from->data, from->wide,
+                                         from->num_hashes, first, count, tables->rounded + c, tables->width,
+                                         from->n);
         return;
     }
     memset(table, 0, numbers * sizeof(float));
-    carry->kernels->table_add(table, carry->tables->buckets, from->data, from->wide, from->num_hashes, first,
-                              count, carry->values + c, carry->ld_values, from->n, width);
+    carry->kernels->tables.add(table, carry->tables->buckets, from->data, from->wide, from->num_hashes, first,
+                               count, carry->values + c, carry->ld_values, from->n, width);
 }
 
 /* Rows [row, row + rows) of the receiving side. */
@@ -161,11 +162,12 @@ static void read(const struct carry *carry, const void *table, size_t first, siz
     const char *codes = (const char *)to->data + row * to->num_hashes * code_bytes;
     float *out = carry->out + row * carry->ld_out + c;
     if (carry->fixed)
-        carry->kernels->fixed_read((int32_t *)(void *)out, carry->ld_out, table, row_of_table(carry, width),
-                                   buckets, codes, to->wide, to->num_hashes, first, count, rows, width);
+        carry->kernels->tables.fixed_read((int32_t *)(void *)out, carry->ld_out, table,
+                                          row_of_table(carry, width), buckets, codes, to->wide,
+                                          to->num_hashes, first, count, rows, width);
     else
-        carry->kernels->table_read(out, carry->ld_out, table, buckets, codes, to->wide, to->num_hashes, first,
-                                   count, rows, width);
+        carry->kernels->tables.read(out, carry->ld_out, table, buckets, codes, to->wide, to->num_hashes,
+                                    first, count, rows, width);
 }
 
 static void carry_causal(const struct carry *carry, float *table, size_t first, size_t count, size_t c,
@@ -290,7 +292,7 @@ static void carry_part(void *argument, const struct buckets *buckets, size_t has
 {
     (void)hash, (void)worker;
     const struct carry *carry = argument;
-    carry->kernels->bucket_carry(&(struct bucket_carry){
+    carry->kernels->pairs.carry(&(struct bucket_carry){
         .buckets = buckets->list + first,
         .count = end - first,
         .queries = buckets->queries,
@@ -376,8 +378,9 @@ static void weigh_block(void *argument, size_t block, int worker)
            ld = WEIGHED * carry->ld_values;
     float dots[READ_ROWS / WEIGHED];
     double sum = 0;
-    carry->tables->largest[block] = carry->kernels->largest_size(rows, carry->ld_values, count, carry->dim);
-    carry->kernels->row_dots(dots, rows, ld, rows, ld, weighed, carry->dim);
+    carry->tables->largest[block] =
+        carry->kernels->rows.largest_size(rows, carry->ld_values, count, carry->dim);
+    carry->kernels->rows.dots(dots, rows, ld, rows, ld, weighed, carry->dim);
     for (size_t i = 0; i < weighed; i++)
         sum += (double)dots[i];
     carry->tables->squares[block] = sum;
@@ -406,9 +409,9 @@ static void round_block(void *argument, size_t block, int worker)
     const struct fixing *fixing = argument;
     const struct carry *carry = fixing->carry;
     size_t first = block * READ_ROWS, width = carry->tables->width;
-    carry->kernels->fixed_round(carry->tables->rounded + first * width, width,
-                                carry->values + first * carry->ld_values, carry->ld_values,
-                                rows_in(block, carry->keys.n), carry->dim, fixing->factor);
+    carry->kernels->tables.fixed_round(carry->tables->rounded + first * width, width,
+                                       carry->values + first * carry->ld_values, carry->ld_values,
+                                       rows_in(block, carry->keys.n), carry->dim, fixing->factor);
 }
 
 static void finish_block(void *argument, size_t block, int worker)
@@ -416,8 +419,8 @@ static void finish_block(void *argument, size_t block, int worker)
     (void)worker;
     const struct fixing *fixing = argument;
     const struct carry *carry = fixing->carry;
-    carry->kernels->fixed_finish(carry->out + block * READ_ROWS * carry->ld_out, carry->ld_out,
-                                 rows_in(block, carry->queries.n), carry->dim, fixing->step);
+    carry->kernels->tables.fixed_finish(carry->out + block * READ_ROWS * carry->ld_out, carry->ld_out,
+                                        rows_in(block, carry->queries.n), carry->dim, fixing->step);
 }
 
 /* Finds factor and step; false where the step is too coarse. */

@@ -1,7 +1,7 @@
-/* Everything goes through slot bucket_pairs in tiles of MEETING_TILE, with a tile of factors from slot
+/* Everything goes through slot pairs.bucket in tiles of MEETING_TILE, with a tile of factors from slot
    meetings. All pairs of a head in tiles: queries of tile a and keys of tile b meet in round b - a, so the
    tiles of one round share no row and threads take them side by side, and every row has its partners in the
-   same order for any number of threads. Cost: as slot bucket_pairs, and num_hashes / 32 comparisons of
+   same order for any number of threads. Cost: as slot pairs.bucket, and num_hashes / 32 comparisons of
    vectors a pair. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/meetings.h"
 
@@ -37,16 +37,16 @@ static void add_tile(const struct kernels *kernels, const struct meetings *meeti
     /* Rows rise: where the last query does not see the first key, none does. */
     if (visible != NULL && visible[tile.queries[tile.num_queries - 1]] <= tile.keys[0])
         return;
-    kernels->meetings(space->times, TILE, meetings->queries->data, meetings->keys->data,
-                      meetings->queries->wide, meetings->queries->num_hashes, meetings->of_count,
-                      tile.queries, tile.num_queries, tile.keys, tile.num_keys);
+    kernels->pairs.meetings(space->times, TILE, meetings->queries->data, meetings->keys->data,
+                            meetings->queries->wide, meetings->queries->num_hashes, meetings->of_count,
+                            tile.queries, tile.num_queries, tile.keys, tile.num_keys);
     for (size_t i = 0; visible != NULL && i < tile.num_queries; i++)
         for (size_t j = meetings_seen(tile.keys, tile.num_keys, visible[tile.queries[i]]); j < tile.num_keys;
              j++)
             space->times[i * TILE + j] = 0;
     tile.times = space->times;
     tile.ld_times = TILE;
-    kernels->bucket_pairs(&tile);
+    kernels->pairs.bucket(&tile);
 }
 
 void meetings_add(const struct kernels *kernels, const struct meetings *meetings,
@@ -96,7 +96,7 @@ void meetings_sample(const struct kernels *kernels, const struct meetings *meeti
             if (counted)
                 add_tile(kernels, meetings, space, each);
             else
-                kernels->bucket_pairs(&each);
+                kernels->pairs.bucket(&each);
         }
     }
 }

@@ -34,7 +34,7 @@ static void take_factors(const struct kernels *kernels, int kind, float *factor,
                          float scale, float *kept, size_t n, size_t dim)
 {
     if (kind == YOSO_NORMALIZE_L2)
-        kernels->row_dots(kept, x, ld_x, x, ld_x, n, dim);
+        kernels->rows.dots(kept, x, ld_x, x, ld_x, n, dim);
     for (size_t i = 0; i < n; i++)
         switch (kind) {
         case YOSO_NORMALIZE_L2:
@@ -71,7 +71,7 @@ static void normalize_piece(void *argument, size_t index, int worker)
         float *block = work->x + first * ld_x;
         take_factors(work->kernels, work->kind, factor, block, ld_x, work->scale,
                      work->kind == YOSO_NORMALIZE_NONE ? NULL : work->kept + first, rows, work->dim);
-        work->kernels->scale_rows(block, ld_x, factor, rows, work->dim);
+        work->kernels->rows.scale(block, ld_x, factor, rows, work->dim);
         if (work->out != work->x)
             elements_store(work->kernels,
                            (char *)work->out + first * work->ld_out * element_bytes(work->dtype),
@@ -106,12 +106,12 @@ void normalize_rows_backward(const struct kernels *kernels, int kind, float *dx,
         memcpy(row, g, dim * sizeof *row);
         if (kind == YOSO_NORMALIZE_NONE)
             continue;
-        kernels->row_dots(&dot, y, ld_out, g, ld_dout, 1, dim);
+        kernels->rows.dots(&dot, y, ld_out, g, ld_dout, 1, dim);
         factor = inverse_or_zero(kept[i], kind == YOSO_NORMALIZE_L2 ? SHORTEST : 0);
         if (kind == YOSO_NORMALIZE_L2)
-            kernels->axpy(row, -dot, y, dim);
+            kernels->rows.axpy(row, -dot, y, dim);
         else
             bias[i] = -dot * factor;
-        kernels->scale_rows(row, ld_dx, &factor, 1, dim);
+        kernels->rows.scale(row, ld_dx, &factor, 1, dim);
     }
 }

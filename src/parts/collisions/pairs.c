@@ -66,7 +66,7 @@ struct walk {
     const struct pairs *pairs;
     struct pair_work *work;
     struct meetings meetings;
-    bool plain;   /* all pairs of a bucket, each as often as it meets: slot bucket_list_pairs or crowds */
+    bool plain;   /* all pairs of a bucket, each as often as it meets: slot pairs.bucket_list or crowds */
     size_t never; /* of so few rows a bucket is no crowd */
 };
 
@@ -112,7 +112,7 @@ static void add_bucket(const struct walk *walk, int worker, uint64_t partners_ke
     else if (crowd_is_cheaper(slot))
         crowd_pairs(walk->kernels, crowd, slot);
     else
-        walk->kernels->bucket_pairs(slot);
+        walk->kernels->pairs.bucket(slot);
 }
 
 /* The sums of the keys: what the queries of their buckets give. */
@@ -121,7 +121,7 @@ static void give(const struct walk *walk, const struct buckets *buckets, size_t 
     const struct pair_rows *queries = &walk->pairs->queries, *keys = &walk->pairs->keys;
     if (keys->sum == NULL)
         return;
-    walk->kernels->bucket_carry(&(struct bucket_carry){
+    walk->kernels->pairs.carry(&(struct bucket_carry){
         .buckets = buckets->list + first,
         .count = end - first,
         .queries = buckets->queries,
@@ -158,7 +158,7 @@ static void walk_part(void *argument, const struct buckets *buckets, size_t hash
         while (b < last && walk->plain && (b->num_queries <= walk->never || b->num_keys <= walk->never))
             b++;
         if (b > run)
-            walk->kernels->bucket_list_pairs(&slot, run, (size_t)(b - run));
+            walk->kernels->pairs.bucket_list(&slot, run, (size_t)(b - run));
         if (b == last)
             return;
         struct bucket_pairs one = slot;

@@ -1,6 +1,6 @@
 /* Gradients of unit queries and keys from all pairs that meet in a hash, bucket by bucket: for every such
    pair, with score = <dX_i, V_j> + bias_i, dq_i += w score k_j and dk_j += w score q_i, w as slot
-   bucket_pairs has it. SPDX-License-Identifier: Apache-2.0 */
+   pairs.bucket has it. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_PAIRS_H
 #define PARTS_PAIRS_H
 

@@ -65,10 +65,10 @@ void features_project(const struct features *f, const float *x, size_t ld_x, siz
                       const struct feature_rows *to)
 {
     float half = 0.5f / sqrtf((float)f->dim);
-    f->kernels->tile_product(to->products, f->count, x, ld_x, 1, f->directions, f->count, rows, f->count,
-                             f->dim, false);
-    f->kernels->row_largest(to->largest, to->products, f->count, rows, f->count);
-    f->kernels->row_dots(to->half, x, ld_x, x, ld_x, rows, f->dim);
+    f->kernels->tiles.product(to->products, f->count, x, ld_x, 1, f->directions, f->count, rows, f->count,
+                              f->dim, false);
+    f->kernels->softmax.largest(to->largest, to->products, f->count, rows, f->count);
+    f->kernels->rows.dots(to->half, x, ld_x, x, ld_x, rows, f->dim);
     for (size_t i = 0; i < rows; i++)
         to->half[i] *= half;
 }
@@ -89,6 +89,6 @@ void features_of(const struct features *f, const struct feature_rows *from, size
     for (size_t i = 0; i < rows; i++)
         from->shift[i] =
             stabiliser == STABILISE_ROW ? shrink * from->largest[i] : shrink * shrink * from->half[i] + level;
-    f->kernels->exp_rows(phi, f->count, from->products, f->count, rows, f->count, shrink, from->shift,
-                         epsilon);
+    f->kernels->softmax.exp(phi, f->count, from->products, f->count, rows, f->count, shrink, from->shift,
+                            epsilon);
 }

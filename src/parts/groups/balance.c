@@ -61,8 +61,8 @@ static void weigh_tokens(const struct pass *pass, size_t tile, float of_nobody)
     const struct balance *b = pass->balance;
     float *token = pass->memory.token + tile * TOKENS;
     size_t tokens = tokens_in(pass, tile);
-    b->kernels->tile_product(token, tokens, pass->memory.bucket, b->num_buckets, 1, pass->p + tile * TOKENS,
-                             b->ld, 1, tokens, b->num_buckets, false);
+    b->kernels->tiles.product(token, tokens, pass->memory.bucket, b->num_buckets, 1, pass->p + tile * TOKENS,
+                              b->ld, 1, tokens, b->num_buckets, false);
     for (size_t i = 0; i < tokens; i++)
         token[i] = inverse(token[i], of_nobody);
 }
@@ -73,15 +73,15 @@ static void balance_tile(void *argument, size_t tile, int worker)
     const struct pass *pass = argument;
     const struct balance *b = pass->balance;
     weigh_tokens(pass, tile, 0);
-    b->kernels->row_dots(pass->memory.sums + tile * b->num_buckets, pass->p + tile * TOKENS, b->ld,
-                         pass->memory.token + tile * TOKENS, 0, b->num_buckets, tokens_in(pass, tile));
+    b->kernels->rows.dots(pass->memory.sums + tile * b->num_buckets, pass->p + tile * TOKENS, b->ld,
+                          pass->memory.token + tile * TOKENS, 0, b->num_buckets, tokens_in(pass, tile));
 }
 
 static void begin_tile(void *argument, size_t tile, int worker)
 {
     const struct pass *pass = argument;
     const struct balance *b = pass->balance;
-    b->kernels->softmax_again(pass->p + tile * TOKENS, b->ld, b->num_buckets, tokens_in(pass, tile), b->scale,
+    b->kernels->softmax.again(pass->p + tile * TOKENS, b->ld, b->num_buckets, tokens_in(pass, tile), b->scale,
                               pass->memory.zeros, pass->memory.zeros);
     balance_tile(argument, tile, worker);
 }
@@ -93,8 +93,8 @@ static void finish_tile(void *argument, size_t tile, int worker)
     const struct balance *b = pass->balance;
     weigh_tokens(pass, tile, NAN);
     /* One weight after the other: their product may overflow. */
-    b->kernels->scale_both(pass->p + tile * TOKENS, b->ld, pass->memory.bucket,
-                           pass->memory.token + tile * TOKENS, b->num_buckets, tokens_in(pass, tile));
+    b->kernels->rows.scale_both(pass->p + tile * TOKENS, b->ld, pass->memory.bucket,
+                                pass->memory.token + tile * TOKENS, b->num_buckets, tokens_in(pass, tile));
 }
 
 static void weigh_buckets(const struct pass *pass)

@@ -75,8 +75,8 @@ static void gather_attending(const struct bucket_attention *a, const struct norm
 static void turn_tiles(const struct kernels *kernels, float *to, const float *rows, size_t cols, size_t count)
 {
     for (size_t tile = 0; tile < count; tile += TILE)
-        kernels->tile_transpose(to + tile * cols, TILE, rows + tile * cols, cols,
-                                size_min(TILE, count - tile), cols);
+        kernels->tiles.transpose(to + tile * cols, TILE, rows + tile * cols, cols,
+                                 size_min(TILE, count - tile), cols);
 }
 
 struct seen bucket_seen(enum bucket_sight sight, const struct capacity *window, const uint32_t *queries,
@@ -135,7 +135,7 @@ static void add_places(void *argument, size_t index, int worker)
         for (size_t p = start[i]; p < start[i + 1]; p++) {
             if (p + AHEAD < start[end])
                 view_prefetch(view_of(g->parts, 0, cols), place[p + AHEAD]);
-            g->kernels->axpy(view_row(g->rows, i), 1, g->parts + place[p] * cols, cols);
+            g->kernels->rows.axpy(view_row(g->rows, i), 1, g->parts + place[p] * cols, cols);
         }
 }
 
@@ -203,7 +203,7 @@ static void rescale(const struct kernels *kernels, float *result, size_t cols, c
 {
     for (size_t i = 0; i < rows; i++)
         if (factor[i] != 1) {
-            kernels->scale_rows(result, cols, factor, rows, cols);
+            kernels->rows.scale(result, cols, factor, rows, cols);
             return;
         }
 }
@@ -229,7 +229,7 @@ static void forward_block(const struct bucket_attention *a, const struct forward
         tile_multiply(&memory->products, kernels, memory->scores, TILE, memory->query, d, 1,
                       memory->key_columns + tile * d, TILE, rows, cols, d, false);
         hide_unseen(a, memory->scores, each, rows, tile, cols);
-        kernels->softmax_step(memory->scores, TILE, rows, cols, score_scale(a->sizes.dim), row_max, row_sum,
+        kernels->softmax.step(memory->scores, TILE, rows, cols, score_scale(a->sizes.dim), row_max, row_sum,
                               memory->factor);
         if (tile > all.first)
             rescale(kernels, result, d_v, memory->factor, rows);
@@ -270,7 +270,7 @@ static void merge_query(const struct forward_pass *pass, const struct forward_me
     a->rows.max[i] = most;
     a->rows.log_sum[i] = count == 0 ? 0 : logf(total);
     for (size_t p = 0; p < count; p++)
-        a->kernels->axpy(out, memory->row_max[place[p]] / total, memory->result + place[p] * d_v, d_v);
+        a->kernels->rows.axpy(out, memory->row_max[place[p]] / total, memory->result + place[p] * d_v, d_v);
 }
 
 static void merge_rows(void *argument, size_t index, int worker)
@@ -381,10 +381,10 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
         tile_multiply(&memory->products, kernels, p, TILE, memory->query, d, 1,
                       memory->key_columns + tile * d, TILE, rows, cols, d, false);
         hide_unseen(a, p, each, rows, tile, cols);
-        kernels->softmax_again(p, TILE, rows, cols, scale, memory->max, memory->log_sum);
+        kernels->softmax.again(p, TILE, rows, cols, scale, memory->max, memory->log_sum);
         tile_multiply(&memory->products, kernels, ds, TILE, memory->dout, d_v, 1,
                       memory->value_columns + tile * d_v, TILE, rows, cols, d_v, false);
-        kernels->softmax_gradient(ds, TILE, p, TILE, rows, cols, scale, memory->deltas);
+        kernels->softmax.gradient(ds, TILE, p, TILE, rows, cols, scale, memory->deltas);
         tile_multiply(&memory->products, kernels, memory->dvalue + at * d_v, d_v, p, 1, TILE, memory->dout,
                       d_v, cols, d_v, rows, true);
         tile_multiply(&memory->products, kernels, memory->dkey + at * d, d, ds, 1, TILE, memory->query, d,
@@ -418,8 +418,8 @@ static void delta_rows(void *argument, size_t index, int worker)
     const struct bucket_attention *a = pass->attention;
     struct backward_memory memory = backward_memory(&a->sizes, pass->scratch, (size_t)worker);
     size_t first = index * ROWS, rows = size_min(ROWS, a->sizes.num_queries - first);
-    a->kernels->row_dots(memory.delta + first, view_row(pass->dout, first), pass->dout.stride,
-                         view_row(pass->out, first), pass->out.stride, rows, a->sizes.value_dim);
+    a->kernels->rows.dots(memory.delta + first, view_row(pass->dout, first), pass->dout.stride,
+                          view_row(pass->out, first), pass->out.stride, rows, a->sizes.value_dim);
 }
 
 void bucket_backward(const struct bucket_attention *attention, struct view out, struct view dout,

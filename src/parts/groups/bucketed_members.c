@@ -75,10 +75,10 @@ void bucketed_softmax(const struct kernels *kernels, float *z, size_t num_bucket
         largest[i] = -INFINITY;
         sum[i] = 0;
     }
-    kernels->softmax_step(z, num_buckets, count, num_buckets, 1, largest, sum, factor);
+    kernels->softmax.step(z, num_buckets, count, num_buckets, 1, largest, sum, factor);
     for (size_t i = 0; i < count; i++)
         factor[i] = 1 / sum[i];
-    kernels->scale_rows(z, num_buckets, factor, count, num_buckets);
+    kernels->rows.scale(z, num_buckets, factor, count, num_buckets);
 }
 
 size_t bucketed_best(const float *z, size_t num_buckets)
@@ -125,12 +125,12 @@ static void score_tile(void *argument, size_t tile, int worker)
     }
     if (!balances(b))
         bucketed_softmax(b->kernels, memory.z, buckets, count, memory.largest, memory.sum, memory.factor);
-    b->kernels->tile_transpose(memory.scores + first, score_distance(scoring->n), memory.z, buckets, count,
-                               buckets);
+    b->kernels->tiles.transpose(memory.scores + first, score_distance(scoring->n), memory.z, buckets, count,
+                                buckets);
     if (balances(b)) {
         double sum = 0;
-        b->kernels->below_largest(memory.scores + first, score_distance(scoring->n), memory.sum, buckets,
-                                  count);
+        b->kernels->softmax.below_largest(memory.scores + first, score_distance(scoring->n), memory.sum,
+                                          buckets, count);
         for (size_t i = 0; i < count; i++)
             sum += (double)memory.sum[i];
         memory.spread[tile] = sum;

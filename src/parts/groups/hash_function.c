@@ -16,10 +16,10 @@ size_t hash_second_count(size_t width, size_t num_buckets)
 void hash_hidden(const struct hash_function *hash, const float *x, size_t ld_x, size_t count, float *hidden)
 {
     size_t width = hash->width;
-    hash->kernels->tile_product(hidden, width, x, ld_x, 1, hash->first, width, count, width, hash->dim,
-                                false);
-    hash->kernels->add_bias(hidden, width, hash->first + hash->dim * width, count, width);
-    hash->kernels->gate(hidden, hidden, hidden, count * width);
+    hash->kernels->tiles.product(hidden, width, x, ld_x, 1, hash->first, width, count, width, hash->dim,
+                                 false);
+    hash->kernels->layers.add_bias(hidden, width, hash->first + hash->dim * width, count, width);
+    hash->kernels->rows.gate(hidden, hidden, hidden, count * width);
 }
 
 void hash_scores(const struct hash_function *hash, const float *x, size_t ld_x, size_t count, float *z,
@@ -28,12 +28,12 @@ void hash_scores(const struct hash_function *hash, const float *x, size_t ld_x, 
     const struct kernels *kernels = hash->kernels;
     size_t buckets = hash->num_buckets, width = hash->width;
     if (width == 0) {
-        kernels->tile_product(z, buckets, x, ld_x, 1, hash->first, buckets, count, buckets, hash->dim, add);
+        kernels->tiles.product(z, buckets, x, ld_x, 1, hash->first, buckets, count, buckets, hash->dim, add);
         return;
     }
     hash_hidden(hash, x, ld_x, count, hidden);
-    kernels->tile_product(z, buckets, hidden, width, 1, hash->second, buckets, count, buckets, width, add);
-    kernels->add_bias(z, buckets, hash->second + width * buckets, count, buckets);
+    kernels->tiles.product(z, buckets, hidden, width, 1, hash->second, buckets, count, buckets, width, add);
+    kernels->layers.add_bias(z, buckets, hash->second + width * buckets, count, buckets);
 }
 
 void hash_backward(const struct hash_function *hash, const float *x, size_t ld_x, size_t count,
@@ -42,15 +42,15 @@ void hash_backward(const struct hash_function *hash, const float *x, size_t ld_x
     const struct kernels *kernels = hash->kernels;
     size_t buckets = hash->num_buckets, width = hash->width, dim = hash->dim;
     if (width == 0) {
-        kernels->tile_product(dfirst, buckets, x, 1, ld_x, dz, buckets, dim, buckets, count, true);
+        kernels->tiles.product(dfirst, buckets, x, 1, ld_x, dz, buckets, dim, buckets, count, true);
         return;
     }
-    kernels->tile_product(dsecond, buckets, hidden, 1, width, dz, buckets, width, buckets, count, true);
-    kernels->add_bias_backward(dsecond + width * buckets, dz, count, buckets);
+    kernels->tiles.product(dsecond, buckets, hidden, 1, width, dz, buckets, width, buckets, count, true);
+    kernels->layers.add_bias_backward(dsecond + width * buckets, dz, count, buckets);
     float *turned = dhidden + count * width; /* second (width, B) as (B, width) */
-    kernels->tile_transpose(turned, width, hash->second, buckets, width, buckets);
-    kernels->tile_product(dhidden, width, dz, buckets, 1, turned, width, count, width, buckets, false);
-    kernels->gate(dhidden, dhidden, hidden, count * width);
-    kernels->tile_product(dfirst, width, x, 1, ld_x, dhidden, width, dim, width, count, true);
-    kernels->add_bias_backward(dfirst + dim * width, dhidden, count, width);
+    kernels->tiles.transpose(turned, width, hash->second, buckets, width, buckets);
+    kernels->tiles.product(dhidden, width, dz, buckets, 1, turned, width, count, width, buckets, false);
+    kernels->rows.gate(dhidden, dhidden, hidden, count * width);
+    kernels->tiles.product(dfirst, width, x, 1, ld_x, dhidden, width, dim, width, count, true);
+    kernels->layers.add_bias_backward(dfirst + dim * width, dhidden, count, width);
 }

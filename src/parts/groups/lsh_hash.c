@@ -28,7 +28,7 @@ void lsh_draw(uint64_t key, size_t dim, size_t num_buckets, float *directions)
 void lsh_scores(const struct lsh_hash *hash, const float *x, size_t ld_x, size_t count, float *z, bool add)
 {
     size_t buckets = hash->num_buckets, half = directions_of(buckets);
-    hash->kernels->tile_product(z, buckets, x, ld_x, 1, hash->directions, half, count, half, hash->dim, add);
+    hash->kernels->tiles.product(z, buckets, x, ld_x, 1, hash->directions, half, count, half, hash->dim, add);
     for (size_t i = 0; i < count; i++)
         for (size_t b = half; b < buckets; b++)
             z[i * buckets + b] = -z[i * buckets + b - half];

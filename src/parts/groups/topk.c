@@ -56,7 +56,7 @@ static void narrow(const struct kernels *kernels, const float *scores, size_t n,
 {
     while (b->above_low > most && b->high - b->low > 1) {
         int64_t middle = b->low + (b->high - b->low) / 2;
-        size_t count = kernels->count_above(scores, n, float_of(middle));
+        size_t count = kernels->rows.count_above(scores, n, float_of(middle));
         if (count >= wanted) {
             b->low = middle;
             b->above_low = count;
@@ -73,7 +73,7 @@ static void choose(const struct kernels *kernels, const float *scores, size_t n,
 {
     narrow(kernels, scores, n, k, k, &b);
     if (b.above_low == k)
-        kernels->list_above(out, scores, n, float_of(b.low));
+        kernels->rows.list_above(out, scores, n, float_of(b.low));
     else
         take(scores, n, float_of(b.high), k - b.above_high, k, out);
 }
@@ -91,12 +91,12 @@ static size_t guess(const struct kernels *kernels, const float *scores, size_t n
     size_t step = n / SAMPLE, wanted = 2 * k / step + SAMPLE / 32;
     for (size_t i = 0; i < SAMPLE; i++)
         sample[i] = scores[i * step];
-    struct bracket b = all_of(kernels->count_above(sample, SAMPLE, -INFINITY));
+    struct bracket b = all_of(kernels->rows.count_above(sample, SAMPLE, -INFINITY));
     if (b.above_low < wanted)
         return 0;
     narrow(kernels, sample, SAMPLE, wanted, wanted + wanted / 2, &b);
     *bound = float_of(b.low);
-    return kernels->count_above(scores, n, *bound);
+    return kernels->rows.count_above(scores, n, *bound);
 }
 
 void topk_select(const struct kernels *kernels, const float *scores, size_t n, size_t k, uint32_t *out)
@@ -108,7 +108,7 @@ void topk_select(const struct kernels *kernels, const float *scores, size_t n, s
         float among[CANDIDATES], bound;
         size_t count = guess(kernels, scores, n, k, &bound);
         if (count >= k && count <= CANDIDATES) {
-            kernels->list_above(index, scores, n, bound);
+            kernels->rows.list_above(index, scores, n, bound);
             for (size_t c = 0; c < count; c++)
                 among[c] = scores[index[c]];
             choose(kernels, among, count, k, (struct bracket){order_of(bound), order_of(INFINITY), count, 0},
@@ -118,7 +118,7 @@ void topk_select(const struct kernels *kernels, const float *scores, size_t n, s
             return;
         }
     }
-    size_t numbers = kernels->count_above(scores, n, -INFINITY);
+    size_t numbers = kernels->rows.count_above(scores, n, -INFINITY);
     if (numbers <= k)
         take(scores, n, -INFINITY, k - numbers, k, out);
     else

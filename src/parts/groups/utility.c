@@ -266,8 +266,8 @@ static void add_to_homes(const struct utility *u, const struct memory *m, const 
     size_t features = u->num_features;
     for (size_t i = 0; i < count; i++)
         for (size_t p = homes->start[first + i]; p < homes->start[first + i + 1]; p++)
-            u->kernels->axpy(m->own_sums + homes->bucket[p] * features, divisor == NULL ? 1 : 1 / divisor[i],
-                             m->phi + i * features, features);
+            u->kernels->rows.axpy(m->own_sums + homes->bucket[p] * features,
+                                  divisor == NULL ? 1 : 1 / divisor[i], m->phi + i * features, features);
 }
 
 static void clear_sums(const struct utility *u, float *sums, float *all)
@@ -282,8 +282,8 @@ static void give_products(const struct pass *pass, const struct memory *m, size_
 {
     const struct utility *u = pass->utility;
     size_t features = u->num_features, buckets = u->num_buckets;
-    u->kernels->tile_product(m->psi, buckets, m->phi, features, 1, m->turned, buckets, count, buckets,
-                             features, false);
+    u->kernels->tiles.product(m->psi, buckets, m->phi, features, 1, m->turned, buckets, count, buckets,
+                              features, false);
     u->take(u->argument, pass->side, first, count, m->psi, slot);
 }
 
@@ -295,7 +295,7 @@ static void sum_keys(const struct pass *pass, size_t slot, size_t first, size_t 
     for (size_t j = first; j < end; j += UTILITY_ROWS) {
         size_t count = project(pass, &m, j, end);
         features_of(&pass->features, &m.rows, count, 1, pass->stabiliser, pass->level.plain, m.phi);
-        u->kernels->add_bias_backward(m.own_all, m.phi, count, u->num_features);
+        u->kernels->layers.add_bias_backward(m.own_all, m.phi, count, u->num_features);
         add_to_homes(u, &m, &u->key_homes, j, count, NULL);
     }
 }
@@ -304,8 +304,8 @@ static void add_keys(struct pass *pass, size_t slot)
 {
     const struct utility *u = pass->utility;
     struct memory m = memory_on(u, pass->scratch, slot);
-    u->kernels->axpy(m.sums, 1, m.own_sums, u->num_buckets * u->num_features);
-    u->kernels->axpy(m.all, 1, m.own_all, u->num_features);
+    u->kernels->rows.axpy(m.sums, 1, m.own_sums, u->num_buckets * u->num_features);
+    u->kernels->rows.axpy(m.all, 1, m.own_all, u->num_features);
 }
 
 /* psi of queries from S, and their part of T. */
@@ -322,7 +322,7 @@ static void give_queries(const struct pass *pass, size_t slot, size_t first, siz
         if (u->twice_scaled)
             features_of(&pass->features, &m.rows, count, pass->shrink, pass->stabiliser, pass->level.shrunk,
                         m.phi);
-        u->kernels->row_dots(m.divisor, m.phi, features, m.all, 0, count, features);
+        u->kernels->rows.dots(m.divisor, m.phi, features, m.all, 0, count, features);
         add_to_homes(u, &m, &u->query_homes, i, count, m.divisor);
     }
 }
@@ -331,7 +331,7 @@ static void add_queries(struct pass *pass, size_t slot)
 {
     const struct utility *u = pass->utility;
     struct memory m = memory_on(u, pass->scratch, slot);
-    u->kernels->axpy(m.sums, 1, m.own_sums, u->num_buckets * u->num_features);
+    u->kernels->rows.axpy(m.sums, 1, m.own_sums, u->num_buckets * u->num_features);
     u->close(u->argument, slot);
 }
 
@@ -361,11 +361,11 @@ static void estimated_targets(const struct utility *u, void *scratch)
     clear_sums(u, m.sums, m.all);
     pass.stabiliser = of_keys;
     run_groups(&pass, UTILITY_KEYS, sum_keys, add_keys);
-    u->kernels->tile_transpose(m.turned, buckets, m.sums, features, buckets, features);
+    u->kernels->tiles.transpose(m.turned, buckets, m.sums, features, buckets, features);
     memset(m.sums, 0, buckets * features * sizeof(float));
     pass.stabiliser = of_queries;
     run_groups(&pass, UTILITY_QUERIES, give_queries, add_queries);
-    u->kernels->tile_transpose(m.turned, buckets, m.sums, features, buckets, features);
+    u->kernels->tiles.transpose(m.turned, buckets, m.sums, features, buckets, features);
     pass.stabiliser = of_keys;
     run_groups(&pass, UTILITY_KEYS, give_keys, close_group);
 }

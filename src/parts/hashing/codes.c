@@ -1,6 +1,6 @@
 /* Rows to codes, a block of rows at a time: rows are copied to where they lie dense, as floats, as pairs of
-   16 bits or as fours of 8, and projected. Cost: 2 n d num_hashes hash_bits operations in slot hash_codes or
-   hash_codes_dp, which run near the product peak, or the transforms of slot hadamard_codes.
+   16 bits or as fours of 8, and projected. Cost: 2 n d num_hashes hash_bits operations in slot hash.codes or
+   hash.codes_dp, which run near the product peak, or the transforms of slot hash.codes_hadamard.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/codes.h"
 
@@ -51,7 +51,7 @@ static bool take_rows(const struct kernels *kernels, float *rows, size_t ld, flo
 {
     for (size_t i = 0; i < n; i++)
         memcpy(rows + i * ld, x + i * ld_x, dim * sizeof *rows);
-    kernels->row_dots(squares, rows, ld, rows, ld, n, dim);
+    kernels->rows.dots(squares, rows, ld, rows, ld, n, dim);
     bool finite = true;
     for (size_t i = 0; i < n; i++)
         finite &= is_safe(squares[i]) || mend_row(rows + i * ld, dim);
@@ -65,13 +65,13 @@ static bool take_pairs(const struct kernels *kernels, enum hash_projection proje
                        size_t dim)
 {
     bool finite = true;
-    kernels->hash_rows(pairs, ld, squares, projection, x, ld_x, n, dim);
+    kernels->hash.pack_rows(pairs, ld, squares, projection, x, ld_x, n, dim);
     for (size_t i = 0; i < n; i++) {
         if (is_safe(squares[i]))
             continue;
         memcpy(mended, x + i * ld_x, dim * sizeof *mended);
         finite &= mend_row(mended, dim);
-        kernels->hash_rows(pairs + i * ld, ld, squares + i, projection, mended, dim, 1, dim);
+        kernels->hash.pack_rows(pairs + i * ld, ld, squares + i, projection, mended, dim, 1, dim);
     }
     return finite;
 }
@@ -106,13 +106,13 @@ bool codes_hash(const struct kernels *kernels, void *data, const struct hashing 
             finite &= take_pairs(kernels, projection, pairs, half, rows + CODES_ROWS * half, squares,
                                  x + first * ld_x, ld_x, count, dim);
         if (transforms)
-            kernels->hadamard_codes(codes, wide, projection, rows, projection == HASH_F32 ? ld : half, count,
-                                    &hadamard, work);
+            kernels->hash.codes_hadamard(codes, wide, projection, rows, projection == HASH_F32 ? ld : half,
+                                         count, &hadamard, work);
         else if (projection == HASH_F32)
-            kernels->hash_codes(codes, wide, rows, ld, count, dim, planes, hashing->num_hashes,
+            kernels->hash.codes(codes, wide, rows, ld, count, dim, planes, hashing->num_hashes,
                                 hashing->hash_bits);
         else
-            kernels->hash_codes_dp(codes, wide, projection, pairs, half, count,
+            kernels->hash.codes_dp(codes, wide, projection, pairs, half, count,
                                    projection == HASH_INT8_DP ? (dim + 3) / 4 : (dim + 1) / 2, planes,
                                    hashing->num_hashes, hashing->hash_bits);
     }

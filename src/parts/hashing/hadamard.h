@@ -1,5 +1,5 @@
 /* Hyperplanes that are rows of blocks H D3 H D2 H D1, H the Hadamard matrix and D random signs. Only the
-   signs are drawn: slot hadamard_codes transforms vectors instead of multiplying them. hasher_turn and
+   signs are drawn: slot hash.codes_hadamard transforms vectors instead of multiplying them. hasher_turn and
    codes_hash come here for these planes. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_HADAMARD_H
 #define PARTS_HADAMARD_H
@@ -23,7 +23,7 @@ size_t hadamard_turned(const struct hashing *hashing, size_t dim);
 void hadamard_turn(const struct hashing *hashing, size_t dim, uint32_t *turned, const void *block,
                    uint64_t random_key, uint32_t *permutation, float *sign);
 
-/* What hadamard_turn left, for slot hadamard_codes; and the words of work space which that needs. */
+/* What hadamard_turn left, for slot hash.codes_hadamard; and the words of work space which that needs. */
 struct hadamard hadamard_at(const struct hashing *hashing, size_t dim, const uint32_t *turned);
 size_t hadamard_work(const struct hashing *hashing, size_t dim);
 

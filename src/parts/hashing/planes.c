@@ -10,8 +10,8 @@
    axis to that of x_j. Each row is thus uniform in the complement of those before it (Stewart 1980, The
    efficient generation of random orthogonal matrices). For r rows about 2 r (r d - r^2 / 3) operations, in
    double, and r d - r^2 / 2 normals: a frame of 32 x 64 took 50 us in plain C and takes 10 us now, a third
-   for each of slot normals, slot reflect and the rest. Frames, or bits where planes are independent, are
-   drawn side by side from keys of their own. SPDX-License-Identifier: Apache-2.0 */
+   for each of slot chance.normals, slot chance.reflect and the rest. Frames, or bits where planes are
+   independent, are drawn side by side from keys of their own. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/planes.h"
 
 #include <math.h>
@@ -122,12 +122,12 @@ static void draw_frame(const struct drawing *drawing, struct work *work, size_t 
 {
     size_t dim = drawing->form->dim;
     for (size_t i = 0; i < rows; i++) {
-        drawing->kernels->normals(work->normal, random_key(key, RANDOM_PLANES, i), dim - i);
+        drawing->kernels->chance.normals(work->normal, random_key(key, RANDOM_PLANES, i), dim - i);
         start_row(work, dim, i);
     }
     for (size_t j = rows; j-- > 0;)
-        drawing->kernels->reflect(work->row + j * work->lanes, work->lanes, j + 1, work->axis + j * dim + j,
-                                  dim - j);
+        drawing->kernels->chance.reflect(work->row + j * work->lanes, work->lanes, j + 1,
+                                         work->axis + j * dim + j, dim - j);
 }
 
 /* Index: (bit, block). */
@@ -170,8 +170,8 @@ static void draw_gaussian(void *argument, size_t bit, int worker)
     const struct drawing *drawing = argument;
     const struct planes_form *form = drawing->form;
     size_t hashes = count_groups(form->num_hashes) * HASH_LANES;
-    drawing->kernels->normals(plane_of(drawing, bit, 0), random_key(drawing->key, RANDOM_PLANES, bit),
-                              hashes * form->dim);
+    drawing->kernels->chance.normals(plane_of(drawing, bit, 0), random_key(drawing->key, RANDOM_PLANES, bit),
+                                     hashes * form->dim);
     for (size_t hash = 0; hash < hashes; hash++)
         scale_plane(plane_of(drawing, bit, hash), form->dim, hash < form->num_hashes);
 }
@@ -200,6 +200,6 @@ void planes_turn(const struct kernels *kernels, enum hash_projection projection,
 {
     random_permutation(random_key(key, RANDOM_TURN, 0), permutation, dim);
     random_signs(random_key(key, RANDOM_TURN, 1), sign, dim);
-    kernels->hash_planes(turned, hash_projection_of(kernels, projection), planes,
-                         hash_bits * count_groups(num_hashes), dim, permutation, sign);
+    kernels->hash.pack_planes(turned, hash_projection_of(kernels, projection), planes,
+                              hash_bits * count_groups(num_hashes), dim, permutation, sign);
 }

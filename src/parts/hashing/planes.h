@@ -1,4 +1,4 @@
-/* Random hyperplanes for sign hashing, in the layout that slot hash_codes reads. Drawn once per call and
+/* Random hyperplanes for sign hashing, in the layout that slot hash.codes reads. Drawn once per call and
    shared by all heads; each head turns them by random signs and a permutation of the coordinates, a cheap
    rotation: planes whose law no rotation changes keep it, and different heads hash differently.
    SPDX-License-Identifier: Apache-2.0 */
@@ -31,8 +31,9 @@ void planes_draw(const struct kernels *kernels, struct pool *pool, const struct 
 size_t planes_work_size(const struct planes_form *form, size_t workers);
 
 /* turned[..][c][lane] = sign[c] * planes[..][permutation[c]][lane], drawn from the head's key, in the form
-   that the projection wants (slot hash_planes); there is room for planes_turned_count floats, which is enough
-   for any: a row more than the coordinates, where they are one. permutation and sign (dim) are work space. */
+   that the projection wants (slot hash.pack_planes); there is room for planes_turned_count floats, which is
+   enough for any: a row more than the coordinates, where they are one. permutation and sign (dim) are work
+   space. */
 void planes_turn(const struct kernels *kernels, enum hash_projection projection, void *turned,
                  const float *planes, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t random_key,
                  uint32_t *permutation, float *sign);

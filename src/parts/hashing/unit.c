@@ -1,4 +1,4 @@
-/* Unit rows over slot unit_rows. Cost: 3 n d operations. SPDX-License-Identifier: Apache-2.0 */
+/* Unit rows over slot hash.unit. Cost: 3 n d operations. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/unit.h"
 
 #include <float.h>
@@ -27,7 +27,7 @@ static void take_long(float *unit, float *norm, const float *x, size_t dim)
 void unit_take(const struct kernels *kernels, float *unit, size_t ld, float *norm, const float *x,
                size_t ld_x, size_t n, size_t dim)
 {
-    kernels->unit_rows(unit, ld, norm, x, ld_x, n, dim, NULL, NULL);
+    kernels->hash.unit(unit, ld, norm, x, ld_x, n, dim, NULL, NULL);
     for (size_t i = 0; i < n; i++) {
         if (norm[i] < UNIT_SHORTEST)
             memset(unit + i * ld, 0, ld * sizeof *unit);

@@ -56,5 +56,5 @@ void unit_map_backward(const struct kernels *kernels, float *dx, size_t ld_dx, c
                        const float *norm, size_t n, size_t dim)
 {
     for (size_t i = 0; i < n; i++)
-        kernels->axpy(dx + i * ld_dx, 1 / norm[i], du + i * ld, dim);
+        kernels->rows.axpy(dx + i * ld_dx, 1 / norm[i], du + i * ld, dim);
 }

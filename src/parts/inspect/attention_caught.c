@@ -147,16 +147,16 @@ static void fill_scores(const struct catching *c, const struct memory *memory, s
 {
     size_t n_k = c->num_keys;
     for (size_t tile = 0; tile < n_k; tile += TILE)
-        c->kernels->tile_product(memory->scores + tile, n_k, view_row(c->query, first), c->query.stride, 1,
-                                 memory->key_columns + tile * c->dim, TILE, rows, size_min(TILE, n_k - tile),
-                                 c->dim, false);
+        c->kernels->tiles.product(memory->scores + tile, n_k, view_row(c->query, first), c->query.stride, 1,
+                                  memory->key_columns + tile * c->dim, TILE, rows, size_min(TILE, n_k - tile),
+                                  c->dim, false);
     for (size_t i = 0; i < rows; i++) {
         memory->row_max[i] = -INFINITY;
         memory->row_sum[i] = 0;
         for (size_t j = seen_keys(c, first + i); j < n_k; j++)
             memory->scores[i * n_k + j] = -INFINITY;
     }
-    c->kernels->softmax_step(memory->scores, n_k, rows, n_k, (float)(1 / sqrt((double)c->dim)),
+    c->kernels->softmax.step(memory->scores, n_k, rows, n_k, (float)(1 / sqrt((double)c->dim)),
                              memory->row_max, memory->row_sum, memory->factor);
 }
 
@@ -201,8 +201,8 @@ void attention_caught(const struct catching *c, void *scratch)
     struct memory memory = open_memory(&pass, 0);
     size_t blocks = (c->num_queries + ROWS - 1) / ROWS;
     for (size_t tile = 0; tile < c->num_keys; tile += TILE)
-        c->kernels->tile_transpose(memory.key_columns + tile * c->dim, TILE, view_row(c->key, tile),
-                                   c->key.stride, size_min(TILE, c->num_keys - tile), c->dim);
+        c->kernels->tiles.transpose(memory.key_columns + tile * c->dim, TILE, view_row(c->key, tile),
+                                    c->key.stride, size_min(TILE, c->num_keys - tile), c->dim);
     for (size_t p = 0; p < c->num_caught; p++) {
         struct places places = places_of(c, &memory, p);
         places_find(&places, &c->caught[p].queries, c->num_queries);

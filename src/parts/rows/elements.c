@@ -1,4 +1,4 @@
-/* Slots bf16_widen and bf16_round, or copies. SPDX-License-Identifier: Apache-2.0 */
+/* Slots bf16.widen and bf16.round, or copies. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/rows/elements.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ void elements_load(const struct kernels *kernels, float *to, size_t ld_to, const
                    enum dtype dtype, size_t rows, size_t cols)
 {
     if (dtype == DTYPE_BFLOAT16)
-        kernels->bf16_widen(to, ld_to, from, ld_from, rows, cols);
+        kernels->bf16.widen(to, ld_to, from, ld_from, rows, cols);
     else
         copy(to, ld_to, from, ld_from, rows, cols);
 }
@@ -27,7 +27,7 @@ void elements_store(const struct kernels *kernels, void *to, size_t ld_to, enum 
                     const float *from, size_t ld_from, size_t rows, size_t cols)
 {
     if (dtype == DTYPE_BFLOAT16)
-        kernels->bf16_round(to, ld_to, from, ld_from, rows, cols);
+        kernels->bf16.round(to, ld_to, from, ld_from, rows, cols);
     else
         copy(to, ld_to, from, ld_from, rows, cols);
 }

@@ -72,7 +72,7 @@ static bool is_lost(const struct work *work, size_t i)
 static void norm_rows(const struct kernels *kernels, const struct work *work, float *out, const float *x,
                       size_t n, size_t dim)
 {
-    kernels->layer_norm(out, work->statistics, x, work->gain, work->bias, n, dim, epsilon);
+    kernels->layers.norm(out, work->statistics, x, work->gain, work->bias, n, dim, epsilon);
     for (size_t i = 0; i < n; i++) {
         if (!is_lost(work, i))
             continue;
@@ -136,14 +136,14 @@ static void backward_tile(void *argument, size_t tile, int worker)
     size_t rows = open_tile(pass, tile, worker, &work), first = tile * ROWS, dim = norm->x.cols;
     norm_rows(norm->kernels, &work, work.drows, work.rows, rows, dim); /* for the statistics */
     memset(work.drows, 0, rows * dim * sizeof(float));
-    norm->kernels->layer_norm_backward(work.drows, work.dgain, work.dbias, pass->dout + first * dim,
-                                       work.rows, work.statistics, work.gain, rows, dim);
+    norm->kernels->layers.norm_backward(work.drows, work.dgain, work.dbias, pass->dout + first * dim,
+                                        work.rows, work.statistics, work.gain, rows, dim);
     for (size_t i = 0; i < rows; i++)
-        if (is_lost(&work, i) || !norm->kernels->all_finite(work.drows + i * dim, dim, 1, dim))
+        if (is_lost(&work, i) || !norm->kernels->rows.all_finite(work.drows + i * dim, dim, 1, dim))
             row_backward(&work, work.drows + i * dim, work.rows + i * dim, pass->dout + (first + i) * dim,
                          dim);
     for (size_t i = 0; i < rows; i++)
-        norm->kernels->axpy(view_row(pass->dx, first + i), 1, work.drows + i * dim, dim);
+        norm->kernels->rows.axpy(view_row(pass->dx, first + i), 1, work.drows + i * dim, dim);
 }
 
 void plain_norm_forward(const struct plain_norm *norm, float *out)

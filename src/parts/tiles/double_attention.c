@@ -20,7 +20,7 @@ static double size_of(const struct kernels *kernels, struct view rows, size_t co
 {
     double squares = 1;
     for (size_t i = 0; i < count; i++)
-        squares += kernels->sum_squares(view_row(rows, i), cols);
+        squares += kernels->rows.sum_squares(view_row(rows, i), cols);
     return sqrt(squares);
 }
 

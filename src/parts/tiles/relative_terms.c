@@ -39,10 +39,10 @@ void relative_terms_make(const struct relative_terms *terms, const struct kernel
     size_t d = terms->dim;
     make_sinusoids(terms);
     for (size_t t = 0; t < terms->count; t += ROWS)
-        kernels->tile_product(terms->rows + t * d, d, terms->sinusoids + t * RELATIVE_WIDTH, RELATIVE_WIDTH,
-                              1, terms->weight, d, size_min(ROWS, terms->count - t), d, RELATIVE_WIDTH,
-                              false);
-    kernels->tile_transpose(terms->columns, terms->count, terms->rows, d, terms->count, d);
+        kernels->tiles.product(terms->rows + t * d, d, terms->sinusoids + t * RELATIVE_WIDTH, RELATIVE_WIDTH,
+                               1, terms->weight, d, size_min(ROWS, terms->count - t), d, RELATIVE_WIDTH,
+                               false);
+    kernels->tiles.transpose(terms->columns, terms->count, terms->rows, d, terms->count, d);
 }
 
 void relative_terms_make_backward(const struct relative_terms *terms, const struct kernels *kernels,
@@ -50,8 +50,8 @@ void relative_terms_make_backward(const struct relative_terms *terms, const stru
 {
     size_t d = terms->dim;
     for (size_t t = 0; t < terms->count; t += ROWS)
-        kernels->tile_product(dweight, d, terms->sinusoids + t * RELATIVE_WIDTH, 1, RELATIVE_WIDTH,
-                              drows + t * d, d, RELATIVE_WIDTH, d, size_min(ROWS, terms->count - t), true);
+        kernels->tiles.product(dweight, d, terms->sinusoids + t * RELATIVE_WIDTH, 1, RELATIVE_WIDTH,
+                               drows + t * d, d, RELATIVE_WIDTH, d, size_min(ROWS, terms->count - t), true);
 }
 
 const float *relative_terms_sinusoids(const struct relative_terms *terms, size_t query, size_t key)
@@ -111,9 +111,9 @@ static void add_turn(const struct relative_terms *terms, const struct kernels *k
                   terms->columns + strip.first, terms->count, tile->rows, width, terms->dim, false);
     for (size_t i = 0; i < tile->rows; i++) {
         struct strip own = strip_of(terms, tile, i, false, turn);
-        kernels->axpy(scores + i * ld + (own.first - term_of(terms, tile, i, turn)), 1,
-                      tile->strip + i * RELATIVE_STRIP + (own.first - strip.first),
-                      (size_t)(own.end - own.first));
+        kernels->rows.axpy(scores + i * ld + (own.first - term_of(terms, tile, i, turn)), 1,
+                           tile->strip + i * RELATIVE_STRIP + (own.first - strip.first),
+                           (size_t)(own.end - own.first));
     }
 }
 

@@ -57,7 +57,7 @@ static void rescale(const struct kernels *kernels, float *result, size_t cols, c
 {
     for (size_t i = 0; i < rows; i++)
         if (factor[i] != 1) {
-            kernels->scale_rows(result, cols, factor, rows, cols);
+            kernels->rows.scale(result, cols, factor, rows, cols);
             return;
         }
 }
@@ -86,7 +86,7 @@ static void forward_tile(const struct tile_attention *a, const struct forward_me
                                                    .strip = memory->strip},
                            memory->scores, TILE);
     hide_unseen(a, memory->scores, group + at, rows, tile + seen.first, cols);
-    kernels->softmax_step(memory->scores, TILE, rows, cols, score_scale(a->sizes.dim), memory->row_max + at,
+    kernels->softmax.step(memory->scores, TILE, rows, cols, score_scale(a->sizes.dim), memory->row_max + at,
                           memory->row_sum + at, memory->factor);
     if (!first)
         rescale(kernels, result, d_v, memory->factor, rows);
@@ -127,7 +127,7 @@ static void forward_group(void *argument, size_t index, int worker)
     }
     for (size_t tile = sight_of(a, group).first / TILE * TILE; tile < keys; tile += TILE) {
         size_t cols = size_min(TILE, keys - tile);
-        kernels->tile_transpose(memory.key_columns, TILE, view_row(a->key, tile), a->key.stride, cols, d);
+        kernels->tiles.transpose(memory.key_columns, TILE, view_row(a->key, tile), a->key.stride, cols, d);
         copy_rows(memory.value, a->value, d_v, tile, cols);
         for (size_t at = 0; at < queries; at += a->sizes.block)
             forward_tile(a, &memory, group, at, size_min(a->sizes.block, queries - at), tile, cols);
@@ -137,7 +137,7 @@ static void forward_group(void *argument, size_t index, int worker)
         a->rows.log_sum[group + i] = logf(memory.row_sum[i]);
         memory.row_sum[i] = 1 / memory.row_sum[i];
     }
-    kernels->scale_rows(memory.result, d_v, memory.row_sum, queries, d_v);
+    kernels->rows.scale(memory.result, d_v, memory.row_sum, queries, d_v);
     for (size_t i = 0; i < queries; i++)
         memcpy(view_row(pass->out, group + i), memory.result + i * d_v, d_v * sizeof(float));
 }

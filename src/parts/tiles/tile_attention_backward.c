@@ -131,11 +131,11 @@ static bool backward_tile(const struct backward_pass *pass, const struct backwar
     if (a->terms != NULL)
         relative_terms_add(a->terms, kernels, &memory->products, &pairs, p, TILE);
     hide_unseen(a, p, block.first, rows, group + at, cols);
-    kernels->softmax_again(p, TILE, rows, cols, scale, a->rows.max + block.first,
+    kernels->softmax.again(p, TILE, rows, cols, scale, a->rows.max + block.first,
                            a->rows.log_sum + block.first);
     tile_multiply(&memory->products, kernels, ds, TILE, memory->dout, d_v, 1,
                   memory->value_columns + tile * d_v + seen.first, TILE, rows, cols, d_v, false);
-    kernels->softmax_gradient(ds, TILE, p, TILE, rows, cols, scale, memory->delta + block.first);
+    kernels->softmax.gradient(ds, TILE, p, TILE, rows, cols, scale, memory->delta + block.first);
     tile_multiply(&memory->products, kernels, memory->dvalue + at * d_v, d_v, p, 1, TILE, memory->dout, d_v,
                   cols, d_v, rows, add);
     tile_multiply(&memory->products, kernels, memory->dkey + at * d, d, ds, 1, TILE, memory->query, d, cols,
@@ -157,9 +157,9 @@ static void group_begin(const struct backward_pass *pass, const struct backward_
     copy_rows(memory->key, a->key, d, group, keys);
     for (size_t tile = 0; tile < keys; tile += TILE) {
         size_t cols = size_min(TILE, keys - tile);
-        kernels->tile_transpose(memory->key_columns + tile * d, TILE, memory->key + tile * d, d, cols, d);
-        kernels->tile_transpose(memory->value_columns + tile * d_v, TILE, view_row(a->value, group + tile),
-                                a->value.stride, cols, d_v);
+        kernels->tiles.transpose(memory->key_columns + tile * d, TILE, memory->key + tile * d, d, cols, d);
+        kernels->tiles.transpose(memory->value_columns + tile * d_v, TILE, view_row(a->value, group + tile),
+                                 a->value.stride, cols, d_v);
     }
     if (a->terms != NULL)
         memset(memory->terms + group / key_group(&a->sizes) * terms_size(&a->sizes), 0,
@@ -205,8 +205,8 @@ static void meet(const struct backward_pass *pass, const struct backward_memory 
         return;
     add_rows(a->kernels, g->query, block.first, block.rows, memory->dposition);
     float *du = memory->terms + group / key_group(&a->sizes) * terms_size(&a->sizes) + a->sizes.terms * d;
-    a->kernels->add_bias_backward(du, memory->dquery, block.rows, d);
-    a->kernels->add_bias_backward(du + d, memory->dposition, block.rows, d);
+    a->kernels->layers.add_bias_backward(du, memory->dquery, block.rows, d);
+    a->kernels->layers.add_bias_backward(du + d, memory->dposition, block.rows, d);
 }
 
 /* Blocks in order for dK and dV, groups in order for dQ. */
@@ -263,9 +263,9 @@ static void add_terms(const struct backward_pass *pass, size_t groups)
     size_t d = a->sizes.dim;
     for (size_t g = 0; g < groups; g++, from += terms_size(&a->sizes)) {
         if (g > 0)
-            a->kernels->axpy(sums, 1, from, a->terms->count * d);
-        a->kernels->axpy(pass->gradients->content_bias, 1, from + a->sizes.terms * d, d);
-        a->kernels->axpy(pass->gradients->position_bias, 1, from + (a->sizes.terms + 1) * d, d);
+            a->kernels->rows.axpy(sums, 1, from, a->terms->count * d);
+        a->kernels->rows.axpy(pass->gradients->content_bias, 1, from + a->sizes.terms * d, d);
+        a->kernels->rows.axpy(pass->gradients->position_bias, 1, from + (a->sizes.terms + 1) * d, d);
     }
     relative_terms_make_backward(a->terms, a->kernels, pass->gradients->weight, sums);
 }
@@ -276,9 +276,9 @@ static void delta_block(void *argument, size_t index, int worker)
     const struct tile_attention_sizes *sizes = &pass->attention->sizes;
     float *delta = backward_memory(sizes, pass->scratch, 0, (size_t)worker).delta;
     struct block block = block_of(pass, index);
-    pass->attention->kernels->row_dots(delta + block.first, view_row(pass->dout, block.first),
-                                       pass->dout.stride, view_row(pass->out, block.first), pass->out.stride,
-                                       block.rows, sizes->value_dim);
+    pass->attention->kernels->rows.dots(delta + block.first, view_row(pass->dout, block.first),
+                                        pass->dout.stride, view_row(pass->out, block.first), pass->out.stride,
+                                        block.rows, sizes->value_dim);
 }
 
 /* Whether no block sees more keys than was promised: else groups that run side by side would add to the same

@@ -32,7 +32,7 @@ static inline void copy_biased(const struct kernels *kernels, float *to, struct 
                                size_t first, size_t count, const float *bias)
 {
     copy_rows(to, rows, cols, first, count);
-    kernels->add_bias(to, cols, bias, count, cols);
+    kernels->layers.add_bias(to, cols, bias, count, cols);
 }
 
 /* rows[first .. first + count) += from, adjacent. */
@@ -40,7 +40,7 @@ static inline void add_rows(const struct kernels *kernels, struct view rows, siz
                             const float *from)
 {
     for (size_t i = 0; i < count; i++)
-        kernels->axpy(view_row(rows, first + i), 1, from + i * rows.cols, rows.cols);
+        kernels->rows.axpy(view_row(rows, first + i), 1, from + i * rows.cols, rows.cols);
 }
 
 /* ---- who sees what ------------------------------------------------------------------------------------- */

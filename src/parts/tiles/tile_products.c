@@ -19,19 +19,19 @@ void tile_multiply(const struct tile_products *products, const struct kernels *k
                    size_t cols, size_t depth, bool add)
 {
     if (products->left == NULL) {
-        kernels->tile_product(c, ld_c, a, a_row, a_col, b, ld_b, rows, cols, depth, add);
+        kernels->tiles.product(c, ld_c, a, a_row, a_col, b, ld_b, rows, cols, depth, add);
         return;
     }
     size_t even = depth + depth % 2;
     if (a_col != 1) {
-        kernels->tile_transpose(products->turned, depth, a, a_col, depth, rows);
+        kernels->tiles.transpose(products->turned, depth, a, a_col, depth, rows);
         a = products->turned;
         a_row = depth;
     }
-    kernels->bf16_round(products->left, even, a, a_row, rows, depth);
+    kernels->bf16.round(products->left, even, a, a_row, rows, depth);
     for (size_t i = 0; i < rows && even > depth; i++)
         products->left[i * even + depth] = 0;
-    kernels->bf16_interleave(products->right, 2 * cols, b, ld_b, depth, cols);
-    kernels->bf16_product(c, ld_c, products->left, even, products->right, 2 * cols, rows, cols, even / 2,
+    kernels->bf16.interleave(products->right, 2 * cols, b, ld_b, depth, cols);
+    kernels->bf16.product(c, ld_c, products->left, even, products->right, 2 * cols, rows, cols, even / 2,
                           add);
 }

@@ -1,5 +1,5 @@
-/* Products of tiles in the precision of a problem: the slot tile_product, or, in bf16, both operands rounded
-   into memory of their own and multiplied by the slot bf16_product, with sums in float32. Rounding costs a
+/* Products of tiles in the precision of a problem: the slot tiles.product, or, in bf16, both operands rounded
+   into memory of their own and multiplied by the slot bf16.product, with sums in float32. Rounding costs a
    pass over both operands: about a quarter of the time of the product at tiles of 96 x 128 and depth 64.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_TILE_PRODUCTS_H
@@ -31,7 +31,7 @@ struct tile_products {
 struct tile_products tile_products_take(struct arena *arena, enum precision precision, size_t rows,
                                         size_t cols, size_t depth);
 
-/* c (rows, cols) = [add: c +] A B as the slot tile_product does; a_row or a_col is 1. */
+/* c (rows, cols) = [add: c +] A B as the slot tiles.product does; a_row or a_col is 1. */
 void tile_multiply(const struct tile_products *products, const struct kernels *kernels, float *c, size_t ld_c,
                    const float *a, size_t a_row, size_t a_col, const float *b, size_t ld_b, size_t rows,
                    size_t cols, size_t depth, bool add);

@@ -52,7 +52,7 @@ static void every_small_mask(void **state)
             bf16 halves[MOST * STRIDE];
             for (size_t i = 0; i < MOST * STRIDE; i++)
                 rows[i] = (float)i;
-            kernels->bf16_round(halves, STRIDE, rows, STRIDE, MOST, STRIDE);
+            kernels->bf16.round(halves, STRIDE, rows, STRIDE, MOST, STRIDE);
             struct view stored = {
                 .data = halves, .dtype = DTYPE_BFLOAT16, .rows = n, .cols = COLS, .stride = STRIDE};
             gathered = kept_gather(kernels, stored, mask, kept, block);
@@ -64,7 +64,7 @@ static void every_small_mask(void **state)
             for (size_t i = 0; i < count * COLS; i++)
                 block[i] += 100;
             kept_put_back(kernels, gathered, mask, stored);
-            kernels->bf16_widen(rows, STRIDE, halves, STRIDE, MOST, STRIDE);
+            kernels->bf16.widen(rows, STRIDE, halves, STRIDE, MOST, STRIDE);
             for (size_t i = 0; i < MOST * STRIDE; i++) {
                 bool moved = i / STRIDE < n && mask[i / STRIDE] && i % STRIDE < COLS;
                 assert_true(rows[i] == before[i] + (moved ? 100 : 0));

@@ -77,7 +77,7 @@ static void check(const struct kernels *kernels, size_t num_queries, size_t num_
             one.keys += j;
             one.num_queries = one.num_keys = 1;
             if (keys->rows[j] < visible[queries->rows[i]])
-                plain->bucket_pairs(&one);
+                plain->pairs.bucket(&one);
         }
     struct crowd crowd;
     struct arena arena = arena_on(NULL);

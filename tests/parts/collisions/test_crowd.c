@@ -1,4 +1,4 @@
-/* A crowded bucket through products of matrices against slot bucket_pairs, sizes around the blocks of rows,
+/* A crowded bucket through products of matrices against slot pairs.bucket, sizes around the blocks of rows,
    with and without bias; and which way is taken.
    Bugs tried and caught: the second block of keys overwriting the product of the first, the bias left out of
    one side, the scale applied to both sides, gradients written instead of added, rows taken in order instead
@@ -57,7 +57,7 @@ static void check_size(const struct kernels *kernels, size_t num_queries, size_t
                                   .dquery = dquery[0],
                                   .dkey = dkey[0],
                                   .scale = 0.7f};
-    kernels_named("ref", &(const char *){0})->bucket_pairs(&bucket);
+    kernels_named("ref", &(const char *){0})->pairs.bucket(&bucket);
     struct crowd crowd;
     struct arena arena = arena_on(NULL);
     crowd_lay_out(&crowd, &arena, dim, value_dim);

@@ -34,7 +34,7 @@ static void check_kind(const struct kernels *kernels, int kind)
     memset(rounded, 0xff, sizeof rounded);
     normalize_rows(kernels, NULL, kind, out[0], LD, DTYPE_FLOAT32, x[0], LD, 0.25f, kept, N, D);
     normalize_rows(kernels, NULL, kind, halves[0], LD, DTYPE_BFLOAT16, again[0], LD, 0.25f, kept_again, N, D);
-    kernels->bf16_round(rounded[0], LD, out[0], LD, N, D);
+    kernels->bf16.round(rounded[0], LD, out[0], LD, N, D);
     check_same_bits(halves, rounded, sizeof halves, "rounded rows");
     normalize_rows_backward(kernels, kind, dx[0], LD, bias, out[0], LD, dout[0], LD, kept, N, D);
     for (size_t i = 0; i < N; i++) {

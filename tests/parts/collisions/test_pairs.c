@@ -84,7 +84,7 @@ static void check_form(const struct kernels *kernels, struct pool *pool, enum pa
                         want_sum[j * D_V + c] += pairs.queries.value[i * pairs.queries.ld + c];
                     if (once && share(query_codes + i * M, key_codes + j * M, h))
                         continue;
-                    plain->bucket_pairs(
+                    plain->pairs.bucket(
                         &(struct bucket_pairs){.queries = &(uint32_t){0},
                                                .keys = &(uint32_t){0},
                                                .num_queries = 1,

@@ -76,8 +76,8 @@ static void fill(float *x, double *exact, uint64_t key, size_t n, size_t width, 
     bf16 rounded;
     random_normals(key, 0, x, n * ld);
     for (size_t i = 0; i < n * ld && half; i++) { /* exact in both precisions */
-        kernels->bf16_round(&rounded, 1, x + i, 1, 1, 1);
-        kernels->bf16_widen(x + i, 1, &rounded, 1, 1, 1);
+        kernels->bf16.round(&rounded, 1, x + i, 1, 1, 1);
+        kernels->bf16.widen(x + i, 1, &rounded, 1, 1, 1);
     }
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < width; c++)

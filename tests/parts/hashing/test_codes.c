@@ -153,13 +153,13 @@ static double angle_of(const double *a, const double *b)
     return 2 * atan2(sqrt(apart), sqrt(together));
 }
 
-/* What hash_rows makes of a row, without the 128. */
+/* What hash.pack_rows makes of a row, without the 128. */
 static void bytes_of(double *to, const float *row)
 {
     uint32_t words[BYTES_DIM / 4];
     float square;
     kernels_named(NULL, &(const char *){0})
-        ->hash_rows(words, BYTES_DIM / 4, &square, HASH_INT8_DP, row, BYTES_DIM, 1, BYTES_DIM);
+        ->hash.pack_rows(words, BYTES_DIM / 4, &square, HASH_INT8_DP, row, BYTES_DIM, 1, BYTES_DIM);
     for (size_t c = 0; c < BYTES_DIM; c++)
         to[c] = (double)(words[c / 4] >> (8 * (c % 4)) & 0xff) - 128;
 }

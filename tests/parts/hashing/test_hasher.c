@@ -56,10 +56,10 @@ static void check_codes(const struct yoso_options *options, struct pool *pool, e
     static bf16 query_half[N_Q * LD], key_half[N_K * LD];
     bool half = dtype == DTYPE_BFLOAT16;
     if (half) {
-        kernels->bf16_round(query_half, LD, query, LD, N_Q, LD);
-        kernels->bf16_round(key_half, LD, key, LD, N_K, LD);
-        kernels->bf16_widen(query, LD, query_half, LD, N_Q, LD);
-        kernels->bf16_widen(key, LD, key_half, LD, N_K, LD);
+        kernels->bf16.round(query_half, LD, query, LD, N_Q, LD);
+        kernels->bf16.round(key_half, LD, key, LD, N_K, LD);
+        kernels->bf16.widen(query, LD, query_half, LD, N_Q, LD);
+        kernels->bf16.widen(key, LD, key_half, LD, N_K, LD);
     }
     const struct planes_form which = {options->planes, hashing.num_hashes, hashing.hash_bits, width};
     float *drawn = malloc(hasher_planes(options, D) * sizeof *drawn);

@@ -20,7 +20,7 @@ static void rows_come_and_go(void **state)
         void *stored = half ? (void *)halves : (void *)numbers;
         for (size_t i = 0; i < ROWS * LD_STORED; i++)
             numbers[i] = (float)i - 4.5f; /* exact in bfloat16 */
-        kernels->bf16_round(halves, LD_STORED, numbers, LD_STORED, ROWS, LD_STORED);
+        kernels->bf16.round(halves, LD_STORED, numbers, LD_STORED, ROWS, LD_STORED);
         for (size_t i = 0; i < ROWS * LD; i++)
             floats[i] = 1000;
         elements_load(kernels, floats, LD, stored, LD_STORED, dtype, ROWS, COLS);
@@ -30,7 +30,7 @@ static void rows_come_and_go(void **state)
             floats[i] = 2 * (float)(i / LD) + 0.25f;
         elements_store(kernels, stored, LD_STORED, dtype, floats, LD, ROWS, COLS);
         if (half)
-            kernels->bf16_widen(numbers, LD_STORED, halves, LD_STORED, ROWS, LD_STORED);
+            kernels->bf16.widen(numbers, LD_STORED, halves, LD_STORED, ROWS, LD_STORED);
         for (size_t i = 0; i < ROWS * LD_STORED; i++)
             assert_true(numbers[i] ==
                         (i % LD_STORED < COLS ? 2 * (float)(i / LD_STORED) + 0.25f : (float)i - 4.5f));

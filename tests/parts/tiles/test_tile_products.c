@@ -17,8 +17,8 @@ static double operand(const struct kernels *kernels, enum precision precision, f
 {
     bf16 half;
     if (precision == PRECISION_BF16) {
-        kernels->bf16_round(&half, 1, &a, 1, 1, 1);
-        kernels->bf16_widen(&a, 1, &half, 1, 1, 1);
+        kernels->bf16.round(&half, 1, &a, 1, 1, 1);
+        kernels->bf16.widen(&a, 1, &half, 1, 1, 1);
     }
     return (double)a;
 }
@@ -52,7 +52,7 @@ static void check_tile(const struct kernels *kernels, enum precision precision, 
                        (1.5 * (double)depth + 2) * 0.5 * (double)FLT_EPSILON * size, "tile");
         }
     if (precision == PRECISION_FLOAT32) {
-        kernels->tile_product(before, cols, a, a_row, a_col, b, cols, rows, cols, depth, add);
+        kernels->tiles.product(before, cols, a, a_row, a_col, b, cols, rows, cols, depth, add);
         check_same_bits(c, before, rows * cols * sizeof *c, "the slot itself");
     }
     guard_free(block, (measure.used + 3) / 4);

@@ -5,8 +5,8 @@
    tables) 2.8 + 2.1, count 8 3.5 + 2.0; count 4 at tau 7 2.2 + 1.7, at tau 11 4.9 + 4.0. Fetching the rows of
    coming tokens ahead made all but the largest tables slower by a fifth.
    How far that is from the machine, by loops that do nothing but touch rows of 512 KiB of tables at random:
-   adding to rows takes 2.0 times reading them, nearly all of it for writing them; table_add takes 1.3 times
-   such a loop and table_read 1.5, for the rows of values and out pass by as well. Tables that fit the first
+   adding to rows takes 2.0 times reading them, nearly all of it for writing them; tables.add takes 1.3 times
+   such a loop and tables.read 1.5, for the rows of values and out pass by as well. Tables that fit the first
    cache are no way out: adding there still takes 0.7 of the time, and values and out pass by for every hash.
    Tried without gain: pages of 2 MiB (no difference); sorting the rows of each hash by code, to sum a bucket
    in registers and write it once (0.7 of the time of adding, but the sort costs 0.4); tables rounded to
@@ -14,11 +14,11 @@
    takes 0.18 of it).
    SPDX-License-Identifier: Apache-2.0
  */
-#ifndef KERNELS_SIMD_TABLE_H
-#define KERNELS_SIMD_TABLE_H
+#ifndef KERNELS_SIMD_TABLES_H
+#define KERNELS_SIMD_TABLES_H
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_tables.h"
 
 enum { TABLE_FLOATS = 64, TABLE_VECTORS = TABLE_FLOATS / VLEN };
 
@@ -63,8 +63,9 @@ INLINE void table_add_all(float *tables, size_t buckets, const void *codes, cons
     }
 }
 
-static void table_add(float *tables, size_t buckets, const void *codes, bool wide, size_t num_hashes,
-                      size_t first, size_t count, const float *values, size_t ld_values, size_t n, size_t dim)
+static void tables_add(float *tables, size_t buckets, const void *codes, bool wide, size_t num_hashes,
+                       size_t first, size_t count, const float *values, size_t ld_values, size_t n,
+                       size_t dim)
 {
     if (wide)
         table_add_all(tables, buckets, codes, true, num_hashes, first, count, values, ld_values, n, dim);
@@ -110,13 +111,15 @@ INLINE void table_read_all(float *out, size_t ld_out, const float *tables, size_
     }
 }
 
-static void table_read(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes,
-                       bool wide, size_t num_hashes, size_t first, size_t count, size_t n, size_t dim)
+static void tables_read(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes,
+                        bool wide, size_t num_hashes, size_t first, size_t count, size_t n, size_t dim)
 {
     if (wide)
         table_read_all(out, ld_out, tables, buckets, codes, true, num_hashes, first, count, n, dim);
     else
         table_read_all(out, ld_out, tables, buckets, codes, false, num_hashes, first, count, n, dim);
 }
+
+#define SIMD_TABLES .tables.add = tables_add, .tables.read = tables_read
 
 #endif

@@ -1,9 +1,8 @@
-/* tile_product, tile_transpose, scale_rows, scale_both and row_dots on every table.
+/* tiles.product and tiles.transpose on every table; tiles.collisions is in test_slots_collision.c.
    Bugs planted and caught: a partial vector of B read whole, or of C written whole (guard page); add ignored
    in blocks of two rows; a_row taken for a_col; four rows taken one row too early; k falling in the last row
    alone (row alone); the columns of the last vectors taken from the first; two rows of a transposed block
-   exchanged; an edge block not transposed; the fourth row dot repeated; the factor of row 0 for all; both
-   factors of scale_both multiplied first. SPDX-License-Identifier: Apache-2.0 */
+   exchanged; an edge block not transposed. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static void check_product(const struct kernels *kernels, size_t rows, size_t cols, size_t depth, bool turned,
@@ -15,8 +14,8 @@ static void check_product(const struct kernels *kernels, size_t rows, size_t col
     size_t size_b = depth == 0 ? 0 : (depth - 1) * ld_b + cols, size_c = rows == 0 ? 0 : rows * ld_c - 1;
     float *a = normals(rows, size_a), *b = normals(cols, size_b), *c = normals(depth, size_c);
     float *before = copy_of(c, size_c), *alone = copy_of(c, size_c);
-    kernels->tile_product(c, ld_c, a, a_row, a_col, b, ld_b, rows, cols, depth, add);
-    of(text, "tile_product", kernels, rows * 1000 + cols, depth);
+    kernels->tiles.product(c, ld_c, a, a_row, a_col, b, ld_b, rows, cols, depth, add);
+    of(text, "tiles.product", kernels, rows * 1000 + cols, depth);
     for (size_t i = 0; i < rows; i++) {
         for (size_t j = 0; j < cols; j++) {
             double sum = add ? (double)before[i * ld_c + j] : 0, size = fabs(sum);
@@ -29,8 +28,8 @@ static void check_product(const struct kernels *kernels, size_t rows, size_t col
         }
         if (i + 1 < rows)
             check_same_bits(&c[i * ld_c + cols], &before[i * ld_c + cols], sizeof *c, "beside the row");
-        kernels->tile_product(alone + i * ld_c, ld_c, a + i * a_row, a_row, a_col, b, ld_b, 1, cols, depth,
-                              add);
+        kernels->tiles.product(alone + i * ld_c, ld_c, a + i * a_row, a_row, a_col, b, ld_b, 1, cols, depth,
+                               add);
     }
     check_same_bits(alone, c, size_c * sizeof *c, "the rows one by one");
     guard_free(a, size_a);
@@ -67,69 +66,16 @@ static void tile_transpose_is_exact(void **state)
             size_t rows = widths[r], cols = widths[w], ld_in = cols + 1, ld_out = rows + 2;
             size_t size_in = rows * ld_in - 1, size_out = cols * ld_out - 2;
             float *in = oddities(1, size_in), *out = normals(2, size_out), *want = copy_of(out, size_out);
-            kernels->tile_transpose(out, ld_out, in, ld_in, rows, cols);
+            kernels->tiles.transpose(out, ld_out, in, ld_in, rows, cols);
             for (size_t i = 0; i < rows; i++)
                 for (size_t j = 0; j < cols; j++)
                     want[j * ld_out + i] = in[i * ld_in + j];
             check_same_bits(out, want, size_out * sizeof *out,
-                            of(text, "tile_transpose", kernels, rows, cols));
+                            of(text, "tiles.transpose", kernels, rows, cols));
             guard_free(in, size_in);
             guard_free(out, size_out);
             guard_free(want, size_out);
         }
-}
-
-static void scaling_is_exact(void **state)
-{
-    (void)state;
-    char text[128];
-    FOR_EACH_TABLE(kernels)
-    for (size_t w = 0; w < NUM_WIDTHS; w++) {
-        size_t rows = w % 6, cols = widths[w], ld = cols + 2, size = rows == 0 ? 0 : rows * ld - 2;
-        float *x = oddities(1, size), *factor = oddities(2, rows), *want = copy_of(x, size);
-        kernels->scale_rows(x, ld, factor, rows, cols);
-        for (size_t i = 0; i < rows; i++)
-            for (size_t c = 0; c < cols; c++)
-                want[i * ld + c] *= factor[i];
-        check_same_bits(x, want, size * sizeof *x, of(text, "scale_rows", kernels, rows, cols));
-        float *of_col = oddities(3, cols);
-        kernels->scale_both(x, ld, factor, of_col, rows, cols);
-        for (size_t i = 0; i < rows; i++)
-            for (size_t c = 0; c < cols; c++)
-                want[i * ld + c] = want[i * ld + c] * factor[i] * of_col[c];
-        check_same_bits(x, want, size * sizeof *x, of(text, "scale_both", kernels, rows, cols));
-        guard_free(x, size);
-        guard_free(factor, rows);
-        guard_free(of_col, cols);
-        guard_free(want, size);
-    }
-}
-
-static void row_dots_are_dots(void **state)
-{
-    (void)state;
-    char text[128];
-    FOR_EACH_TABLE(kernels)
-    for (size_t w = 0; w < NUM_WIDTHS; w++) {
-        size_t rows = w % 10, cols = widths[w], ld = cols + 2, size = rows == 0 ? 0 : rows * ld - 2;
-        float *a = normals(1, size), *b = normals(2, size), *out = guard_floats(rows);
-        kernels->row_dots(out, a, ld, b, ld, rows, cols);
-        for (size_t i = 0; i < rows; i++) {
-            double sum = 0, terms = 0;
-            for (size_t c = 0; c < cols; c++) {
-                sum += (double)a[i * ld + c] * (double)b[i * ld + c];
-                terms += fabs((double)a[i * ld + c] * (double)b[i * ld + c]);
-            }
-            check_near((double)out[i], sum, ((double)cols + 1) * ROUNDING * terms,
-                       of(text, "row_dots", kernels, rows, cols));
-            float alone;
-            kernels->row_dots(&alone, a + i * ld, ld, b + i * ld, ld, 1, cols);
-            check_same_bits(&alone, &out[i], sizeof alone, "a row alone");
-        }
-        guard_free(a, size);
-        guard_free(b, size);
-        guard_free(out, rows);
-    }
 }
 
 int main(void)
@@ -137,8 +83,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tile_product_is_the_product),
         cmocka_unit_test(tile_transpose_is_exact),
-        cmocka_unit_test(scaling_is_exact),
-        cmocka_unit_test(row_dots_are_dots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

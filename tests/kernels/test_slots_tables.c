@@ -1,4 +1,4 @@
-/* table_add and table_read on every table of slots: the same bits as plain loops.
+/* tables.add and tables.read on every table of slots: the same bits as plain loops.
    Bugs planted and caught: the code of the first hash taken for all; `first` forgotten; ld_values 0 taken for
    dim; wide codes read as narrow; the tail of a row dropped; a row overwritten; reading begun at 0 instead of
    out; hashes in falling order; a step of half a block too long. SPDX-License-Identifier: Apache-2.0 */
@@ -21,24 +21,24 @@ static void check_tables(const struct kernels *kernels, struct problem p, bool w
     size_t size = p.count * BUCKETS * p.dim, rows = p.n == 0 ? 0 : (p.n - 1) * p.ld + p.dim;
     size_t ld_out = p.dim + 2, out_size = p.n == 0 ? 0 : p.n * ld_out - 2;
     float *tables = oddities(1, size), *want = copy_of(tables, size), *values = oddities(2, rows);
-    kernels->table_add(tables, BUCKETS, codes, wide, p.num_hashes, p.first, p.count, values, p.ld, p.n,
-                       p.dim);
+    kernels->tables.add(tables, BUCKETS, codes, wide, p.num_hashes, p.first, p.count, values, p.ld, p.n,
+                        p.dim);
     for (size_t i = 0; i < p.n; i++)
         for (size_t h = 0; h < p.count; h++)
             for (size_t c = 0; c < p.dim; c++)
                 want[(h * BUCKETS + wide_codes[i * p.num_hashes + p.first + h]) * p.dim + c] +=
                     values[i * p.ld + c];
-    check_same_bits(tables, want, size * sizeof *tables, of(text, "table_add", kernels, p.n, p.dim));
+    check_same_bits(tables, want, size * sizeof *tables, of(text, "tables.add", kernels, p.n, p.dim));
 
     float *out = oddities(3, out_size), *sums = copy_of(out, out_size);
-    kernels->table_read(out, ld_out, tables, BUCKETS, codes, wide, p.num_hashes, p.first, p.count, p.n,
-                        p.dim);
+    kernels->tables.read(out, ld_out, tables, BUCKETS, codes, wide, p.num_hashes, p.first, p.count, p.n,
+                         p.dim);
     for (size_t i = 0; i < p.n; i++)
         for (size_t h = 0; h < p.count; h++)
             for (size_t c = 0; c < p.dim; c++)
                 sums[i * ld_out + c] +=
                     tables[(h * BUCKETS + wide_codes[i * p.num_hashes + p.first + h]) * p.dim + c];
-    check_same_bits(out, sums, out_size * sizeof *out, of(text, "table_read", kernels, p.n, p.dim));
+    check_same_bits(out, sums, out_size * sizeof *out, of(text, "tables.read", kernels, p.n, p.dim));
     guard_free(tables, size);
     guard_free(want, size);
     guard_free(values, rows);

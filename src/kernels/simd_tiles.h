@@ -5,11 +5,11 @@
    as a share of a loop of multiply-adds in registers: 64 x 64 x 64 and the like 97 to 100 %, A either way
    round, on both instruction sets; the last columns that fill no vector run at about half.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef KERNELS_SIMD_TILE_H
-#define KERNELS_SIMD_TILE_H
+#ifndef KERNELS_SIMD_TILES_H
+#define KERNELS_SIMD_TILES_H
 
-#include "kernels/kernels.h"
 #include "kernels/simd_math.h"
+#include "kernels/slots_tiles.h"
 
 /* `rows` x `vectors` of C; `left` columns exist in the last vector (VLEN: all). */
 INLINE void product_block(const size_t rows, const size_t vectors, const size_t left, float *c, size_t ld_c,
@@ -60,8 +60,8 @@ INLINE void product_columns(const size_t vectors, const size_t left, float *c, s
         product_block(1, vectors, left, c + i * ld_c, ld_c, a + i * a_row, a_row, a_col, b, ld_b, depth, add);
 }
 
-static void tile_product(float *c, size_t ld_c, const float *a, size_t a_row, size_t a_col, const float *b,
-                         size_t ld_b, size_t rows, size_t cols, size_t depth, bool add)
+static void tiles_product(float *c, size_t ld_c, const float *a, size_t a_row, size_t a_col, const float *b,
+                          size_t ld_b, size_t rows, size_t cols, size_t depth, bool add)
 {
     size_t j = 0;
     for (; j + BLOCK_VECTORS * VLEN <= cols; j += BLOCK_VECTORS * VLEN)
@@ -78,7 +78,8 @@ static void tile_product(float *c, size_t ld_c, const float *a, size_t a_row, si
         product_columns(1, cols - j, c + j, ld_c, a, a_row, a_col, b + j, ld_b, rows, depth, add);
 }
 
-static void tile_transpose(float *out, size_t ld_out, const float *in, size_t ld_in, size_t rows, size_t cols)
+static void tiles_transpose(float *out, size_t ld_out, const float *in, size_t ld_in, size_t rows,
+                            size_t cols)
 {
     vf block[VLEN];
     for (size_t i = 0; i < rows; i += VLEN)
@@ -100,49 +101,6 @@ static void tile_transpose(float *out, size_t ld_out, const float *in, size_t ld
         }
 }
 
-static void scale_rows(float *x, size_t ld_x, const float *factor, size_t rows, size_t cols)
-{
-    for (size_t i = 0; i < rows; i++) {
-        float *row = x + i * ld_x;
-        vf each = v_set(factor[i]);
-        for (size_t c = 0; c < cols; c += VLEN)
-            v_put(row + c, v_mul(v_get(row + c, cols - c), each), cols - c);
-    }
-}
-
-static void scale_both(float *x, size_t ld_x, const float *of_row, const float *of_col, size_t rows,
-                       size_t cols)
-{
-    for (size_t i = 0; i < rows; i++) {
-        float *row = x + i * ld_x;
-        vf each = v_set(of_row[i]);
-        for (size_t c = 0; c < cols; c += VLEN) {
-            vf scaled = v_mul(v_get(row + c, cols - c), each);
-            v_put(row + c, v_mul(scaled, v_get(of_col + c, cols - c)), cols - c);
-        }
-    }
-}
-
-static void row_dots(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
-                     size_t cols)
-{
-    for (size_t i = 0; i < rows; i += 4) {
-        size_t last = rows - 1, row[4] = {i, i + 1, i + 2, i + 3};
-        vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-        float sums[4];
-        /* Rows beyond the last are the last again, and are not written. */
-        for (size_t r = 0; r < 4; r++)
-            row[r] = row[r] < last ? row[r] : last;
-        for (size_t c = 0; c < cols; c += VLEN) {
-            UNROLLED
-            for (size_t r = 0; r < 4; r++)
-                sum[r] = v_fma(v_get(a + row[r] * ld_a + c, cols - c), v_get(b + row[r] * ld_b + c, cols - c),
-                               sum[r]);
-        }
-        v_sum4(sums, sum[0], sum[1], sum[2], sum[3], 0.0f, 1.0f);
-        for (size_t r = 0; r < 4 && i + r < rows; r++)
-            out[i + r] = sums[r];
-    }
-}
+#define SIMD_TILES .tiles.product = tiles_product, .tiles.transpose = tiles_transpose
 
 #endif
