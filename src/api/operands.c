@@ -57,7 +57,7 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
                                    {"sequence_stride", sequences, given.sequence_stride}};
     for (size_t i = 0; i < 3; i++)
         FAIL_IF(steps[i].count > 1 && steps[i].stride > operand_most / steps[i].count, host, HASHATTN_INVALID,
-                "%s: %s is %zu, too far for %zu places", array->name, steps[i].name, steps[i].stride,
+                "%s: %s is %zu, too large for %zu positions", array->name, steps[i].name, steps[i].stride,
                 steps[i].count);
     /* Rows must not overlap, but all heads of an input may share one. */
     FAIL_IF(rows > 1 && given.row_stride < array->width, host, HASHATTN_INVALID,

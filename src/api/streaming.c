@@ -232,7 +232,7 @@ static hashattn_status check_array(struct host *host, const struct step *step, c
     FAIL_IF(rows > 1 && array->row_stride < width, host, HASHATTN_INVALID,
             "%s: row_stride is %zu, at least %zu is needed", name, array->row_stride, width);
     FAIL_IF(array->row_stride > PTRDIFF_MAX / 8 / rows || array->head_stride > PTRDIFF_MAX / 8 / heads, host,
-            HASHATTN_INVALID, "%s: strides of %zu and %zu are too far for %zu rows and %zu heads", name,
+            HASHATTN_INVALID, "%s: strides of %zu and %zu are too large for %zu rows and %zu heads", name,
             array->row_stride, array->head_stride, rows, heads);
     struct operand_step steps[] = {{"row_stride", rows, array->row_stride},
                                    {"head_stride", heads, array->head_stride}};
@@ -244,7 +244,7 @@ static hashattn_status check_step(struct host *host, struct step *step)
     const hashattn_chunk *chunk = step->chunk;
     const hashattn_stream_options *given = &step->stream->given;
     FAIL_IF(chunk->rows > given->chunk_rows, host, HASHATTN_INVALID,
-            "the chunk at row %zu has %zu rows, at most %zu were announced", step->position, chunk->rows,
+            "the chunk at row %zu has %zu rows, at most %zu are allowed", step->position, chunk->rows,
             given->chunk_rows);
     if (chunk->rows == 0)
         return HASHATTN_OK;

@@ -47,7 +47,7 @@ hashattn_status json_get_text(struct host *host, const struct json *root, const 
                               char number[JSON_MAX_NUMBER], const char **text);
 
 const char *json_text(const struct json *value); /* of a string; NULL for anything else */
-size_t json_count(const struct json *value);     /* members of an object, elements of an array, else 0 */
+size_t json_count(const struct json *value);     /* members of an object, elements of an array, otherwise 0 */
 /* The element at an index; the member of exactly this name, which may contain dots. NULL if there is none. */
 const struct json *json_element(const struct json *array, size_t index);
 const struct json *json_at(const struct json *object, const char *key);

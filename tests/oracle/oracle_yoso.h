@@ -24,7 +24,7 @@ struct oracle_yoso {
     const size_t *visible; /* (n_q) causal: query i sees the first visible[i] keys; NULL: all */
 };
 
-/* 1 - angle / pi of two raw vectors; zero vectors: 1 if both are zero, else 1/2. */
+/* 1 - angle / pi of two raw vectors; zero vectors: 1 if both are zero, otherwise 1/2. */
 double oracle_collision(const double *q, const double *k, size_t d);
 
 /* The same for the pair (i, j) with the maps of `yoso`. */
