@@ -1,18 +1,18 @@
-/* hashattn: attention by hashing. This header is the operator, enough for most programs: a context, a
-   mechanism with its options, forward and backward on strided float32 arrays.
+/* hashattn: attention by hashing. This header declares the operator, which is all that most programs need: a
+   context, a mechanism with its options, and forward and backward on strided float32 arrays.
 
    Rules for the whole library:
-   - Every call that can fail returns a hashattn_status; the sentence with the numbers is
-   hashattn_context_message.
-   - A `new` or `load` gives its object through the last parameter; `free` takes NULL. An object is freed
-   before its context.
-   - The library never keeps a pointer you pass in, except where the line says so. Sizes count elements, not
-   bytes, unless they are called bytes. A context and its objects are used by one thread at a time; two
-   contexts are independent.
-   - Structs that may grow begin with struct_size. What a caller gives is filled with its `_default` function
-   first; what a caller is given needs struct_size set, and gets as many fields as that has room for.
-   - Real numbers in text (options, messages, files) have a decimal dot, whatever locale the caller has set.
-   - The same inputs, options and seed give the same bits for any number of threads (on one instruction set).
+   - Every call that can fail returns a hashattn_status; hashattn_context_message then explains the failure,
+     with the numbers.
+   - `new` and `load` return their object through the last parameter; `free` accepts NULL. Free an object
+     before its context.
+   - The library never keeps a pointer you pass in unless its comment says so. Sizes count elements, not
+     bytes, unless they are named bytes. Only one thread at a time may use a context and its objects; two
+     contexts are independent.
+   - Structs that may grow begin with struct_size. Fill an input struct with its `_default` function first. In
+     an output struct set struct_size; the library writes the fields that fit.
+   - Real numbers in text (options, messages, files) have a decimal point in every locale.
+   - The same inputs, options and seed give the same bits for any number of threads, on one instruction set.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_ATTENTION_H
 #define HASHATTN_ATTENTION_H
@@ -32,63 +32,63 @@ typedef struct hashattn_context hashattn_context;
 
 typedef struct hashattn_context_options {
     size_t struct_size;
-    int threads; /* 1 to 1024; 0 = as many as the processors this process may use */
-    /* Of products: "float32" or "bf16"; NULL = float32, and for a model or a run what it was trained with.
-       bf16 rounds the operands of every product of a dense layer and inside `softmax` to bfloat16;
-       parameters, sums and everything else stay float32. Where the processor has no instruction for it, it is
-       done by widening. */
+    int threads; /* 1 to 1024; 0 = one for each processor this process may use */
+    /* Of products: "float32" or "bf16". NULL = float32; a model or run then uses the precision it was trained
+       with. bf16 rounds the operands of products in dense layers and in `softmax` to bfloat16; parameters,
+       sums and everything else stay float32. A processor without bf16 instructions widens the operands to
+       float32. */
     const char *precision;
-    const char *isa; /* one of hashattn_isa_names; NULL or "auto" = the best that runs here. The environment
+    const char *isa; /* one of hashattn_isa_names; NULL or "auto" = the widest that runs here. The environment
                         variable HASHATTN_ISA caps both. */
-    /* Where memory comes from, for the thread that calls; both NULL = aligned_alloc and free. allocate
-       returns NULL when there is none; bytes is at least 1 and any number. */
+    /* The allocator, called only on the caller's thread; both NULL = aligned_alloc and free. allocate returns
+       NULL if memory runs out; bytes is at least 1 and need not be a multiple of alignment. */
     void *(*allocate)(void *user, size_t alignment, size_t bytes);
     void (*release)(void *user, void *block);
     void *user;
 } hashattn_context_options;
 
 HASHATTN_API void hashattn_context_options_default(hashattn_context_options *options);
-/* options: NULL = the defaults. message: room for `message_size` chars where a failure is explained (there is
-   no context yet to ask); may be NULL. INVALID: threads out of range, unknown or absent instruction set. */
+/* options: NULL = the defaults. message: (message_size) chars that receive the explanation of a failure,
+   because there is no context to ask yet; may be NULL. INVALID: threads out of range, or an instruction set
+   that is unknown or does not run here. */
 HASHATTN_API hashattn_status hashattn_context_new(const hashattn_context_options *options, char *message,
                                                   size_t message_size, hashattn_context **context);
 HASHATTN_API void hashattn_context_free(hashattn_context *context);
-/* What went wrong in the last failing call on this context or an object of it; "" before the first. Valid
-   until the next failing call. */
+/* The message of the last failed call on this context or one of its objects; "" if none has failed. Valid
+   until the next failure. */
 HASHATTN_API const char *hashattn_context_message(const hashattn_context *context);
-/* Removes the temporary files of all that is being written on the context; none of it can be committed after
-   that. For the handler of a signal that ends the program, in the thread that uses the context: it is
-   async-signal-safe. The threads of the library leave SIGHUP, SIGINT, SIGQUIT and SIGTERM to those of the
-   program. */
+/* Removes the temporary files of all unfinished writes on the context, which then cannot be committed. For
+   the handler of a signal that ends the program, on the thread that uses the context: async-signal-safe. The
+   library's threads block SIGHUP, SIGINT, SIGQUIT and SIGTERM, so the program's threads receive them. */
 HASHATTN_API void hashattn_context_remove_unfinished(const hashattn_context *context);
 
 typedef struct hashattn_description {
     size_t struct_size;
     const char *version;    /* of the library, "0.1.0" */
-    const char *isa;        /* the table of kernels in use */
-    const char *projection; /* how hash codes are computed where the option says auto: "int16-dp" */
+    const char *isa;        /* of the kernels in use */
+    const char *projection; /* how hash codes are computed when the option is auto: "int16-dp" */
     const char *precision;  /* of products: "float32" or "bf16" */
-    const char *bf16;       /* how products of bf16 are done here: "by instruction" or "by widening" */
+    const char *bf16;       /* how bf16 products are computed here: "by instruction" or "by widening" */
     char products[64];      /* "oneDNN 2.6.3" or "own" */
     char processor[64];     /* model name, "" if unknown */
     int threads;
 } hashattn_description;
 
-/* Strings live as long as the library; struct_size must be set. */
+/* Set description->struct_size first. The strings stay valid as long as the library is loaded. */
 HASHATTN_API void hashattn_context_describe(const hashattn_context *context,
                                             hashattn_description *description);
 
-/* Holds the product library of this whole process to the instruction set of the context; without it that
-   library uses what it finds, whatever `isa` says. Only before the first product, and for programs rather
-   than libraries: others in the process may use it too. The tool does it. */
+/* Limits the product library (oneDNN), for the whole process, to the context's instruction set; otherwise it
+   uses the widest it finds, whatever `isa` says. Call it before the first product. It is meant for programs,
+   not for libraries, because other code in the process may use oneDNN too. The hashattn tool calls it. */
 HASHATTN_API void hashattn_context_cap_products(const hashattn_context *context);
 
-/* The instruction sets known, narrowest first, ended by NULL; and whether one runs here (NULL: yes, else why
-   not). */
+/* All known instruction sets, narrowest first, ended by NULL. The refusal says why one does not run here;
+   NULL if it does. */
 HASHATTN_API const char *const *hashattn_isa_names(void);
 HASHATTN_API const char *hashattn_isa_refusal(const char *isa);
 
-/* ---- options by name: every option of the library has a type, a default, a range and a sentence ---- */
+/* ---- options by name: each has a type, a default, a range and a line of help ---- */
 
 typedef enum hashattn_option_type {
     HASHATTN_OPTION_INT,
@@ -102,9 +102,9 @@ typedef struct hashattn_option {
     const char *name;  /* "num_hashes" */
     const char *owner; /* "attention", "task", "model" or "training" */
     hashattn_option_type type;
-    char preset[64];            /* the default, as text (for a setup: the present value) */
+    char preset[64];            /* the default as text; for a setup, the current value */
     double minimum, maximum;    /* INT and REAL */
-    const char *const *choices; /* CHOICE, ended by NULL; else NULL */
+    const char *const *choices; /* CHOICE: ended by NULL; other types: NULL */
     const char *help;
 } hashattn_option;
 
@@ -113,141 +113,142 @@ typedef struct hashattn_option {
 typedef struct hashattn_mechanism_info {
     size_t struct_size;
     const char *name, *summary;
-    int exact;          /* 0: sampled, depends on the seed */
+    int exact;          /* 0: sampled, so the output depends on the seed */
     size_t num_options; /* see hashattn_mechanism_option */
-    size_t num_params;  /* learned tensors of its own, at most: see hashattn_attention_tensor */
+    size_t num_params;  /* most learned tensors it can have; see hashattn_attention_tensor */
 } hashattn_mechanism_info;
 
 HASHATTN_API size_t hashattn_mechanism_count(void);
-/* 1 and *info filled (struct_size must be set), or 0 when index is past the last. */
+/* Fills *info, whose struct_size must be set, and returns 1; returns 0 if index is past the last. */
 HASHATTN_API int hashattn_mechanism_get(size_t index, hashattn_mechanism_info *info);
-/* The option'th option of the mechanism'th mechanism; 1, or 0 past the last. */
+/* Fills *info with one option of one mechanism and returns 1; returns 0 past the last. */
 HASHATTN_API int hashattn_mechanism_option(size_t mechanism, size_t option, hashattn_option *info);
 
 /* A mechanism with its options. The context must outlive it. */
 typedef struct hashattn_attention hashattn_attention;
 
-/* mechanism: "softmax", "yoso", ... INVALID with the list of names when unknown. */
+/* mechanism: "softmax", "yoso", ... INVALID, with the list of names, if it is unknown. */
 HASHATTN_API hashattn_status hashattn_attention_new(hashattn_context *context, const char *mechanism,
                                                     hashattn_attention **attention);
 HASHATTN_API void hashattn_attention_free(hashattn_attention *attention);
-/* Sets an option from text ("num_hashes", "64"; "yoso.num_hashes" is the same); INVALID with what is allowed.
- */
+/* Sets an option from text: "num_hashes" (or "yoso.num_hashes"), "64". INVALID, with the allowed values. */
 HASHATTN_API hashattn_status hashattn_attention_set(hashattn_attention *attention, const char *name,
                                                     const char *text);
-/* The present value as text that `set` takes back; text: room for `size` chars. INVALID: no such option, or
-   it does not fit. */
+/* Writes the current value as text that `set` accepts. text: (size) chars. INVALID: no such option, or the
+   text does not fit. */
 HASHATTN_API hashattn_status hashattn_attention_get(const hashattn_attention *attention, const char *name,
                                                     char *text, size_t size);
-/* Options that are left to the machine get what they mean in this context: projection "auto" becomes
-   "int16-dp", as the planes want it. What is computed stays the same. */
+/* Replaces automatic option values by what they mean in this context: projection "auto" becomes "int16-dp",
+   or whatever suits the hyperplanes. Results do not change. */
 HASHATTN_API hashattn_status hashattn_attention_settle(hashattn_attention *attention);
 
-/* A learned tensor of the mechanism's own, (rows, cols) for every head. */
+/* A tensor that the mechanism learns, (rows, cols) per head. */
 typedef struct hashattn_tensor {
     size_t struct_size;
     const char *name;
     size_t rows, cols;
 } hashattn_tensor;
-/* The index'th tensor at these widths, with the present options; 1, or 0 past the last. max_len: the longest
-   sequence that the tensors are made for, which some shapes follow; 0: unknown, and those are left out. */
+/* Fills *tensor with the index'th tensor for these widths and the current options and returns 1; returns 0
+   past the last. max_len: the longest sequence, which determines some shapes; with 0 (unknown) those tensors
+   are left out. */
 HASHATTN_API int hashattn_attention_tensor(const hashattn_attention *attention, size_t head_dim,
                                            size_t value_dim, size_t max_len, size_t index,
                                            hashattn_tensor *tensor);
 
-/* The learned parameters of a mechanism that has some. The operator draws them from the problem's seed, when
-   the sizes are asked for or at the first call, unless they were read: from a safetensors file with one
-   tensor (num_heads, rows, cols) for each of hashattn_attention_tensor, by its name. Setting an option drops
-   them. BAD_FILE: a tensor is missing, has another shape, or holds NaN or infinity; INVALID: the mechanism
-   has none; a problem with other heads or widths, or another max_len that a shape follows, is INVALID from
-   then on. */
+/* Reads the mechanism's learned parameters from a safetensors file with one tensor (num_heads, rows, cols)
+   for each tensor of hashattn_attention_tensor, by name. Without it the operator draws them from the
+   problem's seed in hashattn_attention_sizes or the first call. Setting an option drops the parameters.
+   Afterwards a problem with other heads or widths, or with another max_len if a shape depends on it, is
+   INVALID. BAD_FILE: a tensor is missing, has another shape, or holds NaN or infinity. INVALID: the mechanism
+   learns no tensors. */
 HASHATTN_API hashattn_status hashattn_attention_read_params(hashattn_attention *attention, const char *path,
                                                             size_t num_heads, size_t head_dim,
                                                             size_t value_dim, size_t max_len);
 
 /* ---- the operator ---- */
 
-/* Where element (sequence s, row r of it, head h, column c) lies: data[s * sequence_stride + r * row_stride +
-   h * head_stride + c]. With offsets, sequence_stride is not used: row r of sequence s is packed row
-   offsets[s] + r. A row_stride below the width is INVALID; so is, in an output, any stride that would let two
-   elements meet. Arrays that are written must not overlap any other. */
+/* Element (sequence s, row r, head h, column c) is data[s * sequence_stride + r * row_stride + h *
+   head_stride + c]. With offsets, row r of sequence s is packed row offsets[s] + r, and sequence_stride is
+   ignored. A row_stride below the width is INVALID, and so are strides that make two elements of an output
+   overlap. An output must not overlap any other array. */
 typedef struct hashattn_array {
-    void *data; /* floats, or uint16_t where the problem says BF16: not written where the array is an input;
-                   may be NULL where there are no elements */
+    void *data; /* floats, or uint16_t if the problem's element is BF16; inputs are not written; may be NULL
+                   if there are no elements */
     size_t sequence_stride, row_stride, head_stride;
 } hashattn_array;
 
-/* Contiguous arrays: (sequences, heads, rows, width), and packed or single (rows, heads, width). */
+/* Contiguous arrays: (sequences, heads, rows, width), and (rows, heads, width) for one sequence or packed
+   ones. */
 HASHATTN_API hashattn_array hashattn_array_of_heads(void *data, size_t heads, size_t rows, size_t width);
 HASHATTN_API hashattn_array hashattn_array_of_rows(void *data, size_t heads, size_t rows, size_t width);
 
-/* What arrays hold. BF16: the upper 16 bits of a float, as uint16_t. BYTE: uint8 or bool, in files alone. */
+/* Element types. BF16: the upper 16 bits of a float, as uint16_t. BYTE: uint8 or bool, only in files. */
 typedef enum hashattn_element { HASHATTN_FLOAT32, HASHATTN_BYTE, HASHATTN_BF16 } hashattn_element;
 
 typedef struct hashattn_problem {
     size_t struct_size;
-    /* Where no sequence has a row nothing is computed, and no time or memory is taken for these numbers. */
+    /* If no sequence has any rows, nothing is computed, and these numbers cost neither time nor memory. */
     size_t num_sequences, num_heads;
-    size_t num_queries, num_keys; /* rows of every sequence (n_q, n_k), any may be 0; ignored with offsets */
+    size_t num_queries, num_keys; /* rows of each sequence (n_q, n_k), may be 0; ignored with offsets */
     size_t head_dim, value_dim;   /* d of queries and keys, d_v of values and output; at least 1 */
-    /* (num_sequences + 1) rising row numbers, first 0: sequences of different lengths one after another; NULL
-       = equal lengths. Both or neither. */
+    /* (num_sequences + 1) row numbers, ascending from 0, for packed sequences of different lengths; NULL =
+       equal lengths. Set both or neither. */
     const size_t *query_offsets, *key_offsets;
-    /* 1 = the key takes part, 0 = it is as if it were not there (and its key and value may hold anything,
-       NaN too). (num_sequences, num_keys), or (key rows) with offsets; NULL = all take part. Queries are
-       not masked, but where they take places, in buckets (lha, lsh, random) or blocks (local), and a sequence
-       has as many of them as keys: there a masked token is absent as a query too. A query that meets no key
-       gets 0 and passes no gradient. */
+    /* (num_sequences, num_keys), or (key rows) with offsets: 1 = the key takes part, 0 = it is absent, and
+       its key and value may hold anything, even NaN; NULL = all take part. Queries are not masked, with one
+       exception: in mechanisms that place queries in buckets (lha, lsh, random) or blocks (local), if a
+       sequence has as many queries as keys, a masked token is absent as a query too. A query without any key
+       gets 0 and no gradient. */
     const uint8_t *key_mask;
-    int causal; /* 1: query i sees keys 0 .. i of its sequence; REFUSED by mechanisms without such a form */
-    uint64_t seed; /* all the chance of sampled mechanisms */
-    /* (num_sequences) numbers that make sequences hash apart, as in training; NULL = every sequence hashes
-       alike, so a sequence has the same output alone and in any batch. */
+    int causal; /* 1: query i sees keys 0 .. i of its sequence; REFUSED by mechanisms without a causal form */
+    uint64_t seed; /* determines all random choices of sampled mechanisms */
+    /* (num_sequences) numbers; sequences with different numbers hash differently, as in training. NULL = all
+       sequences hash alike, so that a sequence has the same output in any batch. */
     const uint64_t *sample_ids;
-    /* Of every array of the problem, in and out: FLOAT32 (the default) or BF16. With BF16 the mechanism
-       computes as with FLOAT32 from the same numbers, and what is written is rounded to nearest, ties to
-       even; beyond the largest bfloat16 that is infinity. */
+    /* Of all arrays of the problem, inputs and outputs: FLOAT32 (the default) or BF16. With BF16 the
+       mechanism computes as with FLOAT32 from the same numbers and rounds outputs to nearest, ties to even;
+       numbers beyond the largest bfloat16 become infinity. */
     hashattn_element element;
-    /* The longest sequence that the mechanism's learned tensors are made for; 0: unknown, then a mechanism
-       whose tensors follow it is REFUSED. */
+    /* The longest sequence that the mechanism's learned tensors are made for. 0: unknown; a mechanism whose
+       shapes depend on it is then REFUSED. */
     size_t max_len;
 } hashattn_problem;
 
 /* 1 sequence, 1 head, everything else 0 or NULL. */
 HASHATTN_API void hashattn_problem_default(hashattn_problem *problem);
 
-/* Bytes of the two blocks that forward and backward use: `saved` carries what backward needs, `scratch` is
-   dead in between. Neither holds an (n_q, n_k) array. INVALID: a number out of range; REFUSED: what this
-   mechanism cannot do, with the reason; NO_MEMORY: the sizes overflow. */
+/* Bytes of the two blocks that forward and backward use. `saved` holds what backward needs from forward;
+   `scratch` need not be kept between calls. Neither holds an (n_q, n_k) array. INVALID: a number is out of
+   range. REFUSED: the mechanism cannot do this, with the reason. NO_MEMORY: the sizes overflow. */
 HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attention,
                                                       const hashattn_problem *problem, size_t *saved_bytes,
                                                       size_t *scratch_bytes);
 
-/* out (n_q, heads, d_v per sequence) = attention. softmax, local, lha, lsh and random give finite numbers for
-   all finite inputs, here and in backward: where float32 could overflow they compute in double, some hundred
-   times as slowly, and a gradient beyond +-3.39e38, the largest bfloat16, becomes that. Errors as above; and
-   inputs that hold NaN or infinity are INVALID, with the place of the first: then `out` holds no result, and
-   some of it may have been written, for they are met on the way (after every other error it is as it was).
-   saved, scratch: blocks of at least the sizes above, aligned to 64 bytes; a NULL one is allocated for this
-   call and freed (saved: then no backward can follow). With both blocks given nothing is allocated. */
+/* out (n_q, heads, d_v per sequence) = attention. softmax, local, lha, lsh and random return finite numbers
+   for all finite inputs, here and in backward: if float32 could overflow they compute in double, about a
+   hundred times slower, and gradients are clamped to +-3.39e38, the largest bfloat16. saved, scratch: blocks
+   of at least the sizes above, aligned to 64 bytes. A NULL block is allocated for this call and freed;
+   without `saved` no backward can follow. If both blocks are given, nothing is allocated. Errors: as above,
+   and inputs that hold NaN or infinity are INVALID, with the position of the first. These are found while
+   computing, so part of `out` may have been written; every other error leaves it unchanged. */
 HASHATTN_API hashattn_status hashattn_attention_forward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out, void *saved,
     void *scratch);
 
-/* After a forward with the same attention, problem, arrays and `saved`: dquery, dkey, dvalue (shaped as
-   query, key, value) are WRITTEN, the gradients with respect to the raw inputs of sum(out * dout). dout that
-   holds NaN or infinity is INVALID; after an error nothing was written. scratch: as in forward; it need not
-   be the same block. */
+/* Follows a forward with the same attention, problem, arrays and `saved`. WRITES dquery, dkey and dvalue,
+   shaped as query, key and value: the gradients of sum(out * dout) with respect to the raw inputs. INVALID:
+   dout holds NaN or infinity. An error leaves the outputs unchanged. scratch: as in forward, but it may be
+   another block. */
 HASHATTN_API hashattn_status hashattn_attention_backward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,
     const hashattn_array *dout, const hashattn_array *dquery, const hashattn_array *dkey,
     const hashattn_array *dvalue, void *saved, void *scratch);
 
-/* The loss that a mechanism has of its own (0 where it has none), after a forward as for backward: summed
-   over sequences and heads. dparams, if not NULL, is WRITTEN: its gradient, (num_heads, floats of all tensors
-   of a head, in the order of hashattn_attention_tensor). */
+/* The mechanism's own loss, summed over sequences and heads; 0 if it has none. Follows a forward, like
+   backward. WRITES its gradient to dparams unless that is NULL: (num_heads, floats of all tensors of a head),
+   in the order of hashattn_attention_tensor. */
 HASHATTN_API hashattn_status hashattn_attention_own_loss(hashattn_attention *attention,
                                                          const hashattn_problem *problem,
                                                          const hashattn_array *query,
@@ -259,34 +260,37 @@ HASHATTN_API hashattn_status hashattn_attention_own_loss(hashattn_attention *att
 
 typedef struct hashattn_peak {
     size_t struct_size;
-    /* All threads of the context together: a loop in registers or the best product, whichever is more. */
+    /* All threads of the context together: the faster of a loop in registers and the best product. */
     double float32_gflops;
-    double bf16_gflops; /* of bfloat16 products; about the float32 rate where the processor has none */
-    /* A sum of two arrays into a third, larger than the caches; bytes moved by the program. */
+    double bf16_gflops; /* of bfloat16 products; about the float32 rate on a processor without bf16
+                           instructions */
+    /* Adding two arrays into a third, all larger than the caches; counts the bytes that the program reads and
+       writes. */
     double memory_gbytes_per_s;
-    /* Rows of 64 numbers to 32 hash codes of 9 bits, in the projection of the description: 2 x 64 x 32 x 9
-       operations a row, with everything that a row goes through. */
+    /* Hashing rows of 64 numbers to 32 codes of 9 bits with the projection of hashattn_description, all steps
+       included; a row counts 2 x 64 x 32 x 9 operations. */
     double hash_gflops;
 } hashattn_peak;
 
-/* Measures what the machine can do now, `seconds` (0.01 to 60) per shape of product and for the memory. It
-   allocates 384 MiB. */
+/* Measures the present peak rates of the machine, for `seconds` (0.01 to 60) per product shape and for
+   memory. Allocates 384 MiB. */
 HASHATTN_API hashattn_status hashattn_measure_peak(hashattn_context *context, double seconds,
                                                    hashattn_peak *peak);
-/* Largest resident set of this process so far, in bytes. */
+/* The largest resident set of this process so far, in bytes. */
 HASHATTN_API size_t hashattn_peak_resident_bytes(void);
 
 /* ---- bfloat16 ---- */
 
-/* Rounds to nearest, ties to even; a NaN stays one. And back, which is exact. */
+/* Rounds to nearest, ties to even; NaN stays NaN. Widening is exact. */
 HASHATTN_API void hashattn_bf16_round(const hashattn_context *context, const float *from, uint16_t *to,
                                       size_t count);
 HASHATTN_API void hashattn_bf16_widen(const hashattn_context *context, const uint16_t *from, float *to,
                                       size_t count);
 
-/* ---- inputs to try things with ---- */
+/* ---- random inputs ---- */
 
-/* out (count): independent N(0, 1) numbers that depend on (seed, stream) alone, the same bits everywhere. */
+/* out (count): independent N(0, 1) numbers, determined by (seed, stream), with the same bits on every
+   machine. */
 HASHATTN_API void hashattn_fill_normal(uint64_t seed, uint64_t stream, float *out, size_t count);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* Metrics by name: what a training or an evaluation reports. Which ones there are depends on what the model
-   is trained for: "accuracy" and "loss" of a classifier, "perplexity", "loss", "bits_per_byte" and "accuracy"
-   of a language model. SPDX-License-Identifier: Apache-2.0 */
+/* Metrics by name, as training and evaluation report them. They depend on the model's objectives: "accuracy"
+   and "loss" for a classifier; "perplexity", "loss", "bits_per_byte" and "accuracy" for a language model.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_METRIC_H
 #define HASHATTN_METRIC_H
 
@@ -13,10 +13,10 @@ extern "C" {
 #endif
 
 typedef struct hashattn_metric {
-    const char *name;   /* lives as long as what reported it; see there */
-    double value;       /* NaN where nothing was counted */
-    int more_is_better; /* 0: less is */
-    int selects; /* 1: chooses the best model; 2: between models that are equal in it; 0: is only shown */
+    const char *name;   /* its lifetime is that of the report that holds it */
+    double value;       /* NaN if nothing was counted */
+    int more_is_better; /* 0: less is better */
+    int selects;        /* 1: chooses the best model; 2: breaks ties; 0: is only shown */
 } hashattn_metric;
 
 typedef struct hashattn_metrics {
@@ -26,7 +26,7 @@ typedef struct hashattn_metrics {
 
 /* The metric of that name, or NULL. */
 HASHATTN_API const hashattn_metric *hashattn_metric_find(const hashattn_metrics *metrics, const char *name);
-/* Its value; NaN where there is none of that name. */
+/* Its value; NaN if there is no metric of that name. */
 HASHATTN_API double hashattn_metric_value(const hashattn_metrics *metrics, const char *name);
 
 #ifdef __cplusplus

@@ -1,6 +1,5 @@
-/* The one list of results that any call of hashattn can have. Values are fixed for ever.
-   A failing call also leaves a sentence with the numbers in its context (hashattn_context_message).
-   SPDX-License-Identifier: Apache-2.0 */
+/* All results a hashattn call can return. Values never change. A failed call also leaves a message with the
+   numbers in its context (hashattn_context_message). SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_STATUS_H
 #define HASHATTN_STATUS_H
 
@@ -31,10 +30,10 @@ typedef enum hashattn_status {
 #undef HASHATTN_STATUS_ENUM
 } hashattn_status;
 
-/* "INVALID" and "invalid argument" of a status; never NULL. */
+/* The name and text of a status, for example "INVALID" and "invalid argument"; never NULL. */
 HASHATTN_API const char *hashattn_status_name(hashattn_status status);
 HASHATTN_API const char *hashattn_status_text(hashattn_status status);
-/* The exit code with which the tool ends on this status: 0, 1, 2, 3, 4 or 130. */
+/* The tool's exit code for this status: 0, 1, 2, 3, 4 or 130. */
 HASHATTN_API int hashattn_status_exit_code(hashattn_status status);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* .npy files for the public header: the types that the operator takes, and no others.
+/* .npy files for the public header, limited to the types that the operator accepts.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -47,7 +47,7 @@ void hashattn_npy_free(hashattn_context *context, hashattn_npy *array)
     memset(array, 0, sizeof *array);
 }
 
-/* Type, shape and count of an array of floats that is to be written. */
+/* Fills type, shape and count of a float array to be written. */
 static hashattn_status floats_of(struct host *host, int rank, const size_t *shape, struct npy *file)
 {
     FAIL_IF(rank < 0 || rank > NPY_RANK, host, HASHATTN_INVALID, "rank is %d, allowed are 0 to %d", rank,
@@ -74,7 +74,7 @@ hashattn_status hashattn_npy_write(hashattn_context *context, const char *path, 
     struct npy file;
     TRY(floats_of(host, rank, shape, &file));
     FAIL_IF(data == NULL && file.count > 0, host, HASHATTN_INVALID, "data is NULL");
-    /* The writer reads only. */
+    /* The writer only reads the data. */
     memcpy(&file.data, &data, sizeof file.data);
     return npy_write(host, path, &file);
 }
@@ -120,7 +120,8 @@ hashattn_status hashattn_npy_read_part(hashattn_npy_reader *reader, size_t first
     struct host *host = &reader->context->host;
     size_t there = reader->file.array.count;
     FAIL_IF(first > there || count > there - first, host, HASHATTN_INVALID,
-            "%s: elements %zu to %zu of %zu are asked for", reader->file.path, first, first + count, there);
+            "%s: elements %zu to %zu are outside the array of %zu", reader->file.path, first, first + count,
+            there);
     FAIL_IF(to == NULL && count > 0, host, HASHATTN_INVALID, "to is NULL");
     return npy_read_part(host, &reader->file, first, count, to);
 }

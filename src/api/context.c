@@ -1,5 +1,5 @@
-/* A context: the host, the pool and the table of kernels that every call of a program shares. The processor
-   is asked once, here. SPDX-License-Identifier: Apache-2.0 */
+/* A context: the host, the pool and the table of kernels that a program's calls share. The instruction set is
+   detected once, here. SPDX-License-Identifier: Apache-2.0 */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,8 +32,8 @@ static hashattn_status find_precision(struct host *host, const char *name, enum 
     int found = 0;
     while (name != NULL && precision_names[found] != NULL && strcmp(precision_names[found], name) != 0)
         found++;
-    FAIL_IF(found == PRECISION_COUNT, host, HASHATTN_INVALID, "precision '%.40s': there are float32 and bf16",
-            name);
+    FAIL_IF(found == PRECISION_COUNT, host, HASHATTN_INVALID,
+            "no precision '%.40s', there are: float32, bf16", name);
     *precision = (enum precision)found;
     return HASHATTN_OK;
 }
@@ -97,7 +97,7 @@ void hashattn_context_free(hashattn_context *context)
 {
     if (context == NULL)
         return;
-    struct host host = context->host; /* it outlives the block it lies in */
+    struct host host = context->host; /* copied, because it frees the block it lies in */
     hashattn_profile_stop(context);
     pool_free(&host, context->pool);
     memory_free(&host, context);
@@ -114,7 +114,7 @@ const char *hashattn_context_message(const hashattn_context *context)
     return context == NULL ? "context is NULL" : context->host.message;
 }
 
-/* The system's name for the processor: the value of the first "model name" line; "" where there is none. */
+/* The processor's name: the value of the first "model name" line of /proc/cpuinfo; "" if there is none. */
 static void read_processor(char *text, size_t size)
 {
     text[0] = '\0';

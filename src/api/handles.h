@@ -1,4 +1,4 @@
-/* What is behind the opaque handles of the public headers, for the files of this floor alone.
+/* The structs of the public headers' opaque handles, for the files of this floor only.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_HANDLES_H
 #define API_HANDLES_H
@@ -14,14 +14,14 @@ struct hashattn_context {
     struct pool *pool;
     struct profile *profile;  /* NULL until one is started */
     enum precision precision; /* of the operator and of new setups */
-    bool precision_given;     /* for models and runs too, whatever they were trained with */
+    bool precision_given;     /* overrides the precision of trained models and runs */
 };
 
 struct hashattn_attention {
     struct hashattn_context *context;
     const struct mechanism *mechanism;
     void *options; /* mechanism->options_size bytes */
-    /* The mechanism's learned parameters, (heads, floats of a head), or NULL: none are there yet. */
+    /* The mechanism's learned parameters, (heads, floats of a head); NULL: none yet. */
     float *params;
     size_t params_heads; /* what they are for */
     struct parameter_sizes params_sizes;

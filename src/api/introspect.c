@@ -1,5 +1,5 @@
-/* Introspection: the mechanisms, their options and tensors, as lists that a program walks; and a mechanism
-   with its options as an object. SPDX-License-Identifier: Apache-2.0 */
+/* Introspection: lists of mechanisms, their options and tensors; and a mechanism with its options as an
+   object. SPDX-License-Identifier: Apache-2.0 */
 #include "api/introspect.h"
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ void option_give(hashattn_option *given, const struct option_row *row, const cha
                            .maximum = row->maximum,
                            .choices = row->choices,
                            .help = row->help};
-    /* A default is a value of a struct that holds this one field. */
+    /* Fill a struct that has only this field with its default. */
     struct option_row alone[2] = {*row};
     alone[0].offset = 0;
     union {
@@ -95,7 +95,7 @@ hashattn_status hashattn_attention_new(hashattn_context *context, const char *me
                                        hashattn_attention **attention)
 {
     if (context == NULL || attention == NULL)
-        return HASHATTN_INVALID; /* nowhere to say why */
+        return HASHATTN_INVALID; /* no context for a message */
     *attention = NULL;
     struct host *host = &context->host;
     const struct mechanism *found;
@@ -132,7 +132,7 @@ hashattn_status hashattn_attention_set(hashattn_attention *attention, const char
             name == NULL ? "the name of the option" : "the text of the option");
     const struct mechanism *mechanism = attention->mechanism;
     const struct option_row *row = attention_option(mechanism, name);
-    own_params_drop(attention); /* their shapes may follow the option */
+    own_params_drop(attention); /* their shapes may depend on the option */
     return option_set(host, mechanism->options, mechanism->name, attention->options,
                       row == NULL ? name : row->name, text);
 }
@@ -144,15 +144,14 @@ hashattn_status hashattn_attention_get(const hashattn_attention *attention, cons
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
-            name == NULL ? "the name of the option" : "the room for its text");
+            name == NULL ? "the name of the option" : "the buffer for its text");
     const struct option_row *row = attention_option(attention->mechanism, name);
     FAIL_IF(row == NULL, host, HASHATTN_INVALID, "%s has no option '%.60s'", attention->mechanism->name,
             name);
     hashattn_option option = {.struct_size = sizeof option};
     option_give(&option, row, "attention", attention->options);
     FAIL_IF(strlen(option.preset) >= size, host, HASHATTN_INVALID,
-            "the text of %s needs room for %zu chars, there is room for %zu", name, strlen(option.preset) + 1,
-            size);
+            "the text of %s needs %zu chars, there is room for %zu", name, strlen(option.preset) + 1, size);
     strcpy(text, option.preset);
     return HASHATTN_OK;
 }
@@ -174,7 +173,7 @@ int hashattn_attention_tensor(const hashattn_attention *attention, size_t head_d
     for (; row != NULL && row->name != NULL; row++) {
         hashattn_tensor own = {.name = row->name};
         row->shape(attention->options, &sizes, &own.rows, &own.cols);
-        if (own.rows == 0 || index-- > 0) /* not there with these options, or before the one asked for */
+        if (own.rows == 0 || index-- > 0) /* absent with these options, or before the requested one */
             continue;
         version_give(tensor, &own, sizeof own);
         return 1;

@@ -7,7 +7,7 @@
 #include "base/options.h"
 #include "hashattn/attention.h"
 
-/* The public form of a row; its text is the value in `values`, or the default where that is NULL. */
+/* Fills *given from a row; its text is the value in `values`, or the default if that is NULL. */
 void option_give(hashattn_option *given, const struct option_row *row, const char *owner, const void *values);
 
 #endif

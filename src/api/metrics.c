@@ -1,4 +1,4 @@
-/* Names and values side by side. SPDX-License-Identifier: Apache-2.0 */
+/* Joins names and values. SPDX-License-Identifier: Apache-2.0 */
 #include "api/metrics.h"
 
 #include <math.h>

@@ -1,20 +1,20 @@
-/* Metrics of a model in the form of the public header. SPDX-License-Identifier: Apache-2.0 */
+/* A model's metrics in the form of the public header. SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_METRICS_H
 #define API_METRICS_H
 
 #include "hashattn/metric.h"
 #include "train/trainer.h"
 
-/* Room for all metrics of a model, and for its baselines and their names. */
+/* Storage for all metrics of a model, its baselines and their names. */
 struct metric_list {
     hashattn_metric list[MODEL_METRICS + MODEL_OBJECTIVES];
     char baselines[MODEL_OBJECTIVES][METRIC_NAME];
     size_t count;
 };
-/* values (model_num_metrics), or NULL: none. evaluated: without those that training alone has. */
+/* values: (model_num_metrics); NULL gives an empty list. evaluated: omit metrics that only training has. */
 hashattn_metrics metrics_give(const struct model *model, const double *values, bool evaluated,
                               struct metric_list *list);
-/* The same of an evaluation, baselines behind. */
+/* The same for an evaluation, followed by the baselines. */
 hashattn_metrics metrics_give_evaluation(const struct model *model, const struct evaluation *result,
                                          struct metric_list *list);
 

@@ -15,17 +15,17 @@ struct hashattn_model {
     struct hashattn_context *context;
     struct run_config config;
     struct model *net;
-    float *values;              /* one block of parameters */
+    float *values;              /* the parameters, one block */
     struct metric_list metrics; /* of the last evaluation */
 };
 
-/* A config promises any number of parameters: the file must have them before there is memory for them. */
+/* A config may claim any number of parameters, so check the file for them before allocating. */
 static hashattn_status read_values(struct host *host, struct hashattn_model *model, const char *run)
 {
     char path[4096];
     TRY(file_join(host, run, "model.safetensors", path, sizeof path));
     FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE,
-            "%s is not there; the first evaluation of a training writes it", path);
+            "%s does not exist; the first evaluation of a training writes it", path);
     const struct params *params = model_params(model->net);
     struct model_block values = {"", NULL};
     void *block;
@@ -38,7 +38,7 @@ static hashattn_status read_values(struct host *host, struct hashattn_model *mod
 hashattn_status hashattn_model_load(hashattn_context *context, const char *run, hashattn_model **out)
 {
     if (context == NULL || out == NULL)
-        return HASHATTN_INVALID; /* nowhere to say why */
+        return HASHATTN_INVALID; /* no context for a message */
     *out = NULL;
     struct host *host = &context->host;
     FAIL_IF(run == NULL, host, HASHATTN_INVALID, "run is NULL");
@@ -70,7 +70,7 @@ void hashattn_model_free(hashattn_model *model)
     memory_free(host, model);
 }
 
-/* A model with the options as they are now, if it has the same parameters as the trained one. */
+/* Makes the model with the current options, if its parameters match those of the trained one. */
 static hashattn_status renew_net(struct host *host, struct hashattn_model *model)
 {
     struct model *net;
@@ -82,8 +82,8 @@ static hashattn_status renew_net(struct host *host, struct hashattn_model *model
         model->net = net;
     size_t wanted = params_count(now), have = params_count(trained);
     model_free(host, unused);
-    FAIL_IF(!same, host, HASHATTN_INVALID, "that needs %zu parameters, the trained model has %zu", wanted,
-            have);
+    FAIL_IF(!same, host, HASHATTN_INVALID, "the option needs %zu parameters, the trained model has %zu",
+            wanted, have);
     return HASHATTN_OK;
 }
 
@@ -198,7 +198,7 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
     FAIL_IF(path == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "callback");
     FAIL_IF(config->task->load_file == NULL || model_outputs(model->net) == 0, host, HASHATTN_REFUSED,
-            "%s reads no files of documents to predict; eval gives its metrics", config->task->name);
+            "%s has no files of documents to predict; eval reports its metrics", config->task->name);
     struct dataset dataset = {0};
     void *block = NULL;
     const struct train_setup setup = setup_of(model);
@@ -226,9 +226,9 @@ done:
     return status;
 }
 
-/* ---- what buckets are worth ---------------------------------------------------------------------------- */
+/* ---- quality of buckets -------------------------------------------------------------------------------- */
 
-/* The callback of the public header behind that of the floor below. */
+/* Passes results from the floor below to the public callback. */
 struct inspect_bridge {
     hashattn_membership_callback *callback;
     void *user;

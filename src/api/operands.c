@@ -1,5 +1,5 @@
-/* Layouts, then one pass over the rows of every array on the pool. A sum of squares finds NaN and infinity:
-   it is finite exactly when every number is. SPDX-License-Identifier: Apache-2.0 */
+/* Checks layouts, then makes one pass over the rows of every array on the pool. A sum of squares detects NaN
+   and infinity: it is finite if and only if every number is. SPDX-License-Identifier: Apache-2.0 */
 #include "api/operands.h"
 
 #include <math.h>
@@ -27,12 +27,12 @@ hashattn_status operand_check_apart(struct host *host, const char *name, size_t 
             steps[j] = steps[j - 1];
             steps[j - 1] = swap;
         }
-    size_t extent = width; /* each stride, from the smallest on, must clear all that lies within it */
+    size_t extent = width; /* a stride must not be below the extent of the smaller ones */
     for (size_t i = 0; i < num_steps; i++) {
         if (steps[i].count < 2)
             continue;
         FAIL_IF(steps[i].stride < extent, host, HASHATTN_INVALID,
-                "%s: %s is %zu, at least %zu is needed, or elements would meet", name, steps[i].name,
+                "%s: %s is %zu, at least %zu is needed, or elements would overlap", name, steps[i].name,
                 steps[i].stride, extent);
         extent += steps[i].stride * (steps[i].count - 1);
     }
@@ -57,9 +57,9 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
                                    {"sequence_stride", sequences, given.sequence_stride}};
     for (size_t i = 0; i < 3; i++)
         FAIL_IF(steps[i].count > 1 && steps[i].stride > operand_most / steps[i].count, host, HASHATTN_INVALID,
-                "%s: %s is %zu, too far for %zu places", array->name, steps[i].name, steps[i].stride,
+                "%s: %s is %zu, too large for %zu positions", array->name, steps[i].name, steps[i].stride,
                 steps[i].count);
-    /* Rows are rows; but an input may show one head to all. */
+    /* Rows must not overlap, but all heads of an input may share one. */
     FAIL_IF(rows > 1 && given.row_stride < array->width, host, HASHATTN_INVALID,
             "%s: row_stride is %zu, at least %zu is needed", array->name, given.row_stride, array->width);
     FAIL_IF(sequences > 1 && given.sequence_stride == 0, host, HASHATTN_INVALID,
@@ -73,7 +73,7 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
     return HASHATTN_OK;
 }
 
-/* Row r of sequence s and head h. */
+/* The address of row r of sequence s and head h. */
 static void *row_of(const struct attention_call *call, const struct packed *array, const size_t *offsets,
                     size_t s, size_t h, size_t r)
 {
@@ -86,23 +86,23 @@ static void *row_of(const struct attention_call *call, const struct packed *arra
 /* ---- one pass over the rows of every array, on the pool -------------------------------------------------
  */
 
-/* A unit is one head of one sequence, as for the mechanisms. */
+/* A unit is one head of one sequence, as in the mechanisms. */
 struct pass {
     const struct attention_call *call;
     const struct operand *operands;
     size_t count;
-    bool unread;       /* only of units whose rows no mechanism reads */
+    bool unread;       /* check only units whose rows no mechanism reads */
     atomic_bool found; /* NaN or infinity */
-    atomic_bool large; /* squares of DOUBLE_SQUARES and more in one unit of an array */
+    atomic_bool large; /* some unit of an array has a sum of squares of DOUBLE_SQUARES or more */
 };
 
-/* A masked key is absent: nobody reads its rows. */
+/* True for a masked key, whose rows are never read. */
 static bool is_absent(const struct attention_call *call, const struct operand *array, size_t s, size_t r)
 {
     return array->of_keys && call->key_mask != NULL && call->key_mask[call->key_offsets[s] + r] == 0;
 }
 
-/* Whether the mechanism is given this sequence: it has queries and kept keys. */
+/* True if the mechanism gets this sequence: it has queries and unmasked keys. */
 static bool is_read(const struct attention_call *call, size_t s)
 {
     const size_t *queries = call->query_offsets + s, *keys = call->key_offsets + s;
@@ -112,7 +112,7 @@ static bool is_read(const struct attention_call *call, size_t s)
     return queries[1] > queries[0] && keys[1] > kept;
 }
 
-/* Squares of floats cannot overflow a double, so their sum is finite exactly when all of them are. */
+/* Squares of floats cannot overflow a double, so their sum is finite if and only if all numbers are. */
 static double squares_of(const struct attention_call *call, const void *elements, size_t count)
 {
     enum { PIECE = 1024 };
@@ -204,7 +204,7 @@ double operand_norm_limit(const struct attention_call *call)
     return call->mechanism->norm_limit == NULL ? 0 : call->mechanism->norm_limit(call->options);
 }
 
-/* A rounding over is not told. */
+/* Accepts lengths that exceed the limit only by rounding. */
 hashattn_status operand_check_lengths(struct host *host, const struct attention_call *call,
                                       const struct operand *array)
 {

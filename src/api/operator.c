@@ -1,7 +1,7 @@
-/* The operator at the border: a problem is checked, every number with its limit in the message, and so are
-   its arrays (operands.h); then it is turned into offsets and handed down in one call. NaN and infinity are
-   looked for by forward itself where its mechanism checks rows while it reads them. Equal lengths become
-   offsets that lie at the head of the scratch block. SPDX-License-Identifier: Apache-2.0 */
+/* The public operator: checks a problem and its arrays (operands.h) with the limits in the messages, converts
+   it to offsets and passes it down in one call. If the mechanism checks rows for NaN and infinity while
+   reading them, forward leaves that to it. For equal lengths the offsets are made at the start of the scratch
+   block. SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -83,8 +83,8 @@ static bool has_rows(const hashattn_problem *p)
     return p->num_sequences > 0 && (p->num_queries > 0 || p->num_keys > 0);
 }
 
-/* The problem, checked. Where no sequence has a row one stands for all of them: there may be any number, and
-   the only question is whether the mechanism refuses. */
+/* Checks and copies the problem. If no sequence has any rows, one stands for all, because there may be any
+   number and only the mechanism's refusal matters. */
 static hashattn_status take_problem(struct host *host, const hashattn_problem *given, hashattn_problem *own)
 {
     TRY(version_take(host, own, sizeof *own, given, sizeof *own, "problem"));
@@ -97,7 +97,7 @@ static hashattn_status take_problem(struct host *host, const hashattn_problem *g
     return HASHATTN_OK;
 }
 
-/* The two arrays of offsets that equal lengths need, at the head of the scratch block. */
+/* The two arrays of offsets for equal lengths, at the start of the scratch block. */
 struct made_offsets {
     size_t *query, *key;
     size_t bytes;
@@ -119,7 +119,7 @@ static struct made_offsets make_offsets(const hashattn_problem *p, void *block)
     return made;
 }
 
-/* The call with contiguous arrays of no data: all that sizes and refusals depend on. */
+/* Describes the call with contiguous arrays without data: enough for sizes and refusals. */
 static hashattn_status describe(hashattn_attention *attention, const hashattn_problem *p,
                                 const struct made_offsets *made, struct attention_call *call)
 {
@@ -188,7 +188,7 @@ hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const ha
 /* ---- forward and backward -------------------------------------------------------------------------------
  */
 
-/* What a call owns: blocks that were not given. */
+/* Blocks that a call allocates because the caller passed none. */
 struct blocks {
     void *saved, *scratch, *own_saved, *own_scratch;
 };
@@ -290,7 +290,7 @@ hashattn_status hashattn_attention_backward(hashattn_attention *attention, const
     hashattn_status status;
     TRY_DONE(open_call(attention, problem, &own, &blocks, &call));
     if (blocks.own_saved != NULL) {
-        status = host_fail(host, HASHATTN_INVALID, "saved is NULL: backward needs what forward left there");
+        status = host_fail(host, HASHATTN_INVALID, "saved is NULL: backward needs what forward saved");
         goto done;
     }
     struct operand arrays[] = {
@@ -307,7 +307,7 @@ hashattn_status hashattn_attention_backward(hashattn_attention *attention, const
         TRY_DONE(operand_check(host, &call, own.query_offsets != NULL, &arrays[a]));
     if (!has_rows(&own))
         goto done;
-    TRY_DONE(operands_check_finite(host, &call, arrays, 1, false)); /* the others were checked by forward */
+    TRY_DONE(operands_check_finite(host, &call, arrays, 1, false)); /* forward checked the other arrays */
     operands_clear(&call, &arrays[5], 3);
     call.query = arrays[1].packed;
     call.key = arrays[2].packed;
@@ -334,7 +334,7 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
     TRY_DONE(open_call(attention, problem, &own, &blocks, &call));
     if (blocks.own_saved != NULL || loss == NULL) {
         status = host_fail(host, HASHATTN_INVALID, "%s is NULL%s", loss == NULL ? "loss" : "saved",
-                           loss == NULL ? "" : ": the loss needs what forward left there");
+                           loss == NULL ? "" : ": the loss needs what forward saved");
         goto done;
     }
     struct operand arrays[] = {

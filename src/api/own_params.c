@@ -1,5 +1,5 @@
-/* Drawing and reading: a tensor of (heads, rows, cols) for each row of the mechanism, which the driver wants
-   head by head. SPDX-License-Identifier: Apache-2.0 */
+/* Draws or reads a tensor (heads, rows, cols) for each of the mechanism's rows, and stores them head by head
+   for the driver. SPDX-License-Identifier: Apache-2.0 */
 #include "api/own_params.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static size_t count_of(const hashattn_attention *attention, const struct paramet
     return attention_param_count(attention->mechanism, attention->options, sizes);
 }
 
-/* Room for the parameters of `heads`, in place of what was there. */
+/* Replaces the parameters by room for those of `heads` heads. */
 static hashattn_status make_room(hashattn_attention *attention, size_t heads,
                                  const struct parameter_sizes *sizes)
 {
@@ -34,7 +34,7 @@ static hashattn_status make_room(hashattn_attention *attention, size_t heads,
     return HASHATTN_OK;
 }
 
-/* Calls `fill` for the tensor of every row, (heads, rows, cols), and puts it where the driver looks. */
+/* Calls `fill` for the tensor of every row, (heads, rows, cols), and copies it to the driver's layout. */
 typedef hashattn_status fill_tensor(struct host *host, const struct parameter_row *row, size_t index,
                                     const size_t shape[3], const void *from, float *tensor);
 
@@ -63,7 +63,7 @@ static hashattn_status fill_all(hashattn_attention *attention, fill_tensor *fill
     return HASHATTN_OK;
 }
 
-/* Before there is memory for them: the number of heads may come from an array without a row. */
+/* Runs before the allocation, because an array without rows may claim any number of heads. */
 static hashattn_status check_tensors(const hashattn_attention *attention, const struct safetensors *file,
                                      size_t heads, const struct parameter_sizes *sizes)
 {
@@ -107,7 +107,7 @@ hashattn_status own_params_for(hashattn_attention *attention, const hashattn_pro
         return HASHATTN_OK;
     bool same_heads = attention->params != NULL && attention->params_heads == p->num_heads &&
                       of->head_dim == p->head_dim && of->value_dim == p->value_dim;
-    /* The longest length counts only where a shape follows it. */
+    /* The longest length matters only if a shape depends on it. */
     bool fits = same_heads && count_of(attention, of) == count;
     if (attention->params != NULL && !attention->params_drawn) {
         FAIL_IF(!same_heads, host, HASHATTN_INVALID,

@@ -1,5 +1,5 @@
-/* Everything that decides a run, by name: a task, a mechanism, and the options of four owners found in their
-   rows. Presets are tables of the tasks. SPDX-License-Identifier: Apache-2.0 */
+/* Everything that determines a run, by name: a task, a mechanism, and the options in the rows of four owners.
+   Presets come from the tables of the tasks. SPDX-License-Identifier: Apache-2.0 */
 #include "api/setup.h"
 
 #include <assert.h>
@@ -37,7 +37,7 @@ int hashattn_task_get(size_t index, hashattn_task_info *info)
     return 1;
 }
 
-/* The model and training that a preset of a task asks for. */
+/* Applies a task's preset to the model and training options. */
 static void take_preset(const struct task *task, bool lra, struct model_config *model,
                         struct train_options *training)
 {
@@ -58,15 +58,15 @@ static void take_preset(const struct task *task, bool lra, struct model_config *
 
 /* ---- options of all owners ----------------------------------------------------------------------------- */
 
-/* Rows and the struct that they fill. */
+/* Option rows and the struct that they fill. */
 struct owner {
     const char *name, *of; /* "task" in lists, its own name in messages */
     const struct option_row *rows;
-    void *values; /* NULL: only the defaults are known */
+    void *values; /* NULL: use the defaults */
 };
 enum { MOST_OWNERS = PLAN_MECHANISMS + 3 };
 
-/* The task, every mechanism, the model, the training; their number. */
+/* Lists the task, every mechanism, the model and training; returns their number. */
 static size_t owners_of(struct run_config *config, struct owner owners[MOST_OWNERS])
 {
     const struct head_plan *plan = &config->model.plan;
@@ -80,7 +80,7 @@ static size_t owners_of(struct run_config *config, struct owner owners[MOST_OWNE
     return count;
 }
 
-/* The index'th row of owners one after another; false past the last. */
+/* Fills *info with the index'th row of all owners in order; false past the last. */
 static bool nth_option(const struct owner *owners, size_t num_owners, size_t index, hashattn_option *info)
 {
     for (size_t o = 0; o < num_owners; o++)
@@ -118,7 +118,7 @@ int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_op
     return nth_option(owners, count, index, info);
 }
 
-/* "lha.num_buckets" is num_buckets of lha; without a mechanism the first that has it. */
+/* Finds "lha.num_buckets" in lha, and a name without a mechanism in the first owner that has it. */
 static bool option_named(const hashattn_setup *setup, const char *name, hashattn_option *option)
 {
     struct run_config config = setup->config; /* looked at only */
@@ -143,14 +143,13 @@ hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
-            name == NULL ? "the name of the option" : "the room for its text");
+            name == NULL ? "the name of the option" : "the buffer for its text");
     hashattn_option option = {.struct_size = sizeof option};
     FAIL_IF(!option_named(setup, name, &option), host, HASHATTN_INVALID,
             "%s with %.60s has no option '%.60s'", setup->config.task->name, setup->config.model.plan.text,
             name);
     FAIL_IF(strlen(option.preset) >= size, host, HASHATTN_INVALID,
-            "the text of %s needs room for %zu chars, there is room for %zu", name, strlen(option.preset) + 1,
-            size);
+            "the text of %s needs %zu chars, there is room for %zu", name, strlen(option.preset) + 1, size);
     strcpy(text, option.preset);
     return HASHATTN_OK;
 }
@@ -178,7 +177,7 @@ hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, cons
 
 /* ---- the setup ----------------------------------------------------------------------------------------- */
 
-/* What the preset of the task sets in mechanisms. */
+/* Applies the task's preset to the mechanisms. */
 static hashattn_status take_attention(struct hashattn_setup *setup, struct head_plan *plan)
 {
     const struct task *task = setup->config.task;
@@ -236,7 +235,7 @@ static hashattn_status find_task(struct host *host, const char *name, const stru
 hashattn_status hashattn_setup_new(hashattn_context *context, const char *task, hashattn_setup **out)
 {
     if (context == NULL || out == NULL)
-        return HASHATTN_INVALID; /* nowhere to say why */
+        return HASHATTN_INVALID; /* no context for a message */
     *out = NULL;
     struct host *host = &context->host;
     const struct task *found;
@@ -278,7 +277,7 @@ hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
     FAIL_IF(realpath(data, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %s: %s", data,
             strerror(errno));
     FAIL_IF(strlen(absolute) >= sizeof config->data, host, HASHATTN_INVALID,
-            "the name of the data directory is %zu bytes long, room is for %zu", strlen(absolute),
+            "the path of the data directory is %zu bytes long, at most %zu fit", strlen(absolute),
             sizeof config->data - 1);
     strcpy(config->data, absolute);
     task_facts_free(host, &config->facts);

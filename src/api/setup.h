@@ -1,4 +1,4 @@
-/* What a setup is, for the files of this floor. SPDX-License-Identifier: Apache-2.0 */
+/* The struct of a setup, for the files of this floor. SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_SETUP_H
 #define API_SETUP_H
 
@@ -10,11 +10,11 @@
 
 struct hashattn_setup {
     struct hashattn_context *context;
-    struct run_config config; /* its facts, sizes of data and directory are filled when training begins */
-    bool lra;                 /* the preset chosen last; else the task's own */
+    struct run_config config; /* facts, data sizes and directory are filled when training begins */
+    bool lra;                 /* the last preset was lra, not the task's own */
 };
 
-/* Makes `data`, a directory, that of the setup, and takes the sizes of the model from it. */
+/* Sets the setup's data directory and reads the model's sizes from the data. */
 hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data);
 
 #endif

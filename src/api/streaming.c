@@ -1,8 +1,8 @@
-/* Streams at the border. A chunk is checked like the arrays of a call, then each head is one stream of
-   attention/driver/stream.h: heads side by side where there are as many as threads, else one after another,
-   each with all threads inside. Chunks of a source are fetched one ahead, by one of the threads, which then
-   helps with the chunk before: a thread more than there are processors would wait for one behind the others.
-   Cost beyond the mechanism: one pass over each chunk for NaN. SPDX-License-Identifier: Apache-2.0 */
+/* Public streams. A chunk is checked like the arrays of a call; then each head is one stream of
+   attention/driver/stream.h. If there are at least as many heads as threads, heads run in parallel; otherwise
+   one after another, each on all threads. One of the threads fetches the next chunk of a source and then
+   helps with the current one, because a further thread would compete for a processor. Cost beyond the
+   mechanism: one pass over each chunk to find NaN. SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -19,12 +19,12 @@
 struct hashattn_stream {
     struct hashattn_context *context;
     hashattn_stream_options given;
-    struct stream heads; /* as the first head's */
-    void *options;       /* the mechanism's, a copy */
-    bool spread;         /* heads one after another */
+    struct stream heads; /* described for the first head */
+    void *options;       /* a copy of the mechanism's options */
+    bool spread;         /* one head at a time, on all threads */
     size_t state_bytes, scratch_bytes;
-    size_t absorbed, answered;       /* rows so far; a causal stream counts the second alone */
-    unsigned char *states, *scratch; /* (heads), (heads at a time) */
+    size_t absorbed, answered;       /* rows so far; a causal stream counts only answered */
+    unsigned char *states, *scratch; /* states: (heads); scratch: (heads that run in parallel) */
 };
 
 void hashattn_stream_options_default(hashattn_stream_options *options)
@@ -87,7 +87,7 @@ static hashattn_status make(struct hashattn_attention *attention, struct hashatt
     TRY(stream_check(host, &stream->heads));
     const struct parameter_sizes sizes = {given->head_dim, given->value_dim, 0};
     FAIL_IF(attention_param_count(attention->mechanism, stream->options, &sizes) > 0, host, HASHATTN_REFUSED,
-            "%s has learned parameters, which a stream does not take", attention->mechanism->name);
+            "%s has learned parameters, which streams do not support", attention->mechanism->name);
     stream->state_bytes = stream_state_size(&stream->heads);
     stream->scratch_bytes = stream_scratch_size(&stream->heads);
     TRY(check_memory(host, stream));
@@ -156,13 +156,13 @@ struct part {
     size_t width;
 };
 
-/* One chunk under way. */
+/* The chunk being processed. */
 struct step {
     struct hashattn_stream *stream;
     const hashattn_chunk *chunk;
     int what;
     size_t position;
-    struct part parts[3]; /* that are read */
+    struct part parts[3]; /* the inputs */
     size_t num_parts;
     atomic_bool found; /* NaN or infinity */
 };
@@ -179,7 +179,7 @@ static const float *part_row(const struct part *part, size_t head, size_t row)
     return data + row * part->array->row_stride + head * part->array->head_stride;
 }
 
-/* Index: (head, block of rows). */
+/* index: (head, block of rows). */
 static void look_for_nan(void *argument, size_t index, int worker)
 {
     (void)worker;
@@ -209,7 +209,7 @@ static hashattn_status fail_nan(struct host *host, const struct step *step)
     return host_fail(host, HASHATTN_INVALID, "a chunk holds NaN or infinity");
 }
 
-/* As check_lengths of a call: `limit` of queries and keys. */
+/* Like operand_check_lengths for a call; `limit` applies to queries and keys. */
 static hashattn_status check_lengths(struct host *host, const struct step *step, const struct part *part,
                                      double limit)
 {
@@ -233,7 +233,7 @@ static hashattn_status check_array(struct host *host, const struct step *step, c
     FAIL_IF(rows > 1 && array->row_stride < width, host, HASHATTN_INVALID,
             "%s: row_stride is %zu, at least %zu is needed", name, array->row_stride, width);
     FAIL_IF(array->row_stride > PTRDIFF_MAX / 8 / rows || array->head_stride > PTRDIFF_MAX / 8 / heads, host,
-            HASHATTN_INVALID, "%s: strides of %zu and %zu are too far for %zu rows and %zu heads", name,
+            HASHATTN_INVALID, "%s: strides of %zu and %zu are too large for %zu rows and %zu heads", name,
             array->row_stride, array->head_stride, rows, heads);
     struct operand_step steps[] = {{"row_stride", rows, array->row_stride},
                                    {"head_stride", heads, array->head_stride}};
@@ -245,7 +245,7 @@ static hashattn_status check_step(struct host *host, struct step *step)
     const hashattn_chunk *chunk = step->chunk;
     const hashattn_stream_options *given = &step->stream->given;
     FAIL_IF(chunk->rows > given->chunk_rows, host, HASHATTN_INVALID,
-            "the chunk at row %zu has %zu rows, at most %zu were announced", step->position, chunk->rows,
+            "the chunk at row %zu has %zu rows, at most %zu are allowed", step->position, chunk->rows,
             given->chunk_rows);
     if (chunk->rows == 0)
         return HASHATTN_OK;
@@ -301,7 +301,7 @@ static void head_of_chunk(void *argument, size_t head, int worker)
     };
     void *state = stream->states + head * stream->state_bytes;
     void *scratch = stream->scratch + (size_t)worker * stream->scratch_bytes;
-    /* Nothing is left that could fail: the chunk has been checked. */
+    /* The chunk has been checked, so nothing below can fail. */
     if (step->what & READ)
         stream_read_chunk(&stream->context->host, &one, step->position, &chunk, state, scratch);
     else
@@ -333,7 +333,7 @@ static int what_read_does(const struct hashattn_stream *stream)
 static hashattn_status refuse_causal(struct hashattn_stream *stream)
 {
     FAIL_IF(stream->given.causal, &stream->context->host, HASHATTN_INVALID,
-            "a causal stream takes its keys with their queries, in hashattn_stream_read");
+            "a causal stream gets its keys with their queries, in hashattn_stream_read");
     return HASHATTN_OK;
 }
 
@@ -357,7 +357,7 @@ hashattn_status hashattn_stream_read(hashattn_stream *stream, const hashattn_chu
     return stream == NULL ? HASHATTN_INVALID : take_and_run(stream, chunk, what_read_does(stream));
 }
 
-/* Whether states of the two add up. */
+/* INVALID if the states of the two cannot be added. */
 static hashattn_status check_alike(const hashattn_stream *into, const hashattn_stream *from)
 {
     struct host *host = &into->context->host;
@@ -366,7 +366,7 @@ static hashattn_status check_alike(const hashattn_stream *into, const hashattn_s
     FAIL_IF(mechanism != from->heads.mechanism, host, HASHATTN_INVALID,
             "a stream of %s cannot be merged into one of %s", from->heads.mechanism->name, mechanism->name);
     FAIL_IF(memcmp(into->options, from->options, mechanism->options_size) != 0, host, HASHATTN_INVALID,
-            "the streams to merge have different options of %s", mechanism->name);
+            "the streams to merge have different options for %s", mechanism->name);
     const struct {
         const char *name;
         uint64_t into, from;
@@ -395,7 +395,7 @@ hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stre
 
 /* ---- chunks of a source -------------------------------------------------------------------------------- */
 
-/* What is done beside each other: the chunk that is computed, and around it the ones before and after. */
+/* Work done at the same time: `now` is computed, `before` is reported as done, `after` is fetched. */
 struct turn {
     const hashattn_stream_source *source;
     hashattn_chunk before, now, after; /* no rows: none */

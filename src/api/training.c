@@ -1,4 +1,4 @@
-/* Generating data, training and resuming: the setup becomes the run's config, and one call goes down.
+/* Generating data, training and resuming: converts the setup to the run's config and calls the trainer.
    SPDX-License-Identifier: Apache-2.0 */
 #include "api/metrics.h"
 #include "api/setup.h"
@@ -15,12 +15,12 @@ hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *direc
     FAIL_IF(directory == NULL || counts == NULL, host, HASHATTN_INVALID, "%s is NULL",
             directory == NULL ? "directory" : "counts");
     FAIL_IF(config->task->generate == NULL, host, HASHATTN_REFUSED,
-            "%s cannot be generated: it reads files of yours", config->task->name);
+            "%s cannot be generated: it reads your own files", config->task->name);
     TRY(file_make_directory(host, directory, true));
     return config->task->generate(host, config->task_options, directory, counts, seed);
 }
 
-/* The callback of the public header behind that of the trainer. */
+/* Passes the trainer's progress to the public callback. */
 struct bridge {
     hashattn_progress_callback *callback;
     void *user;

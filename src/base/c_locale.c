@@ -1,5 +1,6 @@
-/* Cost: some 20 ns. glibc and musl keep one object for the C locale, so that newlocale neither allocates nor
-   fails. Where a libc has no memory for it, the caller's locale stays. SPDX-License-Identifier: Apache-2.0 */
+/* Cost: about 20 ns. glibc and musl keep one object for the C locale, so newlocale neither allocates nor
+   fails. If another libc runs out of memory here, the caller's locale stays.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/c_locale.h"
 
 struct c_locale c_locale_begin(void)

@@ -1,4 +1,5 @@
-/* Files read whole, logs appended to, directories, on POSIX calls. SPDX-License-Identifier: Apache-2.0 */
+/* Reading whole files, appending to logs and making directories with POSIX calls.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 #include "base/memory.h"
 
-enum { BLOCK = 65536 }; /* the least that is asked for when reading */
+enum { BLOCK = 65536 }; /* smallest read, in bytes */
 
 hashattn_status file_fail(struct host *host, hashattn_status status, const char *path, const char *what,
                           int error)
@@ -47,7 +48,7 @@ bool file_is_standard(const char *path)
 
 static hashattn_status fail_limit(struct host *host, const char *path, size_t limit)
 {
-    host_fail(host, HASHATTN_BAD_FILE, "larger than the %zu bytes that are read", limit);
+    host_fail(host, HASHATTN_BAD_FILE, "larger than the limit of %zu bytes", limit);
     host_prefix(host, path);
     return HASHATTN_BAD_FILE;
 }
@@ -67,8 +68,8 @@ static hashattn_status grow(struct host *host, char **bytes, size_t used, size_t
 static hashattn_status read_all(struct host *host, const char *path, int file, size_t limit, char **bytes,
                                 size_t *size)
 {
-    /* A regular file says its size; a pipe is read into blocks that double. One byte more than either shows
-       that there is more. */
+    /* The size of a regular file is known; for a pipe the block doubles. One extra byte shows whether more
+       follows. */
     struct stat facts;
     size_t capacity = BLOCK;
     if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode)) {
@@ -102,7 +103,7 @@ hashattn_status file_open_regular(struct host *host, const char *path, int *file
 {
     struct stat facts;
     *size = 0;
-    *file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe's writer is not waited for */
+    *file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not wait for a pipe's writer */
     if (*file < 0)
         return file_fail(host, HASHATTN_BAD_FILE, path, "open", errno);
     hashattn_status status = HASHATTN_OK;
@@ -190,7 +191,7 @@ hashattn_status file_read(struct host *host, const char *path, size_t limit, cha
 
 /* ---- appending ----------------------------------------------------------------------------------------- */
 
-/* One write for the whole line, so that a crash leaves all of it or a cut line at the end. */
+/* Writes the line with one call, so that a crash leaves either all of it or a cut last line. */
 static int append(int file, const char *line)
 {
     off_t end = lseek(file, 0, SEEK_END);
@@ -262,7 +263,7 @@ hashattn_status file_join(struct host *host, const char *directory, const char *
 
 void file_remove_directory(struct host *host, const char *directory, const char *const *names)
 {
-    struct host silent = *host; /* its message stays that of the failure */
+    struct host silent = *host; /* keeps the message of the failure */
     char path[4096];
     for (; *names != NULL; names++)
         if (file_join(&silent, directory, *names, path, sizeof path) == HASHATTN_OK)

@@ -1,4 +1,4 @@
-/* Writers, on POSIX calls and a stream of the C library. One costs an fsync of the file and one of its
+/* Writers with POSIX calls and a stream of the C library. Each costs one fsync of the file and one of its
    directory: milliseconds, a few times a minute. SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_writer.h"
 
@@ -20,7 +20,7 @@
 #include "base/signal_mask.h"
 
 enum {
-    NAME_KEPT = 100, /* bytes of the file's name in that of the temporary one, so that no name is too long */
+    NAME_KEPT = 100, /* bytes of the file's name kept in the temporary name, which has a longest length */
     ENDING = 14,     /* ".tmp-", eight digits and a NUL */
     MOST_TRIES = 100,
 };
@@ -38,7 +38,7 @@ static int take_path(const char *path, struct file_writer *writer)
     return 0;
 }
 
-/* Where a link leads, so that the file is replaced and not the link (which may be /dev/stdout). */
+/* Resolves a link, so that its target is replaced and not the link, which may be /dev/stdout. */
 static int resolve(const char *path, struct file_writer *writer)
 {
     struct stat facts;
@@ -50,7 +50,7 @@ static int resolve(const char *path, struct file_writer *writer)
     return strlen(writer->path) + ENDING > sizeof writer->path ? ENAMETOOLONG : 0;
 }
 
-/* A name beside the file that nobody else is likely to have. */
+/* Makes a random name in the file's directory. */
 static int name_temporary(struct file_writer *writer)
 {
     uint32_t chance;
@@ -62,9 +62,9 @@ static int name_temporary(struct file_writer *writer)
     return 0;
 }
 
-/* ---- those under way ----------------------------------------------------------------------------------- */
+/* ---- unfinished writers -------------------------------------------------------------------------------- */
 
-/* A handler that comes in the middle finds a whole list: with the writer or without it. */
+/* A signal handler that runs in between finds a valid list, with or without the writer. */
 static void enter(struct host *host, struct file_writer *writer)
 {
     writer->host = host;
@@ -93,7 +93,7 @@ void file_remove_unfinished(const struct host *host)
         unlink(writer->temporary);
 }
 
-/* Whether `name` is that of a temporary file of the file `of`. */
+/* True if `name` is a temporary name of the file `of`. */
 static bool is_leftover(const char *name, const char *of)
 {
     size_t kept = strnlen(of, NAME_KEPT);
@@ -115,7 +115,7 @@ void file_remove_leftovers(const char *directory, const char *const *names)
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
-/* The new file is created or it is an error: whatever has the name already, a link too, is not touched. */
+/* Creates a new file or fails; never touches an existing one, not even a link. */
 static int create(struct file_writer *writer, int *file)
 {
     for (int i = 0; i < MOST_TRIES; i++) {
@@ -131,10 +131,10 @@ static int create(struct file_writer *writer, int *file)
     return EEXIST;
 }
 
-/* mode: of the file that is replaced, or 0. The successor of a private file is private. */
+/* mode: of the file to be replaced, or 0. The new file gets the same, so a private file stays private. */
 static int open_temporary(struct host *host, struct file_writer *writer, mode_t mode)
 {
-    /* No signal comes between the file and its place in the list. */
+    /* Blocks signals until the file is in the list. */
     sigset_t before;
     int file;
     signal_mask_all(&before);
@@ -227,8 +227,8 @@ void file_print(struct file_writer *writer, const char *format, ...)
     va_end(arguments);
 }
 
-/* Makes the new name itself last. A directory that may not be opened, or a file system that cannot flush one,
-   is not an error: the new file is in its place. */
+/* Makes the rename durable. If the directory cannot be opened or flushed, that is not an error: the new file
+   is in place. */
 static void flush_directory(struct file_writer *writer)
 {
     char directory[sizeof writer->path] = ".";

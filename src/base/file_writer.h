@@ -1,9 +1,9 @@
-/* Writers that replace a file in one step: whoever looks finds the old file or the new one, never a half.
-   What is written goes to a temporary file in the same directory, "NAME.tmp-" and eight hexadecimal digits,
-   which did not exist before. Committing flushes and fsyncs it, renames it and fsyncs the directory. Errors
-   stick: write on, and the commit reports the first. Messages name the path and the system's reason; a
-   failing write, fsync or rename is NO_DISK. A writer stays where it is from opening to commit or abandon,
-   since its host has a list of those under way. SPDX-License-Identifier: Apache-2.0 */
+/* Writers that replace a file atomically: a reader finds the old file or the new one, never a part. Writes go
+   to a new temporary file in the same directory, "NAME.tmp-" and eight hexadecimal digits. Commit flushes and
+   fsyncs it, renames it and fsyncs the directory. Errors stick: later writes do nothing, and commit reports
+   the first error. Messages name the path and the system's reason; a failed write, fsync or rename is
+   NO_DISK. Do not move a writer between opening and commit or abandon: it is in its host's list of unfinished
+   writers. SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_FILE_WRITER_H
 #define BASE_FILE_WRITER_H
 
@@ -11,32 +11,32 @@
 
 struct file_writer {
     void *stream;         /* FILE *; NULL after commit and abandon */
-    char path[4096];      /* where the file goes; a link in it has been resolved */
-    char temporary[4096]; /* "": the path is written as it is */
+    char path[4096];      /* of the file, links resolved */
+    char temporary[4096]; /* "": the path is written in place */
     int error;            /* errno of the first failure */
-    struct host *host;    /* of a temporary file: in whose list it is */
+    struct host *host;    /* of a temporary file: the host that lists it */
     struct file_writer *next;
 };
 
-/* For a file that the user named: "-" is standard output, a link leads to the file that is replaced, and a
-   pipe or a device, which cannot be replaced, is written as it is. */
+/* For a file that the user named: "-" is standard output, a link's target is replaced, and a pipe or device,
+   which cannot be replaced, is written in place. */
 hashattn_status file_open_writer(struct host *host, const char *path, struct file_writer *writer);
-/* For a file in a directory of ours, which others may write too: a link, a pipe or a device of this name is
-   replaced by the new file and never opened. */
+/* For a file in a run, which other users may be able to write: a link, pipe or device of this name is
+   replaced and never opened. */
 hashattn_status file_open_replacement(struct host *host, const char *path, struct file_writer *writer);
 
 void file_write(struct file_writer *writer, const void *bytes, size_t size);
 void file_print(struct file_writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 hashattn_status file_commit(struct host *host, struct file_writer *writer);
-/* Drops what was written; the file stays as it was. Harmless after commit. */
+/* Drops what was written; an old file stays as it was. Does nothing after commit. */
 void file_abandon(struct file_writer *writer);
 
-/* Removes what writers that were killed left of these files of a directory, names ended by NULL; for whoever
-   alone writes there. */
+/* Removes temporary files of the named files (ended by NULL) that killed writers left in a directory. Only
+   for the sole writer of that directory. */
 void file_remove_leftovers(const char *directory, const char *const *names);
 
-/* Removes the temporary files of all writers under way, none of which can be committed after it. For the
-   handler of a signal that ends the program: async-signal-safe, in the thread that uses the host. */
+/* Removes the temporary files of all unfinished writers, which then cannot be committed. For the handler of a
+   signal that ends the program, on the thread that uses the host: async-signal-safe. */
 void file_remove_unfinished(const struct host *host);
 
 #endif

@@ -1,9 +1,8 @@
-/* The default allocator and the message of a failure. A large block asks for huge pages: workspaces of
-   hundreds of MiB are walked through several times a step, and with pages of 4 KiB the walks through the
-   tables of pages are part of the time. A training step of LRA size took 0.97 of the time (one thread, a
-   virtual machine, old and new in turn; 0.95 in busy minutes), one layer of BERT-base size 0.93 to 0.97;
-   attention alone, whose blocks are smaller, the same. Where the system has no huge pages, or gives none,
-   nothing changes. SPDX-License-Identifier: Apache-2.0 */
+/* The default allocator and the message of a failure. Large blocks request huge pages: a step passes several
+   times over hundreds of MiB, and with pages of 4 KiB page-table walks take part of the time. Measured with
+   one thread on a virtual machine, old and new in turn: a training step of LRA size took 0.97 of the time
+   (0.95 under load), one layer of BERT-base size 0.93 to 0.97, attention without a model, whose blocks are
+   smaller, the same. If the system has no huge pages, nothing changes. SPDX-License-Identifier: Apache-2.0 */
 #include "base/host.h"
 
 #include <stdarg.h>
@@ -17,9 +16,9 @@
 
 enum { PREFIX_KEPT = 240 }; /* bytes of a prefix, half a message */
 
-enum { HUGE_PAGE = 1 << 21, LARGE = 2 * HUGE_PAGE }; /* bytes; x86-64 has such pages */
+enum { HUGE_PAGE = 1 << 21, LARGE = 2 * HUGE_PAGE }; /* bytes; the size on x86-64 */
 
-/* Whole pages inside the block alone, so that no memory beyond it is taken. A refusal is no failure. */
+/* Only for whole pages inside the block, so that it takes no memory beyond it. A refusal is not an error. */
 static void ask_for_huge_pages(void *block, size_t bytes)
 {
     size_t skipped = (HUGE_PAGE - (uintptr_t)block % HUGE_PAGE) % HUGE_PAGE;
@@ -54,7 +53,7 @@ void host_init(struct host *host)
 
 hashattn_status host_fail(struct host *host, hashattn_status status, const char *format, ...)
 {
-    /* The arguments may point into the old message, so the new one is built aside. */
+    /* The arguments may point into the old message, so build the new one in a copy. */
     char text[sizeof host->message];
     va_list arguments;
     va_start(arguments, format);
@@ -70,7 +69,7 @@ void host_prefix(struct host *host, const char *prefix)
 {
     char text[sizeof host->message];
     memcpy(text, host->message, sizeof text);
-    /* Of a long path the end says more, and the reason after it must still fit. */
+    /* Keep the end of a long path, which says more, and leave room for the reason. */
     size_t length = strlen(prefix), kept = length > PREFIX_KEPT ? PREFIX_KEPT : length;
     int written = snprintf(host->message, sizeof host->message, "%s%s: ", kept < length ? "..." : "",
                            prefix + (length - kept));

@@ -1,7 +1,6 @@
-/* What the library takes from the outside world, in one struct that every call which can fail or allocate
-   is given: the allocator, and the place for the sentence that explains a failure. One host per context,
-   used by the calling thread only (units of work on other threads neither fail nor allocate).
-   SPDX-License-Identifier: Apache-2.0 */
+/* The allocator and the message of a failure, passed to every function that can fail or allocate. There is
+   one host per context. Only the calling thread uses it; units of work on other threads neither fail nor
+   allocate. SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_HOST_H
 #define BASE_HOST_H
 
@@ -10,23 +9,22 @@
 #include "hashattn/status.h"
 
 struct host {
-    void *(*allocate)(void *user, size_t alignment, size_t bytes); /* bytes > 0; NULL when there is none */
+    void *(*allocate)(void *user, size_t alignment, size_t bytes); /* bytes > 0; NULL if out of memory */
     void (*release)(void *user, void *block);                      /* block may be NULL */
     void *user;
-    struct file_writer *unfinished; /* writers under way (file_writer.h) */
-    char message[512];              /* of the last failure; always ended by NUL */
+    struct file_writer *unfinished; /* list of unfinished writers (file_writer.h) */
+    char message[512];              /* of the last failure; NUL-terminated */
 };
 
-/* A host on aligned_alloc and free. */
+/* Makes a host that uses aligned_alloc and free. */
 void host_init(struct host *host);
 
-/* Writes the message and returns `status`, so that a failure is one line: return host_fail(h, HASHATTN_...,
- * ...). */
+/* Writes the message and returns `status`, so that a failure is one line:
+   return host_fail(h, HASHATTN_INVALID, ...); */
 hashattn_status host_fail(struct host *host, hashattn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts "prefix: " before the message that is there: the caller knows which file it was, the callee which
- * byte. */
+/* Puts "prefix: " before the message: the caller knows the file, the callee the byte. */
 void host_prefix(struct host *host, const char *prefix);
 
 #define TRY(expression)                                                                                      \
@@ -36,7 +34,7 @@ void host_prefix(struct host *host, const char *prefix);
             return try_status_;                                                                              \
     } while (0)
 
-/* Inside a function with a `done:` label and a variable `status`. */
+/* For a function with a `done:` label and a variable `status`. */
 #define TRY_DONE(expression)                                                                                 \
     do {                                                                                                     \
         status = (expression);                                                                               \

@@ -1,5 +1,5 @@
-/* The text is one line, the number of the process and the name of its machine; it is written by one call and
-   never emptied, so a reader finds a whole line, but for the first moment of a new file.
+/* The text is one line: the process number and the name of its machine. One call writes it and nothing
+   empties it, so a reader finds a whole line except just after the file was created.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/lock.h"
 
@@ -17,7 +17,7 @@
 
 enum { LINE = 128, TRIES = 100 };
 
-/* Without a text the lock holds all the same. */
+/* The lock also holds if this fails. */
 static void write_holder(int file)
 {
     char machine[64] = "", text[LINE];
@@ -25,10 +25,10 @@ static void write_holder(int file)
         strcpy(machine, "localhost");
     int length = snprintf(text, sizeof text, "%ld %s\n", (long)getpid(), machine);
     if (pwrite(file, text, (size_t)length, 0) == length && ftruncate(file, length) != 0)
-        return; /* what an older holder had behind it is not read */
+        return; /* readers ignore what follows the first line */
 }
 
-/* Waits a tenth of a second for a holder that has not written yet. */
+/* Waits up to 0.1 s for a holder that has not written yet. */
 static hashattn_status fail_held(struct host *host, const char *path, int file)
 {
     char text[LINE] = "", *machine;

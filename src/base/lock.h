@@ -1,6 +1,6 @@
-/* A lock that one holder has at a time, among processes and within one: a file that is locked with flock, and
-   holds the number of the process. The system releases it when its holder ends, however that happens; the
-   file stays. SPDX-License-Identifier: Apache-2.0 */
+/* A lock among processes and within one: a file locked with flock that contains the holder's process number.
+   The system releases it when the holder ends for any reason; the file stays.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
 
@@ -10,10 +10,10 @@ struct lock {
     int file; /* -1: not held */
 };
 
-/* Takes the lock `path`, making the file where there is none. INVALID: somebody has it, "PATH is held by
-   process 1234 on box". REFUSED: the file system has no locks. NO_DISK: the file cannot be opened, or is a
-   link, a pipe, a device or another file under a second name. */
+/* Takes the lock `path`, and creates the file if there is none. INVALID: it is held, "PATH is held by process
+   1234 on box". REFUSED: the file system has no locks. NO_DISK: the file cannot be opened, or is a link, a
+   pipe, a device or has a second name. */
 hashattn_status lock_take(struct host *host, const char *path, struct lock *lock);
-void lock_release(struct lock *lock); /* harmless when not held */
+void lock_release(struct lock *lock); /* does nothing if not held */
 
 #endif

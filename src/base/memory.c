@@ -1,4 +1,4 @@
-/* Checked allocation and the arena. How often: a handful of blocks per call of the library, none per token.
+/* Checked allocation and the arena. A call of the library allocates a few blocks, none per token.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 

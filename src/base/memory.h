@@ -1,7 +1,6 @@
-/* Blocks of memory: checked sizes, 64-byte alignment, and an arena that cuts one caller-given block into
-   pieces. The same arena code run on a NULL block measures how large the block must be, so a size function
-   and the code that uses the memory are one function and cannot disagree. SPDX-License-Identifier: Apache-2.0
- */
+/* Blocks of memory with checked sizes and 64-byte alignment, and an arena that divides a caller's block. Run
+   on a NULL block, the same arena code computes the size needed, so a size function and the code that uses
+   the memory are one function and cannot disagree. SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
@@ -9,18 +8,16 @@
 
 #include "base/host.h"
 
-enum { MEMORY_ALIGNMENT = 64 }; /* a cache line, and the widest vector */
+enum { MEMORY_ALIGNMENT = 64 }; /* bytes; a cache line and the widest vector */
 
-/* *block = count * size bytes, not initialised; NULL when the product is 0. `what` names it in the message.
- */
+/* *block = count * size bytes, not initialised; NULL if the product is 0. `what` names it in the message. */
 hashattn_status memory_new(struct host *host, size_t count, size_t size, const char *what, void **block);
 /* The same, filled with zeros. */
 hashattn_status memory_new_zeroed(struct host *host, size_t count, size_t size, const char *what,
                                   void **block);
 void memory_free(struct host *host, void *block); /* NULL is allowed */
 
-/* a * b and a + b, SIZE_MAX where they overflow; SIZE_MAX stays SIZE_MAX, and no allocation of it succeeds.
- */
+/* a * b and a + b, or SIZE_MAX on overflow. SIZE_MAX stays SIZE_MAX, and allocating it always fails. */
 size_t size_product(size_t a, size_t b);
 size_t size_sum(size_t a, size_t b);
 
@@ -34,17 +31,16 @@ static inline size_t size_max(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Bytes of physical memory; SIZE_MAX where the system does not say. */
+/* Bytes of physical memory; SIZE_MAX if unknown. */
 size_t memory_of_machine(void);
 
-/* Cuts pieces off a block. With block == NULL it only counts: every piece is NULL, `used` is what was needed.
- */
+/* Divides a block. With block == NULL it only counts: every piece is NULL and `used` is the size needed. */
 struct arena {
     unsigned char *block;
     size_t used;
 };
 struct arena arena_on(void *block);
-/* The next piece: count * size bytes at a 64-byte boundary (relative to a block that is so aligned). */
+/* The next piece: count * size bytes, 64-byte aligned if the block is. */
 void *arena_take(struct arena *arena, size_t count, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading and writing option fields as text, with the ranges in every message.
+/* Reads and writes option fields as text; every message states the range.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/options.h"
 

@@ -1,6 +1,6 @@
-/* Options as typed rows: a name, a type, a default, a range, one sentence. The command line, config.json,
-   --help and every range check are made from the same rows. A row points into a plain struct by offset, so
-   the code that uses an option reads a field. SPDX-License-Identifier: Apache-2.0 */
+/* Options as typed rows: name, type, default, range and one sentence of help. The command line, config.json,
+   --help and all range checks use the same rows. A row holds the offset of a field in a plain struct, so code
+   that uses an option reads a field. SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 
@@ -19,7 +19,7 @@ struct option_row {
     const char *name; /* "num_hashes"; the command line writes it with dashes */
     enum option_type type;
     size_t offset;
-    double preset, minimum, maximum; /* the default, in any type's own terms (index of the choice) */
+    double preset, minimum, maximum; /* preset: the default; of a choice, its index */
     const char *const *choices;      /* ended by NULL */
     const char *help;                /* one sentence, no full stop */
 };
@@ -28,11 +28,11 @@ const struct option_row *option_find(const struct option_row *rows,
                                      const char *name); /* NULL: no such option */
 /* Fills every field with its default. */
 void options_preset(const struct option_row *rows, void *values);
-/* Sets one field from text, whole and in range, or says what is allowed. `of` names the owner in the message.
- */
+/* Sets one field from text. INVALID, with the allowed values: the text is not a value in range. `of` names
+   the owner in the message. */
 hashattn_status option_set(struct host *host, const struct option_row *rows, const char *of, void *values,
                            const char *name, const char *text);
-/* The value as text that option_set takes back, at most `size` bytes with NUL. */
+/* Writes the value as text that option_set accepts, at most `size` bytes with NUL. */
 void option_text(const struct option_row *row, const void *values, char *text, size_t size);
 
 #endif

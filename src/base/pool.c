@@ -1,8 +1,8 @@
-/* Workers wait on a condition; a run is a generation number. A worker takes part from the moment that it is
-   awake, and nobody waits for one that is not: while it wakes (10 to 50 us) the others go on, and a run that
-   is over by then is over. Indices come from one atomic counter: units of work are hundreds of microseconds
-   (a head, a tile of rows), so its cost does not show; neither do the two looks at the clock of each thread
-   and run. SPDX-License-Identifier: Apache-2.0 */
+/* Workers wait on a condition variable; a generation number identifies a run. A worker joins a run when it
+   wakes, after 10 to 50 us, and no thread waits for a sleeping worker: if the run is over by then, the worker
+   misses it. Indices come from one atomic counter. Units of work take hundreds of microseconds (a head, a
+   tile of rows), so the counter and the two clock readings per thread and run cost nothing measurable.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -23,9 +23,9 @@ struct worker {
 struct pool {
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
-    unsigned long generation; /* counts runs */
-    int busy;                 /* workers inside the present run */
-    bool open;                /* a run is on, and may be joined */
+    unsigned long generation; /* number of runs so far */
+    int busy;                 /* workers inside the current run */
+    bool open;                /* workers may join the current run */
     enum { NOTHING, WAITING, TAKEN } aside;
     void (*run_aside)(void *);
     void *aside_argument;
@@ -50,7 +50,7 @@ static void drain(struct pool *pool, int worker)
     }
 }
 
-/* By a worker that holds the lock, and holds it again at the end. */
+/* Called by a worker that holds the lock; returns with the lock held. */
 static void run_aside(struct pool *pool)
 {
     pool->aside = TAKEN;
@@ -111,7 +111,7 @@ hashattn_status pool_new(struct host *host, int threads, struct pool **out)
     hashattn_status status =
         memory_new_zeroed(host, (size_t)threads, sizeof *pool->workers, "threads", &block);
     pool->workers = block;
-    /* A handler that ran in a worker would find the others in the middle of anything. */
+    /* A handler that ran in a worker would interrupt the other threads at any point. */
     sigset_t before;
     signal_mask_ending(&before);
     for (int i = 1; status == HASHATTN_OK && i < threads; i++) {
@@ -202,7 +202,7 @@ void pool_end_aside(struct pool *pool)
         return;
     double start = clock_seconds();
     pthread_mutex_lock(&pool->lock);
-    bool own = pool->aside == WAITING; /* nobody has woken */
+    bool own = pool->aside == WAITING; /* no worker has woken */
     if (own)
         pool->aside = NOTHING;
     while (pool->aside != NOTHING)

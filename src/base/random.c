@@ -1,6 +1,6 @@
-/* Philox words, keys from keys, and normals by Box and Muller with our own log and sine/cosine.
-   The polynomials are Taylor/Chebyshev forms in double with fixed order of operations; IEEE add, multiply,
-   divide and square root are exact everywhere, so the bits are the same on every machine.
+/* Philox words, derived keys, and normals by Box and Muller with our own log and sine/cosine. The polynomials
+   are Taylor/Chebyshev forms in double with a fixed order of operations. IEEE add, multiply, divide and
+   square root are correctly rounded, so the bits are the same on every machine.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
 
@@ -41,7 +41,7 @@ uint32_t random_next(struct random *random)
 
 uint32_t random_below(struct random *random, uint32_t bound)
 {
-    /* Words under 2^32 mod bound are refused, so every residue has the same number of words. */
+    /* Rejects words below 2^32 mod bound, so that every residue has the same number of words. */
     uint32_t refused = (uint32_t)-bound % bound;
     for (;;) {
         uint32_t word = random_next(random);

@@ -1,15 +1,16 @@
-/* Random numbers that depend on nothing but a key and an index: Philox4x32-10 (Salmon et al. 2011, through
-   Random123). No state is shared, so neither the order of work nor the number of threads can change them.
-   A key is 64 bits. Keys are derived from keys, (parent, purpose, index) -> key, so that every use of chance
-   has a name: seed -> step -> layer -> sample -> head. Normals are made with our own logarithm and sine (no
-   libm), so a seed means the same bits on every machine. SPDX-License-Identifier: Apache-2.0 */
+/* Random numbers determined by a key and an index: Philox4x32-10 (Salmon et al. 2011, through Random123).
+   There is no shared state, so neither the order of work nor the number of threads changes them. A key has 64
+   bits. Keys are derived from keys, (parent, purpose, index) -> key, so that every use of randomness has a
+   name: seed -> step -> layer -> sample -> head. Normals use our own logarithm and sine (no libm), so a seed
+   gives the same bits on every machine. SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* One row per use of chance in the whole program; the values are part of what a seed means, never re-used. */
+/* One row per use of randomness in the program. Values are never reused: they determine what a seed
+   produces. */
 enum random_purpose {
     RANDOM_STEP = 1,
     RANDOM_LAYER = 2,
@@ -50,8 +51,8 @@ uint32_t random_below(struct random *random, uint32_t bound);
 /* Uniform in [0, 1), 24 bits. */
 float random_unit(struct random *random);
 
-/* out[i], i < n: N(0,1) floats by Box and Muller, four per block of words;
-   element i depends on (key, first + i) only. */
+/* out[i], i < n: N(0,1) floats by Box and Muller, four per block of words. (key, first + i) determines
+   element i. */
 void random_normals(uint64_t key, uint64_t first, float *out, size_t n);
 /* out: a uniform permutation of 0..n-1 (Fisher and Yates). */
 void random_permutation(uint64_t key, uint32_t *out, size_t n);

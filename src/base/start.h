@@ -1,5 +1,5 @@
-/* What learned numbers are before training: layers of a model and learned tensors of mechanisms say it in the
-   same words. SPDX-License-Identifier: Apache-2.0 */
+/* Initial values of learned parameters, in the layers of a model and the tensors of mechanisms.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_START_H
 #define BASE_START_H
 
@@ -14,7 +14,7 @@ enum param_start {
     START_CONSTANT, /* scale */
 };
 
-/* Writes values (count). The random ones depend on (key, index) alone, where index is the place in values. */
+/* Writes values (count). (key, i) determines a random values[i]. */
 void start_fill(enum param_start start, float scale, uint64_t key, float *values, size_t count);
 
 #endif

@@ -1,7 +1,6 @@
-/* The one file behind jansson. A `struct json` is a json_t. Costs what jansson costs: some 100 bytes a value;
-   used for configurations, headers and lines of a log, never per token.
-   jansson takes its memory from malloc, not from the host: what it cannot get is NO_MEMORY here too.
-   SPDX-License-Identifier: Apache-2.0 */
+/* The only file that uses jansson. A `struct json` is a json_t. A value costs about 100 bytes; JSON is used
+   for configurations, headers and log lines, never per token. jansson allocates with malloc, not from the
+   host; a failure is NO_MEMORY here too. SPDX-License-Identifier: Apache-2.0 */
 #include "io/json.h"
 
 #include <inttypes.h>
@@ -33,8 +32,8 @@ static struct json *outside(const json_t *value)
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* The parser and the destructor recurse: the depth is bounded before either runs. Brackets inside strings do
-   not count; text that is broken in another way is left to the parser. */
+/* The parser and the destructor recurse, so the depth is checked before either runs. Brackets inside strings
+   do not count. All other errors are left to the parser. */
 static hashattn_status check_depth(struct host *host, const char *text, size_t size)
 {
     size_t depth = 0;
@@ -47,16 +46,16 @@ static hashattn_status check_depth(struct host *host, const char *text, size_t s
             quoted = !quoted;
         else if (!quoted && (c == '{' || c == '[')) {
             depth++;
-            FAIL_IF(depth > JSON_MAX_DEPTH, host, HASHATTN_BAD_FILE,
-                    "byte %zu: nested deeper than the %d levels that are read", i, JSON_MAX_DEPTH);
+            FAIL_IF(depth > JSON_MAX_DEPTH, host, HASHATTN_BAD_FILE, "byte %zu: nested deeper than %d levels",
+                    i, JSON_MAX_DEPTH);
         } else if (!quoted && (c == '}' || c == ']') && depth > 0)
             depth--;
     }
     return HASHATTN_OK;
 }
 
-/* jansson calls some failed allocations a syntax error. No block of its parser is larger than twice the text:
-   where one of that size cannot be had now, it was the memory. */
+/* jansson reports some failed allocations as syntax errors. No block of its parser is larger than twice the
+   text; if a block of that size cannot be allocated now, memory was the reason. */
 static bool memory_is_out(size_t size)
 {
     json_malloc_t allocate;
@@ -67,7 +66,8 @@ static bool memory_is_out(size_t size)
     return probe == NULL;
 }
 
-/* Where the first escape of NUL begins. It is legal JSON, but a text in C ends there. */
+/* The offset of the first escaped NUL, which is legal JSON but would end a C string; `size` if there is
+   none. */
 static size_t find_nul(const char *text, size_t size)
 {
     static const char nul[] = "\\u0000";
@@ -80,7 +80,7 @@ static size_t find_nul(const char *text, size_t size)
     return size;
 }
 
-/* What the parser said, with the line where there are several. */
+/* Reports the parser's error, with the line if the text has several. */
 static hashattn_status fail_parse(struct host *host, const char *text, size_t size, const json_error_t *error)
 {
     size_t offset = (size_t)error->position, line = 1;
@@ -88,7 +88,7 @@ static hashattn_status fail_parse(struct host *host, const char *text, size_t si
     if (json_error_code(error) == json_error_null_character ||
         json_error_code(error) == json_error_null_byte_in_key) {
         offset = find_nul(text, size);
-        why = "\\u0000 is not allowed: no text may hold the character NUL";
+        why = "\\u0000 is not allowed: no text may contain NUL";
     }
     for (size_t i = 0; i < offset && i < size; i++)
         line += text[i] == '\n';
@@ -131,7 +131,7 @@ void json_free(struct json *root)
     json_decref(inside_mutable(root));
 }
 
-/* The number that a part of a path spells; SIZE_MAX (no such element) where it is none. */
+/* The element number in a part of a path; SIZE_MAX, which no array has, if it is not a number. */
 static size_t element_number(const char *part, size_t length)
 {
     size_t number = 0;
@@ -182,7 +182,7 @@ static hashattn_status fail_kind(struct host *host, const struct json *root, con
                                  const char *wanted)
 {
     const json_t *value = inside(json_find(root, path));
-    const char *named = *path == '\0' ? "the whole" : path;
+    const char *named = *path == '\0' ? "the top level" : path;
     if (value == NULL)
         return host_fail(host, HASHATTN_BAD_FILE, "'%.200s' is missing, %s is needed", named, wanted);
     return host_fail(host, HASHATTN_BAD_FILE, "'%.200s' is %s, %s is needed", named, kind(value), wanted);
@@ -311,7 +311,7 @@ static hashattn_status fail_memory(struct host *host, const char *key)
                      key != NULL ? key : "[]");
 }
 
-/* Takes over a value that is NULL when there was no memory for it. */
+/* Takes ownership of the value, which is NULL if memory ran out. */
 static hashattn_status put(struct host *host, struct json *parent, const char *key, json_t *value)
 {
     if (value == NULL)
@@ -374,7 +374,7 @@ hashattn_status json_put(struct host *host, struct json *parent, const char *key
     return put(host, parent, key, inside_mutable(value));
 }
 
-/* json_dumpb in the C locale: the bytes of the text, of which the first `room` go to `to`; 0: no memory. */
+/* json_dumpb in the C locale. Writes up to `room` bytes of the text and returns its size; 0: no memory. */
 static size_t dump(const struct json *value, char *to, size_t room, size_t flags)
 {
     struct c_locale locale = c_locale_begin();

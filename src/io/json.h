@@ -1,7 +1,6 @@
-/* JSON as trees of values: parsed with limits, read by key path, built, and written as text. The one
-   interface to the JSON library; nobody else includes its header. A key path is "training.steps" or
-   "labels.3" (members by name, elements by number), and every message names it.
-   SPDX-License-Identifier: Apache-2.0 */
+/* JSON as trees of values: parsed with limits, read by key path, built, and written as text. Only json.c
+   includes the JSON library's header. A key path is "training.steps" or "labels.3" (members by name, elements
+   by number); every message names it. SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_JSON_H
 #define IO_JSON_H
 
@@ -11,45 +10,45 @@
 #include "base/host.h"
 
 enum {
-    JSON_MAX_DEPTH = 32,       /* of objects and arrays inside one another */
-    JSON_MAX_BYTES = 64 << 20, /* of a file read by json_read_file */
-    JSON_MAX_NUMBER = 40,      /* bytes of a number as text, NUL included */
+    JSON_MAX_DEPTH = 32,       /* levels of nested objects and arrays */
+    JSON_MAX_BYTES = 64 << 20, /* size of a file for json_read_file */
+    JSON_MAX_NUMBER = 40,      /* size of a number as text, NUL included */
 };
 
-/* A value. Trees are owned through their root; a value found inside one is valid as long as the root. */
+/* A value. The caller owns the root of a tree; values found inside are valid as long as the root. */
 struct json;
 
 /* ---- reading: a failure is BAD_FILE with the byte offset or the key path ---------------------------------
  */
 
-/* One value and nothing behind it. Duplicate keys, numbers that do not fit, NUL (escaped too) and text that
-   is not UTF-8 are refused with the byte, and the line where there are several. */
+/* Parses exactly one value. Refuses duplicate keys, numbers out of range, NUL (even escaped) and text that is
+   not UTF-8, with the byte, and the line if there are several. */
 hashattn_status json_parse(struct host *host, const char *text, size_t size, struct json **root);
 /* The same for a regular file; messages begin with its path. */
 hashattn_status json_read_file(struct host *host, const char *path, struct json **root);
 void json_free(struct json *root); /* NULL is allowed */
 
-/* The value at a path; NULL where there is none. An empty path is the root. */
+/* The value at a path; NULL if there is none. The empty path is the root. */
 const struct json *json_find(const struct json *root, const char *path);
 hashattn_status json_get_string(struct host *host, const struct json *root, const char *path,
                                 const char **text);
-/* A whole number within minimum and maximum, both included. */
+/* A whole number from minimum to maximum, inclusive. */
 hashattn_status json_get_int(struct host *host, const struct json *root, const char *path, int64_t minimum,
                              int64_t maximum, int64_t *value);
-/* Any number. null reads as NaN: that is how one is written. */
+/* Any number. null reads as NaN, because NaN is written as null. */
 hashattn_status json_get_real(struct host *host, const struct json *root, const char *path, double *value);
 hashattn_status json_get_bool(struct host *host, const struct json *root, const char *path, bool *value);
 hashattn_status json_get_object(struct host *host, const struct json *root, const char *path,
                                 const struct json **object);
 hashattn_status json_get_array(struct host *host, const struct json *root, const char *path,
                                const struct json **array);
-/* A string, number or flag as text that option_set takes. The text is inside the tree, or in `number`. */
+/* A string, number or flag as text for option_set. The text is inside the tree or in `number`. */
 hashattn_status json_get_text(struct host *host, const struct json *root, const char *path,
                               char number[JSON_MAX_NUMBER], const char **text);
 
 const char *json_text(const struct json *value); /* of a string; NULL for anything else */
-size_t json_count(const struct json *value);     /* members of an object, elements of an array, else 0 */
-/* The element at an index, the member of exactly this name (dots and all); NULL where there is none. */
+size_t json_count(const struct json *value);     /* members of an object, elements of an array, otherwise 0 */
+/* The element at an index; the member of exactly this name, which may contain dots. NULL if there is none. */
 const struct json *json_element(const struct json *array, size_t index);
 const struct json *json_at(const struct json *object, const char *key);
 
@@ -69,25 +68,24 @@ struct json_member json_next(struct json_member member);
 
 hashattn_status json_new_object(struct host *host, struct json **object);
 hashattn_status json_new_array(struct host *host, struct json **array);
-/* Puts a member into an object under `key`, or behind the last element of an array when key is NULL. An old
-   member of that name is replaced. */
+/* Adds a member to an object, replacing one of that name; with key NULL, appends an element to an array. */
 hashattn_status json_put_string(struct host *host, struct json *parent, const char *key, const char *text);
 hashattn_status json_put_int(struct host *host, struct json *parent, const char *key, int64_t value);
-/* Written so that reading gives the same bits; NaN and infinities become null, JSON has no other word. */
+/* Reading it back gives the same bits; NaN and infinities become null, because JSON cannot express them. */
 hashattn_status json_put_real(struct host *host, struct json *parent, const char *key, double value);
 hashattn_status json_put_bool(struct host *host, struct json *parent, const char *key, bool value);
-/* Takes the value over, also when it fails. */
+/* Takes ownership of the value, even if it fails. */
 hashattn_status json_put(struct host *host, struct json *parent, const char *key, struct json *value);
 
 enum json_style {
     JSON_LINE = 0,   /* one line, for logs and JSONL */
     JSON_PAGE = 1,   /* indented, for people */
-    JSON_SORTED = 2, /* members by name, not in the order in which they were put; may be added to either */
+    JSON_SORTED = 2, /* members by name instead of in order of insertion; may be added to either */
 };
-/* The text, memory_free'd by the caller, ended by a NUL that is not counted. */
+/* The text, with a NUL that *size does not count; the caller frees it with memory_free. */
 hashattn_status json_to_text(struct host *host, const struct json *value, int style, char **text,
                              size_t *size);
-/* Replaces a file by the page of a value, in one step. */
+/* Atomically replaces a file by the value as a JSON_PAGE. */
 hashattn_status json_write_file(struct host *host, const char *path, const struct json *value);
 
 #endif

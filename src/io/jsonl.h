@@ -5,8 +5,8 @@
 #include "io/json.h"
 #include "io/lines.h"
 
-/* The object on the next line that is not blank, json_free'd by the caller; NULL at the end. Messages begin
-   with "line N: ". After a failure the next call goes on behind the bad line. */
+/* The object on the next non-blank line; NULL at the end. The caller frees it with json_free. Messages begin
+   with "line N: ". After a failure the next call continues after the bad line. */
 hashattn_status jsonl_next(struct host *host, struct lines *lines, struct json **object);
 
 #endif

@@ -1,6 +1,6 @@
-/* The header of an .npy file is a Python dictionary of three known members; it is read by a parser of exactly
-   that, bounded by the header's own length. One pass over the header, one move of the data to the front of
-   its block. SPDX-License-Identifier: Apache-2.0 */
+/* The header of an .npy file is a Python dictionary with three known keys. The parser accepts exactly that,
+   within the header's stated length. Cost: one pass over the header and one move of the data to the front of
+   their block. SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ enum {
     MAGIC = sizeof magic - 1,
     SHORT_PREAMBLE = MAGIC + 4, /* version 1: major, minor, 16 bits of length */
     LONG_PREAMBLE = MAGIC + 6,  /* versions 2 and 3: 32 bits */
-    MAX_HEADER = 65535,         /* bytes of the dictionary; ours takes 118 */
+    MAX_HEADER = 65535,         /* bytes of the dictionary; ours has 118 */
 };
 
 static const struct {
@@ -46,7 +46,7 @@ size_t npy_type_size(enum npy_type type)
 
 struct cursor {
     struct host *host;
-    const char *start, *at, *end; /* start: of the file, for offsets in messages */
+    const char *start, *at, *end; /* start of the file, for offsets in messages */
 };
 
 static hashattn_status fail_at(const struct cursor *c, const char *wanted)
@@ -65,7 +65,7 @@ static void skip_spaces(struct cursor *c)
         c->at++;
 }
 
-/* Takes one character, after spaces, if it is there. */
+/* Skips spaces, then consumes the character if it is next. */
 static bool take(struct cursor *c, char wanted)
 {
     skip_spaces(c);
@@ -85,7 +85,7 @@ static bool take_word(struct cursor *c, const char *word)
     return true;
 }
 
-/* A quoted string without escapes; text points into the header. */
+/* Parses a quoted string without escapes; *text points into the header. */
 static hashattn_status parse_string(struct cursor *c, const char *what, const char **text, size_t *length)
 {
     skip_spaces(c);
@@ -94,7 +94,7 @@ static hashattn_status parse_string(struct cursor *c, const char *what, const ch
         return fail_at(c, what);
     const char *close = memchr(c->at + 1, quote, (size_t)(c->end - c->at - 1));
     if (close == NULL)
-        return fail_at(c, "a string with an end");
+        return fail_at(c, "the end of the string");
     *text = c->at + 1;
     *length = (size_t)(close - *text);
     c->at = close + 1;
@@ -105,7 +105,7 @@ static hashattn_status parse_type(struct cursor *c, struct npy *array)
 {
     const char *code;
     size_t length;
-    TRY(parse_string(c, "a type like '<f4' (records are not read)", &code, &length));
+    TRY(parse_string(c, "a type like '<f4' (records are not supported)", &code, &length));
     for (int i = 0; i < TYPES; i++)
         if (strlen(types[i].code) == length && memcmp(types[i].code, code, length) == 0) {
             array->type = (enum npy_type)i;
@@ -113,7 +113,7 @@ static hashattn_status parse_type(struct cursor *c, struct npy *array)
         }
     const char *why = length > 0 && code[0] == '>' ? " (big endian)" : "";
     return host_fail(c->host, HASHATTN_BAD_FILE,
-                     "the type is '%.*s'%s, read are '<f4', '|b1', '|u1', '<u2', '<i4' and '<i8'",
+                     "the type is '%.*s'%s, not one of '<f4', '|b1', '|u1', '<u2', '<i4', '<i8'",
                      length > 20 ? 20 : (int)length, code, why);
 }
 
@@ -122,7 +122,7 @@ static hashattn_status parse_order(struct cursor *c)
     if (take_word(c, "False"))
         return HASHATTN_OK;
     FAIL_IF(take_word(c, "True"), c->host, HASHATTN_BAD_FILE,
-            "the array is in Fortran order, only C order is read (numpy.ascontiguousarray makes it)");
+            "the array is in Fortran order, C order is needed (numpy.ascontiguousarray converts it)");
     return fail_at(c, "True or False");
 }
 
@@ -139,7 +139,7 @@ static hashattn_status parse_size(struct cursor *c, size_t *size)
     return HASHATTN_OK;
 }
 
-/* (), (3,), (3, 4) or (3, 4,): one element needs its comma. */
+/* (), (3,), (3, 4) or (3, 4,): a single length needs its comma. */
 static hashattn_status parse_shape(struct cursor *c, struct npy *array)
 {
     if (!take(c, '('))
@@ -149,8 +149,8 @@ static hashattn_status parse_shape(struct cursor *c, struct npy *array)
     while (!take(c, ')')) {
         if (!comma)
             return fail_at(c, "',' or ')'");
-        FAIL_IF(array->rank == NPY_RANK, c->host, HASHATTN_BAD_FILE,
-                "the array has more than the %d dimensions that are read", NPY_RANK);
+        FAIL_IF(array->rank == NPY_RANK, c->host, HASHATTN_BAD_FILE, "the array has more than %d dimensions",
+                NPY_RANK);
         TRY(parse_size(c, &array->shape[array->rank++]));
         comma = take(c, ',');
     }
@@ -194,7 +194,7 @@ static hashattn_status parse_dictionary(struct cursor *c, struct npy *array)
     }
     for (int key = 0; key < KEYS; key++)
         FAIL_IF(!seen[key], c->host, HASHATTN_BAD_FILE, "the header lacks '%s'", keys[key]);
-    /* Spaces fill the header up to a multiple; its last byte ends the line. */
+    /* Spaces pad the header; its last byte is a newline. */
     skip_spaces(c);
     if (c->at == c->end || *c->at != '\n')
         return fail_at(c, "a space or the end of the line");
@@ -210,27 +210,26 @@ hashattn_status npy_parse(struct host *host, const char *bytes, size_t size, str
     *data = 0;
     FAIL_IF(size < MAGIC || memcmp(bytes, magic, MAGIC) != 0, host, HASHATTN_BAD_FILE,
             "not an .npy file: its %zu bytes do not begin with \\x93NUMPY", size);
-    FAIL_IF(size < SHORT_PREAMBLE, host, HASHATTN_BAD_FILE, "cut short: %zu bytes, the preamble alone has %d",
-            size, (int)SHORT_PREAMBLE);
+    FAIL_IF(size < SHORT_PREAMBLE, host, HASHATTN_BAD_FILE,
+            "cut short: %zu bytes, the preamble alone needs %d", size, (int)SHORT_PREAMBLE);
     unsigned char b[LONG_PREAMBLE] = {0};
     memcpy(b, bytes, size < sizeof b ? size : sizeof b);
     unsigned major = b[MAGIC], minor = b[MAGIC + 1];
     FAIL_IF(major < 1 || major > 3 || minor != 0, host, HASHATTN_BAD_FILE,
-            "the format version is %u.%u, read are 1.0, 2.0 and 3.0", major, minor);
+            "the format version is %u.%u, not 1.0, 2.0 or 3.0", major, minor);
     size_t preamble = major == 1 ? SHORT_PREAMBLE : LONG_PREAMBLE;
     size_t length = (size_t)b[MAGIC + 2] | (size_t)b[MAGIC + 3] << 8;
     if (major > 1)
         length |= (size_t)b[MAGIC + 4] << 16 | (size_t)b[MAGIC + 5] << 24;
-    FAIL_IF(length > MAX_HEADER, host, HASHATTN_BAD_FILE, "the header has %zu bytes, at most %d are read",
+    FAIL_IF(length > MAX_HEADER, host, HASHATTN_BAD_FILE, "the header has %zu bytes, at most %d are allowed",
             length, (int)MAX_HEADER);
     FAIL_IF(size < preamble + length, host, HASHATTN_BAD_FILE,
-            "cut short: %zu bytes, preamble and header alone have %zu", size, preamble + length);
+            "cut short: %zu bytes, preamble and header alone need %zu", size, preamble + length);
     *data = preamble + length;
     struct cursor cursor = {.host = host, .start = bytes, .at = bytes + preamble, .end = bytes + *data};
     TRY(parse_dictionary(&cursor, array));
 
-    /* A shape with a zero is empty whatever its other lengths are; a product of those must fit all the same.
-     */
+    /* A shape with a zero is empty; the product of its other lengths must not overflow either. */
     size_t lengths = 1;
     array->count = 1;
     for (int i = 0; i < array->rank; i++) {
@@ -242,7 +241,7 @@ hashattn_status npy_parse(struct host *host, const char *bytes, size_t size, str
         wanted = wanted == SIZE_MAX ? SIZE_MAX : 0;
     char text[120];
     npy_describe(array, text, sizeof text);
-    FAIL_IF(wanted == SIZE_MAX, host, HASHATTN_BAD_FILE, "%s has more bytes than can be counted", text);
+    FAIL_IF(wanted == SIZE_MAX, host, HASHATTN_BAD_FILE, "%s is too large", text);
     FAIL_IF(there != wanted, host, HASHATTN_BAD_FILE, "%s: %s has %zu bytes of data, the file has %zu",
             there < wanted ? "cut short" : "too long", text, wanted, there);
     return HASHATTN_OK;
@@ -275,7 +274,7 @@ void npy_free(struct host *host, struct npy *array)
     array->data = NULL;
 }
 
-/* "(3,)" and so on, as Python writes it. */
+/* The shape as Python writes it, "(3,)". */
 static void print_shape(const struct npy *array, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "(");
@@ -295,7 +294,7 @@ void npy_describe(const struct npy *array, char *text, size_t size)
 hashattn_status npy_begin(struct host *host, const char *path, const struct npy *array,
                           struct file_writer *writer)
 {
-    /* The data begin at a multiple of 64, so that they can be mapped. */
+    /* The data begin at a multiple of 64 bytes, so that they can be mapped. */
     char shape[NPY_RANK * 24], header[256];
     print_shape(array, shape, sizeof shape);
     int written = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
@@ -317,8 +316,7 @@ hashattn_status npy_write(struct host *host, const char *path, const struct npy 
     for (int i = 0; i < array->rank; i++)
         count = size_product(count, array->shape[i]);
     size_t bytes = size_product(count, npy_type_size(array->type));
-    FAIL_IF(bytes == SIZE_MAX, host, HASHATTN_INVALID, "%s: the array has more bytes than can be counted",
-            path);
+    FAIL_IF(bytes == SIZE_MAX, host, HASHATTN_INVALID, "%s: the array is too large", path);
     struct file_writer writer;
     TRY(npy_begin(host, path, array, &writer));
     file_write(&writer, array->data, bytes);
@@ -333,7 +331,7 @@ hashattn_status npy_check_finite(struct host *host, const struct npy *array)
         bad++;
     if (bad == array->count)
         return HASHATTN_OK;
-    /* Its place: the lengths behind a dimension are what one step in it is worth. */
+    /* The index: one step in a dimension is the product of the lengths after it. */
     char text[120];
     size_t used = 0, left = bad, step = array->count;
     text[0] = '\0';

@@ -1,6 +1,6 @@
-/* NumPy's .npy files: one array of numbers with its type and shape. Read: format versions 1 to 3, C order,
-   little endian, rank 0 to 4, the types below; everything else is refused by its name. Written: version 1.0.
-   Source: the format's own description, NEP 1 and numpy.lib.format. SPDX-License-Identifier: Apache-2.0 */
+/* NumPy's .npy files: one array of numbers with its type and shape. Reads format versions 1 to 3 in C order,
+   little endian, rank 0 to 4, with the types below; the message for anything else names it. Writes version
+   1.0. Source: the format's description, NEP 1 and numpy.lib.format. SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_NPY_H
 #define IO_NPY_H
 
@@ -32,23 +32,25 @@ struct npy {
 
 enum { NPY_MOST_HEADER = (1 << 16) + 64 }; /* bytes before the data, at most */
 
-/* Type, shape and count of a whole file in memory, and where its data begin; array->data stays NULL. Whatever
-   does not fit, the length of the data included, is BAD_FILE. Of a file of `size` bytes, the first
-   NPY_MOST_HEADER are looked at, so `bytes` may end there. */
+/* Parses the header of a file of `size` bytes: type, shape and count, and the offset of the data; array->data
+   stays NULL. Reads at most NPY_MOST_HEADER bytes, so `bytes` may hold only those. BAD_FILE: anything is
+   wrong, the length of the data included. */
 hashattn_status npy_parse(struct host *host, const char *bytes, size_t size, struct npy *array, size_t *data);
 /* Reads a file of at most `limit` bytes ("-": standard input). */
 hashattn_status npy_read(struct host *host, const char *path, size_t limit, struct npy *array);
 void npy_free(struct host *host, struct npy *array);
 
-/* Begins a file of this type and shape: file_write its data in C order, then file_commit or file_abandon. */
+/* Begins a file of this type and shape; then file_write the data in C order, and file_commit or
+   file_abandon. */
 hashattn_status npy_begin(struct host *host, const char *path, const struct npy *array,
                           struct file_writer *writer);
-/* Replaces a file in one step. data: (shape) in C order; array->count is not looked at. */
+/* Replaces a file atomically. data: (shape) in C order; array->count is ignored. */
 hashattn_status npy_write(struct host *host, const char *path, const struct npy *array);
 
-/* BAD_FILE naming the first NaN or infinity by its place, "element [1, 3] is nan". Only for float32. */
+/* BAD_FILE if there is a NaN or infinity, with the index of the first: "element [1, 3] is nan". Only for
+   float32. */
 hashattn_status npy_check_finite(struct host *host, const struct npy *array);
-/* "(2, 3) float32" for messages. */
+/* Writes "(2, 3) float32", for messages. */
 void npy_describe(const struct npy *array, char *text, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-/* The header is read by the parser of whole files, which is told how long the file is; then every part is one
-   positioned read. SPDX-License-Identifier: Apache-2.0 */
+/* The parser of whole files reads the header, given the size of the file; each part is then one positioned
+   read. SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy_parts.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 
-/* As many bytes at `at` as the file has, up to `count`; -1 where reading fails. */
+/* Reads up to `count` bytes at offset `at`. Returns how many the file has there; -1 if reading fails. */
 static ptrdiff_t read_at(int descriptor, void *to, size_t count, size_t at)
 {
     size_t got = 0;
@@ -34,7 +34,7 @@ static hashattn_status open_header(struct host *host, struct npy_reader *reader,
     TRY(memory_new(host, head, 1, "the header of an array", &bytes));
     hashattn_status status;
     if (read_at(reader->descriptor, bytes, head, 0) != (ptrdiff_t)head)
-        status = host_fail(host, HASHATTN_BAD_FILE, "%s: cannot be read: %s", reader->path, strerror(errno));
+        status = host_fail(host, HASHATTN_BAD_FILE, "%s: cannot read: %s", reader->path, strerror(errno));
     else if ((status = npy_parse(host, bytes, size, &reader->array, &reader->data)) != HASHATTN_OK)
         host_prefix(host, reader->path);
     memory_free(host, bytes);
@@ -61,10 +61,10 @@ hashattn_status npy_read_part(struct host *host, const struct npy_reader *reader
 {
     size_t size = npy_type_size(reader->array.type);
     ptrdiff_t got = read_at(reader->descriptor, to, count * size, reader->data + first * size);
-    FAIL_IF(got < 0, host, HASHATTN_BAD_FILE, "%s: cannot be read at element %zu: %s", reader->path, first,
+    FAIL_IF(got < 0, host, HASHATTN_BAD_FILE, "%s: cannot read element %zu: %s", reader->path, first,
             strerror(errno));
     FAIL_IF((size_t)got < count * size, host, HASHATTN_BAD_FILE,
-            "%s: ends at element %zu, %zu were there when it was opened", reader->path,
+            "%s: ends at element %zu, it had %zu when it was opened", reader->path,
             first + (size_t)got / size, reader->array.count);
     return HASHATTN_OK;
 }

@@ -1,6 +1,5 @@
-/* .npy files larger than memory, read a part at a time, by place and so in any order; it needs a file that
-   has places, not a pipe. (Writing in parts is npy_begin.)
-   SPDX-License-Identifier: Apache-2.0 */
+/* Reads parts of .npy files larger than memory, in any order. Needs a seekable file, not a pipe. (npy_begin
+   writes in parts.) SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_NPY_PARTS_H
 #define IO_NPY_PARTS_H
 
@@ -9,17 +8,17 @@
 struct npy_reader {
     int descriptor;   /* -1: closed */
     struct npy array; /* type, rank, shape and count; no data */
-    size_t data;      /* where they begin */
+    size_t data;      /* offset of the data */
     char path[4096];
 };
 
-/* What does not fit, the length of the file included, is BAD_FILE. After a failure there is nothing to close.
- */
+/* BAD_FILE: anything in the header is wrong, or the length of the file. After a failure there is nothing to
+   close. */
 hashattn_status npy_open(struct host *host, const char *path, struct npy_reader *reader);
-/* Elements [first, first + count), which the array has, to `to`. A file that has become shorter is BAD_FILE.
- */
+/* Reads elements [first, first + count), which must lie in the array, to `to`. BAD_FILE: the file has become
+   shorter. */
 hashattn_status npy_read_part(struct host *host, const struct npy_reader *reader, size_t first, size_t count,
                               void *to);
-void npy_close(struct npy_reader *reader); /* harmless when closed */
+void npy_close(struct npy_reader *reader); /* does nothing if closed */
 
 #endif

@@ -1,5 +1,5 @@
-/* The judge, the reader and the writer of safetensors files. Judging is one pass over the header and one sort
-   of its entries; the data are not touched. Values of types other than F32 are given as bytes.
+/* Checking, reading and writing safetensors files. Checking costs one pass over the header and one sort of
+   its entries; it does not touch the data. Values of types other than F32 are returned as bytes.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/safetensors.h"
 
@@ -40,7 +40,7 @@ size_t tensor_type_size(enum tensor_type type)
     return types[type].size;
 }
 
-/* ---- judging ------------------------------------------------------------------------------------------- */
+/* ---- checking ------------------------------------------------------------------------------------------ */
 
 static hashattn_status parse_type(struct host *host, const struct json *entry, enum tensor_type *type)
 {
@@ -51,22 +51,22 @@ static hashattn_status parse_type(struct host *host, const struct json *entry, e
             *type = (enum tensor_type)i;
             return HASHATTN_OK;
         }
-    return host_fail(host, HASHATTN_BAD_FILE, "the dtype '%.40s' is not known", name);
+    return host_fail(host, HASHATTN_BAD_FILE, "the dtype '%.40s' is unknown", name);
 }
 
-/* Fills everything but the name; the part of the file behind the header, of `size` bytes, is `data`, or NULL
-   where only the header is there. */
+/* Fills everything but the name. data: the file after the header, `size` bytes; NULL if only the header was
+   read. */
 static hashattn_status parse_tensor(struct host *host, const struct json *entry, const char *data,
                                     size_t size, struct tensor *tensor)
 {
     const struct json *found;
     TRY(json_get_object(host, entry, "", &found));
     FAIL_IF(json_count(entry) != 3, host, HASHATTN_BAD_FILE,
-            "%zu members, needed are dtype, shape and data_offsets", json_count(entry));
+            "%zu members, dtype, shape and data_offsets are needed", json_count(entry));
     TRY(parse_type(host, entry, &tensor->type));
     TRY(json_get_array(host, entry, "shape", &found));
     size_t rank = json_count(found);
-    FAIL_IF(rank > TENSOR_RANK, host, HASHATTN_BAD_FILE, "%zu dimensions, at most %d are read", rank,
+    FAIL_IF(rank > TENSOR_RANK, host, HASHATTN_BAD_FILE, "%zu dimensions, at most %d are allowed", rank,
             TENSOR_RANK);
     tensor->rank = (int)rank;
     size_t wanted = tensor_type_size(tensor->type);
@@ -76,10 +76,10 @@ static hashattn_status parse_tensor(struct host *host, const struct json *entry,
         TRY(json_get_int(host, entry, path, 0, INT64_MAX, &length));
         tensor->shape[i] = (size_t)length;
         wanted = size_product(wanted, tensor->shape[i]);
-        FAIL_IF(wanted == SIZE_MAX, host, HASHATTN_BAD_FILE, "its shape has more bytes than can be counted");
+        FAIL_IF(wanted == SIZE_MAX, host, HASHATTN_BAD_FILE, "its shape is too large");
     }
     TRY(json_get_array(host, entry, "data_offsets", &found));
-    FAIL_IF(json_count(found) != 2, host, HASHATTN_BAD_FILE, "%zu data_offsets, needed are begin and end",
+    FAIL_IF(json_count(found) != 2, host, HASHATTN_BAD_FILE, "%zu data_offsets, begin and end are needed",
             json_count(found));
     int64_t begin, end;
     TRY(json_get_int(host, entry, "data_offsets.0", 0, INT64_MAX, &begin));
@@ -112,7 +112,7 @@ static int by_place(const void *left, const void *right)
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-/* Every byte of the data belongs to one tensor. */
+/* Checks that every byte of the data belongs to exactly one tensor. */
 static hashattn_status check_cover(struct host *host, const struct safetensors *file, size_t size)
 {
     size_t covered = 0;
@@ -128,21 +128,21 @@ static hashattn_status check_cover(struct host *host, const struct safetensors *
     return HASHATTN_OK;
 }
 
-/* Its first byte and its length; `there` bytes of the file are in memory. */
+/* Finds the header and its length; `there` bytes of the file are in memory. */
 static hashattn_status find_header(struct host *host, const char *bytes, size_t there, size_t size,
                                    const char **header, size_t *length)
 {
     *header = NULL;
     *length = 0;
     FAIL_IF(size_min(there, size) < LENGTH_BYTES, host, HASHATTN_BAD_FILE,
-            "not a safetensors file: %zu bytes, its length alone has %d", size, (int)LENGTH_BYTES);
+            "not a safetensors file: %zu bytes, the length alone needs %d", size, (int)LENGTH_BYTES);
     uint64_t stated;
     memcpy(&stated, bytes, sizeof stated);
     FAIL_IF(stated > SAFETENSORS_MAX_HEADER, host, HASHATTN_BAD_FILE,
             "the header has %llu bytes, at most %d are allowed", (unsigned long long)stated,
             (int)SAFETENSORS_MAX_HEADER);
     FAIL_IF(stated > size_min(there, size) - LENGTH_BYTES, host, HASHATTN_BAD_FILE,
-            "cut short: %zu bytes, length and header alone have %llu", size,
+            "cut short: %zu bytes, length and header alone need %llu", size,
             (unsigned long long)stated + LENGTH_BYTES);
     *header = bytes + LENGTH_BYTES;
     *length = (size_t)stated;
@@ -150,7 +150,7 @@ static hashattn_status find_header(struct host *host, const char *bytes, size_t 
     return HASHATTN_OK;
 }
 
-/* A file of `size` bytes, the first `there` of which are in memory: all of them, or at least the header. */
+/* Parses a file of `size` bytes whose first `there` are in memory: all of them, or at least the header. */
 static hashattn_status parse(struct host *host, const char *bytes, size_t there, size_t size,
                              struct safetensors *file)
 {
@@ -201,7 +201,7 @@ hashattn_status safetensors_parse(struct host *host, const char *bytes, size_t s
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* Judges the bytes of a file, which are freed with it, or now where they are not good. */
+/* Parses the bytes of a file and takes ownership of them; frees them now if they are bad. */
 static hashattn_status take(struct host *host, const char *path, char *bytes, size_t there, size_t size,
                             struct safetensors *file)
 {
@@ -288,7 +288,7 @@ hashattn_status safetensors_check(struct host *host, const struct safetensors *f
         char is[TENSOR_RANK * 22 + 3], wanted[TENSOR_RANK * 22 + 3];
         print_shape(tensor->rank, tensor->shape, is, sizeof is);
         print_shape(rank, shape, wanted, sizeof wanted);
-        return host_fail(host, HASHATTN_BAD_FILE, "tensor '%.100s' is %s %s, needed is F32 %s", name,
+        return host_fail(host, HASHATTN_BAD_FILE, "tensor '%.100s' is %s %s, F32 %s is needed", name,
                          tensor_type_name(tensor->type), is, wanted);
     }
     return HASHATTN_OK;
@@ -337,7 +337,7 @@ static hashattn_status put_numbers(struct host *host, struct json *entry, const 
     return json_put(host, entry, key, array);
 }
 
-/* SIZE_MAX where it cannot be counted. */
+/* SIZE_MAX on overflow. */
 static size_t tensor_bytes(const struct tensor *tensor)
 {
     size_t bytes = tensor_type_size(tensor->type);
@@ -346,15 +346,14 @@ static size_t tensor_bytes(const struct tensor *tensor)
     return bytes;
 }
 
-/* Adds the entry of one tensor whose data begin at *offset, and moves *offset behind them. */
+/* Adds the entry of a tensor whose data begin at *offset, and moves *offset past them. */
 static hashattn_status put_tensor(struct host *host, struct json *header, const struct tensor *tensor,
                                   size_t *offset)
 {
     FAIL_IF(strcmp(tensor->name, metadata_key) == 0 || json_at(header, tensor->name) != NULL, host,
-            HASHATTN_INVALID, "the name '%.100s' of a tensor is taken", tensor->name);
+            HASHATTN_INVALID, "the tensor name '%.100s' is reserved or used twice", tensor->name);
     size_t bytes = tensor_bytes(tensor), offsets[2] = {*offset, size_sum(*offset, bytes)};
-    FAIL_IF(offsets[1] > INT64_MAX, host, HASHATTN_INVALID,
-            "tensor '%.100s' has more bytes than can be counted", tensor->name);
+    FAIL_IF(offsets[1] > INT64_MAX, host, HASHATTN_INVALID, "tensor '%.100s' is too large", tensor->name);
     *offset = offsets[1];
     struct json *entry;
     TRY(json_new_object(host, &entry));
@@ -368,7 +367,7 @@ done:
     return status;
 }
 
-/* Bytes of the widest element. Written widest first, every array begins at a multiple of its element. */
+/* Bytes of the widest element. Writing the widest types first aligns every array to its elements. */
 enum { WIDEST = 8 };
 
 static hashattn_status build_header(struct host *host, const struct tensor *tensors, size_t count,

@@ -1,5 +1,5 @@
-/* safetensors: named arrays and a few words about them, in one file. An 8-byte length, a JSON header, then
-   the arrays without a hole. A file is judged by the rules of its inventors before anything in it is used.
+/* safetensors: named arrays with a few words of metadata in one file. An 8-byte length, a JSON header, then
+   the arrays without gaps. A file is checked by the rules of the format before anything in it is used.
    Source: the README of huggingface/safetensors, "Format". SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_SAFETENSORS_H
 #define IO_SAFETENSORS_H
@@ -9,7 +9,7 @@
 #include "base/host.h"
 
 enum {
-    TENSOR_RANK = 8,                    /* of what we read; the format has no limit */
+    TENSOR_RANK = 8,                    /* our limit; the format has none */
     SAFETENSORS_MAX_HEADER = 100000000, /* bytes; the format's own limit */
 };
 
@@ -44,8 +44,8 @@ struct tensor {
     enum tensor_type type;
     int rank; /* 0: one element */
     size_t shape[TENSOR_RANK];
-    const void *data;    /* (shape) in C order, little endian; of a file that was read perhaps not aligned */
-    size_t bytes, begin; /* of the data, and where they begin behind the header; the writer does not look */
+    const void *data;    /* (shape) in C order, little endian; may be unaligned in a file that was read */
+    size_t bytes, begin; /* size of the data, and their offset after the header; ignored by the writer */
 };
 
 struct tensor_word {
@@ -56,32 +56,32 @@ struct safetensors {
     struct tensor *tensors; /* (count) in the order of the file */
     size_t count;
     struct json *header;
-    char *bytes; /* the file, where safetensors_read read it */
+    char *bytes; /* the whole file, if safetensors_read read it */
 };
 
-/* Judges a whole file in memory, which must outlive `file`. */
+/* Checks a whole file in memory, which must outlive `file`. */
 hashattn_status safetensors_parse(struct host *host, const char *bytes, size_t size,
                                   struct safetensors *file);
-/* Reads a regular file of at most `limit` bytes. Names and data live as long as `file`. */
+/* Reads a regular file of at most `limit` bytes. Names and data are valid as long as `file`. */
 hashattn_status safetensors_read(struct host *host, const char *path, size_t limit, struct safetensors *file);
-/* The same of a file that the user gives: "-" is standard input, and a pipe will do. */
+/* The same for a file that the user names: "-" is standard input, and a pipe works too. */
 hashattn_status safetensors_read_given(struct host *host, const char *path, size_t limit,
                                        struct safetensors *file);
-/* The header of a regular file alone, judged in the same way: its tensors have no data. */
+/* Reads and checks only the header of a regular file; its tensors have no data. */
 hashattn_status safetensors_read_header(struct host *host, const char *path, struct safetensors *file);
 void safetensors_free(struct host *host, struct safetensors *file);
 
 const struct tensor *safetensors_find(const struct safetensors *file, const char *name); /* NULL: none */
-/* A word of __metadata__; NULL where there is none. */
+/* A value of __metadata__; NULL if there is none. */
 const char *safetensors_word(const struct safetensors *file, const char *key);
-/* Whether there is an F32 tensor of exactly this shape, or what was found instead. */
+/* BAD_FILE, with what was found instead, unless there is an F32 tensor of exactly this shape. */
 hashattn_status safetensors_check(struct host *host, const struct safetensors *file, const char *name,
                                   int rank, const size_t *shape);
-/* Copies it out. */
+/* Copies such a tensor to `out`. */
 hashattn_status safetensors_copy(struct host *host, const struct safetensors *file, const char *name,
                                  int rank, const size_t *shape, float *out);
 
-/* Replaces a file in one step. The wider types come first, so that all data are aligned. */
+/* Replaces a file atomically. Wider types come first, so that all data are aligned. */
 hashattn_status safetensors_write(struct host *host, const char *path, const struct tensor *tensors,
                                   size_t count, const struct tensor_word *words, size_t num_words);
 

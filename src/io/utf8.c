@@ -1,4 +1,4 @@
-/* The one file behind utf8proc. One pass; runs of ASCII take eight bytes at a time.
+/* The only file that uses utf8proc. One pass, eight bytes at a time in runs of ASCII.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/utf8.h"
 

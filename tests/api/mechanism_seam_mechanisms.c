@@ -1,5 +1,5 @@
-/* The mechanisms of test_mechanism_seam.c, in the place of the library's table: a few of the library's, those
-   of tests/support, and more names than a message has room for. SPDX-License-Identifier: Apache-2.0 */
+/* The table of mechanisms for test_mechanism_seam.c, which replaces the library's: some of the library's,
+   those of tests/support, and more names than fit in a message. SPDX-License-Identifier: Apache-2.0 */
 #include "support/linear_mechanism.h"
 #include "support/placed_mechanism.h"
 

@@ -1,6 +1,6 @@
-/* .npy files through the public header; the format itself is tested in tests/io/test_npy.c.
-   Planted and caught: int64 taken for bytes; the shape written without its last axis; an array that is not
-   emptied by free; a product of the shape that wraps round. SPDX-License-Identifier: Apache-2.0 */
+/* .npy files through the public header; the format itself is tested in tests/io/test_npy.c. Planted and
+   caught: int64 read as bytes; the shape written without its last axis; an array not emptied by free; a
+   product of the shape that wraps. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 static const char path[] = "test_arrays.npy";
 
-/* A version 1.0 file with this dictionary and these data. */
+/* Writes a version 1.0 file with this dictionary and data. */
 static void write_file(const char *dictionary, const void *data, size_t size)
 {
     unsigned char head[128];
@@ -159,12 +159,12 @@ static void parts_make_a_whole(void **state)
     check_ok(context, hashattn_npy_read_part(reader, 5, 19, part));
     check_same_bits(part, data + 5, 19 * sizeof(float), "a part");
     check_call(context, hashattn_npy_read_part(reader, 5, 20, part), HASHATTN_INVALID,
-               "elements 5 to 25 of 24 are asked for");
+               "elements 5 to 25 are outside the array of 24");
     check_call(context, hashattn_npy_read_part(reader, SIZE_MAX, 2, part), HASHATTN_INVALID, "of 24");
     hashattn_npy_close(reader);
     hashattn_npy_close(NULL);
 
-    /* Too little, and dropped: the old file stays. */
+    /* Incomplete data, and a dropped file: the old file stays. */
     check_ok(context, hashattn_npy_begin(context, path, 2, shape, &writer));
     hashattn_npy_write_part(writer, data, 23);
     check_call(context, hashattn_npy_commit(writer), HASHATTN_INVALID,

@@ -1,8 +1,7 @@
-/* Contexts: defaults, every refusal with its numbers, the caller's memory, what it says about itself.
-   Planted and caught: threads 1025 let through; allocate without release let through; the context's block
-   given back through the default allocator; the message not ended in a short room; a pool that is left behind
-   by hashattn_context_free; the refusal of an instruction set answered for another name.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Contexts: defaults, every refusal with its numbers, the caller's allocator, the description. Planted and
+   caught: threads 1025 accepted; allocate without release accepted; the context's block freed by the default
+   allocator; no NUL in a short message buffer; a pool not freed by hashattn_context_free; the refusal of
+   another instruction set returned. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +94,7 @@ static void every_failing_allocation_is_survived(void **state)
         assert_null(context);
         assert_int_equal(failing.outstanding, 0);
     }
-    fail_msg("100 allocations and no end");
+    fail_msg("100 allocations are not enough");
 }
 
 static void instruction_sets_are_listed(void **state)

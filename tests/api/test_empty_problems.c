@@ -1,8 +1,7 @@
-/* Problems without a row: numbers of sequences, heads and columns that no array backs take neither time nor
-   memory, whatever the mechanism; what it refuses is still told.
-   Planted and caught: offsets made for every sequence; heads walked through in looking for NaN, in clearing
-   gradients or in a pass; planes drawn for the width; learned parameters drawn for the heads; no refusal.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Problems without rows: huge numbers of sequences, heads and columns take neither time nor memory in any
+   mechanism; its refusals are still reported. Planted and caught: offsets made for every sequence; a loop
+   over heads in the search for NaN, in clearing gradients or in a pass; planes drawn for the width; learned
+   parameters drawn for the heads; no refusal. SPDX-License-Identifier: Apache-2.0 */
 #include <unistd.h>
 
 #include "support/api_context.h"
@@ -36,7 +35,7 @@ static void open_empty(struct empty *e, const char *mechanism)
     check_ok(e->context, hashattn_attention_new(e->context, mechanism, &e->attention));
     hashattn_problem_default(&e->problem);
     e->none = hashattn_array_of_heads(NULL, 1, 0, 4);
-    alarm(60); /* a loop over them would not end */
+    alarm(60); /* a loop over the heads would not end in time */
 }
 
 static void close_empty(struct empty *e)
@@ -64,7 +63,7 @@ static void check_all_calls(struct empty *e)
     assert_true(loss == 0);
 }
 
-static void what_no_array_backs_costs_nothing(void **state)
+static void sizes_without_rows_cost_nothing(void **state)
 {
     (void)state;
     static const uint8_t mask[1];
@@ -75,7 +74,7 @@ static void what_no_array_backs_costs_nothing(void **state)
             e.problem.num_sequences = shapes[s][0];
             e.problem.num_heads = shapes[s][1];
             e.problem.head_dim = shapes[s][2];
-            e.problem.value_dim = m == 3 ? shapes[s][2] : shapes[s][3]; /* none wants them equal */
+            e.problem.value_dim = m == 3 ? shapes[s][2] : shapes[s][3]; /* equal for none */
             e.problem.element = s % 2 == 0 ? HASHATTN_FLOAT32 : HASHATTN_BF16;
             e.problem.key_mask = s % 2 == 0 ? NULL : mask;
             check_all_calls(&e);
@@ -100,7 +99,7 @@ static void empty_sequences_by_offsets_cost_nothing(void **state)
     }
 }
 
-static void what_a_mechanism_refuses_is_still_told(void **state)
+static void refusals_are_still_reported(void **state)
 {
     (void)state;
     struct empty e;
@@ -124,9 +123,9 @@ static void what_a_mechanism_refuses_is_still_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_no_array_backs_costs_nothing),
+        cmocka_unit_test(sizes_without_rows_cost_nothing),
         cmocka_unit_test(empty_sequences_by_offsets_cost_nothing),
-        cmocka_unit_test(what_a_mechanism_refuses_is_still_told),
+        cmocka_unit_test(refusals_are_still_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* Files of any bytes through the public header; the writer itself is tested in tests/base/test_file_writer.c.
-   Planted and caught: a file that shows before commit; a full disk not told while writing; memory kept by
-   drop; a temporary file kept by remove_unfinished. SPDX-License-Identifier: Apache-2.0 */
+/* Files of arbitrary bytes through the public header; tests/base/test_file_writer.c tests the writer itself.
+   Planted and caught: a file that appears before commit; a full disk not reported by write; memory leaked by
+   drop; a temporary file left by remove_unfinished. SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

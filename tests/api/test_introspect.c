@@ -1,7 +1,7 @@
-/* Introspection: every mechanism and option can be walked, and every default can be set back.
-   Planted and caught: an option row read at the index of the mechanism; `get` that writes its NUL past the
-   room; the default told instead of the present value; tensors listed in the order of the options; a
-   mechanism kept after its options could not be allocated. SPDX-License-Identifier: Apache-2.0 */
+/* Introspection: every mechanism and option is listed, and `set` accepts every default. Planted and caught:
+   an option row read at the index of the mechanism; `get` writing its NUL past the buffer; the default
+   returned instead of the current value; tensors listed in the order of the options; a mechanism leaked after
+   its options could not be allocated. SPDX-License-Identifier: Apache-2.0 */
 #include "api/introspect.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void every_option_takes_its_own_text(void **state)
     hashattn_context_free(context);
 }
 
-static void known_mechanisms_are_there(void **state)
+static void known_mechanisms_are_listed(void **state)
 {
     (void)state;
     static const struct {
@@ -94,7 +94,7 @@ static void mistakes_are_named(void **state)
     check_call(context, hashattn_attention_get(attention, "hashbits", text, sizeof text), HASHATTN_INVALID,
                "hashbits");
     check_call(context, hashattn_attention_get(attention, NULL, text, sizeof text), HASHATTN_INVALID, "name");
-    check_call(context, hashattn_attention_get(attention, "hash_bits", NULL, 0), HASHATTN_INVALID, "room");
+    check_call(context, hashattn_attention_get(attention, "hash_bits", NULL, 0), HASHATTN_INVALID, "buffer");
     assert_int_equal(hashattn_attention_set(NULL, "a", "b"), HASHATTN_INVALID);
     assert_int_equal(hashattn_attention_get(NULL, "a", text, 1), HASHATTN_INVALID);
     hashattn_attention_free(attention);
@@ -163,7 +163,7 @@ static void text_is_never_longer_than_its_room(void **state)
     char text[8];
     memset(text, 'x', sizeof text);
     check_call(context, hashattn_attention_get(attention, "num_hashes", text, 3), HASHATTN_INVALID,
-               "needs room for 4 chars, there is room for 3");
+               "needs 4 chars, there is room for 3");
     assert_int_equal(text[0], 'x');
     check_ok(context, hashattn_attention_get(attention, "num_hashes", text, 4));
     assert_string_equal(text, "128");
@@ -214,7 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_takes_its_own_text),
-        cmocka_unit_test(known_mechanisms_are_there),
+        cmocka_unit_test(known_mechanisms_are_listed),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(auto_is_settled),
         cmocka_unit_test(an_option_may_name_its_mechanism),

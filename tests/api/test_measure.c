@@ -1,14 +1,13 @@
-/* Profiles and the measurements of a layer and a step through the public header. Times are not judged, only
-   that they are there, that counts and bytes are those of what was asked for, and every mistake.
-   Planted and caught: a forward that is not timed; a profile that is not begun anew; the context's profile
-   kept from a training; tokens of the last step alone; blocks not given back.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Profiles and the measurements of a layer and a step through the public header. Tests that times exist,
+   whatever they are, that counts and bytes are those requested, and every error. Planted and caught: a
+   forward that is not timed; a profile that does not restart; the context's profile not passed to a training;
+   tokens of the last step only; blocks not freed. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
 #include "support/tiny_run.h"
 
-/* Seconds of a part, NAN where there is none of that name. */
+/* Seconds of a part; NAN if there is no part of that name. */
 static double seconds_of(const hashattn_context *context, const char *name)
 {
     hashattn_profile_part part = {.struct_size = sizeof part};
@@ -26,7 +25,7 @@ static void a_layer_is_measured(void **state)
     hashattn_context *context = context_with(2, NULL);
     hashattn_setup *setup = tiny_setup(context, "yoso", 6);
     hashattn_layer_cost forward = {.struct_size = sizeof forward}, both = forward;
-    assert_true(isnan(seconds_of(context, "products"))); /* nothing was started */
+    assert_true(isnan(seconds_of(context, "products"))); /* no profile was started */
     check_ok(context, hashattn_profile_start(context));
     check_ok(context, hashattn_measure_layer(setup, 400, 0, 4, &forward));
     assert_true(forward.forward_ms > 0 && isnan(forward.backward_ms) && forward.repeats == 4);

@@ -1,10 +1,10 @@
 /* A mechanism is one file and one row: the test mechanisms, added to the table by mechanism_seam_mechanisms.c
-   and by nothing else, go through the public interface. Learned tensors that follow the longest length are
+   and by nothing else, work through the public interface. Learned tensors sized by the longest length are
    trained, saved, resumed bit for bit and evaluated; a batch that a mechanism refuses is a named error in
-   training and in evaluation; limits are told. Bugs planted and caught: no check before a training batch,
-   before an evaluated one; a batch checked by its first sequence, or by the first group of heads; max_len not
-   handed to the blocks, or one less; a 17th tensor taken; a list of names that fills the message; the range
-   of the first mechanism for all. SPDX-License-Identifier: Apache-2.0 */
+   training and in evaluation; limits are reported. Bugs planted and caught: no check before a training batch,
+   or before an evaluated one; only the first sequence of a batch checked, or only the first group of heads;
+   max_len not passed to the blocks, or one less; a 17th tensor accepted; a list of names that fills the
+   message; the range of the first mechanism used for all. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static char *bytes_of(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL)
-        fail_msg("%s is not there", path);
+        fail_msg("%s does not exist", path);
     fseek(file, 0, SEEK_END);
     *size = (size_t)ftell(file);
     rewind(file);
@@ -65,7 +65,7 @@ static void tensors_by_length_are_trained_and_resumed(void **state)
         const char *name = i == 1 ? "attention.own.placed.place\"" : "attention.own.place\"";
         const char *at = memmem(header, size, name, strlen(name));
         assert_non_null(at);
-        /* (heads that have it, longest length, 1) */
+        /* (heads with this mechanism, longest length, 1) */
         const char *shape = i == 1 ? "[1, 8, 1]" : "[2, 8, 1]";
         if (memmem(at, 120, shape, strlen(shape)) == NULL)
             fail_msg("%s does not have the shape %s: %.120s", name, shape, at);
@@ -81,7 +81,7 @@ static void tensors_by_length_are_trained_and_resumed(void **state)
     hashattn_context_free(context);
 }
 
-/* Needles of 3, 4, ... tokens, the question included. */
+/* Writes needles of 3, 4, ... tokens, the question included. */
 static void write_lengths(const char *path, const char *lengths)
 {
     FILE *file = fopen(path, "w");
@@ -114,14 +114,14 @@ static void a_batch_that_is_refused_is_a_named_error(void **state)
                "placed: refused_len is the number of keys (sequence ");
     if (strstr(hashattn_context_message(context), ": 5 queries, 5 keys, head_dim 4, max_len 8)") == NULL)
         fail_msg("%s", hashattn_context_message(context));
-    /* In one batch of three. */
+    /* All three in one batch. */
     check_call(context, train_on(context, "placed", "refused_len", "333383888853", "8", "later"),
                HASHATTN_REFUSED, "placed: refused_len is the number of keys (sequence ");
     check_call(context, train_on(context, "linear*1,placed*1", "refused_len", "6658", "8", "second"),
                HASHATTN_REFUSED, "placed: refused_len is the number of keys (sequence ");
     check_call(context, train_on(context, "placed", "refused_len", "6688", "8758", "unseen"),
                HASHATTN_REFUSED, "placed: refused_len is the number of keys (sequence 2: 5 queries");
-    /* A trained model, on data that it cannot handle. */
+    /* Evaluates a trained model on data that it cannot handle. */
     hashattn_model *model;
     hashattn_evaluation found = {.struct_size = sizeof found};
     check_ok(context, hashattn_model_load(context, "good", &model));
@@ -133,7 +133,7 @@ static void a_batch_that_is_refused_is_a_named_error(void **state)
     hashattn_context_free(context);
 }
 
-static void limits_are_told(void **state)
+static void limits_are_reported(void **state)
 {
     (void)state;
     hashattn_context *context = context_with(1, NULL);
@@ -183,7 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_by_length_are_trained_and_resumed),
         cmocka_unit_test(a_batch_that_is_refused_is_a_named_error),
-        cmocka_unit_test(limits_are_told),
+        cmocka_unit_test(limits_are_reported),
         cmocka_unit_test(each_mechanism_checks_its_own_range),
     };
     tiny_enter();

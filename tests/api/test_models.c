@@ -1,8 +1,8 @@
-/* Trained models: what they say of themselves, evaluation, prediction in order, options that differ from
-   training, broken runs. Planted and caught: the options kept after a refused set; an encoder that is not
-   made anew; probabilities of the wrong row; the least likely class called best; the split cut by the seed of
-   the hashing; the values left behind when the load fails; memory taken for a model before its file was
-   looked at, or for all sinusoids that its config promises. SPDX-License-Identifier: Apache-2.0 */
+/* Trained models: description, evaluation, prediction in order, options that differ from training, broken
+   runs. Planted and caught: the options kept after a refused set; an encoder not rebuilt; probabilities of
+   the wrong row; the least likely class returned as best; the split cut by the seed of the hashing; the
+   values leaked when a load fails; memory allocated for a model before its file was checked, or for all
+   sinusoids that its config claims. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void write_text(const char *path, const char *text)
     fclose(file);
 }
 
-/* A run of task text in mail/ that has learned "aaaa" from "zzzz". */
+/* Trains a run of task text in mail/ to tell "aaaa" from "zzzz". */
 static void train_filter(hashattn_context *context, const char *run)
 {
     static const char *const options[][2] = {
@@ -40,7 +40,7 @@ static void make_mail(void)
     hashattn_context *context = context_with(1, NULL);
     hashattn_setup *setup = tiny_setup(context, "none", 1);
     const size_t counts[] = {1, 1, 1};
-    check_ok(context, hashattn_setup_generate(setup, "mail", counts, 1)); /* makes the directory */
+    check_ok(context, hashattn_setup_generate(setup, "mail", counts, 1)); /* creates the directory */
     hashattn_setup_free(setup);
     unlink("mail/train.tsv");
     unlink("mail/valid.tsv");
@@ -95,7 +95,7 @@ static void splits_are_those_of_the_training(void **state)
     check_ok(context, hashattn_model_load(context, "filter", &model));
     hashattn_evaluation a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
     check_ok(context, hashattn_model_evaluate(model, NULL, "train", 1, &a));
-    assert_int_equal(a.examples, 48); /* a tenth each is cut off for valid and test */
+    assert_int_equal(a.examples, 48); /* valid and test get a tenth each */
     assert_true(value(&a, "accuracy") > 0.95 && value(&a, "loss") < 0.3);
     double shares[3] = {0};
     for (uint64_t seed = 0; seed < 3; seed++) {
@@ -117,7 +117,7 @@ static void splits_are_those_of_the_training(void **state)
     hashattn_context_free(context);
 }
 
-/* Predictions as they come. */
+/* Predictions passed to the callback. */
 struct heard {
     size_t documents, stop_at, best[8];
     float low[8];
@@ -194,12 +194,12 @@ static void options_may_differ_from_training(void **state)
     check_call(context, hashattn_model_set(model, "hash_bits", "1"), HASHATTN_REFUSED,
                "gradient true needs hash_bits of at least 2");
     check_ok(context, hashattn_model_evaluate(model, NULL, "train", 1, &found));
-    assert_true(value(&found, "loss") == many); /* as it was before the refusals */
+    assert_true(value(&found, "loss") == many); /* unchanged by the refused options */
     hashattn_model_free(model);
     hashattn_context_free(context);
 }
 
-static void broken_runs_are_told(void **state)
+static void broken_runs_are_reported(void **state)
 {
     (void)state;
     make_mail();
@@ -213,7 +213,7 @@ static void broken_runs_are_told(void **state)
     assert_int_equal(hashattn_model_load(context, "filter", NULL), HASHATTN_INVALID);
     assert_int_equal(rename("filter/model.safetensors", "kept"), 0);
     check_call(context, hashattn_model_load(context, "filter", &model), HASHATTN_BAD_FILE,
-               "filter/model.safetensors is not there");
+               "filter/model.safetensors does not exist");
     write_text("filter/model.safetensors", "{}");
     check_call(context, hashattn_model_load(context, "filter", &model), HASHATTN_BAD_FILE,
                "filter/model.safetensors");
@@ -226,7 +226,7 @@ static void broken_runs_are_told(void **state)
     check_ok(context, hashattn_model_load(context, "finder", &model));
     struct heard heard = {0};
     check_call(context, hashattn_model_predict_file(model, "needles/test.tsv", 1, hear, &heard, NULL),
-               HASHATTN_REFUSED, "needle reads no files of documents");
+               HASHATTN_REFUSED, "needle has no files of documents");
     hashattn_model_free(model);
     hashattn_context_free(context);
 }
@@ -245,8 +245,7 @@ static void replace_in(const char *path, const char *from, const char *to)
     write_text(path, changed);
 }
 
-/* A config that promises gigabytes is held against the tensors of the file before there is memory for them.
- */
+/* A config that claims gigabytes is compared with the tensors of the file before anything is allocated. */
 static void promises_take_no_memory(void **state)
 {
     (void)state;
@@ -257,7 +256,7 @@ static void promises_take_no_memory(void **state)
         {"\"layers\": 1", "\"layers\": 256"},
         {"\"max_len\": 16,\n      \"pairs\"", "\"max_len\": 16777216,\n      \"pairs\""},
         {"\"positions\": \"learned\"",
-         "\"positions\": \"sinusoidal\""}, /* with the last: of 16,777,216 rows */
+         "\"positions\": \"sinusoidal\""}, /* together with the last one: 16,777,216 rows */
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         struct failing_host counting;
@@ -279,7 +278,7 @@ static void promises_take_no_memory(void **state)
     }
 }
 
-/* max_len is a promise that no tensor keeps where positions are sinusoidal. */
+/* With sinusoidal positions no tensor confirms max_len. */
 static void positions_are_made_for_the_data(void **state)
 {
     (void)state;
@@ -301,7 +300,7 @@ static void positions_are_made_for_the_data(void **state)
         check_ok(context, hashattn_model_load(context, "waving", &model));
         check_ok(context, hashattn_model_evaluate(model, NULL, "test", 1, &evaluation));
         assert_int_equal(evaluation.examples, 10);
-        loss[i] = value(&evaluation, "loss"); /* names of metrics go with the model */
+        loss[i] = value(&evaluation, "loss"); /* read before the model and its metrics' names are freed */
         hashattn_model_free(model);
     }
     assert_true(loss[0] == loss[1]);
@@ -309,7 +308,7 @@ static void positions_are_made_for_the_data(void **state)
     hashattn_context_free(context);
 }
 
-/* What is told of memberships. */
+/* Memberships passed to the callback. */
 struct told {
     size_t count, stop_at, tokens;
     double utility, pairs;
@@ -413,7 +412,7 @@ int main(void)
         cmocka_unit_test(documents_are_predicted_in_order),
         cmocka_unit_test(options_may_differ_from_training),
         cmocka_unit_test(buckets_are_inspected),
-        cmocka_unit_test(broken_runs_are_told),
+        cmocka_unit_test(broken_runs_are_reported),
         cmocka_unit_test(promises_take_no_memory),
         cmocka_unit_test(positions_are_made_for_the_data),
         cmocka_unit_test(every_failing_allocation_is_survived),

@@ -1,7 +1,7 @@
-/* NaN and infinity in operands, whoever looks for them (layouts are in test_operator.c): the mechanism while
-   it reads, or the pass before it. Planted and caught: values looked at only where they are copied; queries
-   not told; the pass left out for sequences that no mechanism is given; the length told of a row that is
-   infinite; masked keys measured. SPDX-License-Identifier: Apache-2.0 */
+/* NaN and infinity in operands, found by the mechanism while it reads or by the pass before it
+   (test_operator.c tests layouts). Planted and caught: values checked only if they are copied; queries not
+   reported; the pass left out for sequences that no mechanism gets; an infinite row reported as too long;
+   masked keys measured. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { INPUTS = 3, ARRAYS = 4, OUT = 3, HEADS = 3, SEQUENCES = 2, WIDTH = 6, MOS
 static const char *const names[INPUTS] = {"query", "key", "value"};
 static const size_t rows[ARRAYS] = {5, 7, 7, 5}, width[ARRAYS] = {4, 4, 6, 6};
 
-/* Query, key, value and out of every sequence and head in one kind of element. */
+/* Query, key, value and out of every sequence and head, with one element type. */
 struct fixture {
     hashattn_context *context;
     hashattn_attention *attention;
@@ -65,7 +65,7 @@ static size_t place_of(const struct fixture *f, size_t a, size_t s, size_t h, si
     return place;
 }
 
-/* That number of both kinds becomes infinite, or what it was. */
+/* Makes the number infinite in both element types, or restores it. */
 static void spoil(struct fixture *f, size_t a, size_t place, bool bad)
 {
     hashattn_fill_normal(1, a, f->floats[a], MOST);
@@ -93,8 +93,8 @@ static void check_mechanism(const char *mechanism, size_t heads, int threads, bo
     tear_down(&f);
 }
 
-/* Heads one by one, or few for many threads; rows that lie close or apart; both kinds of element. */
-static void it_is_told_by_whoever_looks(void **state)
+/* Heads one by one, or few for many threads; rows adjacent or apart; both element types. */
+static void nan_is_reported_by_mechanism_or_pass(void **state)
 {
     (void)state;
     static const char *const mechanisms[] = {"softmax", "yoso", "yoso-e"};
@@ -103,12 +103,12 @@ static void it_is_told_by_whoever_looks(void **state)
             check_mechanism(mechanisms[m], form & 1 ? 1 : HEADS, form & 1 ? 3 : 2, form & 2, form & 4);
 }
 
-/* Rows that no mechanism is given are looked at all the same, but for those of masked keys. */
-static void it_is_told_where_nothing_meets(void **state)
+/* Rows that no mechanism gets are checked too, except those of masked keys. */
+static void nan_is_reported_in_sequences_without_pairs(void **state)
 {
     (void)state;
     static struct fixture f;
-    static const uint8_t mask[SEQUENCES * 7] = {1, 1, 1, 1, 1, 1, 1}; /* no key of the second */
+    static const uint8_t mask[SEQUENCES * 7] = {1, 1, 1, 1, 1, 1, 1}; /* none of sequence 1 */
     set_up(&f, "yoso", HEADS, 2, false, false);
     size_t key = place_of(&f, 1, 1, 0, 2, 0), query = place_of(&f, 0, 1, 2, 3, 1);
     f.problem.key_mask = mask;
@@ -123,7 +123,7 @@ static void it_is_told_where_nothing_meets(void **state)
     tear_down(&f);
 }
 
-/* Longer than max_norm is one thing, infinite another. */
+/* An infinite row is not reported as longer than max_norm. */
 static void infinite_is_not_long(void **state)
 {
     (void)state;
@@ -140,9 +140,9 @@ static void infinite_is_not_long(void **state)
     tear_down(&f);
 }
 
-/* max_norm binds every row that is read: the first and the last of each sequence and head, masked keys not.
- */
-static void longer_than_max_norm_is_told(void **state)
+/* max_norm applies to every row that is read, tested on the first and last row of each sequence and head;
+   masked keys are exempt. */
+static void longer_than_max_norm_is_reported(void **state)
 {
     (void)state;
     static struct fixture f;
@@ -158,7 +158,7 @@ static void longer_than_max_norm_is_told(void **state)
                 f.floats[a][place + c] = 0;
             f.floats[a][place] = -50;
             check_ok(f.context, forward(&f));
-            f.floats[a][place] = -50.00003f; /* a rounding over */
+            f.floats[a][place] = -50.00003f; /* over the limit by rounding only */
             check_ok(f.context, forward(&f));
             f.floats[a][place] = -50.0002f;
             check_call(f.context, forward(&f), HASHATTN_INVALID, "has length 50.0002");
@@ -167,7 +167,7 @@ static void longer_than_max_norm_is_told(void **state)
             snprintf(part, sizeof part, "%s has length 51 at sequence %zu, head %zu, row %zu; max_norm is 50",
                      names[a], s, h, r);
             check_call(f.context, forward(&f), HASHATTN_INVALID, part);
-            if (a == 1) { /* a masked key is not there */
+            if (a == 1) { /* a masked key is absent */
                 f.floats[a][place] = 0;
                 f.problem.key_mask = mask;
                 f.floats[a][place_of(&f, 1, 0, 1, 6, 2)] = 1000;
@@ -183,10 +183,10 @@ static void longer_than_max_norm_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_told_by_whoever_looks),
-        cmocka_unit_test(it_is_told_where_nothing_meets),
+        cmocka_unit_test(nan_is_reported_by_mechanism_or_pass),
+        cmocka_unit_test(nan_is_reported_in_sequences_without_pairs),
         cmocka_unit_test(infinite_is_not_long),
-        cmocka_unit_test(longer_than_max_norm_is_told),
+        cmocka_unit_test(longer_than_max_norm_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,9 @@
-/* The operator at the border: layouts, written gradients, memory, and every mistake with its numbers.
-   Numbers of the mechanisms are tested in tests/attention; here softmax stands for all, against plain double
-   loops. Planted and caught: sequence_stride taken for packed rows; gradients added to what was there; NaN
-   looked for in masked keys, only in the first head, and in rows as if they were adjacent; the place of NaN
-   told for the wrong sequence; check_apart without the sort; scratch measured without its offsets; blocks
-   that are not given back after a refusal; struct_size not looked at in backward; a large dout not told.
-   SPDX-License-Identifier: Apache-2.0 */
+/* The public operator: layouts, written gradients, memory, and every error with its numbers. tests/attention
+   tests the results of mechanisms; here softmax stands for all, compared with plain loops in double. Planted
+   and caught: sequence_stride used for packed rows; gradients added to old contents; NaN searched in masked
+   keys, only in the first head, or in rows as if they were adjacent; NaN reported in the wrong sequence;
+   check_apart without the sort; scratch measured without its offsets; blocks not freed after a refusal;
+   struct_size not checked in backward; a large dout not noticed. SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@
 
 enum { HEADS = 3, QUERIES = 5, KEYS = 7, DIM = 4, VALUE_DIM = 6, SEQUENCES = 2 };
 
-/* Arrays of (SEQUENCES, HEADS, rows, width) and the problem about them. */
+/* Arrays (SEQUENCES, HEADS, rows, width) and their problem. */
 struct fixture {
     hashattn_context *context;
     hashattn_attention *attention;
@@ -88,14 +87,14 @@ static void *new_block(size_t bytes)
     return aligned_alloc(64, bytes / 64 * 64 + 64);
 }
 
-/* Forward and backward with blocks of the sizes asked for. */
+/* Forward and backward with blocks of the reported sizes. */
 static void run_both(struct fixture *f)
 {
     size_t saved_bytes, scratch_bytes;
     check_ok(f->context, hashattn_attention_sizes(f->attention, &f->problem, &saved_bytes, &scratch_bytes));
     void *saved = new_block(saved_bytes), *scratch = new_block(scratch_bytes);
     check_ok(f->context, forward(f, saved, scratch));
-    memset(scratch, 0xff, scratch_bytes); /* dead in between */
+    memset(scratch, 0xff, scratch_bytes); /* backward must not read forward's scratch */
     check_ok(f->context, backward(f, saved, scratch));
     free(saved);
     free(scratch);
@@ -121,9 +120,9 @@ static void arrays_of(struct fixture *f, float *floats[ARRAYS], size_t count[ARR
     memcpy(array, arrays, sizeof arrays);
 }
 
-/* With bfloat16 arrays a mechanism computes what it does with the same numbers as floats, and the results are
-   rounded once: by bits, for mechanisms that are exact and sampled, with and without masks, one unit spread
-   over threads and many. (What backward is given as output is the rounded one.) */
+/* With bfloat16 arrays a mechanism computes as with the same numbers in float32 and rounds the results once.
+   Compared bit for bit, for exact and sampled mechanisms, with and without masks, for one unit spread over
+   threads and for many. (Backward gets the rounded output.) */
 static void check_bf16(const char *mechanism, int masked, size_t heads, int threads)
 {
     static const uint8_t mask[SEQUENCES * KEYS] = {1, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0};
@@ -200,7 +199,7 @@ static void bf16_mistakes_are_named(void **state)
         array[a]->data = halves.data[a];
     }
     check_ok(f.context, forward(&f, NULL, NULL));
-    /* A quiet NaN, a signalling one, one with its payload below the sign, and an infinity. */
+    /* A quiet NaN, a signalling NaN, one with all bits set, and infinity. */
     static const uint16_t bad[] = {0x7fc0, 0x7f81, 0xffff, 0x7f80};
     size_t at = ((1 * HEADS + 2) * KEYS + 3) * DIM + 1;
     for (size_t b = 0; b < 4; b++) {
@@ -216,9 +215,9 @@ static void bf16_mistakes_are_named(void **state)
     tear_down(&f);
 }
 
-/* A context of precision bf16 multiplies rounded numbers inside softmax. A score is then off by little more
-   than 2^-7 of the sum of its products' sizes, `delta`; a probability by the factor e^(2 delta), its own
-   rounding and that of a value 2^-8 each. Gradients have bounds in test_softmax.c. */
+/* A context of precision bf16 multiplies rounded numbers inside softmax. The error of a score is then little
+   more than delta, 2^-7 times the sum of its products' absolute values. A probability is off by a factor of
+   up to e^(2 delta), and rounding it and the value adds 2^-8 each. test_softmax.c bounds gradients. */
 static void softmax_in_bf16_keeps_its_bound(void **state)
 {
     (void)state;
@@ -258,7 +257,7 @@ static void softmax_in_bf16_keeps_its_bound(void **state)
 
 /* ---- numbers and layouts ------------------------------------------------------------------------------- */
 
-/* Softmax of one head by plain loops. */
+/* Softmax of one head with plain loops. */
 static void softmax_in_double(const float *query, const float *key, const float *value, double *out)
 {
     for (size_t i = 0; i < QUERIES; i++) {
@@ -336,7 +335,7 @@ static void all_layouts_give_the_same_bits(void **state)
             rows.dk = hashattn_array_of_rows(rows.dkey, HEADS, KEYS, DIM);
             rows.dv = hashattn_array_of_rows(rows.dvalue, HEADS, KEYS, VALUE_DIM);
             const size_t query_offsets[] = {0, QUERIES, 2 * QUERIES}, key_offsets[] = {0, KEYS, 2 * KEYS};
-            if (packed) { /* then strides between sequences mean nothing */
+            if (packed) { /* sequence_stride must be ignored then */
                 rows.problem.query_offsets = query_offsets;
                 rows.problem.key_offsets = key_offsets;
                 rows.problem.num_queries = rows.problem.num_keys = 12345;
@@ -396,7 +395,7 @@ static void nothing_is_touched_past_the_arrays(void **state)
     run_both(&f);
     for (size_t i = 3; i < COUNT(all); i++)
         for (size_t j = 0; j < all[i].count; j++)
-            assert_true(isfinite(all[i].guarded[j])); /* all of it was written */
+            assert_true(isfinite(all[i].guarded[j])); /* every element was written */
     for (size_t i = 0; i < COUNT(all); i++)
         guard_free(all[i].guarded, all[i].count);
     tear_down(&f);
@@ -411,7 +410,7 @@ static void masked_keys_are_absent(void **state)
     uint8_t mask[SEQUENCES * KEYS];
     for (size_t j = 0; j < SEQUENCES * KEYS; j++)
         mask[j] = j % KEYS < KEYS - 2;
-    for (size_t i = 0; i < SEQUENCES * HEADS; i++) /* whatever padding holds */
+    for (size_t i = 0; i < SEQUENCES * HEADS; i++) /* padding may hold anything */
         for (size_t j = KEYS - 2; j < KEYS; j++) {
             fill_nan(masked.key + (i * KEYS + j) * DIM, DIM);
             fill_nan(masked.value + (i * KEYS + j) * VALUE_DIM, VALUE_DIM);
@@ -434,7 +433,7 @@ static void masked_keys_are_absent(void **state)
     tear_down(&shorter);
 }
 
-static void threads_and_seeds_decide_what_they_should(void **state)
+static void seeds_change_results_and_threads_do_not(void **state)
 {
     (void)state;
     static struct fixture one, three, other;
@@ -448,7 +447,7 @@ static void threads_and_seeds_decide_what_they_should(void **state)
     check_same_bits(one.out, three.out, sizeof one.out, "out");
     check_same_bits(one.dquery, three.dquery, sizeof one.dquery, "dquery");
     assert_true(memcmp(one.out, other.out, sizeof one.out) != 0);
-    /* Alone as in the batch, unless samples have numbers. */
+    /* The same as in the batch, unless sample_ids are set. */
     one.problem.num_sequences = 1;
     one.q.data = one.query + HEADS * QUERIES * DIM;
     one.k.data = one.key + HEADS * KEYS * DIM;
@@ -484,9 +483,9 @@ static void empty_problems_are_no_errors(void **state)
     tear_down(&f);
 }
 
-/* ---- mistakes ------------------------------------------------------------------------------------------ */
+/* ---- errors -------------------------------------------------------------------------------------------- */
 
-static void numbers_out_of_range_are_told(void **state)
+static void numbers_out_of_range_are_reported(void **state)
 {
     (void)state;
     static struct fixture f;
@@ -536,7 +535,7 @@ static void numbers_out_of_range_are_told(void **state)
     tear_down(&f);
 }
 
-static void strides_that_cannot_be_are_told(void **state)
+static void bad_strides_are_reported(void **state)
 {
     (void)state;
     static struct fixture f;
@@ -553,7 +552,7 @@ static void strides_that_cannot_be_are_told(void **state)
     f.o = hashattn_array_of_heads(f.out, HEADS, QUERIES, VALUE_DIM);
     f.o.sequence_stride--;
     check_call(f.context, forward(&f, NULL, NULL), HASHATTN_INVALID,
-               "out: sequence_stride is 89, at least 90 is needed, or elements would meet");
+               "out: sequence_stride is 89, at least 90 is needed, or elements would overlap");
     f.o.sequence_stride++;
     f.v.sequence_stride = 0;
     check_call(f.context, forward(&f, NULL, NULL), HASHATTN_INVALID, "value: sequence_stride is 0 for 2");
@@ -571,7 +570,7 @@ static void strides_that_cannot_be_are_told(void **state)
                      HASHATTN_INVALID);
     assert_int_equal(hashattn_attention_sizes(NULL, &f.problem, NULL, NULL), HASHATTN_INVALID);
     for (size_t i = 0; i < COUNT(f.out); i++)
-        assert_true(isnan(f.out[i])); /* nothing was written on the way */
+        assert_true(isnan(f.out[i])); /* nothing was written */
     tear_down(&f);
 }
 
@@ -598,7 +597,7 @@ static void outputs_of_backward_may_not_meet(void **state)
     tear_down(&f);
 }
 
-static void nan_is_told_with_its_place(void **state)
+static void nan_is_reported_with_its_position(void **state)
 {
     (void)state;
     static struct fixture f;
@@ -619,20 +618,20 @@ static void nan_is_told_with_its_place(void **state)
             check_call(f.context, forward(&f, NULL, NULL), HASHATTN_INVALID, part);
             *place = before;
         }
-    /* The same memory as (rows, heads, width): the last row of the last head of the last sequence. */
+    /* The same memory as (rows, heads, width): NaN in the last row of the last head of the last sequence. */
     f.q = hashattn_array_of_rows(f.query, HEADS, QUERIES, DIM);
     f.query[COUNT(f.query) - 1] = INFINITY;
     check_call(f.context, forward(&f, NULL, NULL), HASHATTN_INVALID,
                "query is inf at sequence 1, head 2, row 4, column 3");
     f.query[COUNT(f.query) - 1] = 0;
-    f.key[3] = 3e38f; /* large, but a number */
+    f.key[3] = 3e38f; /* large but finite */
     check_ok(f.context, forward(&f, NULL, NULL));
     tear_down(&f);
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-/* Whatever float32 holds: of some arrays every number is the largest there is, in size. */
+/* In some arrays every number is +-FLT_MAX. */
 static void finite_inputs_give_finite_results(void **state)
 {
     (void)state;
@@ -677,7 +676,7 @@ static void blocks_are_checked(void **state)
     tear_down(&f);
 }
 
-static void given_blocks_are_enough(void **state)
+static void the_reported_block_sizes_suffice(void **state)
 {
     (void)state;
     static const char *const mechanisms[] = {"softmax", "none", "yoso", "yoso-e"};
@@ -686,10 +685,10 @@ static void given_blocks_are_enough(void **state)
         struct failing_host failing;
         failing_host_init(&failing, -1);
         set_up(&f, mechanisms[m], 2, &failing);
-        f.problem.num_queries = f.problem.num_keys = QUERIES; /* none needs as many */
+        f.problem.num_queries = f.problem.num_keys = QUERIES; /* none needs equal lengths */
         size_t saved_bytes, scratch_bytes;
         check_ok(f.context, hashattn_attention_sizes(f.attention, &f.problem, &saved_bytes, &scratch_bytes));
-        /* A byte past the end would be a crash. */
+        /* A byte past the end would crash. */
         size_t saved_floats = (saved_bytes + 63) / 64 * 16, scratch_floats = (scratch_bytes + 63) / 64 * 16;
         float *saved = guard_floats(saved_floats), *scratch = guard_floats(scratch_floats);
         failing.until_failure = failing.calls; /* no allocation from here on */
@@ -747,15 +746,15 @@ int main(void)
         cmocka_unit_test(an_input_may_show_one_head_to_all),
         cmocka_unit_test(nothing_is_touched_past_the_arrays),
         cmocka_unit_test(masked_keys_are_absent),
-        cmocka_unit_test(threads_and_seeds_decide_what_they_should),
+        cmocka_unit_test(seeds_change_results_and_threads_do_not),
         cmocka_unit_test(empty_problems_are_no_errors),
-        cmocka_unit_test(numbers_out_of_range_are_told),
-        cmocka_unit_test(strides_that_cannot_be_are_told),
+        cmocka_unit_test(numbers_out_of_range_are_reported),
+        cmocka_unit_test(bad_strides_are_reported),
         cmocka_unit_test(outputs_of_backward_may_not_meet),
-        cmocka_unit_test(nan_is_told_with_its_place),
+        cmocka_unit_test(nan_is_reported_with_its_position),
         cmocka_unit_test(finite_inputs_give_finite_results),
         cmocka_unit_test(blocks_are_checked),
-        cmocka_unit_test(given_blocks_are_enough),
+        cmocka_unit_test(the_reported_block_sizes_suffice),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

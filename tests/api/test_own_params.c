@@ -1,9 +1,9 @@
-/* The learned parameters of a mechanism at the border: drawn from the seed, or read from a file, and the loss
-   of its own. Bugs planted and caught: heads and tensors in each other's place; parameters kept when an
-   option changes their shape; a file for other heads taken; NaN taken; drawn again where they were read;
-   twice the loss; its gradient not written, or added to what stood there; half-read tensors kept after a file
-   was refused; every tensor drawn as normals; max_len not handed down, looked at where no shape follows it,
-   or not looked at where one does; memory taken before the file was looked at.
+/* A mechanism's learned parameters in the public interface, drawn from the seed or read from a file, and its
+   own loss. Bugs planted and caught: heads and tensors swapped; parameters kept when an option changes their
+   shape; a file for other heads accepted; NaN accepted; parameters from a file drawn again; twice the loss;
+   its gradient not written, or added to old contents; partly read tensors kept after a file was refused;
+   every tensor drawn as normals; max_len not passed down, compared although no shape depends on it, or not
+   compared although one does; memory allocated before the file was checked.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct case_of {
     float query[HEADS * N * D], out[HEADS * N * D];
 };
 
-static struct failing_host counting; /* the blocks of a case */
+static struct failing_host counting; /* counts the blocks of a case */
 
 static void open_case(struct case_of *c)
 {
@@ -70,7 +70,7 @@ static void they_come_from_the_seed(void **state)
     open_case(&c);
     check_ok(c.context, run(&c));
     float tensor[HEADS * SIZE], first[HEADS * 2 * SIZE];
-    for (size_t row = 0; row < 2; row++) { /* query and key, the second and third row of the mechanism */
+    for (size_t row = 0; row < 2; row++) { /* query and key, rows 1 and 2 of the mechanism */
         random_normals(random_key(7, RANDOM_INIT, row + 1), 0, tensor, HEADS * SIZE);
         for (size_t h = 0; h < HEADS; h++)
             for (size_t i = 0; i < SIZE; i++)
@@ -123,8 +123,8 @@ static void they_are_read(void **state)
     write_file(&c, path, query, key, HEADS);
     check_call(c.context, hashattn_attention_read_params(c.attention, path, HEADS, D, D, 0),
                HASHATTN_BAD_FILE, "tensor 'key' holds nan at element 9 of 72");
-    /* The query tensor was read before; a refused file leaves nothing, and the next run draws from the seed.
-     */
+    /* The query tensor was read before the refusal. A refused file leaves no parameters, and the next run
+       draws them from the seed. */
     assert_null(c.attention->params);
     check_ok(c.context, run(&c));
     float drawn[HEADS * SIZE];
@@ -135,7 +135,7 @@ static void they_are_read(void **state)
     check_call(c.context, hashattn_attention_read_params(c.attention, path, 0, D, D, 0), HASHATTN_INVALID,
                "num_heads is 0");
     assert_int_equal(hashattn_attention_read_params(NULL, path, HEADS, D, D, 0), HASHATTN_INVALID);
-    /* Heads, or a width, that no file has take no memory. */
+    /* Numbers of heads or widths that no file can have take no memory. */
     struct failing_host measured;
     failing_host_init(&measured, -1);
     hashattn_context *counted = context_with(1, &measured);
@@ -146,7 +146,7 @@ static void they_are_read(void **state)
     static const size_t absurd[][2] = {{(size_t)1 << 30, D}, {HEADS, (size_t)1 << 28}};
     for (size_t i = 0; i < 2; i++)
         check_call(counted, hashattn_attention_read_params(lha, path, absurd[i][0], absurd[i][1], D, 0),
-                   HASHATTN_BAD_FILE, "tensor 'query' is F32 (3, 6, 4), needed is F32 (");
+                   HASHATTN_BAD_FILE, "tensor 'query' is F32 (3, 6, 4), F32 (");
     assert_true(measured.largest < 1 << 20);
     hashattn_attention_free(lha);
     hashattn_context_free(counted);
@@ -158,11 +158,11 @@ static void they_are_read(void **state)
     close_case(&c);
 }
 
-/* ---- tensors that follow the longest length ---- */
+/* ---- tensors sized by the longest length ---- */
 
 enum { LONGEST = 50, PLACED = LONGEST + 1 + 2 * D };
 
-/* The attention of the case, with the test mechanism in the place of its own. */
+/* The attention of the case with the test mechanism instead of its own. */
 static hashattn_attention placed_in(const struct case_of *c, const struct placed_options *options)
 {
     return (hashattn_attention){
@@ -206,11 +206,11 @@ static void they_start_as_their_rows_say(void **state)
     }
     hashattn_tensor tensor = {.struct_size = sizeof tensor};
     assert_int_equal(hashattn_attention_tensor(&placed, D, D, 0, 0, &tensor), 1);
-    assert_string_equal(tensor.name, "level"); /* of unknown length, the first is not there */
+    assert_string_equal(tensor.name, "level"); /* the first tensor is left out if the length is unknown */
     assert_int_equal(hashattn_attention_tensor(&placed, D, D, LONGEST, 0, &tensor), 1);
     assert_string_equal(tensor.name, "place");
     assert_int_equal(tensor.rows, LONGEST);
-    /* Drawn anew where a shape follows the length, and kept where none does. */
+    /* Drawn again if a shape depends on the length, kept otherwise. */
     c.problem.max_len = N;
     check_ok(c.context, run_placed(&c, &placed));
     assert_true(placed.params[N] == 0.25f);
@@ -287,7 +287,7 @@ static void the_loss_has_its_slope(void **state)
     for (size_t i = 0; i < HEADS * 2 * SIZE; i += 5) {
         enum { UP, DOWN };
         double loss[2], step = 2e-3;
-        bool same = true; /* who is in which bucket, and so the targets */
+        bool same = true; /* the tokens of each bucket, which determine the targets */
         float kept = c.attention->params[i];
         for (int way = UP; way <= DOWN; way++) {
             c.attention->params[i] = kept + (float)(way == UP ? step : -step);

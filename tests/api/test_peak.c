@@ -1,6 +1,6 @@
-/* Limits of the machine, and made inputs. Timings are not judged, only that they are there and of one thread
-   at least. Planted and caught: the stream not part of the key; NaN
-   not told for what is not measured. SPDX-License-Identifier: Apache-2.0 */
+/* Peak rates of the machine, and random inputs. Tests only that rates exist and are at least those of one
+   thread. Planted and caught: the stream not part of the key; NaN not returned for what is not measured.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "support/api_context.h"
@@ -18,7 +18,7 @@ static void peaks_are_positive_and_add_up(void **state)
     assert_true(one.float32_gflops > 0.1 && isfinite(one.float32_gflops));
     assert_true(one.memory_gbytes_per_s > 0.01 && isfinite(one.memory_gbytes_per_s));
     assert_true(one.bf16_gflops > 0.1);
-    /* hashing is products: not above the peak of narrow ones, but for the clock's moods */
+    /* hashing consists of products, so it cannot exceed the peak of narrow ones, apart from clock changes */
     assert_true(one.hash_gflops > 0.1 && two.hash_gflops > 0.1);
     assert_true(one.hash_gflops < 8 * one.bf16_gflops + 8 * one.float32_gflops);
     assert_true(two.float32_gflops > 0.1 && two.memory_gbytes_per_s > 0.01);
@@ -60,7 +60,7 @@ static void resident_memory_grows_and_never_shrinks(void **state)
     assert_true(hashattn_peak_resident_bytes() >= before);
 }
 
-static void normals_depend_on_seed_and_stream_alone(void **state)
+static void seed_and_stream_determine_normals(void **state)
 {
     (void)state;
     enum { COUNT = 20000 };
@@ -75,7 +75,7 @@ static void normals_depend_on_seed_and_stream_alone(void **state)
         square += (double)a[i] * a[i];
         together += (double)a[i] * b[i];
     }
-    /* five standard deviations */
+    /* within five standard deviations */
     check_near(mean / COUNT, 0, 5 / sqrt(COUNT), "mean");
     check_near(square / COUNT, 1, 5 * sqrt(2.0 / COUNT), "variance");
     check_near(together / COUNT, 0, 5 / sqrt(COUNT), "correlation of two streams");
@@ -93,7 +93,7 @@ int main(void)
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(resident_memory_grows_and_never_shrinks),
-        cmocka_unit_test(normals_depend_on_seed_and_stream_alone),
+        cmocka_unit_test(seed_and_stream_determine_normals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

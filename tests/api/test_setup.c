@@ -1,9 +1,8 @@
-/* A setup by name: every option of every task and mechanism, presets, the warm-up in proportion.
-   Planted and caught: the warm-up scaled although it was set; hash_bits of the task forgotten with another
-   mechanism; the preset's pooling forgotten; options of the model listed with the defaults of another task;
-   the old mechanism's options kept; an unknown option taken for one of the last owner; numbers
-   in the caller's locale; the number of layers
-   of a task's preset not taken (lm alone has another than the model's default).
+/* A setup by name: every option of every task and mechanism, presets, the scaled warm-up. Planted and caught:
+   the warm-up scaled although it was set; the task's hash_bits lost with another mechanism; the preset's
+   pooling ignored; options of the model listed with the defaults of another task; the old mechanism's options
+   kept; an unknown option attributed to the last owner; numbers in the caller's locale; the number of layers
+   of a task's preset ignored (only lm differs from the model's default).
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +77,7 @@ static void numbers_have_a_dot_in_every_locale(void **state)
     hashattn_context_free(context);
 }
 
-static void known_tasks_are_there(void **state)
+static void known_tasks_are_listed(void **state)
 {
     (void)state;
     static const struct {
@@ -97,8 +96,8 @@ static void known_tasks_are_there(void **state)
     }
 }
 
-/* What `train TASK` starts from, and with --preset lra: every figure, also where it is the model's default.
- */
+/* The values of `train TASK`, with and without --preset lra, including those that are the model's
+   defaults. */
 static void every_task_brings_its_own_model(void **state)
 {
     (void)state;
@@ -180,7 +179,7 @@ static void preset_is_that_of_the_released_runs(void **state)
         check_value(context, setup, want[i][0], want[i][1]);
     check_ok(context, hashattn_setup_mechanism(setup, "yoso-e"));
     check_value(context, setup, "hash_bits", "11");
-    check_ok(context, hashattn_setup_set(setup, "steps", "500")); /* the warm-up keeps its share */
+    check_ok(context, hashattn_setup_set(setup, "steps", "500")); /* the warm-up scales in proportion */
     check_value(context, setup, "warmup", "100");
     check_call(context, hashattn_setup_preset(setup, "imagenet"), HASHATTN_INVALID,
                "no preset 'imagenet', there is: lra");
@@ -240,7 +239,7 @@ static void mechanisms_bring_their_own_options(void **state)
     hashattn_context_free(context);
 }
 
-/* A plan of several mechanisms: an option of all that have it, or of one. */
+/* With several mechanisms an option is set in all that have it, or in one. */
 static void mixed_heads_have_options_of_each(void **state)
 {
     (void)state;
@@ -250,10 +249,10 @@ static void mixed_heads_have_options_of_each(void **state)
     check_ok(context, hashattn_setup_mechanism(setup, "lsh*1,lha*1/yoso"));
     check_ok(context, hashattn_setup_set(setup, "num_buckets", "6"));
     check_ok(context, hashattn_setup_set(setup, "lha.num_buckets", "7"));
-    check_value(context, setup, "num_buckets", "6"); /* of the first that has it */
+    check_value(context, setup, "num_buckets", "6"); /* from the first that has it */
     check_value(context, setup, "lsh.num_buckets", "6");
     check_value(context, setup, "lha.num_buckets", "7");
-    check_value(context, setup, "hash_bits", "8"); /* the task's, for the one that hashes so */
+    check_value(context, setup, "hash_bits", "8"); /* the task's value, for yoso */
     check_call(context, hashattn_setup_set(setup, "lha.num_hashes", "7"), HASHATTN_INVALID,
                "needle with lsh*1,lha*1/yoso has no option 'lha.num_hashes'");
     check_call(context, hashattn_setup_set(setup, "needle.marks", "7"), HASHATTN_INVALID,
@@ -268,7 +267,7 @@ static void mixed_heads_have_options_of_each(void **state)
     assert_int_equal(buckets, 2);
     check_call(context, hashattn_setup_mechanism(setup, "lsh*1,lha*"), HASHATTN_INVALID,
                "gives lha '' heads");
-    check_value(context, setup, "lha.num_buckets", "7"); /* as it was */
+    check_value(context, setup, "lha.num_buckets", "7"); /* unchanged */
     hashattn_setup_free(setup);
     hashattn_context_free(context);
 }
@@ -298,7 +297,7 @@ static void mistakes_are_named(void **state)
     check_call(context, hashattn_setup_get(setup, "steps", text, 3), HASHATTN_INVALID, "there is room for 3");
     assert_string_equal(text, "xx");
     check_call(context, hashattn_setup_get(setup, NULL, text, 3), HASHATTN_INVALID, "name");
-    check_call(context, hashattn_setup_get(setup, "steps", NULL, 3), HASHATTN_INVALID, "room");
+    check_call(context, hashattn_setup_get(setup, "steps", NULL, 3), HASHATTN_INVALID, "buffer");
     assert_int_equal(hashattn_setup_new(NULL, "needle", &setup), HASHATTN_INVALID);
     assert_int_equal(hashattn_setup_new(context, "needle", NULL), HASHATTN_INVALID);
     assert_int_equal(hashattn_setup_set(NULL, "a", "b"), HASHATTN_INVALID);
@@ -332,7 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_takes_its_own_text),
         cmocka_unit_test(numbers_have_a_dot_in_every_locale),
-        cmocka_unit_test(known_tasks_are_there),
+        cmocka_unit_test(known_tasks_are_listed),
         cmocka_unit_test(every_task_brings_its_own_model),
         cmocka_unit_test(preset_is_that_of_the_released_runs),
         cmocka_unit_test(steps_move_the_warm_up_until_it_is_set),

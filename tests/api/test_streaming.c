@@ -1,9 +1,9 @@
-/* Streams of the public interface: any chunks, heads and threads give the bits of the whole; sources; what is
-   refused. Bugs tried and caught: the state of the first head for all; every head with the key of the first;
-   done told of the chunk that is still computed, or not of the last; rows not counted from 0 again after a
-   clear; NaN looked for in masked rows; rows of a refused chunk counted; the state taken before its size is
-   held against the machine; what is left of a chunk not computed where the source fails beside it; any one of
-   the facts that a merge compares not looked at; rows of out that meet those of another head.
+/* Public streams: any chunks, heads and threads give the bits of the whole; sources; refusals. Bugs tried and
+   caught: the state of the first head used for all; every head with the random key of the first; done called
+   for the chunk that is still being computed, or not for the last; rows not counted from 0 again after a
+   clear; NaN searched in masked rows; rows of a refused chunk counted; the state allocated before its size is
+   compared with the machine's memory; the rest of a chunk not computed when the source fails at the same
+   time; any one of the facts that a merge compares ignored; rows of out that overlap those of another head.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static struct data *data_new(void)
     return data;
 }
 
-/* Rows first .. first + rows - 1, heads inside a row. */
+/* Rows first .. first + rows - 1, all heads within a row. */
 static hashattn_chunk chunk_of(struct data *data, size_t first, size_t rows)
 {
     return (hashattn_chunk){.struct_size = sizeof(hashattn_chunk),
@@ -104,7 +104,7 @@ static void chunks_give_the_bits_of_the_whole(void **state)
             hashattn_stream_options options = options_of(rows, form % 2);
             hashattn_stream *stream;
             check_ok(context, hashattn_stream_new(attention, &options, &stream));
-            /* What the attention is set to later is not the stream's. */
+            /* Options set later do not affect the stream. */
             check_ok(context, hashattn_attention_set(attention, "num_hashes", "7"));
             for (int again = 0; again < 2; again++) {
                 for (size_t i = 0; i < N && !options.causal; i += rows) {
@@ -127,8 +127,8 @@ static void chunks_give_the_bits_of_the_whole(void **state)
         }
 }
 
-/* Copies rows into two buffers in turn, as a reader of files does, and spoils what may not be read any more.
- */
+/* Copies rows into two alternating buffers, as a reader of files does, and overwrites rows that must not be
+   read any more. */
 struct source {
     struct data *data, buffers[2];
     size_t rows, told, fail_at;
@@ -200,7 +200,7 @@ static void sources_give_the_bits_of_the_whole(void **state)
         }
 }
 
-static void what_cannot_be_is_told(void **state)
+static void invalid_calls_are_reported(void **state)
 {
     (void)state;
     hashattn_context *context = context_with(2, NULL);
@@ -265,7 +265,7 @@ static void what_cannot_be_is_told(void **state)
     free(data);
 }
 
-/* Streams that differ in anything but the size of their chunks do not add up, and stay as they are. */
+/* Streams that differ in anything but the size of their chunks are not merged and stay unchanged. */
 static void only_streams_made_alike_are_merged(void **state)
 {
     (void)state;
@@ -298,14 +298,14 @@ static void only_streams_made_alike_are_merged(void **state)
     }
     check_ok(context, hashattn_attention_set(attention, "num_hashes", "7"));
     check_ok(context, hashattn_stream_new(attention, &good, &other));
-    check_call(context, hashattn_stream_merge(stream, other), HASHATTN_INVALID, "different options of yoso");
+    check_call(context, hashattn_stream_merge(stream, other), HASHATTN_INVALID, "different options for yoso");
     hashattn_stream_free(other);
     hashattn_stream_free(stream);
     hashattn_attention_free(attention);
     hashattn_context_free(context);
 }
 
-/* Strides of out that let elements meet are refused before anything is written. */
+/* Strides that make elements of out overlap are refused before anything is written. */
 static void elements_of_out_may_not_meet(void **state)
 {
     (void)state;
@@ -314,11 +314,11 @@ static void elements_of_out_may_not_meet(void **state)
     struct data *data = data_new();
     static const struct {
         size_t row_stride, head_stride;
-        const char *message; /* NULL: apart */
+        const char *message; /* NULL: no overlap */
     } cases[] = {
         {HEADS * D_V, D_V, NULL},
         {D_V, 4 * D_V, NULL},
-        {D_V, D_V, "out: head_stride is 5, at least 20 is needed, or elements would meet"},
+        {D_V, D_V, "out: head_stride is 5, at least 20 is needed, or elements would overlap"},
         {D_V, 4 * D_V - 1, "out: head_stride is 19, at least 20 is needed"},
         {HEADS * D_V - 1, D_V, "out: row_stride is 14, at least 15 is needed"},
         {HEADS * D_V, D_V - 1, "out: head_stride is 4, at least 5 is needed"},
@@ -337,7 +337,7 @@ static void elements_of_out_may_not_meet(void **state)
                        cases[i].message == NULL ? HASHATTN_OK : HASHATTN_INVALID, cases[i].message);
             assert_true(isnan(data->out[0]) == (cases[i].message != NULL));
         }
-        hashattn_chunk one = chunk_of(data, 0, 1); /* a single row has no stride */
+        hashattn_chunk one = chunk_of(data, 0, 1); /* a single row has no row stride */
         one.out.row_stride = 0;
         check_ok(context, hashattn_stream_read(stream, &one));
         hashattn_stream_free(stream);
@@ -347,7 +347,7 @@ static void elements_of_out_may_not_meet(void **state)
     free(data);
 }
 
-/* What a refused chunk leaves: nothing. Good rows go on where they were, to the bits of the whole. */
+/* A refused chunk leaves nothing: the good rows that follow give the bits of the whole. */
 static void a_refused_chunk_leaves_the_state(void **state)
 {
     (void)state;
@@ -388,8 +388,8 @@ static void a_refused_chunk_leaves_the_state(void **state)
     }
 }
 
-/* A source whose chunks change in the middle, or that breaks, is told of with the row; a good one goes on
-   from there. One that ends early is a shorter sequence. */
+/* A source whose chunks change or that fails is reported with the row, and a good source continues from
+   there. A source that ends early gives a shorter sequence. */
 struct changing {
     struct source source;
     size_t change_at, end;
@@ -414,7 +414,7 @@ static hashattn_status fetch_changing(void *user, size_t position, hashattn_chun
     return HASHATTN_OK;
 }
 
-static void sources_that_change_are_told(void **state)
+static void changing_sources_are_reported(void **state)
 {
     (void)state;
     static const char *const messages[] = {"the chunk at row 27 has 10 rows, at most 9",
@@ -458,7 +458,8 @@ static void sources_that_change_are_told(void **state)
         }
 }
 
-/* Tables larger than the machine: the bytes are said, and nothing of their size was asked for. */
+/* Tables larger than the machine's memory: the message has the bytes, and nothing of that size is
+   allocated. */
 static void tables_over_memory_are_not_tried(void **state)
 {
     (void)state;
@@ -476,7 +477,7 @@ static void tables_over_memory_are_not_tried(void **state)
                "yoso would hold 52776574648512 bytes for 3 heads");
     assert_null(stream);
     assert_true(failing.largest > 0 && failing.largest < 4096);
-    options.chunk_rows = (size_t)1 << 45; /* and chunks */
+    options.chunk_rows = (size_t)1 << 45; /* chunks too */
     check_ok(context, hashattn_attention_set(attention, "hash_bits", "4"));
     check_call(context, hashattn_stream_new(attention, &options, &stream), HASHATTN_REFUSED,
                "at most 2147483647");
@@ -489,7 +490,7 @@ static void tables_over_memory_are_not_tried(void **state)
     assert_int_equal(failing.outstanding, 0);
 }
 
-/* A head as a stream of its own hashes as it does among the others. */
+/* A head in its own stream hashes as it does among all heads. */
 static void one_head_is_that_head(void **state)
 {
     (void)state;
@@ -516,7 +517,7 @@ static void one_head_is_that_head(void **state)
     free(want), free(data);
 }
 
-/* Values are small whole numbers and there are 2^2 hashes, so that every sum is exact in any order. */
+/* Values are small integers and there are 2^2 hashes, so every sum is exact in any order. */
 static void shards_add_up(void **state)
 {
     (void)state;
@@ -574,11 +575,11 @@ int main(void)
         cmocka_unit_test(only_streams_made_alike_are_merged),
         cmocka_unit_test(elements_of_out_may_not_meet),
         cmocka_unit_test(a_refused_chunk_leaves_the_state),
-        cmocka_unit_test(sources_that_change_are_told),
+        cmocka_unit_test(changing_sources_are_reported),
         cmocka_unit_test(tables_over_memory_are_not_tried),
         cmocka_unit_test(one_head_is_that_head),
         cmocka_unit_test(shards_add_up),
-        cmocka_unit_test(what_cannot_be_is_told),
+        cmocka_unit_test(invalid_calls_are_reported),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

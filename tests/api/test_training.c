@@ -1,9 +1,8 @@
-/* Generating, training and resuming through the public header. That training itself is right is tested in
-   tests/train; here: what the callback is told, that a stop is saved and gone on from bit for bit, and every
-   mistake. Planted and caught: the callback's answer thrown away; the warning not passed on; the sizes of the
-   data not taken into the model when a setup is used twice; a relative name recorded; counts of valid and
-   test exchanged; files of a run in the caller's locale. Covers: metrics.c.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Generating, training and resuming through the public header. tests/train tests training itself; this file
+   tests what the callback gets, that a stopped run is saved and continues bit for bit, and every error.
+   Planted and caught: the callback's result ignored; the warning not passed on; the sizes of the data not
+   applied to the model when a setup is used twice; a relative path recorded; counts of valid and test
+   swapped; files of a run in the caller's locale. Covers: metrics.c. SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,12 +15,12 @@
 #include "support/locales.h"
 #include "support/tiny_run.h"
 
-/* What a callback saw. */
+/* What the callback received. */
 struct seen {
     int calls, evaluations, stop_at, warnings, resumed;
     int64_t last_step;
-    hashattn_progress last;       /* its lists are gone */
-    double loss, best, best_loss; /* of the last: running loss, best accuracy and the loss beside it */
+    hashattn_progress last;       /* its lists are no longer valid */
+    double loss, best, best_loss; /* last running loss; accuracy and loss of the best model */
 };
 
 static int watch(void *user, const hashattn_progress *progress)
@@ -54,7 +53,7 @@ static void check_same_files(const char *a, const char *b)
     for (int i = 0; i < 2; i++) {
         FILE *file = fopen(paths[i], "rb");
         if (file == NULL)
-            fail_msg("%s is not there", paths[i]);
+            fail_msg("%s does not exist", paths[i]);
         fseek(file, 0, SEEK_END);
         sizes[i] = ftell(file);
         rewind(file);
@@ -94,7 +93,7 @@ static void a_stop_is_saved_and_gone_on_from(void **state)
     hashattn_context_free(context);
 }
 
-/* Loss and accuracy of every step and evaluation are in log.jsonl; times, which differ, are not compared. */
+/* Compares loss and accuracy of every step and evaluation in log.jsonl, but not times, which differ. */
 static void check_log(const char *path, const char *like)
 {
     FILE *files[] = {fopen(path, "r"), fopen(like, "r")};
@@ -256,18 +255,18 @@ static void mistakes_are_named(void **state)
     hashattn_context_free(context);
 }
 
-/* A save that fails in the middle of a training: the callback is warned. */
+/* A save that fails during training: the callback gets a warning. */
 static int spoil(void *user, const hashattn_progress *progress)
 {
     struct seen *seen = user;
-    if (seen->calls == 0) /* no file can take the place of a directory */
+    if (seen->calls == 0) /* no file can replace a directory */
         assert_int_equal(mkdir("spoiled/last.safetensors.next", 0777), 0);
     if (progress->warning != NULL && seen->warnings == 0)
         assert_int_equal(rmdir("spoiled/last.safetensors.next"), 0);
     return watch(user, progress);
 }
 
-static void a_failed_save_is_told(void **state)
+static void a_failed_save_is_reported(void **state)
 {
     (void)state;
     hashattn_context *context = context_with(1, NULL);
@@ -322,7 +321,7 @@ int main(void)
         cmocka_unit_test(a_setup_serves_twice),
         cmocka_unit_test(counts_are_of_their_splits),
         cmocka_unit_test(mistakes_are_named),
-        cmocka_unit_test(a_failed_save_is_told),
+        cmocka_unit_test(a_failed_save_is_reported),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

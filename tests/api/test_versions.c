@@ -1,6 +1,6 @@
 /* Structs that grow: older and newer callers, forgotten defaults.
-   Planted and caught: least compared with > instead of <; trailing bytes not looked at; struct_size of the
-   caller overwritten by version_give; one byte too many written. SPDX-License-Identifier: Apache-2.0 */
+   Planted and caught: least compared with > instead of <; trailing bytes not checked; the caller's
+   struct_size overwritten by version_give; one byte too many written. SPDX-License-Identifier: Apache-2.0 */
 #include "api/versions.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static void older_caller_is_filled_up_with_zeros(void **state)
     assert_int_equal(own.d, 0);
 }
 
-static void forgotten_default_is_told(void **state)
+static void a_forgotten_default_is_reported(void **state)
 {
     (void)state;
     struct host host;
@@ -88,7 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(older_caller_is_filled_up_with_zeros),
-        cmocka_unit_test(forgotten_default_is_told),
+        cmocka_unit_test(a_forgotten_default_is_reported),
         cmocka_unit_test(newer_caller_may_only_leave_zeros),
         cmocka_unit_test(output_gets_what_it_has_room_for),
     };

@@ -1,6 +1,6 @@
-/* The C locale for a while, whatever the process or the thread has set. Planted and caught: the C locale left
-   in force; the locale of the process restored where the thread had one of its own; only the first of two
-   nested spans undone; LC_NUMERIC of the environment instead of C. SPDX-License-Identifier: Apache-2.0 */
+/* The C locale in a span of code, whatever locale the process or thread has set. Planted and caught: the C
+   locale not undone; the process's locale restored although the thread had its own; only the first of two
+   nested spans undone; the environment's LC_NUMERIC instead of C. SPDX-License-Identifier: Apache-2.0 */
 #include "base/c_locale.h"
 
 #include <stdio.h>

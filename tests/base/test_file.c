@@ -1,7 +1,6 @@
-/* Reading, appending, directories: what fails must say so.
-   Bugs tried and caught: limit off by one, a cut log line glued to the next, NUL after the end missing; a
-   pipe that is waited for, a device that is read as a file, a log's link that is followed; the whole of a
-   file read for its start. SPDX-License-Identifier: Apache-2.0 */
+/* Reading, appending and directories: failures are reported. Bugs tried and caught: limit off by one; a cut
+   log line joined to the next; no NUL after the end; waiting for a pipe; reading a device as a file;
+   following a log's link; reading a whole file for its start. SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
 #include <signal.h>
@@ -20,7 +19,7 @@
 static void sizes_at_and_over_the_limit(void **state)
 {
     struct place *place = *state;
-    /* Around the first block too: a file that fills it exactly is read to its end. */
+    /* Includes sizes around the first block: a file that fills it exactly is read to its end. */
     static const size_t sizes[] = {1, 2, 100, 65535, 65536, 65537, 200000};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct file_writer writer;
@@ -94,7 +93,7 @@ static void what_cannot_be_read_is_named(void **state)
     check_status(&place->host, HASHATTN_BAD_FILE, HASHATTN_BAD_FILE, place->path);
     check_status(&place->host, file_read(&place->host, place->directory, 100, &bytes, &size),
                  HASHATTN_BAD_FILE, "directory");
-    /* A path that is longer than the message leaves room for the reason. */
+    /* A path longer than the message leaves room for the reason. */
     char longest[2000];
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
@@ -114,7 +113,7 @@ static void only_regular_files_are_read_as_such(void **state)
     place_put(place, "words");
     assert_int_equal(mkfifo(pipe, 0600), 0);
     assert_int_equal(symlink("file", link), 0);
-    alarm(20); /* to open the pipe would be to wait for a writer for ever */
+    alarm(20); /* opening the pipe would wait for a writer forever */
     check_status(host, file_read_regular(host, pipe, 100, &bytes, &size), HASHATTN_BAD_FILE, want);
     assert_null(bytes);
     alarm(0);
@@ -143,7 +142,7 @@ static void the_start_of_a_file_is_read(void **state)
                      NULL);
         assert_int_equal(size, 10);
         assert_int_equal(count, most < 10 ? most : 10);
-        assert_int_equal(strlen(bytes), count); /* a NUL stands after the end */
+        assert_int_equal(strlen(bytes), count); /* a NUL follows the end */
         assert_memory_equal(bytes, "0123456789", count);
         memory_free(host, bytes);
     }
@@ -156,7 +155,7 @@ static void the_start_of_a_file_is_read(void **state)
                  HASHATTN_NO_MEMORY, "file: no memory");
     assert_null(bytes);
     assert_int_equal(failing.outstanding, 0);
-    /* What is not asked for takes no memory, however large the file. */
+    /* Memory depends on the bytes requested, not on the size of the file. */
     assert_int_equal(truncate(place->path, (off_t)1 << 26), 0);
     failing_host_init(&failing, -1);
     check_status(&failing.host, file_read_start(&failing.host, place->path, 3, &bytes, &count, &size),
@@ -194,7 +193,7 @@ static void lines_are_appended_whole(void **state)
     struct rlimit before, small;
     getrlimit(RLIMIT_FSIZE, &before);
     small = before;
-    small.rlim_cur = 16; /* the line begins to fit */
+    small.rlim_cur = 16; /* only the beginning of the line fits */
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &small);
     hashattn_status status = file_append_line(host, place->path, "four and more");
@@ -230,7 +229,7 @@ static void paths_are_joined(void **state)
     check_status(host, file_join(host, "runs", "file", text, sizeof text), HASHATTN_INVALID, "9 bytes");
 }
 
-/* Every n-th allocation failing, through a pipe so that the buffer grows. */
+/* Fails every n-th allocation; reads from a pipe, so that the buffer grows. */
 static void failing_allocations_are_survived(void **state)
 {
     (void)state;
@@ -242,7 +241,7 @@ static void failing_allocations_are_survived(void **state)
         hashattn_status status = file_read(&failing.host, "/dev/zero", 200000, &bytes, &size);
         assert_null(bytes);
         assert_int_equal(failing.outstanding, 0);
-        if (status == HASHATTN_BAD_FILE) { /* it got as far as the limit */
+        if (status == HASHATTN_BAD_FILE) { /* it reached the limit */
             assert_int_equal(n, failing.calls);
             assert_true(n >= 3);
             return;
@@ -266,14 +265,14 @@ static void a_directory_is_removed_with_the_files_named(void **state)
         check_status(&host, file_open_writer(&host, path, &writer), HASHATTN_OK, NULL);
         check_status(&host, file_commit(&host, &writer), HASHATTN_OK, NULL);
     }
-    host_fail(&host, HASHATTN_FAILED, "what is told");
+    host_fail(&host, HASHATTN_FAILED, "the failure");
     file_remove_directory(&host, directory, names);
     assert_true(file_exists(directory) && file_exists(path)); /* it holds something else */
     snprintf(path, sizeof path, "%s/one", directory);
     assert_false(file_exists(path));
     file_remove_directory(&host, directory, (const char *const[]){"other", NULL});
     assert_false(file_exists(directory));
-    assert_string_equal(host.message, "what is told");
+    assert_string_equal(host.message, "the failure");
 }
 
 int main(void)

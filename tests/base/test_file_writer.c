@@ -1,10 +1,9 @@
-/* Atomic writes: what fails must say so, and must leave the old file.
-   Bugs tried and caught: rename before the write is checked (full disk), writing PATH in place (kill), no
-   unlink after a failure, first error overwritten by a later one, a device or pipe replaced by a file, a link
-   replaced instead of its file; one fixed name for the temporary file, its creation without O_EXCL, no other
-   name tried after a taken one, mode 0600 for every file; a replacement that follows a link, or opens a pipe;
-   signals let in between the file and its place in the list, one that is not taken out of the list.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Atomic writes: a failure is reported and leaves the old file. Bugs tried and caught: rename before the
+   write is checked (full disk); writing PATH in place (kill); no unlink after a failure; first error
+   overwritten by a later one; a device or pipe replaced by a file; a link replaced instead of its file; one
+   fixed name for the temporary file; creating it without O_EXCL; no other name tried after a taken one; mode
+   0600 for every file; a replacement that follows a link or opens a pipe; signals allowed between creating
+   the file and listing it; a writer never removed from the list. SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_writer.h"
 
 #include <errno.h>
@@ -26,7 +25,8 @@
 #include "support/folder.h"
 #include "support/place.h"
 
-/* Takes the place of the system's, so that a test knows the next name of a temporary file. Zeros count up. */
+/* Replaces the system's function, so that a test knows the next temporary name: a number of `chances`, or
+   the number of calls where that is 0 and after the last. */
 static uint32_t chances[4], chances_taken;
 static bool signal_comes;
 
@@ -130,7 +130,7 @@ static void files_beside_are_left_alone(void **state)
         assert_int_equal(symlink(victim, path), 0);
     }
     chances[0] =
-        0xabcd; /* a planted link to a file, then one to a file that would be made, then a free name */
+        0xabcd; /* a planted link to a file, one to a file that does not exist yet, then a free name */
     chances[1] = 0xbad;
     chances_taken = 0;
     place_put(place, "new");
@@ -209,7 +209,7 @@ static void a_replacement_follows_nothing(void **state)
     check_beside(place, ".victim", "the victim's");
     assert_int_equal(unlink(place->path), 0);
     assert_int_equal(mkfifo(place->path, 0600), 0);
-    alarm(20); /* to open the pipe would be to wait for a reader for ever */
+    alarm(20); /* opening the pipe would wait for a reader forever */
     replace(place, "instead of a pipe");
     alarm(0);
     assert_int_equal(chmod(place->path, 0600), 0);
@@ -240,10 +240,10 @@ static void what_cannot_be_written_is_named(void **state)
     path[sizeof path - 1] = '\0';
     check_status(&place->host, file_open_writer(&place->host, path, &writer), HASHATTN_NO_DISK,
                  "name too long");
-    file_abandon(&writer); /* harmless after a failed open */
+    file_abandon(&writer); /* does nothing after a failed open */
 }
 
-/* Runs `work` as a user who owns nothing (root may write anywhere); its exit code. */
+/* Runs `work` as a user who owns nothing, because root may write anywhere; returns its exit code. */
 static int as_nobody(void (*work)(struct place *), struct place *place)
 {
     pid_t child = fork();
@@ -289,8 +289,8 @@ static void a_full_disk_leaves_the_old_file(void **state)
     getrlimit(RLIMIT_FSIZE, &before);
     small.rlim_max = before.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
-    /* What fails: a write in the middle (big), or only the flush at commit (one that fits the buffer of the
-       stream, past a limit of 1 byte). */
+    /* big: a write in the middle fails. Otherwise only the flush at commit fails, because the bytes fit in
+       the stream's buffer but exceed a limit of 1 byte. */
     for (int big = 0; big < 2; big++) {
         small.rlim_cur = big ? 100000 : 1;
         struct file_writer writer;
@@ -319,7 +319,7 @@ static void the_first_error_is_the_one_reported(void **state)
     struct file_writer writer;
     check_status(&place->host, file_open_writer(&place->host, place->path, &writer), HASHATTN_OK, NULL);
     file_write(&writer, "x", 1); /* stays in the stream's buffer, and fails at the flush */
-    writer.error = EDQUOT;       /* as if a write had met it */
+    writer.error = EDQUOT;       /* as after a failed write */
     file_write(&writer, "x", 1);
     file_print(&writer, "%s", "y");
     signal(SIGXFSZ, SIG_IGN);
@@ -347,13 +347,13 @@ static void a_pipe_is_written_and_not_replaced(void **state)
     assert_int_equal(folder_temporaries(place->directory), 0);
 }
 
-/* Our own /dev/full: a bug here replaces what it is given. */
+/* Makes its own /dev/full, because a bug here would replace the device. */
 static void a_full_device_says_so(void **state)
 {
     struct place *place = *state;
     int device = mknod(place->path, S_IFCHR | 0600, makedev(1, 7)) == 0 ? open(place->path, O_WRONLY) : -1;
     if (device < 0) {
-        print_message("SKIPPED: a_full_device_says_so: no device can be made here\n");
+        print_message("SKIPPED: a_full_device_says_so: cannot make a device here\n");
         skip();
     }
     close(device);
@@ -367,7 +367,7 @@ static void a_full_device_says_so(void **state)
     assert_true(S_ISCHR(facts.st_mode));
 }
 
-static const struct host *handled; /* whose files the handler removes */
+static const struct host *handled; /* the host whose files the handler removes */
 
 static void remove_and_end(int number)
 {
@@ -376,8 +376,8 @@ static void remove_and_end(int number)
     raise(number);
 }
 
-/* A child replaces the file over and over with a thousand equal letters, and a signal ends it at a random
-   moment, up to 10 ms later. How often it had replaced the file. */
+/* A child keeps replacing the file with a thousand equal letters until a signal ends it at a random moment
+   within 10 ms. Returns the number of replacements. */
 static int end_a_writing_child(struct place *place, int signal_number, int moment)
 {
     enum { SIZE = 100000 };
@@ -386,7 +386,7 @@ static int end_a_writing_child(struct place *place, int signal_number, int momen
     if (child == 0) {
         handled = &place->host;
         signal(SIGTERM, remove_and_end);
-        alarm(60); /* whatever happens, it ends */
+        alarm(60); /* ends in any case */
         for (unsigned round = 0;; round++) {
             struct file_writer writer;
             if (file_open_writer(&place->host, place->path, &writer) != HASHATTN_OK)
@@ -432,14 +432,14 @@ static void a_handled_signal_leaves_nothing_else(void **state)
     place_put(place, "a");
     int replaced = 0;
     for (int i = 0; i < 100; i++) {
-        /* Before the child has its handler, it has no file either. */
+        /* The child creates no file before its handler is set. */
         replaced += end_a_writing_child(place, SIGTERM, i);
         assert_int_equal(folder_temporaries(place->directory), 0);
     }
     assert_true(replaced > 0);
 }
 
-static volatile sig_atomic_t seen; /* by a handler: whether there was a writer */
+static volatile sig_atomic_t seen; /* set by the handler: it found a writer */
 
 static void look(int number)
 {
@@ -453,7 +453,7 @@ static void a_signal_waits_until_the_file_is_in_the_list(void **state)
     struct file_writer writer;
     handled = &place->host;
     signal(SIGTERM, look);
-    signal_comes = true; /* while a name is sought */
+    signal_comes = true; /* while choosing a name */
     check_status(&place->host, file_open_writer(&place->host, place->path, &writer), HASHATTN_OK, NULL);
     signal_comes = false;
     signal(SIGTERM, SIG_DFL);

@@ -1,8 +1,8 @@
-/* Messages, prefixes, and the one list of statuses.
-   Bugs tried and caught: message built in place while an argument points into it, prefix behind the message,
-   a long prefix squeezing the reason out, a status outside the list read past the table, allocator without
-   alignment, huge pages asked for small blocks, for no block, from a small page on, for one page less,
-   numbers of a message with the decimal point of the caller's locale. SPDX-License-Identifier: Apache-2.0 */
+/* Messages, prefixes and the list of statuses. Bugs tried and caught: message built in place while an
+   argument points into it; prefix after the message; a long prefix that leaves no room for the reason; a
+   status outside the list read past the table; allocator without alignment; huge pages requested for small
+   blocks, for no block, from a small page on, for one page less; numbers in a message with the decimal point
+   of the caller's locale. SPDX-License-Identifier: Apache-2.0 */
 #include "base/host.h"
 
 #include <inttypes.h>
@@ -67,7 +67,7 @@ static void messages_are_cut_and_ended(void **state)
         assert_true(strlen(host.message) < sizeof host.message);
     }
     assert_memory_equal(host.message, "again: again: ", 14);
-    /* A prefix of the largest length that is kept whole, and one byte more. */
+    /* The longest prefix that is kept whole, and one byte more. */
     host_fail(&host, HASHATTN_FAILED, "end");
     host_prefix(&host, text + sizeof text - 1 - 240);
     assert_int_equal(strlen(host.message), 240 + 2 + 3);
@@ -114,7 +114,7 @@ static void the_macros_leave_where_they_should(void **state)
 static void statuses_have_names_texts_and_codes(void **state)
 {
     (void)state;
-    /* Written down once more: values and exit codes are fixed for ever. */
+    /* A second copy: values and exit codes never change. */
     static const struct {
         hashattn_status status;
         int value, code;
@@ -159,7 +159,7 @@ static void the_allocator_aligns_and_refuses(void **state)
     host.release(host.user, NULL);
 }
 
-/* Whether huge pages are asked for where `address` lies: the flag hg of its mapping. */
+/* True if huge pages are requested at `address`: its mapping has the flag hg. */
 static bool wants_huge_pages(const void *address)
 {
     FILE *file = fopen("/proc/self/smaps", "r");
@@ -195,7 +195,7 @@ static void large_blocks_ask_for_huge_pages(void **state)
     memset(small, 1, SMALL);
     memset(large, 2, LARGE);
     assert_false(wants_huge_pages(small + SMALL / 2));
-    /* Its whole pages, and no part of one before or after them. */
+    /* All whole huge pages, and no part of a page before or after them. */
     size_t skipped = (HUGE_PAGE - (uintptr_t)large % HUGE_PAGE) % HUGE_PAGE;
     unsigned char *first = large + skipped, *end = first + (LARGE - skipped) / HUGE_PAGE * HUGE_PAGE;
     assert_true(wants_huge_pages(first));
@@ -206,8 +206,8 @@ static void large_blocks_ask_for_huge_pages(void **state)
     host.release(host.user, large);
 }
 
-/* What was released is given again: as many blocks as would fill a terabyte, one after another, in a gigabyte
-   of addresses. */
+/* Released memory is reused: allocates blocks of a terabyte in total, one after another, in a gigabyte of
+   addresses. */
 static void released_blocks_come_back(void **state)
 {
     (void)state;

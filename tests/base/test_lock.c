@@ -1,7 +1,7 @@
-/* One holder at a time, named by its process, and none after its end.
-   Planted and caught: a lock of processes alone, which a second holder in one process takes too; the number
-   of an older holder told; no message while the holder has not written yet; a link followed, another file of
-   two names written; a file system without locks taken for a holder; the descriptor kept after a refusal.
+/* One holder at a time, named by its process, and none after it ends. Planted and caught: a lock between
+   processes only, which a second holder in the same process can take; the number of an older holder reported;
+   no message while the holder has not written yet; following a link; writing to another file with two names;
+   taking a file system without locks for a holder; the descriptor kept after a refusal.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/lock.h"
 
@@ -18,9 +18,9 @@
 
 #include "support/place.h"
 
-static int flock_error; /* of a file system that has no locks; 0: the system decides */
+static int flock_error; /* as of a file system without locks; 0: call the system */
 
-/* Takes the place of the system's. */
+/* Replaces the system's function. */
 int flock(int file, int operation)
 {
     if (flock_error == 0)
@@ -59,7 +59,7 @@ static void a_process_takes_it_once(void **state)
     lock_release(&again);
 }
 
-/* A child that holds the lock when this returns. */
+/* Starts a child, which holds the lock when this returns. */
 static pid_t holding_child(struct place *place)
 {
     int ends[2];

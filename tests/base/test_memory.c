@@ -1,7 +1,6 @@
-/* Checked sizes, blocks and the arena.
-   Bugs tried and caught: wrapping product, sum that comes back from SIZE_MAX, block of no bytes not NULL,
-   zeros left out, arena pieces not at 64 bytes, size function and use that disagree, arena that wraps.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Checked sizes, blocks and the arena. Bugs tried and caught: product that wraps; sum that wraps from
+   SIZE_MAX; block of 0 bytes not NULL; zeros not written; arena pieces not 64-byte aligned; size function and
+   use that disagree; arena that wraps. SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -39,7 +38,7 @@ static void blocks_are_counted_and_zeroed(void **state)
     assert_int_equal(failing.calls, 0);
     for (int i = 0; i < 100; i++) {
         check_status(host, memory_new(host, 100, 10, "dirt", &block), HASHATTN_OK, NULL);
-        memset(block, 0xa5, 1000); /* what the next one is likely to get */
+        memset(block, 0xa5, 1000); /* the next block probably reuses it */
         memory_free(host, block);
         check_status(host, memory_new_zeroed(host, 100, 10, "zeros", &block), HASHATTN_OK, NULL);
         for (int k = 0; k < 1000; k++)
@@ -61,7 +60,7 @@ static void blocks_that_cannot_be_are_refused(void **state)
     assert_null(block);
     check_status(host, memory_new(host, SIZE_MAX, 1, "rows", &block), HASHATTN_NO_MEMORY, "rows");
     check_status(host, memory_new(host, PTRDIFF_MAX, 1, "rows", &block), HASHATTN_NO_MEMORY, "rows");
-    assert_int_equal(failing.calls, 0); /* the allocator is not asked for what it must misread */
+    assert_int_equal(failing.calls, 0); /* the allocator never receives a size that it would misread */
     failing_host_init(&failing, 0);
     check_status(host, memory_new_zeroed(host, 1, 1, "one", &block), HASHATTN_NO_MEMORY, "one: 1 x 1");
     assert_null(block);
@@ -83,7 +82,7 @@ static size_t cut(void *block, struct pieces *pieces)
     return arena.used;
 }
 
-static void the_arena_measures_what_it_cuts(void **state)
+static void the_arena_measures_what_it_divides(void **state)
 {
     (void)state;
     struct pieces pieces;
@@ -134,7 +133,7 @@ int main(void)
         cmocka_unit_test(sizes_stick_at_the_top),
         cmocka_unit_test(blocks_are_counted_and_zeroed),
         cmocka_unit_test(blocks_that_cannot_be_are_refused),
-        cmocka_unit_test(the_arena_measures_what_it_cuts),
+        cmocka_unit_test(the_arena_measures_what_it_divides),
         cmocka_unit_test(an_arena_too_large_stays_too_large),
         cmocka_unit_test(the_machine_has_memory),
     };

@@ -1,8 +1,7 @@
-/* Options from text and back, with every edge of their ranges.
-   Bugs tried and caught: minimum exclusive, maximum exclusive, letters behind a number accepted, overflow of
-   a whole number accepted, an infinity accepted, choice found by its beginning, flag "1" accepted, real
-   written with fewer digits than it has, a refused text changing the field, real numbers read or written with
-   the decimal point of the caller's locale.
+/* Options to and from text, at both ends of their ranges. Bugs tried and caught: minimum exclusive; maximum
+   exclusive; letters after a number accepted; overflow of a whole number accepted; infinity accepted; choice
+   found by its prefix; flag "1" accepted; real written with too few digits; a refused text changing the
+   field; real numbers read or written with the decimal point of the caller's locale.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/options.h"
 

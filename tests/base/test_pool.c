@@ -1,9 +1,9 @@
-/* Every index once, whatever the number of threads, run after run, and in a forked child.
-   Bugs tried and caught: counter not reset between runs, return before the workers are done, worker number of
-   the caller shared by a worker, a forked child waiting for workers that it has not, threads left behind when
-   one cannot be started, a diagonal of a grid that begins a row too early, a run that waits for the thread
-   that is aside, that thread not joining the run after, work aside done twice or not at all, a worker that
-   takes a signal which ends the program, the caller's mask changed. SPDX-License-Identifier: Apache-2.0 */
+/* Every index runs once for any number of threads, in each of many runs, and in a forked child. Bugs tried
+   and caught: counter not reset between runs; return before the workers are done; a worker with the caller's
+   worker number; a forked child waiting for workers that it does not have; threads left running when one
+   cannot be started; a diagonal of a grid that begins a row too early; a run that waits for the thread that
+   works aside; that thread not joining the next run; work aside done twice or not at all; a worker that
+   receives a signal that ends the program; the caller's mask changed. SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -23,9 +23,9 @@
 enum { MOST = 4000, THREADS = 8 };
 
 struct work {
-    atomic_int times[MOST];     /* that each index was run */
-    atomic_int inside[THREADS]; /* of each worker number, now */
-    atomic_int workers;         /* bits: numbers that were seen */
+    atomic_int times[MOST];     /* runs of each index */
+    atomic_int inside[THREADS]; /* threads now using each worker number */
+    atomic_int workers;         /* bits: worker numbers seen */
     atomic_int faults;
     int threads;
     bool slow;
@@ -74,7 +74,7 @@ static void every_index_runs_once(void **state)
                 check_run(pool, &work, counts[i]);
             }
         for (size_t i = 0; i < 500;
-             i++) /* the next run begins while workers of the last one may still leave */
+             i++) /* the next run begins while workers may still be leaving the last one */
             check_run(pool, &work, i % 5);
         pool_free(&failing.host, pool);
         assert_int_equal(failing.outstanding, 0);
@@ -124,7 +124,7 @@ static void cells_of_a_grid_wait_for_their_neighbours(void **state)
 
 struct mask {
     pthread_t caller;
-    atomic_int looked, blocked; /* by workers, a bit for each signal */
+    atomic_int looked, blocked; /* by workers, one bit per signal */
 };
 
 static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -183,7 +183,7 @@ static void meet(void *argument, size_t index, int worker)
     pthread_barrier_wait(&meeting->all);
 }
 
-/* As many indices as threads, none of which ends before all have begun: it hangs unless all threads work. */
+/* As many indices as threads, and none returns before all have begun: hangs unless all threads work. */
 static void all_threads_take_part(void **state)
 {
     (void)state;
@@ -209,7 +209,7 @@ struct aside {
     struct meeting meeting;
     struct work work;
     atomic_int runs_done, times, too_early;
-    bool waits; /* for a run of the caller's to end */
+    bool waits; /* for the end of a run of the caller */
 };
 
 static void do_aside(void *argument)
@@ -221,8 +221,8 @@ static void do_aside(void *argument)
     atomic_fetch_add(&aside->times, 1);
 }
 
-/* Runs go on without the thread that is aside, which joins the next when it is done (else the meeting hangs).
- */
+/* Runs continue without the thread that works aside, and it joins the next run when it is done; otherwise the
+   meeting hangs. */
 static void work_aside_goes_on_beside_runs(void **state)
 {
     (void)state;
@@ -237,7 +237,7 @@ static void work_aside_goes_on_beside_runs(void **state)
             aside.runs_done = aside.times = aside.meeting.numbers = 0;
             pool_begin_aside(aside.pool, do_aside, &aside);
             if (aside.waits)
-                usleep(500); /* mostly a worker has it by now, else the caller at the end */
+                usleep(500); /* usually a worker has taken it; otherwise the caller runs it */
             check_run(aside.pool, &aside.work, 50);
             aside.runs_done = 1;
             if (round % 3) {
@@ -258,7 +258,7 @@ static void work_aside_goes_on_beside_runs(void **state)
     assert_int_equal(aside.times, 2);
 }
 
-static void a_forked_child_works_alone(void **state)
+static void a_forked_child_works_on_one_thread(void **state)
 {
     (void)state;
     static struct work work;
@@ -269,7 +269,7 @@ static void a_forked_child_works_alone(void **state)
     check_run(pool, &work, 100);
     pid_t child = fork();
     if (child == 0) {
-        alarm(20); /* a child that waits for workers is killed */
+        alarm(20); /* kills a child that waits for workers */
         memset(work.times, 0, sizeof work.times);
         work.workers = 0;
         pool_run(pool, run_one, &work, 100);
@@ -290,7 +290,7 @@ static void a_forked_child_works_alone(void **state)
     waitpid(child, &code, 0);
     assert_true(WIFEXITED(code));
     assert_int_equal(WEXITSTATUS(code), 0);
-    check_run(pool, &work, 100); /* and the parent's pool is whole */
+    check_run(pool, &work, 100); /* the parent's pool still works */
     pool_free(&host, pool);
 }
 
@@ -341,8 +341,8 @@ static void failing_allocations_are_survived(void **state)
     }
 }
 
-/* In a child that may not map more memory, a thread's stack cannot be had. The first test: stacks of earlier
-   threads are kept by the C library, and would serve. */
+/* A child that may not map more memory cannot allocate a thread's stack. This test runs first, because the C
+   library keeps and reuses the stacks of earlier threads. */
 static void threads_that_cannot_be_started_are_reported(void **state)
 {
     (void)state;
@@ -376,8 +376,8 @@ static void spin_two_milliseconds(void *argument, size_t index, int worker)
         ;
 }
 
-/* Whoever gets how many indices: what was computed is at least the work, and no more than the threads had.
-   (That waiting is told apart cannot be tested beside other work: a caller that lost its processor waits
+/* However the indices are assigned, the computing time is at least the work and at most the time of all
+   threads. (The share of waiting cannot be tested on a busy machine: a caller that lost its processor waits
    too.) */
 static void times_are_those_of_the_work(void **state)
 {
@@ -398,7 +398,7 @@ static void times_are_those_of_the_work(void **state)
     times = pool_times(pool);
     passed = clock_seconds() - start;
     assert_true(passed - times.waiting + times.helping >= 11 * 9 * 0.002);
-    pool_run(pool, spin_two_milliseconds, NULL, 1); /* on the caller alone */
+    pool_run(pool, spin_two_milliseconds, NULL, 1); /* on the caller only */
     struct pool_times later = pool_times(pool);
     assert_true(later.waiting == times.waiting && later.helping == times.helping);
     assert_true(pool_times(NULL).waiting == 0 && pool_times(NULL).helping == 0);
@@ -413,7 +413,7 @@ int main(void)
         cmocka_unit_test(cells_of_a_grid_wait_for_their_neighbours),
         cmocka_unit_test(all_threads_take_part),
         cmocka_unit_test(work_aside_goes_on_beside_runs),
-        cmocka_unit_test(a_forked_child_works_alone),
+        cmocka_unit_test(a_forked_child_works_on_one_thread),
         cmocka_unit_test(signals_that_end_a_program_are_the_callers),
         cmocka_unit_test(absurd_numbers_are_refused),
         cmocka_unit_test(failing_allocations_are_survived),

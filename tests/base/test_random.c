@@ -1,7 +1,6 @@
-/* Philox against its published known answers, and the moments of what is made from it.
-   Bugs tried and caught: key words swapped, pair sine/cosine swapped sign, bound refused off by one
-   (chi-square), a permutation that is cut short, the purpose of a key ignored.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Philox against its published known answers, and the moments of the numbers made from it. Bugs tried and
+   caught: key words swapped; sign of sine/cosine swapped; rejection bound off by one (chi-square); a
+   permutation that ends early; the purpose of a key ignored. SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
 
 #include <math.h>
@@ -18,7 +17,7 @@ static void philox_known_answer(void **state)
     check_same_bits(words, want, sizeof want, "philox of zeros");
 }
 
-/* From a second implementation, in Python, with 32-bit words in whole numbers and math.log, cos and sin. A
+/* From a second implementation in Python, with integers for the 32-bit words and math.log, cos and sin. A
    changed bit here changes every model trained from a seed. */
 static void values_are_the_known_ones(void **state)
 {
@@ -29,7 +28,7 @@ static void values_are_the_known_ones(void **state)
                                           0x7a84fff9u, 0xadca1466u, 0x523e0d85u};
     static const uint32_t want_units[5] = {12079138, 12946608, 1353632, 8029439, 11389460}; /* 2^-24 */
     static const uint32_t want_below[2][8] = {
-        {1, 3, 4, 3, 3, 6, 3, 5}, /* of 7, and of 3 * 2^30, where a quarter of the words is refused */
+        {1, 3, 4, 3, 3, 6, 3, 5}, /* bound 7, and 3 * 2^30, which rejects a quarter of the words */
         {3092259374, 93106251, 2055536633, 2915701862, 1379798405, 1698698277, 2996427327, 936257951}};
     static const uint32_t want_permutation[12] = {0, 3, 11, 6, 1, 8, 2, 7, 5, 4, 10, 9};
     static const char want_signs[] = "-+++-+---+---+------+-+----+++-+++-+--+-----++-+--++---++-+---++-----+";
@@ -70,13 +69,13 @@ static void normals_have_the_moments_of_normals(void **state)
     for (int i = 0; i < N; i++)
         for (int k = 1; k <= 4; k++)
             moment[k] += pow((double)x[i], k) / N;
-    /* Five standard errors of each moment: var of x^k is 1, 2, 15, 96. */
+    /* Within five standard errors of each moment: the variance of x^k is 1, 2, 15, 96. */
     static const double want[5] = {0, 0, 1, 0, 3}, variance[5] = {0, 1, 2, 15, 96};
     for (int k = 1; k <= 4; k++)
         check_near(moment[k], want[k], 5 * sqrt(variance[k] / N), "moment");
 }
 
-static void normals_do_not_depend_on_where_they_are_cut(void **state)
+static void normals_do_not_depend_on_the_split(void **state)
 {
     (void)state;
     float whole[64], part[64];
@@ -120,7 +119,7 @@ int main(void)
         cmocka_unit_test(philox_known_answer),
         cmocka_unit_test(values_are_the_known_ones),
         cmocka_unit_test(normals_have_the_moments_of_normals),
-        cmocka_unit_test(normals_do_not_depend_on_where_they_are_cut),
+        cmocka_unit_test(normals_do_not_depend_on_the_split),
         cmocka_unit_test(permutation_holds_each_number_once),
         cmocka_unit_test(below_is_uniform),
     };

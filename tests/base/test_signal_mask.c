@@ -1,6 +1,6 @@
-/* What is kept away comes later, and what was kept away before stays so.
-   Planted and caught: restoring that unblocks everything; signals left out of those that end a program; one
-   kept away that is not among them. SPDX-License-Identifier: Apache-2.0 */
+/* A blocked signal arrives later, and a signal that was blocked before stays blocked. Planted and caught:
+   restore unblocks everything; a signal that ends a program not blocked; another signal blocked.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/signal_mask.h"
 
 #include "support/check.h"

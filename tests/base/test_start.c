@@ -1,6 +1,6 @@
-/* Starts of learned numbers: what they hold, their moments, and what they depend on. Bugs planted and caught:
-   the scale not applied to normals, to uniforms, to the constant; uniforms from 0 to 1; the key of another
-   row; a number left out at the end; zeros that are not written. SPDX-License-Identifier: Apache-2.0 */
+/* Initial values of learned parameters: their values, their moments, and what determines them. Bugs planted
+   and caught: scale not applied to normals, to uniforms, to the constant; uniforms from 0 to 1; the key of
+   another row; the last number not written; zeros not written. SPDX-License-Identifier: Apache-2.0 */
 #include "base/start.h"
 
 #include <math.h>

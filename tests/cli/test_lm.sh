@@ -42,7 +42,7 @@ assert re.sub(r"[0-9]+ tokens/s\n$", "", line) == f"test: perplexity {d['perplex
 P
 holds every_word_of_eval sh -c '[ ! -s told ] || { cat told; exit 1; }'
 says bits_per_byte_are_said "bits per byte" eval run
-expect prediction_is_refused 2 "lm reads no files of documents to predict; eval gives its metrics" predict run letters/test.txt
+expect prediction_is_refused 2 "lm has no files of documents to predict; eval reports its metrics" predict run letters/test.txt
 
 # The sampled mechanism, causal; the best model is the one of least loss.
 run train lm --data letters --out yoso --attention yoso --hash-bits 4 --num-hashes 16 --positions sinusoidal --steps 300 --eval-every 100 --seed 3 --quiet --json $small

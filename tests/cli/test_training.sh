@@ -59,7 +59,7 @@ holds warm_up_that_was_set json warm/config.json '(d["training"]["warmup"], d["t
 run train needle --data d --out part --steps 100000 --eval-every 50000 --max-seconds 0.2 --json $tiny
 cp out part.json
 holds time_is_up json part.json 'd["stopped_by"] == "time" and 0 < d["steps"] < 100000 and "valid_accuracy" not in d'
-expect no_model_before_an_evaluation 3 "part/model.safetensors is not there" eval part
+expect no_model_before_an_evaluation 3 "part/model.safetensors does not exist" eval part
 run train needle --data d --out learned --steps 100000 --eval-every 5 --until accuracy=0.1 --learning-rate 0.01 --json $tiny
 cp out learned.json
 [ "$code" = 0 ] && holds accuracy_is_reached json learned.json 'd["stopped_by"] == "accuracy" and d["valid_accuracy"] >= .1 and d["steps"] % 5 == 0' || failed accuracy_is_reached "$(cat err)"

@@ -31,7 +31,7 @@ for locale in comma arabic; do
     LOCPATH=$work LC_ALL=$locale says "numbers_are_read_in_$locale" '"float32_gflops": ' bench peak --seconds 0.02 --json
     LOCPATH=$work LC_ALL=$locale expect "numbers_are_told_in_$locale" 2 "a number from 0.01 to" bench peak --seconds 0,5
 done
-expect precisions_are_named 2 "precision 'float64': there are float32 and bf16" info --precision float64
+expect precisions_are_named 2 "no precision 'float64', there are: float32, bf16" info --precision float64
 says float32_is_there '"precision": "float32"' info --precision float32 --json
 says bf16_is_there '"precision": "bf16"' info --precision bf16 --json
 HASHATTN_ISA=avx2 says bf16_without_the_instruction '"bf16": "by widening"' info --json

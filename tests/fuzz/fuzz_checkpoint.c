@@ -1,13 +1,12 @@
-/* Any bytes as trainer.json, of a model with one objective and of one with two: what is taken makes sense of
-   its steps, and its sums are finite.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as trainer.json, for a model with one objective and one with two: an accepted file has consistent
+   steps and finite sums. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
 #include "fuzz/fuzz.h"
 #include "train/checkpoint.h"
 
-/* Made once, for all inputs. */
+/* Made once for all inputs. */
 static const struct model *model_of(size_t num_objectives)
 {
     static struct model *models[2];

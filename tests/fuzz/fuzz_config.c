@@ -1,11 +1,11 @@
-/* Any bytes as config.json, on to the description of its model: what is taken has every option in its range
-   and makes a model or a named refusal. SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as config.json, up to the description of its model: an accepted file has every option in range
+   and gives a model or a named refusal. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fuzz/fuzz.h"
 #include "train/trainer.h"
 
-/* Every option is one that its own row would take. */
+/* Checks that each option's row accepts its value. */
 static void check_options(struct host *host, const struct option_row *rows, void *values)
 {
     for (const struct option_row *row = rows; row->name != NULL; row++) {

@@ -1,5 +1,5 @@
 /* For targets that read files by name: a directory of this process whose files are links to memory, so that
-   an input costs no disk. Made on first use, removed at the end. SPDX-License-Identifier: Apache-2.0 */
+   inputs are not written to disk. Made on first use, removed at exit. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_FUZZ_FUZZ_FILE_H
 #define TESTS_FUZZ_FUZZ_FILE_H
 
@@ -11,7 +11,7 @@
 
 enum { FUZZ_PATH = 200, FUZZ_NAMES = 4 };
 
-/* Every target has these of its own. */
+/* Each target has its own. */
 static char fuzz_directory[64];
 static struct {
     char path[FUZZ_PATH];
@@ -30,7 +30,7 @@ static inline void fuzz_remove(const char *path)
     FUZZ_CHECK(unlink(path) == 0);
 }
 
-/* The file `name` (one of at most four) holds these bytes. Returns its path. */
+/* Writes the bytes to the file `name`, one of at most four, and returns its path. */
 static const char *fuzz_file(const char *name, const void *bytes, size_t size)
 {
     char path[FUZZ_PATH], target[64];

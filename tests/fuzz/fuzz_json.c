@@ -1,4 +1,4 @@
-/* Any bytes as JSON: what is accepted comes back from its own text, in every style, to the byte.
+/* Any bytes as JSON: an accepted value, written in any style and parsed again, gives the same text.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/json.h"
 

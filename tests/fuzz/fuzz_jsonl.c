@@ -1,4 +1,4 @@
-/* Any bytes as JSONL: reading ends, line numbers rise, and after a bad line it goes on.
+/* Any bytes as JSONL: reading terminates, line numbers increase, and it continues after a bad line.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/jsonl.h"
 

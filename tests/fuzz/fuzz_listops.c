@@ -1,5 +1,5 @@
-/* Any bytes as a validation file of ListOps: what is taken has ids in range and the value that it says, what
-   is refused is refused by name. SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a validation file of ListOps: an accepted file has ids in range and correct values; a refusal
+   names the file. SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "support/labels.h"
 #include "tasks/listops.h"
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct host host;
     host_init(&host);
     options_preset(task->options, &options);
-    options.max_len = 40; /* so that some of the corpus is cut */
+    options.max_len = 40; /* cuts some of the corpus */
     fuzz_file("basic_train.tsv", train, sizeof train - 1);
     const char *path = fuzz_file("basic_val.tsv", data, size);
     FUZZ_CHECK(task->facts(&host, &options, fuzz_directory, &facts) == HASHATTN_OK);
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             int value = listops_value(symbols, length);
             FUZZ_CHECK(value <= 9);
             if (options.check_labels && value != label_of(&dataset, i))
-                cut++; /* only a cut expression has lost its value */
+                cut++; /* only a cut expression has no value */
         }
         FUZZ_CHECK(cut <= dataset.num_cut);
         dataset_free(&host, &dataset);

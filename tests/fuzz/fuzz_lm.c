@@ -1,5 +1,5 @@
-/* Any bytes as a text and as a vocabulary: segments share their borders and hold known ids, splits are the
-   whole, a vocabulary that is taken is a table of its lines, and what is refused names the file.
+/* Any bytes as a text and as a vocabulary: adjacent segments share their border and hold known ids; the
+   splits cover the whole text; an accepted vocabulary is a table of its lines; a refusal names the file.
    SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "tasks/task.h"

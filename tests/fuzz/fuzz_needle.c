@@ -1,4 +1,4 @@
-/* Any bytes as a training file of needles: what is taken has ids in range, what is refused names the file.
+/* Any bytes as a training file of needles: an accepted file has ids in range; a refusal names the file.
    SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "support/labels.h"
@@ -7,7 +7,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct task *task = task_find("needle");
-    int64_t options[2]; /* seq_len and marks: of generating, not used */
+    int64_t options[2]; /* seq_len and marks: only for generating, unused here */
     struct task_facts facts;
     struct dataset dataset;
     struct host host;

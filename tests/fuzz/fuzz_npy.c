@@ -1,4 +1,4 @@
-/* Any bytes as an .npy file: what is accepted fills the file exactly and is looked through to its end.
+/* Any bytes as an .npy file: an accepted array fills the file exactly, and all of it can be read.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy.h"
 

@@ -1,10 +1,10 @@
-/* Any bytes as pairs of documents: every example is two sequences in range, splits are the whole, and what is
-   refused names the file. SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as pairs of documents: every example has two sequences in range; the splits cover the whole file;
+   a refusal names the file. SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "support/labels.h"
 #include "tasks/task.h"
 
-static const int64_t max_len = 30; /* so that some of the corpus is cut */
+static const int64_t max_len = 30; /* cuts some of the corpus */
 
 static size_t check(struct host *host, hashattn_status status, const struct task_facts *facts,
                     struct dataset *dataset, int32_t least)

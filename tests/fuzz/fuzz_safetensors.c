@@ -1,4 +1,4 @@
-/* Any bytes as a safetensors file: in what is accepted, every byte of the data belongs to one tensor, and
+/* Any bytes as a safetensors file: in an accepted file every byte of the data belongs to one tensor, and
    every tensor is found by its name. SPDX-License-Identifier: Apache-2.0 */
 #include "io/safetensors.h"
 

@@ -1,11 +1,11 @@
-/* Any bytes as documents in each format: labels come out sorted and in range, the splits are the whole, what
-   is refused names the file, and whatever trains can be predicted.
+/* Any bytes as documents in each format: labels are sorted and in range; the splits cover the whole file; a
+   refusal names the file; every file accepted for training is accepted for prediction.
    SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "support/labels.h"
 #include "tasks/task.h"
 
-static const int64_t max_len = 30; /* so that some of the corpus is cut */
+static const int64_t max_len = 30; /* cuts some of the corpus */
 
 static size_t check(struct host *host, hashattn_status status, const struct task_facts *facts,
                     struct dataset *dataset, int32_t least)

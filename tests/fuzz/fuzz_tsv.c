@@ -1,4 +1,4 @@
-/* Any bytes as lines of fields: the pieces put together again are the text, but for the ends of its lines.
+/* Any bytes as lines of fields: the joined pieces are the text, apart from line endings.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

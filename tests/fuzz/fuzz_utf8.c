@@ -1,5 +1,5 @@
-/* Any bytes as UTF-8: what stands before the first error is whole, and where an error is found does not hang
-   on what stood before it. SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as UTF-8: the text before the first error is valid, and the position of the error does not depend
+   on that text. SPDX-License-Identifier: Apache-2.0 */
 #include "io/utf8.h"
 
 #include <string.h>

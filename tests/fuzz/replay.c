@@ -1,6 +1,6 @@
 /* Replays the corpus of one fuzz target as a test: every file, every prefix of it, and files with a few bytes
-   changed at random (the same ones in every run). Each input stands alone at the end of its own heap block,
-   so that a sanitizer sees one byte too far. What a target does not like is a crash or its abort.
+   changed at random (the same ones in every run). Each input ends at the end of its own heap block, so that a
+   sanitizer detects an access one byte past it. A failure is a crash or an abort of the target.
    SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 
 enum {
     MAX_FILES = 200,
-    MAX_SIZE = 1 << 20, /* of a corpus file */
-    MAX_PREFIXES = 600, /* of one file: the first ones, and the last one */
+    MAX_SIZE = 1 << 20, /* bytes of a corpus file */
+    MAX_PREFIXES = 600, /* of one file: the first ones and the last one */
     NUM_CHANGED = 5000, /* changed inputs in all */
     MAX_CHANGES = 4,    /* bytes changed in one */
 };

@@ -1,10 +1,9 @@
-/* Parsing with limits, key paths in messages, exact numbers, and memory that runs out.
-   Bugs tried and caught: duplicate keys accepted, depth counted inside strings, depth off by one, %.15g,
-   range check exclusive, an escaped quote ending a string in the depth scan, integers refused as reals,
-   elements found by a number with letters behind it, a value leaked when putting it fails, sorted and
-   insertion order swapped, text read, written, or given as an option in the caller's locale, an
-   escaped backslash before u0000 taken for NUL, lines counted to the end of the text.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Parsing with limits, key paths in messages, exact numbers, and running out of memory. Bugs tried and
+   caught: duplicate keys accepted; depth counted inside strings; depth off by one; %.15g; range check
+   exclusive; an escaped quote ending a string in the depth scan; integers refused as reals; elements found by
+   a number followed by letters; a value leaked when adding it fails; sorted and insertion order swapped; text
+   read, written or passed as an option in the caller's locale; an escaped backslash before u0000 taken for
+   NUL; lines counted to the end of the text. SPDX-License-Identifier: Apache-2.0 */
 #include "io/json.h"
 
 #include <jansson.h>
@@ -127,8 +126,7 @@ static void hostile_text_is_refused(void **state)
     check_refused("{\"a\": 9223372036854775808}", "big integer");
     check_refused("{\"a\": 1e999}", "overflow");
     check_refused("{\"a\": NaN}", "byte");
-    check_refused("{\"a\": \"\\u0000\"}",
-                  "byte 7 of 15: \\u0000 is not allowed: no text may hold the character NUL");
+    check_refused("{\"a\": \"\\u0000\"}", "byte 7 of 15: \\u0000 is not allowed: no text may contain NUL");
     check_refused("{\"a\": 1,\n \"b\\\\u0000\": [\"\\t\\u0000\"]}", "line 2, byte 26 of 35: \\u0000 is not");
     check_refused("{\n\"a\\u0000\": 1\n}", "line 2, byte 4 of 16: \\u0000 is not allowed");
     check_refused("{\n\"a\": 1\n]", "line 3, byte 10 of 10: '}' expected near ']'");
@@ -154,14 +152,14 @@ static void depth_is_bounded(void **state)
         if (depth <= JSON_MAX_DEPTH)
             json_free(parse(&host, text));
         else
-            check_refused(text, "byte 32: nested deeper than the 32 levels");
+            check_refused(text, "byte 32: nested deeper than 32 levels");
     }
-    /* Brackets inside strings are text, also behind an escaped quote. */
+    /* Brackets inside strings are text, also after an escaped quote. */
     memset(text, '[', sizeof text);
     memcpy(text, "\"\\\"", 3);
     strcpy(text + 150, "\"");
     json_free(parse(&host, text));
-    /* What is closed does not count. */
+    /* Closed brackets do not count. */
     strcpy(text, "[");
     for (int i = 0; i < 50; i++)
         strcat(text, i == 0 ? "[]" : ",[]");
@@ -300,13 +298,13 @@ static void *no_memory(size_t size)
     return NULL;
 }
 
-/* The byte and the depth, which are the same number where nothing stands before the brackets. */
-static void too_deep_is_told_with_its_place(void **state)
+/* The byte and the depth differ only if something precedes the brackets. */
+static void too_deep_is_reported_with_its_byte(void **state)
 {
     (void)state;
     char text[64] = "  \n  ";
     memset(text + 5, '[', 40);
-    check_refused(text, "byte 37: nested deeper than the 32 levels");
+    check_refused(text, "byte 37: nested deeper than 32 levels");
 }
 
 static void each_new_value_tells_that_memory_ended(void **state)
@@ -445,7 +443,7 @@ static void memory_that_runs_out_is_survived(void **state)
     }
     assert_true(n > 2);
     blocks_left = -1;
-    /* A value whose key is refused is given back too. */
+    /* A value whose key is refused is freed too. */
     check_status(&host, json_put_int(&host, root, "\xff", 1), HASHATTN_INVALID, "byte 0");
     assert_int_equal(blocks_out, tree);
     json_free(root);
@@ -463,7 +461,7 @@ int main(void)
         cmocka_unit_test(numbers_come_back_to_the_bit),
         cmocka_unit_test(scalars_are_text_for_options),
         cmocka_unit_test(numbers_have_a_dot_in_every_locale),
-        cmocka_unit_test(too_deep_is_told_with_its_place),
+        cmocka_unit_test(too_deep_is_reported_with_its_byte),
         cmocka_unit_test(each_new_value_tells_that_memory_ended),
         cmocka_unit_test(trees_are_built_and_written),
         cmocka_unit_test(files_are_written_and_read),

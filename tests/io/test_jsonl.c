@@ -1,6 +1,6 @@
-/* Objects by lines, and line numbers in messages.
-   Bugs tried and caught: blank lines counted out of the numbers, an array accepted as an object, its tree
-   leaked, a bad line ending the reading. SPDX-License-Identifier: Apache-2.0 */
+/* One object per line, and line numbers in messages. Bugs tried and caught: blank lines not counted in line
+   numbers; an array accepted as an object; its tree leaked; a bad line ending the reading.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/jsonl.h"
 
 #include <jansson.h>
@@ -36,8 +36,11 @@ static void objects_come_line_by_line(void **state)
     static const struct {
         int64_t n;
         const char *message;
-    } want[] = {
-        {1, NULL}, {2, NULL}, {0, "line 5: 'the whole' is an array"}, {0, "line 6: byte 7 of 7"}, {5, NULL}};
+    } want[] = {{1, NULL},
+                {2, NULL},
+                {0, "line 5: 'the top level' is an array"},
+                {0, "line 6: byte 7 of 7"},
+                {5, NULL}};
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
         hashattn_status status = jsonl_next(&host, &lines, &object);
         check_status(&host, status, want[i].message == NULL ? HASHATTN_OK : HASHATTN_BAD_FILE,

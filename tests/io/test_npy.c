@@ -1,8 +1,8 @@
-/* Headers as numpy writes them, headers that lie, and every type and rank there and back.
-   Bugs tried and caught: trailing bytes accepted, product of the shape unchecked, Fortran order read as C,
-   big endian read as little, data not moved to the front, a key twice, (3) for (3,), header not padded to 64,
-   length of a version 2 header read with 16 bits, place of a NaN with the lengths in reverse, block leaked
-   when the header is bad. SPDX-License-Identifier: Apache-2.0 */
+/* Headers as numpy writes them, wrong headers, and every type and rank written and read back. Bugs tried and
+   caught: trailing bytes accepted; product of the shape unchecked; Fortran order read as C; big endian read
+   as little; data not moved to the front; a key twice; (3) for (3,); header not padded to 64; length of a
+   version 2 header read with 16 bits; index of a NaN computed from reversed lengths; block leaked when the
+   header is bad. SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ static void check_refused(int version, const char *dictionary, size_t data, cons
 {
     struct host host;
     host_init(&host);
-    char *file = malloc(70000); /* on the heap and exactly as long: a read past the end shows under ASan */
+    char *file = malloc(70000); /* an exact heap block, so that ASan sees a read past the end */
     struct npy array;
     size_t start, size = make(file, version, dictionary, data);
     file = realloc(file, size);
@@ -90,7 +90,7 @@ static void headers_that_lie_are_refused(void **state)
     (void)state;
     check_refused(1, DICTIONARY("'<f4'", "True", "(2,)"), 8, "Fortran order");
     check_refused(1, DICTIONARY("'>f4'", "False", "(2,)"), 8, "'>f4' (big endian)");
-    check_refused(1, DICTIONARY("'<f8'", "False", "(2,)"), 16, "the type is '<f8', read are '<f4'");
+    check_refused(1, DICTIONARY("'<f8'", "False", "(2,)"), 16, "the type is '<f8', not one of '<f4'");
     check_refused(1, DICTIONARY("'<f'", "False", "(2,)"), 8, "the type is '<f'");
     check_refused(1, DICTIONARY("'<f4 '", "False", "(2,)"), 8, "the type is '<f4 '");
     check_refused(1, DICTIONARY("[('x', '<f4')]", "False", "(2,)"), 8, "byte 20 of the header is 0x5b");
@@ -100,7 +100,7 @@ static void headers_that_lie_are_refused(void **state)
                   "too long: (2,) float32 has 8 bytes of data, the file has 9");
     check_refused(1, DICTIONARY("'<f4'", "False", "(0, 3)"), 1, "0 bytes of data, the file has 1");
     check_refused(1, DICTIONARY("'<f4'", "False", "()"), 0, "() float32 has 4 bytes");
-    check_refused(1, DICTIONARY("'<f4'", "False", "(1, 1, 1, 1, 1)"), 4, "more than the 4 dimensions");
+    check_refused(1, DICTIONARY("'<f4'", "False", "(1, 1, 1, 1, 1)"), 4, "more than 4 dimensions");
     check_refused(1, DICTIONARY("'<f4'", "False", "(3)"), 12, "needs a comma");
     check_refused(1, DICTIONARY("'<f4'", "False", "(-1,)"), 0, "0x2d, a length is needed");
     check_refused(1, DICTIONARY("'<f4'", "False", "(,)"), 0, "a length is needed");
@@ -108,14 +108,15 @@ static void headers_that_lie_are_refused(void **state)
     check_refused(1, DICTIONARY("'<f4'", "False", "(1.0,)"), 4, "0x2e");
     check_refused(1, DICTIONARY("'<f4'", "false", "(1,)"), 4, "True or False");
     check_refused(1, DICTIONARY("'<f4'", "False", "3"), 4, "a shape like");
-    /* 2^62 floats are 2^64 bytes; 2^32 squared; more digits than a word; a product hidden behind a zero. */
-    check_refused(1, DICTIONARY("'<f4'", "False", "(4611686018427387904,)"), 0, "can be counted");
-    check_refused(1, DICTIONARY("'|u1'", "False", "(4294967296, 4294967296)"), 0, "can be counted");
+    /* 2^62 floats are 2^64 bytes; 2^32 squared; more digits than a word holds; an overflow hidden by a
+       zero. */
+    check_refused(1, DICTIONARY("'<f4'", "False", "(4611686018427387904,)"), 0, "too large");
+    check_refused(1, DICTIONARY("'|u1'", "False", "(4294967296, 4294967296)"), 0, "too large");
     check_refused(1, DICTIONARY("'|u1'", "False", "(9223372036854775808,)"), 0,
                   "is over 9223372036854775807");
     check_refused(1, DICTIONARY("'|u1'", "False", "(99999999999999999999999999,)"), 0, "is over");
     check_refused(1, DICTIONARY("'|u1'", "False", "(18446744073709551617,)"), 1, "is over");
-    check_refused(1, DICTIONARY("'|u1'", "False", "(4294967296, 4294967296, 0)"), 0, "can be counted");
+    check_refused(1, DICTIONARY("'|u1'", "False", "(4294967296, 4294967296, 0)"), 0, "too large");
 }
 
 static void broken_dictionaries_are_refused(void **state)
@@ -132,14 +133,14 @@ static void broken_dictionaries_are_refused(void **state)
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ()", 4, "',' or '}'");
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (), ", 4, "a key or '}'");
     check_refused(1, "{'descr': '<f4', 'fortran_order': Fals", 0, "True or False");
-    check_refused(1, "{'descr': '<f4", 4, "a string with an end");
-    check_refused(1, "{'descr", 4, "a string with an end");
-    check_refused(1, "{'", 4, "a string with an end");
+    check_refused(1, "{'descr': '<f4", 4, "the end of the string");
+    check_refused(1, "{'descr", 4, "the end of the string");
+    check_refused(1, "{'", 4, "the end of the string");
     check_refused(1, "{'descr' '<f4'}\n", 4, "':' is needed");
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ()}", 4, "the end of the line");
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ()}\n ", 4, "the end of the header");
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ()} x\n", 4, "0x78");
-    check_refused(4, DICTIONARY("'<f4'", "False", "()"), 4, "version is 4.0, read are 1.0, 2.0 and 3.0");
+    check_refused(4, DICTIONARY("'<f4'", "False", "()"), 4, "version is 4.0, not 1.0, 2.0 or 3.0");
     check_refused(0, DICTIONARY("'<f4'", "False", "()"), 4, "version is 0.0");
 }
 
@@ -171,7 +172,7 @@ static void every_prefix_is_refused(void **state)
                  "version is 2.1");
 }
 
-/* What numpy 2.4 wrote for numpy.save(f, numpy.array([[1, -2.5]], '<f4')), byte for byte. */
+/* The bytes that numpy 2.4 writes for numpy.save(f, numpy.array([[1, -2.5]], '<f4')). */
 static void our_file_is_numpys_file(void **state)
 {
     (void)state;
@@ -246,17 +247,18 @@ static void messages_name_the_file(void **state)
     struct npy array;
     check_status(&host, npy_read(&host, path, 1000, &array), HASHATTN_BAD_FILE, path);
     check_status(&host, HASHATTN_BAD_FILE, HASHATTN_BAD_FILE, "its 8 bytes do not begin");
-    check_status(&host, npy_read(&host, path, 7, &array), HASHATTN_BAD_FILE, "larger than the 7 bytes");
+    check_status(&host, npy_read(&host, path, 7, &array), HASHATTN_BAD_FILE,
+                 "larger than the limit of 7 bytes");
     remove(path);
     check_status(&host, npy_read(&host, path, 7, &array), HASHATTN_BAD_FILE, "No such file");
     check_status(&host, npy_write(&host, "/nowhere/x.npy", &(struct npy){.type = NPY_BOOL}), HASHATTN_NO_DISK,
                  "/nowhere/x.npy");
     struct npy huge = {.rank = 2, .shape = {SIZE_MAX / 2, 3}};
-    check_status(&host, npy_write(&host, path, &huge), HASHATTN_INVALID, "can be counted");
+    check_status(&host, npy_write(&host, path, &huge), HASHATTN_INVALID, "too large");
     assert_false(file_exists(path));
 }
 
-static void what_is_not_finite_is_placed(void **state)
+static void numbers_that_are_not_finite_are_located(void **state)
 {
     (void)state;
     struct host host;
@@ -266,7 +268,7 @@ static void what_is_not_finite_is_placed(void **state)
     float data[24];
     for (size_t at = 0; at < 24; at++) {
         for (size_t i = 0; i < 24; i++)
-            data[i] = i < at ? 3.4e38f : NAN; /* what follows the first does not matter */
+            data[i] = i < at ? 3.4e38f : NAN; /* numbers after the first NaN do not matter */
         data[at] = bad[at % 3];
         char place[40];
         struct npy array = {.type = NPY_FLOAT32, .rank = 3, .shape = {2, 3, 4}, .count = 24, .data = data};
@@ -301,10 +303,10 @@ static void failing_allocations_are_survived(void **state)
         assert_null(array.data);
         assert_int_equal(failing.outstanding, 0);
     }
-    assert_int_equal(n, 1); /* one block, and the data stay in it */
+    assert_int_equal(n, 1); /* one block, which keeps the data */
     npy_free(&failing.host, &array);
     assert_int_equal(failing.outstanding, 0);
-    /* A bad file gives its block back. */
+    /* The block of a bad file is freed. */
     assert_int_equal(truncate(path, 130), 0);
     failing_host_init(&failing, -1);
     check_status(&failing.host, npy_read(&failing.host, path, 1000, &array), HASHATTN_BAD_FILE, "cut short");
@@ -322,7 +324,7 @@ int main(void)
         cmocka_unit_test(our_file_is_numpys_file),
         cmocka_unit_test(arrays_come_back),
         cmocka_unit_test(messages_name_the_file),
-        cmocka_unit_test(what_is_not_finite_is_placed),
+        cmocka_unit_test(numbers_that_are_not_finite_are_located),
         cmocka_unit_test(failing_allocations_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,6 @@
-/* Arrays a part at a time: any part is that part of the whole; what is refused, and a file that becomes
-   shorter while it is open. Bugs tried and caught: a part read from the start of the file; the rest of a
-   short read taken for read; a directory taken for a file; the descriptor leaked when the header is bad;
-   a pipe that is waited for.
+/* Arrays in parts: each part equals that part of the whole; refused files, and a file that becomes shorter
+   while it is open. Bugs tried and caught: a part read from the start of the file; a short read counted as
+   complete; a directory taken for a file; the descriptor leaked when the header is bad; waiting for a pipe.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy_parts.h"
 
@@ -53,7 +52,7 @@ static void parts_are_parts_of_the_whole(void **state)
     npy_close(&reader);
 }
 
-static void a_file_that_becomes_shorter_is_told(void **state)
+static void a_file_that_becomes_shorter_is_reported(void **state)
 {
     struct folder *folder = *state;
     char path[200];
@@ -65,11 +64,11 @@ static void a_file_that_becomes_shorter_is_told(void **state)
     assert_int_equal(truncate(path, (off_t)(reader.data + 21 * sizeof(float) + 1)), 0);
     check_status(&folder->host, npy_read_part(&folder->host, &reader, 0, 21, part), HASHATTN_OK, NULL);
     check_status(&folder->host, npy_read_part(&folder->host, &reader, 10, 20, part), HASHATTN_BAD_FILE,
-                 "a.npy: ends at element 21, 35 were there when it was opened");
+                 "a.npy: ends at element 21, it had 35 when it was opened");
     npy_close(&reader);
 }
 
-/* How many descriptors are open: the next one's number. */
+/* The number of the next descriptor, which shows how many are open. */
 static int next_descriptor(void)
 {
     int descriptor = open("/dev/null", O_RDONLY);
@@ -77,7 +76,7 @@ static int next_descriptor(void)
     return descriptor;
 }
 
-static void what_is_no_array_is_refused(void **state)
+static void files_without_an_array_are_refused(void **state)
 {
     struct folder *folder = *state;
     char path[200];
@@ -91,7 +90,7 @@ static void what_is_no_array_is_refused(void **state)
                  "is a device, a regular file is needed");
     path_in(folder, "pipe.npy", path, sizeof path);
     assert_int_equal(mkfifo(path, 0600), 0);
-    alarm(20); /* nobody will ever write into it */
+    alarm(20); /* opening the pipe would wait for a writer forever */
     check_status(&folder->host, npy_open(&folder->host, path, &reader), HASHATTN_BAD_FILE, "is a pipe");
     alarm(0);
     path_in(folder, "b.npy", path, sizeof path);
@@ -112,8 +111,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_are_parts_of_the_whole, folder_enter, folder_leave),
-        cmocka_unit_test_setup_teardown(a_file_that_becomes_shorter_is_told, folder_enter, folder_leave),
-        cmocka_unit_test_setup_teardown(what_is_no_array_is_refused, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_file_that_becomes_shorter_is_reported, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(files_without_an_array_are_refused, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

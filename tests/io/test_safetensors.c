@@ -1,8 +1,8 @@
-/* Files as the inventors' library writes them, files that lie, and there and back.
-   Bugs tried and caught: a hole accepted, an overlap accepted, bytes behind the last tensor accepted, product
-   of a shape unchecked, header length unchecked against the file, narrow types first, padding left out, shape
-   ignored by copy, a name taken twice, the header leaked when a tensor is bad, metadata of numbers accepted,
-   metadata that is not UTF-8 written; the data read with the header, a file cut behind its header accepted.
+/* Files as the format's own library writes them, wrong files, and files written and read back. Bugs tried and
+   caught: a hole accepted; an overlap accepted; bytes after the last tensor accepted; product of a shape
+   unchecked; header length not checked against the file; narrow types first; padding left out; shape ignored
+   by copy; a duplicate name accepted; the header leaked when a tensor is bad; metadata of numbers accepted;
+   metadata that is not UTF-8 written; the data read with the header; a file cut after its header accepted.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/safetensors.h"
 
@@ -16,7 +16,7 @@
 #include "base/memory.h"
 #include "support/check.h"
 
-/* Length, header and `data` zeros. On the heap and exactly as long: a read past the end shows under ASan. */
+/* Length, header and `data` zeros, in an exact heap block, so that ASan sees a read past the end. */
 static char *make(const char *header, size_t data, size_t *size)
 {
     uint64_t length = strlen(header);
@@ -67,7 +67,7 @@ static void good_files_are_accepted(void **state)
     check_accepted("{" F32("a", "[]", 0, 4) "}", 4, 1);
     check_accepted("{" F32("a", "[0]", 0, 0) "}", 0, 1);
     check_accepted("{" F32("b", "[2]", 4, 12) ", " F32("a", "[1, 1]", 0, 4) "}", 12, 2);
-    /* Empty tensors may share their place with the begin of another. */
+    /* Empty tensors may begin where another begins. */
     check_accepted("{" F32("b", "[1]", 4, 8) ", " F32("e", "[3, 0]", 4, 4) ", " F32("a", "[1]", 0, 4) "}", 8,
                    3);
     check_accepted("{\"__metadata__\": {}}", 0, 0);
@@ -91,8 +91,8 @@ static void files_that_lie_are_refused(void **state)
     check_refused("{" F32("a", "[1]", 0, 8) "}", 8, "hold 8 bytes, its shape and dtype need 4");
     check_refused("{" F32("a", "[1]", 0, 4) ", " F32("b", "[2]", 4, 8) "}", 8,
                   "'b': data_offsets hold 4 bytes, its shape and dtype need 8");
-    check_refused("{" F32("a", "[4611686018427387905]", 0, 4) "}", 4, "more bytes than can be counted");
-    check_refused("{" F32("a", "[4294967296, 4294967296]", 0, 0) "}", 0, "more bytes than can be counted");
+    check_refused("{" F32("a", "[4611686018427387905]", 0, 4) "}", 4, "its shape is too large");
+    check_refused("{" F32("a", "[4294967296, 4294967296]", 0, 0) "}", 0, "its shape is too large");
     check_refused("{" F32("a", "[9223372036854775808]", 0, 0) "}", 0, "big integer");
     check_refused("{" F32("a", "[-1]", 0, 0) "}", 0, "'shape.0' is -1");
     check_refused("{" F32("a", "[1.0]", 0, 4) "}", 4, "'shape.0' is a real number");
@@ -102,10 +102,10 @@ static void files_that_lie_are_refused(void **state)
     check_refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4, 4]}}", 4,
                   "3 data_offsets");
     check_refused("{\"a\": {\"dtype\": \"F31\", \"shape\": [1], \"data_offsets\": [0, 4]}}", 4,
-                  "the dtype 'F31' is not known");
+                  "the dtype 'F31' is unknown");
     check_refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [1]}}", 4, "2 members");
     check_refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"offsets\": [0, 4]}}", 4, "is missing");
-    check_refused("{\"a\": 1}", 0, "tensor 'a': 'the whole' is a whole number");
+    check_refused("{\"a\": 1}", 0, "tensor 'a': 'the top level' is a whole number");
     check_refused("{" F32("a", "[1]", 0, 4) ", " F32("a", "[1]", 0, 4) "}", 4, "duplicate");
     check_refused("{\"__metadata__\": {\"a\": 1}}", 0, "'a' is not a string");
     check_refused("{\"__metadata__\": \"a\"}", 0, "an object is needed");
@@ -129,7 +129,7 @@ static void lengths_that_lie_are_refused(void **state)
         uint64_t length;
         const char *part;
     } lies[] = {{0, "does not begin"},
-                {3, "cut short: 10 bytes, length and header alone have 11"},
+                {3, "cut short: 10 bytes, length and header alone need 11"},
                 {100000000, "cut short: 10 bytes"},
                 {100000001, "the header has 100000001 bytes, at most 100000000"},
                 {UINT64_MAX, "the header has 18446744073709551615 bytes"},
@@ -174,7 +174,7 @@ static void tensors_come_back(void **state)
         check_same_bits(got->shape, all[i].shape, sizeof got->shape, "shape");
         check_same_bits(got->data, all[i].data, got->bytes, "data");
         assert_int_equal((uintptr_t)got->data % tensor_type_size(got->type), 0);
-        /* In the order of the file, where equal places may stand either way round. */
+        /* In the order of the file; tensors at the same offset may come in either order. */
         if (i < 2)
             assert_string_equal(file.tensors[i].name, order[i]);
     }
@@ -192,11 +192,11 @@ static void tensors_come_back(void **state)
     assert_true(out[0] == 7);
     check_status(&host, safetensors_copy(&host, &file, "empty", 2, shape_empty, out), HASHATTN_OK, NULL);
     check_status(&host, safetensors_copy(&host, &file, "scalar", 2, shape_a, out), HASHATTN_BAD_FILE,
-                 "tensor 'scalar' is F32 (), needed is F32 (2, 3)");
+                 "tensor 'scalar' is F32 (), F32 (2, 3) is needed");
     check_status(&host, safetensors_copy(&host, &file, "empty", 2, shape_a, out), HASHATTN_BAD_FILE,
-                 "is F32 (0, 4), needed is F32 (2, 3)");
+                 "is F32 (0, 4), F32 (2, 3) is needed");
     check_status(&host, safetensors_copy(&host, &file, "bytes", 1, (size_t[]){3}, out), HASHATTN_BAD_FILE,
-                 "is U8 (3), needed is F32 (3)");
+                 "is U8 (3), F32 (3) is needed");
     check_status(&host, safetensors_copy(&host, &file, "absent", 0, NULL, out), HASHATTN_BAD_FILE,
                  "'absent' is missing");
     safetensors_free(&host, &file);
@@ -231,7 +231,7 @@ static void headers_are_padded_to_eight(void **state)
     remove(path);
 }
 
-static void a_header_alone_tells_the_same(void **state)
+static void a_header_gives_the_same_description(void **state)
 {
     (void)state;
     struct failing_host host;
@@ -253,11 +253,12 @@ static void a_header_alone_tells_the_same(void **state)
     static const size_t shape[] = {2, 2}, other[] = {2, 3};
     check_status(&host.host, safetensors_check(&host.host, &file, "one", 2, shape), HASHATTN_OK, NULL);
     check_status(&host.host, safetensors_check(&host.host, &file, "one", 2, other), HASHATTN_BAD_FILE,
-                 "tensor 'one' is F32 (2, 2), needed is F32 (2, 3)");
+                 "tensor 'one' is F32 (2, 2), F32 (2, 3) is needed");
     check_status(&host.host, safetensors_check(&host.host, &file, "three", 1, shape), HASHATTN_BAD_FILE,
                  "tensor 'three' is missing");
     safetensors_free(&host.host, &file);
-    /* Cut anywhere, one byte longer, or no file of this kind: told as by the reader of the whole. */
+    /* Cut anywhere, one byte too long, or not safetensors: the same message as from the reader of whole
+       files. */
     char *bytes;
     size_t size;
     check_status(&host.host, file_read(&host.host, path, 4096, &bytes, &size), HASHATTN_OK, NULL);
@@ -278,7 +279,7 @@ static void a_header_alone_tells_the_same(void **state)
         assert_int_equal(status, cut == size ? HASHATTN_OK : HASHATTN_BAD_FILE);
     }
     memory_free(&host.host, bytes);
-    /* Data are not read, however many there are. */
+    /* Data of any size are not read. */
     size_t many = (size_t)1 << 26, length;
     char header[200];
     snprintf(header, sizeof header, "{\"x\":{\"dtype\":\"U8\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
@@ -333,17 +334,16 @@ static void what_cannot_be_written_is_refused(void **state)
     struct tensor tensor = {.name = "a", .type = TENSOR_F32, .rank = 1, .shape = {6}, .data = data_a};
     struct tensor twice[] = {tensor, tensor};
     check_status(&host, safetensors_write(&host, path, twice, 2, NULL, 0), HASHATTN_INVALID,
-                 "the name 'a' of a tensor is taken");
+                 "the tensor name 'a' is reserved or used twice");
     twice[0].name = "__metadata__";
-    check_status(&host, safetensors_write(&host, path, twice, 1, NULL, 0), HASHATTN_INVALID, "is taken");
+    check_status(&host, safetensors_write(&host, path, twice, 1, NULL, 0), HASHATTN_INVALID, "reserved");
     twice[0].name = "\xff";
     check_status(&host, safetensors_write(&host, path, twice, 1, NULL, 0), HASHATTN_INVALID, "not UTF-8");
     check_status(&host, HASHATTN_INVALID, HASHATTN_INVALID, path);
     static const struct tensor_word bad[] = {{"good", "text"}, {"comment", "\xff"}};
     check_status(&host, safetensors_write(&host, path, &tensor, 1, bad, 2), HASHATTN_INVALID, "comment: ");
     tensor.shape[0] = SIZE_MAX / 4;
-    check_status(&host, safetensors_write(&host, path, &tensor, 1, NULL, 0), HASHATTN_INVALID,
-                 "can be counted");
+    check_status(&host, safetensors_write(&host, path, &tensor, 1, NULL, 0), HASHATTN_INVALID, "too large");
     assert_false(file_exists(path));
     check_status(&host, safetensors_write(&host, "/nowhere/x", all, ALL, NULL, 0), HASHATTN_NO_DISK,
                  "/nowhere/x");
@@ -351,7 +351,7 @@ static void what_cannot_be_written_is_refused(void **state)
     check_status(&host, safetensors_read(&host, path, 4096, &file), HASHATTN_BAD_FILE, "No such file");
 }
 
-/* The host's blocks, and jansson's, failing from the n-th on. */
+/* The host's and jansson's allocations fail from the n-th on. */
 static long blocks_left = -1, blocks_out;
 
 static void *counted_malloc(size_t size)
@@ -384,7 +384,7 @@ static void failing_allocations_are_survived(void **state)
     struct safetensors file;
     long n[4] = {0};
     for (int which = 0; which < 4;
-         which++) { /* read with the host's and jansson's blocks failing, then write */
+         which++) { /* reading with failing allocations of the host and of jansson, then writing */
         for (;; n[which]++) {
             failing_host_init(&failing, which % 2 == 0 ? n[which] : -1);
             blocks_left = which % 2 == 1 ? n[which] : -1;
@@ -397,7 +397,7 @@ static void failing_allocations_are_survived(void **state)
             if (status == HASHATTN_OK)
                 break;
             check_status(&failing.host, status, HASHATTN_NO_MEMORY, path);
-            /* A write that failed left the file of before. */
+            /* A failed write leaves the old file. */
             blocks_left = failing.until_failure = -1;
             check_status(&failing.host, safetensors_read(&failing.host, path, 4096, &file), HASHATTN_OK,
                          NULL);
@@ -419,7 +419,7 @@ int main(void)
         cmocka_unit_test(lengths_that_lie_are_refused),
         cmocka_unit_test(tensors_come_back),
         cmocka_unit_test(headers_are_padded_to_eight),
-        cmocka_unit_test(a_header_alone_tells_the_same),
+        cmocka_unit_test(a_header_gives_the_same_description),
         cmocka_unit_test(a_file_of_the_inventors_is_read),
         cmocka_unit_test(what_cannot_be_written_is_refused),
         cmocka_unit_test(failing_allocations_are_survived),

@@ -1,7 +1,7 @@
-/* Against the table of well-formed byte sequences (Unicode 3.9, table 3-7), written down here a second time
-   and tried on every sequence of up to three bytes and on four-byte ones around every border. Bugs tried and
-   caught: the eight-byte step passing a byte over 0x7f, a character cut by the end of the text accepted, the
-   offset behind the bad byte instead of at it. SPDX-License-Identifier: Apache-2.0 */
+/* Against a second implementation of the table of well-formed byte sequences (Unicode 3.9, table 3-7), on all
+   sequences of up to three bytes and on four-byte sequences around every bound. Bugs tried and caught: the
+   eight-byte step skipping a byte above 0x7f; a character cut by the end of the text accepted; the offset
+   after the bad byte instead of at it. SPDX-License-Identifier: Apache-2.0 */
 #include "io/utf8.h"
 
 #include <string.h>
@@ -90,7 +90,7 @@ static void a_bad_byte_is_found_at_every_offset(void **state)
                 text[at] = (char)0xff;
             assert_int_equal(utf8_first_error(text, size), at);
         }
-    /* A character that the end cuts. */
+    /* A character cut by the end of the text. */
     for (size_t before = 0; before < 20; before++)
         for (size_t kept = 0; kept <= 4; kept++) {
             memset(text, 'a', sizeof text);

@@ -64,7 +64,7 @@ static void balance(double *p, size_t n, size_t buckets, size_t rounds)
     }
 }
 
-/* 1, or where scores are balanced 3 over the standard deviation of those of a token, over all tokens. */
+/* 1; with balancing, 3 over the root mean square deviation of scores from the mean of their token. */
 static double sharpness(const struct oracle_buckets *o, const double *z, size_t n)
 {
     double squares = 0;
@@ -152,7 +152,7 @@ static void find_times(struct oracle_buckets *o)
     free(query);
 }
 
-/* x^ of a row; gives 1 / sigma. */
+/* Writes x^ of a row; returns 1 / sigma. */
 static double norm_row(double *hat, const double *x, size_t d)
 {
     double mean = 0, variance = 0;
@@ -166,8 +166,8 @@ static double norm_row(double *hat, const double *x, size_t d)
     return rstd;
 }
 
-/* Gradients of normed rows become those of the rows, with their bounds: dx = (g - mean g - x^ mean(g x^)) /
-   sigma. */
+/* Converts gradients of normed rows, and their bounds, to those of the rows: dx = (g - mean g - x^ mean(g
+   x^)) / sigma. */
 static void norm_back(const double *x, double *gradient, double *bound, size_t n, size_t d)
 {
     double *hat = zeros(1, d);
@@ -202,7 +202,7 @@ double oracle_buckets_run(struct oracle_buckets *o)
         norm_row(s->query + i * o->d, o->query + i * o->d, o->d);
     for (size_t j = 0; j < o->n_k; j++)
         norm_row(s->key + j * o->d, o->key + j * o->d, o->d);
-    s->input_error = 0.5 * ((double)o->d + 8) * FLT_EPSILON; /* the mean's roundings, in units of sigma */
+    s->input_error = 0.5 * ((double)o->d + 8) * FLT_EPSILON; /* of the mean, in units of sigma */
     double total = oracle_softmax_run(s);
     norm_back(o->query, s->dquery, s->dquery_bound, o->n_q, o->d);
     norm_back(o->key, s->dkey, s->dkey_bound, o->n_k, o->d);

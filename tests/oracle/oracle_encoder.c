@@ -135,7 +135,7 @@ static void pool(const struct oracle_encoder *e, double *pooled, const double *x
     }
 }
 
-/* The mean over rows that have a label of -log softmax(x W^T + b)[label], by way of all logits. */
+/* The mean over rows that have a label of -log softmax(x W^T + b)[label], from all logits. */
 static double next_token_loss(const struct oracle_encoder *e, const double *x)
 {
     size_t dim = e->blocks[0].dim, n = e->offsets[e->num_sequences], asked = 0;

@@ -1,6 +1,6 @@
-/* The whole encoder in double precision, by its definition: it finds parameters by name in the description
-   and knows nothing of tiles, packing or workspaces. Mechanisms: exact softmax and none. Dropout masks are
-   data. SPDX-License-Identifier: Apache-2.0 */
+/* The whole encoder in double precision, by its definition. It finds parameters by name in the description
+   and has no tiles, packing or workspaces. Mechanisms: exact softmax and none. Dropout masks are inputs.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_ORACLE_ENCODER_H
 #define TESTS_ORACLE_ENCODER_H
 
@@ -12,8 +12,8 @@ enum { ORACLE_LAYERS = 4 };
 
 struct oracle_block {
     size_t dim, heads, wide, taps;
-    int softmax;       /* 0: attention gives back its values */
-    size_t idle_heads; /* the first so many heads do so all the same */
+    int softmax;       /* 0: attention returns its values */
+    size_t idle_heads; /* this many heads, the first ones, return their values even then */
     int post;          /* post-LN, as in BERT */
     int causal;
     const struct params *params;
@@ -21,25 +21,25 @@ struct oracle_block {
     char name[64];                                      /* of its parameters: "encoder.layer.0" */
     const float *attention_mask, *wide_mask, *ffn_mask; /* (rows, dim), (rows, wide), (rows, dim), or NULL */
 };
-/* y (rows, dim) of x: num_sequences sequences, one after another. */
+/* y (rows, dim) from x: num_sequences sequences in order. */
 void oracle_block(const struct oracle_block *block, double *y, const double *x, size_t num_sequences,
                   const size_t *offsets);
 
 struct oracle_encoder {
-    struct oracle_block blocks[ORACLE_LAYERS]; /* of all but the masks the first's count */
+    struct oracle_block blocks[ORACLE_LAYERS]; /* blocks[0] applies to all, except for the masks */
     size_t layers, classes, max_len;
     int pooling;   /* 0 mean, 1 sum over max_len, 2 first */
     int positions; /* 0 learned, 1 sinusoids, 2 none */
     const struct params *params;
     const double *values;
     const float *embed_mask; /* (rows, dim) or NULL */
-    int pairs;               /* examples are two sequences each; labels and logits are those of examples */
+    int pairs;               /* each example is two sequences; labels and logits are per example */
     size_t num_sequences;
     const size_t *offsets;
     const uint32_t *tokens;
     const int32_t *labels;
-    /* A model of the next token: labels (rows) are token ids, below 1: not asked. classes is vocab_size - 1,
-       the loss a mean over what is asked, and row_losses (rows), or NULL, is written. */
+    /* A next-token model: labels (rows) are token ids; below 1: no target. classes is vocab_size - 1, the
+       loss is a mean over the targets, and row_losses (rows), or NULL, is written. */
     int next_token;
     double *row_losses;
 };

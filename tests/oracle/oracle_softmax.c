@@ -1,4 +1,4 @@
-/* See the header. Nothing here is shared with the library. SPDX-License-Identifier: Apache-2.0 */
+/* See the header. Shares no code with the library. SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_softmax.h"
 
 #include <float.h>
@@ -81,8 +81,8 @@ static double times(const struct oracle_softmax *o, size_t i, size_t j)
     return o->times == NULL ? 1 : o->times[i * o->n_k + j];
 }
 
-/* Probabilities p (n_k) of query i, and by how much they may be off, relatively, in forward and in backward.
-   A query that sees no key has none. */
+/* Probabilities p (n_k) of query i, and bounds on their relative errors in forward and in backward. A query
+   that sees no key has none. */
 static void probabilities(const struct oracle_softmax *o, size_t i, double *p, double *off, double *off_again)
 {
     size_t seen = o->visible == NULL ? o->n_k : o->visible[i], met = 0;
@@ -107,7 +107,7 @@ static void probabilities(const struct oracle_softmax *o, size_t i, double *p, d
         memset(p, 0, o->n_k * sizeof *p);
         return;
     }
-    double range = fmin(most - least, 100); /* further down everything is nothing */
+    double range = fmin(most - least, 100); /* below that every term is negligible */
     for (size_t j = 0; j < seen; j++) {
         p[j] = times(o, i, j) == 0 ? 0 : times(o, i, j) * exp(p[j] - most);
         sum += p[j];

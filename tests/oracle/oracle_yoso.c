@@ -15,7 +15,7 @@ static double dot(const double *a, const double *b, size_t n)
     return sum;
 }
 
-/* |a / |a| - sign * b / |b||, lengths given. */
+/* |a / |a| - sign * b / |b||, from the lengths. */
 static double apart(const double *a, double a_length, const double *b, double b_length, double sign, size_t n)
 {
     double sum = 0;
@@ -91,7 +91,7 @@ static void row_forward(const struct oracle_yoso *yoso, size_t i, double *x)
             x[c] += oracle_weight(yoso, i, j) * yoso->v[j * yoso->d_v + c];
 }
 
-/* By what a row is divided; 0: the output is 0. */
+/* The divisor of a row; 0: the output is 0. */
 static double divisor_of(const struct oracle_yoso *yoso, size_t i, const double *x)
 {
     switch (yoso->normalize) {
@@ -141,7 +141,7 @@ void oracle_yoso_dx(const struct oracle_yoso *yoso, const double *dy, double *dx
     free(row);
 }
 
-/* d cos(q, k) / dq = (k/|k| - cos q/|q|) / |q|, times w, added. */
+/* dq += w d cos(q, k) / dq = w (k/|k| - cos q/|q|) / |q|. */
 static void add_cosine(double *dq, const double *q, const double *k, double w, size_t d)
 {
     if (is_zero(q, d) || is_zero(k, d))
@@ -159,7 +159,7 @@ static double steep_weight(const struct oracle_yoso *yoso, enum oracle_gradient 
     double sine = sin(PI * (1 - p)); /* of the angle; d acos(x)/dx = -1 / sine */
     if (gradient == ORACLE_LOWER)
         return weight * tau / 2;
-    if (gradient == ORACLE_TRUE && yoso->max_norm > 0) /* a pole that is real: 1 - x^2 no less than 1e-4 */
+    if (gradient == ORACLE_TRUE && yoso->max_norm > 0) /* a real pole: 1 - x^2 is at least 1e-4 */
         return p > 0 ? weight * tau / (p * PI * fmax(sine, 0.01)) : 0;
     if (gradient == ORACLE_TRUE)
         return p > 0 && p < 1 && sine > 0 ? weight * tau / (p * PI * sine) : 0;
@@ -199,8 +199,8 @@ void oracle_yoso_backward(const struct oracle_yoso *yoso, enum oracle_gradient g
     free(dsum);
 }
 
-/* Integral of (tau / 2) (1 - acos(t) / pi)^tau from 0 to x = cos a: with t = cos b, dt = -sin b db it is
-   smooth in b, and Simpson's rule over 400 steps leaves 1e-12. */
+/* Integral of (tau / 2) (1 - acos(t) / pi)^tau from 0 to x = cos a. With t = cos b, dt = -sin b db the
+   integrand is smooth in b, and Simpson's rule with 400 steps has an error of 1e-12. */
 static double lower_integral(double x, double tau)
 {
     enum { STEPS = 400 };

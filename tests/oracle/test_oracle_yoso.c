@@ -1,7 +1,7 @@
 /* The oracle against itself: its gradients are the derivatives of its forward (true) and of the lower bound's
-   own partner (lower), by central differences in double, for every normalisation.
-   Bugs tried and caught: tau instead of tau / 2 in lower, the sine left out, the projection on the tangent
-   left out, the gradient of the sum of weights left out. SPDX-License-Identifier: Apache-2.0 */
+   own partner (lower), by central differences in double, for every normalisation. Bugs tried and caught: tau
+   instead of tau / 2 in lower; the sine left out; the projection on the tangent left out; the gradient of the
+   sum of weights left out. SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_yoso.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ static double partner(const struct point *p, const struct fixed *fixed)
     return oracle_yoso_lower_partner(&p->yoso, fixed->dx, fixed->dsum);
 }
 
-/* fixed NULL: of the loss; else of the lower partner. */
+/* fixed NULL: differences of the loss; otherwise of the lower partner. */
 static void check_differences(struct point *p, double *x, const double *gradient, size_t n,
                               const struct fixed *fixed, const char *what)
 {
@@ -80,7 +80,7 @@ static void check_differences(struct point *p, double *x, const double *gradient
 static void gradients_are_derivatives(void **state)
 {
     (void)state;
-    static const size_t visible[N_Q] = {0, 1, 2}; /* in the last two of the five */
+    static const size_t visible[N_Q] = {0, 1, 2}; /* for the last two of the five seeds */
     for (int normalize = ORACLE_L2; normalize <= ORACLE_NONE; normalize++)
         for (uint64_t seed = 1; seed <= 5; seed++) {
             struct point p;
@@ -88,7 +88,7 @@ static void gradients_are_derivatives(void **state)
             double dq[N_Q * D], dk[N_K * D], dv[N_K * D_V];
             new_point(&p, (enum oracle_normalize)normalize, seed);
             p.yoso.visible = seed > 3 ? visible : NULL;
-            p.yoso.max_norm = seed % 2 ? 0 : 20; /* far from the pole */
+            p.yoso.max_norm = seed % 2 ? 0 : 20; /* keeps away from the pole */
             oracle_yoso_backward(&p.yoso, ORACLE_TRUE, p.dy, dq, dk, dv);
             check_differences(&p, p.q, dq, N_Q * D, NULL, "true dq");
             check_differences(&p, p.k, dk, N_K * D, NULL, "true dk");
@@ -121,7 +121,7 @@ static void known_values(void **state)
                                    .v = &v};
         double weight = oracle_weight(&yoso, 0, 0);
         check_near(weight, row[r][1], 1e-6, "phi");
-        /* the gradient of q is w (k - x q): its second part is w sqrt(1 - x^2) */
+        /* the gradient of q is w (k - x q); its second component is w sqrt(1 - x^2) */
         oracle_yoso_backward(&yoso, ORACLE_TRUE, &dy, dq, dk, &dv);
         check_near(dq[1] / k[1], row[r][2], 1e-4 * row[r][2] + 1e-5, "phi'");
         oracle_yoso_backward(&yoso, ORACLE_LOWER, &dy, dq, dk, &dv);

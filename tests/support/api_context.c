@@ -45,8 +45,7 @@ static void check_allocations(hashattn_status (*work)(hashattn_context *context,
             failing.once = once;
             hashattn_status status = work(context, user);
             if (failing.outstanding != before)
-                fail_msg("allocation %ld failed: %ld blocks were not given back", n,
-                         failing.outstanding - before);
+                fail_msg("allocation %ld failed: %ld blocks were not freed", n, failing.outstanding - before);
             done = failing.calls <= failing.until_failure;
             check_call(context, status, done ? HASHATTN_OK : HASHATTN_NO_MEMORY, "no memory");
             hashattn_context_free(context);
@@ -54,11 +53,11 @@ static void check_allocations(hashattn_status (*work)(hashattn_context *context,
                 fail_msg("the context kept %ld blocks", failing.outstanding);
         }
         if (done) {
-            assert_true(n > 0); /* something must have failed on the way */
+            assert_true(n > 0); /* at least one allocation must have failed */
             return;
         }
     }
-    fail_msg("%d allocations and no end", MANY);
+    fail_msg("%d allocations are not enough", MANY);
 }
 
 void check_every_failing_allocation(hashattn_status (*work)(hashattn_context *context, void *user),

@@ -168,8 +168,8 @@ static struct rows rows_of(const struct attention_case *problem, const size_t *l
     return rows;
 }
 
-/* The plain array of a layout, which is given back. What lies between the rows must be as rows_new left it.
- */
+/* Returns the plain array of a layout and frees the layout. Gaps between the rows must be as rows_new left
+   them. */
 static float *rows_end(const struct attention_case *problem, const size_t *lengths, struct rows *rows)
 {
     float *plain = calloc(
@@ -236,7 +236,7 @@ static float *filled(size_t count, float number)
     return x;
 }
 
-/* What the border says of an array to forward or backward. */
+/* True if the squares add up to DOUBLE_SQUARES or more, as the API reports it in call->large. */
 static bool is_large(const struct attention_case *problem, const float *rows, const size_t *lengths,
                      size_t width)
 {

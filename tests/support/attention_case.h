@@ -1,7 +1,7 @@
-/* One call of attention from plain arrays: lays them out as wanted, runs check, forward, auxiliary and
-   backward, and gives plain arrays back. All memory that the call is given ends at an unmapped page, and is
-   filled with NaN before every pass where it is not input. So a test reads: make a case, run it, change one
-   thing, run it, compare. SPDX-License-Identifier: Apache-2.0 */
+/* One call of attention from plain arrays: copies them to a layout, runs check, forward, auxiliary and
+   backward, and returns plain arrays. All memory of the call ends at an unmapped page; memory that is not
+   input is filled with NaN before every pass. A test thus reads: make a case, run it, change one thing, run
+   it, compare. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_ATTENTION_CASE_H
 #define TESTS_SUPPORT_ATTENTION_CASE_H
 
@@ -9,9 +9,9 @@
 
 enum layout {
     LAYOUT_PACKED,  /* (rows, heads, width) */
-    LAYOUT_INSIDE,  /* the same inside a wider matrix: rows further apart, gap between the heads */
+    LAYOUT_INSIDE,  /* the same inside a wider matrix, with gaps between rows and between heads */
     LAYOUT_OUTSIDE, /* (heads, rows, width) */
-    LAYOUT_APART,   /* sequences in slots of their own, each (heads, longest, width) */
+    LAYOUT_APART,   /* each sequence in its own slot, (heads, longest, width) */
 };
 
 enum { CASE_SEQUENCES = 16 };
@@ -19,31 +19,31 @@ enum { CASE_SEQUENCES = 16 };
 struct attention_case {
     const struct mechanism *mechanism;
     const void *options;
-    const struct kernels *kernels; /* NULL: the plain table */
+    const struct kernels *kernels; /* NULL: the reference table */
     int threads;                   /* 0: one */
     enum layout layout;
     enum precision precision;
     bool causal;
     size_t num_sequences, num_heads, head_dim, value_dim;
-    size_t max_len;                                       /* for mechanisms whose tensors follow it */
+    size_t max_len;                                       /* for mechanisms whose tensors depend on it */
     size_t queries[CASE_SEQUENCES], keys[CASE_SEQUENCES]; /* lengths */
     uint64_t call_key;
     const uint64_t *sample_ids;
-    float start; /* what every gradient holds before backward */
-    /* Rows of all sequences one after another, (rows, heads, width); the case owns them. */
+    float start; /* value of every gradient before backward */
+    /* Rows of all sequences in order, (rows, heads, width); owned by the case. */
     float *query, *key, *value, *dout, *params;
     uint8_t *key_mask; /* (rows); NULL: no mask */
 };
 
 struct attention_result {
     size_t query_rows, key_rows, param_count;
-    float *out, *dquery, *dkey, *dvalue, *dparams; /* as the case's arrays */
+    float *out, *dquery, *dkey, *dvalue, *dparams; /* shaped as the case's arrays */
     float *auxiliary_dparams;                      /* from a start of 0 */
     double auxiliary;
     size_t saved_bytes, scratch_bytes;
 };
 
-/* Learned floats of a head. */
+/* Number of learned floats per head. */
 size_t attention_case_params(const struct attention_case *problem);
 /* Sum of the lengths. */
 size_t attention_case_rows(const size_t *lengths, size_t count);
@@ -54,7 +54,7 @@ void attention_case_free(struct attention_case *problem);
 /* Copies `count` rows of `row` floats. */
 void attention_case_take_rows(float *to, size_t first_to, const float *from, size_t first_from, size_t count,
                               size_t row);
-/* Sequence s of problem becomes sequence t of other, at its beginning; parameters too. */
+/* Copies sequence s of problem to the start of sequence t of other; parameters too. */
 void attention_case_take_sequence(struct attention_case *other, size_t t,
                                   const struct attention_case *problem, size_t s);
 /* The call as the driver gets it; for tests of the check. Views point at the case's own arrays, packed;

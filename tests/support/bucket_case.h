@@ -1,4 +1,4 @@
-/* What the tests of mechanisms with buckets of tokens share: options from text, an oracle with the rows of a
+/* Shared by the tests of mechanisms with buckets of tokens: options from text, an oracle with the rows of a
    case, and the comparison. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_BUCKET_CASE_H
 #define TESTS_SUPPORT_BUCKET_CASE_H
@@ -6,18 +6,18 @@
 #include "oracle/oracle_buckets.h"
 #include "support/attention_case.h"
 
-/* "name=text name=text ..."; for free(). */
+/* Options from "name=text name=text ..."; free with free(). */
 void *bucket_case_options(const char *mechanism, const char *settings);
 
-/* One sequence, one head, filled with normals. */
+/* A case of one sequence and one head, filled with normals. */
 struct attention_case bucket_case_new(const char *mechanism, const void *options, size_t n_q, size_t n_k,
                                       size_t head_dim, size_t value_dim, bool causal);
 
-/* With the rows of the case and the rules of the mode; z is 0, for the test to fill. */
+/* An oracle with the rows of the case and the rules of the mode; z is 0 and is filled by the test. */
 struct oracle_buckets bucket_case_oracle(const struct attention_case *data, size_t buckets, bool paper,
                                          bool joint, bool strict);
 
-/* Runs both, compares, and frees the oracle. */
+/* Runs and compares both, and frees the oracle. */
 void bucket_case_check(const struct attention_case *data, struct oracle_buckets *oracle, const char *what);
 
 #endif

@@ -51,7 +51,7 @@ static void *failing_allocate(void *user, size_t alignment, size_t bytes)
     if (failing->until_failure >= 0 && (failing->once ? failing->calls == failing->until_failure + 1
                                                       : failing->calls > failing->until_failure))
         return NULL;
-    /* The size before the block, a word that must stay behind it, and no zeros in it. */
+    /* The size before the block, a canary after it, and no zeros in it. */
     size_t front = alignment < 64 ? 64 : alignment, size = front + bytes + sizeof canary;
     unsigned char *block = aligned_alloc(front, (size + front - 1) / front * front);
     if (block == NULL)
@@ -75,7 +75,7 @@ static void failing_release(void *user, void *block)
     memcpy(&front, given - 2 * sizeof bytes, sizeof front);
     failing->outstanding--;
     if (memcmp(given + bytes, canary, sizeof canary) != 0)
-        fail_msg("a block of %zu bytes was written beyond its end", bytes);
+        fail_msg("a write past the end of a block of %zu bytes", bytes);
     free(given - front);
 }
 

@@ -1,4 +1,4 @@
-/* A directory under /tmp, by the C library alone: what is tested must not check itself.
+/* A directory under /tmp, with only the C library, so that the code under test does not check itself.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/folder.h"
 
@@ -81,7 +81,7 @@ int folder_temporaries(const char *path)
     int count = 0;
     DIR *directory = opendir(path);
     if (directory == NULL)
-        fail_msg("cannot look into %s", path);
+        fail_msg("cannot list %s", path);
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
         count += strstr(entry->d_name, ".tmp") != NULL;
     closedir(directory);

@@ -1,4 +1,4 @@
-/* One file, as every objective. SPDX-License-Identifier: Apache-2.0 */
+/* One file, like every objective. SPDX-License-Identifier: Apache-2.0 */
 #include "support/follow_objective.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static hashattn_status describe(struct host *host, struct params *params, const 
     return dense_describe(host, params, "follow.dense", facts->dim, facts->num_outputs, &follow->dense);
 }
 
-/* The predictions, and in training their gradient: (padded rows, out) each. */
+/* Floats for the predictions and, in training, their gradient: (padded rows, out) each. */
 static size_t floats_of(const struct follow *follow, const struct rows *rows)
 {
     return rows->padded * follow->dense.out;

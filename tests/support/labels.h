@@ -1,10 +1,10 @@
-/* Labels of a data set that is classified. SPDX-License-Identifier: Apache-2.0 */
+/* Labels of a classification data set. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_LABELS_H
 #define TESTS_SUPPORT_LABELS_H
 
 #include "tasks/task.h"
 
-/* The label of an example; -1 where it is not known, -2 where id and weight say neither. */
+/* The label of an example; -1 if unknown; -2 if these are no labels, or id and weight disagree. */
 static inline int32_t label_of(const struct dataset *dataset, size_t example)
 {
     const struct target_set *set = &dataset->targets[0];

@@ -33,7 +33,7 @@ void layer_test_start(struct layer_test *test, uint64_t seed)
     test->exact = new_doubles(test->values, params->total);
 }
 
-/* The room is full of NaNs, so that reading before writing shows. */
+/* The buffer is filled with NaN, so that reading before writing is noticed. */
 const float *layer_test_lay(struct layer_test *test, bool backward)
 {
     size_t bytes = params_room(&test->params) * sizeof(float);

@@ -1,4 +1,4 @@
-/* See the header. Saved: features of queries and keys, X, and how many keys each query met.
+/* See the header. Saves the features of queries and keys, X, and the number of keys that each query saw.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/linear_mechanism.h"
 
@@ -52,7 +52,7 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
     return saved;
 }
 
-/* The state of a stream: how many keys entered, then the table (features, d_v). */
+/* The state of a stream: the number of keys added, then the table (features, d_v). */
 static size_t state_floats(const void *options, const struct problem_shape *shape)
 {
     return size_sum(1, size_product(features_of(options), shape->value_dim));
@@ -101,7 +101,7 @@ static size_t shared_size(const void *options, size_t head_dim)
 
 enum { PREPARE_BYTES = 4096 };
 
-/* Far more than a unit needs: it must not be that the driver's other scratch is enough. */
+/* Much more than a unit needs, so that the driver's other scratch memory cannot suffice. */
 static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
 {
     (void)options;
@@ -117,7 +117,7 @@ static void prepare(const struct preparation *preparation)
                  preparation->head_dim);
 }
 
-/* Views must say what the shape says. */
+/* Views must agree with the shape. */
 static void check_views(const struct problem *problem)
 {
     const struct problem_shape *shape = &problem->shape;
@@ -149,7 +149,7 @@ static void make_feature(const struct problem *problem, const float *signs, cons
     }
 }
 
-/* dx and dproject from the gradient of a feature; dx NULL: of project only. */
+/* dx and dproject from the gradient of a feature; dx NULL: only dproject. */
 static void feature_backward(const struct problem *problem, const float *signs, const float *x,
                              const float *dfeature, float *dx, float *dproject)
 {
@@ -217,8 +217,8 @@ struct key_features {
     const struct scratch *scratch;
 };
 
-/* A part of the work that a pool may spread; each worker has a place of its own, which scratch_size counted.
- */
+/* A part of the work that a pool may distribute; each worker has its own scratch memory, counted by
+   scratch_size. */
 static void make_key_feature(void *argument, size_t j, int worker)
 {
     const struct key_features *work = argument;
@@ -258,7 +258,7 @@ static void forward(const struct problem *problem, struct view out)
     }
 }
 
-/* dstate += the gradient that query i sends into the table; dgain. */
+/* dstate += the gradient of the table from query i; also adds to dgain. */
 static void query_sends(const struct problem *problem, const struct saved *saved, struct view dout, size_t i,
                         float *dstate, float *dmean)
 {
@@ -300,7 +300,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     float *dgain = gradients->params == NULL ? NULL : gradients->params + features * shape->head_dim;
     memset(scratch.state, 0, state_floats(problem->options, shape) * sizeof(float));
     memset(scratch.dstate, 0, state_floats(problem->options, shape) * sizeof(float));
-    /* Queries in rising order, against the table as each of them saw it. */
+    /* Queries in ascending order, with the table as each of them saw it. */
     for (size_t i = 0; i < shape->num_queries; i++) {
         for (size_t end = shape->causal ? problem->visible[i] : shape->num_keys; entered < end; entered++)
             if (!is_masked(problem, entered))
@@ -317,7 +317,7 @@ static void backward(const struct problem *problem, struct view out, struct view
         for (size_t c = 0; c < d_v && dgain != NULL; c++)
             dgain[c] += row_of(dout, i)[c] * saved.mean[i * d_v + c];
     }
-    /* Keys in falling order, against what the queries that saw them sent. */
+    /* Keys in descending order, with the gradients of the queries that saw them. */
     if (shape->causal)
         memset(scratch.dstate, 0, state_floats(problem->options, shape) * sizeof(float));
     for (size_t j = shape->num_keys, i = shape->num_queries; j-- > 0;) {

@@ -1,9 +1,10 @@
-/* A small mechanism that uses everything of the interface, so that all of it is proven before the mechanisms
-   that need it exist. Linear attention through learned features of turned vectors:
+/* A small mechanism that uses every part of the interface, so that all of it is tested independently of the
+   mechanisms that need it. Linear attention through learned features of rotated vectors:
      f(x)_r = sum_c project[r][c] s_c t_c x_c,  s: signs of the call (shared), t: signs of the head
-     X_i = sum over kept keys j (causal: j <= i) of w_j <f(q_i), f(k_j)> v_j,  average: divided by their
-   number out_i = gain * X_i by columns,  w_j = 1, or rising: 1 + slope * position of j Auxiliary loss: sum_i
-   |f(q_i)|^2 / 2 over the queries. Plain loops, float32. SPDX-License-Identifier: Apache-2.0 */
+     X_i = sum over kept keys j (causal: j <= i) of w_j <f(q_i), f(k_j)> v_j,  average: over their number
+     out_i = gain * X_i by columns,  w_j = 1, or rising: 1 + slope * position of j
+   Auxiliary loss: sum_i |f(q_i)|^2 / 2 over the queries. Plain loops, float32.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_LINEAR_MECHANISM_H
 #define TESTS_SUPPORT_LINEAR_MECHANISM_H
 
@@ -16,13 +17,13 @@ struct linear_options {
     int average;
 };
 
-/* Sees masks and positions. Refuses head_dim over 64. */
+/* Sees masks and positions. Refuses head_dim above 64. */
 extern const struct mechanism linear_mechanism;
-/* The same with even weights, and blind to masks: attention.c keeps the masked keys from it. */
+/* The same with even weights and without masks: attention.c hides masked keys from it. */
 extern const struct mechanism blind_mechanism;
-/* Blind, and it says that its queries compete: masked tokens are kept from it as queries too. */
+/* Blind, with competing queries: attention.c hides masked tokens from it as queries too. */
 extern const struct mechanism competing_mechanism;
-/* Blind, and features are its only option: 1 to 8, where the others take 1 to 16. */
+/* Blind, with features as its only option: 1 to 8, while the others allow 1 to 16. */
 extern const struct mechanism narrow_mechanism;
 
 #endif

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Locales for the tests, made in the folder $1 whatever is installed: in `comma` 1.5 is written "1,5", in `arabic`
-# with U+066B, which is two bytes long. Only LC_NUMERIC is their own; LOCPATH=$1 makes them known.
+# Makes locales for the tests in the folder $1, whatever is installed: `comma` writes 1.5 as "1,5", `arabic`
+# with U+066B, which has two bytes. They define only LC_NUMERIC; LOCPATH=$1 makes them known.
 set -u
 cd "$1" || exit 1
 cat >utf8.charmap <<'MAP'

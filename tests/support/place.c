@@ -56,7 +56,7 @@ void place_check(struct place *place, const char *text)
     check_status(&place->host, file_read(&place->host, place->path, 1 << 20, &bytes, &size), HASHATTN_OK,
                  NULL);
     assert_int_equal(size, strlen(text));
-    assert_string_equal(bytes, text); /* and so a NUL stands after the end */
+    assert_string_equal(bytes, text); /* so a NUL follows the end */
     memory_free(&place->host, bytes);
     assert_int_equal(folder_temporaries(place->directory), 0);
 }

@@ -122,7 +122,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     for (size_t i = 0; d.gain != NULL && i < problem->shape.num_queries; i++)
         for (size_t c = 0; c < dout.cols; c++)
             d.gain[c] += row_of(dout, i)[c] * sums[i * dout.cols + c];
-    /* Keys in falling order: dsum holds what the queries that see the key send. */
+    /* Keys in descending order: dsum holds the gradients of the queries that see the key. */
     for (size_t j = problem->shape.num_keys, i = problem->shape.num_queries; j-- > 0;) {
         for (; i > 0 && problem_seen(problem, i - 1) > j; i--)
             for (size_t c = 0; c < dout.cols; c++)

@@ -1,8 +1,9 @@
-/* A small mechanism whose learned tensors follow the longest length, and start in every way but normal:
+/* A small mechanism whose learned tensors are sized by the longest length, with every kind of initial value
+   except normal:
      out_i = gain * sum over the keys j that query i sees of (place_j + level) (v_j + offset)
-   place (max_len, 1) uniform, level (1, 1) a constant, offset (1, d_v) zeros, gain (1, d_v) ones. Queries and
-   keys are not looked at. Refuses sequences that are longer than max_len, and by an option those of one
-   length. SPDX-License-Identifier: Apache-2.0 */
+   place (max_len, 1) uniform, level (1, 1) a constant, offset (1, d_v) zeros, gain (1, d_v) ones. Ignores
+   queries and keys. Refuses sequences longer than max_len and, by an option, those of one length.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_PLACED_MECHANISM_H
 #define TESTS_SUPPORT_PLACED_MECHANISM_H
 
@@ -13,7 +14,7 @@ struct placed_options {
 };
 
 extern const struct mechanism placed_mechanism;
-/* The same with tensors that nothing is computed with: 16 in all, as many as there may be, and 17. */
+/* The same with unused tensors: 16 in all, the limit, and 17. */
 extern const struct mechanism full_mechanism, crowded_mechanism;
 
 #endif

@@ -66,7 +66,7 @@ void small_run_init(struct small_run *small, const char *mechanism, size_t seq_l
     struct host *host = &small->host;
     struct run_config *config = &small->config;
     host_init(host);
-    /* In memory where there is such a folder: the tests save often, and wait for a disk each time. */
+    /* In memory if possible: the tests save often and would wait for a disk each time. */
     strcpy(small->folder, "/dev/shm/hashattn_small_XXXXXX");
     if (mkdtemp(small->folder) == NULL) {
         strcpy(small->folder, "/tmp/hashattn_small_XXXXXX");

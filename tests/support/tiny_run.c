@@ -10,7 +10,7 @@ void tiny_enter(void)
 {
     char directory[] = "/tmp/hashattn-test-XXXXXX";
     if (mkdtemp(directory) == NULL || chdir(directory) != 0)
-        fail_msg("cannot make a directory to work in");
+        fail_msg("cannot make a working directory");
 }
 
 static int remove_one(const char *path, const struct stat *status, int flag, struct FTW *place)
@@ -26,7 +26,7 @@ void tiny_leave(void)
     char directory[4096];
     if (getcwd(directory, sizeof directory) == NULL || chdir("/") != 0 ||
         nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0)
-        fail_msg("cannot remove the directory worked in");
+        fail_msg("cannot remove the working directory");
 }
 
 hashattn_setup *tiny_setup(hashattn_context *context, const char *mechanism, int steps)

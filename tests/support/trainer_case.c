@@ -36,7 +36,7 @@ bool watch(void *user, const struct train_event *event)
     return event->step == watcher->stop_at && (again || !watcher->in_evaluation);
 }
 
-/* One call of the trainer with its own pool: a new run, or going on with one. */
+/* One call of the trainer with its own pool: starts a run or continues one. */
 hashattn_status train(struct small_run *small, const char *run, int threads, struct watcher *watcher,
                       bool resume)
 {
@@ -86,7 +86,7 @@ static void check_same_record(struct host *host, const struct json *a, const str
             check_status(host, json_to_text(host, m.value, JSON_LINE, &left, &size), HASHATTN_OK, NULL);
             check_status(host, json_to_text(host, n.value, JSON_LINE, &right, &size), HASHATTN_OK, NULL);
             if (strcmp(left, right) != 0)
-                fail_msg("%s: %s in the one, %s in the other", m.key, left, right);
+                fail_msg("%s: %s in one run, %s in the other", m.key, left, right);
             memory_free(host, left);
             memory_free(host, right);
         }

@@ -1,5 +1,5 @@
-/* What the tests of the trainer share: a callback that looks and stops, training and resuming small runs, and
-   comparing them. SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the tests of the trainer: a callback that records and stops, training and resuming small runs,
+   and comparing them. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_TRAINER_CASE_H
 #define TESTS_SUPPORT_TRAINER_CASE_H
 
@@ -7,12 +7,12 @@
 #include "support/small_run.h"
 
 struct watcher {
-    int64_t stop_at;    /* step of the event that stops; -1 never */
-    bool in_evaluation; /* stop only when told the same step a second time */
+    int64_t stop_at;    /* step of the event that stops; -1: never */
+    bool in_evaluation; /* stop only at the second event of the step */
     int events, evaluations, warnings;
-    struct train_event last;                    /* its lists are gone */
-    double loss, valid_accuracy, best_accuracy; /* of the last event; NaN: not told */
-    double loss_before;                         /* at the step before it */
+    struct train_event last;                    /* its lists are no longer valid */
+    double loss, valid_accuracy, best_accuracy; /* of the last event; NaN: none */
+    double loss_before;                         /* at the step before */
     void (*act)(struct watcher *watcher, const struct train_event *event);
     void *user;
 };

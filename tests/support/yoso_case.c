@@ -197,7 +197,7 @@ static void read_codes(uint32_t *to, const void *codes, bool wide, size_t count)
         to[i] = wide ? ((const uint32_t *)codes)[i] : ((const uint16_t *)codes)[i];
 }
 
-/* Of queries and keys. */
+/* The longest row of queries and keys. */
 static double longest_row(const struct oracle_yoso *yoso)
 {
     double longest = 0;
@@ -221,7 +221,7 @@ void case_to_oracle(struct yoso_case *c, bool sampled)
                          : c->options.max_norm > 0     ? c->options.max_norm
                                                        : longest_row(&c->oracle);
     c->oracle.num_hashes = sampled ? (size_t)c->options.num_hashes : 0;
-    if (sampled) { /* saved begins with the codes of queries, then of keys, each at a cache line */
+    if (sampled) { /* saved begins with the codes of queries, then of keys, each cache-line aligned */
         bool wide = c->options.hash_bits > 16;
         size_t m = c->oracle.num_hashes, query_bytes = c->oracle.n_q * m * (wide ? 4 : 2);
         read_codes(c->query_codes, c->problem.saved, wide, c->oracle.n_q * m);
