@@ -36,7 +36,7 @@ for half, single in (("y16.npy", "y32.npy"), ("halves/dq.npy", "grads/dq.npy"), 
     assert a != b, half
 P
 
-expect chunks_are_float32 2 "--chunk computes on float32 arrays, --precision is bf16" attend --attention yoso $arrays --out y.npy --chunk 4 --precision bf16
+expect chunks_are_float32 2 "--chunk computes on float32 arrays, but --precision is bf16" attend --attention yoso $arrays --out y.npy --chunk 4 --precision bf16
 
 # Masks: bool or bytes, for all of the batch or for each sequence.
 python3 "$npy" raw m.npy '|b1' '(7,)' 01000101010001
@@ -139,7 +139,7 @@ expect chunks_need_a_state 2 "softmax has no state of constant size" attend --at
 expect chunks_have_no_gradient 2 "--chunk computes no gradients" attend $arrays --chunk 3 --grad-out g.npy --grad-dir grads --out new.npy
 expect chunks_of_nothing 2 "--chunk" attend $arrays --chunk 0 --out new.npy
 expect chunks_need_files 3 "is a device, a regular file is needed" attend $arrays --chunk 3 --mask /dev/null --out new.npy
-expect causal_chunks_need_as_many 2 "q.npy has 5 rows and k.npy 7" attend --causal $arrays --chunk 3 --out new.npy
+expect causal_chunks_need_as_many 2 "q.npy has 5 rows and k.npy has 7; --causal needs equal numbers" attend --causal $arrays --chunk 3 --out new.npy
 expect chunks_of_tables_too_large 4 "this machine has" attend $arrays --chunk 3 --hash-bits 24 --num-hashes 4096 --out new.npy
 head -c 200 q.npy >bad.npy
 expect chunks_of_a_cut_file 3 "bad.npy: cut short" attend --q bad.npy --k k.npy --v v.npy --chunk 3 --out new.npy
@@ -167,7 +167,7 @@ says no_keys_is_no_error '"keys": 0' attend --q k2.npy --k e.npy --v e.npy --out
 holds zero_vectors_are_no_error same_data 16 y.npy k2.npy
 
 # What is asked for wrongly.
-expect operand_of_attend 2 "attend takes no operand, 'q.npy'" attend q.npy
+expect operand_of_attend 2 "attend takes no operand, got 'q.npy'" attend q.npy
 expect q_is_missing 2 "attend needs --q FILE" attend
 expect out_is_missing 2 "attend needs --out FILE" attend $arrays
 expect grad_dir_is_missing 2 "--grad-out and --grad-dir" attend $arrays --out y.npy --grad-out g.npy
@@ -202,13 +202,13 @@ tr '\223' '\222' <good.npy >bad.npy; broken wrong_magic "bad.npy: "
 python3 "$npy" raw bad.npy '<f8' '(1, 1)' 0000000000000000; broken float64_is_named "f8"
 python3 "$npy" raw bad.npy '<i8' '(1, 1)' 0000000000000000; broken int64_is_named "int64"
 python3 "$npy" raw bad.npy '<f4' '(2, 2)' 00000000000000000000000000000000 fortran; broken fortran_order "ortran"
-python3 "$npy" raw bad.npy '<f4' '(1,)' 00000000; broken rank_1 "bad.npy: is (1) float32; (n, d)"
+python3 "$npy" raw bad.npy '<f4' '(1,)' 00000000; broken rank_1 "bad.npy: is (1) float32; it must be (n, d)"
 python3 "$npy" raw bad.npy '<f4' '(1,1,1,1,1)' 00000000; broken rank_5 "bad.npy: "
 python3 "$npy" raw bad.npy '<f4' '(4611686018427387904, 4)' 00000000; broken hostile_shape "bad.npy: "
 python3 "$npy" raw bad.npy '<f4' '(-1, 4)' 00000000; broken negative_shape "bad.npy: "
 python3 "$npy" raw bad.npy '|u1' '(1, 4)' 00000000; broken bytes_are_no_numbers "is (1, 4) bytes"
 python3 "$npy" raw bad.npy '<f4' '(1, 4)' 00000000000000000000000000000000; broken other_rank "bad.npy is (1, 4) float32 and k.npy is (2, 3, 7, 4) float32"
-python3 "$npy" raw bad.npy '<f4' '(2, 3, 0, 5)' ''; broken other_width "axis 1 from the right must be the same"
+python3 "$npy" raw bad.npy '<f4' '(2, 3, 0, 5)' ''; broken other_width "axis 1 from the right must agree"
 python3 "$npy" raw bad.npy '<f4' '(1, 3, 1, 4)' 000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000; broken other_batch "axis 4 from the right"
 python3 - "$source_dir/tests/cli" <<'P'
 import sys
@@ -220,7 +220,7 @@ npy.write("bad.npy", a)
 P
 broken nan_has_a_place "query is nan at sequence 1, head 2, row 3, column 0"
 python3 "$npy" raw m.npy '|u1' '(6,)' 010101010101
-expect mask_of_other_length 3 "m.npy: is (6) bytes; (7) or (2, 7) of bool or uint8 is needed" attend $arrays --mask m.npy --out new.npy
+expect mask_of_other_length 3 "m.npy: is (6) bytes; it must be (7) or (2, 7) of bool or uint8" attend $arrays --mask m.npy --out new.npy
 python3 "$npy" raw m.npy '|u1' '(7,)' 01010201010101
 expect mask_of_other_values 3 "key_mask[2] is 2, allowed are 0 and 1" attend $arrays --mask m.npy --out new.npy
 expect gradient_of_other_shape 3 "g.npy" attend --q k.npy --k k.npy --v v.npy --grad-out g.npy --grad-dir grads --out new.npy

@@ -82,7 +82,7 @@ run bench step needle --data needles --attention none --batch 4 --repeats 2 --js
 cp out step.json
 holds step_on_data json step.json 'd["longest"] == 40 and d["tokens_per_step"] == 160 and d["attention"] == "none"'
 [ "$(ls needles | wc -l)" = 3 ] && passed step_writes_nothing || failed step_writes_nothing "$(ls needles)"
-expect step_of_what 2 "bench step needs one operand, the task; there are 0" bench step
+expect step_of_what 2 "bench step needs one operand, the task; got 0" bench step
 expect text_is_not_made 2 "text cannot be generated" bench step text
 expect step_without_files 3 "cannot open nowhere" bench step needle --data nowhere
 
@@ -127,9 +127,9 @@ expect stream_needs_a_state 2 "softmax has no state of constant size" bench stre
 expect stream_too_large 4 "this machine has" bench stream --hash-bits 24 --num-hashes 4096 --seq-len 10
 
 expect bench_needs_a_kind 2 "bench needs one of attention, " bench --threads 2
-expect bench_knows_its_kinds 2 ", not 'peek'; did you mean peak?" bench peek
+expect bench_knows_its_kinds 2 "bench has no kind 'peek', there are attention, error, suggest, layer, step, stream, peak; did you mean peak?" bench peek
 expect options_of_another_kind 2 "bench peak has no option --seq-len" bench peak --seq-len 8
-expect kinds_take_no_operand 2 "bench attention takes no operand, 'peak' is one" bench attention peak
+expect kinds_take_no_operand 2 "bench attention takes no operand, got 'peak'" bench attention peak
 says kind_behind_options "float32 products" bench --threads 1 --seconds 0.01 peak
 expect unknown_input 2 "--input is 'odd', allowed are iid, clustered, matched, same" bench attention --input odd
 expect unknown_mechanism 2 "no mechanism 'soft'" bench attention --attention soft

@@ -68,16 +68,16 @@ P
     cp out given.json
     holds suggestion_for_given_arrays json given.json 'd["seq_len"] == 300 and d["head_dim"] == 24 and d["predicted_radians"] <= .5 and d["num_hashes"] <= 128'
     expect given_shapes_must_fit 3 "values (2, 299, 8) do not fit" bench error --q q.npy --k k.npy --v bad.npy
-    expect given_rank 3 "flat.npy: 1 axes of float32; (n, d) or (heads, n, d) of float32 is needed" bench error --q flat.npy --k k.npy --v v.npy
+    expect given_rank 3 "flat.npy: 1 axes of float32; it must be (n, d) or (heads, n, d) of float32" bench error --q flat.npy --k k.npy --v v.npy
     expect given_type 3 "ints.npy: 2 axes of bytes" bench suggest --error 1 --q ints.npy --k k.npy --v v.npy
 else
     echo "SKIPPED: errors of given arrays (no numpy)"
 fi
-expect all_arrays_or_none 2 "--q, --k and --v are given together" bench error --q q.npy
-expect length_of_given_arrays 2 "--seq-len is for made inputs" bench error --q q --k k --v v --seq-len 8
-expect list_of_words 2 "--num-hashes is '8,x', whole numbers from 1 to 4096" bench error --num-hashes 8,x
+expect all_arrays_or_none 2 "--q, --k and --v must be given together" bench error --q q.npy
+expect length_of_given_arrays 2 "--seq-len is for generated inputs" bench error --q q --k k --v v --seq-len 8
+expect list_of_words 2 "--num-hashes is '8,x'; it must be a comma-separated list of whole numbers from 1 to 4096" bench error --num-hashes 8,x
 expect list_with_a_gap 2 "--seq-len is '8,,9'" bench error --seq-len 8,,9
-expect list_too_large 2 "--hash-bits is '25', whole numbers from 1 to 24 with commas between, or log2, are needed" bench error --hash-bits 25
+expect list_too_large 2 "--hash-bits is '25'; it must be a comma-separated list of whole numbers from 1 to 24, or log2" bench error --hash-bits 25
 expect list_too_long 2 "--seq-len lists more than 16 numbers" bench error --seq-len 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17
 expect no_such_array 3 "nowhere.npy" bench error --q nowhere.npy --k nowhere.npy --v nowhere.npy
 
@@ -95,10 +95,10 @@ run bench suggest --seq-len 65536 --error 0.9 --hash-bits 3 --heads 2 --head-dim
 cp out short.json
 holds cost_grows_with_the_length json long.json "d['forward_ms'] > 1.3 * $(python3 -c 'import json; print(json.load(open("short.json"))["forward_ms"])')"
 says words_of_suggest "--num-hashes" bench suggest --seq-len 64 --error 1 --heads 1
-expect error_out_of_reach 1 "no m up to 16 is predicted to bring the error at n 4096 to 0.01 radians; nearest is 0." bench suggest --seq-len 4096 --error 0.01 --max-hashes 16
+expect error_out_of_reach 1 "no m up to 16 is predicted to reduce the error at n 4096 to 0.01 radians; the smallest is 0." bench suggest --seq-len 4096 --error 0.01 --max-hashes 16
 grep -q "with m 16 and tau 1 (--max-hashes allows more)" err && passed best_there_is || failed best_there_is "$(cat err)"
 expect suggest_needs_an_error 2 "bench suggest needs --error R" bench suggest --seq-len 64
 expect suggest_needs_a_length 2 "bench suggest needs --seq-len N" bench suggest --error 1
-expect cosine_of_given_arrays 2 "--cosine is for made inputs" bench suggest --q q --k k --v v --error 1 --cosine 0
+expect cosine_of_given_arrays 2 "--cosine is for generated inputs" bench suggest --q q --k k --v v --error 1 --cosine 0
 expect error_out_of_range 2 "--error is '2'" bench suggest --seq-len 64 --error 2
 finish

@@ -55,7 +55,7 @@ holds tensors_of_local_relative json local.json 'len(d["tensors"]) > 0 and all(l
 run info --attention local --json
 cp out plain.json
 holds local_has_no_tensors json plain.json 'd["tensors"] == []'
-says words_of_tensors "tensor query_hidden (5, 24) for every head" info --attention lha --hash mlp --hash-width 24 --head-dim 4
+says words_of_tensors "tensor query_hidden (5, 24) per head" info --attention lha --hash mlp --hash-width 24 --head-dim 4
 python3 "$source_dir/tests/cli/npy.py" make 3 # (3, n, 4)
 tensors() { # JSON FILE: a safetensors file of small numbers, as the object lists the tensors
     python3 - "$1" "$2" <<'P'
@@ -77,9 +77,9 @@ says attend_takes_tensors_of_hash_mlp '"attention": "lha"' attend --json --atten
 says attend_takes_tensors_of_relative '"attention": "local"' attend --json --attention local --relative --q k.npy --k k.npy --v v.npy --params local.safetensors --out y.npy
 expect foreign_option 2 "softmax has no option 'num_hashes'" info --attention softmax --num-hashes 4
 expect option_out_of_range 2 "hash_bits is 40, allowed are 1 to 24" info --attention yoso --hash-bits 40
-expect option_without_mechanism 2 "hash is an option of mechanisms; --attention NAME says of which" info --hash mlp
+expect option_without_mechanism 2 "hash is an option of mechanisms; name one with --attention NAME" info --hash mlp
 says options_are_in_the_help "--hash-width" info --help
-says tensors_of_lha "tensor query (10, 16) for every head" info --attention lha --head-dim 10 --max-len 300
+says tensors_of_lha "tensor query (10, 16) per head" info --attention lha --head-dim 10 --max-len 300
 expect no_longest 2 "--max-len" info --attention lha --max-len 0
 expect unknown_mechanism 2 "no mechanism 'yosso', there are: " info --attention yosso
 finish

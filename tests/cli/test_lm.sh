@@ -58,7 +58,7 @@ printf 'aaa bbb other words\n' >broken/wiki.test.tokens
 printf 'aaa\n' >broken/wiki.train.tokens
 run eval spoken --data broken --json
 holds unknown_words_are_counted json out 'd["num_unknown"] == 2 and d["tokens"] == 4'
-says unknown_words_are_said "2 asked for are <unk>" eval spoken --data broken
+says unknown_words_are_said "2 targets are <unk>" eval spoken --data broken
 sed -i 3d spoken/vocab.txt
 expect a_cut_vocabulary_is_refused 3 "vocab.txt: 9 words, the model has 10" eval spoken
 rm spoken/vocab.txt

@@ -45,7 +45,7 @@ cat err >>out
 words head_of_layer out "layer with softmax: 24 wide, 3 heads, feed-forward 40, 50 tokens, ref, 1 thread, median of 4"
 words forward_of_layer out "  forward   $number ms"
 grep -q backward out && failed no_backward_of_layer "$(cat out)" || passed no_backward_of_layer
-words weights_of_layer out "  weights laid in $number ms, once before, as in an evaluation"
+words weights_of_layer out "  weights packed in $number ms, once in advance, as in an evaluation"
 words products_of_layer out "  products  $number GF/s, [0-9]+ % of the peak of $number"
 words profile_of_layer out "  forward                      ms     share      busy"
 run bench layer --repeats 1 --attention none --seq-len 4 --json
@@ -132,9 +132,9 @@ import json, re, sys
 d = json.load(open("suggest.json"))
 lines = open(sys.argv[1]).read().splitlines()
 assert lines[0] == f"--num-hashes {d['num_hashes']} --hash-bits {d['hash_bits']}", lines[0]
-assert lines[1] == f"  predicted error     {d['predicted_radians']:.3f} radians, asked for 0.900 (bench error measures it)", lines[1]
+assert lines[1] == f"  predicted error     {d['predicted_radians']:.3f} radians, at most 0.900 requested (bench error measures it)", lines[1]
 assert re.fullmatch(r"  forward             [0-9.]+ ms", lines[2]), lines[2]
-assert re.fullmatch(r"  backward            [0-9.]+ ms, 64 heads x 300 x 512, from 128 tokens in proportion", lines[3]), lines[3]
+assert re.fullmatch(r"  backward            [0-9.]+ ms, 64 heads x 300 x 512, extrapolated from 128 tokens", lines[3]), lines[3]
 assert lines[4] == f"  saved for backward  {d['saved_bytes']} bytes", lines[4]
 assert lines[5] == "  smallest m for each tau: " + ", ".join(f"{c['hash_bits']}: {c['num_hashes'] or 'over 4096'}" for c in d["choices"]), lines[5]
 assert len(lines) == 6
@@ -189,7 +189,7 @@ P
 holds log_of_train sh -c '[ ! -s told_log ] || { cat told_log; exit 1; }'
 holds words_of_train sh -c '[ ! -s told ] || { cat told; exit 1; }'
 run train --resume r
-words nothing_is_left err "nothing is left to do in r"
+words nothing_is_left err "nothing left to do in r"
 run train needle --data d --out reached --steps 1000 --eval-every 2 --until accuracy=0.01 $tiny
 grep -qxE "stopped by accuracy at step [0-9]+, saved in reached" err && passed words_of_accuracy || failed words_of_accuracy "$(cat err)"
 run train needle --data d --out late --steps 100000 --max-seconds 0.01 $tiny
@@ -199,9 +199,9 @@ process=$!
 while [ ! -s stopped/log.jsonl ]; do kill -0 $process 2>/dev/null || break; done
 kill -INT $process
 wait $process
-words words_of_interrupt err "interrupted at step [0-9]+, saved in stopped; go on with: hashattn train --resume stopped"
+words words_of_interrupt err "interrupted at step [0-9]+, saved in stopped; continue with: hashattn train --resume stopped"
 run train needle --data d --out profiled --steps 5 --profile --threads 1 $tiny
-words profile_of_train err "  ms of a step                 ms     share      busy"
+words profile_of_train err "  ms per step                  ms     share      busy"
 
 run eval r --json --split valid
 cp out eval.json

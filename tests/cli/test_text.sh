@@ -63,7 +63,7 @@ printf '{"text": 5}\n' >number.jsonl; wrong text_that_is_a_number "number.jsonl:
 printf '{"text": "a\377b"}\n' >bytes.jsonl; wrong invalid_utf8 "bytes.jsonl: line 1" bytes.jsonl
 python3 -c 'print("[" * 100000)' >deep.jsonl; wrong hostile_depth "deep.jsonl: line 1" deep.jsonl
 [ -n "$(ls | grep never)" ] && failed nothing_was_written "never is there" || passed nothing_was_written
-expect two_operands 2 "predict needs two operands, the run and the file; there are 1" predict filter
+expect two_operands 2 "predict needs two operands, the run and the file; got 1" predict filter
 expect run_that_is_not 3 "nowhere/config.json" predict nowhere new.jsonl
 
 # Data to train on that are wrong.

@@ -15,7 +15,7 @@ run data needle --out d2 --train 200 --valid 40 --test 40 --seq-len 16 --marks 4
 holds same_seed_same_data cmp d/train.tsv d2/train.tsv
 expect data_are_not_overwritten 2 "exists already" data needle --out d
 expect data_need_a_directory 2 "data needs --out DIR" data needle
-expect data_need_a_task 2 "data needs one operand, the task; there are 0" data --out d3
+expect data_need_a_task 2 "data needs one operand, the task; got 0" data --out d3
 expect data_of_unknown_task 2 "no task 'neddle', there are: needle, " data neddle --out d3
 expect data_of_text 2 "text cannot be generated" data text --out d3
 expect data_without_room 4 "" data needle --out /proc/nowhere
@@ -97,7 +97,7 @@ holds nor_the_best_model cmp byINT/model.safetensors unstopped/model.safetensors
 run train --resume unstopped --json
 cp out again.json
 holds nothing_is_left_to_do json again.json 'd["steps"] is None'
-grep -q "nothing is left to do" err && passed finished_run_is_told || failed finished_run_is_told "$(cat err)"
+grep -q "nothing left to do" err && passed finished_run_is_told || failed finished_run_is_told "$(cat err)"
 
 # Words: evaluations as lines, no bar where there is no terminal.
 run train needle --data d --out words --steps 8 --eval-every 4 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 8
@@ -133,7 +133,7 @@ says words_of_eval "majority 0" eval whole
 expect run_is_not_overwritten 2 "whole exists already; a run is never overwritten" train needle --data d --out whole $tiny
 expect train_needs_data 2 "train needs --data DIR" train needle --out x
 expect train_needs_out 2 "train needs --out RUN" train needle --data d
-expect train_needs_a_task 2 "train needs one operand, the task; there are 0" train --data d --out x
+expect train_needs_a_task 2 "train needs one operand, the task; got 0" train --data d --out x
 expect train_of_unknown_task 2 "no task 'neddle'" train neddle --data d --out x
 expect data_that_are_not_there 3 "cannot open nowhere: No such file" train needle --data nowhere --out x
 expect data_of_another_task 3 "d" train listops --data d --out x
@@ -143,10 +143,10 @@ expect option_of_another_task 2 "train has no option --max-depth" train needle -
 expect option_of_another_mechanism 2 "needle with softmax has no option 'num_hashes'" train needle --attention softmax --num-hashes 4 --data d --out x
 expect steps_of_nothing 2 "steps is 0, allowed are 1 to" train needle --data d --out x --steps 0
 expect heads_that_do_not_divide 2 "dim is 30, which is not a multiple of heads, 4" train needle --data d --out x --dim 30 --heads 4
-expect until_without_value 2 "--until is 'accuracy', METRIC=VALUE is needed" train needle --data d --out x --until accuracy
+expect until_without_value 2 "--until is 'accuracy'; it must be METRIC=VALUE" train needle --data d --out x --until accuracy
 expect until_without_number 2 "--until is 'accuracy=much'" train needle --data d --out x --until accuracy=much
-expect until_unknown_metric 2 "no metric is called 'acuracy', there are: accuracy, loss" train needle --data d --out misspelt --steps 2 --eval-every 1 --until acuracy=1 $tiny
-expect resume_takes_no_options 2 "--resume goes on with the options of the run" train --resume whole --steps 20
+expect until_unknown_metric 2 "no metric is called 'acuracy'; there are: accuracy, loss" train needle --data d --out misspelt --steps 2 --eval-every 1 --until acuracy=1 $tiny
+expect resume_takes_no_options 2 "--resume continues with the options of the run" train --resume whole --steps 20
 expect resume_of_nothing 3 "nowhere" train --resume nowhere
 expect eval_of_nothing 3 "nowhere/config.json" eval nowhere
 expect eval_needs_a_run 2 "eval needs one operand" eval

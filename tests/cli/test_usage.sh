@@ -29,14 +29,14 @@ for locale in comma arabic; do
     holds "is_known_$locale" test "$(LOCPATH=$work LC_ALL=$locale locale decimal_point)" != .
     LOCPATH=$work LC_ALL=$locale says "numbers_are_written_in_$locale" '"default": 0.' info --attention lha --json
     LOCPATH=$work LC_ALL=$locale says "numbers_are_read_in_$locale" '"float32_gflops": ' bench peak --seconds 0.02 --json
-    LOCPATH=$work LC_ALL=$locale expect "numbers_are_told_in_$locale" 2 "a number from 0.01 to" bench peak --seconds 0,5
+    LOCPATH=$work LC_ALL=$locale expect "numbers_are_told_in_$locale" 2 "it must be a number from 0.01 to" bench peak --seconds 0,5
 done
 expect precisions_are_named 2 "precision 'float64': there are float32 and bf16" info --precision float64
 says float32_is_there '"precision": "float32"' info --precision float32 --json
 says bf16_is_there '"precision": "bf16"' info --precision bf16 --json
 HASHATTN_ISA=avx2 says bf16_without_the_instruction '"bf16": "by widening"' info --json
 expect value_is_missing 2 "--threads needs a value" info --threads
-expect value_is_no_number 2 "--threads is 'two', a whole number from 1 to 1024 is needed" info --threads two
+expect value_is_no_number 2 "--threads is 'two'; it must be a whole number from 1 to 1024" info --threads two
 expect value_is_negative 2 "--threads is '-1'" info --threads -1
 expect value_is_too_large 2 "--threads is '1025'" info --threads 1025
 expect value_is_empty 2 "--threads is ''" info --threads=
@@ -45,8 +45,8 @@ says largest_seed "mechanisms" info --seed 18446744073709551615
 says value_after_equals '"threads": 1' info --threads=1 --json
 expect switch_takes_no_value 2 "--json takes no value" info --json=yes
 expect one_dash 2 "options begin with two dashes" info -j
-expect switch_leaves_the_next_word 2 "info takes no operand, 'word' is one" info --json word
-expect dashes_end_options 2 "info takes no operand, '--json' is one" info -- --json
+expect switch_leaves_the_next_word 2 "info takes no operand, got 'word'" info --json word
+expect dashes_end_options 2 "info takes no operand, got '--json'" info -- --json
 expect unknown_isa 2 "isa 'mmx': " info --isa mmx
 says plain_isa '"isa": "ref"' info --isa ref --json
 HASHATTN_ISA=ref says isa_cap_of_the_environment '"isa": "ref"' info --json
@@ -55,9 +55,9 @@ HASHATTN_ISA=nonsense expect unknown_cap 2 "HASHATTN_ISA" info
 # Entries of the help: names and values to the left, sentences broken at 100 columns, a long name on its own line.
 "$tool" eval --help >out
 holds help_of_a_value grep -qxF -- "  --split NAME                train, valid or test (default test)" out
-holds help_of_a_switch grep -qxF -- "  --quiet                     no words on stderr but errors" out
-holds help_of_a_flag grep -qxE -- "  --recompute                 keep no codes .*" out
-holds help_of_a_number grep -qxF -- "                              num_hashes (1 to 4096; default 32)" out
+holds help_of_a_switch grep -qxF -- "  --quiet                     print only errors on stderr" out
+holds help_of_a_flag grep -qxE -- "  --recompute                 keep no hash codes .*" out
+holds help_of_a_number grep -qxF -- "                              1 / num_hashes (1 to 4096; default 32)" out
 holds help_is_no_wider awk '/^  [- ]/ && length($0) > 100 { exit 1 }' out
 holds help_begins_with_the_usage sh -c 'head -n 1 out | grep -qxF "usage: hashattn eval RUN [options]"'
 [ "$(sed -n '/^options of every command:/,/^$/p' out | grep -oE '^  --[a-z]+' | tr -d '\n')" = "  --threads  --isa  --precision  --seed  --json  --quiet  --help" ] && passed help_of_common_options || failed help_of_common_options "$(sed -n '/^options of every/,$p' out)"
@@ -74,8 +74,8 @@ of_mechanisms() { sed -n "/^options of $1:\$/,/^\$/p" out | tr -s ' \n' ' '; }
 run attend --help
 of_mechanisms yoso >yoso.txt
 of_mechanisms yoso-e >yoso-e.txt
-holds help_of_yoso_has_its_choices grep -q -- '--gradient NAME how.*lower, true, released (default lower)' yoso.txt
-holds help_of_yoso_e_has_its_choices grep -q -- '--gradient NAME how.*: lower, true (default lower)' yoso-e.txt
+holds help_of_yoso_has_its_choices grep -q -- '--gradient NAME gradient of.*lower, true, released (default lower)' yoso.txt
+holds help_of_yoso_e_has_its_choices grep -q -- '--gradient NAME gradient of.*: lower, true (default lower)' yoso-e.txt
 holds help_of_yoso_e_lacks_others sh -c '! grep -q "released\|rare tokens" yoso-e.txt'
 expect other_choices_are_refused 2 "yoso-e: gradient is 'released', allowed are lower, true" bench attention --attention yoso-e --gradient released
 expect suggested_once 2 "; did you mean --gradient? (" attend --gradien true
