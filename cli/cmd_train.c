@@ -1,6 +1,6 @@
 /* `train`: trains a model on a task, with messages and a progress bar on stderr. It saves and stops at the
-   first SIGINT or SIGTERM, at a given value of a metric, or after a given time. SPDX-License-Identifier:
-   Apache-2.0 */
+   first SIGINT or SIGTERM, at a given value of a metric, or after a given time.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@ void *bench_block(size_t bytes)
     return aligned_alloc(64, bytes / 64 * 64 + 64);
 }
 
-/* ---- generated -------------------------------------------------------------------------------------------
+/* ---- generated ------------------------------------------------------------------------------------------
  */
 
 static const struct bench_input inputs[] = {
@@ -36,8 +36,7 @@ void bench_add_input(struct options *options, const char **name)
                     0, 0});
 }
 
-/* rows = own * rows + other * others, scaled to length sqrt(d). `others` advances by one row every `each`
- * rows. */
+/* rows = own * rows + other * others, scaled to length sqrt(d). `others` advances one row per `each` rows. */
 static void mix_rows(float *rows, double own, const float *others, double other, size_t num_rows, size_t each,
                      size_t d)
 {

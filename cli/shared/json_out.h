@@ -1,5 +1,5 @@
-/* Writes JSON, one object per line, without buffering. `key` is NULL inside arrays. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Writes JSON, one object per line, without buffering. `key` is NULL inside arrays.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_JSON_OUT_H
 #define CLI_JSON_OUT_H
 

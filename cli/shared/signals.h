@@ -1,6 +1,6 @@
 /* Signals that end the tool: SIGHUP, SIGINT and SIGTERM first remove the temporary files of its contexts;
-   SIGKILL leaves them behind. A signal that was ignored at the start stays ignored. SPDX-License-Identifier:
-   Apache-2.0 */
+   SIGKILL leaves them behind. A signal that was ignored at the start stays ignored.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
 
