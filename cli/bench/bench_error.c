@@ -145,7 +145,7 @@ static int measure(struct errors *e, const struct options *options, uint64_t see
     return code;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------------- */
+/* ---- reporting ----------------------------------------------------------------------------------------- */
 
 static double deviation(double sum, double squares, size_t count)
 {

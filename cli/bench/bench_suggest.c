@@ -53,8 +53,7 @@ static struct choice choose(const double *ratios, size_t count, long bits, doubl
     return (struct choice){bits, enough, noise_angle(ratios, count, (double)enough)};
 }
 
-/* Tries the given tau, or all tau up to log2 of the length, beyond which buckets average less than one key.
- */
+/* Tries the given tau, or all tau up to log2 of the length: beyond it buckets average under one key. */
 static int choose_all(struct suggestion *s)
 {
     long most = lround(log2((double)s->seq_len)), least = 1;

@@ -10,8 +10,7 @@ void *bench_block(size_t bytes)
     return aligned_alloc(64, bytes / 64 * 64 + 64);
 }
 
-/* ---- generated ------------------------------------------------------------------------------------------
- */
+/* ---- generated --------------------------------------------------------------------------------------- */
 
 static const struct bench_input inputs[] = {
     {"iid", 0, 0}, {"clustered", 0.5, 0}, {"matched", 0, 0.9}, {"same", 1, 0}};
