@@ -1,16 +1,16 @@
 #!/bin/sh
-# What is reported: JSON has these keys in this order and echoes what was asked for, and the words give the same
-# figures. Options are given away from their defaults, and defaults are those that the help states. Times are not judged.
-# Planted and caught: a line of a report left out; heads and head_dim in each other's place; a default other than the help
-# says; milliseconds of all repeats instead of one; shares of the threads' time; the share of a part of the longest part
-# instead of the sum; a bar of '-' alone; rounding down of the time that is left.
+# Reports: JSON has these keys in this order and echoes the options; the text has the same figures. Options differ from
+# their defaults; defaults are those in the help. Times are not checked.
+# Planted and caught: a line of a report left out; heads and head_dim exchanged; a default that differs from the help;
+# milliseconds of all repeats instead of one; shares of the threads' time; the share of a part relative to the longest part
+# instead of the sum; a bar of only '-'; remaining time rounded down.
 # Covers: bench_attention.c bench_layer.c bench_peak.c bench_step.c bench_stream.c bench_suggest.c cmd_train.c cmd_eval.c cmd_data.c
 # progress.c profile_out.c
 . "$(dirname "$0")/checks.sh"
 
-# report NAME FILE KEYS EXPRESSION: the keys of an object, and what must be so of it (d).
+# report NAME FILE KEYS EXPRESSION: checks the keys of an object d, and an expression of it.
 report() { json "$2" "list(d) == '$3'.split()" >why && holds "$1" json "$2" "$4" || failed "$1" "keys: $(cat why)"; }
-# words NAME FILE PATTERN: a whole line of the file matches.
+# words NAME FILE PATTERN: checks that a whole line of the file matches.
 words() { grep -qxE -- "$3" "$2" && passed "$1" || failed "$1" "no line '$3' in: $(head -c 600 "$2")"; }
 number='[0-9]+(\.[0-9]+)?'
 time='(nan|[0-9]+\.[0-9]+)'
@@ -58,7 +58,7 @@ report step step.json "task attention step_ms tokens_per_second steps sequences_
 TMPDIR=$work run bench step needle --seq-len 40 --marks 4 --batch 4 --accumulate 3 --threads 1 --dim 16 --heads 2 --ffn 16 --layers 1 --isa ref
 words head_of_step out "step of needle with yoso: 12 sequences, 480 tokens of up to 40, ref, 1 thread, median of 10"
 words time_of_step out "  step      $number ms, [0-9]+ tokens/s"
-# The table: dearest first; shares of what passed; one thread is never more than busy.
+# The table: most time first; shares of wall time; a single thread is always busy.
 python3 - err <<'P' >told 2>&1
 import re, sys
 head, *rows = open(sys.argv[1]).read().splitlines()
@@ -215,7 +215,7 @@ assert re.sub(r"[0-9]+ tokens/s\n$", "", line) == f"valid: accuracy {d['accuracy
 P
 holds words_of_eval sh -c '[ ! -s told ] || { cat told; exit 1; }'
 
-# ---- the bar, on a terminal of 100 columns: the part that is done, the time that is left, the words ----
+# ---- the bar on a terminal of 100 columns: share done, remaining time, words ----
 python3 - "$tool" $tiny <<'P' >told 2>&1
 import fcntl, os, pty, re, struct, sys, termios
 def terminal(columns, environment, arguments):
@@ -240,7 +240,7 @@ assert bars[0][2:4] == ("1", "?") and bars[-1][1:4] == ("100", "8", "0:00"), bar
 for bar, percent, step, left, loss in bars:
     done = 16 * int(step) // 8
     assert bar == "#" * done + "-" * (16 - done) and int(percent) == 100 * int(step) // 8, (bar, percent, step)
-assert text.count("\r\033[K") >= 3 and text.rstrip().splitlines()[-1].endswith("in bar2"), text  # before each line of words
+assert text.count("\r\033[K") >= 3 and text.rstrip().splitlines()[-1].endswith("in bar2"), text  # before each message
 text, code = terminal(40, {"TERM": "xterm", "NO_COLOR": "1"}, ["--out", "bar3", "--steps", "8", "--eval-every", "8"])
 for bar, rest in re.findall(r"\r([#-]+)([^\r\033]*)\033\[K", text):
     assert len(bar) == 6 and len(bar + rest) == 39, (bar, rest)

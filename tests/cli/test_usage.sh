@@ -1,9 +1,9 @@
 #!/bin/sh
-# The tool as a program: help, version, suggestions, exit codes, and what goes where.
-# Planted and caught: usage errors with exit code 1; help on stderr; an unknown option taken for an operand; a
-# switch that swallows the next word; write errors of stdout not looked at; --precision ignored; an example whose
-# option is called otherwise; a heading of help for each option; the locale of the environment taken over;
-# the choices of the first mechanism for all that have an option of that name; a name suggested twice.
+# The tool as a program: help, version, suggestions, exit codes, stdout and stderr.
+# Planted and caught: usage errors with exit code 1; help on stderr; an unknown option treated as an operand; a
+# switch that swallows the next word; write errors of stdout ignored; --precision ignored; an example with a wrong option
+# name; a heading of help for each option; the locale of the environment used; the choices of the first mechanism shown for
+# all that have an option of that name; a name suggested twice.
 # Covers: main.c arguments.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
@@ -23,7 +23,7 @@ for command in info attend data train eval predict inspect bench; do
     expect "unknown_option_of_$command" 2 "$command has no option --thread; did you mean --threads?" "$command" --thread 2
     expect "precision_of_$command" 2 "" "$command" --precision float64
 done
-# Numbers have a dot in every locale.
+# Numbers have a decimal point in every locale.
 holds locales_are_made sh "$source_dir/tests/support/locales.sh" "$work"
 for locale in comma arabic; do
     holds "is_known_$locale" test "$(LOCPATH=$work LC_ALL=$locale locale decimal_point)" != .
@@ -52,7 +52,7 @@ says plain_isa '"isa": "ref"' info --isa ref --json
 HASHATTN_ISA=ref says isa_cap_of_the_environment '"isa": "ref"' info --json
 HASHATTN_ISA=nonsense expect unknown_cap 2 "HASHATTN_ISA" info
 
-# Entries of the help: names and values to the left, sentences broken at 100 columns, a long name on its own line.
+# Entries of the help: names and values on the left, sentences broken at 100 columns, a long name on its own line.
 "$tool" eval --help >out
 holds help_of_a_value grep -qxF -- "  --split NAME                train, valid or test (default test)" out
 holds help_of_a_switch grep -qxF -- "  --quiet                     print only errors on stderr" out
@@ -62,14 +62,14 @@ holds help_is_no_wider awk '/^  [- ]/ && length($0) > 100 { exit 1 }' out
 holds help_begins_with_the_usage sh -c 'head -n 1 out | grep -qxF "usage: hashattn eval RUN [options]"'
 [ "$(sed -n '/^options of every command:/,/^$/p' out | grep -oE '^  --[a-z]+' | tr -d '\n')" = "  --threads  --isa  --precision  --seed  --json  --quiet  --help" ] && passed help_of_common_options || failed help_of_common_options "$(sed -n '/^options of every/,$p' out)"
 
-# The options of one task are shown with its own defaults, those of others are not.
+# train TASK --help shows the options and defaults of this task only.
 says help_of_a_task "--marks" train needle --help
 grep -q -- "--max-depth" out && failed help_of_a_task_alone "shows options of listops" || passed help_of_a_task_alone
 says help_of_all_tasks "--max-depth" train --help
 says help_names_mechanisms "options of lha, lsh, random:" train --help
 [ "$(grep -c -- "^  --membership " out)" = 1 ] && passed help_has_each_option_once || failed help_has_each_option_once "$(grep -- --membership out)"
 
-# Options of one name that differ between mechanisms: each has its own choices and its own words.
+# Options of one name that differ between mechanisms: each is listed with its own choices and help.
 of_mechanisms() { sed -n "/^options of $1:\$/,/^\$/p" out | tr -s ' \n' ' '; }
 run attend --help
 of_mechanisms yoso >yoso.txt
@@ -80,7 +80,7 @@ holds help_of_yoso_e_lacks_others sh -c '! grep -q "released\|rare tokens" yoso-
 expect other_choices_are_refused 2 "yoso-e: gradient is 'released', allowed are lower, true" bench attention --attention yoso-e --gradient released
 expect suggested_once 2 "; did you mean --gradient? (" attend --gradien true
 
-# Every help ends with an example that works, on a machine that has nothing but the tool (and numpy for .npy files).
+# Every help ends with an example that works on a machine with only the tool (and numpy for .npy files).
 PATH=$build:$PATH
 export PATH
 for command in info attend data train eval predict inspect bench; do
