@@ -1,6 +1,6 @@
-# The two commands are `make demo` and `make test`; everything else is listed by `make help`.
-# Both install what is missing with apt when run as root, and say what is missing otherwise (tools/setup.sh).
-# `make` builds the library and the tool; `make test` builds the tests too.
+# Start with `make demo` and `make test`; `make help` lists all targets.
+# If packages are missing, they are installed with apt when run as root, and listed otherwise (tools/setup.sh).
+# `make` builds the library and the tool; `make test` also builds the tests.
 BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
@@ -22,7 +22,7 @@ test: tests
 	@tools/check.sh
 	@tools/run_tests.sh $(BUILD)
 
-# Everything that is slow: both pairs of sanitizers, and every instruction set that runs here.
+# The slow checks: ASan+UBSan, TSan, and every instruction set of this machine.
 check: test
 	@tools/sanitize.sh isa
 	@tools/sanitize.sh address,undefined
@@ -37,11 +37,11 @@ SECONDS ?= 60
 fuzz:
 	@tools/fuzz.sh $(SECONDS)
 
-# What the tests allocate and read, under valgrind with the AVX2 cap (it knows no AVX-512).
+# Runs the tests under valgrind, limited to AVX2, because valgrind does not support AVX-512.
 valgrind: tests
 	@tools/valgrind.sh $(BUILD)
 
-# Changes the source in NUMBER places, one at a time, and lists what no test notices (docs/TESTING.md).
+# Changes the source in NUMBER places, one at a time, and lists the changes that no test detects (docs/TESTING.md).
 SEED ?= 1
 NUMBER ?= 200
 FOLDERS ?=
@@ -49,7 +49,7 @@ mutants:
 	@tools/setup.sh libcmocka-dev
 	@tools/mutants.py --seed $(SEED) --number $(NUMBER) $(FOLDERS)
 
-# Side by side with PyTorch, transformers and ONNX Runtime, which go into BUILD/peers-env; fills docs/PERFORMANCE.md.
+# Compares with PyTorch, transformers and ONNX Runtime, installed into BUILD/peers-env, and fills docs/PERFORMANCE.md.
 bench: all
 	@[ -e $(BUILD)/peers-env ] || bench/peers.py $(BUILD) --setup
 	@bench/peers.py $(BUILD) --docs
@@ -62,13 +62,13 @@ clean:
 
 help:
 	@echo 'make          build the library and the tool, build/hashattn'
-	@echo 'make demo     train yoso and softmax side by side and print the table (five minutes)'
-	@echo 'make test     structure checks and every test (ten minutes)'
-	@echo 'make install  library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (and DESTDIR)'
-	@echo 'make check    make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
-	@echo 'make fuzz     run every fuzz target for SECONDS=60 under libFuzzer, ASan and UBSan (needs clang)'
-	@echo 'make valgrind every quick test under memcheck, with the AVX2 kernels'
-	@echo 'make mutants  change the source in NUMBER=200 places drawn by SEED=1 in FOLDERS= and see whether a test fails (an hour)'
-	@echo 'make bench    times and errors beside PyTorch and others, which it installs into build/ (quarter of an hour)'
-	@echo 'make format   lay out the source with clang-format'
+	@echo 'make demo     train yoso and softmax side by side and print a table (five minutes)'
+	@echo 'make test     run the structure checks and all tests (ten minutes)'
+	@echo 'make install  install library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (under DESTDIR)'
+	@echo 'make check    run make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
+	@echo 'make fuzz     run each fuzz target for SECONDS=60 under libFuzzer, ASan and UBSan (needs clang)'
+	@echo 'make valgrind run the quick tests under memcheck, with the AVX2 kernels'
+	@echo 'make mutants  change the source in NUMBER=200 random places (SEED=1, FOLDERS=) and check that a test fails (an hour)'
+	@echo 'make bench    compare times and errors with PyTorch and others, installed into build/ (15 minutes)'
+	@echo 'make format   format the source with clang-format'
 	@echo 'make clean    remove build/'

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One head of a long sequence from files: `attend --chunk` beside copying the same bytes. Standard library only.
+"""One head of a long sequence in files: compares `attend --chunk` with copying the same bytes. Standard library only.
 
     bench/files.py [BUILD] [--tokens N] [--rounds R]       prints one JSON object
 
-Queries, keys and values are float32 .npy files of N x 64 (made in BUILD, and removed at the end); attend reads the three
-and writes one. What it is held against reads the same three files and writes as many bytes as one of them, with the same
-fsync at the end: `cat k v > /dev/null` and `dd if=q of=copy conv=fsync`. Both in turn, round after round, after a first
-reading of all; what is told is wall time. Where memory does not hold all of it, both wait for the disk.
+Queries, keys and values are float32 .npy files of N x 64, created in BUILD and removed at the end. attend reads these
+three files and writes one. The copy reads the same files and writes as many bytes, with the same fsync at the end:
+`cat k v > /dev/null` and `dd if=q of=copy conv=fsync`. All files are read once, then both run in turn; times are wall
+times. If memory cannot cache all files, both wait for the disk.
 """
 
 import argparse
@@ -21,12 +21,12 @@ import sys
 import tempfile
 import time
 
-DIM, BLOCK = 64, 1 << 23  # bytes made at a time
+DIM, BLOCK = 64, 1 << 23  # bytes generated at a time
 ROW = 4 * DIM
 
 
 def make(path, rows, seed):
-    """Floats of both signs and sizes from 1 to 2: every bit pattern of the fraction, by masks on whole blocks."""
+    """Writes random floats with 1 <= |x| < 2: random bits, with the exponent set by masks on whole blocks."""
     words = BLOCK // 4
     mask, one = (int.from_bytes(bytes.fromhex(word) * words, "little") for word in ("ffff7f80", "0000803f"))
     header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }" % (rows, DIM)
@@ -48,7 +48,7 @@ def wall(command, **more):
 
 
 def tokens_that_fit(directory, wanted):
-    """Five files of so many rows in four fifths of the disk that is free, in whole chunks."""
+    """Number of tokens so that five files fit into four fifths of the free disk, in multiples of 65,536."""
     fit = int(0.8 * shutil.disk_usage(directory).free) // (5 * ROW)
     return min(wanted, max(fit >> 16 << 16, 1 << 10))
 
@@ -68,7 +68,7 @@ def measure(build, wanted, threads, rounds, chunk=16384):
         wall(["sh", "-c", 'cat "$@" >/dev/null', "sh", path["q"], path["k"], path["v"]])
         told, seconds = {}, {"attend": [], "copy": []}
         for _ in range(rounds):
-            # Through a shell that forks once more: else the process would count our resident memory as its own peak.
+            # The extra fork by a shell keeps our resident memory out of the peak of the measured process.
             took, said = wall(["sh", "-c", '"$@"; exit $?', "sh", *attend])
             seconds["attend"].append(took)
             told = json.loads(said)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libhashattn.so from Python, for comparisons on one set of arrays in one process (standard library only).
+"""libhashattn.so from Python, to compare libraries on the same arrays in one process (standard library only).
 
-Structs are read from the public header, so that they cannot disagree with the library that was built beside it.
+Structs are parsed from the public header, so that they always match the library.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "include
 
 
 def struct_of(name, text):
-    """A ctypes structure of `typedef struct name { ... } name;`: pointers are void pointers, but strings."""
+    """The ctypes structure of `typedef struct name { ... } name;`. Pointers become void pointers, except strings."""
     body = re.search(r"typedef struct %s \{(.*?)\n\} %s;" % (name, name), text, re.S).group(1)
     fields = []
     for line in re.sub(r"/\*.*?\*/", "", body, flags=re.S).split(";"):
@@ -30,7 +30,7 @@ def struct_of(name, text):
             elif array:
                 fields.append((array.group(1), ctypes.c_char * int(array.group(2))))
             else:
-                fields.append((item, TYPES.get(match.group(1), ctypes.c_int)))  # what is left are enums
+                fields.append((item, TYPES.get(match.group(1), ctypes.c_int)))  # all other types are enums
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
@@ -55,7 +55,7 @@ class Library:
             raise RuntimeError(message.value.decode())
 
     def in_bf16(self):
-        """The same with products in bf16: precision belongs to a context."""
+        """The same library with products in bf16, in a second context."""
         self.other = self.other or Library(self.build, self.threads, "bf16")
         return self.other
 
@@ -71,7 +71,7 @@ class Library:
 
 
 class Attention:
-    """One mechanism on arrays (heads, rows, width) that offer data_ptr() and shape, C order, float32 or bfloat16."""
+    """One mechanism on arrays (heads, rows, width) with data_ptr() and shape, in C order, float32 or bfloat16."""
 
     def __init__(self, library, name, **options):
         self.library, self.handle = library, ctypes.c_void_p()
@@ -88,7 +88,7 @@ class Attention:
         return views
 
     def prepare(self, query, key, value, seed, element="HASHATTN_FLOAT32"):
-        """The problem, and blocks for saved and scratch: everything that a loop of training has made before."""
+        """Makes the problem and the blocks for saved and scratch memory, which a training loop also allocates in advance."""
         problem = self.library.problem()
         self.library.so.hashattn_problem_default(ctypes.byref(problem))
         problem.num_heads, problem.num_queries, problem.head_dim = query.shape

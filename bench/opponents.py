@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person would use instead, at its best: attention, layers and training steps in PyTorch, the transformers
-library and ONNX Runtime. Everything takes q, k, v of shape (1, heads, n, d). Formulas without a library of their own
-(linear attention, RACE) are written here from their papers.
+"""The best alternatives: attention, layers and training steps in PyTorch, the transformers library and ONNX Runtime.
+Everything takes q, k, v of shape (1, heads, n, d). Linear attention and RACE, which have no library, are written here
+from their papers.
 """
 
 import itertools
@@ -12,8 +12,8 @@ import torch.nn.functional as F
 
 
 class Given(torch.nn.Module):
-    """Stands for a projection of a library's attention and gives the tensor that it was given, (1, n, heads d): so
-    only attention is timed, on the same arrays as everybody's."""
+    """Replaces a projection in a library's attention and returns a given tensor, (1, n, heads d). So only attention is
+    timed, on the same arrays for all."""
 
     def __init__(self, heads):
         super().__init__()
@@ -40,9 +40,9 @@ def linear_attention(q, k, v):
 
 
 class Race:
-    """Soft hashing into corners of a cube (RACE attention, algorithm 1): `tables` of `bits` planes, each row spread over
-    the 2^bits corners by softmax(beta tanh(W x) . corner), sums per corner, mean over tables, divided by the mass.
-    Tables are taken a few at a time, so that features fit the caches."""
+    """Soft hashing into corners of a cube (RACE attention, algorithm 1): `tables` of `bits` planes. Each row is spread
+    over the 2^bits corners by softmax(beta tanh(W x) . corner); values are summed per corner, averaged over tables and
+    divided by the mass. Tables are processed in groups, so that features fit the caches."""
 
     def __init__(self, tables, bits, beta, d, seed=0):
         generator = torch.Generator().manual_seed(seed)
@@ -66,7 +66,7 @@ class Race:
 
 
 class TransformersYoso:
-    """YosoSelfAttention of the transformers library: on a CPU the quadratic expectation, its only form there."""
+    """YosoSelfAttention of the transformers library: on a CPU it has only the quadratic expectation."""
 
     def __init__(self, n, heads, d):
         from transformers import YosoConfig
@@ -83,7 +83,7 @@ class TransformersYoso:
 
 
 class Nystromformer:
-    """64 landmarks, the default; without its convolution, which is a learned addition to attention."""
+    """64 landmarks, the default; without the learned convolution that is added to attention."""
 
     def __init__(self, n, heads, d):
         from transformers import NystromformerConfig
@@ -113,7 +113,7 @@ class Longformer:
         self.heads = heads
 
     def __call__(self, q, k, v):
-        m = self.module  # it wants (n, 1, heads d) from its projections and scales queries in place
+        m = self.module  # it expects (n, 1, heads d) from its projections and scales queries in place
         for given, rows in ((m.query, q.clone()), (m.key, k), (m.value, v)):
             given.forward = lambda _, rows=rows: rows.permute(2, 0, 1, 3).reshape(rows.shape[2], 1, -1)
         out = m(self.hidden, self.mask, self.none, self.none, False)[0]
@@ -121,7 +121,7 @@ class Longformer:
 
 
 class OnnxRuntime:
-    """The contributed operator MultiHeadAttention of ONNX Runtime, float32, forward."""
+    """The contrib operator MultiHeadAttention of ONNX Runtime, float32, forward only."""
 
     def __init__(self, n, heads, d, threads):
         import onnx
@@ -137,7 +137,7 @@ class OnnxRuntime:
         onnx.checker.check_model(model)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.add_session_config_entry("session.force_spinning_stop", "1")  # of its threads, after each run
+        options.add_session_config_entry("session.force_spinning_stop", "1")  # its threads stop spinning after each run
         self.session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
         self.shape, self.heads, self.inputs = shape, heads, None
 
@@ -151,7 +151,7 @@ class OnnxRuntime:
 
 
 class SdpaLayer(torch.nn.Module):
-    """A layer of BERT-base as one writes it in PyTorch today: one product for q, k and v, SDPA, post-LN, exact gelu."""
+    """A layer of BERT-base in idiomatic PyTorch: one product for q, k and v, SDPA, post-LN, exact gelu."""
 
     def __init__(self, dim, heads, ffn):
         super().__init__()
@@ -177,8 +177,8 @@ def transformers_yoso_layer(n, dim, heads, ffn):
 
 
 class LraStep:
-    """One step of training at LRA size as people run it: every sequence padded to 2,048, a key mask, mean pooling, the
-    pre-LN encoder of the released configuration (2 layers, 64 wide, 2 heads, feed-forward 128), AdamW."""
+    """One training step at LRA size in the usual way: all sequences padded to 2,048, a key mask, mean pooling, the pre-LN
+    encoder of the released configuration (2 layers, 64 wide, 2 heads, feed-forward 128), AdamW."""
 
     def __init__(self, lengths, longest=2048, vocab=32, dim=64, heads=2, ffn=128, classes=10):
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-/* `data`: writes a generated data set: train, valid and test files of one task.
+/* `data`: generates the train, valid and test files of one task.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/arguments.h"
 #include "cli/shared/json_out.h"
@@ -40,10 +40,10 @@ static int run(const struct command *self, int argc, char **argv)
     size_t counts[3] = {10000, 1000, 1000};
     options_begin(&options, self);
     const struct option rows[] = {
-        {"out", OPTION_TEXT, &directory, "DIR", "directory of the files, made if absent", 0, 0},
-        {"train", OPTION_COUNT, &counts[0], "N", "examples to train on (default 10000)", 0, 1e9},
-        {"valid", OPTION_COUNT, &counts[1], "N", "examples for validation (default 1000)", 0, 1e9},
-        {"test", OPTION_COUNT, &counts[2], "N", "examples to test on (default 1000)", 0, 1e9},
+        {"out", OPTION_TEXT, &directory, "DIR", "directory of the files, created if absent", 0, 0},
+        {"train", OPTION_COUNT, &counts[0], "N", "training examples (default 10000)", 0, 1e9},
+        {"valid", OPTION_COUNT, &counts[1], "N", "validation examples (default 1000)", 0, 1e9},
+        {"test", OPTION_COUNT, &counts[2], "N", "test examples (default 1000)", 0, 1e9},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         options_add(&options, rows[i]);
@@ -52,8 +52,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands != 1)
-        return options_fail(&options, "data needs one operand, the task; there are %zu",
-                            options.num_operands);
+        return options_fail(&options, "data needs one operand, the task; got %zu", options.num_operands);
     if (directory == NULL)
         return options_fail(&options, "data needs --out DIR");
     hashattn_context *context;

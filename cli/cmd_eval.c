@@ -9,7 +9,7 @@ static void report(const char *split, const hashattn_model_info *info, const has
     if (!as_json) {
         char metrics[400], unknown[60] = "";
         if (result->num_unknown > 0)
-            snprintf(unknown, sizeof unknown, " (%zu asked for are <unk>)", result->num_unknown);
+            snprintf(unknown, sizeof unknown, " (%zu targets are <unk>)", result->num_unknown);
         printf("%s: %s, %zu examples, %zu cut, %zu tokens%s, %.0f tokens/s\n", split,
                metrics_words(&result->metrics, "", ", ", true, metrics, sizeof metrics), result->examples,
                result->num_cut, result->tokens, unknown, result->tokens_per_second);
@@ -63,8 +63,9 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     const char *data = NULL, *split = "test";
     options_begin(&options, self);
-    options_add(&options, (struct option){"data", OPTION_TEXT, &data, "DIR",
-                                          "directory of the data set (default: the recorded one)", 0, 0});
+    options_add(&options,
+                (struct option){"data", OPTION_TEXT, &data, "DIR",
+                                "directory of the data set (default: the one recorded in the run)", 0, 0});
     options_add(&options, (struct option){"split", OPTION_TEXT, &split, "NAME",
                                           "train, valid or test (default test)", 0, 0});
     options_add_mechanisms(&options);
@@ -72,7 +73,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands != 1)
-        return options_fail(&options, "eval needs one operand, the run; there are %zu", options.num_operands);
+        return options_fail(&options, "eval needs one operand, the run; got %zu", options.num_operands);
     hashattn_context *context;
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)
@@ -84,7 +85,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_eval = {
     .name = "eval",
     .operands = "RUN",
-    .summary = "Metrics of a trained run; options of its mechanism may differ from training",
+    .summary = "Evaluates a trained run; options of its mechanism may differ from training",
     .example = "  hashattn data needle --out needles --train 2000 --valid 200 --seq-len 128 --marks 8\n"
                "  hashattn train needle --data needles --steps 20 --eval-every 10 --out run\n"
                "  hashattn eval run --split test --num-hashes 64 --json\n",

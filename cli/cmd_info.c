@@ -1,12 +1,12 @@
-/* `info`: what this build and this machine offer; with --attention, the options of one mechanism and the
-   tensors that it has with those given. SPDX-License-Identifier: Apache-2.0 */
+/* `info`: what this build and this machine support. With --attention: the options of one mechanism, and its
+   tensors for the given options. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/shared/arguments.h"
 #include "cli/shared/json_out.h"
 
-/* One option row as an object of an array. */
+/* Writes one option row as an array element. */
 static void option_json(struct json_out *json, const hashattn_option *row)
 {
     static const char *const types[] = {"int", "real", "choice", "flag"};
@@ -116,7 +116,7 @@ static int describe_mechanism(const char *name, bool as_json, const hashattn_att
         for (size_t i = 0; hashattn_mechanism_option(index, i, &row); i++)
             printf("  %-16s  %s (default %s)\n", row.name, row.help, row.preset);
         for (size_t i = 0; hashattn_attention_tensor(attention, head_dim, head_dim, max_len, i, &tensor); i++)
-            printf("  tensor %s (%zu, %zu) for every head\n", tensor.name, tensor.rows, tensor.cols);
+            printf("  tensor %s (%zu, %zu) per head\n", tensor.name, tensor.rows, tensor.cols);
         return tool_finish();
     }
     struct json_out json = json_out_to(stdout);
@@ -151,22 +151,20 @@ static int run(const struct command *self, int argc, char **argv)
     options_begin(&options, self);
     options_add(&options,
                 (struct option){"attention", OPTION_TEXT, &name, "NAME",
-                                "describe this mechanism: its options, and its tensors with those given", 0,
-                                0});
-    options_add(&options,
-                (struct option){"head-dim", OPTION_COUNT, &head_dim, "N",
-                                "width of a head, for the shapes of tensors (default 64)", 1, 65536});
-    options_add(&options,
-                (struct option){"max-len", OPTION_COUNT, &max_len, "N",
-                                "longest sequence, for the shapes of tensors (default 4096)", 1, 1e9});
+                                "describe this mechanism: its options, and its tensors for the given options",
+                                0, 0});
+    options_add(&options, (struct option){"head-dim", OPTION_COUNT, &head_dim, "N",
+                                          "width of a head, for tensor shapes (default 64)", 1, 65536});
+    options_add(&options, (struct option){"max-len", OPTION_COUNT, &max_len, "N",
+                                          "longest sequence, for tensor shapes (default 4096)", 1, 1e9});
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands > 0)
-        return options_fail(&options, "info takes no operand, '%.60s' is one", options.operands[0]);
+        return options_fail(&options, "info takes no operand, got '%.60s'", options.operands[0]);
     if (name == NULL && options.num_settings > 0)
-        return options_fail(&options, "%s is an option of mechanisms; --attention NAME says of which",
+        return options_fail(&options, "%s is an option of mechanisms; name one with --attention NAME",
                             options.settings[0].name);
     hashattn_context *context;
     code = tool_open(&options.common, &context);
@@ -195,7 +193,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_info = {
     .name = "info",
     .operands = "",
-    .summary = "What this build and this machine offer: mechanisms, tasks, instruction sets",
+    .summary = "Lists mechanisms, tasks, and the instruction sets of this machine",
     .example = "  hashattn info\n  hashattn info --attention yoso --json\n"
                "  hashattn info --attention lha --hash mlp --head-dim 32\n",
     .run = run,

@@ -1,6 +1,5 @@
-/* `predict`: one JSON line per document of a file, in order: its label and the probabilities of all labels.
-   With --out the lines go to a file of their own, which appears when it is complete.
-   SPDX-License-Identifier: Apache-2.0 */
+/* `predict`: one JSON line per document of a file, in order, with its label and the probabilities of all
+   labels. The file of --out appears only when it is complete. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "cli/shared/arguments.h"
@@ -10,7 +9,7 @@ struct predict {
     hashattn_model *model;
     size_t num_classes, documents;
     hashattn_file *out;
-    bool no_room; /* for a line in memory */
+    bool no_room; /* memory ran out for a line */
 };
 
 static int write_line(void *user, size_t document, size_t best, const float *probabilities)
@@ -82,14 +81,14 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     const char *out = "-";
     options_begin(&options, self);
-    options_add(&options, (struct option){"out", OPTION_TEXT, &out, "FILE",
-                                          "where the lines go (default: stdout)", 0, 0});
+    options_add(&options,
+                (struct option){"out", OPTION_TEXT, &out, "FILE", "file to write (default: stdout)", 0, 0});
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands != 2)
-        return options_fail(&options, "predict needs two operands, the run and the file; there are %zu",
+        return options_fail(&options, "predict needs two operands, the run and the file; got %zu",
                             options.num_operands);
     hashattn_context *context;
     code = tool_open(&options.common, &context);
@@ -102,7 +101,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_predict = {
     .name = "predict",
     .operands = "RUN FILE",
-    .summary = "Predicts every document of a file (- for stdin), one JSON line each",
+    .summary = "Predicts a label for each document of a file (- for stdin), one JSON line each",
     .example =
         "  mkdir mail\n"
         "  for i in $(seq 20); do printf 'spam\\tbuy now\\nham\\tsee you at noon\\n'; done > mail/train.tsv\n"

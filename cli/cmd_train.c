@@ -1,6 +1,6 @@
-/* `train`: trains an encoder on a task, with words and a bar on stderr; leaves cleanly on the first SIGINT or
-   SIGTERM, at a wanted value of a metric or after a time, always saved. SPDX-License-Identifier: Apache-2.0
- */
+/* `train`: trains a model on a task, with messages and a progress bar on stderr. It saves and stops at the
+   first SIGINT or SIGTERM, at a given value of a metric, or after a given time.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -32,16 +32,16 @@ static void watch_signals(void)
 
 struct watched {
     struct progress progress;
-    char until[METRICS_NAME]; /* stop when this metric of validation reaches the value; empty: no such end */
-    double until_value, max_seconds;        /* max_seconds 0: no such end */
-    bool until_unknown;                     /* there is no metric of that name */
-    double begun_seconds;                   /* of the run, when this process took it up; -1: not yet told */
-    const char *stopped_by;                 /* "steps", the name of a metric, "time" or "signal" */
-    hashattn_progress last;                 /* last told; its lists are these: */
-    struct kept_metrics train, valid, best; /* as of the last evaluation, where there was one */
-    int64_t steps_here;                     /* done by this process */
+    char until[METRICS_NAME];        /* stop when this validation metric reaches until_value; empty: never */
+    double until_value, max_seconds; /* max_seconds 0: no limit */
+    bool until_unknown;              /* no metric has that name */
+    double begun_seconds;            /* time of the run when this process started; -1: not known yet */
+    const char *stopped_by;          /* "steps", the name of a metric, "time" or "signal" */
+    hashattn_progress last;          /* last report; its lists are the following */
+    struct kept_metrics train, valid, best; /* as of the last evaluation, if any */
+    int64_t steps_here;                     /* steps done by this process */
     bool told, has_evaluated;
-    char warning[300], names[300]; /* names: of the metrics, where `until` is none of them */
+    char warning[300], names[300]; /* names: of all metrics if `until` is unknown */
 };
 
 static void say_evaluation(struct watched *watched, const hashattn_progress *now)
@@ -56,7 +56,7 @@ static void say_evaluation(struct watched *watched, const hashattn_progress *now
                    now->tokens_per_second);
 }
 
-/* Whether the metric that was asked for is as good as that. */
+/* True if the metric of --until has reached its value, or if there is no such metric. */
 static bool reached(struct watched *watched, const hashattn_progress *now)
 {
     if (watched->until[0] == '\0' || now->valid.count == 0)
@@ -115,7 +115,7 @@ struct train {
     struct watched watched;
 };
 
-/* NaN, which is written as null, for what was never told. */
+/* NaN, which is written as null, if nothing was reported. */
 static double or_null(bool told, double value)
 {
     return told ? value : NAN;
@@ -159,7 +159,7 @@ static int finish(const struct train *train, const struct options *options, hash
         snprintf(best, sizeof best, ", best %s %.4f", chooser->name, chooser->value);
     progress_end(&watched.progress);
     if (watched.until_unknown)
-        return tool_fail(EXIT_USAGE, "--until: no metric is called '%s', there are: %s", watched.until,
+        return tool_fail(EXIT_USAGE, "--until: no metric is called '%s'; there are: %s", watched.until,
                          watched.names);
     bool by_wish = status == HASHATTN_INTERRUPTED && watched.stopped_by != NULL &&
                    strcmp(watched.stopped_by, "signal") != 0;
@@ -167,22 +167,21 @@ static int finish(const struct train *train, const struct options *options, hash
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
         return tool_fail_status(context, status);
     if (status == HASHATTN_OK)
-        watched.stopped_by = NULL; /* the wish came with the last step */
+        watched.stopped_by = NULL; /* the condition was met at the last step */
     if (!watched.told)
-        progress_words(&watched.progress, "nothing is left to do in %s", run);
+        progress_words(&watched.progress, "nothing left to do in %s", run);
     else if (by_wish)
         progress_words(&watched.progress, "stopped by %s at step %lld, saved in %s", watched.stopped_by,
                        (long long)watched.last.step, run);
     else if (status == HASHATTN_INTERRUPTED)
         progress_words(&watched.progress,
-                       "interrupted at step %lld, saved in %s; go on with: hashattn train "
-                       "--resume %s",
+                       "interrupted at step %lld, saved in %s; continue with: hashattn train --resume %s",
                        (long long)watched.last.step, run, run);
     else
         progress_words(&watched.progress, "done: %lld steps in %.1f s%s, in %s", (long long)watched.last.step,
                        watched.last.seconds, best, run);
     if (train->profile && !options->common.quiet)
-        profile_words(context, "ms of a step", (size_t)watched.steps_here);
+        profile_words(context, "ms per step", (size_t)watched.steps_here);
     if (options->common.json)
         report_json(train, &watched, context, run, options->num_operands > 0 ? options->operands[0] : NULL);
     int code = tool_finish();
@@ -223,13 +222,12 @@ static int check_usage(const struct train *train, const struct options *options)
             train->mechanism != NULL || options->num_settings > 0 || options->common.seed_given ||
             options->common.precision != NULL)
             return options_fail(
-                options, "--resume goes on with the options of the run: give no task, --data, "
-                         "--out, --preset, --attention, --seed, --precision nor options of a setup with it");
+                options, "--resume continues with the options of the run; it takes no task, --data, --out, "
+                         "--preset, --attention, --seed, --precision or other options of a setup");
         return EXIT_GOOD;
     }
     if (options->num_operands != 1)
-        return options_fail(options, "train needs one operand, the task; there are %zu",
-                            options->num_operands);
+        return options_fail(options, "train needs one operand, the task; got %zu", options->num_operands);
     if (train->data == NULL)
         return options_fail(options, "train needs --data DIR");
     if (train->out == NULL)
@@ -246,7 +244,7 @@ static int read_until(const struct options *options, const char *text, struct wa
         watched->until_value = strtod(equals + 1, &end);
     if (equals == NULL || equals == text || (size_t)(equals - text) >= sizeof watched->until ||
         end == equals + 1 || *end != '\0' || !isfinite(watched->until_value))
-        return options_fail(options, "--until is '%s', METRIC=VALUE is needed, as in accuracy=0.95", text);
+        return options_fail(options, "--until is '%s'; it must be METRIC=VALUE, as in accuracy=0.95", text);
     memcpy(watched->until, text, (size_t)(equals - text));
     return EXIT_GOOD;
 }
@@ -259,21 +257,22 @@ static int run(const struct command *self, int argc, char **argv)
     options_begin(&options, self);
     const struct option rows[] = {
         {"data", OPTION_TEXT, &train.data, "DIR", "directory of the data set", 0, 0},
-        {"out", OPTION_TEXT, &train.out, "RUN", "directory of the run, which must not exist", 0, 0},
+        {"out", OPTION_TEXT, &train.out, "RUN", "directory of the run, must not exist yet", 0, 0},
         {"attention", OPTION_TEXT, &train.mechanism, "NAME",
-         "mechanism, one of those of info (default yoso); or several over the heads of a layer, "
-         "local*5,lha*5, and lists of layers parted by /, the last for all that follow. An option sets every "
-         "mechanism that has it, --lha.num-buckets that of one",
+         "mechanism, see info (default yoso). A comma list divides the heads of a layer, as in "
+         "local*5,lha*5; / separates layers, and the last list holds for all further layers. An option sets "
+         "every mechanism that has it; --lha.num-buckets sets one",
          0, 0},
         {"preset", OPTION_TEXT, &train.preset, "NAME",
-         "lra: model and training of the released Long Range Arena configurations", 0, 0},
-        {"resume", OPTION_TEXT, &train.resume, "RUN", "go on where this run stands, bit for bit", 0, 0},
+         "lra: model and training as in the released Long Range Arena configurations", 0, 0},
+        {"resume", OPTION_TEXT, &train.resume, "RUN",
+         "continue this run; the result is bit for bit that of an uninterrupted run", 0, 0},
         {"until", OPTION_TEXT, &until, "METRIC=VALUE",
-         "stop when this metric of the validation set is as good: accuracy=0.95, perplexity=20", 0, 0},
-        {"max-seconds", OPTION_NUMBER, &train.watched.max_seconds, "T", "stop after this time, saved", 0,
+         "stop when this validation metric is reached, as in accuracy=0.95 or perplexity=20", 0, 0},
+        {"max-seconds", OPTION_NUMBER, &train.watched.max_seconds, "T", "save and stop after this time", 0,
          1e9},
         {"profile", OPTION_SWITCH, &train.profile, NULL,
-         "show at the end where the time of the steps went, and how busy the threads were", 0, 0},
+         "print where the time of the steps went and how busy the threads were", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         options_add(&options, rows[i]);
@@ -298,7 +297,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_train = {
     .name = "train",
     .operands = "TASK",
-    .summary = "Trains an encoder on a data set; --resume RUN goes on (train TASK --help shows its defaults)",
+    .summary = "Trains a model on a data set, or continues with --resume RUN (defaults: train TASK --help)",
     .example =
         "  hashattn data needle --out needles --train 5000 --valid 200 --seq-len 128 --marks 8\n"
         "  hashattn train needle --data needles --attention yoso --steps 100 --out run\n"

@@ -1,6 +1,6 @@
-/* hashattn, the tool: finds the command and steps aside. Data goes to stdout, words go to stderr, the exit
-   code says what happened: 0 good, 1 the work failed, 2 usage, 3 bad input file, 4 out of memory or disk,
-   130 interrupted after saving. SPDX-License-Identifier: Apache-2.0 */
+/* The tool hashattn: finds the command and runs it. Data goes to stdout, messages go to stderr. Exit codes:
+   0 success, 1 the work failed, 2 usage error, 3 bad input file, 4 out of memory or disk space, 130
+   interrupted after saving. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "cli/shared/signals.h"
 #include "cli/shared/suggest.h"
 
-/* In the order in which one meets them. */
+/* In the order of a first session. */
 static const struct command *const commands[] = {
     &command_info, &command_attend,  &command_data,    &command_train,
     &command_eval, &command_predict, &command_inspect, &command_bench,
@@ -85,7 +85,7 @@ static void print_usage(FILE *stream)
     for (size_t i = 0; i < NUM_COMMANDS; i++)
         fprintf(stream, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\nhashattn COMMAND --help   options of a command, with an example\n"
-          "hashattn --version        what runs here\n\nexample:\n  hashattn info\n",
+          "hashattn --version        version, instruction set, processor\n\nexample:\n  hashattn info\n",
           stream);
 }
 
@@ -109,5 +109,5 @@ int main(int argc, char **argv)
     }
     char near[200];
     suggest(argv[1], names, NUM_COMMANDS, "", near, sizeof near);
-    return tool_fail(EXIT_USAGE, "no command '%.60s'%s (hashattn --help lists what there is)", argv[1], near);
+    return tool_fail(EXIT_USAGE, "no command '%.60s'%s (see hashattn --help)", argv[1], near);
 }

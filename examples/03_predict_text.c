@@ -1,4 +1,4 @@
-/* Using a trained model: labels every document of a file.
+/* Using a trained model: labels each document of a file.
      hashattn train text --data mail --out filter
      cc 03_predict_text.c $(pkg-config --cflags --libs hashattn) -o label && ./label filter new.jsonl
    SPDX-License-Identifier: Apache-2.0 */
@@ -6,7 +6,7 @@
 
 #include <hashattn/hashattn.h>
 
-/* Called for every document, in the order of the file. */
+/* Called for each document, in the order of the file. */
 static int print_label(void *user, size_t document, size_t best_class, const float *probabilities)
 {
     const hashattn_model *model = (const hashattn_model *)user;

@@ -1,6 +1,7 @@
 /* A sequence that does not fit in memory, and a decoder that works token by token. Both keep a state of
    constant size. A callback supplies the rows of the long sequence: here it generates them; a program would
-   read them. cc 04_stream.c $(pkg-config --cflags --libs hashattn) -o stream && ./stream
+   read them.
+     cc 04_stream.c $(pkg-config --cflags --libs hashattn) -o stream && ./stream
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Configures and builds: build.sh BUILD TARGET [CMAKE_OPTION...]. JOBS compilers run at once (default: all processors).
-# Progress is one line, redrawn, on a terminal, and a line per quarter otherwise. Messages of compilers pass through.
+# Configures and builds: build.sh BUILD TARGET [CMAKE_OPTION...]. JOBS compilers run in parallel (default: all processors).
+# Progress is one redrawn line on a terminal, otherwise a line per quarter. Messages of compilers are passed on.
 set -eu
 build=$1 target=$2
 shift 2

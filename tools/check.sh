@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every structure check of the house; the first that fails is named. Run by `make test`.
+# Runs every structure check, tools/check_*.sh, and names those that fail. Run by `make test`.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 failed=0

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests run with assertions; the library and the tool that are installed have none. Their object files show it.
+# Tests have assertions; the installed library and tool have none. Checked in their object files.
 build=${BUILD:-build}
 [ -d "$build/CMakeFiles/objects.dir" ] || { echo "SKIPPED: assertions ($build is not built)"; exit 0; }
 bad=0
@@ -11,7 +11,7 @@ if grep -q '^CMAKE_BUILD_TYPE:[A-Z]*=Debug$' "$build/CMakeCache.txt"; then
     checked=$build/CMakeFiles/objects.dir
 else
     found=$(with_assertions "$build/libhashattn.so" "$build/libhashattn.a" "$build/hashattn")
-    [ -z "$found" ] || { echo "assertions in what is installed:"; echo "$found"; bad=1; }
+    [ -z "$found" ] || { echo "assertions in installed files:"; echo "$found"; bad=1; }
 fi
 [ -d "$build/tests" ] || { echo "SKIPPED: assertions of tests ($build/tests is not built)"; exit $bad; }
 files() { git ls-files -co --exclude-standard "$1"; }

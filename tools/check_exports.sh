@@ -1,6 +1,6 @@
 #!/bin/sh
-# The shared library exports exactly the functions that the public headers declare, and no name of the tool is one of a
-# library that it loads: such a function would be called in place of the library's own wherever names are not hidden.
+# The shared library exports exactly the functions that the public headers declare. No global name of the tool exists in a
+# library that it loads: the library would call the tool's function instead of its own, unless its names are hidden.
 export LC_ALL=C
 build=${BUILD:-build}
 library=$build/libhashattn.so
@@ -25,5 +25,5 @@ for list in loaded tool_names; do
     [ -s "$build/$list.txt" ] || { echo "no names in $build/$list.txt, so the tool cannot be checked"; bad=1; }
 done
 shared=$(comm -12 "$build/tool_names.txt" "$build/loaded.txt")
-[ -z "$shared" ] || { echo "names of the tool that a library has too:"; echo "$shared"; bad=1; }
+[ -z "$shared" ] || { echo "names of the tool that also exist in a library:"; echo "$shared"; bad=1; }
 exit $bad

@@ -1,5 +1,5 @@
 #!/bin/sh
-# No writable globals: no object symbol of the library or the tool in .data or .bss (constant tables of pointers live in .data.rel.ro).
+# No writable globals: no object symbol of the library in .data or .bss (constant tables of pointers are in .data.rel.ro).
 build=${BUILD:-build}
 [ -d "$build/CMakeFiles/objects.dir" ] || { echo "SKIPPED: writable globals ($build is not built)"; exit 0; }
 found=$(find "$build/CMakeFiles/objects.dir" -name '*.o' | sort |

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The include rule (CONTRIBUTING.md). A file includes only its own floor and the floors below it. In parts/ the rule goes
-# down to rooms. In attention/, objectives/, tasks/, text/ and cli/ siblings do not include each other, except for the headers
-# that are there for all of them. Modules of parts/ do not include each other in a circle; NAME_more.h belongs to module NAME.
-# A folder of src/ holds at most 30 files; src/kernels/ is the exception.
+# The include rule (CONTRIBUTING.md). A file includes only its own floor and the floors listed for it. In parts/ the rule
+# applies to rooms. In attention/, objectives/, tasks/, text/ and cli/ siblings do not include each other, only the headers
+# that all of them share. Modules of parts/ do not include each other in a cycle; NAME_more.h belongs to module NAME.
+# A folder of src/ has at most 30 files, except src/kernels/.
 bad=0
 circle=$(git ls-files -co --exclude-standard 'src/parts/*.[ch]' | xargs awk '
 /^#include "parts\// {
@@ -10,7 +10,7 @@ circle=$(git ls-files -co --exclude-standard 'src/parts/*.[ch]' | xargs awk '
     to = $2; sub(/.*\//, "", to); sub(/\..*/, "", to)
     if (from != to && index(from, to "_") != 1 && index(to, from "_") != 1) print from, to
 }' | tsort 2>&1 >/dev/null)
-[ -z "$circle" ] || { echo "modules of parts/ include each other:"; echo "$circle"; bad=1; }
+[ -z "$circle" ] || { echo "modules of parts/ include each other in a cycle:"; echo "$circle"; bad=1; }
 full=$(git ls-files -co --exclude-standard 'src/*.[ch]' | sed 's|/[^/]*$||' | sort | uniq -c |
     awk '$1 > 30 && $2 != "src/kernels" { print $2 ": " $1 " files, 30 are allowed" }')
 [ -z "$full" ] || { echo "$full"; bad=1; }
@@ -38,21 +38,22 @@ BEGIN {
     allowed["api"] = "api base comm kernels parts attention io nn objectives models tasks text train measure hashattn"
     allowed["cli"] = "cli hashattn"
     allowed["examples"] = "hashattn"
-    # What is there for all siblings of a floor: headers, or a room.
+    # What all siblings of a floor may include: headers, or a room.
     shared["attention"] = "attention/mechanism.h attention/in_buckets.h attention/driver"
     shared["tasks"] = "tasks/task.h tasks/dataset.h tasks/documents.h tasks/words.h"
     shared["objectives"] = "objectives/objective.h"
     shared["text"] = "text/tokenizer.h"
     shared["cli"] = "cli/shared"
 }
-# Whether a path is one of the entries of a list, or lies in a folder that is.
+# True if a path is an entry of the list, or is in a folder of the list.
 function within(list, path,    entries, i, n) {
     n = split(list, entries, " ")
     for (i = 1; i <= n; i++)
         if (path == entries[i] || index(path, entries[i] "/") == 1) return 1
     return 0
 }
-# What a sibling is: a folder of the floor, or a file with those that carry its name on (yoso.c, yoso_stream.h).
+# True if both files belong to the same sibling: a folder of the floor, or files with the same name prefix (yoso.c,
+# yoso_stream.h).
 function is_own(floor, file, target,    mine, theirs) {
     mine = substr(file, length(floor) + 2); theirs = substr(target, length(floor) + 2)
     if (mine ~ /\//) return index(theirs, substr(mine, 1, index(mine, "/"))) == 1
@@ -69,7 +70,7 @@ function is_own(floor, file, target,    mine, theirs) {
     if (target !~ /\//) { print FILENAME ": include \"" target "\" is not rooted at src/ or include/"; bad = 1; next }
     if (!within(allowed[room], target)) { print FILENAME ": " room " may not include " target; bad = 1 }
     if (index(target, floor "/") == 1 && floor in shared && !within(shared[floor], target) && !is_own(floor, file, target)) {
-        print FILENAME ": sibling " target " included; what two of them need moves one floor down"; bad = 1
+        print FILENAME ": sibling " target " included; move what both need one floor down"; bad = 1
     }
 }
 END { exit bad }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Layout, length, head comments and names: what a tool can see of good manners.
+# Layout, length of files, head comments and unique file names.
 bad=0
 complain() { echo "$*"; bad=1; }
 sources=$(git ls-files -co --exclude-standard '*.c' '*.h')
@@ -8,7 +8,7 @@ for file in $sources; do
     lines=$(wc -l <"$file")
     [ "$lines" -le 800 ] || complain "$file: $lines lines, 800 are allowed"
     head -n 30 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || complain "$file: no SPDX line in its head comment"
-    head -c 2 "$file" | grep -q '/\*' || complain "$file: does not open with what it is for"
+    head -c 2 "$file" | grep -q '/\*' || complain "$file: does not begin with a comment"
 done
 for file in $texts; do
     [ -s "$file" ] || { complain "$file: empty"; continue; }
@@ -16,10 +16,10 @@ for file in $texts; do
     grep -nE ' +$' "$file" /dev/null && complain "$file: trailing space"
 done
 grep -nP '\t' $sources /dev/null && complain "tabs in C sources"
-grep -nE '\b(TODO|FIXME|XXX)\b|^#if 0' $sources /dev/null && complain "unfinished matter"
-# Public headers are installed under hashattn/ and may bear the name of the floor that they speak of.
+grep -nE '\b(TODO|FIXME|XXX)\b|^#if 0' $sources /dev/null && complain "unfinished code"
+# Public headers are installed under hashattn/, so they may have the name of an internal header.
 twice=$(for file in $sources; do echo "$file"; done | grep -v '^include/' | sed 's|.*/||' | sort | uniq -d)
-[ -z "$twice" ] || complain "file names that occur twice: $twice"
+[ -z "$twice" ] || complain "duplicate file names: $twice"
 if command -v clang-format >/dev/null; then
     clang-format --dry-run -Werror $sources 2>&1 | head -n 20 | grep . && complain "run make format"
 else

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Words that live in one place only: instruction sets in kernels/, each library behind its one file, no printing and no exit in
-# the library, locales behind base/c_locale.h. The tool never sets a locale, so that its numbers have a dot everywhere.
+# Words that are allowed in one place only: instruction sets in kernels/, each external library in its own file, locales in
+# base/c_locale.h, printing and exit in the tool. The tool never sets a locale, so its numbers have a decimal point
+# everywhere.
 bad=0
-only() { # pattern, where it is allowed, what it is
+only() { # only PATTERN WHERE WHAT: WHAT, which matches PATTERN, occurs only in files that match WHERE
     found=$(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' 'include/*.h' | grep -vE "$2" | xargs grep -nE "$1" /dev/null)
-    [ -z "$found" ] || { echo "$3 outside its place:"; echo "$found" | head -n 10; bad=1; }
+    [ -z "$found" ] || { echo "$3 outside of $2:"; echo "$found" | head -n 10; bad=1; }
 }
 only 'immintrin|__AVX|_mm(256|512)?_|__m(256|512)|cpuid|xgetbv' '^src/kernels/' 'instruction sets'
 only 'dnnl' '^src/kernels/product\.[ch]$' 'oneDNN'
@@ -15,6 +16,6 @@ only 'Random123' '^src/base/random\.[ch]$' 'Random123'
 only 'setlocale|uselocale|newlocale' '^src/base/c_locale\.[ch]$' 'locales'
 only '\b(strto(d|f|ld)|atof|[fs]?scanf) *\(' '^(src/base/options\.c|cli/.*)$' 'reading real numbers'
 only 'pthread_' '^src/base/(pool|signal_mask)\.c$' 'threads'
-only '\b(printf|puts|putchar|perror|exit|abort) *\(' '^cli/' 'printing or leaving'
-only '\b(malloc|calloc|realloc|free|aligned_alloc) *\(' '^(src/base/host\.c|src/io/json\.c|cli/.*)$' 'allocation past the host'
+only '\b(printf|puts|putchar|perror|exit|abort) *\(' '^cli/' 'printing or exit'
+only '\b(malloc|calloc|realloc|free|aligned_alloc) *\(' '^(src/base/host\.c|src/io/json\.c|cli/.*)$' 'allocation without the host'
 exit $bad

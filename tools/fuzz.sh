@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs every fuzz target (or the ones named) under libFuzzer with ASan and UBSan: fuzz.sh SECONDS [NAME...].
-# New inputs are kept in build-fuzz/corpus/NAME, crashing ones in build-fuzz/crash-NAME-*; the seeds in the tree are
-# only read.
+# Runs all fuzz targets, or the named ones, under libFuzzer with ASan and UBSan: fuzz.sh SECONDS [NAME...].
+# New inputs go to build-fuzz/corpus/NAME, crashing ones to build-fuzz/crash-NAME-*; the corpus in the tree is not
+# changed.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Mutation testing: changes the source in one place at a time and sees whether a test fails.
+"""Mutation testing: changes the source in one place at a time and checks whether a test fails.
 
 A mutant is one changed operator, constant, condition, status, argument order or one removed statement in src/ or cli/.
-It is killed when a test fails, crashes or exceeds its time; a mutant that no test fails survives and shows a gap.
-Not counted are mutants that do not compile, that give the same object code, and those listed with their reason in
-tests/mutants-equivalent.txt, which no test can tell from the original.
+It is killed if a test fails, crashes or exceeds its time limit; a mutant that no test detects survives and shows a gap.
+Not counted are mutants that do not compile or give the same object code, and those that no test can distinguish from the
+original, which are listed with the reason in tests/mutants-equivalent.txt.
 
 The tree is copied into the build folder and compiled once; the tests are linked with one shared library, so that a mutant
-costs one compilation and one link. Tests run nearest first: the file's own test, its folder, the folders above it, the
-tool. The first failure ends the run. A mutant whose tests take longer than --seconds in all counts as a survivor.
+costs one compilation and one link. The tests closest to the file run first: its own test, its folder, the folders above
+it, the tool. The first failure ends the run. A mutant whose tests take longer than --seconds in total counts as a survivor.
 
-The seed decides which mutants are drawn: source lines are shuffled per folder, and one change is drawn for each line. Every
-folder gets at least 12 (with a smaller --number: its share), the rest goes by the number of lines. Results are added to
-BUILD/log-SEED.jsonl, and a run that was interrupted continues from there
-(for other source, delete it). With --again the survivors in it are tried once more, against more --seconds or new tests.
+The seed determines the mutants: source lines are shuffled per folder, and one change is drawn for each line. Every folder
+gets at least 12 mutants (with a small --number: an equal share); the rest is divided by the number of lines. Results are
+appended to BUILD/log-SEED.jsonl, and an interrupted run continues from there (delete it after changing the source). With
+--again the survivors in the log are tried once more, with more --seconds or new tests.
 
   tools/mutants.py --seed 7 --number 200              all folders
   tools/mutants.py --seed 7 --number 30 io base       two folders
@@ -27,7 +27,7 @@ EQUIVALENT = "tests/mutants-equivalent.txt"
 LEAST = 12
 LIBRARIES = {"objects": "libhashattn.so", "checked_objects": "libchecked.so"}  # of the tool; of the tests, with assertions
 
-# ---- which changes a line offers --------------------------------------------------------------------------------------
+# ---- possible changes of a line ----------------------------------------------------------------------------------------
 NAME = r"[&*]?[A-Za-z_][\w.\[\]]*(?:->[\w.\[\]]+)*"
 SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+",
          "*": "/", "/": "*", "%": "/", "<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "&", "true": "false",
@@ -50,14 +50,14 @@ def blank(match):
 
 
 def masked(text):
-    """The text with comments, texts, preprocessor lines and assertions as blanks, so that places stay the same."""
+    """The text with comments, strings, preprocessor lines and assertions replaced by blanks, so that offsets stay valid."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*|'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", blank, text, flags=re.S | re.M)
     text = re.sub(r'"(?:\\.|[^"\\\n])*"', lambda m: '"' + " " * (len(m.group()) - 2) + '"', text)
     return re.sub(r"\b(?:_Static_assert|assert)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\);", blank, text)
 
 
 def bodies(code):
-    """Spans of function bodies (True) and of initialisers (False); types and prototypes offer nothing."""
+    """Spans of function bodies (True) and of initialisers (False). Types and prototypes are not changed."""
     depth, begin, at_zero = 0, 0, 0
     for i, c in enumerate(code):
         if c == "{":
@@ -78,7 +78,7 @@ def bodies(code):
 
 
 def changes(text):
-    """Every mutant of a source text: begin, end, new text."""
+    """All mutants of a source text as (begin, end, new text)."""
     code = masked(text)
     for first, last, is_function in bodies(code):
         for m in OPERATOR.finditer(code, first, last):
@@ -122,7 +122,7 @@ def flat(text):
 
 
 def mutants_of(path, text):
-    """The mutants of one file, each with its line, the changed lines before and after, and its place."""
+    """The mutants of one file, each with its line number, the lines before and after the change, and its offsets."""
     result = []
     for begin, end, new in changes(text):
         from_, to = text.rfind("\n", 0, begin) + 1, text.find("\n", end)
@@ -132,7 +132,7 @@ def mutants_of(path, text):
 
 
 def read_equivalents():
-    """Blocks of three lines, `src/x/y.c: reason`, `- old line`, `+ new line`; as a set of (file, old, new)."""
+    """Reads blocks of three lines, `src/x/y.c: reason`, `- old line`, `+ new line`, into a set of (file, old, new)."""
     listed, file, old = set(), None, None
     for line in open(EQUIVALENT) if os.path.exists(EQUIVALENT) else []:
         if line.startswith("- "):
@@ -159,7 +159,7 @@ class Build:
         for row in json.load(open(self.folder + "/cmake/compile_commands.json")):
             words = os.environ.get("CMAKE_C_COMPILER_LAUNCHER", "").split() + shlex.split(row["command"])
             target = re.match(r"CMakeFiles/(\S+)\.dir/", words[words.index("-o") + 1]).group(1)
-            hidden = None if target == "tool" else "-fvisibility=hidden"  # tests put functions in place of the library's
+            hidden = None if target == "tool" else "-fvisibility=hidden"  # tests replace functions of the library
             words = [w for w in words if w not in ("-g", hidden) and not w.startswith("-W")]
             at = words.index("-o") + 1
             words[at] = f"{self.folder}/objects/{target}/{os.path.relpath(row['file'], self.tree)}.o"
@@ -176,7 +176,7 @@ class Build:
             failed = [o for o, ok in zip(self.commands, pool.map(self.compile, self.commands)) if not ok]
             assert not failed, f"the source does not compile: {failed}"
             for object_ in self.commands:
-                for file in open(object_ + ".d").read().split():  # a compiler cache writes them relative
+                for file in open(object_ + ".d").read().split():  # a compiler cache may write relative paths
                     if os.path.abspath(file).startswith(self.tree):
                         self.users.setdefault(os.path.relpath(file, self.tree), set()).add(object_)
             for target in (*LIBRARIES, "support"):
@@ -205,17 +205,17 @@ class Build:
             f.write(key)
 
     def holding(self, objects):
-        """The targets that hold any of the objects."""
+        """The targets that contain any of the objects."""
         return [t for t in self.targets if set(objects) & set(self.targets[t])]
 
 
 # ---- the tests --------------------------------------------------------------------------------------------------------
 def run_test(build, name, limit_cpu, limit_wall):
-    """0 or what failed, and the seconds. Processor time is limited, so that a busy machine kills no mutant."""
+    """Returns 0 or the failure, and the seconds. The limit is on processor time, so that a busy machine kills no mutant."""
     command = ["sh", f"tests/{name}.sh", build.folder] if "/" in name else [f"{build.folder}/tests/{name}"]
 
     def limits():
-        for number in (signal.SIGHUP, signal.SIGINT):  # a background process may ignore them
+        for number in (signal.SIGHUP, signal.SIGINT):  # a background process may have inherited that they are ignored
             signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CPU, (limit_cpu, limit_cpu + 1))
         resource.setrlimit(resource.RLIMIT_AS, (1 << 36, resource.RLIM_INFINITY))
@@ -242,7 +242,7 @@ def run_test(build, name, limit_cpu, limit_wall):
 
 
 def tests_for(tests, path):
-    """The names of the tests, nearest first, each with how near it is: 0 own, 1 folder, 2 above, 3 tool."""
+    """The names of the tests in the order in which they run, each with its distance: 0 own, 1 folder, 2 above, 3 tool."""
     folder, unit = os.path.dirname(path).removeprefix("src/"), os.path.splitext(os.path.basename(path))[0]
     floor, rank = folder.split("/")[0], {name: i for i, name in enumerate(ORDER)}
     result = []
@@ -261,7 +261,7 @@ def tests_for(tests, path):
 
 
 def baseline(build):
-    """Every test on the unchanged source, with its seconds; one that fails here can kill nothing and is left out."""
+    """Runs every test on the unchanged source and records its seconds; tests that fail here are left out."""
     known, path = {}, build.folder + "/baseline.json"
     if os.path.exists(path):
         known = json.load(open(path))
@@ -277,7 +277,7 @@ def baseline(build):
         if known.get(name, {}).get("digest") == digest:
             test["seconds"] = known[name]["seconds"]
         else:
-            for _ in range(2): # a test of times may fail once on a busy machine
+            for _ in range(2): # a timing test may fail once on a busy machine
                 failed, test["seconds"] = run_test(build, name, 600, 600)
                 if not failed:
                     break
@@ -290,7 +290,7 @@ def baseline(build):
 
 
 def try_mutant(build, tests, mutant, most_seconds):
-    """The record of one mutant: invalid (and why), killed (by what) or survived."""
+    """Tries one mutant and returns its record: invalid (and why), killed (by which test) or survived."""
     path = f"{build.tree}/{mutant['file']}"
     text, (begin, end) = open(path).read(), mutant["place"]
     objects = sorted(build.users.get(mutant["file"], ()))
@@ -299,7 +299,7 @@ def try_mutant(build, tests, mutant, most_seconds):
     try:
         with open(path, "w") as f:
             f.write(text[:begin] + mutant["new"] + text[end:])
-        for_tool = set(objects) & set(build.targets["objects"])  # compiled when the turn comes to the tool
+        for_tool = set(objects) & set(build.targets["objects"])  # compiled only before the tests of the tool
         for_tests = [o for o in objects if o not in for_tool]
         if not objects or not all(map(build.compile, for_tests)):
             return {**record, "result": "invalid", "why": "does not compile" if objects else "not built"}
@@ -319,7 +319,7 @@ def try_mutant(build, tests, mutant, most_seconds):
                 for_tool = set()
             limits = int(10 + 5 * seconds), 60 + 10 * seconds
             failed, _ = run_test(build, name, *limits)
-            if failed and (failed == "time" or run_test(build, name, *limits)[0]): # twice: a busy machine kills nothing
+            if failed and (failed == "time" or run_test(build, name, *limits)[0]): # twice, because a busy machine may fail a test
                 return {**record, "result": "killed", "by": name, "near": near, "how": failed, "seconds": time.time() - began}
         return {**record, "tests_seconds": spent}
     finally:
@@ -334,7 +334,7 @@ def try_mutant(build, tests, mutant, most_seconds):
 
 # ---- the run ----------------------------------------------------------------------------------------------------------
 def draw(folder, seed, listed):
-    """Mutants of a folder in the order of the seed, one per line of source."""
+    """Mutants of a folder in an order determined by the seed, one per source line."""
     chance, lines = random.Random(f"{seed}:{folder}"), {}
     root = folder if folder == "cli" else "src/" + folder
     for path in sorted(f"{place}/{name}" for place, _, names in os.walk(root) for name in names):
@@ -349,12 +349,12 @@ def draw(folder, seed, listed):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folders", nargs="*", default=ORDER, help="of src/, and cli (all)")
+    options.add_argument("folders", nargs="*", default=ORDER, help="folders of src/, or cli (default: all)")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--number", type=int, default=200, help="valid mutants in all (200)")
-    options.add_argument("--seconds", type=float, default=120, help="of tests for one mutant, beside its own (120)")
-    options.add_argument("--again", action="store_true", help="try the survivors of the log once more")
-    options.add_argument("--only", action="append", help="FILE or FILE:LINE, all its mutants instead of a sample")
+    options.add_argument("--number", type=int, default=200, help="number of valid mutants (default 200)")
+    options.add_argument("--seconds", type=float, default=120, help="limit for the tests of one mutant, not counting the file's own test (default 120)")
+    options.add_argument("--again", action="store_true", help="try the survivors of the log again")
+    options.add_argument("--only", action="append", help="FILE or FILE:LINE: try all its mutants instead of a sample")
     options.add_argument("--build", default="build-mutants")
     options.add_argument("--jobs", type=int, default=os.cpu_count())
     given = options.parse_args()
@@ -381,7 +381,7 @@ def main():
         record = json.loads(line)
         known[record["file"], record["old_text"], record["new_text"], record["line"]] = record
     results, left = [], {folder: iter(mutants) for folder, mutants in drawn.items()}
-    while left:  # in turn, so that an interrupted run says something of every folder
+    while left:  # round robin, so that an interrupted run covers every folder
         for folder, mutants in list(left.items()):
             for mutant in mutants:
                 record = known.get((mutant["file"], mutant["old_text"], mutant["new_text"], mutant["line"]))

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs every test program of a build folder (but those that the pattern LEAVE_OUT names) through ctest and closes with "N passed, N failed", one count per test function.
+# Runs the tests of a build folder through ctest, except those that match the pattern LEAVE_OUT. The last line is
+# "N passed, N failed", where each test function counts.
 set -u
 build=${1:-build}
 log=$build/Testing/log.txt

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds everything with the given sanitizers and runs every test under them; also each instruction set forced on the plain build.
+# Builds with the given sanitizers and runs all tests; with isa: runs all tests of the plain build on each instruction set.
 # Usage: tools/sanitize.sh address,undefined | thread | isa
 set -eu
 kind=$1
@@ -8,7 +8,7 @@ isa)
     for isa in ref avx2 avx512 avx512bf16; do
         build/hashattn info --isa "$isa" --json >/dev/null 2>&1 || { echo "SKIPPED: $isa does not run here"; continue; }
         printf '%s: ' "$isa"
-        # The plain loops of ref would train for half an hour.
+        # With the plain loops of ref, training would take half an hour.
         [ "$isa" = ref ] && slow='^(test_learning|test_info)$' || slow='^$'
         LEAVE_OUT=$slow HASHATTN_ISA=$isa tools/run_tests.sh build
     done
@@ -17,7 +17,7 @@ isa)
     build=build-$(echo "$kind" | tr ',' '-')
     tools/build.sh "$build" tests -DCMAKE_BUILD_TYPE=Release -DHASHATTN_SANITIZE="$kind"
     printf '%s: ' "$kind"
-    # oneDNN is built without the sanitizer, which does not see its locks.
+    # oneDNN is not instrumented, so the sanitizer does not see its locks.
     echo 'called_from_lib:libdnnl.so' >"$build/suppressed"
     ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
         TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/$build/suppressed HASHATTN_SANITIZED=$kind tools/run_tests.sh "$build"

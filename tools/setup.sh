@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Debian packages that the build needs and that are missing, when run as root. Otherwise it says what to install.
-# Arguments are further packages.
+# Installs missing Debian packages that the build needs, if run as root; otherwise prints what to install.
+# Arguments are additional packages.
 set -eu
 wanted="gcc libc6-dev make cmake pkg-config libdnnl-dev libgomp1 librandom123-dev libjansson-dev libutf8proc-dev binutils python3 $*"
 missing=""

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Tests of a build folder under valgrind's memcheck, one line each; any finding fails. The kernels are capped at AVX2, which is
-# what valgrind knows, and so are oneDNN's. Left out: tests of whole trainings, and those whose point is time, threads or
-# killed processes; memcheck runs one thread at a time and fifty times as slow. It ignores the flag that takes denormal numbers
-# for 0, so codes_are_exact of test_slots_pack (bf16-dp) fails there, without a finding.
-# What takes more than VALGRIND_SECONDS (600) of processor time is named.
+# Runs the tests of a build folder under valgrind's memcheck, one line each; any finding is a failure. Our kernels and
+# oneDNN's are limited to AVX2, because valgrind does not support AVX-512. Left out are tests of whole trainings and tests of
+# time, threads or killed processes: memcheck runs one thread at a time, about fifty times slower. It ignores the processor
+# flag that treats denormals as 0, so codes_are_exact of test_slots_pack (bf16-dp) fails without a finding.
+# Tests that exceed VALGRIND_SECONDS (600) of processor time are listed as not finished.
 # Usage: tools/valgrind.sh BUILD [PATTERN]
 set -u
 build=${1:-build} pattern=${2:-.}

@@ -1,14 +1,14 @@
-/* One stream for each head of each sequence. Rows are read from the files while those before are computed,
-   and written in the order of the output's file. SPDX-License-Identifier: Apache-2.0 */
+/* One stream per head and sequence. Rows are read from the files while the previous chunk is computed, and
+   written in the order of the output file. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/attend/attend_chunks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One head of one sequence under way: where its rows lie in the files, and two chunks in turn. */
+/* The current head of the current sequence, with two chunks used in turn. */
 struct head {
     struct attend_chunks *all;
-    size_t sequence, head; /* head: counted over all sequences */
+    size_t sequence, head; /* head counts over all sequences */
     bool absorbing;
     unsigned turn;
     float *rows[2][4]; /* query, key, value, out */
@@ -20,7 +20,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The rows of one array that the chunk wants, into its buffer. */
+/* Reads the chunk's rows of one array into `to`. */
 static hashattn_status take(hashattn_npy_reader *reader, size_t first_row, size_t rows, size_t width,
                             float *to, hashattn_array *array)
 {
@@ -96,7 +96,7 @@ int attend_in_chunks(struct attend_chunks *all)
 {
     const hashattn_problem *p = all->problem;
     struct head head = {.all = all};
-    if (p->num_queries == 0 && p->num_keys == 0) /* of any number of heads and columns */
+    if (p->num_queries == 0 && p->num_keys == 0) /* whatever the number of heads and columns */
         return EXIT_GOOD;
     const size_t widths[] = {p->head_dim, p->head_dim, p->value_dim, p->value_dim};
     int code = EXIT_GOOD;
@@ -117,7 +117,7 @@ int attend_in_chunks(struct attend_chunks *all)
     for (; code == EXIT_GOOD && head.head < p->num_sequences * p->num_heads; head.head++) {
         head.sequence = head.head / p->num_heads;
         hashattn_status status = run_head(&head);
-        /* What the files said is the reason, where they said something. */
+        /* An error of the files is the cause, if there is one. */
         const char *why = hashattn_context_message(all->files);
         if (status != HASHATTN_OK)
             code = tool_fail_status(why[0] != '\0' ? all->files : all->context, status);

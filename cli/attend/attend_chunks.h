@@ -1,22 +1,23 @@
-/* `attend --chunk`: the arrays stay in their files and pass by in chunks, head after head, so that memory
-   does not depend on how long they are. SPDX-License-Identifier: Apache-2.0 */
+/* `attend --chunk`: reads and writes the arrays in chunks, head by head, so that memory does not depend on
+   their length. SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_ATTEND_CHUNKS_H
 #define CLI_ATTEND_CHUNKS_H
 
 #include "cli/shared/command.h"
 
 struct attend_chunks {
-    hashattn_context *context, *files; /* of attention; of the readers, which are used on another thread */
+    hashattn_context *context, *files; /* of the attention; of the readers, which run on another thread */
     hashattn_attention *attention;
     const hashattn_problem *problem;                 /* shapes, causal, seed */
     hashattn_npy_reader *query, *key, *value, *mask; /* mask may be NULL */
-    bool mask_of_each;                               /* (batch, n_k) */
+    bool mask_of_each;                               /* the mask is (batch, n_k), not (n_k) */
     hashattn_npy_writer *out;
     size_t chunk_rows;
-    size_t stream_bytes; /* of one head's state and chunks: written */
+    size_t stream_bytes; /* output: bytes of one head's state and chunks */
 };
 
-/* Every head of every sequence is absorbed, read and appended to `out`. EXIT_GOOD or what tool_fail gave. */
+/* Computes every head of every sequence and appends it to `out`. Returns EXIT_GOOD or the exit code of the
+   reported error. */
 int attend_in_chunks(struct attend_chunks *chunks);
 
 #endif

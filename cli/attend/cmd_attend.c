@@ -1,6 +1,6 @@
-/* `attend`: any mechanism on arrays of .npy files, (n, d), (heads, n, d) or (batch, heads, n, d), with
-   gradients where a gradient of the output is given. Hashes as evaluation does: every batch element alike.
-   SPDX-License-Identifier: Apache-2.0 */
+/* `attend`: runs any mechanism on arrays from .npy files, (n, d), (heads, n, d) or (batch, heads, n, d), with
+   gradients if the gradient of the output is given. Hashing is as in evaluation: the same for every batch
+   element. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 #include "cli/shared/halves.h"
 #include "cli/shared/json_out.h"
 
-enum { LONE_WIDTH = 4096 }; /* of values without a row, which make an output as wide */
+enum { LONE_WIDTH = 4096 }; /* greatest width of values without rows; the output is as wide */
 
-/* Everything one call holds; what is NULL or empty is freed without harm. */
+/* Everything one call holds. Members may be NULL or empty when they are freed. */
 struct attend {
     const char *mechanism, *q, *k, *v, *mask, *params, *out, *grad_out, *grad_dir;
     int causal;
@@ -24,12 +24,12 @@ struct attend {
     hashattn_problem problem;
     uint8_t *whole_mask; /* (batch, n_k) */
     float *output, *dquery, *dkey, *dvalue;
-    uint16_t *halves[8]; /* with --precision bf16, in the order of the call: query ... dvalue */
+    uint16_t *halves[8]; /* with --precision bf16: query ... dvalue, in the order of the call */
     void *saved, *scratch;
     size_t saved_bytes, scratch_bytes;
     double forward_ms, backward_ms;
     size_t chunk_rows;       /* 0: whole arrays */
-    hashattn_context *files; /* in chunks: what reads them, on a thread of the library */
+    hashattn_context *files; /* of the readers, which run on a thread of the library */
     struct attend_chunks chunks;
 };
 
@@ -58,7 +58,7 @@ static size_t count_of(const hashattn_npy *array)
     return count;
 }
 
-/* The last axes from the right: width, rows, heads, batch; 1 where the array has fewer. */
+/* Length of an axis counted from the right: width, rows, heads, batch. 1 if the array has fewer axes. */
 static size_t axis(const hashattn_npy *array, int from_right)
 {
     return from_right < array->rank ? array->shape[array->rank - 1 - from_right] : 1;
@@ -66,7 +66,7 @@ static size_t axis(const hashattn_npy *array, int from_right)
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* The whole array, or with --chunk its shape and a reader. */
+/* Reads the whole array, or with --chunk only its shape, and opens a reader. */
 static hashattn_status read_or_open(struct attend *a, const char *path, hashattn_npy *array,
                                     hashattn_npy_reader **reader)
 {
@@ -82,19 +82,19 @@ static int read_array(struct attend *a, const char *path, hashattn_npy *array, h
     char text[120];
     if (array->element != HASHATTN_FLOAT32 || array->rank < 2)
         return tool_fail(EXIT_FILE,
-                         "%s: is %s; (n, d), (heads, n, d) or (batch, heads, n, d) float32 is needed", path,
+                         "%s: is %s; it must be (n, d), (heads, n, d) or (batch, heads, n, d) float32", path,
                          shape_text(array, text));
     return EXIT_GOOD;
 }
 
-/* Axis `from_right` of two arrays must agree. */
+/* Fails unless the two arrays agree in axis `from_right` and in rank. */
 static int agree(const char *path, const hashattn_npy *array, const char *other_path,
                  const hashattn_npy *other, int from_right)
 {
     char text[120], other_text[120];
     if (array->rank == other->rank && axis(array, from_right) == axis(other, from_right))
         return EXIT_GOOD;
-    return tool_fail(EXIT_FILE, "%s is %s and %s is %s: axis %d from the right must be the same", path,
+    return tool_fail(EXIT_FILE, "%s is %s and %s is %s: axis %d from the right must agree", path,
                      shape_text(array, text), other_path, shape_text(other, other_text), from_right + 1);
 }
 
@@ -106,7 +106,7 @@ static int read_arrays(struct attend *a)
     for (int i = 0; i < 4 && code == EXIT_GOOD; i++) {
         if (i != 1) /* n_q and n_k may differ */
             code = agree(a->q, &a->query, a->k, &a->key, i);
-        if (i != 0 && code == EXIT_GOOD) /* and so may d and d_v */
+        if (i != 0 && code == EXIT_GOOD) /* d and d_v may differ */
             code = agree(a->k, &a->key, a->v, &a->value, i);
     }
     if (code != EXIT_GOOD)
@@ -120,17 +120,17 @@ static int read_arrays(struct attend *a)
     a->problem.max_len =
         a->problem.num_queries > a->problem.num_keys ? a->problem.num_queries : a->problem.num_keys;
     a->problem.causal = a->causal;
-    /* Every other length of the output stands in an array with elements. */
+    /* Bounds the only length of the output that no array with elements vouches for. */
     char text[120];
     if (a->problem.num_keys == 0 && a->problem.num_queries > 0 && a->problem.value_dim > LONE_WIDTH)
-        return tool_fail(EXIT_FILE, "%s is %s: values without a row are at most %d wide", a->v,
+        return tool_fail(EXIT_FILE, "%s is %s: values without rows may be at most %d wide", a->v,
                          shape_text(&a->value, text), LONE_WIDTH);
     if (a->problem.num_heads == 0 || a->problem.head_dim == 0 || a->problem.value_dim == 0)
         return tool_fail(EXIT_FILE, "%s or %s has an axis of 0; only n and batch may be 0", a->q, a->v);
     return EXIT_GOOD;
 }
 
-/* (n_k) for all of the batch, or (batch, n_k). */
+/* The mask is (n_k), for the whole batch, or (batch, n_k). */
 static int read_mask(struct attend *a)
 {
     hashattn_status status = read_or_open(a, a->mask, &a->key_mask, &a->chunks.mask);
@@ -141,7 +141,7 @@ static int read_mask(struct attend *a)
     char text[120];
     if (mask->element != HASHATTN_BYTE || mask->rank < 1 || mask->rank > 2 || axis(mask, 0) != keys ||
         (mask->rank == 2 && axis(mask, 1) != batch))
-        return tool_fail(EXIT_FILE, "%s: is %s; (%zu) or (%zu, %zu) of bool or uint8 is needed", a->mask,
+        return tool_fail(EXIT_FILE, "%s: is %s; it must be (%zu) or (%zu, %zu) of bool or uint8", a->mask,
                          shape_text(mask, text), keys, batch, keys);
     a->chunks.mask_of_each = mask->rank == 2;
     if (a->chunk_rows > 0)
@@ -187,14 +187,14 @@ static float *new_floats(size_t count)
     return count > SIZE_MAX / 8 ? NULL : new_block(count * sizeof(float));
 }
 
-/* SIZE_MAX where it overflows: nothing of that size can be had. */
+/* SIZE_MAX on overflow; no allocation of that size succeeds. */
 static size_t product_of(size_t a, size_t b)
 {
     size_t product;
     return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
 }
 
-/* The array of one argument of the call: the floats, or a copy of them as bfloat16 where those are wanted. */
+/* The array of one argument of the call: the floats, or in bf16 a rounded copy of them. */
 static int whole(struct attend *a, size_t argument, float *data, size_t rows, size_t width,
                  hashattn_array *array)
 {
@@ -211,7 +211,7 @@ static int whole(struct attend *a, size_t argument, float *data, size_t rows, si
                                : tool_fail(EXIT_ROOM, "no memory for %zu numbers as bfloat16", count);
 }
 
-/* What was written as bfloat16 is widened into the floats. */
+/* Widens bfloat16 results into the floats. */
 static void bring_back(const struct attend *a, const hashattn_array *array, float *data, size_t rows,
                        size_t width)
 {
@@ -220,7 +220,7 @@ static void bring_back(const struct attend *a, const hashattn_array *array, floa
         hashattn_bf16_widen(a->context, array->data, data, p->num_sequences * p->num_heads * rows * width);
 }
 
-/* An INVALID of the data: the call itself has been accepted, so a file is to blame. */
+/* Reports an error of the call. Its arguments have been accepted, so INVALID means bad data in a file. */
 static int fail_data(const struct attend *a, hashattn_status status)
 {
     int code = tool_fail_status(a->context, status);
@@ -240,7 +240,8 @@ static int compute(struct attend *a)
     a->saved = new_block(a->saved_bytes);
     a->scratch = new_block(a->scratch_bytes);
     if (a->output == NULL || a->saved == NULL || a->scratch == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for an output of %zu numbers, %zu bytes saved and %zu scratch",
+        return tool_fail(EXIT_ROOM,
+                         "no memory for an output of %zu numbers, %zu bytes saved and %zu bytes of scratch",
                          outputs, a->saved_bytes, a->scratch_bytes);
     size_t n_q = p->num_queries, n_k = p->num_keys, d = p->head_dim, d_v = p->value_dim;
     hashattn_array query, key, value, out, dout, dquery, dkey, dvalue;
@@ -281,7 +282,7 @@ static int compute(struct attend *a)
     return EXIT_GOOD;
 }
 
-/* --chunk, or the longer of queries and keys: no chunk has more rows. A stream wants at least 1. */
+/* --chunk, but no more than the longer of queries and keys, and at least 1, as a stream needs. */
 static size_t rows_of_chunk(const struct attend *a)
 {
     size_t queries = a->problem.num_queries, keys = a->problem.num_keys;
@@ -293,7 +294,7 @@ static int compute_in_chunks(struct attend *a)
 {
     const hashattn_problem *p = &a->problem;
     if (p->causal && p->num_queries != p->num_keys)
-        return tool_fail(EXIT_USAGE, "%s has %zu rows and %s %zu; --causal needs as many of both", a->q,
+        return tool_fail(EXIT_USAGE, "%s has %zu rows and %s has %zu; --causal needs equal numbers", a->q,
                          p->num_queries, a->k, p->num_keys);
     size_t shape[4];
     memcpy(shape, a->query.shape, sizeof shape);
@@ -324,7 +325,7 @@ static int write_one(struct attend *a, const char *directory, const char *name, 
 {
     char path[4096];
     if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
-        return tool_fail(EXIT_USAGE, "--grad-dir: the name is %zu bytes long, too long", strlen(directory));
+        return tool_fail(EXIT_USAGE, "--grad-dir: a name of %zu bytes is too long", strlen(directory));
     hashattn_status status = hashattn_npy_write(a->context, path, data, like->rank, like->shape);
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
 }
@@ -340,7 +341,7 @@ static int write_arrays(struct attend *a)
     if (a->grad_out == NULL)
         return EXIT_GOOD;
     if (mkdir(a->grad_dir, 0777) != 0 && errno != EEXIST)
-        return tool_fail(EXIT_ROOM, "cannot make the directory %s: %s", a->grad_dir, strerror(errno));
+        return tool_fail(EXIT_ROOM, "cannot create the directory %s: %s", a->grad_dir, strerror(errno));
     int code = write_one(a, a->grad_dir, "dq.npy", a->dquery, &a->query);
     code = code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dk.npy", a->dkey, &a->key);
     return code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dv.npy", a->dvalue, &a->value);
@@ -352,7 +353,7 @@ static int report(const struct attend *a, bool as_json)
         return EXIT_GOOD;
     hashattn_description is = {.struct_size = sizeof is};
     hashattn_context_describe(a->context, &is);
-    /* With the output on stdout the object goes to stderr. */
+    /* If the output goes to stdout, the JSON goes to stderr. */
     struct json_out json = json_out_to(strcmp(a->out, "-") == 0 ? stderr : stdout);
     json_out_object(&json, NULL);
     json_out_text(&json, "attention", a->mechanism);
@@ -412,17 +413,17 @@ static int check_usage(const struct attend *a, const struct options *options)
         const char *name, *text;
     } needed[] = {{"q", a->q}, {"k", a->k}, {"v", a->v}, {"out", a->out}};
     if (options->num_operands > 0)
-        return options_fail(options, "attend takes no operand, '%.60s' is one", options->operands[0]);
+        return options_fail(options, "attend takes no operand, got '%.60s'", options->operands[0]);
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
         if (needed[i].text == NULL)
             return options_fail(options, "attend needs --%s FILE", needed[i].name);
     if ((a->grad_out == NULL) != (a->grad_dir == NULL))
-        return options_fail(options, "--grad-out and --grad-dir are given together or not at all");
+        return options_fail(options, "--grad-out and --grad-dir must be given together");
     if (a->chunk_rows > 0 && a->grad_out != NULL)
-        return options_fail(options, "--chunk computes no gradients, --grad-out is given");
+        return options_fail(options, "--chunk computes no gradients, but --grad-out is given");
     if (a->chunk_rows > 0 && options->common.precision != NULL &&
         strcmp(options->common.precision, "bf16") == 0)
-        return options_fail(options, "--chunk computes on float32 arrays, --precision is bf16");
+        return options_fail(options, "--chunk computes on float32 arrays, but --precision is bf16");
     return EXIT_GOOD;
 }
 
@@ -433,28 +434,27 @@ static int run(const struct command *self, int argc, char **argv)
     hashattn_problem_default(&a.problem);
     options_begin(&options, self);
     const struct option rows[] = {
-        {"attention", OPTION_TEXT, &a.mechanism, "NAME", "mechanism, one of those of info (default yoso)", 0,
-         0},
+        {"attention", OPTION_TEXT, &a.mechanism, "NAME", "mechanism, see info (default yoso)", 0, 0},
         {"q", OPTION_TEXT, &a.q, "Q.npy", "queries, float32 (n, d), (heads, n, d) or (batch, heads, n, d)", 0,
          0},
-        {"k", OPTION_TEXT, &a.k, "K.npy", "keys, as many axes", 0, 0},
-        {"v", OPTION_TEXT, &a.v, "V.npy", "values, a row for each key", 0, 0},
+        {"k", OPTION_TEXT, &a.k, "K.npy", "keys, with the same number of axes", 0, 0},
+        {"v", OPTION_TEXT, &a.v, "V.npy", "values, one row per key", 0, 0},
         {"mask", OPTION_TEXT, &a.mask, "M.npy",
-         "keys that take part: bool or uint8, 1 = takes part, (n_k) or (batch, n_k)", 0, 0},
+         "key mask, bool or uint8, (n_k) or (batch, n_k): 1 = the key takes part", 0, 0},
         {"params", OPTION_TEXT, &a.params, "P.safetensors",
-         "learned parameters of the mechanism, as info --attention NAME lists them with the same options and "
-         "--head-dim, (heads, rows, cols) each; else they come from the seed",
+         "learned parameters of the mechanism, each (heads, rows, cols); info --attention NAME with the same "
+         "options and --head-dim lists them (default: drawn from the seed)",
          0, 0},
         {"causal", OPTION_SWITCH, &a.causal, NULL, "query i sees keys 0 to i", 0, 0},
         {"chunk", OPTION_COUNT, &a.chunk_rows, "N",
-         "leave the arrays in their files and pass over them N rows at a time, in memory that does not "
-         "depend "
-         "on n; for mechanisms with a state, as yoso",
+         "read the arrays N rows at a time, so that memory does not depend on n; for mechanisms with a state "
+         "of constant size, such as yoso",
          1, 1e9},
-        {"out", OPTION_TEXT, &a.out, "Y.npy", "where the output goes; - for stdout", 0, 0},
-        {"grad-out", OPTION_TEXT, &a.grad_out, "G.npy", "gradient of the output, shaped like it", 0, 0},
+        {"out", OPTION_TEXT, &a.out, "Y.npy", "output file; - for stdout", 0, 0},
+        {"grad-out", OPTION_TEXT, &a.grad_out, "G.npy", "gradient with respect to the output, with its shape",
+         0, 0},
         {"grad-dir", OPTION_TEXT, &a.grad_dir, "DIR",
-         "where dq.npy, dk.npy, dv.npy go: gradients with respect to the inputs as given", 0, 0},
+         "directory for dq.npy, dk.npy and dv.npy, the gradients with respect to q, k and v", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         options_add(&options, rows[i]);
@@ -486,7 +486,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_attend = {
     .name = "attend",
     .operands = "",
-    .summary = "Runs a mechanism on arrays of .npy files, with gradients where one is given",
+    .summary = "Runs a mechanism on arrays from .npy files, optionally with gradients",
     .example =
         "  python3 -c 'import numpy as np; [np.save(x, np.random.randn(12, 4096, 64).astype(\"f\")) "
         "for x in \"qkv\"]'\n"

@@ -1,4 +1,4 @@
-/* The parts that the kinds of bench share. SPDX-License-Identifier: Apache-2.0 */
+/* What all kinds of bench share. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench/bench.h"
 
 #include <math.h>
@@ -55,10 +55,10 @@ int bench_measure(bench_run *once, void *user, size_t repeats, size_t parts, dou
 
 void bench_add_repeats(struct options *options, size_t *repeats)
 {
-    options_add(options,
-                (struct option){"repeats", OPTION_COUNT, repeats, "N",
-                                "runs whose median is told (default: as many as fit 2 seconds, 3 to 25)", 1,
-                                BENCH_MOST_REPEATS});
+    options_add(options, (struct option){
+                             "repeats", OPTION_COUNT, repeats, "N",
+                             "runs; the median is reported (default: as many as fit into 2 seconds, 3 to 25)",
+                             1, BENCH_MOST_REPEATS});
 }
 
 /* ---- mechanisms and their errors --------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ hashattn_status bench_new_mechanism(hashattn_context *context, const char *name,
     return status;
 }
 
-/* One forward, and one backward where that is wanted. */
+/* One forward pass, and one backward pass if t->backward. */
 static int run_once(void *user, double *part_ms)
 {
     struct bench_timed *t = user;
@@ -151,7 +151,7 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
     t->saved = bench_block(t->saved_bytes);
     t->scratch = bench_block(t->scratch_bytes);
     if (t->saved == NULL || t->scratch == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for %zu bytes saved and %zu scratch", t->saved_bytes,
+        return tool_fail(EXIT_ROOM, "no memory for %zu bytes saved and %zu bytes of scratch", t->saved_bytes,
                          t->scratch_bytes);
     double median_ms[2];
     int code = bench_measure(run_once, t, repeats, 2, median_ms, &t->measured);
@@ -183,7 +183,8 @@ double bench_angle(const float *a, const float *b, size_t width)
     }
     if (!(aa > 0 && bb > 0))
         return M_PI_2;
-    for (size_t c = 0; c < width; c++) { /* from the chord of the unit vectors: exact for small angles too */
+    for (size_t c = 0; c < width;
+         c++) { /* from the chord of the unit vectors, which is accurate for small angles too */
         double u = a[c] / sqrt(aa), v = b[c] / sqrt(bb);
         near += (u - v) * (u - v);
         far += (u + v) * (u + v);

@@ -1,7 +1,6 @@
-/* What the kinds of `bench` share. A kind is one file bench_NAME.c with one exported row, and one line in the
-   table of cmd_bench.c; it is a command of its own, with its own options and example. From here it has clock
-   and medians, inputs, and what sampled outputs are compared with exact ones by.
-   SPDX-License-Identifier: Apache-2.0 */
+/* What all kinds of `bench` share: clock and medians, inputs, and the error of sampled outputs. A kind is a
+   command of its own, with its own options and example: one file bench_NAME.c with one exported row, and one
+   line in the table of cmd_bench.c. SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -17,32 +16,32 @@ extern const struct command bench_attention, bench_error, bench_layer, bench_pea
 enum { BENCH_MOST_REPEATS = 101, BENCH_MOST_PARTS = 4 };
 
 double bench_seconds(void);
-/* Of values that it sorts; NaN of none. */
+/* Sorts the values; NaN if there are none. */
 double bench_median(double *values, size_t count);
 
-/* One run of what is measured: the milliseconds of its parts (forward, backward, ...); EXIT_GOOD or what
-   tool_fail gave. */
+/* Runs the measured work once and writes the milliseconds of its parts (forward, backward, ...). Returns
+   EXIT_GOOD or the exit code of the reported error. */
 typedef int bench_run(void *user, double *part_ms);
 
-/* Runs once to warm up, then `repeats` times, or (0) as often as fits two seconds, 3 to 25; the median of
-   each part, at most BENCH_MOST_PARTS, goes to median_ms and the number of runs to *measured. */
+/* Runs once to warm up, then `repeats` times; 0: as often as fits into two seconds, 3 to 25 times. Writes the
+   median of each part (at most BENCH_MOST_PARTS) to median_ms and the number of runs to *measured. */
 int bench_measure(bench_run *once, void *user, size_t repeats, size_t parts, double *median_ms,
                   size_t *measured);
 
-/* The option of that number of runs, for every kind that measures so. */
+/* Adds the option --repeats. */
 void bench_add_repeats(struct options *options, size_t *repeats);
 
 /* ---- mechanisms and their errors ---- */
 
-/* A new mechanism with those of the options given that it has: options of other mechanisms are ignored, so
-   that one line serves a whole comparison. */
+/* A new mechanism with the given options that it has. Options of other mechanisms are ignored, so that one
+   command line serves a whole comparison. */
 hashattn_status bench_new_mechanism(hashattn_context *context, const char *name,
                                     const struct options *options, hashattn_attention **attention);
 
-/* One mechanism under the clock: `attention` and `backward` are given, the rest is found. */
+/* Timing of one mechanism. The caller sets `attention`, `backward` and `causal`; bench_time sets the rest. */
 struct bench_timed {
     hashattn_attention *attention;
-    int backward; /* 0: forward alone, backward_ms is NaN */
+    int backward; /* 0: forward only, backward_ms is NaN */
     int causal;
     double forward_ms, backward_ms;
     size_t measured, saved_bytes, scratch_bytes;
@@ -50,18 +49,18 @@ struct bench_timed {
     /* of one run */
     hashattn_context *context;
     struct bench_problem run;
-    float *dout, *dquery, *dkey, *dvalue, *dparams; /* dparams: NULL where the mechanism has none */
+    float *dout, *dquery, *dkey, *dvalue, *dparams; /* dparams: NULL if there are no parameters */
     double own_loss;
-    uint16_t *halves[8]; /* what is timed where the context computes in bf16: query ... dvalue */
+    uint16_t *halves[8]; /* if the context computes in bf16: query ... dvalue */
     void *saved, *scratch;
 };
-/* All queries of the arrays; `out` (heads, queries, d_v) is there afterwards. */
+/* Times attention of all queries of the arrays and leaves the output in `out`, (heads, queries, d_v). */
 int bench_time(struct bench_timed *timed, hashattn_context *context, const struct bench_arrays *arrays,
                uint64_t seed, size_t repeats);
-/* The mechanism and all blocks; `timed` may be all zero. */
+/* Frees the mechanism and all blocks; `timed` may be all zero. */
 void bench_free_timed(struct bench_timed *timed);
 
-/* The angle between two rows; a right angle where one is zero. */
+/* The angle between two rows in radians; a right angle if one is zero. */
 double bench_angle(const float *a, const float *b, size_t width);
 
 #endif

@@ -1,5 +1,5 @@
-/* `bench attention`: one mechanism on made inputs: medians, memory, how far its output is from the exact
-   expectation, and how crowded the inputs are. SPDX-License-Identifier: Apache-2.0 */
+/* `bench attention`: one mechanism on generated inputs: median times, memory, the angle of its output to the
+   exact expectation, and the number of colliding pairs. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,9 @@ struct bench {
     double mean_cosine, pairs_over_uniform, error_radians;
 };
 
-/* yoso-e with the options given that it has (but for the gradient: it has no backward here, and yoso knows
-   one more), for the sampled queries, on the values given: (heads, keys, value_dim). */
+/* Runs yoso-e for the sampled queries on `value`, (heads, keys, value_dim), with the given options that it
+   has.
+   --gradient is left out: only forward runs here, and yoso has a gradient that yoso-e has not. */
 static hashattn_status run_exact(const struct bench *b, const struct options *options, const char *normalize,
                                  float *value, size_t value_dim, float *out, long *hash_bits)
 {
@@ -52,7 +53,7 @@ static int compare_exact(struct bench *b, const struct options *options)
 {
     size_t n = b->seq_len, d = b->head_dim, queries = bench_sampled(n);
     b->mean_cosine = bench_mean_cosine(&b->arrays);
-    if (n == 0 || b->timed.causal) { /* the sampled queries are not those of a causal sequence */
+    if (n == 0 || b->timed.causal) { /* sampled queries see all keys, which causal ones do not */
         b->pairs_over_uniform = b->error_radians = NAN;
         return EXIT_GOOD;
     }
@@ -85,7 +86,7 @@ static int compare_exact(struct bench *b, const struct options *options)
     return EXIT_GOOD;
 }
 
-/* How this mechanism hashed, or would if it did: its option, which was settled. */
+/* The settled projection of this mechanism; that of the context if it does not hash. */
 static const char *projection_of(const struct bench *b, const hashattn_description *is, char *text,
                                  size_t size)
 {
@@ -172,14 +173,13 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     options_begin(&options, self);
     const struct option rows[] = {
-        {"attention", OPTION_TEXT, &b.mechanism, "NAME", "mechanism, one of those of info (default yoso)", 0,
-         0},
+        {"attention", OPTION_TEXT, &b.mechanism, "NAME", "mechanism, see info (default yoso)", 0, 0},
         {"seq-len", OPTION_COUNT, &b.seq_len, "N", "queries and keys of each head (default 4096)", 0, 1e12},
         {"heads", OPTION_COUNT, &b.heads, "H", "heads (default 12)", 1, 1e6},
         {"head-dim", OPTION_COUNT, &b.head_dim, "D", "width of a head (default 64)", 1, 1e6},
         {"causal", OPTION_SWITCH, &b.timed.causal, NULL,
-         "query i sees keys 0 to i; distance and crowding are not told", 0, 0},
-        {"backward", OPTION_SWITCH, &b.timed.backward, NULL, "time the gradients too", 0, 0},
+         "query i sees keys 0 to i; error and colliding pairs are not reported", 0, 0},
+        {"backward", OPTION_SWITCH, &b.timed.backward, NULL, "also time the backward pass", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         options_add(&options, rows[i]);
@@ -190,8 +190,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands != 0)
-        return options_fail(&options, "bench attention takes no operand, '%.60s' is one",
-                            options.operands[0]);
+        return options_fail(&options, "bench attention takes no operand, got '%.60s'", options.operands[0]);
     code = bench_find_input(&options, input, &b.input);
     if (code != EXIT_GOOD)
         return code;
@@ -208,7 +207,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command bench_attention = {
     .name = "bench attention",
     .operands = "",
-    .summary = "Measures one mechanism on made inputs: time, memory, distance from the exact expectation",
+    .summary = "Measures one mechanism on generated inputs: time, memory, angle to the exact expectation",
     .example = "  hashattn bench attention --attention yoso --seq-len 4096 --backward --json\n",
     .run = run,
 };

@@ -1,7 +1,7 @@
-/* `bench error`: the angle between sampled and exact attention over lengths, hashes and bits, beside what the
-   model of docs/MATH.md predicts. Up to 256 evenly spaced queries meet all keys, so the exact
-   side costs n and not n^2. Seeds are of inputs and hashing; of hashing alone where arrays are given.
-   SPDX-License-Identifier: Apache-2.0 */
+/* `bench error`: the angle between sampled and exact attention for all given lengths, numbers of hashes and
+   bits, next to the prediction of the model in docs/MATH.md. At most 256 evenly spaced queries attend to all
+   keys, so the exact side costs n and not n^2. A seed determines inputs and hashing; with given arrays only
+   hashing. SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -15,13 +15,13 @@ enum { MOST_LISTED = 16, MOST_SEEDS = 1000 };
 
 struct list {
     size_t count, values[MOST_LISTED];
-    bool log2; /* instead of numbers: log2 of the length, rounded */
+    bool log2; /* instead of values: log2 of the length, rounded */
 };
 
-/* What is known of one (tau, m) of one length. */
+/* Statistics of one (tau, m) at one length. */
 struct cell {
-    double sum, squares;           /* of the angles of all queries */
-    double means, squares_of_mean; /* of the means of the seeds */
+    double sum, squares;           /* over the angles of all queries */
+    double means, squares_of_mean; /* over the mean angles of the seeds */
     double predicted;              /* sum over seeds */
     size_t angles;
 };
@@ -39,7 +39,7 @@ struct errors {
 
 /* ---- lists --------------------------------------------------------------------------------------------- */
 
-/* "64,256": up to MOST_LISTED whole numbers in the range; or "log2" where that is allowed. */
+/* Parses "64,256": at most MOST_LISTED whole numbers from least to most; or "log2" if allowed. */
 static int parse_list(const struct options *options, const char *name, const char *text, size_t least,
                       size_t most, bool may_be_log2, struct list *list)
 {
@@ -54,8 +54,9 @@ static int parse_list(const struct options *options, const char *name, const cha
         if (!isdigit((unsigned char)*at) || errno != 0 || value < least || value > most ||
             (*end != ',' && *end != '\0'))
             return options_fail(
-                options, "--%s is '%.60s', whole numbers from %zu to %zu with commas between%s are needed",
-                name, text, least, most, may_be_log2 ? ", or log2," : "");
+                options,
+                "--%s is '%.60s'; it must be a comma-separated list of whole numbers from %zu to %zu%s", name,
+                text, least, most, may_be_log2 ? ", or log2" : "");
         if (list->count == MOST_LISTED)
             return options_fail(options, "--%s lists more than %d numbers", name, MOST_LISTED);
         list->values[list->count++] = (size_t)value;
@@ -75,7 +76,7 @@ static long bits_of(const struct errors *e, size_t index)
 
 /* ---- measuring ----------------------------------------------------------------------------------------- */
 
-/* Output of the sampled queries, (heads, queries, d_v). hashes: 0 for the exact expectation. */
+/* Output of the sampled queries, (heads, queries, d_v). hashes 0: the exact expectation. */
 static hashattn_status output(const struct errors *e, const struct options *options, size_t hashes, long bits,
                               uint64_t seed, float *out)
 {
@@ -144,7 +145,7 @@ static int measure(struct errors *e, const struct options *options, uint64_t see
     return code;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------------- */
+/* ---- reporting ----------------------------------------------------------------------------------------- */
 
 static double deviation(double sum, double squares, size_t count)
 {
@@ -201,7 +202,7 @@ static void report(const struct errors *e, bool as_json, bool first)
 
 /* ---- the command --------------------------------------------------------------------------------------- */
 
-/* All of one length: with given arrays there is one, theirs. */
+/* Measures one length, which given arrays determine. */
 static int run_length(struct errors *e, const struct options *options, size_t length)
 {
     memset(e->cells, 0, sizeof e->cells);
@@ -237,13 +238,16 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     options_begin(&options, self);
     const struct option rows[] = {
-        {"seq-len", OPTION_TEXT, &lengths, "N,...", "queries and keys (default 64,256,1024,4096)", 0, 0},
-        {"num-hashes", OPTION_TEXT, &hashes, "M,...", "hash functions (default 8,16,32,64,128)", 0, 0},
-        {"hash-bits", OPTION_TEXT, &bits, "T,...", "bits of one hash, or log2: of the length (default 9)", 0,
+        {"seq-len", OPTION_TEXT, &lengths, "N,...", "numbers of queries and keys (default 64,256,1024,4096)",
+         0, 0},
+        {"num-hashes", OPTION_TEXT, &hashes, "M,...", "numbers of hash functions (default 8,16,32,64,128)", 0,
          0},
+        {"hash-bits", OPTION_TEXT, &bits, "T,...",
+         "bits per hash, or log2 for log2 of the length (default 9)", 0, 0},
         {"heads", OPTION_COUNT, &e.heads, "H", "heads (default 2)", 1, 1e6},
         {"head-dim", OPTION_COUNT, &e.head_dim, "D", "width of a head (default 64)", 1, 1e6},
-        {"seeds", OPTION_COUNT, &e.seeds, "N", "seeds, from --seed on (default 3)", 1, MOST_SEEDS},
+        {"seeds", OPTION_COUNT, &e.seeds, "N", "number of seeds, starting at --seed (default 3)", 1,
+         MOST_SEEDS},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         options_add(&options, rows[i]);
@@ -254,11 +258,12 @@ static int run(const struct command *self, int argc, char **argv)
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands != 0)
-        return options_fail(&options, "bench error takes no operand, '%.60s' is one", options.operands[0]);
+        return options_fail(&options, "bench error takes no operand, got '%.60s'", options.operands[0]);
     code = bench_find_input(&options, input, &e.input);
     code = code != EXIT_GOOD ? code : bench_check_given(&options, e.q, e.k, e.v);
     if (code == EXIT_GOOD && e.q != NULL && lengths != NULL)
-        return options_fail(&options, "--seq-len is for made inputs: given arrays have their own");
+        return options_fail(&options,
+                            "--seq-len is for generated inputs; given arrays have their own length");
     lengths = lengths == NULL ? "64,256,1024,4096" : lengths;
     if (code == EXIT_GOOD)
         code = parse_list(&options, "seq-len", lengths, 1, (size_t)1e12, false, &e.lengths);
@@ -275,7 +280,8 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command bench_error = {
     .name = "bench error",
     .operands = "",
-    .summary = "Measures the angle between yoso and its exact expectation over lengths, hashes and bits",
+    .summary =
+        "Measures the angle between yoso and its exact expectation for lists of lengths, hashes and bits",
     .example = "  hashattn bench error --seq-len 256,1024 --num-hashes 16,64 --hash-bits log2\n",
     .run = run,
 };

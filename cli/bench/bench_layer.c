@@ -1,4 +1,4 @@
-/* `bench layer`: one encoder layer on one sequence, beside the product peak of the machine.
+/* `bench layer`: one encoder layer on one sequence, compared with the machine's peak rate of products.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct layer_bench {
     double peak_gflops, products_gflops;
 };
 
-/* Options of the model that a single layer has; the widths are this command's own, with other defaults. */
+/* Adds the model options of a single layer. The widths are options of this command, with other defaults. */
 static void add_model_options(struct options *options)
 {
     static const char *const names[] = {"conv_window", "norm", "dropout", NULL};
@@ -32,9 +32,8 @@ static hashattn_status set_count(hashattn_setup *setup, const char *name, size_t
     return hashattn_setup_set(setup, name, text);
 }
 
-/* Any task will do: a layer has nothing of it. Options of other mechanisms are ignored, as in bench
- * attention.
- */
+/* Any task will do, because a layer does not depend on it. Options of other mechanisms are ignored, as in
+   bench attention. */
 static hashattn_status make_setup(const struct layer_bench *b, const struct options *options,
                                   hashattn_context *context, hashattn_setup **setup)
 {
@@ -85,12 +84,13 @@ static void report_text(const struct layer_bench *b, hashattn_context *context,
     printf("  forward   %.3f ms\n", b->cost.forward_ms);
     if (b->backward)
         printf("  backward  %.3f ms\n", b->cost.backward_ms);
-    printf("  weights laid in %.3f ms, %s\n", b->cost.lay_ms,
-           b->backward ? "in every forward pass, as in a step" : "once before, as in an evaluation");
+    printf("  weights packed in %.3f ms, %s\n", b->cost.lay_ms,
+           b->backward ? "in every forward pass, as in a training step"
+                       : "once in advance, as in an evaluation");
     printf("  products  %.1f GF/s, %.0f %% of the peak of %.1f\n", b->products_gflops,
            b->products_gflops / b->peak_gflops * 100, b->peak_gflops);
     if (b->cost.library_gflops > 0)
-        printf("            %.0f %% of the %.1f GF/s of %s alone on the same products\n",
+        printf("            %.0f %% of the %.1f GF/s of plain %s on the same products\n",
                b->products_gflops / b->cost.library_gflops * 100, b->cost.library_gflops, is->products);
     fflush(stdout);
     profile_words(context, b->backward ? "forward + backward" : "forward", b->cost.repeats);
@@ -152,14 +152,14 @@ static int run(const struct command *self, int argc, char **argv)
     options_begin(&options, self);
     const struct option rows[] = {
         {"attention", OPTION_TEXT, &b.mechanism, "NAME",
-         "mechanism, or several over the heads, as train takes them (default yoso)", 0, 0},
+         "mechanism, or several as for train --attention (default yoso)", 0, 0},
         {"seq-len", OPTION_COUNT, &b.seq_len, "N", "tokens (default 4096)", 1, 1e9},
         {"dim", OPTION_COUNT, &b.dim, "N", "width of a token's row, a multiple of heads (default 768)", 1,
          16384},
         {"heads", OPTION_COUNT, &b.heads, "N", "attention heads (default 12)", 1, 256},
-        {"ffn", OPTION_COUNT, &b.ffn, "N", "width of the feed-forward part (default 3072)", 1, 65536},
+        {"ffn", OPTION_COUNT, &b.ffn, "N", "width of the feed-forward layer (default 3072)", 1, 65536},
         {"backward", OPTION_SWITCH, &b.backward, NULL,
-         "as in training: with dropout, and the gradients timed too", 0, 0},
+         "as in training: with dropout, and also time the backward pass", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         options_add(&options, rows[i]);
@@ -170,7 +170,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands > 0)
-        return options_fail(&options, "bench layer takes no operand, '%.60s' is one", options.operands[0]);
+        return options_fail(&options, "bench layer takes no operand, got '%.60s'", options.operands[0]);
     hashattn_context *context;
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)
@@ -182,7 +182,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command bench_layer = {
     .name = "bench layer",
     .operands = "",
-    .summary = "Measures one encoder layer on made rows, part by part, beside the machine's product peak",
+    .summary = "Measures one encoder layer part by part and compares it with the machine's peak",
     .example = "  hashattn bench layer --attention softmax --dim 64 --heads 2 --ffn 128 --seq-len 1024\n"
                "  hashattn bench layer --attention yoso --seq-len 512 --backward --repeats 3 --json\n",
     .run = run,

@@ -1,6 +1,6 @@
-/* `bench peak`: what the machine can do, for every ratio to a limit: products in registers or the best that
-   the product library finds, and a sum of arrays larger than the caches. SPDX-License-Identifier: Apache-2.0
- */
+/* `bench peak`: the peak rates of the machine, to which other figures are compared: products in registers or
+   the best that the product library reaches, and the sum of arrays larger than the caches.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench/bench.h"
 
 static int report(const hashattn_description *is, const hashattn_peak *peak, bool as_json)
@@ -35,12 +35,12 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     options_begin(&options, self);
     options_add(&options, (struct option){"seconds", OPTION_NUMBER, &seconds, "X",
-                                          "of every figure (default 0.5)", 0.01, 60});
+                                          "seconds per figure (default 0.5)", 0.01, 60});
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands != 0)
-        return options_fail(&options, "bench peak takes no operand, '%.60s' is one", options.operands[0]);
+        return options_fail(&options, "bench peak takes no operand, got '%.60s'", options.operands[0]);
     hashattn_context *context = NULL;
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD) {
@@ -58,7 +58,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command bench_peak = {
     .name = "bench peak",
     .operands = "",
-    .summary = "Measures products and memory of this machine",
+    .summary = "Measures the peak rates of this machine: matrix products, memory, hashing",
     .example = "  hashattn bench peak --json\n",
     .run = run,
 };

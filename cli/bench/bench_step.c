@@ -1,4 +1,4 @@
-/* `bench step`: steps of a training on real or generated examples, and where their time goes.
+/* `bench step`: training steps on real or generated examples, and where their time goes.
    SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
@@ -15,9 +15,9 @@ struct step_bench {
     hashattn_step_cost cost;
 };
 
-/* ---- examples that nobody keeps ---- */
+/* ---- temporary examples ---- */
 
-/* A fresh directory of generated examples, enough that no step meets one twice. */
+/* Makes a temporary directory with generated examples, so many that no step sees one twice. */
 static int make_examples(const struct step_bench *b, hashattn_context *context, hashattn_setup *setup,
                          uint64_t seed, char *directory, size_t size)
 {
@@ -25,7 +25,7 @@ static int make_examples(const struct step_bench *b, hashattn_context *context, 
     const char *base = getenv("TMPDIR");
     snprintf(directory, size, "%s/hashattn-step-XXXXXX", base == NULL || base[0] == '\0' ? "/tmp" : base);
     if (mkdtemp(directory) == NULL)
-        return tool_fail(EXIT_ROOM, "cannot make %s: %s", directory, strerror(errno));
+        return tool_fail(EXIT_ROOM, "cannot create %s: %s", directory, strerror(errno));
     size_t counts[3] = {b->repeats, 1, 1};
     static const char *const factors[] = {"batch", "accumulate"};
     for (int i = 0; i < 2; i++)
@@ -41,7 +41,7 @@ static void remove_examples(const char *directory)
     DIR *open = opendir(directory);
     for (struct dirent *entry; open != NULL && (entry = readdir(open)) != NULL;) {
         snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
-        unlink(path); /* "." and ".." stay */
+        unlink(path); /* fails for "." and ".." */
     }
     if (open != NULL)
         closedir(open);
@@ -133,12 +133,12 @@ static int run(const struct command *self, int argc, char **argv)
     options_begin(&options, self);
     const struct option rows[] = {
         {"data", OPTION_TEXT, &b.data, "DIR",
-         "directory of a data set (default: as many examples as are needed, generated and dropped)", 0, 0},
+         "directory of a data set (default: generate temporary examples)", 0, 0},
         {"attention", OPTION_TEXT, &b.mechanism, "NAME",
-         "mechanism, or several over the heads, as train takes them (default yoso)", 0, 0},
+         "mechanism, or several as for train --attention (default yoso)", 0, 0},
         {"preset", OPTION_TEXT, &b.preset, "NAME",
-         "lra: model and training of the released Long Range Arena configurations", 0, 0},
-        {"repeats", OPTION_COUNT, &b.repeats, "N", "steps whose median is told (default 10)", 1, 1e6},
+         "lra: model and training as in the released Long Range Arena configurations", 0, 0},
+        {"repeats", OPTION_COUNT, &b.repeats, "N", "steps; the median is reported (default 10)", 1, 1e6},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         options_add(&options, rows[i]);
@@ -148,7 +148,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands != 1)
-        return options_fail(&options, "bench step needs one operand, the task; there are %zu",
+        return options_fail(&options, "bench step needs one operand, the task; got %zu",
                             options.num_operands);
     b.task = options.operands[0];
     hashattn_context *context;
@@ -162,7 +162,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command bench_step = {
     .name = "bench step",
     .operands = "TASK",
-    .summary = "Measures steps of a training, part by part; nothing is written",
+    .summary = "Measures training steps part by part and saves nothing",
     .example = "  hashattn bench step listops --preset lra --attention yoso --repeats 3 --json\n",
     .run = run,
 };

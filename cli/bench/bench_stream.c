@@ -1,6 +1,6 @@
-/* `bench stream`: a sequence of any length through a state of constant size, its rows made by a callback
-   while the rows before are computed. Memory does not depend on the length; what is told beside the rate is
-   how busy the threads were, by the processor time of the whole process, the making of rows included.
+/* `bench stream`: a sequence of any length through a state of constant size. A callback generates rows while
+   the previous chunk is computed, so memory does not depend on the length. The share of busy threads is
+   computed from the processor time of the whole process, including the generation of rows.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +16,15 @@ struct bench {
     hashattn_context *context;
     hashattn_attention *attention;
     hashattn_stream *stream;
-    float *rows[2][4]; /* two chunks in turn: query, key, value, out */
+    float *rows[2][4]; /* two chunks used in turn: query, key, value, out */
     unsigned turn;
     bool absorbing;
     double absorb_seconds, read_seconds, cpu_seconds;
     size_t stream_bytes;
 };
 
-/* Uniform numbers that depend on (seed, array, place) alone: a counter through the last steps of SplitMix64
-   (Steele, Lea, Flood 2014). Independent normals would take longer than attention does. */
+/* Uniform numbers determined by (seed, array, position): a counter through the last steps of SplitMix64
+   (Steele, Lea, Flood 2014). Normal numbers would take longer than attention. */
 static void make_rows(float *to, uint64_t start, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -145,14 +145,14 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     options_begin(&options, self);
     const struct option rows[] = {
-        {"attention", OPTION_TEXT, &b.mechanism, "NAME", "mechanism with a state, as yoso (the default)", 0,
-         0},
+        {"attention", OPTION_TEXT, &b.mechanism, "NAME",
+         "mechanism with a state of constant size (default yoso)", 0, 0},
         {"seq-len", OPTION_COUNT, &b.seq_len, "N", "queries and keys of each head (default 1000000)", 1,
          1e12},
         {"heads", OPTION_COUNT, &b.heads, "H", "heads (default 1)", 1, 1e6},
         {"head-dim", OPTION_COUNT, &b.head_dim, "D", "width of a head (default 64)", 1, 1e6},
-        {"chunk", OPTION_COUNT, &b.chunk_rows, "N",
-         "rows that are made and computed at a time (default 16384)", 1, 1e9},
+        {"chunk", OPTION_COUNT, &b.chunk_rows, "N", "rows generated and computed at a time (default 16384)",
+         1, 1e9},
         {"causal", OPTION_SWITCH, &b.causal, NULL, "query i sees keys 0 to i: one pass instead of two", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -162,9 +162,9 @@ static int run(const struct command *self, int argc, char **argv)
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands != 0)
-        return options_fail(&options, "bench stream takes no operand, '%.60s' is one", options.operands[0]);
+        return options_fail(&options, "bench stream takes no operand, got '%.60s'", options.operands[0]);
     b.seed = options.common.seed;
-    if (b.chunk_rows > b.seq_len) /* no chunk has more rows */
+    if (b.chunk_rows > b.seq_len) /* chunks are no longer than the sequence */
         b.chunk_rows = b.seq_len;
     code = tool_open(&options.common, &b.context);
     if (code == EXIT_GOOD)
@@ -184,7 +184,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command bench_stream = {
     .name = "bench stream",
     .operands = "",
-    .summary = "Measures a long sequence in chunks: rate, memory, and how busy the threads are",
+    .summary = "Measures a long sequence in chunks: rate, memory, share of busy threads",
     .example = "  hashattn bench stream --seq-len 100000 --json\n",
     .run = run,
 };

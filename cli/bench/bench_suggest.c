@@ -1,7 +1,7 @@
-/* `bench suggest`: which m and tau bring the error under a number of radians, and what they cost here. For
-   each tau the smallest m follows from the model of docs/MATH.md on given or made arrays; the
-   answer is the largest tau, the sharpest kernel, that needs no more than --max-hashes. Its time is measured,
-   at fewer tokens and in proportion where the sequence is long; its memory is told exactly.
+/* `bench suggest`: the m and tau that keep the error below a number of radians, and their cost on this
+   machine. The model of docs/MATH.md gives the smallest m for each tau on given or generated arrays. The
+   answer is the largest tau, that is the sharpest kernel, that needs at most --max-hashes. Its time is
+   measured, for long sequences at fewer tokens and scaled in proportion; its memory is computed exactly.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/noise.h"
 
-/* The error of made inputs does not depend on the length at a given tau, so the model looks at this many keys
-   and heads. The clock runs over at most TIMED_NUMBERS numbers in an array. */
+/* For generated inputs the error at a given tau does not depend on the length, so the model uses MODEL_KEYS
+   keys and MODEL_HEADS heads. Timed arrays have at most TIMED_NUMBERS elements. */
 enum { MODEL_KEYS = 2048, MODEL_HEADS = 4, MOST_HASHES = 4096, TIMED_NUMBERS = 1 << 22 };
 
 struct choice {
     long bits;
-    size_t hashes; /* 0: not even MOST_HASHES reach the error */
+    size_t hashes; /* 0: not even MOST_HASHES suffice */
     double predicted;
 };
 
@@ -29,7 +29,7 @@ struct suggestion {
     struct bench_arrays arrays;
     struct choice choices[NOISE_MOST_BITS];
     size_t num_choices;
-    struct choice best; /* the answer; where there is none, what comes nearest with max_hashes */
+    struct choice best; /* the answer; if there is none, the smallest error with max_hashes */
     bool reached;
     struct bench_timed timed;
     size_t timed_len;
@@ -37,7 +37,7 @@ struct suggestion {
 
 /* ---- choosing ------------------------------------------------------------------------------------------ */
 
-/* The angle falls with m, so the smallest m is found by halving. */
+/* Bisection for the smallest m: the angle falls as m grows. */
 static struct choice choose(const double *ratios, size_t count, long bits, double error)
 {
     if (noise_angle(ratios, count, MOST_HASHES) > error)
@@ -53,8 +53,7 @@ static struct choice choose(const double *ratios, size_t count, long bits, doubl
     return (struct choice){bits, enough, noise_angle(ratios, count, (double)enough)};
 }
 
-/* All tau up to log2 of the length, beyond which buckets hold less than one key on average, or the one given.
- */
+/* Tries the given tau, or all tau up to log2 of the length: beyond it buckets average under one key. */
 static int choose_all(struct suggestion *s)
 {
     long most = lround(log2((double)s->seq_len)), least = 1;
@@ -100,7 +99,7 @@ static int measure_cost(struct suggestion *s, const struct options *options)
     if (status == HASHATTN_OK)
         status = set_number(s->timed.attention, "hash_bits", (size_t)s->best.bits);
     size_t saved = 0, scratch = 0, most = TIMED_NUMBERS / (s->heads * s->head_dim);
-    if (status == HASHATTN_OK) { /* of the whole length: shapes alone, no arrays */
+    if (status == HASHATTN_OK) { /* for the whole length: needs shapes only, no arrays */
         const struct bench_arrays whole = {.heads = s->heads,
                                            .queries = s->seq_len,
                                            .keys = s->seq_len,
@@ -127,7 +126,7 @@ static int measure_cost(struct suggestion *s, const struct options *options)
     return code;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------------- */
+/* ---- reporting ----------------------------------------------------------------------------------------- */
 
 static void report_json(const struct suggestion *s)
 {
@@ -167,14 +166,14 @@ static void report_json(const struct suggestion *s)
 static void report_text(const struct suggestion *s)
 {
     printf("--num-hashes %zu --hash-bits %ld\n", s->best.hashes, s->best.bits);
-    printf("  predicted error     %.3f radians, asked for %.3f (bench error measures it)\n",
+    printf("  predicted error     %.3f radians, at most %.3f requested (bench error measures it)\n",
            s->best.predicted, s->error);
     printf("  forward             %.2f ms\n  backward            %.2f ms", s->timed.forward_ms,
            s->timed.backward_ms);
     printf(", %zu head%s x %zu x %zu%s", s->heads, s->heads == 1 ? "" : "s", s->seq_len, s->head_dim,
            s->timed_len < s->seq_len ? ", " : "\n");
     if (s->timed_len < s->seq_len)
-        printf("from %zu tokens in proportion\n", s->timed_len);
+        printf("extrapolated from %zu tokens\n", s->timed_len);
     printf("  saved for backward  %zu bytes\n  smallest m for each tau:", s->timed.saved_bytes);
     for (size_t i = 0; i < s->num_choices; i++) {
         printf("%s %ld: ", i == 0 ? "" : ",", s->choices[i].bits);
@@ -200,8 +199,8 @@ static int suggest_with(struct suggestion *s, const struct options *options)
     code = code != EXIT_GOOD ? code : choose_all(s);
     if (code == EXIT_GOOD && !s->reached)
         return tool_fail(EXIT_WORK,
-                         "no m up to %zu is predicted to bring the error at n %zu to %g radians; nearest is "
-                         "%.3f, with m %zu and tau %ld%s",
+                         "no m up to %zu is predicted to reduce the error at n %zu to %g radians; the "
+                         "smallest is %.3f, with m %zu and tau %ld%s",
                          s->max_hashes, s->seq_len, s->error, s->best.predicted, s->best.hashes, s->best.bits,
                          s->max_hashes < MOST_HASHES ? " (--max-hashes allows more)" : "");
     code = code != EXIT_GOOD ? code : measure_cost(s, options);
@@ -222,16 +221,18 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     options_begin(&options, self);
     const struct option rows[] = {
-        {"seq-len", OPTION_COUNT, &s.seq_len, "N", "queries and keys; needed unless arrays are given", 1,
-         1e12},
-        {"error", OPTION_NUMBER, &s.error, "R", "radians between yoso and yoso-e; needed", 1e-3, 1.5},
+        {"seq-len", OPTION_COUNT, &s.seq_len, "N",
+         "number of queries and keys; required unless arrays are given", 1, 1e12},
+        {"error", OPTION_NUMBER, &s.error, "R", "largest angle between yoso and yoso-e in radians; required",
+         1e-3, 1.5},
         {"cosine", OPTION_NUMBER, &s.cosine, "C",
-         "mean cosine of queries and keys (default 0: independent, the hardest)", 0, 0.99},
-        {"max-hashes", OPTION_COUNT, &s.max_hashes, "M", "hash functions at most (default 128)", 1,
+         "mean cosine of queries and keys (default 0: independent, the hardest case)", 0, 0.99},
+        {"max-hashes", OPTION_COUNT, &s.max_hashes, "M", "maximum number of hash functions (default 128)", 1,
          MOST_HASHES},
         {"hash-bits", OPTION_COUNT, &s.fixed_bits, "T",
-         "only this tau (default: the largest up to log2 of the length that will do)", 1, NOISE_MOST_BITS},
-        {"heads", OPTION_COUNT, &s.heads, "H", "heads whose cost is told (default 12)", 1, 1e4},
+         "use this number of bits (default: the largest up to log2 of the length that suffices)", 1,
+         NOISE_MOST_BITS},
+        {"heads", OPTION_COUNT, &s.heads, "H", "heads for the reported cost (default 12)", 1, 1e4},
         {"head-dim", OPTION_COUNT, &s.head_dim, "D", "width of a head (default 64)", 1, 1e4},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -242,16 +243,16 @@ static int run(const struct command *self, int argc, char **argv)
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands != 0)
-        return options_fail(&options, "bench suggest takes no operand, '%.60s' is one", options.operands[0]);
+        return options_fail(&options, "bench suggest takes no operand, got '%.60s'", options.operands[0]);
     code = bench_check_given(&options, s.q, s.k, s.v);
     if (code != EXIT_GOOD)
         return code;
     if (s.error == 0)
         return options_fail(&options, "bench suggest needs --error R");
     if (s.seq_len == 0 && s.q == NULL)
-        return options_fail(&options, "bench suggest needs --seq-len N, or arrays by --q, --k and --v");
+        return options_fail(&options, "bench suggest needs --seq-len N, or arrays with --q, --k and --v");
     if (!isnan(s.cosine) && s.q != NULL)
-        return options_fail(&options, "--cosine is for made inputs: given arrays have their own");
+        return options_fail(&options, "--cosine is for generated inputs; given arrays have their own");
     s.cosine = isnan(s.cosine) ? 0 : s.cosine;
     s.seed = options.common.seed;
     code = tool_open(&options.common, &s.context);
@@ -266,7 +267,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command bench_suggest = {
     .name = "bench suggest",
     .operands = "",
-    .summary = "Answers which m and tau bring the error of yoso under a bound, and what they cost",
+    .summary = "Finds num_hashes and hash_bits that keep the error of yoso below a bound, and their cost",
     .example = "  hashattn bench suggest --seq-len 4096 --error 0.6 --cosine 0.5\n",
     .run = run,
 };

@@ -1,6 +1,7 @@
-/* `bench`: what attention costs here, beside what the machine can do. Each kind of it is a command of its
-   own, bench_NAME.c; this is the table. All go through the public headers, so planes, unit length,
-   normalisation and the check for NaN are in every figure. SPDX-License-Identifier: Apache-2.0 */
+/* `bench`: the cost of attention on this machine, compared with the machine's peak rates. This file is the
+   table of its kinds; each is a command of its own, bench_NAME.c. All use the public headers, so every figure
+   includes drawing planes, scaling to unit length, normalisation and the check for NaN.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "cli/bench/bench.h"
@@ -32,10 +33,11 @@ static int fail_without_kind(const struct command *self, int argc, char **argv)
     if (options.num_operands == 0)
         return options_fail(&options, "bench needs one of %s", list);
     suggest(options.operands[0], words, NUM_KINDS, "", near, sizeof near);
-    return options_fail(&options, "bench knows %s, not '%.60s'%s", list, options.operands[0], near);
+    return options_fail(&options, "bench has no kind '%.60s', there are %s%s", options.operands[0], list,
+                        near);
 }
 
-/* The first word that names a kind is it, options may stand before; the kind sees the rest. */
+/* The first argument that names a kind selects it, even after options; the kind gets all other arguments. */
 static int run(const struct command *self, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
@@ -51,7 +53,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_bench = {
     .name = "bench",
     .operands = "KIND",
-    .summary = "Measures time, memory and error of attention, or what the machine can do",
+    .summary = "Measures time, memory and error of attention, or the peak rates of the machine",
     .example = "  hashattn bench attention --attention yoso --seq-len 4096 --backward --json\n"
                "  hashattn bench peak --json\n",
     .kinds = kinds,

@@ -1,4 +1,4 @@
-/* Arrays of the benches. SPDX-License-Identifier: Apache-2.0 */
+/* Arrays for benchmarks. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench/inputs.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ void *bench_block(size_t bytes)
     return aligned_alloc(64, bytes / 64 * 64 + 64);
 }
 
-/* ---- made ---------------------------------------------------------------------------------------------- */
+/* ---- generated --------------------------------------------------------------------------------------- */
 
 static const struct bench_input inputs[] = {
     {"iid", 0, 0}, {"clustered", 0.5, 0}, {"matched", 0, 0.9}, {"same", 1, 0}};
@@ -28,14 +28,14 @@ int bench_find_input(const struct options *options, const char *name, struct ben
 void bench_add_input(struct options *options, const char **name)
 {
     options_add(options,
-                (struct option){"input", OPTION_TEXT, name, "NAME",
-                                "iid: independent normal numbers (default); clustered: mean cosine "
-                                "0.5; matched: query i at cosine 0.9 to key i; same: all equal, every "
-                                "bucket full",
-                                0, 0});
+                (struct option){
+                    "input", OPTION_TEXT, name, "NAME",
+                    "iid: independent normal numbers (default); clustered: mean cosine 0.5; matched: query i "
+                    "has cosine 0.9 with key i; same: all rows equal, so that all fall into one bucket",
+                    0, 0});
 }
 
-/* rows = own * rows + other * others, at length sqrt(d); `others` steps by d every `each` rows. */
+/* rows = own * rows + other * others, scaled to length sqrt(d). `others` advances one row per `each` rows. */
 static void mix_rows(float *rows, double own, const float *others, double other, size_t num_rows, size_t each,
                      size_t d)
 {
@@ -53,7 +53,7 @@ static void mix_rows(float *rows, double own, const float *others, double other,
     }
 }
 
-/* SIZE_MAX where it overflows or is more than any block could be. */
+/* SIZE_MAX if the product overflows or is larger than any block can be. */
 static size_t count_of(size_t heads, size_t rows, size_t width)
 {
     size_t count;
@@ -98,7 +98,7 @@ int bench_make_arrays(struct bench_arrays *arrays, const struct bench_input *inp
 
 /* ---- read ---------------------------------------------------------------------------------------------- */
 
-/* One file into a block of its own; shape (heads, rows, width). */
+/* Reads one file into a new block; shape (heads, rows, width). */
 static int read_array(hashattn_context *context, const char *path, size_t shape[3], float **data)
 {
     hashattn_npy array = {.rank = 0};
@@ -107,12 +107,13 @@ static int read_array(hashattn_context *context, const char *path, size_t shape[
         return tool_fail_status(context, status);
     int code = EXIT_GOOD, rank = array.rank;
     if (array.element != HASHATTN_FLOAT32 || rank < 2 || rank > 3)
-        code = tool_fail(EXIT_FILE, "%s: %d axes of %s; (n, d) or (heads, n, d) of float32 is needed", path,
+        code = tool_fail(EXIT_FILE, "%s: %d axes of %s; it must be (n, d) or (heads, n, d) of float32", path,
                          rank, array.element == HASHATTN_FLOAT32 ? "float32" : "bytes");
     for (int i = 0; i < 3 && code == EXIT_GOOD; i++)
         shape[i] = i < 3 - rank ? 1 : array.shape[i - (3 - rank)];
     if (code == EXIT_GOOD && (shape[0] == 0 || shape[1] == 0 || shape[2] == 0))
-        code = tool_fail(EXIT_FILE, "%s: (%zu, %zu, %zu) holds nothing", path, shape[0], shape[1], shape[2]);
+        code =
+            tool_fail(EXIT_FILE, "%s: (%zu, %zu, %zu) has no elements", path, shape[0], shape[1], shape[2]);
     if (code == EXIT_GOOD) {
         size_t bytes = shape[0] * shape[1] * shape[2] * sizeof(float);
         *data = bench_block(bytes);
@@ -137,8 +138,8 @@ int bench_read_arrays(hashattn_context *context, const char *query, const char *
     if (q[0] != k[0] || k[0] != v[0] || q[2] != k[2] || k[1] != v[1])
         return tool_fail(
             EXIT_FILE,
-            "queries (%zu, %zu, %zu), keys (%zu, %zu, %zu) and values (%zu, %zu, %zu) do not fit: "
-            "heads of all, widths of queries and keys, rows of keys and values must agree",
+            "queries (%zu, %zu, %zu), keys (%zu, %zu, %zu) and values (%zu, %zu, %zu) do not fit: all need "
+            "the same heads, queries and keys the same width, keys and values the same rows",
             q[0], q[1], q[2], k[0], k[1], k[2], v[0], v[1], v[2]);
     arrays->heads = q[0];
     arrays->queries = q[1];
@@ -151,18 +152,19 @@ int bench_read_arrays(hashattn_context *context, const char *query, const char *
 void bench_add_given(struct options *options, const char **query, const char **key, const char **value)
 {
     options_add(options,
-                (struct option){"q", OPTION_TEXT, query, "Q.npy",
-                                "queries instead of made ones, float32 (n, d) or (heads, n, d)", 0, 0});
-    options_add(options, (struct option){"k", OPTION_TEXT, key, "K.npy", "keys, as many axes", 0, 0});
+                (struct option){
+                    "q", OPTION_TEXT, query, "Q.npy",
+                    "queries from a file, float32 (n, d) or (heads, n, d), instead of generated ones", 0, 0});
     options_add(options,
-                (struct option){"v", OPTION_TEXT, value, "V.npy", "values, a row for each key", 0, 0});
+                (struct option){"k", OPTION_TEXT, key, "K.npy", "keys, with the same number of axes", 0, 0});
+    options_add(options, (struct option){"v", OPTION_TEXT, value, "V.npy", "values, one row per key", 0, 0});
 }
 
 int bench_check_given(const struct options *options, const char *query, const char *key, const char *value)
 {
     if ((query == NULL) == (key == NULL) && (key == NULL) == (value == NULL))
         return EXIT_GOOD;
-    return options_fail(options, "--q, --k and --v are given together or not at all");
+    return options_fail(options, "--q, --k and --v must be given together");
 }
 
 void bench_free_arrays(struct bench_arrays *arrays)
@@ -173,8 +175,7 @@ void bench_free_arrays(struct bench_arrays *arrays)
     *arrays = (struct bench_arrays){0};
 }
 
-/* ---- views ----------------------------------------------------------------------------------------------
- */
+/* ---- views --------------------------------------------------------------------------------------------- */
 
 size_t bench_sampled(size_t rows)
 {
@@ -199,7 +200,7 @@ struct bench_problem bench_problem_of(const struct bench_arrays *arrays, size_t 
     return p;
 }
 
-/* Adds the unit vectors of some rows to sum (width). */
+/* sum (width) += the unit vectors of all rows. */
 static void add_units(const float *rows, size_t num_rows, size_t width, double *sum)
 {
     for (size_t i = 0; i < num_rows; i++) {
@@ -212,7 +213,7 @@ static void add_units(const float *rows, size_t num_rows, size_t width, double *
     }
 }
 
-/* The mean over pairs is the product of the means of the unit vectors. */
+/* The mean over pairs is the inner product of the means of the unit vectors. */
 double bench_mean_cosine(const struct bench_arrays *arrays)
 {
     size_t d = arrays->head_dim, pairs = arrays->queries * arrays->keys;

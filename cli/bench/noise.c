@@ -18,8 +18,8 @@ static double dot(const float *a, const float *b, size_t width)
     return sum;
 }
 
-/* p_j = 1 - angle / pi of one query and every key; two zero vectors agree in every bit, one in half of them.
- */
+/* p_j = 1 - angle / pi for one query and every key. Two zero vectors agree in every bit; a zero and another
+   vector agree in half of the bits. */
 static void agreement(const float *query, const float *keys, const double *key_squares, size_t num_keys,
                       size_t d, double *p)
 {
@@ -32,7 +32,7 @@ static void agreement(const float *query, const float *keys, const double *key_s
     }
 }
 
-/* The ratio of one query: x is room for d_v numbers. */
+/* The ratio of one query. x is scratch memory for d_v numbers. */
 static double ratio_of(const float *values, const double *value_squares, const double *p, long bits,
                        size_t num_keys, size_t width, double *x)
 {

@@ -1,11 +1,11 @@
-/* `inspect`: what the buckets of a trained run are worth, head by head: the share of full attention that they
-   catch beside the empirical upper bound and beside hashes that were not learned, in how many buckets tokens
-   are, and how uneven buckets would be. SPDX-License-Identifier: Apache-2.0 */
+/* `inspect`: measures the buckets of a trained run, head by head: the share of full attention that they
+   capture, compared with the empirical upper bound and with hashes that were not learned; the number of
+   buckets per token; and how uneven the buckets would be. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/inspect/findings.h"
 #include "cli/shared/arguments.h"
 #include "cli/shared/json_out.h"
 
-/* The sums of all heads of a layer, or of all layers. */
+/* Sums over the heads of a layer, or of all layers. */
 static void add_heads(struct membership_sums sums[MEMBERSHIPS], const struct inspected *inspected, bool all,
                       size_t layer)
 {
@@ -40,15 +40,15 @@ static void print_row(const char *layer, const char *head, const struct membersh
 static void print_text(const struct inspected *inspected, const hashattn_model_info *info, const char *split)
 {
     struct membership_sums sums[MEMBERSHIPS];
-    printf(
-        "%s on %s, %s: %zu sequences of %.0f tokens; %zu buckets; per cent\n\n"
-        "utility: full attention on keys that a query meets; bound: on its own best keys, as many pairs\n"
-        "off: buckets twice too large or small, or with twice as many queries as keys or keys as queries,\n"
-        "if every token went where it scores best\n\n",
-        info->mechanism, info->task, split, inspected->sequences,
-        (double)inspected->tokens / (double)inspected->sequences, inspected->heads[0].num_buckets);
+    printf("%s on %s, %s: %zu sequences of %.0f tokens; %zu buckets; all figures in per cent\n\npairs: pairs "
+           "of query and key that share a bucket\nutility: full attention on these pairs; bound: on each "
+           "query's best keys, with as many pairs\noff: buckets of more than twice or less than half the "
+           "mean size, or with more than twice as many\nqueries as keys or keys as queries, if each token "
+           "went to its best bucket\n\n",
+           info->mechanism, info->task, split, inspected->sequences,
+           (double)inspected->tokens / (double)inspected->sequences, inspected->heads[0].num_buckets);
     printf("%10s %7s %19s %6s %32s %19s %19s\n", "", "pairs", "utility", "",
-           "own: queries in so many buckets", "sizes off", "ratios off");
+           "own: queries by number of buckets", "sizes off", "ratios off");
     printf("%5s %4s %7s   %4s %5s %5s %6s   %5s %5s %5s %5s %5s   %5s %5s %5s   %5s %5s %5s\n", "layer",
            "head", "met", "own", "lsh", "smyrf", "bound", "0", "1", "2", "3", "4+", "own", "lsh", "smyrf",
            "own", "lsh", "smyrf");
@@ -90,7 +90,7 @@ static void json_buckets(struct json_out *json, const struct bucket_count *count
     json_out_end_array(json);
 }
 
-/* head NULL: there are no buckets to list. */
+/* head NULL: lists no buckets. */
 static void json_memberships(struct json_out *json, const struct membership_sums sums[MEMBERSHIPS],
                              const struct inspected_head *head)
 {
@@ -171,7 +171,7 @@ static int inspect(const struct options *options, hashattn_context *context, con
                                         options->common.seed_given ? options->common.seed : info.seed,
                                         inspected_hear, &inspected);
     }
-    int code = inspected.no_room          ? tool_fail(EXIT_ROOM, "no memory for what was found")
+    int code = inspected.no_room          ? tool_fail(EXIT_ROOM, "no memory for the results")
                : status != HASHATTN_OK    ? tool_fail_status(context, status)
                : inspected.num_heads == 0 ? tool_fail(EXIT_FILE, "split %s has no examples", asked->split)
                                           : report(options, asked, &inspected, &info);
@@ -185,29 +185,33 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     struct asked asked = {.split = "valid", .examples = 8, .layer = SIZE_MAX};
     options_begin(&options, self);
-    options_add(&options, (struct option){"data", OPTION_TEXT, &asked.data, "DIR",
-                                          "directory of the data set (default: the recorded one)", 0, 0});
+    options_add(&options,
+                (struct option){"data", OPTION_TEXT, &asked.data, "DIR",
+                                "directory of the data set (default: the one recorded in the run)", 0, 0});
     options_add(&options, (struct option){"split", OPTION_TEXT, &asked.split, "NAME",
                                           "train, valid or test (default valid)", 0, 0});
-    options_add(&options,
-                (struct option){"examples", OPTION_COUNT, &asked.examples, "N",
-                                "the first so many; 0: all. Every pair of tokens is computed (default 8)", 0,
-                                1e9});
-    options_add(&options, (struct option){"plots", OPTION_TEXT, &asked.plots, "DIR",
-                                          "write plots of utility and of buckets there: gnuplot scripts, and "
-                                          "SVG where gnuplot is installed",
-                                          0, 0});
+    options_add(
+        &options,
+        (struct option){"examples", OPTION_COUNT, &asked.examples, "N",
+                        "use the first N examples; 0: all. The cost is quadratic in the length (default 8)",
+                        0, 1e9});
+    options_add(
+        &options,
+        (struct option){
+            "plots", OPTION_TEXT, &asked.plots, "DIR",
+            "directory for plots of utility and buckets: gnuplot scripts, and SVG if gnuplot is installed", 0,
+            0});
     options_add(&options,
                 (struct option){
                     "layer", OPTION_COUNT, &asked.layer, "N",
-                    "the layer whose buckets are plotted one by one (default: the first that has)", 0, 255});
+                    "layer whose buckets are plotted individually (default: the first layer with buckets)", 0,
+                    255});
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands != 1)
-        return options_fail(&options, "inspect needs one operand, the run; there are %zu",
-                            options.num_operands);
+        return options_fail(&options, "inspect needs one operand, the run; got %zu", options.num_operands);
     hashattn_context *context;
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)
@@ -219,8 +223,8 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_inspect = {
     .name = "inspect",
     .operands = "RUN",
-    .summary = "What the buckets of a trained lha, lsh or random run catch of full attention, and how uneven "
-               "they are",
+    .summary = "Measures how much of full attention the buckets of a trained lha, lsh or random run capture, "
+               "and how uneven they are",
     .example = "  hashattn data needle --out needles --train 2000 --valid 200 --seq-len 128 --marks 8\n"
                "  hashattn train needle --data needles --attention lha --num-buckets 4 --steps 20 "
                "--eval-every 10 --out run\n"

@@ -1,4 +1,4 @@
-/* Sums and growing arrays. SPDX-License-Identifier: Apache-2.0 */
+/* Collects the reports of memberships: sums and growing arrays. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/inspect/findings.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 const char *const membership_names[MEMBERSHIPS] = {"own", "lsh", "smyrf"};
 
-/* Room for one more, or false. */
+/* Makes room for one more element; false if memory runs out. */
 static bool grow(void **array, size_t *room, size_t count, size_t size)
 {
     if (count < *room)
@@ -20,7 +20,7 @@ static bool grow(void **array, size_t *room, size_t count, size_t size)
     return true;
 }
 
-/* The row of this head; NULL: no memory. */
+/* The row of this head, added if new; NULL if memory runs out. */
 static struct inspected_head *head_of(struct inspected *inspected, const hashattn_membership *m)
 {
     for (size_t i = 0; i < inspected->num_heads; i++)

@@ -1,5 +1,5 @@
-/* What `inspect` hears of a model, gathered: means over sequences for each head and membership, and the
-   buckets one by one for histograms. SPDX-License-Identifier: Apache-2.0 */
+/* The results of `inspect`: sums over sequences for each head and membership, and every single bucket for the
+   histograms. SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_FINDINGS_H
 #define CLI_FINDINGS_H
 
@@ -10,13 +10,15 @@ extern const char *const membership_names[MEMBERSHIPS]; /* "own", "lsh", "smyrf"
 
 /* Sums over sequences, or over heads. */
 struct membership_sums {
-    double utility, bound, pairs, queries_in[IN_BUCKETS], keys_in[IN_BUCKETS]; /* the last as shares */
-    double sizes_off, buckets; /* buckets that are more than twice or less than half an equal share; all */
-    double ratios_off, ratios; /* of those with queries and keys, that have more than two of one for one */
+    double utility, bound, pairs, queries_in[IN_BUCKETS],
+        keys_in[IN_BUCKETS];   /* the last two as shares of the tokens */
+    double sizes_off, buckets; /* buckets of more than twice or less than half an equal share; all buckets */
+    double ratios_off,
+        ratios; /* buckets with queries and keys: those with a ratio over 2 or under 1/2; all */
     double count;
 };
 
-/* Tokens that score best in a bucket. */
+/* The number of tokens whose best bucket this is. */
 struct bucket_count {
     uint32_t queries, keys;
 };
@@ -31,17 +33,17 @@ struct inspected_head {
 /* One bucket of one head on one sequence. */
 struct inspected_bucket {
     int membership;
-    float size, ratio; /* over an equal share; queries over keys, 0 where either is absent */
+    float size, ratio; /* relative to an equal share; queries over keys, 0 if there are none of either */
 };
 
 struct inspected {
     struct inspected_head *heads; /* by layer, then head */
     struct inspected_bucket *buckets;
     size_t num_heads, head_room, num_buckets, bucket_room, sequences, tokens;
-    bool no_room; /* memory has run out, and hearing was stopped */
+    bool no_room; /* memory ran out and collecting stopped */
 };
 
-/* A hashattn_membership_callback whose `user` is a struct inspected, which starts as zeros. */
+/* A hashattn_membership_callback. `user` is a struct inspected that starts as zeros. */
 int inspected_hear(void *user, const hashattn_membership *membership);
 void inspected_free(struct inspected *inspected);
 
@@ -52,8 +54,8 @@ static inline double mean_of(double sum, double count)
     return count > 0 ? sum / count : 0;
 }
 
-/* Figures 1, 2 and 6 of the paper as scripts for gnuplot in `directory`, which is made if absent, and as SVG
-   where gnuplot is installed; `layer` is that of figure 1, SIZE_MAX the first. An exit code. */
+/* Writes figures 1, 2 and 6 of the paper to `directory`, created if absent, as gnuplot scripts, and as SVG if
+   gnuplot is installed. layer: that of figure 1; SIZE_MAX: the first with buckets. Returns an exit code. */
 int inspected_plot(const struct inspected *inspected, const char *directory, size_t layer, bool quiet);
 
 #endif

@@ -1,6 +1,6 @@
-/* The plots of `inspect`, as scripts for gnuplot with their data inside: figures 1, 2 and 6 of Sun, Yang and
-   Yoo (2022). A script can be drawn again with other colours or sizes; where gnuplot is installed it is run
-   at once. SPDX-License-Identifier: Apache-2.0 */
+/* The plots of `inspect`: figures 1, 2 and 6 of Sun, Yang and Yoo (2022), as gnuplot scripts that include
+   their data, so that users can redraw them with other colours or sizes. If gnuplot is installed, it draws
+   them at once. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
 #include <spawn.h>
@@ -14,7 +14,7 @@
 extern char **environ;
 
 struct figure {
-    const char *name; /* of the script, without its ending */
+    const char *name; /* of the script, without .gp */
     void (*write)(FILE *script, const struct inspected *inspected, size_t layer);
 };
 
@@ -26,12 +26,12 @@ static void begin(FILE *script, const char *name, int width, int height)
             name, width, height, name);
 }
 
-/* A box for each membership and one for the bound, over heads. */
+/* A box plot over heads for each membership and for the bound. */
 static void write_utility(FILE *script, const struct inspected *inspected, size_t layer)
 {
     (void)layer;
     begin(script, "utility", 640, 420);
-    fputs("$data << EOD\n# bound, own, lsh, smyrf of a head, mean over sequences\n", script);
+    fputs("$data << EOD\n# per head, mean over sequences: bound, own, lsh, smyrf\n", script);
     for (size_t i = 0; i < inspected->num_heads; i++) {
         const struct membership_sums *sums = inspected->heads[i].sums;
         fprintf(script, "%.6f", mean_of(sums[0].bound, sums[0].count));
@@ -43,7 +43,7 @@ static void write_utility(FILE *script, const struct inspected *inspected, size_
             "EOD\nset style boxplot nooutliers\nset style fill solid 0.3 border -1\nset style data boxplot\n"
             "set boxwidth 0.5\nset xrange [0.4:4.6]\nset yrange [0:1]\nset grid ytics\nunset key\nset ylabel "
             "'attention utility'\n"
-            "set title 'Full attention caught by as many pairs, %zu heads'\n"
+            "set title 'Share of full attention captured by equally many pairs, %zu heads'\n"
             "set xtics ('upper bound' 1, '%s' 2, 'lsh' 3, 'smyrf' 4) scale 0\n"
             "plot for [i=1:4] $data using (i):i linecolor i\n",
             inspected->num_heads, inspected->heads[0].mechanism);
@@ -55,7 +55,7 @@ static void write_buckets(FILE *script, const struct inspected *inspected, size_
     begin(script, "buckets", 900, 720);
     for (int p = 0; p < MEMBERSHIPS; p++) {
         size_t at = 0;
-        fprintf(script, "$%s << EOD\n# place, queries, keys of a bucket\n", membership_names[p]);
+        fprintf(script, "$%s << EOD\n# position, queries and keys of a bucket\n", membership_names[p]);
         for (size_t i = 0; i < inspected->num_heads; i++) {
             const struct inspected_head *head = &inspected->heads[i];
             if (head->layer != layer)
@@ -66,13 +66,11 @@ static void write_buckets(FILE *script, const struct inspected *inspected, size_
         }
         fputs("EOD\n", script);
     }
-    fprintf(
-        script,
-        "set multiplot layout 3,1 title 'Tokens that score best in each bucket, first sequence, layer %zu: "
-        "heads side by side'\nset boxwidth 0.8\nset style fill solid\nset offsets 0, 0, graph 0.25, 0\nset "
-        "yrange [0:*]\nunset xtics\nset "
-        "ylabel 'tokens'\n",
-        layer);
+    fprintf(script,
+            "set multiplot layout 3,1 title 'Tokens by best bucket, first sequence, layer %zu: heads side by "
+            "side'\nset boxwidth 0.8\nset style fill solid\nset offsets 0, 0, graph 0.25, 0\nset yrange "
+            "[0:*]\nunset xtics\nset ylabel 'tokens'\n",
+            layer);
     for (int p = 0; p < MEMBERSHIPS; p++)
         fprintf(script,
                 "set title '%s'\nplot $%s using 1:($2+$3) with boxes linecolor 2 title 'keys', '' using 1:2 "
@@ -81,8 +79,8 @@ static void write_buckets(FILE *script, const struct inspected *inspected, size_
     fputs("unset multiplot\n", script);
 }
 
-/* One number a line: of a membership, the sizes of its buckets over an equal share, or their queries over
-   keys as a power of two, where there are both. */
+/* One number per line for the buckets of a membership: size relative to an equal share, or log2 of queries
+   over keys for buckets with both. */
 static void write_data(FILE *script, const struct inspected *inspected, int membership, bool ratios)
 {
     fprintf(script, "$%s_%s << EOD\n", membership_names[membership], ratios ? "ratios" : "sizes");
@@ -95,7 +93,7 @@ static void write_data(FILE *script, const struct inspected *inspected, int memb
     fputs("EOD\n", script);
 }
 
-/* With a line at 0: a panel without any bucket gnuplot would refuse. */
+/* Each panel also plots a line at 0, because gnuplot refuses a panel without data. */
 static void write_panels(FILE *script, const struct inspected *inspected, bool ratios)
 {
     const char *what = ratios ? "ratios" : "sizes";
@@ -105,7 +103,7 @@ static void write_panels(FILE *script, const struct inspected *inspected, bool r
             "front\n"
             "set boxwidth %g\nset xrange [%s]\nset xlabel '%s'\n",
             ratios ? 0 : 1, ratios ? 0 : 1, step, ratios ? "-6:6" : "0:4",
-            ratios ? "queries over keys, power of two" : "size over an equal share");
+            ratios ? "queries over keys, log2" : "size relative to an equal share");
     for (int p = 0; p < MEMBERSHIPS; p++)
         fprintf(script,
                 "set title '%s'\nplot $%s_%s using (%g*(floor($1/%g)+0.5)):(1) smooth frequency with boxes "
@@ -114,8 +112,8 @@ static void write_panels(FILE *script, const struct inspected *inspected, bool r
                 step, p + 1);
 }
 
-/* Sizes and ratios of all buckets, by steps of an eighth of a share and of half a power of two; the dashed
-   line is where they would best be. */
+/* Histograms of the sizes and ratios of all buckets, with bins of an eighth of a share and of half a power of
+   two. The dashed line marks the ideal. */
 static void write_histograms(FILE *script, const struct inspected *inspected, size_t layer)
 {
     (void)layer;
@@ -124,8 +122,8 @@ static void write_histograms(FILE *script, const struct inspected *inspected, si
         write_data(script, inspected, p, false);
         write_data(script, inspected, p, true);
     }
-    fputs("set multiplot layout 2,3 title 'Buckets of all heads and sequences, if every token went where it "
-          "scores best'\nset style fill solid\nset key off\nset yrange [0:*]\nset ylabel 'buckets'\n",
+    fputs("set multiplot layout 2,3 title 'Buckets of all heads and sequences, if every token went to its "
+          "best bucket'\nset style fill solid\nset key off\nset yrange [0:*]\nset ylabel 'buckets'\n",
           script);
     write_panels(script, inspected, false);
     write_panels(script, inspected, true);
@@ -153,7 +151,7 @@ static int write_script(const struct inspected *inspected, const struct figure *
     return EXIT_GOOD;
 }
 
-/* Runs gnuplot on a script, in its directory: 0, or an errno, or -1 where gnuplot itself failed. */
+/* Runs gnuplot on a script in its directory. Returns 0, an errno, or -1 if gnuplot itself failed. */
 static int draw(const char *directory, const char *script)
 {
     posix_spawn_file_actions_t actions;
@@ -185,7 +183,7 @@ int inspected_plot(const struct inspected *inspected, const char *directory, siz
     if (with == 0)
         return tool_fail(EXIT_USAGE, "layer %zu has no heads with buckets", layer);
     if (mkdir(directory, 0777) != 0 && errno != EEXIST)
-        return tool_fail(EXIT_ROOM, "cannot make %s: %s", directory, strerror(errno));
+        return tool_fail(EXIT_ROOM, "cannot create %s: %s", directory, strerror(errno));
     for (size_t i = 0; i < NUM_FIGURES; i++) {
         int code = write_script(inspected, &figures[i], directory, layer);
         if (code != EXIT_GOOD)
@@ -195,7 +193,7 @@ int inspected_plot(const struct inspected *inspected, const char *directory, siz
         int error = draw(directory, figures[i].name);
         if (error == ENOENT) {
             if (!quiet)
-                fprintf(stderr, "gnuplot is not installed: %s has its scripts and no pictures\n", directory);
+                fprintf(stderr, "gnuplot is not installed: %s has scripts but no pictures\n", directory);
             return EXIT_GOOD;
         }
         if (error != 0)

@@ -1,4 +1,4 @@
-/* Parsing and help from one table. Options are --name value or --name=value, in any order among the operands;
+/* Parsing and help from one table. Options are --name value or --name=value, anywhere among the operands;
    "--" ends them. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/arguments.h"
 
@@ -15,27 +15,24 @@ void options_begin(struct options *options, const struct command *command)
     *options = (struct options){.command = command, .common = {.isa = "auto"}};
     struct common *common = &options->common;
     options_add(options, (struct option){"threads", OPTION_COUNT, &common->threads, "N",
-                                         "threads to compute with (default: all processors)", 1, 1024});
-    options_add(options,
-                (struct option){"isa", OPTION_TEXT, &common->isa, "NAME",
-                                "instruction set, one of those that `hashattn info` lists, or auto (default)",
-                                0, 0});
+                                         "number of threads (default: all processors)", 1, 1024});
+    options_add(options, (struct option){"isa", OPTION_TEXT, &common->isa, "NAME",
+                                         "instruction set from `hashattn info`, or auto (default)", 0, 0});
     options_add(options, (struct option){"precision", OPTION_TEXT, &common->precision, "NAME",
-                                         "float32 or bf16: of products, and of the arrays of attend and "
-                                         "bench (default float32; with a trained run: as in training)",
+                                         "float32 or bf16, for matrix products and for the arrays of attend "
+                                         "and bench (default float32; for a trained run: as in training)",
                                          0, 0});
-    options_add(options,
-                (struct option){"seed", OPTION_SEED, &common->seed, "N",
-                                "all chance comes from it (default 0; with a trained run: as in training)", 0,
-                                0});
+    options_add(options, (struct option){"seed", OPTION_SEED, &common->seed, "N",
+                                         "random seed (default 0; for a trained run: as in training)", 0, 0});
     options_add(options, (struct option){"json", OPTION_SWITCH, &common->json, NULL,
-                                         "the result as JSON on stdout", 0, 0});
+                                         "print the result as JSON on stdout", 0, 0});
     options_add(options, (struct option){"quiet", OPTION_SWITCH, &common->quiet, NULL,
-                                         "no words on stderr but errors", 0, 0});
-    options_add(options, (struct option){"help", OPTION_SWITCH, &options->help, NULL, "this text", 0, 0});
+                                         "print only errors on stderr", 0, 0});
+    options_add(options,
+                (struct option){"help", OPTION_SWITCH, &options->help, NULL, "print this help", 0, 0});
 }
 
-/* The tables are made by this program alone, so a full one is a mistake in it. */
+/* Only this program fills the tables, so a full one is a bug. */
 static size_t next_place(size_t *count, size_t capacity)
 {
     if (*count == capacity) {
@@ -50,7 +47,7 @@ void options_add(struct options *options, struct option row)
     options->rows[next_place(&options->num_rows, MOST_OPTIONS)] = row;
 }
 
-/* The command line writes dashes where the library has underscores. */
+/* The command line has dashes instead of the library's underscores. */
 static bool same_name(const char *dashed, const char *name)
 {
     for (; *dashed != '\0' && (*dashed == *name || (*dashed == '-' && *name == '_')); dashed++)
@@ -65,7 +62,7 @@ static bool same_choices(const char *const *a, const char *const *b)
     return a == b || (a != NULL && b != NULL && *a == NULL && *b == NULL);
 }
 
-/* The same in every word and number. Mechanisms may have options of one name that differ in these. */
+/* True if the rows agree in every field. Mechanisms may have different options of the same name. */
 static bool same_option(const hashattn_option *a, const hashattn_option *b)
 {
     return strcmp(a->name, b->name) == 0 && strcmp(a->owner, b->owner) == 0 && a->type == b->type &&
@@ -146,7 +143,7 @@ int options_fail(const struct options *options, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return tool_fail(EXIT_USAGE, "%s (hashattn %s --help lists what there is)", text, options->command->name);
+    return tool_fail(EXIT_USAGE, "%s (see hashattn %s --help)", text, options->command->name);
 }
 
 /* ---- parsing ------------------------------------------------------------------------------------------- */
@@ -185,8 +182,8 @@ static int set_count(const struct options *options, const struct option *row, co
     unsigned long long value = strtoull(text, &end, 10);
     if (end == text || *end != '\0' || text[strspn(text, " \t")] == '-' || errno != 0 ||
         (double)value < row->minimum || (double)value > row->maximum)
-        return options_fail(options, "--%s is '%.60s', a whole number from %.0f to %.0f is needed", row->name,
-                            text, row->minimum, row->maximum);
+        return options_fail(options, "--%s is '%.60s'; it must be a whole number from %.0f to %.0f",
+                            row->name, text, row->minimum, row->maximum);
     if (row->kind == OPTION_SEED)
         *(uint64_t *)row->target = value;
     else
@@ -199,7 +196,7 @@ static int set_number(const struct options *options, const struct option *row, c
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end != '\0' || !(value >= row->minimum && value <= row->maximum))
-        return options_fail(options, "--%s is '%.60s', a number from %g to %g is needed", row->name, text,
+        return options_fail(options, "--%s is '%.60s'; it must be a number from %g to %g", row->name, text,
                             row->minimum, row->maximum);
     *(double *)row->target = value;
     return EXIT_GOOD;
@@ -227,7 +224,8 @@ static int set_row(const struct options *options, const struct option *row, cons
     return EXIT_USAGE;
 }
 
-/* The table row called `name`, or NULL; *library likewise. "no-x" finds the flag x of the library. */
+/* Returns the table row called `name`, or NULL; *library is the library's row, or NULL. "no-x" finds the flag
+   x of the library and sets *negated. */
 static const struct option *find(const struct options *options, const char *name,
                                  const hashattn_option **library, bool *negated)
 {
@@ -246,7 +244,7 @@ static const struct option *find(const struct options *options, const char *name
     return NULL;
 }
 
-/* Where "MECHANISM." ends that an option's name may begin with; 0: it begins with none. */
+/* Length of the prefix "MECHANISM." of an option's name, or 0. */
 static size_t scope_of(const char *name)
 {
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
@@ -257,7 +255,7 @@ static size_t scope_of(const char *name)
     return 0;
 }
 
-/* One argument that begins with "--"; *used counts the arguments it took. */
+/* Parses one argument that begins with "--"; *used is the number of arguments consumed. */
 static int parse_option(struct options *options, int left, char **argv, int *used)
 {
     char name[64];
@@ -289,7 +287,7 @@ static int parse_option(struct options *options, int left, char **argv, int *use
         return set_row(options, row, text);
     }
     if (options->num_settings == MOST_SETTINGS)
-        return options_fail(options, "more than %d options of mechanism, task, model and training",
+        return options_fail(options, "more than %d options of mechanisms, task, model and training",
                             MOST_SETTINGS);
     struct setting *setting = &options->settings[options->num_settings++];
     snprintf(setting->name, sizeof setting->name, "%.*s%.40s", (int)scope, name, library->name);
@@ -312,7 +310,8 @@ static int parse(struct options *options, int argc, char **argv)
         } else if (!only_operands && argv[i][0] == '-' && argv[i][1] != '\0') {
             return options_fail(options, "unknown option %.60s: options begin with two dashes", argv[i]);
         } else if (options->num_operands == MOST_OPERANDS) {
-            return options_fail(options, "too many operands, the first too many is '%.60s'", argv[i]);
+            return options_fail(options, "more than %d operands; the first one too many is '%.60s'",
+                                MOST_OPERANDS, argv[i]);
         } else {
             options->operands[options->num_operands++] = argv[i];
         }
@@ -324,7 +323,7 @@ static int parse(struct options *options, int argc, char **argv)
 
 enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
 
-/* "  --name VALUE" and the sentence beside it, broken at spaces. */
+/* "  --name VALUE" and its help in a second column, broken at spaces. */
 static void print_entry(const char *left, const char *right)
 {
     int at = printf("  %s", left);
@@ -392,7 +391,7 @@ static void print_library(const struct options *options, const char *owner, cons
     }
 }
 
-/* The mechanisms that have this very option: "lha, lsh, random". */
+/* The mechanisms that have exactly this option: "lha, lsh, random". */
 static void name_owners(const hashattn_option *option, char *text, size_t size)
 {
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
@@ -406,7 +405,7 @@ static void name_owners(const hashattn_option *option, char *text, size_t size)
                     (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", mechanism.name);
 }
 
-/* Options that the same mechanisms have stand together. */
+/* Groups options by the set of mechanisms that have them. */
 static void print_mechanisms(const struct options *options)
 {
     char owners[MOST_LIBRARY][200];
@@ -455,7 +454,7 @@ static void print_help(const struct options *options)
 
 bool options_parse(struct options *options, int argc, char **argv, int *code)
 {
-    /* Who asks for help gets it, whatever else is wrong with the line. */
+    /* --help works even if the rest of the line is wrong. */
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             print_help(options);

@@ -1,7 +1,6 @@
-/* The command line as a table. A command lists its own options; the library lists those of its mechanisms,
-   tasks, models and training, and says itself what is allowed, so a new mechanism has its options here
-   without a line. Errors name the option and the nearest ones there are. SPDX-License-Identifier: Apache-2.0
- */
+/* The command line as a table. A command lists its own options. The library lists the options of mechanisms,
+   tasks, models and training and checks their values, so a new mechanism needs no line here. Errors name the
+   option and suggest similar ones. SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 
@@ -18,14 +17,14 @@ enum option_kind {
 struct option {
     const char *name; /* "grad-out" */
     enum option_kind kind;
-    void *target;         /* left alone unless the option is given */
+    void *target;         /* written only if the option is given */
     const char *argument; /* "FILE" in the help; NULL for a switch */
-    const char *help;     /* with the default, where it is not plain */
+    const char *help;     /* includes the default unless it is obvious */
     double minimum, maximum;
 };
 
-/* An option of the library that was given: its name there ("num_hashes", or of one mechanism among several
-   "lha.num_buckets") and its text. */
+/* A given option of the library: its name there ("num_hashes", or "lha.num_buckets" for one mechanism of
+   several) and its value as text. */
 struct setting {
     char name[64];
     const char *text;
@@ -47,32 +46,32 @@ struct options {
     int help;
 };
 
-/* Empty, with the common options and their defaults. */
+/* Starts with the common options and their defaults. */
 void options_begin(struct options *options, const struct command *command);
 void options_add(struct options *options, struct option row);
-/* A second one of the same name is the same option; those of mechanisms are listed apart where they differ,
-   in a range or in what they mean. */
+/* A second row of the same name is ignored. Rows of mechanisms are ignored only if they are identical:
+   options of one name with different ranges or meanings are listed separately. */
 void options_add_library(struct options *options, const hashattn_option *row);
-/* All options of all mechanisms. */
+/* Adds all options of all mechanisms. */
 void options_add_mechanisms(struct options *options);
-/* The options that setups of the task named have, with its defaults, or those of every task where none has
-   that name; of this owner ("task"), or of all (NULL). */
+/* Adds the setup options of the task `named`, with its defaults, or of every task if no task has that name.
+   owner: only options of this owner ("task"); NULL: all. */
 void options_add_tasks(struct options *options, const char *owner, const char *named);
 
-/* True: go on. False: leave with *code, after --help was printed or a mistake was told. */
+/* Returns true to continue, false to exit with *code after printing help or an error. */
 bool options_parse(struct options *options, int argc, char **argv, int *code);
 
-/* A mechanism with the options of the command line, each of which it must have. Freed by the caller after a
-   failure too. */
+/* A mechanism with all options of the command line; an option that it does not have is an error. The caller
+   frees *attention, also after a failure. */
 hashattn_status options_mechanism(const struct options *options, hashattn_context *context, const char *name,
                                   hashattn_attention **attention);
 
-/* A setup of this task as the command line wants it: the preset first, then the mechanism (NULL: none was
-   given), then every option and the seed. Freed by the caller after a failure too. */
+/* A setup of this task from the command line: first the preset, then the mechanism (NULL: not given), then
+   all options and the seed. The caller frees *setup, also after a failure. */
 hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,
                               const char *preset, const char *mechanism, hashattn_setup **setup);
 
-/* A usage error that points to --help. */
+/* Reports a usage error that points to --help; returns EXIT_USAGE. */
 int options_fail(const struct options *options, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

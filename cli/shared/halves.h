@@ -1,15 +1,14 @@
-/* --precision bf16 for commands that compute on arrays: files and made inputs are float32, so a copy of them
-   is rounded, computed on, and widened again. SPDX-License-Identifier: Apache-2.0 */
+/* --precision bf16 for commands that compute on arrays: files and generated inputs are float32, so a copy is
+   rounded, and results are widened again. SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_HALVES_H
 #define CLI_HALVES_H
 
 #include "cli/shared/command.h"
 
-/* Whether the context computes in bf16. */
+/* True if the context computes in bf16. */
 bool halves_wanted(const hashattn_context *context);
-/* A block of `count` bfloat16 numbers for free(), rounded from `from`; from NULL: not filled. NULL: no
- * memory.
- */
+/* A block of `count` bfloat16 numbers, rounded from `from` (NULL: left unset). Returns NULL if memory runs
+   out. The caller frees it with free(). */
 uint16_t *halves_new(const hashattn_context *context, const float *from, size_t count);
 
 #endif

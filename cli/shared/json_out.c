@@ -1,5 +1,5 @@
-/* The writer of RFC 8259 that the tool needs. Whole numbers have no exponent, others carry the fewest digits
-   that read back as the same double. SPDX-License-Identifier: Apache-2.0 */
+/* A JSON writer (RFC 8259). Whole numbers have no exponent; other numbers have the fewest digits that read
+   back as the same double. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/json_out.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static void write_string(FILE *stream, const char *text)
     fputc('"', stream);
 }
 
-/* What stands before every value. */
+/* Writes the comma and the key before a value. */
 static void begin(struct json_out *json, const char *key)
 {
     if (json->begun)

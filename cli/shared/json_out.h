@@ -1,5 +1,5 @@
-/* JSON on stdout: one object on one line, written as it is told, nothing kept. Keys come first, NULL inside
-   arrays. SPDX-License-Identifier: Apache-2.0 */
+/* Writes JSON, one object per line, without buffering. `key` is NULL inside arrays.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_JSON_OUT_H
 #define CLI_JSON_OUT_H
 
@@ -15,8 +15,8 @@ struct json_out {
 };
 
 struct json_out json_out_to(FILE *stream);
-void json_out_object(struct json_out *json, const char *key); /* ends with json_out_end_object */
-void json_out_end_object(struct json_out *json);              /* the outermost one ends the line */
+void json_out_object(struct json_out *json, const char *key); /* ended by json_out_end_object */
+void json_out_end_object(struct json_out *json);              /* the outermost one also ends the line */
 void json_out_array(struct json_out *json, const char *key);
 void json_out_end_array(struct json_out *json);
 void json_out_text(struct json_out *json, const char *key, const char *text); /* UTF-8; NULL: null */

@@ -15,7 +15,7 @@ void metrics_keep(struct kept_metrics *kept, const hashattn_metrics *metrics)
 
 hashattn_metrics metrics_kept(const struct kept_metrics *kept)
 {
-    /* Names are set here, so that a struct that was copied does not point into the old one. */
+    /* Sets the names here, because those of a copied struct point into the original. */
     struct kept_metrics *own = (struct kept_metrics *)(uintptr_t)kept;
     for (size_t i = 0; i < kept->count; i++)
         own->list[i].name = kept->names[i];

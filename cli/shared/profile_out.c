@@ -1,5 +1,4 @@
-/* Shares of a profile: of the time that passed, and how much of it the threads computed.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Share of each part in the wall time, and how busy the threads were. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/profile_out.h"
 
 #include <stdlib.h>
@@ -10,7 +9,7 @@ enum { MOST_PARTS = 32 };
 struct parts {
     hashattn_profile_part parts[MOST_PARTS];
     size_t count;
-    double wall, thread; /* of all */
+    double wall, thread; /* totals */
     int threads;
 };
 
@@ -29,14 +28,14 @@ static struct parts read_parts(const hashattn_context *context)
     return parts;
 }
 
-static int dearer(const void *a, const void *b)
+static int longer(const void *a, const void *b)
 {
     double x = ((const hashattn_profile_part *)a)->wall_seconds,
            y = ((const hashattn_profile_part *)b)->wall_seconds;
     return (x < y) - (x > y);
 }
 
-/* What of the threads' time was computing; 0 where no time passed. */
+/* Share of the threads' time spent computing; 0 if no time passed. */
 static double busy(const struct parts *parts, double wall, double thread)
 {
     return wall > 0 ? thread / (wall * parts->threads) : 0;
@@ -52,7 +51,7 @@ void profile_words(const hashattn_context *context, const char *what, size_t tim
 {
     struct parts parts = read_parts(context);
     double count = times > 0 ? (double)times : 1;
-    qsort(parts.parts, parts.count, sizeof parts.parts[0], dearer);
+    qsort(parts.parts, parts.count, sizeof parts.parts[0], longer);
     fprintf(stderr, "  %-20s %10s %9s %9s\n", what, "ms", "share", "busy");
     for (size_t i = 0; i < parts.count; i++)
         if (parts.parts[i].wall_seconds > 0)

@@ -1,4 +1,4 @@
-/* The bar is drawn over itself: carriage return, text, "erase to the end of the line" (ECMA-48).
+/* The bar is redrawn in place: carriage return, text, "erase to the end of the line" (ECMA-48).
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/progress.h"
 
@@ -61,7 +61,7 @@ void progress_show(struct progress *progress, int64_t done, int64_t total, const
                    (time - progress->begun) / (double)(done - progress->first) * (double)(total - done));
     snprintf(line, sizeof line, " %3d %%  %lld/%lld  %s left  %s", (int)(done * 100 / total), (long long)done,
              (long long)total, left, words);
-    /* The words come first: the bar has what they leave, and only then are they cut. */
+    /* The bar shrinks to make room for the words; words are cut only if the shortest bar does not suffice. */
     int width = columns(), bar = width - 1 - (int)strlen(line);
     bar = bar > BAR ? BAR : bar < BAR_LEAST ? BAR_LEAST : bar;
     int room = width - 1 - bar;

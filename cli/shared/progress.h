@@ -1,6 +1,5 @@
-/* A line on stderr that shows how far the work is, how fast it goes and how long it still takes; on a
-   terminal only, without colour where NO_COLOR is set. Elsewhere nothing is shown, and the words that a
-   command prints with progress_words stand alone. SPDX-License-Identifier: Apache-2.0 */
+/* A progress bar on stderr with rate and remaining time. It is shown only on a terminal, without colour if
+   NO_COLOR is set; messages of progress_words are printed in any case. SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -9,17 +8,16 @@
 
 struct progress {
     bool shows, colour, quiet;
-    double begun, drawn; /* seconds; `begun` when the first step was told */
+    double begun, drawn; /* seconds; begun: when the first step was shown */
     int64_t first;       /* that step */
 };
 
 struct progress progress_begin(bool quiet);
-/* `done` of `total` steps; `words` (loss, accuracy, rate) stand behind the bar. Draws ten times a second at
-   most. */
+/* Shows `done` of `total` steps, followed by `words` (loss, accuracy, rate); at most ten times a second. */
 void progress_show(struct progress *progress, int64_t done, int64_t total, const char *words);
-/* A lasting line, above the bar where there is one; nothing where `quiet`. */
+/* Prints a line that stays above the bar; nothing if `quiet`. */
 void progress_words(struct progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Takes the bar away. */
+/* Erases the bar. */
 void progress_end(struct progress *progress);
 
 #endif

@@ -1,10 +1,10 @@
-/* The handler runs on the main thread, since the library's leave these signals to it.
+/* The handler runs on the main thread, because the library's threads block these signals.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/signals.h"
 
 #include <signal.h>
 
-enum { MOST = 2 }; /* attend has one for its files */
+enum { MOST = 2 }; /* attend has a second one for its files */
 static const hashattn_context *volatile watched[MOST];
 
 void signals_end(int number)
@@ -12,7 +12,7 @@ void signals_end(int number)
     for (int i = 0; i < MOST; i++)
         hashattn_context_remove_unfinished(watched[i]);
     signal(number, SIG_DFL);
-    raise(number); /* it waits until the handler returns */
+    raise(number); /* delivered when the handler returns */
 }
 
 static void install(void)

@@ -1,5 +1,5 @@
-/* Edit distance (Levenshtein 1966) against every name; names are a hundred short words, so the square table
-   costs nothing. SPDX-License-Identifier: Apache-2.0 */
+/* Edit distance (Levenshtein 1966) to every name. There are a hundred short names, so the quadratic cost does
+   not matter. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/suggest.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ void suggest(const char *word, const char *const *names, size_t num_names, const
     text[0] = '\0';
     for (size_t wanted = 0; wanted <= limit && length > 1; wanted++)
         for (size_t i = 0; i < num_names && said < MOST; i++) {
-            /* A name that the word begins counts as the farthest that is still near. */
+            /* A name that begins with the word has the largest distance that is still accepted. */
             size_t away = least(distance(word, names[i]), LONGEST);
             if (away > limit && strncmp(word, names[i], length) == 0)
                 away = limit;

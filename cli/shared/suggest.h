@@ -1,12 +1,12 @@
-/* "Did you mean": the names nearest to a word that is none of them. SPDX-License-Identifier: Apache-2.0 */
+/* "Did you mean": the names most similar to an unknown word. SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_SUGGEST_H
 #define CLI_SUGGEST_H
 
 #include <stddef.h>
 
-/* Writes "; did you mean a, b?" into text, or "" when nothing is near: at most three names, nearest first,
+/* Writes "; did you mean a, b?" into text, or "" if no name is similar. Names at most three, nearest first,
    that begin with `word` or whose edit distance to it is at most 2 or a third of its length, whichever is
-   more. prefix ("--" or "") stands before each of them. */
+   more. Each gets the prefix ("--" or ""). */
 void suggest(const char *word, const char *const *names, size_t num_names, const char *prefix, char *text,
              size_t size);
 

@@ -337,24 +337,23 @@ static const struct option_row options[] = {
      .preset = 64,
      .minimum = 1,
      .maximum = 1 << 20,
-     .help = "tokens of a block; each token sees its own block and the two next to it, causal the two before "
-             "it: at most three times as many keys"},
+     .help = "tokens per block; each token sees its own block and both neighbours (causal: the two blocks "
+             "before it), so at most 3 x block_size keys"},
     {.name = "relative",
      .type = OPTION_FLAG,
      .offset = offsetof(struct local_options, relative),
-     .help =
-         "learned terms for how far a key is from its query, as in Transformer-XL; with wrap the distance "
-         "is that of the short way round"},
+     .help = "learned relative positions as in Transformer-XL; with wrap, distance is the shorter way round"},
     {.name = "wrap",
      .type = OPTION_FLAG,
      .offset = offsetof(struct local_options, wrap),
-     .help = "the first and the last block are neighbours, as in the released code; not in causal attention"},
+     .help =
+         "treat the first and last block as neighbours, as in the released code; not in causal attention"},
     {.name = NULL},
 };
 
 const struct mechanism mechanism_local = {
     .name = "local",
-    .summary = "softmax attention among the tokens of a block and its neighbours",
+    .summary = "softmax attention inside a block of tokens and its two neighbouring blocks",
     .options = options,
     .options_size = sizeof(struct local_options),
     .exact = true,

@@ -46,7 +46,7 @@ static const struct option_row options[] = {{.name = NULL}};
 
 const struct mechanism mechanism_none = {
     .name = "none",
-    .summary = "no attention: output = value, the control",
+    .summary = "no attention, output = value: a control",
     .options = options,
     .options_size = 0,
     .exact = true,

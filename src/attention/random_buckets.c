@@ -73,7 +73,7 @@ static const struct option_row options[] = {BUCKETING_ROWS, {.name = NULL}};
 
 const struct mechanism mechanism_random = {
     .name = "random",
-    .summary = "softmax attention inside balanced buckets drawn without looking: a control for lha",
+    .summary = "softmax attention inside balanced random buckets: a control for lha",
     .options = options,
     .options_size = sizeof(struct bucketing_options),
     .exact = false,

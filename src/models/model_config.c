@@ -5,23 +5,26 @@
 
 #define FIELD(name) offsetof(struct model_config, name)
 const struct option_row model_options[] = {
-    {"layers", OPTION_INT, FIELD(layers), 2, 1, 256, NULL, "number of blocks"},
+    {"layers", OPTION_INT, FIELD(layers), 2, 1, 256, NULL, "number of encoder blocks"},
     {"dim", OPTION_INT, FIELD(dim), 64, 1, 16384, NULL, "width of a token's row, a multiple of heads"},
-    {"heads", OPTION_INT, FIELD(heads), 2, 1, 256, NULL, "attention heads of a block"},
-    {"ffn", OPTION_INT, FIELD(ffn), 128, 1, 65536, NULL, "width of the feed-forward part"},
+    {"heads", OPTION_INT, FIELD(heads), 2, 1, 256, NULL, "attention heads per block"},
+    {"ffn", OPTION_INT, FIELD(ffn), 128, 1, 65536, NULL, "width of the feed-forward layer"},
     {"conv_window", OPTION_INT, FIELD(conv_window), 0, 0, 1023, NULL,
-     "taps of the convolution of the values that is added to attention, odd, or 0 for none"},
+     "width of the convolution over values that is added to the attention output (YOSO-C), odd; 0 for none"},
     {"pooling", OPTION_CHOICE, FIELD(pooling), POOL_MEAN, 0, 0, pooling_names,
-     "what the classifier sees: the mean of the tokens, their sum over the longest length, or the first"},
+     "input of the classifier: mean of the tokens, mean-padded (sum divided by the longest length), or first "
+     "token"},
     {"norm", OPTION_CHOICE, FIELD(norm), BLOCK_PRE_NORM, 0, 0, block_norms,
-     "normalise rows before each part of a block, or after it as in BERT"},
+     "layer norm before the attention and feed-forward layers of a block (pre), or after them as in BERT "
+     "(post)"},
     {"positions", OPTION_CHOICE, FIELD(positions), POSITIONS_LEARNED, 0, 0, position_names,
-     "what is added to a token for its place: learned rows, sinusoids, or nothing"},
+     "position embeddings"},
     {"causal", OPTION_FLAG, FIELD(causal), 0, 0, 1, NULL,
-     "a token sees itself and those before it; needed to predict the next token"},
-    {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL, "share of activations dropped in training"},
+     "each token sees only itself and earlier tokens; required for predicting the next token"},
+    {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL,
+     "probability of dropping an activation in training"},
     {"precision", OPTION_CHOICE, FIELD(precision), PRECISION_FLOAT32, 0, 0, precision_names,
-     "of the operands of products; parameters and sums are float32 in both"},
+     "format of the operands of matrix products; parameters and sums are float32 in both"},
     {0},
 };
 

@@ -23,13 +23,13 @@ static const struct option_row rows[] = {
     {"min_len", OPTION_INT, offsetof(struct listops_options, min_len), 500, 0, 65535, NULL,
      "generated expressions have more symbols than this"},
     {"max_len", OPTION_INT, offsetof(struct listops_options, max_len), 2000, 3, 65536, NULL,
-     "generated expressions have fewer symbols than this, read ones are cut to it"},
+     "generated expressions have fewer symbols than this; expressions from files are cut to it"},
     {"max_depth", OPTION_INT, offsetof(struct listops_options, max_depth), 10, 1, LISTOPS_MAX_DEPTH, NULL,
-     "at this depth every node is a digit"},
+     "greatest depth, at which every node is a digit"},
     {"max_args", OPTION_INT, offsetof(struct listops_options, max_args), 10, 2, 1000, NULL,
-     "most arguments of an operator"},
+     "maximum number of arguments of an operator"},
     {"check_labels", OPTION_FLAG, offsetof(struct listops_options, check_labels), 1, 0, 1, NULL,
-     "evaluate what is read and refuse a wrong label"},
+     "evaluate expressions from files and refuse wrong labels"},
     {NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 
@@ -381,7 +381,7 @@ static hashattn_status facts(struct host *host, const void *options, const char 
 
 const struct task task_listops = {
     .name = "listops",
-    .summary = "value of a nested list expression of 500 to 2,000 symbols (Long Range Arena)",
+    .summary = "compute the value of a nested list expression of 500 to 2,000 symbols (Long Range Arena)",
     .options = rows,
     .options_size = sizeof(struct listops_options),
     .preset = {.steps = 2000,

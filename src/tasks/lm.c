@@ -30,11 +30,12 @@ struct lm_options {
 #define FIELD(name) offsetof(struct lm_options, name)
 static const struct option_row rows[] = {
     {"vocabulary", OPTION_CHOICE, FIELD(vocabulary), VOCABULARY_BYTES, 0, 0, vocabularies,
-     "what a token is: a byte, or a word of the training file between white space"},
+     "a token is a byte, or a word between white space"},
     {"seq_len", OPTION_INT, FIELD(seq_len), 256, 1, 65536, NULL,
-     "tokens of a segment, which is all that a prediction can see"},
+     "tokens per segment; a prediction sees only its own segment"},
     {"max_words", OPTION_INT, FIELD(max_words), 65535, 2, WORDS_MOST, NULL,
-     "with words: the most frequent so many, counting <unk> and <eos>, are known"},
+     "with words: size of the vocabulary, which is <unk>, <eos> and the most frequent words of the training "
+     "file"},
     {NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 
@@ -164,7 +165,7 @@ static hashattn_status load(struct host *host, const void *options, const struct
 
 const struct task task_lm = {
     .name = "lm",
-    .summary = "what comes next in a text, byte by byte or word by word (train.txt, or WikiText's files)",
+    .summary = "predict the next byte or word of a text (train.txt, or WikiText's files)",
     .options = rows,
     .options_size = sizeof(struct lm_options),
     .preset = {.steps = 2000,

@@ -17,9 +17,9 @@ struct needle_options {
 
 static const struct option_row rows[] = {
     {"seq_len", OPTION_INT, offsetof(struct needle_options, seq_len), 1024, 2, LONGEST, NULL,
-     "tokens of a generated example, the question included"},
+     "tokens of a generated example, including the question"},
     {"marks", OPTION_INT, offsetof(struct needle_options, marks), 0, 0, LONGEST, NULL,
-     "marked tokens among them; 0 is one in 32, at least one"},
+     "number of marked tokens; 0 means one in 32, at least one"},
     {NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 
@@ -157,7 +157,7 @@ static hashattn_status facts(struct host *host, const void *options, const char 
 
 const struct task task_needle = {
     .name = "needle",
-    .summary = "which symbol do the few marked ones of a long row carry? (generated)",
+    .summary = "which symbol do the few marked tokens of a long sequence carry? (generated)",
     .options = rows,
     .options_size = sizeof(struct needle_options),
     .preset = {.steps = 1000,

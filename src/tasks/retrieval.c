@@ -12,7 +12,7 @@ struct retrieval_options {
 
 static const struct option_row rows[] = {
     {"max_len", OPTION_INT, offsetof(struct retrieval_options, max_len), 4096, 1, 65536, NULL,
-     "bytes of each document that are read, the rest is cut"},
+     "bytes read of each document; longer documents are cut"},
     {NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 

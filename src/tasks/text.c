@@ -9,7 +9,7 @@ struct text_options {
 
 static const struct option_row rows[] = {
     {"max_len", OPTION_INT, offsetof(struct text_options, max_len), 4096, 1, 65536, NULL,
-     "bytes of a document that are read, the rest is cut"},
+     "bytes read of a document; longer documents are cut"},
     {NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 

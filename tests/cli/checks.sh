@@ -1,5 +1,5 @@
-# What the tests of the tool share: sourced with the build folder as $1. A check prints one line as cmocka does,
-# so that tools/run_tests.sh counts it. Every script works in a directory of its own, which goes away.
+# Shared by the tests of the tool; sourced with the build folder as $1. Each check prints one line in cmocka's form,
+# which tools/run_tests.sh counts. Each script works in a temporary directory of its own.
 set -u
 build=$(cd "$1" && pwd)
 tool=$build/hashattn
@@ -18,13 +18,13 @@ failed() { # name, why
     failures=$((failures + 1))
 }
 
-# run ARGS...: the tool's answer in $code and the files out and err.
+# run ARGS...: runs the tool; leaves its exit code in $code and its output in the files out and err.
 run() {
     "$tool" "$@" >out 2>err
     code=$?
 }
 
-# expect NAME CODE PART ARGS...: this exit code, and PART in what was said on stderr.
+# expect NAME CODE PART ARGS...: checks the exit code, and that stderr contains PART.
 expect() {
     name=$1 want=$2 part=$3
     shift 3
@@ -40,7 +40,7 @@ expect() {
     fi
 }
 
-# says NAME PART ARGS...: success, and PART on stdout.
+# says NAME PART ARGS...: checks that the tool succeeds, and that stdout contains PART.
 says() {
     name=$1 part=$2
     shift 2
@@ -54,17 +54,17 @@ says() {
     fi
 }
 
-# holds NAME COMMAND...: the command succeeds.
+# holds NAME COMMAND...: checks that the command succeeds.
 holds() {
     name=$1
     shift
     if message=$("$@" 2>&1); then passed "$name"; else failed "$name" "$message"; fi
 }
 
-# json FILE EXPRESSION: python's view of an object d and the module math.
+# json FILE EXPRESSION: evaluates a python expression of the file's object d and the module math.
 json() { python3 -c 'import json, math, sys; d = json.load(open(sys.argv[1])); sys.exit(0 if eval(sys.argv[2]) else "not so: " + sys.argv[2] + " in " + str(d)[:600])' "$1" "$2"; }
 
-# A file of 0 bytes is all that may be written: every write fails as on a full disk.
+# Runs the tool with a file size limit of 0, so that every write fails as on a full disk.
 without_room() { (trap '' XFSZ; ulimit -f 0; exec "$tool" "$@") >out 2>err; code=$?; }
 
 finish() { [ "$failures" -eq 0 ]; exit $?; }

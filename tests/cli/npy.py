@@ -1,5 +1,5 @@
-"""Arrays in .npy files with the standard library alone: write, read, and softmax attention with its gradients by
-plain loops, against which `attend` is judged. Arrays are nested lists."""
+"""Reads and writes .npy files with the standard library only, and computes softmax attention and its gradients by
+plain loops, as a reference for `attend`. Arrays are nested lists."""
 import ast
 import math
 import random
@@ -81,27 +81,27 @@ def largest_difference(a, b):
 
 
 def make(rank):
-    """q, k, v, g with (batch, heads, n, d) or the last axes of it."""
+    """Writes q, k, v and g with shape (batch, heads, n, d), or with only the last `rank` of these axes."""
     lead = {2: (), 3: (3,), 4: (2, 3)}[rank]
     for i, (name, tail) in enumerate((("q", (5, 4)), ("k", (7, 4)), ("v", (7, 6)), ("g", (5, 6)))):
         write(f"{name}.npy", normal(lead + tail, 100 + i))
 
 
 def heads_of(a):
-    """The heads of all the batch, one after another: (number, n, d)."""
+    """All heads of the batch as one axis: (batch * heads, n, d)."""
     shape = shape_of(a)
     return nest(flat(a), (math.prod(shape[:-2]),) + shape[-2:])
 
 
 def judge(rank, keep):
-    """Compares y.npy and grads/ with the loops above; keep: for every key 1 or 0."""
+    """Compares y.npy and grads/ with the loops above. keep: 1 or 0 for each key."""
     q, k, v, g, *got = [heads_of(read(f"{name}.npy"))
                         for name in ("q", "k", "v", "g", "y", "grads/dq", "grads/dk", "grads/dv")]
     worst = 0.0
     for i in range(len(q)):
         for ours, theirs in zip(softmax(q[i], k[i], v[i], g[i], keep), got):
             worst = max(worst, largest_difference(theirs[i], ours))
-    # Some fifty float32 operations on numbers below 10.
+    # About fifty float32 operations on numbers below 10.
     if worst > 50 * 10 * 2 ** -24:
         sys.exit(f"rank {rank}: largest difference {worst}")
 

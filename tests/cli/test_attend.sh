@@ -1,9 +1,9 @@
 #!/bin/sh
-# `attend`: numbers against plain loops, every shape, every mistake of an input, and that nothing is half written.
+# `attend`: results against plain loops, every shape, every kind of bad input, and no partly written output.
 # Planted and caught: the mask of the first sequence used for all; gradients of k and v exchanged on disk; the
-# batch read as heads; a NaN with exit code 2; y.npy touched although the disk is full; the seed ignored; in chunks: the mask of
-# the first sequence for all, every head hashed as the first, the first head's rows for all, memory for as many
-# rows as --chunk says.
+# batch read as heads; a NaN with exit code 2; y.npy modified although the disk is full; the seed ignored; with --chunk: the
+# mask of the first sequence used for all, every head hashed as the first, the first head's rows used for all, memory
+# allocated for all rows of --chunk.
 # Covers: cmd_attend.c attend_chunks.c halves.c
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
@@ -17,7 +17,7 @@ for rank in 2 3 4; do
 done
 [ -s out ] && failed attend_is_silent "$(cat out)" || passed attend_is_silent
 
-# bf16: arrays of bfloat16 in and out, which the files show as float32 with 16 zero bits.
+# bf16: input and output are rounded to bfloat16; files hold them as float32 with 16 zero bits.
 cp y.npy y32.npy
 attend --attention softmax $arrays --grad-out g.npy --grad-dir halves --out y16.npy --precision bf16 --json
 cp out y16.json
@@ -30,15 +30,15 @@ import npy
 for half, single in (("y16.npy", "y32.npy"), ("halves/dq.npy", "grads/dq.npy"), ("halves/dv.npy", "grads/dv.npy")):
     a, b = npy.flat(npy.read(half)), npy.flat(npy.read(single))
     large = max(map(abs, b))
-    # Operands move by 2^-9 of themselves, scores by a few of these, and what is written by 2^-9 once more.
+    # Operands are rounded by at most 2^-9 of their value, scores change by a few times that, output by another 2^-9.
     assert all(abs(x - y) <= 2 ** -4 * large for x, y in zip(a, b)), half
     assert all(struct.unpack("<I", struct.pack("<f", x))[0] & 0xffff == 0 for x in a), half
     assert a != b, half
 P
 
-expect chunks_are_float32 2 "--chunk computes on float32 arrays, --precision is bf16" attend --attention yoso $arrays --out y.npy --chunk 4 --precision bf16
+expect chunks_are_float32 2 "--chunk computes on float32 arrays, but --precision is bf16" attend --attention yoso $arrays --out y.npy --chunk 4 --precision bf16
 
-# Masks: bool or bytes, for all of the batch or for each sequence.
+# Masks: bool or bytes, for the whole batch or per sequence.
 python3 "$npy" raw m.npy '|b1' '(7,)' 01000101010001
 attend --attention softmax $arrays --mask m.npy --grad-out g.npy --grad-dir grads --out y.npy
 holds mask_for_all python3 "$npy" judge 4 1011101
@@ -53,7 +53,7 @@ python3 "$npy" raw m.npy '|b1' '(7,)' 00000000000000
 attend --attention yoso $arrays --mask m.npy --out y.npy
 holds all_masked_is_zero python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import npy; sys.exit(any(npy.flat(npy.read("y.npy"))))' "$source_dir/tests/cli"
 
-# Sampling: the seed decides, threads do not, and a sequence has the same output alone as in the batch.
+# Sampling: output depends on the seed, not on the number of threads or on the other sequences of the batch.
 for seed in 1 2; do attend --attention yoso $arrays --seed $seed --threads 1 --out y$seed.npy; done
 attend --attention yoso $arrays --seed 1 --threads 3 --grad-out g.npy --grad-dir other --out y3.npy
 holds threads_change_no_bit cmp y1.npy y3.npy
@@ -69,10 +69,10 @@ for name in "qkv":
 npy.write("want.npy", npy.read("y1.npy")[1])
 P
 attend --attention yoso --q q1.npy --k k1.npy --v v1.npy --seed 1 --out y.npy
-same_data() { tail -c "$1" "$2" >a.bin; tail -c "$1" "$3" >b.bin; cmp a.bin b.bin; } # headers may be written differently
+same_data() { tail -c "$1" "$2" >a.bin; tail -c "$1" "$3" >b.bin; cmp a.bin b.bin; } # headers may differ
 holds alone_as_in_the_batch same_data 360 y.npy want.npy
 
-# Causal: row i is what it is where rows 0 to i are all that there is.
+# Causal: row i is the same as with only rows 0 to i.
 rows() { # rows N FILE: the first N rows of every head
     python3 - "$source_dir/tests/cli" "$1" "$2" <<'P'
 import sys
@@ -104,7 +104,7 @@ sys.exit(worst > 1e-5)
 P
 done
 
-# In chunks from the files: the bytes of the whole, with heads, batch and masks, causal or not.
+# --chunk: the same bytes as without, with heads, batch and masks, causal or not.
 python3 "$npy" raw m.npy '|u1' '(2,7)' 0100010101000101010101010101
 for rows in 1 3 100; do
     attend --attention yoso --normalize sum $arrays --mask m.npy --out y.npy
@@ -117,7 +117,7 @@ done
 attend $arrays --chunk 3 --out y.npy --json
 cp out report.json
 holds report_of_chunks json report.json 'd["scratch_bytes"] > 300000 and d["peak_rss_bytes"] > 1 << 20 and d["forward_ms"] > 0'
-# A chunk larger than the sequence asks for the memory of the sequence.
+# A chunk longer than the sequence allocates memory only for the sequence.
 huge_chunk() { # FORM, arguments
     form=$1
     shift
@@ -139,7 +139,7 @@ expect chunks_need_a_state 2 "softmax has no state of constant size" attend --at
 expect chunks_have_no_gradient 2 "--chunk computes no gradients" attend $arrays --chunk 3 --grad-out g.npy --grad-dir grads --out new.npy
 expect chunks_of_nothing 2 "--chunk" attend $arrays --chunk 0 --out new.npy
 expect chunks_need_files 3 "is a device, a regular file is needed" attend $arrays --chunk 3 --mask /dev/null --out new.npy
-expect causal_chunks_need_as_many 2 "q.npy has 5 rows and k.npy 7" attend --causal $arrays --chunk 3 --out new.npy
+expect causal_chunks_need_as_many 2 "q.npy has 5 rows and k.npy has 7; --causal needs equal numbers" attend --causal $arrays --chunk 3 --out new.npy
 expect chunks_of_tables_too_large 4 "this machine has" attend $arrays --chunk 3 --hash-bits 24 --num-hashes 4096 --out new.npy
 head -c 200 q.npy >bad.npy
 expect chunks_of_a_cut_file 3 "bad.npy: cut short" attend --q bad.npy --k k.npy --v v.npy --chunk 3 --out new.npy
@@ -166,8 +166,8 @@ says no_queries_is_no_error '"queries": 0' attend --q e.npy --k k2.npy --v k2.np
 says no_keys_is_no_error '"keys": 0' attend --q k2.npy --k e.npy --v e.npy --out y.npy --json
 holds zero_vectors_are_no_error same_data 16 y.npy k2.npy
 
-# What is asked for wrongly.
-expect operand_of_attend 2 "attend takes no operand, 'q.npy'" attend q.npy
+# Usage errors.
+expect operand_of_attend 2 "attend takes no operand, got 'q.npy'" attend q.npy
 expect q_is_missing 2 "attend needs --q FILE" attend
 expect out_is_missing 2 "attend needs --out FILE" attend $arrays
 expect grad_dir_is_missing 2 "--grad-out and --grad-dir" attend $arrays --out y.npy --grad-out g.npy
@@ -179,7 +179,7 @@ expect number_without_end 2 "hash_bits" attend --hash-bits 999999999999999999999
 expect causal_needs_as_many 2 "5 queries and 7 keys; causal attention needs as many" attend --causal $arrays --out y.npy
 expect none_needs_as_many 2 "5 queries, 7 keys" attend --attention none $arrays --out y.npy
 
-# Lengths that count: the map, its M, and rows that are longer.
+# --map neyshabur: its bound M, and rows longer than M.
 attend --attention yoso-e --map neyshabur $arrays --grad-out g.npy --grad-dir grads --out y.npy
 [ "$code" = 0 ] && passed map_with_the_longest_row || failed map_with_the_longest_row "$(cat err)"
 attend --attention yoso --map neyshabur --max-norm 50 --causal --q q.npy --k q.npy --v g.npy --out y.npy
@@ -190,7 +190,7 @@ expect row_of_a_chunk_longer_than_m 3 "key has length" attend --map neyshabur --
 expect causal_map_needs_m 2 "map neyshabur needs max_norm" attend --map neyshabur --causal --q q.npy --k q.npy --v g.npy --out new.npy
 expect chunks_with_map_need_m 2 "map neyshabur needs max_norm" attend --map neyshabur --chunk 3 $arrays --out new.npy
 
-# Files that are not what they should be.
+# Bad files.
 cp q.npy good.npy
 broken() { name=$1 part=$2; expect "$name" 3 "$part" attend --attention softmax --q bad.npy --k k.npy --v v.npy --out new.npy; }
 cp q.npy bad.npy; rm bad.npy; broken missing_file "bad.npy: "
@@ -202,13 +202,13 @@ tr '\223' '\222' <good.npy >bad.npy; broken wrong_magic "bad.npy: "
 python3 "$npy" raw bad.npy '<f8' '(1, 1)' 0000000000000000; broken float64_is_named "f8"
 python3 "$npy" raw bad.npy '<i8' '(1, 1)' 0000000000000000; broken int64_is_named "int64"
 python3 "$npy" raw bad.npy '<f4' '(2, 2)' 00000000000000000000000000000000 fortran; broken fortran_order "ortran"
-python3 "$npy" raw bad.npy '<f4' '(1,)' 00000000; broken rank_1 "bad.npy: is (1) float32; (n, d)"
+python3 "$npy" raw bad.npy '<f4' '(1,)' 00000000; broken rank_1 "bad.npy: is (1) float32; it must be (n, d)"
 python3 "$npy" raw bad.npy '<f4' '(1,1,1,1,1)' 00000000; broken rank_5 "bad.npy: "
 python3 "$npy" raw bad.npy '<f4' '(4611686018427387904, 4)' 00000000; broken hostile_shape "bad.npy: "
 python3 "$npy" raw bad.npy '<f4' '(-1, 4)' 00000000; broken negative_shape "bad.npy: "
 python3 "$npy" raw bad.npy '|u1' '(1, 4)' 00000000; broken bytes_are_no_numbers "is (1, 4) bytes"
 python3 "$npy" raw bad.npy '<f4' '(1, 4)' 00000000000000000000000000000000; broken other_rank "bad.npy is (1, 4) float32 and k.npy is (2, 3, 7, 4) float32"
-python3 "$npy" raw bad.npy '<f4' '(2, 3, 0, 5)' ''; broken other_width "axis 1 from the right must be the same"
+python3 "$npy" raw bad.npy '<f4' '(2, 3, 0, 5)' ''; broken other_width "axis 1 from the right must agree"
 python3 "$npy" raw bad.npy '<f4' '(1, 3, 1, 4)' 000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000; broken other_batch "axis 4 from the right"
 python3 - "$source_dir/tests/cli" <<'P'
 import sys
@@ -220,7 +220,7 @@ npy.write("bad.npy", a)
 P
 broken nan_has_a_place "query is nan at sequence 1, head 2, row 3, column 0"
 python3 "$npy" raw m.npy '|u1' '(6,)' 010101010101
-expect mask_of_other_length 3 "m.npy: is (6) bytes; (7) or (2, 7) of bool or uint8 is needed" attend $arrays --mask m.npy --out new.npy
+expect mask_of_other_length 3 "m.npy: is (6) bytes; it must be (7) or (2, 7) of bool or uint8" attend $arrays --mask m.npy --out new.npy
 python3 "$npy" raw m.npy '|u1' '(7,)' 01010201010101
 expect mask_of_other_values 3 "key_mask[2] is 2, allowed are 0 and 1" attend $arrays --mask m.npy --out new.npy
 expect gradient_of_other_shape 3 "g.npy" attend --q k.npy --k k.npy --v v.npy --grad-out g.npy --grad-dir grads --out new.npy

@@ -1,8 +1,8 @@
 #!/bin/sh
-# tools/build.sh on a project of nine files: few lines on a pipe, one line on a terminal, messages of the compiler
-# and the exit code passed through.
-# Planted and caught: the exit code of the pipe's end taken for that of the build; a line per object file; messages
-# taken for progress.
+# tools/build.sh on a project of nine files: a few lines on a pipe, one line on a terminal; messages of the compiler and
+# the exit code are passed on.
+# Planted and caught: the exit code of the pipe's last command returned as that of the build; a line per object file;
+# messages treated as progress.
 . "$(dirname "$0")/checks.sh"
 
 build_sh="$source_dir/tools/build.sh"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# What happens to files, from outside: what stands beside them, links, signals, pipes, two processes on one run.
-# Planted and caught: temporary files of a fixed name; links of a run followed on writing; a signal that is not handled, or that
-# is although it was ignored; a pipe that is opened in the place of a file of a run, or refused where it is the user's;
-# a run that nobody locks; one that was killed in its first save and cannot go on; memory for
-# what a config promises; a walk through heads or sequences that have no row.
+# The tool and the file system: neighbouring files, links, signals, pipes, two processes on one run.
+# Planted and caught: temporary files with a fixed name; links in a run followed on writing; a signal not handled, or
+# handled although it was ignored; a pipe opened in place of a file of a run, or refused as an input of the user; a run
+# without a lock; a run killed in its first save that cannot continue; memory allocated for the sizes in config.json
+# although the tensors are missing; a loop over heads or sequences without rows.
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 arrays="--q q.npy --k k.npy --v v.npy"
@@ -11,7 +11,7 @@ tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --seed 5 --quiet"
 python3 "$npy" make 2
 run data needle --out d --train 60 --valid 10 --test 10 --seq-len 16 --marks 4 --seed 3
 
-# Names beside an output are the user's, and links of a directory that others write too lead nowhere.
+# Neighbouring files of an output belong to the user; links planted in a directory that others can write are not followed.
 echo mine >y.npy.tmp
 echo victim >victim
 cp victim kept
@@ -33,9 +33,9 @@ run train --resume shared --quiet
 holds links_of_a_run_are_not_followed cmp victim kept
 [ -f shared/model.safetensors ] && [ ! -L shared/model.safetensors ] && passed links_of_a_run_are_replaced || failed links_of_a_run_are_replaced "$(ls -l shared)"
 
-# A signal that ends the tool leaves nothing behind, and the old output as it was.
-temporary() { ls | grep -F "$1.tmp"; } # OUTPUT: the temporary files of it
-ended() { # NAME SIGNAL CODE OUTPUT ARGS...: the tool gets the signal while it writes OUTPUT
+# A signal that ends the tool leaves no temporary file and does not change the old output.
+temporary() { ls | grep -F "$1.tmp"; } # temporary OUTPUT: its temporary files
+ended() { # ended NAME SIGNAL CODE OUTPUT ARGS...: sends the tool a signal while it writes OUTPUT
     name=$1 signal=$2 want=$3 output=$4
     shift 4
     "$tool" "$@" >out 2>err &
@@ -79,13 +79,13 @@ run train text --data texts --out filter --steps 2 --eval-every 2 --max-len 32 $
 ended predictions_after_TERM TERM 143 lines predict filter many.jsonl --out lines
 ended data_after_TERM TERM 143 basic_test.tsv data listops --train 10 --valid 10 --test 96000 --out .
 
-# A pipe in the place of a file of a run is refused, or replaced where the file is only written. Nobody waits for its other end.
+# A pipe in place of a file of a run is refused, or replaced if the file is only written. The tool never waits for it.
 mkdir words
 printf 'a b c a b c\na b a c\n' >words/train.txt
 for i in 1 2 3 4 5; do cat words/train.txt words/train.txt >more && mv more words/train.txt; done
 run train needle --data d --out whole --steps 6 --eval-every 2 $tiny
 run train lm --data words --vocabulary words --attention softmax --seq-len 8 --out language --steps 2 --eval-every 2 $tiny
-piped() { # NAME CODE PART FILE ARGS...: with a pipe in the place of FILE; RUN stands for its run
+piped() { # piped NAME CODE PART FILE ARGS...: puts a pipe in place of FILE; RUN is a copy of its run
     name=$1 want=$2 part=$3 file=$4
     shift 4
     cp -r "${file%/*}" RUN
@@ -111,7 +111,7 @@ piped resume_with_pipe_log 0 "RUN/log.jsonl: is a pipe" part/log.jsonl train --r
 mkfifo pipe.npy
 expect chunks_of_a_pipe 3 "pipe.npy: is a pipe, a regular file is needed" attend --q pipe.npy --k k.npy --v v.npy --chunk 2 --out new.npy
 
-# What people give themselves may come through a pipe.
+# Inputs of the user may be pipes.
 run attend --attention softmax $arrays --out y.npy
 cat q.npy >pipe.npy &
 run attend --attention softmax --q pipe.npy --k k.npy --v v.npy --out piped.npy
@@ -124,7 +124,8 @@ cat three.jsonl >pipe.jsonl &
 run predict filter pipe.jsonl
 holds documents_through_a_pipe cmp three out
 
-# A run in training has one process. The second is told which, and changes nothing; a killed one holds nothing.
+# Only one process may train a run. A second one is refused with the number of the first, and changes nothing. A killed
+# process releases the run.
 long="--steps 1000000 --eval-every 500000 --save-every 50"
 for how in new resumed; do
     if [ $how = new ]; then
@@ -148,7 +149,8 @@ run train --resume locked --max-seconds 0.2 --quiet
 [ "$code" = 0 ] && passed killed_process_holds_nothing || failed killed_process_holds_nothing "$(cat err)"
 [ -z "$(ls locked | grep tmp)" ] && passed leftovers_are_removed || failed leftovers_are_removed "$(ls locked)"
 
-# A run that was killed before its first save was done goes on from step 0; where not even config.json is there, what to delete is told.
+# A run killed before its first save was complete continues from step 0; without config.json the message says what to
+# delete.
 mkdir early
 cp whole/config.json early
 run train --resume early --quiet
@@ -162,8 +164,8 @@ rm -r earlier
 run train needle --data d --out earlier --steps 6 --eval-every 2 $tiny
 [ "$code" = 0 ] && passed it_begins_again || failed it_begins_again "$(cat err)"
 
-# Tiny files take neither memory nor time. Address space is limited where no sanitizer needs it.
-small() { # ARGS...: the tool in 1.5 GiB and 20 s
+# Tiny files cost little memory and time. Address space is limited, except under sanitizers, which need more.
+small() { # small ARGS...: runs the tool with 1.5 GiB and 20 s
     ( [ -n "${HASHATTN_SANITIZED:-}" ] || ulimit -v 1500000
         exec timeout -k 1 20 "$tool" "$@" >out 2>err )
     code=$?
@@ -183,8 +185,8 @@ for command in "eval promise" "predict promise d/test.tsv" "train --resume promi
     [ $code = 3 ] && grep -q "safetensors: .* is missing" err && passed "promise_of_${command%% *}" || failed "promise_of_${command%% *}" "code $code: $(cat err)"
 done
 
-# Arrays without elements may have any lengths, of which none makes work.
-hollow() { # NAME SHAPE ARGS...: q, k and v of this shape; the output has it too
+# Arrays without elements may have any axis lengths and cost no work.
+hollow() { # hollow NAME SHAPE ARGS...: q, k and v of this shape; the output has the same
     name=$1 shape=$2
     shift 2
     python3 "$npy" raw hollow.npy '<f4' "$shape" ''
@@ -206,7 +208,7 @@ small attend --attention softmax --q hollow.npy --k hollow.npy --v hollow.npy --
 python3 "$npy" raw one.npy '<f4' '(1, 4)' 00000000000000000000000000000000
 python3 "$npy" raw hollow_k.npy '<f4' '(0, 4)' ''
 python3 "$npy" raw hollow_v.npy '<f4' '(0, 4294967296)' ''
-expect wide_values_without_a_row 3 "hollow_v.npy is (0, 4294967296) float32: values without a row are at most 4096 wide" attend --q one.npy --k hollow_k.npy --v hollow_v.npy --out new.npy
+expect wide_values_without_a_row 3 "hollow_v.npy is (0, 4294967296) float32: values without rows may be at most 4096 wide" attend --q one.npy --k hollow_k.npy --v hollow_v.npy --out new.npy
 python3 "$npy" raw hollow_v.npy '<f4' '(0, 4096)' ''
 says values_without_a_row '"keys": 0' attend --q one.npy --k hollow_k.npy --v hollow_v.npy --out hollow_y.npy --json
 finish

@@ -1,8 +1,8 @@
 #!/bin/sh
-# `info`: what it says is JSON, complete, and agrees with itself.
-# Planted and caught: a comma missing between objects; choices left out; numbers as text; a mechanism that is
-# not there answered with the last one; tensors of the default options whatever options are given; only the first option taken;
-# the width of a head left out of shapes.
+# `info`: its JSON is valid, complete and consistent with the text.
+# Planted and caught: a comma missing between objects; choices left out; numbers as text; an unknown mechanism answered with
+# the last one; tensors of the default options instead of the given ones; only the first option used; the width of a head
+# left out of shapes.
 # Covers: cmd_info.c json_out.c
 . "$(dirname "$0")/checks.sh"
 
@@ -14,7 +14,7 @@ holds exactness_is_told json info.json '[m["exact"] for m in d["mechanisms"] if 
 holds tasks_are_there json info.json '{"needle", "listops", "text"} <= {t["name"] for t in d["tasks"]}'
 holds text_predicts json info.json '[(t["predicts"], t["generates"]) for t in d["tasks"] if t["name"] == "text"] == [(True, False)]'
 holds instruction_sets_say_why json info.json 'all(i["runs"] == (i["why_not"] is None) for i in d["instruction_sets"]) and d["isa"] in [i["name"] for i in d["instruction_sets"] if i["runs"]]'
-# What people read says the same as the JSON: each line whole, and no other lines.
+# The text says the same as the JSON: every line is compared, and there are no others.
 "$tool" info --threads 3 >words
 cat >want.py <<'P'
 import json
@@ -45,7 +45,7 @@ holds ranges_are_told json yoso.json '[(o["minimum"], o["maximum"]) for o in d["
 holds choices_are_told json yoso.json '[o["choices"] for o in d["options"] if o["name"] == "normalize"] == [["l2", "sum", "none"]]'
 holds tensors_are_told json yoso.json 'd["tensors"] == []'
 says words_of_yoso "num_hashes" info --attention yoso
-# The tensors are those of the options given, and what they are called and shaped is what attend --params takes.
+# Tensors are those for the given options; attend --params accepts their names and shapes.
 run info --attention lha --hash mlp --hash-width 24 --num-buckets 8 --head-dim 4 --json
 cp out lha.json
 holds tensors_of_hash_mlp json lha.json '{t["name"]: t["shape_per_head"] for t in d["tensors"]} == {"query_hidden": [5, 24], "query_out": [25, 8], "key_hidden": [5, 24], "key_out": [25, 8]}'
@@ -55,9 +55,9 @@ holds tensors_of_local_relative json local.json 'len(d["tensors"]) > 0 and all(l
 run info --attention local --json
 cp out plain.json
 holds local_has_no_tensors json plain.json 'd["tensors"] == []'
-says words_of_tensors "tensor query_hidden (5, 24) for every head" info --attention lha --hash mlp --hash-width 24 --head-dim 4
+says words_of_tensors "tensor query_hidden (5, 24) per head" info --attention lha --hash mlp --hash-width 24 --head-dim 4
 python3 "$source_dir/tests/cli/npy.py" make 3 # (3, n, 4)
-tensors() { # JSON FILE: a safetensors file of small numbers, as the object lists the tensors
+tensors() { # tensors JSON FILE: writes a safetensors file of small numbers with the tensors that JSON lists
     python3 - "$1" "$2" <<'P'
 import json, struct, sys
 header, data = {}, b""
@@ -77,9 +77,9 @@ says attend_takes_tensors_of_hash_mlp '"attention": "lha"' attend --json --atten
 says attend_takes_tensors_of_relative '"attention": "local"' attend --json --attention local --relative --q k.npy --k k.npy --v v.npy --params local.safetensors --out y.npy
 expect foreign_option 2 "softmax has no option 'num_hashes'" info --attention softmax --num-hashes 4
 expect option_out_of_range 2 "hash_bits is 40, allowed are 1 to 24" info --attention yoso --hash-bits 40
-expect option_without_mechanism 2 "hash is an option of mechanisms; --attention NAME says of which" info --hash mlp
+expect option_without_mechanism 2 "hash is an option of mechanisms; name one with --attention NAME" info --hash mlp
 says options_are_in_the_help "--hash-width" info --help
-says tensors_of_lha "tensor query (10, 16) for every head" info --attention lha --head-dim 10 --max-len 300
+says tensors_of_lha "tensor query (10, 16) per head" info --attention lha --head-dim 10 --max-len 300
 expect no_longest 2 "--max-len" info --attention lha --max-len 0
 expect unknown_mechanism 2 "no mechanism 'yosso', there are: " info --attention yosso
 finish

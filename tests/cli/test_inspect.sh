@@ -1,6 +1,6 @@
 #!/bin/sh
-# inspect: the table and the JSON say the same of a small lha run; what must be so of any; plots as scripts, drawn where gnuplot
-# is installed; refusals and mistakes.
+# `inspect`: table and JSON of a small lha run agree, and have the properties that all results must have; plots are scripts,
+# drawn if gnuplot is installed; refusals and usage errors.
 # Covers: cmd_inspect.c findings.c inspect_plots.c
 . "$(dirname "$0")/checks.sh"
 "$tool" data needle --out needles --train 200 --valid 12 --test 4 --seq-len 48 --marks 4 2>err >/dev/null
@@ -34,7 +34,7 @@ holds all_examples json out 'd["sequences"] == 12'
 run inspect run --examples 1 --json --enlargement 4
 holds options_may_differ json out 'd["all"]["own"]["pairs"] == 1 and abs(d["all"]["own"]["utility"] - 1) < 1e-6'
 
-# Plots. Without gnuplot on the PATH the scripts alone.
+# Plots. Without gnuplot in PATH there are only scripts.
 mkdir empty
 PATH=empty "$tool" inspect run --examples 1 --plots bare >out 2>err
 code=$?

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installation: into a prefix of its own, moved away from there, used through pkg-config (shared and static), through
-# CMake and from C++; the examples run; nothing but hashattn_* is shown to the world.
+# Installation: into a prefix that is then moved, used through pkg-config (shared and static), through CMake and from C++;
+# the examples run; the library exports only hashattn_*.
 # Planted and caught: an absolute prefix in hashattn.pc; the version script left out; a header that is not
-# installed; inner names of the static library in the way of a program's own.
+# installed; internal names of the static library that clash with those of a program.
 . "$(dirname "$0")/checks.sh"
 
 DESTDIR="$work/stage" cmake --install "$build" --prefix /usr/local >log 2>&1 || { failed install "$(tail -n 3 log)"; finish; }
@@ -37,7 +37,7 @@ printf '{"text": "see you at noon 77"}\n{"text": "buy now"}\n' >new.jsonl
 ./03_predict_text nowhere new.jsonl >out 2>err
 [ $? = 3 ] && grep -q "nowhere/config.json" err && passed failure_of_an_example || failed failure_of_an_example "$(cat err)"
 
-# A program of its own that has functions called like inner ones, against the static library.
+# A program with names of internal functions, linked with the static library.
 cat >own.c <<'P'
 #include <hashattn/hashattn.h>
 void product(void);

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Task lm: a text whose entropy is known is learned to near its entropy, with bytes and with words; what a run says of itself;
-# resuming; refusals. Perplexity under what the text allows would mean that attention sees the future.
+# Task lm: a text of known entropy is learned to near its entropy, with bytes and with words; reports of a run; resuming;
+# refusals. A perplexity below the entropy of the text would mean that attention sees the future.
 . "$(dirname "$0")/checks.sh"
 small="--layers 1 --dim 32 --heads 2 --ffn 128 --batch 64 --seq-len 16 --dropout 0 --learning-rate 0.01 --warmup 20"
 
-# Of order 2: after x and y comes one of two letters of that pair, with chance 3/4 and 1/4: 0.811 bits, 0.562 nats a letter.
+# A text of order 2: each pair of letters is followed by one of two letters, with probabilities 3/4 and 1/4, which is 0.811
+# bits or 0.562 nats per letter.
 mkdir letters words broken
 python3 - <<'P'
 import random
@@ -28,10 +29,10 @@ grep -q "valid perplexity" err && grep -q "best perplexity" err && passed says_p
 grep -q '"valid_perplexity"' run/log.jsonl && passed logs_perplexity || failed logs_perplexity "$(tail -2 run/log.jsonl)"
 run eval run --split test --json
 cp out eval.json
-# The best that can be, with one letter before the first of 16, is 1.885; one letter alone gives 5.38.
+# The optimum, with one letter of context for the first of 16, is 1.885; one letter of context gives 5.38.
 holds learns_to_near_the_entropy json eval.json '1.86 < d["perplexity"] < 2.08 and abs(d["bits_per_byte"] - d["loss"] / math.log(2)) < 1e-9'
 holds counts_tokens json eval.json 'd["tokens"] == 7999 and d["examples"] == 500 and d["num_unknown"] == 0 and .6 < d["accuracy"] < .8 and d["majority"] < .4'
-# The commonest of the tokens that are asked for, all but the first of the text.
+# majority: share of the most common target; targets are all tokens but the first of the text.
 holds majority_is_that_of_the_text python3 -c 'import collections, json, sys; t = open("letters/test.txt").read()[1:]; d = json.load(open("eval.json")); want = max(collections.Counter(t).values()) / len(t); sys.exit(0 if abs(d["majority"] - want) < 1e-12 else str((d["majority"], want)))'
 says words_of_eval "test: perplexity" eval run
 python3 - out <<'P' >told 2>&1
@@ -44,12 +45,12 @@ holds every_word_of_eval sh -c '[ ! -s told ] || { cat told; exit 1; }'
 says bits_per_byte_are_said "bits per byte" eval run
 expect prediction_is_refused 2 "lm has no files of documents to predict; eval reports its metrics" predict run letters/test.txt
 
-# The sampled mechanism, causal; the best model is the one of least loss.
+# The sampled mechanism, causal; the best model is the one with the smallest loss.
 run train lm --data letters --out yoso --attention yoso --hash-bits 4 --num-hashes 16 --positions sinusoidal --steps 300 --eval-every 100 --seed 3 --quiet --json $small
 run eval yoso --split test --json
 holds yoso_looks_further_than_one_letter json out '1.86 < d["perplexity"] < 4.6'
 
-# Words, the published names, a vocabulary beside config.json.
+# Words, the published file names, a vocabulary next to config.json.
 run train lm --data words --out spoken --vocabulary words --attention softmax --steps 200 --eval-every 100 --seed 3 --quiet --json $small
 [ "$(head -2 spoken/vocab.txt | tr '\n' ' ')" = "<unk> <eos> " ] && [ "$(wc -l <spoken/vocab.txt)" = 10 ] && passed vocabulary_is_kept || failed vocabulary_is_kept "$(cat spoken/vocab.txt)"
 run eval spoken --split test --json
@@ -58,13 +59,13 @@ printf 'aaa bbb other words\n' >broken/wiki.test.tokens
 printf 'aaa\n' >broken/wiki.train.tokens
 run eval spoken --data broken --json
 holds unknown_words_are_counted json out 'd["num_unknown"] == 2 and d["tokens"] == 4'
-says unknown_words_are_said "2 asked for are <unk>" eval spoken --data broken
+says unknown_words_are_said "2 targets are <unk>" eval spoken --data broken
 sed -i 3d spoken/vocab.txt
 expect a_cut_vocabulary_is_refused 3 "vocab.txt: 9 words, the model has 10" eval spoken
 rm spoken/vocab.txt
 expect a_missing_vocabulary_is_refused 3 "vocab.txt" train --resume spoken
 
-# Stopped and resumed, with micro-batches of unequal length: the same bits.
+# Stopped and resumed, with accumulated batches of unequal length: the same bits.
 head -c 1000 letters/train.txt >broken/train.txt
 rm broken/wiki.*
 more="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 3 --accumulate 2 --seq-len 64 --steps 12 --eval-every 4 --seed 5"
@@ -75,7 +76,7 @@ holds resumes_bit_for_bit cmp whole/last.safetensors part/last.safetensors
 holds the_best_too cmp whole/model.safetensors part/model.safetensors
 run train lm --data broken --out threads --attention yoso --quiet --threads 3 $more
 holds threads_change_no_bit cmp whole/last.safetensors threads/last.safetensors
-# Heads of several mechanisms: options of one or of all, evaluation, resuming, the same bits for any threads.
+# Heads with several mechanisms: options of one or of all, evaluation, resuming, the same bits for any number of threads.
 mixed="--attention local/local*1,lha --block-size 16 --relative --lha.num-buckets 4 --lha.no-joint $more --layers 2 --positions sinusoidal"
 run train lm --data broken --out mixed_whole --quiet $mixed
 run train lm --data broken --out mixed --quiet --max-seconds 0.000001 $mixed
@@ -96,7 +97,7 @@ expect no_such_mechanism 2 "no mechanism 'lah'" train lm --data broken --out non
 expect no_option_of_that_one 2 "has no option 'local.num_buckets'" train lm --data broken --out none $more --attention local,lha --local.num-buckets 4
 expect no_mechanism_of_that_name 2 "no option --lah.num-buckets" train lm --data broken --out none $more --attention local,lha --lah.num-buckets 4
 expect only_of_mechanisms 2 "no option --lha.steps" train lm --data broken --out none $more --attention local,lha --lha.steps 4
-# A text learned by heart: validation loss falls, then rises, while accuracy wanders. The one of least loss is kept.
+# Overfitting: validation loss falls, then rises, while accuracy fluctuates. The model with the smallest loss is kept.
 run train lm --data broken --out heart --attention softmax --quiet --json --layers 1 --dim 32 --heads 2 --ffn 64 --batch 16 --seq-len 32 --steps 120 --eval-every 10 --seed 5 --learning-rate 0.02
 cp out heart.json
 python3 -c 'import json; r = [json.loads(l) for l in open("heart/log.jsonl")]; json.dump([x["valid_loss"] for x in r if "valid_loss" in x], open("losses.json", "w"))'

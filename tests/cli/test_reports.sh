@@ -1,16 +1,16 @@
 #!/bin/sh
-# What is reported: JSON has these keys in this order and echoes what was asked for, and the words give the same
-# figures. Options are given away from their defaults, and defaults are those that the help states. Times are not judged.
-# Planted and caught: a line of a report left out; heads and head_dim in each other's place; a default other than the help
-# says; milliseconds of all repeats instead of one; shares of the threads' time; the share of a part of the longest part
-# instead of the sum; a bar of '-' alone; rounding down of the time that is left.
+# Reports: JSON has these keys in this order and echoes the options; the text has the same figures. Options differ from
+# their defaults; defaults are those in the help. Times are not checked.
+# Planted and caught: a line of a report left out; heads and head_dim exchanged; a default that differs from the help;
+# milliseconds of all repeats instead of one; shares of the threads' time; the share of a part relative to the longest part
+# instead of the sum; a bar of only '-'; remaining time rounded down.
 # Covers: bench_attention.c bench_layer.c bench_peak.c bench_step.c bench_stream.c bench_suggest.c cmd_train.c cmd_eval.c cmd_data.c
 # progress.c profile_out.c
 . "$(dirname "$0")/checks.sh"
 
-# report NAME FILE KEYS EXPRESSION: the keys of an object, and what must be so of it (d).
+# report NAME FILE KEYS EXPRESSION: checks the keys of an object d, and an expression of it.
 report() { json "$2" "list(d) == '$3'.split()" >why && holds "$1" json "$2" "$4" || failed "$1" "keys: $(cat why)"; }
-# words NAME FILE PATTERN: a whole line of the file matches.
+# words NAME FILE PATTERN: checks that a whole line of the file matches.
 words() { grep -qxE -- "$3" "$2" && passed "$1" || failed "$1" "no line '$3' in: $(head -c 600 "$2")"; }
 number='[0-9]+(\.[0-9]+)?'
 time='(nan|[0-9]+\.[0-9]+)'
@@ -45,7 +45,7 @@ cat err >>out
 words head_of_layer out "layer with softmax: 24 wide, 3 heads, feed-forward 40, 50 tokens, ref, 1 thread, median of 4"
 words forward_of_layer out "  forward   $number ms"
 grep -q backward out && failed no_backward_of_layer "$(cat out)" || passed no_backward_of_layer
-words weights_of_layer out "  weights laid in $number ms, once before, as in an evaluation"
+words weights_of_layer out "  weights packed in $number ms, once in advance, as in an evaluation"
 words products_of_layer out "  products  $number GF/s, [0-9]+ % of the peak of $number"
 words profile_of_layer out "  forward                      ms     share      busy"
 run bench layer --repeats 1 --attention none --seq-len 4 --json
@@ -58,7 +58,7 @@ report step step.json "task attention step_ms tokens_per_second steps sequences_
 TMPDIR=$work run bench step needle --seq-len 40 --marks 4 --batch 4 --accumulate 3 --threads 1 --dim 16 --heads 2 --ffn 16 --layers 1 --isa ref
 words head_of_step out "step of needle with yoso: 12 sequences, 480 tokens of up to 40, ref, 1 thread, median of 10"
 words time_of_step out "  step      $number ms, [0-9]+ tokens/s"
-# The table: dearest first; shares of what passed; one thread is never more than busy.
+# The table: most time first; shares of wall time; a single thread is always busy.
 python3 - err <<'P' >told 2>&1
 import re, sys
 head, *rows = open(sys.argv[1]).read().splitlines()
@@ -132,9 +132,9 @@ import json, re, sys
 d = json.load(open("suggest.json"))
 lines = open(sys.argv[1]).read().splitlines()
 assert lines[0] == f"--num-hashes {d['num_hashes']} --hash-bits {d['hash_bits']}", lines[0]
-assert lines[1] == f"  predicted error     {d['predicted_radians']:.3f} radians, asked for 0.900 (bench error measures it)", lines[1]
+assert lines[1] == f"  predicted error     {d['predicted_radians']:.3f} radians, at most 0.900 requested (bench error measures it)", lines[1]
 assert re.fullmatch(r"  forward             [0-9.]+ ms", lines[2]), lines[2]
-assert re.fullmatch(r"  backward            [0-9.]+ ms, 64 heads x 300 x 512, from 128 tokens in proportion", lines[3]), lines[3]
+assert re.fullmatch(r"  backward            [0-9.]+ ms, 64 heads x 300 x 512, extrapolated from 128 tokens", lines[3]), lines[3]
 assert lines[4] == f"  saved for backward  {d['saved_bytes']} bytes", lines[4]
 assert lines[5] == "  smallest m for each tau: " + ", ".join(f"{c['hash_bits']}: {c['num_hashes'] or 'over 4096'}" for c in d["choices"]), lines[5]
 assert len(lines) == 6
@@ -189,7 +189,7 @@ P
 holds log_of_train sh -c '[ ! -s told_log ] || { cat told_log; exit 1; }'
 holds words_of_train sh -c '[ ! -s told ] || { cat told; exit 1; }'
 run train --resume r
-words nothing_is_left err "nothing is left to do in r"
+words nothing_is_left err "nothing left to do in r"
 run train needle --data d --out reached --steps 1000 --eval-every 2 --until accuracy=0.01 $tiny
 grep -qxE "stopped by accuracy at step [0-9]+, saved in reached" err && passed words_of_accuracy || failed words_of_accuracy "$(cat err)"
 run train needle --data d --out late --steps 100000 --max-seconds 0.01 $tiny
@@ -199,9 +199,9 @@ process=$!
 while [ ! -s stopped/log.jsonl ]; do kill -0 $process 2>/dev/null || break; done
 kill -INT $process
 wait $process
-words words_of_interrupt err "interrupted at step [0-9]+, saved in stopped; go on with: hashattn train --resume stopped"
+words words_of_interrupt err "interrupted at step [0-9]+, saved in stopped; continue with: hashattn train --resume stopped"
 run train needle --data d --out profiled --steps 5 --profile --threads 1 $tiny
-words profile_of_train err "  ms of a step                 ms     share      busy"
+words profile_of_train err "  ms per step                  ms     share      busy"
 
 run eval r --json --split valid
 cp out eval.json
@@ -215,7 +215,7 @@ assert re.sub(r"[0-9]+ tokens/s\n$", "", line) == f"valid: accuracy {d['accuracy
 P
 holds words_of_eval sh -c '[ ! -s told ] || { cat told; exit 1; }'
 
-# ---- the bar, on a terminal of 100 columns: the part that is done, the time that is left, the words ----
+# ---- the bar on a terminal of 100 columns: share done, remaining time, words ----
 python3 - "$tool" $tiny <<'P' >told 2>&1
 import fcntl, os, pty, re, struct, sys, termios
 def terminal(columns, environment, arguments):
@@ -240,7 +240,7 @@ assert bars[0][2:4] == ("1", "?") and bars[-1][1:4] == ("100", "8", "0:00"), bar
 for bar, percent, step, left, loss in bars:
     done = 16 * int(step) // 8
     assert bar == "#" * done + "-" * (16 - done) and int(percent) == 100 * int(step) // 8, (bar, percent, step)
-assert text.count("\r\033[K") >= 3 and text.rstrip().splitlines()[-1].endswith("in bar2"), text  # before each line of words
+assert text.count("\r\033[K") >= 3 and text.rstrip().splitlines()[-1].endswith("in bar2"), text  # before each message
 text, code = terminal(40, {"TERM": "xterm", "NO_COLOR": "1"}, ["--out", "bar3", "--steps", "8", "--eval-every", "8"])
 for bar, rest in re.findall(r"\r([#-]+)([^\r\033]*)\033\[K", text):
     assert len(bar) == 6 and len(bar + rest) == 39, (bar, rest)

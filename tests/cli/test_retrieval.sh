@@ -1,6 +1,6 @@
 #!/bin/sh
-# Task retrieval on people's own pairs: a model that must look at both documents, prediction in order, resuming.
-# Planted and caught: the head given the first document alone.
+# Task retrieval on pairs of the user: a model that must look at both documents, prediction in order, resuming.
+# Planted and caught: the head given only the first document.
 . "$(dirname "$0")/checks.sh"
 small="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 16 --max-len 32 --learning-rate 0.01 --quiet"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Task text on people's own files: train, predict in order, and every way in which a file may be wrong.
-# Planted and caught: predictions out of order; the first label told for every document;
+# Task text on files of the user: training, prediction in order, and every kind of bad file.
+# Planted and caught: predictions out of order; the first label reported for every document;
 # --out that shows half a file; a line number one too low; the probabilities of one class left out.
 # Covers: cmd_predict.c
 . "$(dirname "$0")/checks.sh"
@@ -43,7 +43,7 @@ run predict filter new.jsonl --num-hashes 64
 cmp -s out lines && failed hashes_may_differ "the same probabilities" || passed hashes_may_differ
 says eval_of_text '"split": "test"' eval filter --json
 
-# A full disk leaves the old file.
+# A full disk leaves the old file unchanged.
 without_room predict filter new.jsonl --out lines.jsonl
 [ "$code" = 4 ] && passed full_disk || failed full_disk "code $code, $(cat err)"
 holds old_file_stays cmp lines.jsonl lines
@@ -52,7 +52,7 @@ holds old_file_stays cmp lines.jsonl lines
 [ $? = 4 ] && passed full_stdout || failed full_stdout "$(cat err)"
 expect no_such_directory 4 "/nowhere/x: cannot write" predict filter new.jsonl --out /nowhere/x
 
-# Files to predict that are wrong.
+# Bad files to predict.
 wrong() { name=$1 part=$2 file=$3; expect "$name" 3 "$part" predict filter "$file" --out never; }
 wrong missing_file "gone.jsonl" gone.jsonl
 printf '{"text": "ab"}\n{"text": "a\\u0000b"}\n' >nul.jsonl; wrong text_with_nul 'nul.jsonl: line 2: byte 11 of 20: \u0000 is not allowed' nul.jsonl
@@ -63,11 +63,11 @@ printf '{"text": 5}\n' >number.jsonl; wrong text_that_is_a_number "number.jsonl:
 printf '{"text": "a\377b"}\n' >bytes.jsonl; wrong invalid_utf8 "bytes.jsonl: line 1" bytes.jsonl
 python3 -c 'print("[" * 100000)' >deep.jsonl; wrong hostile_depth "deep.jsonl: line 1" deep.jsonl
 [ -n "$(ls | grep never)" ] && failed nothing_was_written "never is there" || passed nothing_was_written
-expect two_operands 2 "predict needs two operands, the run and the file; there are 1" predict filter
+expect two_operands 2 "predict needs two operands, the run and the file; got 1" predict filter
 expect run_that_is_not 3 "nowhere/config.json" predict nowhere new.jsonl
 
-# Data to train on that are wrong.
-bad() { # NAME PART: bad/ is refused
+# Bad training data.
+bad() { # bad NAME PART: checks that the data set bad/ is refused
     expect "$1" 3 "$2" train text --data bad --out never $tiny
     rm -rf bad
     mkdir bad

@@ -1,8 +1,7 @@
 #!/bin/sh
-# data, train, eval: generated tasks from outside. Stops, resuming and threads are compared to the bit.
-# Planted and caught: the second start of a run that overwrites it; exit code 0 after SIGINT; --until
-# never reached; the seed of the tool not given to the training; the warm-up scaled after it was set; a bar on
-# something that is no terminal.
+# data, train, eval: generated tasks through the tool. Stops, resuming and threads are compared bit for bit.
+# Planted and caught: a second start that overwrites a run; exit code 0 after SIGINT; --until never reached; the seed of the
+# tool not passed to the training; a given warm-up scaled; a bar written to something that is not a terminal.
 # Covers: cmd_train.c cmd_eval.c cmd_data.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --quiet"
@@ -15,13 +14,13 @@ run data needle --out d2 --train 200 --valid 40 --test 40 --seq-len 16 --marks 4
 holds same_seed_same_data cmp d/train.tsv d2/train.tsv
 expect data_are_not_overwritten 2 "exists already" data needle --out d
 expect data_need_a_directory 2 "data needs --out DIR" data needle
-expect data_need_a_task 2 "data needs one operand, the task; there are 0" data --out d3
+expect data_need_a_task 2 "data needs one operand, the task; got 0" data --out d3
 expect data_of_unknown_task 2 "no task 'neddle', there are: needle, " data neddle --out d3
 expect data_of_text 2 "text cannot be generated" data text --out d3
 expect data_without_room 4 "" data needle --out /proc/nowhere
 [ -e d3 ] && failed nothing_was_made "d3 is there" || passed nothing_was_made
 
-# Whole, stopped and resumed, and with other threads: the same bits.
+# Uninterrupted, stopped and resumed, and with other numbers of threads: the same bits.
 run train needle --data d --out whole --steps 12 --eval-every 4 --seed 5 --threads 1 --json $tiny
 cp out whole.json
 holds report_of_train json whole.json 'd["steps"] == 12 and d["stopped_by"] == "steps" and d["seconds"] > 0 and d["tokens_per_second"] > 0 and d["loss"] > 0 and 0 <= d["valid_accuracy"] <= 1 and d["best_accuracy"] >= d["valid_accuracy"] and d["saved_bytes"] > 0 and d["peak_rss_bytes"] > 1 << 20'
@@ -47,7 +46,7 @@ holds profile_of_training json profiled.json '{p["part"] for p in d["profile"] i
 cmp -s profiled/last.safetensors whole/last.safetensors && passed profile_changes_no_bit || failed profile_changes_no_bit "they differ"
 run train needle --data d --out other --steps 12 --eval-every 4 --seed 6 $tiny
 cmp -s whole/last.safetensors other/last.safetensors && failed seed_matters "two seeds, one model" || passed seed_matters
-# A run hashes as it was trained: the word in config.json decides.
+# A run hashes as it was trained: the projection recorded in config.json is used.
 holds auto_is_settled json whole/config.json 'd["attention"]["options"]["projection"] == "int16-dp" and "projection" not in d["attention"]'
 run train needle --data d --out pairs --steps 4 --seed 5 --projection bf16-dp $tiny
 holds projection_is_recorded json pairs/config.json 'd["attention"]["options"]["projection"] == "bf16-dp"'
@@ -64,7 +63,7 @@ run train needle --data d --out learned --steps 100000 --eval-every 5 --until ac
 cp out learned.json
 [ "$code" = 0 ] && holds accuracy_is_reached json learned.json 'd["stopped_by"] == "accuracy" and d["valid_accuracy"] >= .1 and d["steps"] % 5 == 0' || failed accuracy_is_reached "$(cat err)"
 
-# Precision: the run remembers it, eval follows it unless told, and going on has no say in it.
+# Precision: the run records it, eval uses it unless --precision is given, and resuming cannot change it.
 run train needle --data d --out rounded --steps 12 --eval-every 4 --seed 5 --threads 1 --precision bf16 $tiny
 holds config_has_the_precision json rounded/config.json 'd["model"]["precision"] == "bf16"'
 cmp -s whole/last.safetensors rounded/last.safetensors && failed precision_matters "the same bits" || passed precision_matters
@@ -78,7 +77,7 @@ holds eval_has_the_precision json rounded.json 'd["precision"] == "bf16" and d["
 holds eval_can_be_told json single.json 'd["precision"] == "float32" and d["loss"] != json.load(open("rounded.json"))["loss"] and abs(d["loss"] - json.load(open("rounded.json"))["loss"]) < .1'
 expect resuming_keeps_the_precision 2 "--precision" train --resume rounded --precision float32
 
-# Signals: the first saves and leaves with 130, and the run goes on as if nothing had been.
+# Signals: the first one saves and exits with 130, and the run resumes as if it had not been interrupted.
 for signal in INT TERM; do
     "$tool" train needle --data d --out "by$signal" --steps 300 --eval-every 100 --seed 5 --threads 1 $tiny >out 2>err &
     process=$!
@@ -97,9 +96,9 @@ holds nor_the_best_model cmp byINT/model.safetensors unstopped/model.safetensors
 run train --resume unstopped --json
 cp out again.json
 holds nothing_is_left_to_do json again.json 'd["steps"] is None'
-grep -q "nothing is left to do" err && passed finished_run_is_told || failed finished_run_is_told "$(cat err)"
+grep -q "nothing left to do" err && passed finished_run_is_told || failed finished_run_is_told "$(cat err)"
 
-# Words: evaluations as lines, no bar where there is no terminal.
+# Messages: one line per evaluation, no bar without a terminal.
 run train needle --data d --out words --steps 8 --eval-every 4 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 8
 [ "$(grep -c "^step [48]/8  accuracy .*  loss .*valid accuracy .*best accuracy .*tokens/s$" err)" = 2 ] && passed words_of_evaluations || failed words_of_evaluations "$(cat err)"
 grep -q "$(printf '\r')" err && failed no_bar_without_a_terminal "$(cat err)" || passed no_bar_without_a_terminal
@@ -129,11 +128,11 @@ cp out eval4.json
 holds hashes_may_differ json eval4.json "d['loss'] != $(python3 -c 'import json; print(json.load(open("eval.json"))["loss"])')"
 says words_of_eval "majority 0" eval whole
 
-# Mistakes.
+# Usage errors.
 expect run_is_not_overwritten 2 "whole exists already; a run is never overwritten" train needle --data d --out whole $tiny
 expect train_needs_data 2 "train needs --data DIR" train needle --out x
 expect train_needs_out 2 "train needs --out RUN" train needle --data d
-expect train_needs_a_task 2 "train needs one operand, the task; there are 0" train --data d --out x
+expect train_needs_a_task 2 "train needs one operand, the task; got 0" train --data d --out x
 expect train_of_unknown_task 2 "no task 'neddle'" train neddle --data d --out x
 expect data_that_are_not_there 3 "cannot open nowhere: No such file" train needle --data nowhere --out x
 expect data_of_another_task 3 "d" train listops --data d --out x
@@ -143,10 +142,10 @@ expect option_of_another_task 2 "train has no option --max-depth" train needle -
 expect option_of_another_mechanism 2 "needle with softmax has no option 'num_hashes'" train needle --attention softmax --num-hashes 4 --data d --out x
 expect steps_of_nothing 2 "steps is 0, allowed are 1 to" train needle --data d --out x --steps 0
 expect heads_that_do_not_divide 2 "dim is 30, which is not a multiple of heads, 4" train needle --data d --out x --dim 30 --heads 4
-expect until_without_value 2 "--until is 'accuracy', METRIC=VALUE is needed" train needle --data d --out x --until accuracy
+expect until_without_value 2 "--until is 'accuracy'; it must be METRIC=VALUE" train needle --data d --out x --until accuracy
 expect until_without_number 2 "--until is 'accuracy=much'" train needle --data d --out x --until accuracy=much
-expect until_unknown_metric 2 "no metric is called 'acuracy', there are: accuracy, loss" train needle --data d --out misspelt --steps 2 --eval-every 1 --until acuracy=1 $tiny
-expect resume_takes_no_options 2 "--resume goes on with the options of the run" train --resume whole --steps 20
+expect until_unknown_metric 2 "no metric is called 'acuracy'; there are: accuracy, loss" train needle --data d --out misspelt --steps 2 --eval-every 1 --until acuracy=1 $tiny
+expect resume_takes_no_options 2 "--resume continues with the options of the run" train --resume whole --steps 20
 expect resume_of_nothing 3 "nowhere" train --resume nowhere
 expect eval_of_nothing 3 "nowhere/config.json" eval nowhere
 expect eval_needs_a_run 2 "eval needs one operand" eval
@@ -158,7 +157,7 @@ cp -r whole shortened
 sed 's/"steps": *12/"steps": 8/' whole/config.json >shortened/config.json
 expect more_steps_than_the_config 3 "shortened/trainer.json is of step 12, config.json has 8 steps" train --resume shortened
 
-# Disks that are full, and files that were spoilt.
+# Full disks and damaged files.
 cp -r byINT kept
 cp -r part spare
 without_room train needle --data d --out x --steps 4 $tiny
@@ -169,7 +168,7 @@ cmp -s part/last.safetensors spare/last.safetensors && cmp -s part/trainer.json 
 run train --resume part --max-seconds 0.2 --quiet
 [ "$code" = 0 ] && passed goes_on_with_room || failed goes_on_with_room "$(cat err)"
 
-spoilt() { # NAME FILE PART COMMAND...: with this file spoilt the command says so, exit code 3
+spoilt() { # spoilt NAME FILE PART COMMAND...: checks that the command reports the damaged file with exit code 3
     name=$1 file=$2 part=$3
     shift 3
     expect "$name" 3 "$part" "$@"
@@ -190,7 +189,7 @@ rm byINT/trainer.json; spoilt state_that_is_gone trainer.json "byINT" train --re
 printf 'x\ty\tz\n' >d2/train.tsv; expect spoilt_data 3 "d2/train.tsv" train needle --data d2 --out x2
 : >d2/train.tsv; expect empty_data 3 "d2/train.tsv" train needle --data d2 --out x2
 
-# listops, made by the rules and read back.
+# listops, generated and read back.
 run data listops --out l --train 30 --valid 6 --test 6 --min-len 10 --max-len 60 --seed 1
 says listops_trains '"stopped_by": "steps"' train listops --data l --out lo --steps 2 --eval-every 2 --json $tiny
 says listops_with_the_preset '"steps": 2' train listops --preset lra --data l --out lp --steps 2 --batch 2 --eval-examples 4 --json --quiet
@@ -205,14 +204,14 @@ holds post_norm_is_evaluated json post.json '0 <= d["accuracy"] <= 1 and d["loss
 expect unknown_norm 2 "norm is 'mid', allowed are pre, post" train needle --data d --out mid --norm mid
 expect unknown_schedule 2 "schedule is 'saw', allowed are one-cycle, linear, cosine, constant" train needle --data d --out saw --schedule saw
 expect absurd_accumulate 2 "accumulate is 0" train needle --data d --out zero --accumulate 0
-# A run of before objectives were listed: version 1, the projection beside the options, best and sums as they were called.
+# A config of version 1, without a list of objectives and with the projection outside the options.
 cp -r whole first
 python3 -c 'import json; c = json.load(open("first/config.json")); f = c["task"]["facts"]; f.pop("objectives"); c["version"] = 1; c["attention"]["projection"] = c["attention"]["options"]["projection"]; c["model"].pop("causal"); json.dump(c, open("first/config.json", "w"))'
 run eval first --split test --json
 cp out first.json
 run eval whole --split test --json
 holds version_1_is_read json out "(d['accuracy'], d['loss']) == $(python3 -c 'import json; d = json.load(open("first.json")); print((d["accuracy"], d["loss"]))')"
-# A config of before these options: what it does not name has its default.
+# A config older than these options: missing ones have their defaults.
 cp -r whole older
 python3 -c 'import json; c = json.load(open("older/config.json")); [c["model"].pop(k) for k in ("norm", "positions")]; [c["training"].pop(k) for k in ("accumulate", "schedule")]; json.dump(c, open("older/config.json", "w"))'
 run eval older --split test --json

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The tool as a program: help, version, suggestions, exit codes, and what goes where.
-# Planted and caught: usage errors with exit code 1; help on stderr; an unknown option taken for an operand; a
-# switch that swallows the next word; write errors of stdout not looked at; --precision ignored; an example whose
-# option is called otherwise; a heading of help for each option; the locale of the environment taken over;
-# the choices of the first mechanism for all that have an option of that name; a name suggested twice.
+# The tool as a program: help, version, suggestions, exit codes, stdout and stderr.
+# Planted and caught: usage errors with exit code 1; help on stderr; an unknown option treated as an operand; a
+# switch that swallows the next word; write errors of stdout ignored; --precision ignored; an example with a wrong option
+# name; a heading of help for each option; the locale of the environment used; the choices of the first mechanism shown for
+# all that have an option of that name; a name suggested twice.
 # Covers: main.c arguments.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
@@ -23,20 +23,20 @@ for command in info attend data train eval predict inspect bench; do
     expect "unknown_option_of_$command" 2 "$command has no option --thread; did you mean --threads?" "$command" --thread 2
     expect "precision_of_$command" 2 "" "$command" --precision float64
 done
-# Numbers have a dot in every locale.
+# Numbers have a decimal point in every locale.
 holds locales_are_made sh "$source_dir/tests/support/locales.sh" "$work"
 for locale in comma arabic; do
     holds "is_known_$locale" test "$(LOCPATH=$work LC_ALL=$locale locale decimal_point)" != .
     LOCPATH=$work LC_ALL=$locale says "numbers_are_written_in_$locale" '"default": 0.' info --attention lha --json
     LOCPATH=$work LC_ALL=$locale says "numbers_are_read_in_$locale" '"float32_gflops": ' bench peak --seconds 0.02 --json
-    LOCPATH=$work LC_ALL=$locale expect "numbers_are_told_in_$locale" 2 "a number from 0.01 to" bench peak --seconds 0,5
+    LOCPATH=$work LC_ALL=$locale expect "numbers_are_told_in_$locale" 2 "it must be a number from 0.01 to" bench peak --seconds 0,5
 done
 expect precisions_are_named 2 "no precision 'float64', there are: float32, bf16" info --precision float64
 says float32_is_there '"precision": "float32"' info --precision float32 --json
 says bf16_is_there '"precision": "bf16"' info --precision bf16 --json
 HASHATTN_ISA=avx2 says bf16_without_the_instruction '"bf16": "by widening"' info --json
 expect value_is_missing 2 "--threads needs a value" info --threads
-expect value_is_no_number 2 "--threads is 'two', a whole number from 1 to 1024 is needed" info --threads two
+expect value_is_no_number 2 "--threads is 'two'; it must be a whole number from 1 to 1024" info --threads two
 expect value_is_negative 2 "--threads is '-1'" info --threads -1
 expect value_is_too_large 2 "--threads is '1025'" info --threads 1025
 expect value_is_empty 2 "--threads is ''" info --threads=
@@ -45,42 +45,42 @@ says largest_seed "mechanisms" info --seed 18446744073709551615
 says value_after_equals '"threads": 1' info --threads=1 --json
 expect switch_takes_no_value 2 "--json takes no value" info --json=yes
 expect one_dash 2 "options begin with two dashes" info -j
-expect switch_leaves_the_next_word 2 "info takes no operand, 'word' is one" info --json word
-expect dashes_end_options 2 "info takes no operand, '--json' is one" info -- --json
+expect switch_leaves_the_next_word 2 "info takes no operand, got 'word'" info --json word
+expect dashes_end_options 2 "info takes no operand, got '--json'" info -- --json
 expect unknown_isa 2 "isa 'mmx': " info --isa mmx
 says plain_isa '"isa": "ref"' info --isa ref --json
 HASHATTN_ISA=ref says isa_cap_of_the_environment '"isa": "ref"' info --json
 HASHATTN_ISA=nonsense expect unknown_cap 2 "HASHATTN_ISA" info
 
-# Entries of the help: names and values to the left, sentences broken at 100 columns, a long name on its own line.
+# Entries of the help: names and values on the left, sentences broken at 100 columns, a long name on its own line.
 "$tool" eval --help >out
 holds help_of_a_value grep -qxF -- "  --split NAME                train, valid or test (default test)" out
-holds help_of_a_switch grep -qxF -- "  --quiet                     no words on stderr but errors" out
-holds help_of_a_flag grep -qxE -- "  --recompute                 keep no codes .*" out
-holds help_of_a_number grep -qxF -- "                              num_hashes (1 to 4096; default 32)" out
+holds help_of_a_switch grep -qxF -- "  --quiet                     print only errors on stderr" out
+holds help_of_a_flag grep -qxE -- "  --recompute                 keep no hash codes .*" out
+holds help_of_a_number grep -qxF -- "                              1 / num_hashes (1 to 4096; default 32)" out
 holds help_is_no_wider awk '/^  [- ]/ && length($0) > 100 { exit 1 }' out
 holds help_begins_with_the_usage sh -c 'head -n 1 out | grep -qxF "usage: hashattn eval RUN [options]"'
 [ "$(sed -n '/^options of every command:/,/^$/p' out | grep -oE '^  --[a-z]+' | tr -d '\n')" = "  --threads  --isa  --precision  --seed  --json  --quiet  --help" ] && passed help_of_common_options || failed help_of_common_options "$(sed -n '/^options of every/,$p' out)"
 
-# The options of one task are shown with its own defaults, those of others are not.
+# train TASK --help shows the options and defaults of this task only.
 says help_of_a_task "--marks" train needle --help
 grep -q -- "--max-depth" out && failed help_of_a_task_alone "shows options of listops" || passed help_of_a_task_alone
 says help_of_all_tasks "--max-depth" train --help
 says help_names_mechanisms "options of lha, lsh, random:" train --help
 [ "$(grep -c -- "^  --membership " out)" = 1 ] && passed help_has_each_option_once || failed help_has_each_option_once "$(grep -- --membership out)"
 
-# Options of one name that differ between mechanisms: each has its own choices and its own words.
+# Options of one name that differ between mechanisms: each is listed with its own choices and help.
 of_mechanisms() { sed -n "/^options of $1:\$/,/^\$/p" out | tr -s ' \n' ' '; }
 run attend --help
 of_mechanisms yoso >yoso.txt
 of_mechanisms yoso-e >yoso-e.txt
-holds help_of_yoso_has_its_choices grep -q -- '--gradient NAME how.*lower, true, released (default lower)' yoso.txt
-holds help_of_yoso_e_has_its_choices grep -q -- '--gradient NAME how.*: lower, true (default lower)' yoso-e.txt
+holds help_of_yoso_has_its_choices grep -q -- '--gradient NAME gradient of.*lower, true, released (default lower)' yoso.txt
+holds help_of_yoso_e_has_its_choices grep -q -- '--gradient NAME gradient of.*: lower, true (default lower)' yoso-e.txt
 holds help_of_yoso_e_lacks_others sh -c '! grep -q "released\|rare tokens" yoso-e.txt'
 expect other_choices_are_refused 2 "yoso-e: gradient is 'released', allowed are lower, true" bench attention --attention yoso-e --gradient released
 expect suggested_once 2 "; did you mean --gradient? (" attend --gradien true
 
-# Every help ends with an example that works, on a machine that has nothing but the tool (and numpy for .npy files).
+# Every help ends with an example that works on a machine with only the tool (and numpy for .npy files).
 PATH=$build:$PATH
 export PATH
 for command in info attend data train eval predict inspect bench; do

@@ -177,52 +177,52 @@ static const struct option_row options[] = {
      .preset = HASH_BY_MODE,
      .choices = hash_names,
      .help =
-         "what scores tokens for buckets: linear, apart for queries and keys; shared, mostly the same for "
-         "both; mlp, two layers; auto is shared with mode released and linear with mode paper"},
+         "function that scores tokens for buckets: linear (separate for queries and keys), shared (mostly "
+         "the same for both), mlp (two layers); auto is shared in mode released and linear in mode paper"},
     {.name = FIELD(hash_width),
      .type = OPTION_INT,
      .preset = 64,
      .minimum = 1,
      .maximum = 4096,
-     .help = "hidden units of hash mlp"},
+     .help = "with hash mlp: hidden units"},
     {.name = FIELD(private_share),
      .type = OPTION_REAL,
      .preset = 0.1,
      .minimum = 0,
      .maximum = 1,
-     .help = "of hash shared: the weight of what queries and keys have for themselves"},
+     .help =
+         "with hash shared: weight of the separate parts of queries and keys; the shared part has the rest"},
     {.name = FIELD(hash_loss),
      .type = OPTION_REAL,
      .preset = 0.05,
      .minimum = 0,
      .maximum = 1,
-     .help =
-         "share of the hashes' own loss in what is trained, the task has the rest; 0: hashes stay as they "
-         "began"},
+     .help = "weight of the loss of the hash functions; the task's loss has the rest; 0 does not train them"},
     {.name = FIELD(targets),
      .type = OPTION_CHOICE,
      .preset = TARGETS_SAMPLED,
      .choices = targets_names,
-     .help = "what hashes learn from: how much of a token's attention lies in each bucket, of a sample of "
-             "queries, estimated with random features as in the papers, or exact, which is quadratic"},
+     .help = "how to compute the targets of the hash loss, the attention that falls in each bucket: sampled "
+             "(exact, for a sample of queries), features (estimated with random features, as in the papers), "
+             "exact (for all queries, quadratic)"},
     {.name = FIELD(samples_per_bucket),
      .type = OPTION_INT,
      .preset = 4,
      .minimum = 1,
      .maximum = 65536,
-     .help = "of targets sampled: so many queries of each head for each bucket, drawn anew at every step"},
+     .help = "with targets sampled: queries per head and bucket, drawn anew at every step"},
     {.name = FIELD(num_features),
      .type = OPTION_INT,
      .preset = 256,
      .minimum = 1,
      .maximum = 65536,
-     .help = "random features of the estimate"},
+     .help = "with targets features: number of random features"},
     {.name = NULL},
 };
 
 const struct mechanism mechanism_lha = {
     .name = "lha",
-    .summary = "softmax attention inside learned, balanced buckets of tokens",
+    .summary = "softmax attention inside learned, balanced buckets of tokens (Sun et al. 2022)",
     .options = options,
     .options_size = sizeof(struct lha_options),
     .exact = false,

@@ -26,38 +26,37 @@ extern const char *const lha_mode_names[], *const membership_names[];
      .preset = 16,                                                                                           \
      .minimum = 1,                                                                                           \
      .maximum = 4096,                                                                                        \
-     .help = "buckets of tokens; attention runs inside them, so it costs about 2 / num_buckets of all "      \
-             "pairs"},                                                                                       \
+     .help = "number of token buckets; attention runs inside buckets and computes about 2 / num_buckets of " \
+             "all pairs"},                                                                                   \
         {.name = BUCKETING_FIELD(enlargement),                                                               \
          .type = OPTION_REAL,                                                                                \
          .preset = 1.4142135623730951,                                                                       \
          .minimum = 1,                                                                                       \
          .maximum = 64,                                                                                      \
-         .help = "how many times an equal share of the tokens each bucket takes"},                           \
+         .help = "size of a bucket relative to an equal share of the tokens"},                               \
         {.name = BUCKETING_FIELD(balance),                                                                   \
          .type = OPTION_INT,                                                                                 \
          .preset = 3,                                                                                        \
          .minimum = 0,                                                                                       \
          .maximum = 64,                                                                                      \
-         .help =                                                                                             \
-             "rounds that make scores fair to tokens and buckets before buckets take their best tokens; "    \
-             "0, as in the papers: hashes that learn may leave a third of the tokens in no bucket"},         \
+         .help = "rounds of balancing scores across tokens and buckets before each bucket takes its best "   \
+                 "tokens; 0, as in the papers, can leave a third of the tokens in no bucket"},               \
         {.name = BUCKETING_FIELD(mode),                                                                      \
          .type = OPTION_CHOICE,                                                                              \
          .preset = MODE_RELEASED,                                                                            \
          .choices = lha_mode_names,                                                                          \
-         .help = "where the paper and the code released with it differ, whom to follow: released norms "     \
-                 "queries and keys, rounds shares up and has other targets"},                                \
+         .help = "which to follow where the paper and its released code differ: released normalises "        \
+                 "queries and keys, rounds bucket sizes up and has other targets"},                          \
         {.name = BUCKETING_FIELD(joint),                                                                     \
          .type = OPTION_FLAG,                                                                                \
-         .help = "queries and keys of a token share one score, so each query meets its own key; causal "     \
-                 "attention always does"},                                                                   \
+         .help = "the query and the key of a token share one score, so each query sees its own key; always " \
+                 "on in causal attention"},                                                                  \
     {                                                                                                        \
         .name = BUCKETING_FIELD(membership), .type = OPTION_CHOICE, .preset = MEMBERSHIP_STRICT,             \
         .choices = membership_names,                                                                         \
-        .help = "of causal attention: strict lets each token choose its bucket and see the last tokens of "  \
-                "it; whole takes the best tokens of the whole sequence as the papers do, which lets the "    \
-                "future decide who is seen"                                                                  \
+        .help = "in causal attention: strict puts each token into its best bucket, where it sees the "       \
+                "latest tokens; whole picks the best tokens of the whole sequence, as in the papers, so "    \
+                "that later tokens influence which keys are seen"                                            \
     }
 
 #endif
