@@ -213,7 +213,7 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
         {"\"vocab_size\": 34", "\"vocab_size\": 1048577", "vocab_size"},
         {"\"max_len\": 16", "\"max_len\": 99999999999", "max_len"},
         {"\"max_len\": 16", "\"max_len\": 16, \"min_len\": 1", "task.facts has the unknown key 'min_len'"},
-        {"[\"a\", \"b\"]", "[]", "classify: there is no class to tell"},
+        {"[\"a\", \"b\"]", "[]", "classify: there are no classes"},
         {"[\"a\", \"b\"]", "[\"a\", 2]", "labels"},
         {"[\"a\", \"b\"]", "\"a\"", "labels"},
         {"\"layers\": 1", "\"layers\": 0", "layers is 0"},
@@ -318,7 +318,7 @@ static void next_tokens_of_version_1_are_read(void **state)
          "task.facts.labels has 1 labels, the model tells 0 classes", false},
         {"\"vocab_size\": 34, \"next_token\": 1, \"labels\": []", "next_token", false},
         {"\"vocab_size\": 34, \"next_token\": true, \"pairs\": true, \"labels\": []", "two sequences", false},
-        {"\"vocab_size\": 34, \"next_token\": false, \"labels\": []", "there is no class to tell", false},
+        {"\"vocab_size\": 34, \"next_token\": false, \"labels\": []", "there are no classes", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char facts[200];
