@@ -1,4 +1,4 @@
-/* One block of a trunk on its own (models/trunk.h). SPDX-License-Identifier: Apache-2.0 */
+/* Times one block of a trunk (models/trunk.h). SPDX-License-Identifier: Apache-2.0 */
 #include "measure/layer_cost.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ struct layer {
 
 enum { PART_LAY, PART_FORWARD, PART_BACKWARD, PARTS };
 
-/* x, and the gradient of the rows that leave; parameters and gradients. */
+/* x, and the gradient of the output rows; parameters and gradients. */
 struct layer_blocks {
     void *x, *dy, *values, *room, *gradients, *workspace, *times;
 };
@@ -59,7 +59,7 @@ static hashattn_status make_blocks(struct host *host, struct layer *layer, size_
     return HASHATTN_OK;
 }
 
-/* Lays the weights, as is done once per step or evaluation; its seconds. */
+/* Packs the weights for products, as is done once per step or evaluation. Returns its seconds. */
 static double run_lay(struct layer *layer, const struct layer_blocks *blocks)
 {
     struct trunk_pass *pass = &layer->pass;
@@ -71,7 +71,7 @@ static double run_lay(struct layer *layer, const struct layer_blocks *blocks)
     return clock_seconds() - start;
 }
 
-/* One forward; in training with laying before it, which belongs to each step, and one backward. */
+/* One forward, in training preceded by packing, which belongs to each step, and one backward. */
 static void run_layer(struct layer *layer, const struct layer_blocks *blocks, double seconds[PARTS])
 {
     struct trunk_pass *pass = &layer->pass;
@@ -91,11 +91,11 @@ static void run_layer(struct layer *layer, const struct layer_blocks *blocks, do
     seconds[PART_BACKWARD] = clock_seconds() - start;
 }
 
-/* The library alone: every thread its share of the rows, by the shapes of the layer. */
+/* The product library by itself: every thread computes its share of the rows, in the shapes of the layer. */
 struct library_job {
     enum precision precision;
     size_t rows, dim, wide, size; /* size: bytes of a thread's block */
-    double *seconds;              /* of each thread, for all products; infinite where the library refuses */
+    double *seconds;              /* per thread, for all products; infinite if the library refuses */
     char *blocks;
 };
 
@@ -155,7 +155,7 @@ static hashattn_status measure_layer(struct host *host, struct layer *layer, siz
     TRY_DONE(make_blocks(host, layer, repeats > 0 ? repeats : MOST_REPEATS, &blocks));
     double library;
     TRY_DONE(library_rate(host, layer, &library));
-    run_lay(layer, &blocks); /* warms up */
+    run_lay(layer, &blocks); /* warm-up */
     seconds[PART_LAY] = run_lay(layer, &blocks);
     run_layer(layer, &blocks, seconds);
     if (repeats == 0) {
@@ -191,7 +191,7 @@ hashattn_status layer_cost(struct host *host, const struct train_setup *setup,
                            const struct model_config *config, size_t seq_len, uint64_t seed, bool backward,
                            size_t repeats, struct layer_cost *cost)
 {
-    struct model_config own = *config; /* with the least of what a layer does not have */
+    struct model_config own = *config; /* smallest vocabulary, no objectives */
     own.vocab_size = 2;
     own.row_width = own.num_segments = 0;
     own.num_objectives = 0;

@@ -9,7 +9,7 @@
 #include "parts/hashing/planes.h"
 
 enum { MEMORY_FLOATS = 32 << 20, MOST_THREADS = 1024 };
-/* Hashing is measured at the default m and tau, on a stretch of rows as a head has them. */
+/* Hashing is measured at the default m and tau, on a typical number of rows per head. */
 enum { HASH_DIM = 64, HASH_ROWS = 4096, NUM_HASHES = 32, HASH_BITS = 9 };
 static const struct planes_form hash_form = {PLANES_ORTHOGONAL, NUM_HASHES, HASH_BITS, HASH_DIM};
 
@@ -32,7 +32,7 @@ struct hash_job {
     struct hashing hashing;
     double seconds;
     double gflops[MOST_THREADS]; /* of each index */
-    const float *x, *planes;     /* (HASH_ROWS, HASH_DIM); as turned for a head */
+    const float *x, *planes;     /* (HASH_ROWS, HASH_DIM); rotated for a head */
     float *rows, *squares;       /* (threads, CODES_ROWS, unit_padded(HASH_DIM)); (threads, CODES_ROWS) */
     char *codes;                 /* of each thread */
     void *work;                  /* of planes_draw */
@@ -54,7 +54,7 @@ static void measure_hashing(void *argument, size_t index, int worker)
     job->gflops[index] = 2.0 * HASH_ROWS * HASH_DIM * NUM_HASHES * HASH_BITS * (double)repeats / spent * 1e-9;
 }
 
-/* Everything lies in `block`; run on NULL it is the size. */
+/* Cuts `block` into the arrays; on NULL it only counts bytes. */
 static size_t lay_out(struct hash_job *job, void *block, size_t threads, float **x, float **drawn,
                       float **turned, uint32_t **permutation, float **sign)
 {
@@ -114,7 +114,7 @@ static double memory_rate(struct pool *pool, struct memory_job *job, double seco
 {
     job->slices = (size_t)pool_threads(pool);
     for (size_t i = 0; i < MEMORY_FLOATS; i++)
-        job->sum[i] = job->a[i] = job->b[i] = 1.0f; /* the system gives pages at the first write */
+        job->sum[i] = job->a[i] = job->b[i] = 1.0f; /* the system maps pages at the first write */
     double bytes = 0, start = clock_seconds(), spent;
     do {
         pool_run(pool, add_slice, job, job->slices);

@@ -1,7 +1,6 @@
-/* What the machine can do: the limits that every ratio is measured against. Each thread of the pool measures
-   products by itself at the same time as the others, so shared clocks and caches count as they do in the
-   work; memory is one loop over arrays that no cache holds, a slice for each thread.
-   SPDX-License-Identifier: Apache-2.0 */
+/* The limits of the machine, which ratios are measured against. All threads of the pool compute products at
+   the same time, each its own, so shared clocks and caches count as in real work. Memory is one loop over
+   arrays larger than any cache, a slice per thread. SPDX-License-Identifier: Apache-2.0 */
 #ifndef MEASURE_PEAK_H
 #define MEASURE_PEAK_H
 
@@ -9,7 +8,7 @@
 #include "kernels/kernels.h"
 
 struct peak {
-    double float32_gflops, bf16_gflops; /* of products: the best that was found */
+    double float32_gflops, bf16_gflops; /* of products: the best found */
     double memory_gbytes_per_s;         /* read and written */
     double hash_gflops; /* of hashing at m 32, tau 9, d 64, two operations per multiplication */
 };

@@ -1,4 +1,4 @@
-/* What a training step costs: real steps of a real training, and the median of their times.
+/* The cost of a training step: the median time of real steps of a real training.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef MEASURE_STEP_COST_H
 #define MEASURE_STEP_COST_H
@@ -7,14 +7,14 @@
 
 struct step_cost {
     double step_ms;                           /* median */
-    double tokens_per_second;                 /* of all steps together */
-    double loss;                              /* of the last */
-    size_t steps, sequences, tokens, longest; /* sequences and tokens of all steps; longest of the data */
-    size_t saved_bytes, workspace_bytes;      /* of the largest */
+    double tokens_per_second;                 /* over all steps */
+    double loss;                              /* of the last step */
+    size_t steps, sequences, tokens, longest; /* sequences, tokens: of all steps; longest: of the data */
+    size_t saved_bytes, workspace_bytes;      /* of the largest batch */
 };
 
-/* The first `steps` steps (at least 1) of a training of this config, from start values, without evaluations
-   and without writing anything; the first runs once more before, to warm up. */
+/* Runs the first `steps` steps (at least 1) of a training with this config, from initial values, without
+   evaluations and without writing files. Before that the first step runs once more as warm-up. */
 hashattn_status step_cost(struct host *host, const struct train_setup *setup, const struct run_config *config,
                           size_t steps, struct step_cost *cost);
 

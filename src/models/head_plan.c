@@ -1,4 +1,4 @@
-/* Reading a plan, and its options by name. SPDX-License-Identifier: Apache-2.0 */
+/* Reads a plan, and finds its options by name. SPDX-License-Identifier: Apache-2.0 */
 #include "models/head_plan.h"
 
 #include <assert.h>
@@ -191,10 +191,9 @@ hashattn_status head_plan_check(struct host *host, const struct head_plan *plan,
             "attention '%.60s' has lists for %zu layers, the model has %zu", plan->text, plan->num_lists,
             layers);
     for (size_t layer = 0; layer < plan->num_lists; layer++)
-        FAIL_IF(
-            head_plan_groups(plan, layer, heads, groups) == 0, host, HASHATTN_INVALID,
-            "attention '%.60s' does not fit %zu heads in layer %zu: numbers must add up to them, and those "
-            "without share what is left equally",
-            plan->text, heads, layer);
+        FAIL_IF(head_plan_groups(plan, layer, heads, groups) == 0, host, HASHATTN_INVALID,
+                "attention '%.60s' does not fit %zu heads in layer %zu: numbers must add up to the heads, "
+                "and names without a number must be able to share the rest equally",
+                plan->text, heads, layer);
     return HASHATTN_OK;
 }

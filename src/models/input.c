@@ -1,4 +1,4 @@
-/* Three ways in. SPDX-License-Identifier: Apache-2.0 */
+/* The three kinds of input. SPDX-License-Identifier: Apache-2.0 */
 #include "models/input.h"
 
 #include <assert.h>
@@ -37,7 +37,7 @@ void input_forward(const struct input *input, const struct rows *rows, const flo
         const struct dense *dense = &input->projection;
         size_t left = first < rows->count ? rows->count - first : 0, count = size_min(n, left);
         dense_forward(dense, rows->kernels, values, y, given->floats + first * dense->in, n);
-        memset(y + count * dense->out, 0, (n - count) * dense->out * sizeof *y); /* not the bias alone */
+        memset(y + count * dense->out, 0, (n - count) * dense->out * sizeof *y); /* instead of the bias */
     }
     embed_forward(&input->embed, rows, values, y, given, first, n);
 }

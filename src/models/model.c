@@ -1,4 +1,4 @@
-/* One after another: the trunk, then the objectives in order, each with its own part of the workspace.
+/* Runs the trunk, then the objectives in order, each with its own part of the workspace.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/model.h"
 
@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "models/trunk.h"
 
-/* An entry of the list, described. */
+/* An entry of the list of objectives, with its parameters described. */
 struct goal {
     const struct objective *objective;
     void *self;
@@ -25,9 +25,9 @@ struct model {
     struct goal goals[MODEL_OBJECTIVES];
     struct {
         const struct mechanism *mechanism;
-        double share; /* of its loss in what is trained */
+        double share; /* of its loss in the training loss */
     } own[PLAN_MECHANISMS];
-    double own_share; /* of all of them */
+    double own_share; /* sum of all shares */
     struct model_metric metrics[MODEL_METRICS];
 };
 
@@ -164,13 +164,13 @@ const struct params *model_params(const struct model *model)
 
 /* ---- a pass ------------------------------------------------------------------------------------------- */
 
-/* A batch on its way, with the workspace cut. */
+/* One pass over a batch, with the workspace cut into parts. */
 struct pass {
     const struct model *model;
     const struct model_batch *batch;
     struct trunk_pass trunk;
     void *memory[MODEL_OBJECTIVES];
-    double *own_sums; /* (num_own) of the last forward */
+    double *own_sums; /* (num_own) sums of the last forward */
     size_t bytes;
 };
 
@@ -227,7 +227,8 @@ static size_t examples_of(const struct model *model, const struct model_batch *b
     return batch->num_sequences / (model->config.pairs ? 2 : 1);
 }
 
-/* The weights of a goal's targets: of the step, or of this batch. Never 0, so that it can divide. */
+/* The sum of the weights of a goal's targets, over the step or this batch. Never 0, because it is a
+   divisor. */
 static double count_of(const struct pass *pass, size_t index)
 {
     const struct model_batch *batch = pass->batch;
@@ -259,8 +260,8 @@ static struct objective_pass goal_pass(const struct pass *pass, size_t index, co
     };
 }
 
-/* What one sum over units of each own loss weighs: its mean over the heads that have it, and over examples.
- */
+/* Sets the weight of each own loss so that its sum becomes the mean over the heads that have it and over
+   examples, times its share. */
 static void fill_own(const struct pass *pass, struct own_loss own[PLAN_MECHANISMS])
 {
     const struct model *model = pass->model;
@@ -400,7 +401,7 @@ bool model_is_better(const struct model *model, const double *values, const doub
 
 /* ---- baselines ---------------------------------------------------------------------------------------- */
 
-/* The next goal from `index` on that has a baseline; num_goals: none. */
+/* The next goal from `index` on that has a baseline; num_goals if there is none. */
 static size_t next_baseline(const struct model *model, size_t index)
 {
     while (index < model->num_goals && model->goals[index].objective->baseline == NULL)
@@ -424,7 +425,7 @@ void model_baseline_name(const struct model *model, size_t index, char name[METR
     name_of(model, model->goals[i].objective, model->goals[i].objective->baseline, name);
 }
 
-/* The part of goal i in the block that starts at `counts`, and what comes after it. */
+/* The part of goal i in the block that starts at `counts`, and what follows it. */
 static void *counts_of(const struct model *model, size_t i, struct arena *arena)
 {
     return arena_take(arena, model->goals[i].objective->baseline_size(model->goals[i].self), 1);
@@ -453,7 +454,7 @@ void model_baseline_count(const struct model *model, const struct model_batch *b
 
 void model_baselines(const struct model *model, const void *counts, double *values)
 {
-    struct arena arena = arena_on((void *)(uintptr_t)counts); /* read only */
+    struct arena arena = arena_on((void *)(uintptr_t)counts); /* only read */
     for (size_t i = next_baseline(model, 0); i < model->num_goals; i = next_baseline(model, i + 1))
         *values++ =
             model->goals[i].objective->baseline_value(model->goals[i].self, counts_of(model, i, &arena));

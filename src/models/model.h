@@ -1,8 +1,8 @@
-/* The model: a trunk, and the weighted list of objectives that its rows are trained for. What is trained is
+/* The model: a trunk, and the weighted list of objectives that its rows are trained for. The training loss is
    (1 - s) times the weighted sum of the objectives' mean losses, plus, for each mechanism with a loss of its
-   own, its share times the mean of that loss over heads and examples; s is the sum of the shares.
-   All parameters are one block (nn/params.h). Nothing here allocates but model_new: ask for the size of the
-   workspace, and give it. SPDX-License-Identifier: Apache-2.0 */
+   own, its share times the mean of that loss over heads and examples; s is the sum of the shares. All
+   parameters are one block (nn/params.h). Only model_new and model_fit allocate; the caller asks for the size
+   of the workspace and provides it. SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
@@ -14,45 +14,46 @@ struct model;
 
 /* Checks the config and describes the parameters. The options of its plan must outlive the model. */
 hashattn_status model_new(struct host *host, const struct model_config *config, struct model **model);
-/* Makes the model ready for sequences of up to `rows` rows, rows <= max_len; before the first batch. */
+/* Prepares the model for sequences of up to `rows` rows, rows <= max_len. Call it before the first batch. */
 hashattn_status model_fit(struct host *host, struct model *model, size_t rows);
 void model_free(struct host *host, struct model *model);
 const struct model_config *model_config_of(const struct model *model);
 const struct params *model_params(const struct model *model);
 
-/* One packed batch: sequence s has rows offsets[s] .. offsets[s + 1), at least one. */
+/* One packed batch: sequence s is rows offsets[s] .. offsets[s + 1), at least one. */
 struct model_batch {
     const struct kernels *kernels;
     struct pool *pool;
     size_t num_sequences;
     const size_t *offsets;         /* (num_sequences + 1) */
-    struct input_rows input;       /* of all rows */
+    struct input_rows input;       /* all rows */
     const struct targets *targets; /* (num_objectives); NULL: no loss */
-    const uint64_t *sample_ids;    /* (num_sequences): key dropout and hashing in training; may be NULL in
+    const uint64_t *sample_ids;    /* (num_sequences) keys of dropout and hashing in training; may be NULL in
                                       evaluation */
-    uint64_t random_key;           /* (seed, step) in training, (seed, EVALUATION) else */
-    /* Of all batches of the step: the sum of the weights of each objective's targets (num_objectives), and
-       the examples. NULL and 0: of this batch. */
+    uint64_t random_key;           /* (seed, step) in training, (seed, EVALUATION) otherwise */
+    /* Over all batches of the step: the sum of the weights of each objective's targets (num_objectives), and
+       the number of examples. NULL and 0: this batch is the whole step. */
     const double *counts;
     size_t examples;
-    bool training;                     /* dropout is on, and what backward needs is kept */
+    bool training;                     /* applies dropout, and keeps what backward needs */
     struct profile *profile;           /* or NULL */
     const struct inspector *inspector; /* or NULL; see nn/rows.h */
 };
 
-/* REFUSED, with the numbers, where a mechanism cannot handle a sequence of this batch; asked before it is
-   computed. */
+/* REFUSED, with the numbers, if a mechanism cannot handle a sequence of this batch. Call it before
+   forward. */
 hashattn_status model_check(struct host *host, const struct model *model, const struct model_batch *batch);
-/* Bytes of the one block that forward and backward work in; it holds every activation between the two. */
+/* Bytes of the workspace of forward and backward. It holds every activation between the two. */
 size_t model_workspace_size(const struct model *model, const struct model_batch *batch);
-/* Bytes of what attention saves in it for backward, all layers. */
+/* Bytes of the workspace that attention saves for backward, all layers. */
 size_t model_saved_size(const struct model *model, const struct model_batch *batch);
 
-/* values: of params_lay. Returns this batch's share of what is trained, in evaluation without own
-   losses; 0 without targets. */
+/* values: of params_lay. Returns this batch's part of the training loss; in evaluation without own losses; 0
+   without targets. */
 double model_forward(const struct model *model, const struct model_batch *batch, const float *values,
                      void *workspace);
-/* After a training forward with targets: gradients (one block, as values) += that of what is trained. */
+/* Call after a training forward with targets. Adds the gradient of the training loss to gradients (one block,
+   as values). */
 void model_backward(const struct model *model, const struct model_batch *batch, const float *values,
                     void *workspace, float *gradients);
 
@@ -61,41 +62,41 @@ void model_backward(const struct model *model, const struct model_batch *batch, 
 enum { MODEL_SUMS = MODEL_OBJECTIVES * OBJECTIVE_SUMS + 2 * PLAN_MECHANISMS };
 enum { MODEL_METRICS = MODEL_OBJECTIVES * OBJECTIVE_METRICS + PLAN_MECHANISMS, METRIC_NAME = 48 };
 
-/* Names are those of the objective ("accuracy"); with several objectives "OBJECTIVE.accuracy". The own loss
-   of a mechanism is "MECHANISM.own_loss", and is there in training alone. */
+/* Names are the objective's ("accuracy"), or "OBJECTIVE.accuracy" if there are several objectives. The own
+   loss of a mechanism is "MECHANISM.own_loss", in training only. */
 struct model_metric {
     char name[METRIC_NAME];
     bool more_is_better;
-    int selects;        /* 1, 2: see struct metric; of the first objective alone */
-    bool training_only; /* an evaluation has no value of it */
+    int selects;        /* 1, 2: see struct metric; first objective only */
+    bool training_only; /* evaluations do not have it */
 };
 size_t model_num_metrics(const struct model *model);
 const struct model_metric *model_metric(const struct model *model, size_t index);
-/* Names of the sums, as metrics are named; their number is at most MODEL_SUMS. */
+/* Names of the sums, formed like those of metrics; at most MODEL_SUMS. */
 size_t model_num_sums(const struct model *model);
 void model_sum_name(const struct model *model, size_t index, char name[METRIC_NAME]);
-/* After a forward with targets: sums (num_sums) += those of this batch. */
+/* Call after a forward with targets. Adds this batch to sums (num_sums). */
 void model_count(const struct model *model, const struct model_batch *batch, void *workspace, double *sums);
-/* values (num_metrics); NaN where nothing was counted. */
+/* values (num_metrics); NaN if nothing was counted. */
 void model_metrics(const struct model *model, const double *sums, double *values);
 
-/* Whether metric values are better than others that were kept as best, by those that select. */
+/* True if `values` are better than `best`, compared by the metrics that select. */
 bool model_is_better(const struct model *model, const double *values, const double *best);
 
-/* ---- baselines: what whoever knows the targets alone would reach ---- */
+/* ---- baselines: metrics of a prediction that knows only the targets ---- */
 
 size_t model_num_baselines(const struct model *model);
 void model_baseline_name(const struct model *model, size_t index, char name[METRIC_NAME]);
-/* Bytes that the targets are counted in, zeros at first. */
+/* Bytes of the counts of targets, zeros at first. */
 size_t model_baselines_size(const struct model *model);
 void model_baseline_count(const struct model *model, const struct model_batch *batch, void *counts);
 /* values (num_baselines) */
 void model_baselines(const struct model *model, const void *counts, double *values);
 
-/* ---- predictions: those of the first objective that has any ---- */
+/* ---- predictions: those of the first objective that makes any ---- */
 
-size_t model_outputs(const struct model *model); /* floats per example; 0: it predicts nothing for examples */
-/* outputs (examples, model_outputs), after a forward. */
+size_t model_outputs(const struct model *model); /* floats per example; 0: no prediction for examples */
+/* outputs (examples, model_outputs). Call after a forward. */
 void model_predict(const struct model *model, const struct model_batch *batch, void *workspace,
                    float *outputs);
 

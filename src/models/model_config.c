@@ -1,4 +1,4 @@
-/* What a model may be. SPDX-License-Identifier: Apache-2.0 */
+/* The options of a model, and their checks. SPDX-License-Identifier: Apache-2.0 */
 #include "models/model_config.h"
 
 #include "nn/block.h"
@@ -37,7 +37,7 @@ static hashattn_status check_range(struct host *host, const char *name, int64_t 
     return HASHATTN_OK;
 }
 
-/* Every number of a config, wherever it comes from, against its row. */
+/* Checks every number of a config against its row, because a config may come from a file. */
 static hashattn_status check_options(struct host *host, const struct model_config *config)
 {
     for (const struct option_row *row = model_options; row->name != NULL; row++) {
@@ -73,7 +73,7 @@ static hashattn_status check_input(struct host *host, const struct model_config 
     return check_range(host, "max_len", config->max_len, 1, (int64_t)1 << 31);
 }
 
-/* Ranges alone: what an objective refuses is known when the input has been described. */
+/* Checks ranges only: what an objective refuses is known after the input has been described. */
 static hashattn_status check_objectives(struct host *host, const struct model_config *config)
 {
     TRY(check_range(host, "the number of objectives", (int64_t)config->num_objectives, 0, MODEL_OBJECTIVES));

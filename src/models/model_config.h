@@ -1,5 +1,5 @@
-/* Everything that decides the shape of a model's parameters and the meaning of its forward pass: the "model"
-   section of config.json, and what the data ask for. SPDX-License-Identifier: Apache-2.0 */
+/* Everything that determines the shape of a model's parameters and the meaning of its forward pass: the
+   "model" section of config.json, and what follows from the data. SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_MODEL_CONFIG_H
 #define MODELS_MODEL_CONFIG_H
 
@@ -9,19 +9,19 @@
 
 enum { MODEL_OBJECTIVES = 4, MODEL_MOST_VOCAB = 1 << 20 };
 
-/* What a model is trained for: one entry of its weighted list. */
+/* One entry of the weighted list of objectives. */
 struct model_objective {
     const struct objective *objective;
     double weight;        /* of its loss; > 0 */
-    int64_t num_outputs;  /* classes, or floats of a target; of vocabularies: ids */
+    int64_t num_outputs;  /* classes, floats per target, or ids that can be predicted */
     int64_t first_output; /* see objective_facts */
 };
 
 struct model_config {
     /* From the data. Sequences are ids below vocab_size, or rows of row_width floats; one of the two is 0. */
     int64_t vocab_size, row_width;
-    int64_t num_segments; /* 0: rows have no segment ids */
-    int64_t max_len;      /* also the divisor of mean-padded */
+    int64_t num_segments; /* 0: no segment ids */
+    int64_t max_len;      /* rows of the longest sequence, and the divisor of mean-padded */
     bool pairs;           /* an example is two sequences */
     bool bytes;           /* an id is a byte of text */
     size_t num_objectives;
@@ -32,14 +32,15 @@ struct model_config {
     int pooling;                     /* enum pooling */
     int norm;                        /* enum block_norm */
     int positions;                   /* enum positions */
-    int causal;                      /* a row knows nothing of those after it */
+    int causal;                      /* no row depends on a later one */
     double dropout;
     int precision; /* enum precision: of the products of all dense layers, and inside exact attention */
-    struct head_plan plan; /* its options belong to whoever made the config */
+    struct head_plan plan; /* its options belong to the creator of the config */
 };
 extern const struct option_row model_options[]; /* layers ... precision */
 
-/* INVALID or REFUSED, with the numbers: ranges, divisibility, what mechanisms and objectives cannot do. */
+/* INVALID or REFUSED, with the numbers: ranges, divisibility, and what mechanisms and objectives cannot
+   do. */
 hashattn_status model_config_check(struct host *host, const struct model_config *config);
 
 #endif

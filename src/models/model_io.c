@@ -68,7 +68,7 @@ static hashattn_status load_row(struct host *host, const struct safetensors *fil
     return HASHATTN_OK;
 }
 
-/* All that is asked for is there; with one more it is not this model's file. */
+/* Every expected tensor is there; a file with another one belongs to another model. */
 static hashattn_status check_rows(struct host *host, const struct safetensors *file,
                                   const struct params *params, const struct model_block *blocks,
                                   size_t num_blocks)

@@ -1,7 +1,7 @@
-/* Running the trunk: forward goes through stages of tiles and mixings of the whole batch in turn, backward
-   comes back through the same. A tile of rows goes from the end of one block into the beginning of the next
-   while it is in cache. In training every block has activations of its own; in evaluation all blocks share
-   one set, and rows are overwritten in place. SPDX-License-Identifier: Apache-2.0 */
+/* Runs the trunk. Forward alternates between stages, which work on tiles of rows, and mixings of the whole
+   batch; backward passes through the same in reverse. A tile goes from the end of one block to the beginning
+   of the next while it is in cache. In training every block has its own activations; in evaluation all blocks
+   share one set, and rows are overwritten in place. SPDX-License-Identifier: Apache-2.0 */
 #include "models/trunk.h"
 
 #include <assert.h>
@@ -36,7 +36,7 @@ static hashattn_status describe_blocks(struct host *host, struct params *params,
     return HASHATTN_OK;
 }
 
-/* What does not depend on the input; the blocks are still to be described. */
+/* Fills everything that does not depend on the input; the blocks are described later. */
 static hashattn_status begin(struct host *host, const struct model_config *config, size_t layers,
                              struct trunk *trunk)
 {
@@ -107,17 +107,16 @@ size_t trunk_own_heads(const struct trunk *trunk, const struct mechanism *mechan
 }
 
 /* Stage k of 0 .. layers is what happens to a tile of rows between mixing k - 1 and mixing k: the end of a
-   block (or the input) and the beginning of the next (or the last norm). Its parameters stand together. */
+   block (or the input) and the beginning of the next (or the last norm). Its parameters are contiguous. */
 struct stage {
-    size_t first, count; /* floats of the parameter block */
+    size_t first, count; /* floats in the parameter block */
 };
 
 static struct stage stage_of(const struct trunk *trunk, size_t stage)
 {
     const struct block *blocks = trunk->blocks;
     assert(stage <= trunk->layers);
-    /* Right before the first block stand the norm of the embedding and the layer that float rows go through.
-     */
+    /* The norm of the embedding and the layer of float rows are stored just before the first block. */
     size_t first = stage == 0 ? trunk->input.first : blocks[stage - 1].leave;
     size_t end = stage == trunk->layers ? trunk->end : blocks[stage].mix;
     return (struct stage){first, end - first};
@@ -127,16 +126,16 @@ static struct stage stage_of(const struct trunk *trunk, size_t stage)
 
 struct space {
     bool training;
-    size_t narrow, wide;                       /* floats of (padded, dim) and (padded, ffn) */
-    size_t saved_bytes[PLAN_LISTS], num_lists; /* that attention saves in a layer of each list of heads */
-    float *given;  /* the input of the first block where it is the caller's, else NULL */
+    size_t narrow, wide;                       /* floats of a (padded, dim) and of a (padded, ffn) array */
+    size_t saved_bytes[PLAN_LISTS], num_lists; /* saved by attention in a layer of each list of heads */
+    float *given;  /* the input of the first block if the caller owns it, otherwise NULL */
     float *stream; /* (layers + 1) inputs of the blocks and of the last norm; one in evaluation */
     float *middle, *query, *key, *value, *context, *mixed; /* (layers) (padded, dim) */
     float *sum;           /* (layers) (padded, dim), post-LN; none in evaluation */
     float *before;        /* (layers) (padded, ffn); none in evaluation */
     unsigned char *saved; /* (layers) */
     void *mix_scratch;
-    float *normed; /* (padded, dim) out of the last norm */
+    float *normed; /* (padded, dim) output of the last norm */
     float *tiles;  /* (threads) scratch of tiles */
     size_t tile_floats;
     /* backward */
@@ -154,7 +153,8 @@ static size_t saved_before(const struct space *s, size_t layer)
     return bytes;
 }
 
-/* Of all layers; in evaluation, where all share it, of the one that saves most. */
+/* Bytes that attention saves in all layers; in evaluation, where layers share the memory, the largest of
+   them. */
 static size_t saved_of_all(const struct space *s, size_t layers)
 {
     size_t most = 0;
@@ -175,7 +175,7 @@ static void lay_training(const struct trunk_pass *pass, struct space *s, struct 
     float **const gradients[] = {&s->dstream, &s->d.query, &s->d.key, &s->d.value, &s->d.mixed};
     for (size_t i = 0; i < sizeof gradients / sizeof *gradients; i++)
         *gradients[i] = arena_take(arena, s->narrow, sizeof(float));
-    s->normed = s->d.mixed; /* free until backward has left the last block */
+    s->normed = s->d.mixed; /* unused until backward has left the last block */
     for (size_t k = 0; k <= layers; k++) {
         struct stage stage = stage_of(trunk, k);
         partials = size_max(partials, rows_chunks(pass->rows.tiles, stage.count) * stage.count);
@@ -183,7 +183,7 @@ static void lay_training(const struct trunk_pass *pass, struct space *s, struct 
     s->partials = arena_take(arena, partials, sizeof(float));
 }
 
-/* Cuts the memory; on NULL it counts. */
+/* Cuts the memory into arrays; on NULL it only counts bytes. */
 static struct space lay(const struct trunk_pass *pass, void *memory, size_t *bytes)
 {
     const struct trunk *trunk = pass->trunk;
@@ -196,7 +196,7 @@ static struct space lay(const struct trunk_pass *pass, void *memory, size_t *byt
         .narrow = size_product(rows->padded, trunk->dim),
         .wide = size_product(rows->padded, trunk->wide),
         .num_lists = trunk->num_lists,
-        .given = given ? (float *)(uintptr_t)pass->input.floats : NULL, /* read only */
+        .given = given ? (float *)(uintptr_t)pass->input.floats : NULL, /* only read */
         .tile_floats = block_scratch_size(&trunk->blocks[0], pass->training),
     };
     size_t narrow = size_product(kept, s.narrow), streams = pass->training ? layers + !given : 1,
@@ -246,7 +246,7 @@ float *trunk_gradient(const struct trunk_pass *pass)
 
 /* ---- a pass ------------------------------------------------------------------------------------------- */
 
-/* One forward or backward on its way; the argument of every unit of work. */
+/* One forward or backward pass; the argument of every unit of work. */
 struct run {
     const struct trunk_pass *pass;
     const struct trunk *trunk;
@@ -254,7 +254,7 @@ struct run {
     struct space space;
     struct dropout dropout;
     size_t stage;
-    size_t chunks; /* of the present stage, in backward */
+    size_t chunks; /* of the current stage, in backward */
 };
 
 static struct run open_run(const struct trunk_pass *pass)
@@ -318,7 +318,8 @@ static struct block_scratch scratch_of(const struct run *run, int worker)
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
-/* The input drops too; its key stands beside those of the layers. */
+/* Applies the dropout of the input to a tile of rows or gradients. Its key is a sibling of the layers'
+   keys. */
 static void drop_input(const struct run *run, const struct block_scratch *scratch, float *tile, size_t first)
 {
     uint64_t key = random_key(run->pass->random_key, RANDOM_DROPOUT, 0);
@@ -412,7 +413,7 @@ const float *trunk_rows(const struct trunk_pass *pass)
 
 /* ---- backward ----------------------------------------------------------------------------------------- */
 
-/* Back through a norm whose input is x: dstream, the gradient of what it gave, becomes that of x. */
+/* Backward pass of a norm with input x: dstream, the gradient of its output, becomes that of x. */
 static void norm_tile_backward(const struct run *run, const struct block_scratch *scratch,
                                struct slice gradients, const float *x, float *dstream)
 {
@@ -436,7 +437,7 @@ static void enter_tile_backward(const struct run *run, const struct block_scratc
     if (input->kind == INPUT_GIVEN)
         return;
     drop_input(run, scratch, dstream, first);
-    if (trunk->post) { /* the rows before the norm are made again */
+    if (trunk->post) { /* recomputes the rows before the norm */
         float *words = scratch->narrow[0];
         input_forward(input, &run->rows, run->pass->values, words, &run->pass->input, first, ROW_TILE);
         watch_lap(scratch->watch, PROFILE_EMBEDDING);

@@ -8,7 +8,7 @@
 
 const char *const block_norms[] = {"pre", "post", NULL};
 
-/* Places where a block drops; indices of RANDOM_DROPOUT under the block's key. */
+/* Sites of dropout in a block; indices of RANDOM_DROPOUT under the block's key. */
 enum site { SITE_ATTENTION, SITE_WIDE, SITE_FFN };
 
 static uint64_t site_key(const struct block_pass *pass, enum site site)
@@ -51,7 +51,7 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
 size_t block_scratch_size(const struct block *block, bool training)
 {
     size_t floats = 3 * block->dim + (training ? 2 : 1) * block->wide + 2;
-    /* Two halves to a float; one more of each for an odd width. */
+    /* Two bf16 numbers per float, and a column more of each part because widths may be odd. */
     if (block->ffn.first.precision == PRECISION_BF16)
         floats += (block->dim + block->wide + 3) / 2;
     return ROW_TILE * floats;
@@ -77,7 +77,7 @@ struct block_scratch block_scratch_on(const struct block *block, bool training, 
 
 /* ---- into attention ----------------------------------------------------------------------------------- */
 
-/* What goes into attention: the normalised rows, in scratch, or in a post-LN block x itself. */
+/* The input of attention: the normalised rows, in scratch; in a post-LN block x itself. */
 static const float *into_attention(const struct block *block, const struct block_pass *pass,
                                    const struct block_space *space, const struct block_scratch *scratch,
                                    size_t at)
@@ -146,7 +146,7 @@ double block_auxiliary(const struct block *block, const struct block_pass *pass,
 
 /* ---- after attention ---------------------------------------------------------------------------------- */
 
-/* Rows of one tile, as both ways round see them. */
+/* The rows of one tile, for forward and backward. */
 struct leaving {
     const struct rows *rows;
     size_t at, bytes;
@@ -170,7 +170,7 @@ static struct leaving leaving_of(const struct block *block, const struct block_p
     };
 }
 
-/* Dropout inside the ffn: off in a post-LN block. */
+/* Dropout inside the ffn; off in a post-LN block. */
 static struct dropout wide_dropout(const struct block *block, const struct block_pass *pass)
 {
     return block->norm == BLOCK_POST_NORM ? dropout_of(0) : pass->dropout;
@@ -205,7 +205,8 @@ void block_leave(const struct block *block, const struct block_pass *pass, const
     watch_lap(scratch->watch, PROFILE_NORM);
 }
 
-/* The ffn's branch: dnormed, the gradient of what went into it, from dout, that of what came out. */
+/* Backward pass of the ffn's branch: dnormed, the gradient of its input, from dout, the gradient of its
+   output. */
 static void ffn_branch_backward(const struct block *block, const struct block_pass *pass,
                                 const struct block_scratch *scratch, const struct leaving *l,
                                 struct slice gradients, const struct norm *norm, float *dnormed,
@@ -222,7 +223,7 @@ static void ffn_branch_backward(const struct block *block, const struct block_pa
                  scratch->wide, scratch->slope, dbranch, l->before, normed, first, ROW_TILE, scratch->watch);
 }
 
-/* From the gradient of y to that of m before its norm: pre-LN. */
+/* From the gradient of y to that of m before its norm, pre-LN. */
 static void pre_norm_backward(const struct block *block, const struct block_pass *pass,
                               const struct block_scratch *scratch, const struct leaving *l,
                               struct slice gradients, float *stream, size_t first)

@@ -1,9 +1,9 @@
 /* A Transformer block. Pre-LN (default): m = x + drop(attention(LN x)), y = m + drop(ffn(LN m)). Post-LN, as
-   in BERT: m = LN(x + drop(attention x)), y = LN(m + drop(ffn m)), and no dropout inside the ffn.
-   It is cut where rows meet: `enter` (LN and the layers into attention) and `leave` (everything after it)
+   in BERT: m = LN(x + drop(attention x)), y = LN(m + drop(ffn m)), without dropout inside the ffn. The block
+   is cut where rows interact: `enter` (LN and the layers before attention) and `leave` (everything after it)
    work on one tile of rows, so that the leave of one block and the enter of the next run on a tile while it
-   is in cache; `mix` works on the whole batch between them. Normalised rows are computed again in backward
-   instead of being kept. SPDX-License-Identifier: Apache-2.0 */
+   is in cache; `mix` works on the whole batch between them. Backward recomputes normalised rows instead of
+   storing them. SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_BLOCK_H
 #define NN_BLOCK_H
 
@@ -19,8 +19,8 @@ struct block_shape {
     enum block_norm norm;
     const struct head_group *groups; /* of the heads, in order */
     size_t num_groups;
-    bool causal;    /* tokens see none after them; no taps then */
-    size_t max_len; /* the longest sequence, for mechanisms whose tensors follow it; 0: unknown */
+    bool causal;    /* no row depends on a later one; excludes taps */
+    size_t max_len; /* the longest sequence, for mechanisms whose tensors depend on it; 0: unknown */
 };
 
 struct block {
@@ -31,7 +31,7 @@ struct block {
     struct norm first_norm, second_norm;
     struct self_attention attention;
     struct ffn ffn;
-    /* The stretches of parameters that enter, mix and leave use: [first, mix), [mix, leave), [leave, end). */
+    /* The ranges of parameters that enter, mix and leave use: [first, mix), [mix, leave), [leave, end). */
     size_t first, mix, leave, end;
 };
 hashattn_status block_describe(struct host *host, struct params *params, const char *name,
@@ -40,46 +40,46 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
 /* Activations of one block for the whole batch, (padded rows, ...). */
 struct block_space {
     float *x;      /* (dim) input */
-    float *middle; /* (dim) m (post-LN: before its norm); may be x where there is no backward */
-    float *sum;    /* (dim) post-LN: y before its norm; NULL where there is no backward */
-    float *before; /* (wide) before GELU; NULL where there is no backward */
+    float *middle; /* (dim) m (post-LN: before its norm); may be x without backward */
+    float *sum;    /* (dim) post-LN: y before its norm; NULL without backward */
+    float *before; /* (wide) before GELU; NULL without backward */
     struct attention_space attention;
 };
 
-/* What one worker needs for a tile. */
+/* Scratch of one worker for a tile. */
 struct block_scratch {
     float *narrow[3];  /* (ROW_TILE, dim) */
     float *wide;       /* (ROW_TILE, wide) */
-    float *slope;      /* the same, where there is a backward, else NULL */
+    float *slope;      /* (ROW_TILE, wide); NULL without backward */
     float *statistics; /* (ROW_TILE, 2) */
     bf16 *halves;      /* (ROW_TILE, dim + 1 + wide + 1) in bf16, else NULL */
     struct watch *watch;
 };
-/* Floats of all of it, and it laid out from `floats` on. */
+/* Floats of all of it; and the scratch laid out from `floats` on. */
 size_t block_scratch_size(const struct block *block, bool training);
 struct block_scratch block_scratch_on(const struct block *block, bool training, float *floats,
                                       struct watch *watch);
 
-/* How a pass runs, the same for every block. */
+/* The settings of a pass, the same for every block. */
 struct block_pass {
     const struct rows *rows;
     const float *values;
     struct dropout dropout; /* off in evaluation */
-    uint64_t random_key;    /* of the block: hashing and dropout */
+    uint64_t random_key;    /* of the block, for hashing and dropout */
 };
 
-/* The tile of ROW_TILE rows from packed row `first`. */
+/* Processes the tile of ROW_TILE rows that starts at packed row `first`. */
 void block_enter(const struct block *block, const struct block_pass *pass, const struct block_space *space,
                  const struct block_scratch *scratch, size_t first);
-/* The whole batch, on the pool. */
+/* Processes the whole batch, on the pool. */
 void block_mix(const struct block *block, const struct block_pass *pass, const struct block_space *space);
-/* y (padded rows, dim) gets the tile; it may be space->middle. */
+/* Writes the tile to y (padded rows, dim), which may be space->middle. */
 void block_leave(const struct block *block, const struct block_pass *pass, const struct block_space *space,
                  const struct block_scratch *scratch, float *y, size_t first);
 
-/* The way back; stream (padded rows, dim) is the gradient of y on the way in, that of the residual branch of
-   x (pre-LN: of m) after leave_backward, and that of x after enter_backward. leave_backward writes its tile
-   of d->mixed and clears those of d->query, key and value. */
+/* Backward pass. stream (padded rows, dim) holds the gradient of y at first, that of the residual branch of x
+   (pre-LN: of m) after leave_backward, and that of x after enter_backward. leave_backward writes its tile of
+   d->mixed and clears those of d->query, key and value. */
 void block_leave_backward(const struct block *block, const struct block_pass *pass,
                           const struct block_space *space, const struct block_scratch *scratch,
                           struct slice gradients, float *stream, const struct attention_gradients *d,
@@ -92,7 +92,8 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
                           struct slice gradients, float *stream, const struct attention_gradients *d,
                           size_t first);
 
-/* The mechanism's own loss after mix, and `weight` times its gradient where gradients.floats is not NULL. */
+/* Returns the mechanism's own loss; call it after mix. If gradients.floats is not NULL, adds `weight` times
+   its gradient. */
 double block_auxiliary(const struct block *block, const struct block_pass *pass,
                        const struct block_space *space, const struct mechanism *mechanism,
                        struct slice gradients, double weight);

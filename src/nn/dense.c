@@ -1,7 +1,7 @@
-/* Three products and two passes over a bias. Weights of float32 are laid where one of their sides is beyond
-   SMALL: there the library that product() asks was measured slower on one tile of rows (183 GF/s against 199
-   at 192 x 768 x 768, 181 and 191 at 192 x 3072 x 768, 174 and 194 at 192 x 768 x 3072), and smaller ones are
-   turned in the first-level cache.
+/* Three products and two passes over a bias. Weights of float32 are packed in advance if one of their sides
+   exceeds SMALL: there the library that product() would call was slower on one tile of rows (183 GF/s against
+   199 at 192 x 768 x 768, 181 and 191 at 192 x 3072 x 768, 174 and 194 at 192 x 768 x 3072). Smaller ones are
+   transposed in the first-level cache.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dense.h"
 
@@ -63,7 +63,7 @@ void dense_forward(const struct dense *dense, const struct kernels *kernels, con
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,
                     struct slice gradients, float *dx, bool add, const float *dy, const float *x, size_t n)
 {
-    /* The gradients of the parameters come first: x may be where dx goes. */
+    /* The gradients of the parameters come first, because dx may overwrite x. */
     float *dweight = slice_at(gradients, dense->weight);
     if (dense->precision == PRECISION_BF16)
         product_turned_bf16(kernels, dweight, dense->in, dy, dense->out, x, dense->in, dense->out, dense->in,

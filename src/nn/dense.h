@@ -1,8 +1,8 @@
 /* The dense layer y = x W^T + b on a tile of rows. W is (out, in) and starts, like b, from U(+-1/sqrt(in)),
-   the default of PyTorch's Linear. Cost 2 n in out operations forward and twice that backward, all in
-   products. With precision bf16 both operands of each are rounded to bfloat16, and nothing else: W, its
-   gradient, sums and the bias stay float32. The rounded weights, and large float32 ones too, are laid once
-   for all passes with the same values (params_lay). SPDX-License-Identifier: Apache-2.0 */
+   the default of PyTorch's Linear. Cost: 2 n in out operations forward and twice that backward, all in
+   products. With precision bf16 only the operands of products are rounded to bfloat16; W, its gradient, sums
+   and the bias stay float32. The rounded weights, and large float32 weights too, are packed once for all
+   passes with the same values (params_lay). SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_DENSE_H
 #define NN_DENSE_H
 
@@ -18,17 +18,19 @@ struct dense {
 hashattn_status dense_describe(struct host *host, struct params *params, const char *name, size_t in,
                                size_t out, struct dense *dense);
 
-/* x (n, in) as it goes into products: x itself, or in bf16 rounded into `halves` (n, in + 1); made once for
-   all layers and stretches of columns that share x. */
+/* x (n, in) as products read it: x itself, or in bf16 rounded into `halves` (n, in + 1). Computed once for
+   all layers and ranges of columns that share x. */
 const void *dense_left(const struct dense *dense, const struct kernels *kernels, bf16 *halves, const float *x,
                        size_t n);
-/* The columns [first, first + count) of y (n, out) of such an x; first is a multiple of WEIGHTS_PANEL. */
+/* Computes columns [first, first + count) of y (n, out) from such an x; first is a multiple of
+   WEIGHTS_PANEL. */
 void dense_forward_left(const struct dense *dense, const struct kernels *kernels, const float *values,
                         float *y, const void *left, size_t n, size_t first, size_t count);
-/* y (n, out) of x (n, in). */
+/* Computes y (n, out) from x (n, in). */
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
                    const float *x, size_t n);
-/* dx (n, in) = [add: dx +] dy W; dx may be NULL, or without add x itself. gradients += those of W and b. */
+/* dx (n, in) = [add: dx +] dy W. dx may be NULL, or x itself without add. Adds the gradients of W and b to
+   gradients. */
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,
                     struct slice gradients, float *dx, bool add, const float *dy, const float *x, size_t n);
 

@@ -1,5 +1,5 @@
-/* The key of a sequence at a site comes from its sample id; block b of a row holds the draws of its columns
-   8 b .. 8 b + 7. SPDX-License-Identifier: Apache-2.0 */
+/* The key of a sequence at a site is derived from its sample id. Block b of a row holds the draws of its
+   columns 8 b .. 8 b + 7. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dropout.h"
 
 #include <assert.h>
@@ -19,15 +19,15 @@ struct dropout dropout_of(double rate)
     return (struct dropout){threshold, 65536.0f / (float)(65536 - threshold)};
 }
 
-/* Numbers that follow one another in draws as in memory: `count` of them from number `at` of the rows on,
-   whose draws begin at block `first` of the key. */
+/* Elements that are contiguous in memory and in draws: `count` of them from element `at` of the rows on;
+   their draws begin at block `first` of the key. */
 struct stretch {
     size_t at, count;
     uint64_t key, first;
 };
 
-/* Calls `each` with all numbers of rows [first, first + n); returns how many there are, those after the last
-   token not being among them. */
+/* Calls `each` with all elements of rows [first, first + n). Returns their number, without those after the
+   last token. */
 static size_t each_stretch(uint64_t key, const struct rows *rows, size_t first, size_t n, size_t dim,
                            void (*each)(const void *argument, struct stretch stretch), const void *argument)
 {

@@ -1,14 +1,14 @@
-/* Dropout (Srivastava et al. 2014), inverted: what stays is scaled by 1 / (1 - rate). No mask is stored: the
-   fate of an element is a 16-bit draw of Philox at (key of the site, sample, row in its sequence, column), so
-   backward draws the same again, and neither packing nor threads can change it. Eight draws per Philox block.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Dropout (Srivastava et al. 2014), inverted: kept elements are scaled by 1 / (1 - rate). No mask is stored.
+   A 16-bit draw of Philox at (key of the site, sample, row in its sequence, column) decides about each
+   element, so backward repeats the draws, and neither packing nor threads change them. Eight draws per Philox
+   block. SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_DROPOUT_H
 #define NN_DROPOUT_H
 
 #include "nn/rows.h"
 
-/* Drops a draw below `threshold`; the rate is threshold / 65536 and the scale fits it exactly, so the
-   expectation is the input. threshold 0: off. */
+/* Elements with a draw below `threshold` are dropped. The rate is threshold / 65536 and the scale matches it
+   exactly, so the expectation is the input. threshold 0: off. */
 struct dropout {
     unsigned threshold;
     float scale;
@@ -22,9 +22,9 @@ void dropout_rows(const struct dropout *dropout, uint64_t key, const struct rows
 /* y = residual + mask * x; y may be residual. */
 void dropout_add_rows(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
                       const float *residual, const float *x, size_t first, size_t n, size_t dim);
-/* y = mask * gelu(x) again, and slope = mask * its derivative, from one drawing: what backward needs of GELU
-   and the dropout after it, for less than keeping y costs. Rows after the last token become zeros where
-   anything is dropped. */
+/* Recomputes y = mask * gelu(x) and slope = mask * gelu'(x) from one set of draws: what backward needs of
+   GELU and the dropout after it. It is cheaper than storing y. If dropout is on, rows after the last token
+   become zeros. */
 void dropout_gelu_again(const struct dropout *dropout, uint64_t key, const struct rows *rows, float *y,
                         float *slope, const float *x, size_t first, size_t n, size_t dim);
 

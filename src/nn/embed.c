@@ -1,4 +1,4 @@
-/* Rows of tables, added. SPDX-License-Identifier: Apache-2.0 */
+/* Sums of table rows. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/embed.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 
-enum { COLUMNS = 16 }; /* of one unit of work in backward: a cache line */
+enum { COLUMNS = 16 }; /* columns of one unit of work in backward: a cache line */
 
 const char *const position_names[] = {"learned", "sinusoidal", "none", NULL};
 
@@ -18,7 +18,7 @@ void embed_free(struct host *host, struct embed *embed)
     embed->num_sinusoids = 0;
 }
 
-/* In double, rounded once. */
+/* Computed in double and rounded once. */
 hashattn_status embed_fit(struct host *host, struct embed *embed, size_t rows)
 {
     size_t dim = embed->dim;
@@ -103,7 +103,7 @@ void embed_forward(const struct embed *embed, const struct rows *rows, const flo
 struct embed_gradient {
     const struct embed *embed;
     const struct rows *rows;
-    float *words, *segments, *positions; /* NULL where there are none to learn */
+    float *words, *segments, *positions; /* NULL if there is no such table to learn */
     const float *dy;
     const struct input_rows *input;
 };

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { COLUMNS = 384 }; /* that go through GELU at a time */
+enum { COLUMNS = 384 }; /* columns that go through GELU at a time */
 
 hashattn_status ffn_describe(struct host *host, struct params *params, const char *name, size_t dim,
                              size_t wide, struct ffn *ffn)
@@ -15,7 +15,7 @@ hashattn_status ffn_describe(struct host *host, struct params *params, const cha
     return dense_describe(host, params, text, wide, dim, &ffn->second);
 }
 
-/* A stretch of columns goes through GELU, and in bf16 is rounded, while it is in the second-level cache. */
+/* A range of columns goes through GELU, and in bf16 is rounded, while it is in the second-level cache. */
 void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
                  const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
                  const float *x, size_t first, size_t n, bf16 *halves, struct watch *watch)
@@ -44,8 +44,8 @@ void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *va
     watch_lap(watch, PROFILE_PRODUCTS);
 }
 
-/* The wide rows after dropout go out of `wide` into the gradient of the second layer, whose other gradient
-   comes in. */
+/* `wide` holds the rows after dropout for the gradient of the second layer's weights, and then receives the
+   gradient of that layer's input. */
 void ffn_backward(const struct ffn *ffn, const struct rows *rows, const float *values, struct slice gradients,
                   const struct dropout *dropout, uint64_t key, float *dx, float *wide, float *slope,
                   const float *dy, const float *before, const float *x, size_t first, size_t n,

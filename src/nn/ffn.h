@@ -1,5 +1,5 @@
 /* The feed-forward part of a block: Linear(dim -> wide), GELU, dropout, Linear(wide -> dim), on a tile of
-   rows. Keeps the wide rows before GELU; what they are after dropout backward makes again.
+   rows. It stores the wide rows before GELU; backward recomputes the rows after dropout.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_FFN_H
 #define NN_FFN_H
@@ -13,13 +13,13 @@ struct ffn {
 hashattn_status ffn_describe(struct host *host, struct params *params, const char *name, size_t dim,
                              size_t wide, struct ffn *ffn);
 
-/* y (n, dim) of x (n, dim), rows [first, first + n) of the batch. before (n, wide): the rows before GELU, for
-   backward; after (n, wide): scratch, which may be before where there is none. halves: scratch of
-   (n, dim + 1 + wide + 1) in bf16. */
+/* Computes y (n, dim) from x (n, dim), rows [first, first + n) of the batch. before (n, wide): the rows
+   before GELU, for backward. after (n, wide): scratch; without backward it may be `before`. halves: scratch
+   of (n, dim + 1 + wide + 1) in bf16. */
 void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
                  const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
                  const float *x, size_t first, size_t n, bf16 *halves, struct watch *watch);
-/* dx (n, dim) is written; wide and slope (n, wide) are scratch; gradients += the layer's. */
+/* Writes dx (n, dim); wide and slope (n, wide) are scratch; adds the layer's gradients to gradients. */
 void ffn_backward(const struct ffn *ffn, const struct rows *rows, const float *values, struct slice gradients,
                   const struct dropout *dropout, uint64_t key, float *dx, float *wide, float *slope,
                   const float *dy, const float *before, const float *x, size_t first, size_t n,

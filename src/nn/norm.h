@@ -14,11 +14,11 @@ struct norm {
 hashattn_status norm_describe(struct host *host, struct params *params, const char *name, size_t dim,
                               struct norm *norm);
 
-/* y (n, dim) of x; statistics (n, 2) is what backward needs beside x. Cheap enough that callers compute y
-   again in backward instead of keeping it. */
+/* Computes y (n, dim) from x. statistics (n, 2) is what backward needs in addition to x. Cheap enough that
+   callers recompute y in backward instead of storing it. */
 void norm_forward(const struct norm *norm, const struct kernels *kernels, const float *values, float *y,
                   float *statistics, const float *x, size_t n);
-/* dx += ...; gradients += those of gain and bias. */
+/* dx += the gradient of x; adds those of gain and bias to gradients. */
 void norm_backward(const struct norm *norm, const struct kernels *kernels, const float *values,
                    struct slice gradients, float *dx, const float *dy, const float *x,
                    const float *statistics, size_t n);

@@ -1,6 +1,6 @@
-/* The description of a block of parameters, its start values, and its weights laid for products. Rows begin
-   at multiples of 16 floats, a cache line, so no two tensors share one. SPDX-License-Identifier: Apache-2.0
- */
+/* The description of a block of parameters, its initial values, and its weights packed for products. Rows
+   begin at multiples of 16 floats, a cache line, so no two tensors share one.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/params.h"
 
 #include <assert.h>
@@ -44,7 +44,7 @@ hashattn_status params_add(struct host *host, struct params *params, enum param_
         row.shape[i] = shape[i];
         row.count = size_product(row.count, shape[i]);
     }
-    /* Four blocks (values, gradients, two moments) must stay countable in bytes. */
+    /* The bytes of four blocks (values, gradients, two moments) must not overflow size_t. */
     size_t total = size_sum(params->total, size_sum(row.count, ROW_ALIGNMENT - 1));
     FAIL_IF(total > SIZE_MAX / (8 * sizeof(float)), host, HASHATTN_INVALID,
             "'%s' would make the model larger than this machine can address", row.name);
@@ -85,7 +85,7 @@ struct laying {
     const struct params *params;
     const struct kernels *kernels;
     const float *from;
-    float *to; /* the values in the room */
+    float *to; /* the values inside the room */
     bool backward;
 };
 

@@ -1,6 +1,6 @@
 /* All parameters of a model in one block, described by rows {name, shape, offset, start}. Values, gradients
    and both moments of the optimiser are blocks with the same description, so init, step, clip, save, load,
-   count and gradient check are one loop. SPDX-License-Identifier: Apache-2.0 */
+   count and gradient check are one loop each. SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_PARAMS_H
 #define NN_PARAMS_H
 
@@ -21,24 +21,24 @@ struct param {
     size_t offset, count; /* in floats; offsets are multiples of 16 */
     enum param_start start;
     float scale;
-    /* Of the weights of a dense layer, (out, in): they are laid this many floats before the values, turned
-       for forward, as they are for backward; 0: not laid. */
+    /* For the weights of a dense layer, (out, in): distance in floats before the values at which they are
+       packed, transposed for forward, as stored for backward. 0: not packed. */
     size_t laid, laid_backward;
 };
 
-/* Grows while a model is described; owned by the model. */
+/* Grows while a model is described. Owned by the model. */
 struct params {
     struct param *rows;
     size_t num_rows, capacity;
     size_t total;             /* floats of one block, a multiple of 16 */
-    enum precision precision; /* of the products with weights; set before anything is described */
-    /* Floats of the weights as they are laid for products, a multiple of 16. They stand BEFORE the values, so
-       that a layer knows its place while the model is still being described; see params_lay. */
+    enum precision precision; /* of products with weights; set before anything is described */
+    /* Floats of the weights packed for products, a multiple of 16. They precede the values, so a layer knows
+       their offset while the model is still being described; see params_lay. */
     size_t laid;
 };
 
-/* A stretch of a block: floats[0] is the block's float number `first`. Layers write gradients into a slice,
-   so that a partial sum needs room for the parameters of a few layers only; a whole block is {block, 0}. */
+/* A range of a block: floats[0] is float number `first` of the block. Layers write gradients into a slice, so
+   a partial sum needs memory for the parameters of a few layers only. A whole block is {block, 0}. */
 struct slice {
     float *floats;
     size_t first;
@@ -48,23 +48,23 @@ static inline float *slice_at(struct slice slice, size_t offset)
     return slice.floats + (offset - slice.first);
 }
 
-/* Adds a row and gives its offset. A name or a block too long to be described is INVALID. */
+/* Adds a row and returns its offset. A name or block that is too long is INVALID. */
 hashattn_status params_add(struct host *host, struct params *params, enum param_start start, float scale,
                            size_t *offset, int rank, const size_t *shape, const char *format, ...)
     __attribute__((format(printf, 8, 9)));
 void params_free(struct host *host, struct params *params);
-/* Fills a block: row i from (seed, i) alone, zeros between rows. */
+/* Initialises a block: (seed, i) determines row i; zeros between rows. */
 void params_start(const struct params *params, uint64_t seed, float *values);
-/* The next place for laid weights of (k, n): so many floats before the values. */
+/* Reserves memory for packed weights (k, n). Returns their distance in floats before the values. */
 size_t params_place(struct params *params, size_t k, size_t n);
-/* The floats of the room that params_lay fills; 0: nothing is laid. */
+/* Floats of the room that params_lay fills; 0: nothing is packed. */
 size_t params_room(const struct params *params);
-/* What the layers are given for these values: a copy in `room`, behind the laid weights, good until the
-   values change, that is for a step or a whole evaluation; where nothing is laid, the values themselves.
-   Weights that no product reads as they stand are not copied. backward: for backward passes too. */
+/* Prepares values for the layers. Returns a copy in `room`, after the packed weights, valid until the values
+   change (one step, or a whole evaluation); if nothing is packed, returns the values themselves. Weights that
+   no product reads unpacked are not copied. backward: packs for backward passes too. */
 const float *params_lay(const struct params *params, const struct kernels *kernels, struct pool *pool,
                         const float *values, bool backward, float *room);
-/* Sum of the counts (without the padding between rows). */
+/* The number of parameters, without the padding between rows. */
 size_t params_count(const struct params *params);
 
 #endif

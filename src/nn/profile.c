@@ -1,4 +1,4 @@
-/* Laps and their sharing out. SPDX-License-Identifier: Apache-2.0 */
+/* Taking laps, and dividing the time of a run among its parts. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/profile.h"
 
 #include <string.h>

@@ -22,7 +22,7 @@ static struct span span_at(const struct rows *rows, size_t sequence, size_t row,
 {
     struct span span = {.sequence = sequence, .row = row, .end = end};
     if (row >= end)
-        return span; /* count 0: the walk is over */
+        return span; /* count 0 ends the walk */
     while (rows->offsets[span.sequence + 1] <= row)
         span.sequence++;
     size_t stop = rows->offsets[span.sequence + 1];
@@ -34,7 +34,7 @@ static struct span span_at(const struct rows *rows, size_t sequence, size_t row,
 struct span rows_span(const struct rows *rows, size_t first, size_t n)
 {
     size_t end = first + n < rows->count ? first + n : rows->count;
-    /* The last sequence that begins at or before `first`. */
+    /* Finds the last sequence that begins at or before `first`. */
     size_t low = 0, high = rows->num_sequences;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;

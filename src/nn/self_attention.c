@@ -1,5 +1,5 @@
-/* One attention_call per group of heads; heads are column ranges of (rows, dim) arrays, so nothing is copied
-   but the few floats of a mechanism's own parameters. SPDX-License-Identifier: Apache-2.0 */
+/* One attention_call per group of heads. Heads are column ranges of (rows, dim) arrays, so only the few
+   floats of a mechanism's own parameters are copied. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/self_attention.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ hashattn_status self_attention_describe_enter(struct host *host, struct params *
     return HASHATTN_OK;
 }
 
-/* The tensors of a mechanism that no earlier group has, for all its heads in this layer. */
+/* Describes the tensors of a mechanism, unless an earlier group has it, for all its heads in this layer. */
 static hashattn_status describe_own(struct host *host, struct params *params, const char *name,
                                     const struct head_group *groups, size_t num_groups,
                                     const struct parameter_sizes *sizes, struct mixing *mixing)
@@ -43,7 +43,7 @@ static hashattn_status describe_own(struct host *host, struct params *params, co
         if (rows == 0)
             continue;
         FAIL_IF(mixing->num_own == OWN_ROWS, host, HASHATTN_INVALID,
-                "%s has more than %d learned tensors, '%s' is one too many", mechanism->name, OWN_ROWS,
+                "%s has more than %d learned tensors: '%s' is one too many", mechanism->name, OWN_ROWS,
                 row->name);
         size_t i = mixing->num_own++;
         mixing->own_size[i] = size_product(rows, cols);
@@ -125,8 +125,7 @@ void self_attention_enter_backward(const struct self_attention *attention, const
 
 /* ---- the mechanisms' own parameters ------------------------------------------------------------------- */
 
-/* Calls for a mechanism want (heads, all its floats); the model has one (heads, rows, cols) tensor per row.
- */
+/* Calls need (heads, all floats of a head); the model has one (heads, rows, cols) tensor per row. */
 static void gather_own(const struct mixing *mixing, const float *values, float *own)
 {
     for (size_t head = 0; head < mixing->group.heads; head++)
@@ -203,7 +202,7 @@ hashattn_status self_attention_check(struct host *host, const struct self_attent
     return HASHATTN_OK;
 }
 
-/* Of one group after another, but for `saved`. */
+/* Reused by one group after another, except `saved`. */
 struct mix_scratch {
     float *own, *down; /* (heads, own_count): the mechanism's parameters and their gradients */
     void *attention, *convolution;

@@ -1,10 +1,10 @@
-/* Multi-head self-attention around mechanisms: three dense layers make queries, keys and values, a mechanism
-   mixes each sequence per head, an optional convolution of the values is added, one dense layer goes out. The
-   dense parts work on tiles of rows; `mix` works on the whole batch, between them: groups of heads, each with
-   its mechanism, one group after another. A mechanism's own learned parameters are rows of the model like all
-   others, (its heads, rows, cols) each; they are gathered per head for the call, and their gradients put
-   back. Names: NAME.query, .key, .value, .output.dense, .conv.weight, and for a mechanism's own NAME.own.ROW,
-   or where heads are mixed NAME.own.MECHANISM.ROW.
+/* Multi-head self-attention around mechanisms. Three dense layers compute queries, keys and values, a
+   mechanism mixes each sequence per head, an optional convolution of the values is added, and an output dense
+   layer follows. The dense parts work on tiles of rows; `mix` works on the whole batch between them: groups
+   of heads, each with its mechanism, one group after another. A mechanism's own learned parameters are rows
+   of the model like all others, (its heads, rows, cols) each; they are gathered per head for the call, and
+   their gradients are scattered back. Names: NAME.query, .key, .value, .output.dense, .conv.weight; for a
+   mechanism's own NAME.own.ROW, or NAME.own.MECHANISM.ROW if heads are mixed.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_SELF_ATTENTION_H
 #define NN_SELF_ATTENTION_H
@@ -14,11 +14,11 @@
 #include "nn/dense.h"
 
 enum {
-    OWN_ROWS = 16,  /* learned tensors that a mechanism may have */
-    HEAD_GROUPS = 8 /* groups that the heads of a layer may be in */
+    OWN_ROWS = 16,  /* learned tensors of a mechanism, at most */
+    HEAD_GROUPS = 8 /* groups of heads in a layer, at most */
 };
 
-/* Heads, one beside another, that have the same mechanism. */
+/* Neighbouring heads with the same mechanism. */
 struct head_group {
     const struct mechanism *mechanism;
     const void *options;
@@ -27,22 +27,22 @@ struct head_group {
 
 struct self_attention {
     size_t dim, heads, head_dim;
-    size_t max_len;           /* that the mechanisms' own tensors are made for; 0: unknown */
+    size_t max_len;           /* length that the mechanisms' own tensors are made for; 0: unknown */
     enum precision precision; /* of the mechanisms' products: that of the layers */
-    bool causal;              /* a token sees those before it and itself; set after description */
+    bool causal;              /* a token sees earlier ones and itself only; set after description */
     struct dense query, key, value, output;
     struct convolution convolution;
     size_t num_groups;
     struct mixing {
         struct head_group group;
         size_t first_head;
-        size_t num_own, own_count; /* tensors of the mechanism, and its floats per head */
+        size_t num_own, own_count; /* tensors of the mechanism, and their floats per head */
         size_t own_offset[OWN_ROWS], own_size[OWN_ROWS]; /* of the first of these heads */
     } mixings[HEAD_GROUPS];
 };
 
-/* The parameters stand in the block in the order of use: those before mixing, those of mixing, the one after,
-   so that each part is one stretch. */
+/* Parameters are in the block in the order of use: those before mixing, those of mixing, the one after, so
+   each part is one contiguous range. */
 hashattn_status self_attention_describe_enter(struct host *host, struct params *params, const char *name,
                                               size_t dim, size_t heads, struct self_attention *attention);
 hashattn_status self_attention_describe_mix(struct host *host, struct params *params, const char *name,
@@ -51,53 +51,53 @@ hashattn_status self_attention_describe_mix(struct host *host, struct params *pa
 hashattn_status self_attention_describe_leave(struct host *host, struct params *params, const char *name,
                                               struct self_attention *attention);
 
-/* Where the rows of the whole batch lie, (padded rows, dim) each. */
+/* The arrays of the whole batch, (padded rows, dim) each. */
 struct attention_space {
     float *query, *key, *value;
-    float *context; /* what the mechanism wrote */
-    float *mixed;   /* context + convolution of the values; the same array where there is no convolution, or
-                       no backward */
+    float *context; /* output of the mechanism */
+    float *mixed;   /* context + convolution of the values; the same array without a convolution, or without
+                       backward */
     void *saved;    /* attention_saved_size */
-    void *scratch;  /* mix_scratch_size: dead between calls */
+    void *scratch;  /* mix_scratch_size bytes; its contents are not kept between calls */
 };
-/* Gradients beside them. query, key and value are added to and must start as zeros. */
+/* Their gradients. query, key and value are added to and must start as zeros. */
 struct attention_gradients {
     float *query, *key, *value, *mixed;
 };
 
-/* REFUSED, with the numbers, where a mechanism cannot handle a sequence of this batch. To be asked before a
-   batch is computed; layers with the same groups of heads give the same answer. */
+/* REFUSED, with the numbers, if a mechanism cannot handle a sequence of this batch. Call it before the batch
+   is computed; once is enough for layers with the same groups of heads. */
 hashattn_status self_attention_check(struct host *host, const struct self_attention *attention,
                                      const struct rows *rows);
 
-/* Bytes for one layer's `saved`, and for the scratch of mix and mix_backward. */
+/* Bytes of one layer's `saved`, and of the scratch of mix and mix_backward. */
 size_t self_attention_saved_size(const struct self_attention *attention, const struct rows *rows);
 size_t self_attention_scratch_size(const struct self_attention *attention, const struct rows *rows);
 
-/* A tile: query, key and value (n, dim) of x (n, dim). halves: scratch of (n, dim + 1) in bf16. */
+/* On a tile: query, key and value (n, dim) from x (n, dim). halves: scratch of (n, dim + 1) in bf16. */
 void self_attention_enter(const struct self_attention *attention, const struct kernels *kernels,
                           const float *values, float *query, float *key, float *value, const float *x,
                           size_t n, bf16 *halves);
-/* dx (n, dim) is written; gradients += those of the three layers. */
+/* Writes dx (n, dim); adds the gradients of the three layers to gradients. */
 void self_attention_enter_backward(const struct self_attention *attention, const struct kernels *kernels,
                                    const float *values, struct slice gradients, float *dx,
                                    const float *dquery, const float *dkey, const float *dvalue,
                                    const float *x, size_t n);
 
-/* The whole batch: space->mixed from query, key and value; zeros in the rows after the last token. */
+/* On the whole batch: space->mixed from query, key and value, with zeros in the rows after the last token. */
 void self_attention_mix(const struct self_attention *attention, const struct rows *rows, const float *values,
                         const struct attention_space *space, uint64_t call_key);
-/* gradients += those of the convolution and of the mechanisms' own parameters. */
+/* Adds the gradients of the convolution and of the mechanisms' own parameters to gradients. */
 void self_attention_mix_backward(const struct self_attention *attention, const struct rows *rows,
                                  const float *values, struct slice gradients,
                                  const struct attention_space *space, const struct attention_gradients *d,
                                  uint64_t call_key);
 
-/* How many heads have this mechanism, if it has a loss of its own; else 0. */
+/* The number of heads with this mechanism if it has a loss of its own, otherwise 0. */
 size_t self_attention_auxiliary_heads(const struct self_attention *attention,
                                       const struct mechanism *mechanism);
-/* The mechanism's own loss, summed over sequences and heads, after mix; where `gradients.floats` is not NULL,
-   `weight` times its gradient is added. */
+/* Returns the mechanism's own loss, summed over sequences and heads; call it after mix. If `gradients.floats`
+   is not NULL, adds `weight` times its gradient. */
 double self_attention_auxiliary(const struct self_attention *attention, const struct rows *rows,
                                 const float *values, const struct mechanism *mechanism,
                                 struct slice gradients, double weight, const struct attention_space *space,

@@ -1,8 +1,9 @@
-/* Classification: rows are pooled to one row per sequence, a head of two layers (nn/outputs/head.h) gives one
-   logit per class, and the loss is their cross-entropy. Where an example is two sequences, the head sees the
-   features [a, b, a b, a - b] of both (nn/outputs/pair.h), as in the Long Range Arena models that match
-   documents. Predicts the probabilities of the classes. Cost: one pass over the rows each way; the head works
-   on one row per example, on the calling thread. SPDX-License-Identifier: Apache-2.0 */
+/* Classification. Rows are pooled to one row per sequence, a head of two layers (nn/outputs/head.h) computes
+   one logit per class, and the loss is their cross-entropy. If an example is two sequences, the head reads
+   the features [a, b, a b, a - b] of both (nn/outputs/pair.h), as in the models of the Long Range Arena that
+   match documents. Predicts the probabilities of the classes. Cost: one pass over the rows forward and one
+   backward; the head works on one row per example, on the calling thread.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -23,7 +24,7 @@ struct classify {
 
 static const char *refuse(const struct objective_facts *facts)
 {
-    return facts->num_outputs < 1 ? "there is no class to tell" : NULL;
+    return facts->num_outputs < 1 ? "there are no classes" : NULL;
 }
 
 static hashattn_status describe(struct host *host, struct params *params, const struct objective_facts *facts,
@@ -49,8 +50,8 @@ static size_t examples_of(const struct classify *c, const struct rows *rows)
 
 struct space {
     float *pooled, *partial;           /* (head_rows of sequences): dim */
-    float *features, *hidden, *logits; /* (head_rows of examples): 4 dim (`pooled` itself where an example is
-                                          one sequence), 2 dim, classes */
+    float *features, *hidden, *logits; /* (head_rows of examples): 4 dim (`pooled` itself if an example is one
+                                          sequence), 2 dim, classes */
     /* backward */
     float *dlogits, *dpooled, *dfeatures, *dhidden; /* as above */
     size_t bytes;
@@ -98,7 +99,7 @@ static double forward(const struct objective_pass *pass)
     const struct rows *rows = pass->rows;
     const struct space s = space_of(pass);
     size_t count = examples_of(c, rows), width = c->head.first.in;
-    size_t spare = head_rows(count) - count; /* rows that fill the head's last tile */
+    size_t spare = head_rows(count) - count; /* rows that pad the head's last tile */
     pooling_forward(c->pooling, c->max_len, rows, s.pooled, s.partial, pass->x, c->dim);
     if (c->pairs)
         pair_forward(s.features, s.pooled, count, c->dim);
@@ -127,7 +128,8 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
     pooling_backward(c->pooling, c->max_len, rows, dx, add, s.dpooled, c->dim);
 }
 
-/* The largest logit, the first of those that are equal, and the sum of exponentials below it. */
+/* Returns the index of the largest logit (the first among equals) and sets *sum to the sum of exp(logit -
+   largest). */
 static size_t best_of(const float *logits, size_t classes, double *sum)
 {
     size_t best = 0;

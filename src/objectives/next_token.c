@@ -1,6 +1,6 @@
-/* Next tokens: every row is asked for the id that follows it, over the whole vocabulary, through an output
-   that is tied to the embedding (nn/outputs/tied_output.h). Only a causal trunk can be asked this: any other
-   has seen the answer. SPDX-License-Identifier: Apache-2.0 */
+/* Next tokens: every row predicts the id that follows it, over the whole vocabulary, through an output tied
+   to the embedding (nn/outputs/tied_output.h). The trunk must be causal; in any other, a row can see its
+   target. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "nn/outputs/tied_output.h"
@@ -14,11 +14,11 @@ struct next_token {
 static const char *refuse(const struct objective_facts *facts)
 {
     if (!facts->causal)
-        return "rows see the tokens that are asked for; the option causal hides them";
+        return "rows can see the tokens they must predict; the option causal hides them";
     if (facts->pairs)
-        return "an example is two sequences, and the next token is of one";
+        return "an example is two sequences; next tokens are predicted for single sequences only";
     if (facts->embed->vocab_size <= facts->first_output)
-        return "the sequences have no ids that could come next";
+        return "the sequences are rows of floats, so there are no ids to predict";
     return NULL;
 }
 

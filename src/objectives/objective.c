@@ -19,7 +19,7 @@ size_t objective_targets(const struct objective *objective, const struct rows *r
     return objective->place == TARGET_ROW ? rows->count : rows->num_sequences / (pairs ? 2 : 1);
 }
 
-/* counts[0]: all that were asked for; counts[1]: the commonest; then one count for each id. */
+/* counts[0]: number of targets; counts[1]: number of the most frequent id; then the number of each id. */
 void majority_count(const struct targets *targets, size_t n, size_t first, size_t num_outputs, size_t *counts)
 {
     for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-/* The table of objectives: a new one is a row here and a file beside. SPDX-License-Identifier: Apache-2.0 */
+/* The table of objectives. A new objective is a file in this folder and a row here.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "objectives/objective.h"
 
 extern const struct objective objective_classify, objective_next_token;

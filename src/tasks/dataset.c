@@ -1,6 +1,7 @@
-/* Data sets in memory and their files: arrays that double, the file of each split, the cut of validation and
-   test out of the training file, and the loop that writes generated files. Cost: one pass over the file; a
-   cut split reads the whole training file and keeps its share. SPDX-License-Identifier: Apache-2.0 */
+/* Data sets in memory and their files: arrays that double when full, the file of each split, validation and
+   test cut out of the training file, and the loop that writes generated files. Cost: one pass over the file;
+   a split that is cut out reads the whole training file and keeps its share.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/dataset.h"
 
 #include <assert.h>
@@ -56,7 +57,7 @@ void dataset_free(struct host *host, struct dataset *dataset)
     *dataset = (struct dataset){0};
 }
 
-/* *block, of `used` elements, moves to one of `capacity`. */
+/* Moves *block, of which `used` elements hold data, to a block of `capacity` elements. */
 static hashattn_status grow(struct host *host, void **block, size_t used, size_t capacity, size_t size,
                             const char *what)
 {
@@ -69,7 +70,7 @@ static hashattn_status grow(struct host *host, void **block, size_t used, size_t
     return HASHATTN_OK;
 }
 
-/* The arrays of rows, or those of examples, move to `capacity` elements. */
+/* Moves the arrays of rows, or those of examples, to `capacity` elements. */
 static hashattn_status grow_columns(struct host *host, struct dataset *dataset, bool of_rows, size_t used,
                                     size_t capacity)
 {
@@ -81,7 +82,7 @@ static hashattn_status grow_columns(struct host *host, struct dataset *dataset, 
     return HASHATTN_OK;
 }
 
-/* The capacity counts only when all arrays have it: a failure between them loses nothing. */
+/* The capacity changes only after all arrays have grown, so a failure between two of them loses nothing. */
 static hashattn_status grow_examples(struct host *host, struct dataset_builder *builder)
 {
     struct dataset *dataset = &builder->dataset;
@@ -119,7 +120,7 @@ hashattn_status dataset_room(struct host *host, struct dataset_builder *builder,
     return HASHATTN_OK;
 }
 
-/* One example of one or, where `second` is not 0, two sequences. */
+/* Appends an example of one sequence or, if `second` is not 0, of two. */
 static void push(struct dataset_builder *builder, size_t first, size_t second, bool cut)
 {
     struct dataset *dataset = &builder->dataset;
@@ -194,7 +195,7 @@ const char *piece_shown(struct piece piece, char text[SHOWN_SIZE])
 {
     size_t size = piece.size > 40 ? 40 : piece.size, whole = utf8_first_error(piece.bytes, size);
     bool cut = size < piece.size;
-    if (cut && whole + 3 >= size) /* a character that only the cut has broken */
+    if (cut && whole + 3 >= size) /* a character broken only by the cut */
         size = whole;
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)piece.bytes[i];
@@ -250,9 +251,9 @@ hashattn_status split_find_train(struct host *host, const struct split_files *fi
     return HASHATTN_OK;
 }
 
-/* Keeps the examples of one split of a training file that is cut by (seed): of a permutation of all
-   examples, the first tenth is validation, the second tenth is the test where that is cut too, the rest is
-   training. The order of the file stays. Stretches of one text are not mixed: validation is its end. */
+/* Keeps the examples of one split of a training file that (seed) cuts: in a permutation of all examples, the
+   first tenth is validation, the second tenth is test if test is cut out too, the rest is training. Kept
+   examples stay in the order of the file. Segments of one text are not mixed: its end is validation. */
 static hashattn_status keep_share(struct host *host, struct dataset_builder *builder, enum split split,
                                   bool one_text, bool cut_test, uint64_t seed)
 {
@@ -267,7 +268,7 @@ static hashattn_status keep_share(struct host *host, struct dataset_builder *bui
     size_t tenth = count < 10 ? 1 : count / 10;
     void *block;
     TRY(memory_new(host, count, sizeof(uint32_t), "the split", &block));
-    uint32_t *place = block; /* of each example in the permutation */
+    uint32_t *place = block; /* position of each example in the permutation */
     if (one_text)
         for (size_t i = 0; i < count; i++)
             place[i] = (uint32_t)(count - 1 - i);
@@ -280,7 +281,7 @@ static hashattn_status keep_share(struct host *host, struct dataset_builder *bui
                                                             : SPLIT_TRAIN;
         if (own != split)
             continue;
-        /* kept <= i, so what is written over has been read, or is read here first. */
+        /* kept <= i, so the elements overwritten here were read before, or are read here first. */
         const size_t *from = dataset->offsets + i * each;
         size_t start = from[0], middle = from[1], stop = from[each];
         for (size_t k = 0; k < arrays; k++) {
@@ -337,7 +338,7 @@ static hashattn_status write_one(struct host *host, const char *path, enum split
     TRY(file_open_replacement(host, path, &writer));
     file_write(&writer, header, strlen(header));
     hashattn_status status = HASHATTN_OK;
-    /* A full disk ends the loop; the commit tells of it. */
+    /* A full disk ends the loop; the commit reports it. */
     for (size_t i = 0; i < count && writer.error == 0 && status == HASHATTN_OK; i++)
         status = write(host, context, split, i, &writer);
     if (status == HASHATTN_OK)

@@ -1,5 +1,5 @@
-/* What the files of this folder build with: growing data sets, finding and cutting splits, writing generated
-   ones. Tasks include this and task.h, never each other. SPDX-License-Identifier: Apache-2.0 */
+/* What tasks share: growing data sets, finding and cutting splits, writing generated ones. Tasks include this
+   file and task.h, never each other. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_DATASET_H
 #define TASKS_DATASET_H
 
@@ -7,69 +7,70 @@
 #include "io/lines.h"
 #include "tasks/task.h"
 
-/* An array of a data set: of rows, or of examples or sequences. */
+/* An array of a data set, with one element per row, per example or per sequence. */
 struct dataset_column {
     void **array;
-    size_t size; /* bytes of an element */
+    size_t size; /* bytes per element */
     bool of_rows;
     const char *what;
 };
 enum { DATASET_COLUMNS = 3 + 3 * TASK_OBJECTIVES };
-/* All arrays but the offsets that a data set of this shape (row_width, segmented, targets) has; their number.
- */
+/* Lists every array except the offsets that a data set of this shape (row_width, segmented, targets) has.
+   Returns their number. */
 size_t dataset_columns(struct dataset *dataset, struct dataset_column columns[DATASET_COLUMNS]);
-/* The shape of classified ids: targets of one objective, one id per example, weight 0 where it is not known.
- */
+/* The shape of sequences of ids with a class each: one objective, one id per example, weight 0 if unknown. */
 void dataset_classified(struct dataset *dataset);
 
-/* A data set that grows example by example. Starts as zeros, with the shape of the data set set. */
+/* A data set that grows example by example. Starts as zeros, except for the shape of its data set. */
 struct dataset_builder {
-    struct dataset dataset;        /* its num_cut is counted when a split is complete */
-    bool *cut;                     /* (capacity): this example was cut */
-    size_t row_capacity, capacity; /* of rows, and of examples */
+    struct dataset dataset;        /* num_cut is counted when a split is complete */
+    bool *cut;                     /* (capacity): true if this example was cut */
+    size_t row_capacity, capacity; /* number of rows, number of examples */
 };
-/* Room for one more example of up to `length` rows. *row is the place of its first one in the arrays of rows;
-   its own place in those of examples is dataset.count. */
+/* Makes room for one more example of up to `length` rows. *row is the index of its first row; its index as an
+   example is dataset.count. */
 hashattn_status dataset_room(struct host *host, struct dataset_builder *builder, size_t length, size_t *row);
-/* The first `length` rows of that room become the next example. */
+/* Makes the first `length` rows of that room the next example. */
 void dataset_push(struct dataset_builder *builder, size_t length, bool cut);
-/* The same with its label, an id, or below 0 where it is not known; of dataset_classified. */
+/* As dataset_push, with a label: an id, or a negative number if unknown. For shapes of dataset_classified. */
 void dataset_push_label(struct dataset_builder *builder, size_t length, int32_t label, bool cut);
-/* Of pairs: the first `first` rows of that room are one sequence, the `second` after them the other. */
+/* For pairs: the first `first` rows of that room are one sequence, the following `second` rows the other. */
 void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t second, int32_t label, bool cut);
-/* Moves a successfully read data set out of the builder, or drops what a failing reader left. */
+/* On success moves the data set out of the builder; after a failed read frees what the reader left. */
 hashattn_status dataset_finish(struct host *host, struct dataset_builder *builder, hashattn_status status,
                                struct dataset *dataset);
 
-/* How the files of a task are called: stem of each split ("basic_val") and the endings that are tried, ended
- * by NULL (".jsonl"). */
+/* The names of a task's files: the stem of each split ("basic_val") and the extensions to try (".jsonl"),
+   ended by NULL. */
 struct split_files {
     const char *stems[SPLIT_COUNT];
     const char *const *endings;
-    bool pairs;    /* their examples are pairs */
-    bool one_text; /* their examples are stretches of one text: a cut takes its end, and mixes nothing */
+    bool pairs;    /* examples are pairs */
+    bool one_text; /* examples are segments of one text: validation and test are its end, without a
+                      permutation */
 };
-#define FILE_MOST ((size_t)1 << 34) /* bytes of a file: it is read whole */
+#define FILE_MOST ((size_t)1 << 34) /* bytes per file, which is read whole */
 
-/* The path of the one file of this split, "" when there is none; two of different endings are BAD_FILE. */
+/* The path of the one file of this split, "" if there is none. Two files with different extensions are
+   BAD_FILE. */
 hashattn_status split_find(struct host *host, const struct split_files *files, const char *directory,
                            enum split split, char *path, size_t size);
-/* The training file, which must be there. */
+/* As split_find for the training file, which must exist. */
 hashattn_status split_find_train(struct host *host, const struct split_files *files, const char *directory,
                                  char *path, size_t size);
 
-/* Calls visit for every line of a file (path "-": standard input) until one fails; its message is then headed
-   by the path and the line's number, of which the first is 1. */
+/* Calls visit for every line of a file (path "-": standard input) until a call fails; its message is then
+   prefixed with the path and the line number, counted from 1. */
 typedef hashattn_status line_visitor(struct host *host, void *context, struct piece line, size_t number);
 hashattn_status file_each_line(struct host *host, const char *path, line_visitor *visit, void *context);
-/* A piece of a file for a message: at most 40 bytes, what would not print replaced. Returns text. */
+/* A piece of a file for a message: at most 40 bytes, with unprintable ones replaced. Returns text. */
 enum { SHOWN_SIZE = 48 };
 const char *piece_shown(struct piece piece, char text[SHOWN_SIZE]);
 
-/* Appends the examples of one file; the shape of the data set is that of `shape` of split_load. */
+/* Appends the examples of one file. The data set has the `shape` given to split_load. */
 typedef hashattn_status split_reader(struct host *host, const void *context, const char *path,
                                      struct dataset_builder *builder);
-/* The `load` of every task: finds the file of the split, or cuts the split out of the training file. */
+/* The `load` of every task: reads the file of the split, or cuts the split out of the training file. */
 hashattn_status split_load(struct host *host, const struct split_files *files, const char *directory,
                            enum split split, uint64_t seed, const struct dataset *shape, split_reader *read,
                            const void *context, struct dataset *dataset);
@@ -77,8 +78,8 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
 /* Writes example (split, index) of a generated data set. */
 typedef hashattn_status split_writer(struct host *host, void *context, enum split split, size_t index,
                                      struct file_writer *writer);
-/* The `generate` of every task: `header` and then counts[split] examples into each split's file with the
-   first ending, test first and train last. */
+/* The `generate` of every task: writes `header` and counts[split] examples into each split's file, with the
+   first extension, test first and train last. */
 hashattn_status split_write(struct host *host, const struct split_files *files, const char *directory,
                             const size_t *counts, const char *header, split_writer *write, void *context);
 

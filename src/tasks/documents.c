@@ -1,4 +1,4 @@
-/* Readers of documents: what the tasks text and retrieval share. Cost: every byte is read once and checked;
+/* Readers of documents, shared by the tasks text and retrieval. Cost: every byte is read once and checked;
    memory is two bytes a token. SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents.h"
 
@@ -12,7 +12,7 @@
 #include "io/utf8.h"
 
 enum {
-    LONGEST_LABEL = 200, /* bytes: it stands in messages and in config.json */
+    LONGEST_LABEL = 200, /* bytes; a label appears in messages and in config.json */
     MOST_LABELS = 10000,
 };
 
@@ -31,9 +31,9 @@ static enum format format_of(const char *path)
 }
 
 struct document {
-    struct piece texts[2]; /* the second one of a pair alone */
-    struct piece label;    /* label.bytes NULL: there is none */
-    char number[24];       /* where the label stands when it was a number */
+    struct piece texts[2]; /* only pairs use the second */
+    struct piece label;    /* label.bytes NULL: no label */
+    char number[24];       /* text of a label that was a number */
 };
 
 static hashattn_status read_label(struct host *host, const struct json *root, struct document *document)
@@ -55,7 +55,7 @@ static hashattn_status read_label(struct host *host, const struct json *root, st
     return HASHATTN_OK;
 }
 
-/* Passed over. A lone tab is an empty document without a label, if tabs separate. */
+/* Blank lines are skipped. With tabs as separators, a lone tab is an empty document without a label. */
 static bool is_blank(struct piece line, enum format format)
 {
     if (format == FORMAT_TSV)
@@ -78,7 +78,7 @@ static hashattn_status check_label(struct host *host, struct piece label)
     return HASHATTN_OK;
 }
 
-/* What is done with every document of a file. */
+/* What happens to every document of a file. */
 struct visit {
     enum format format;
     bool pairs, label_needed;
@@ -102,7 +102,7 @@ static hashattn_status use_json(struct host *host, const struct visit *visit, co
     return visit->use(host, visit->context, &document);
 }
 
-/* Label and text, whose tabs are its own. */
+/* Label, tab, text; further tabs belong to the text. */
 static hashattn_status split_text(struct host *host, struct piece line, struct document *document)
 {
     struct piece fields[2];
@@ -111,7 +111,7 @@ static hashattn_status split_text(struct host *host, struct piece line, struct d
     return HASHATTN_OK;
 }
 
-/* Label and two texts, or label, two names and two texts, as in the Long Range Arena. */
+/* Label and two texts, or label, two names and two texts as in the Long Range Arena. */
 static hashattn_status split_pair(struct host *host, struct piece line, struct document *document)
 {
     struct piece fields[6];
@@ -149,7 +149,8 @@ static hashattn_status use_line(struct host *host, void *context, struct piece l
 
 /* ---- labels ---- */
 
-/* The place of a label among the sorted ones, or where it would stand. */
+/* Sets *place to the index of a label among the sorted ones, or to the index at which it would be
+   inserted. */
 static bool find_label(char *const *labels, size_t count, struct piece label, size_t *place)
 {
     size_t low = 0, high = count;
@@ -222,7 +223,7 @@ struct reading {
     struct dataset_builder *builder;
 };
 
-/* Its tokens at `tokens`, cut; an empty text is a line feed. */
+/* Writes the tokens of a text, cut to max_len, to `tokens`; an empty text becomes a line feed. */
 static size_t write_tokens(uint32_t *tokens, struct piece text, size_t max_len, bool *cut)
 {
     static const struct piece nothing = {"\n", 1};

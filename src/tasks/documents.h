@@ -1,9 +1,9 @@
-/* Documents, or pairs of them, with a label each, out of people's own files: .jsonl ({"text": "...", "label":
-   "..."} a line; of a pair "text1" and "text2") or .tsv (label, tab, text; of a pair label, text, text, or
-   label, name, name, text, text), for prediction of single ones also .txt (a document a line). All of it is
-   UTF-8. A token is a byte + 1; a document longer than max_len bytes is cut (and counted), an empty one
-   becomes a line feed, since a sequence has at least one token. The classes are the labels of the training
-   file, sorted by bytes. SPDX-License-Identifier: Apache-2.0 */
+/* Labelled documents, or labelled pairs of documents, from files of users: .jsonl ({"text": "...", "label":
+   "..."} per line; for pairs "text1" and "text2") or .tsv (label, tab, text; for pairs label, text, text, or
+   label, name, name, text, text). Prediction of single documents also reads .txt (one document per line). All
+   files are UTF-8. A token is a byte + 1. A document longer than max_len bytes is cut (and counted); an empty
+   one becomes a line feed, because a sequence has at least one token. The classes are the labels of the
+   training file, sorted by bytes. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_DOCUMENTS_H
 #define TASKS_DOCUMENTS_H
 
@@ -11,8 +11,8 @@
 
 enum { DOCUMENTS_VOCAB = 257 };
 
-/* The functions of a task (task.h) for these files; whether they hold pairs says `files`, then the facts.
-   The last is the slot itself: what it needs of the options is in the facts. */
+/* The functions of a task (task.h) for these files. `files`, and later the facts, say whether examples are
+   pairs. documents_load_file fills the slot itself: everything it needs of the options is in the facts. */
 hashattn_status documents_facts(struct host *host, const struct split_files *files, const char *directory,
                                 size_t max_len, struct task_facts *facts);
 hashattn_status documents_load(struct host *host, const struct split_files *files,

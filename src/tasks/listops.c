@@ -1,11 +1,12 @@
 /* ListOps of the Long Range Arena: nested lists of digits under MIN, MAX, MED and SM, 500 to 2,000 symbols;
-   the class is the value of the whole expression (Nangia and Bowman 2018; Tay et al. 2021). The rules of the
-   arena's generator: at depth 1 to 9 a node is a digit with probability 3/4, else an operator with 2 to 10
-   arguments; at depth 10 it is a digit; the operator is drawn after its arguments; trees with 500 < length <
-   2000 (parentheses not counted) are kept, each once. One draw in twelve is kept. A file is the arena's: a
-   header, then SOURCE<TAB>TARGET, lines ended by CR LF, SOURCE with parentheses that say nothing and are
-   dropped on reading. The ids are fixed, listops.h has them; 32 rows of vocabulary, as the released models
-   have. Cost: about 0.1 ms to draw a tree, 7 KB a line. SPDX-License-Identifier: Apache-2.0 */
+   the class is the value of the whole expression (Nangia and Bowman 2018; Tay et al. 2021). Rules of the
+   arena's generator: at depth 1 to 9 a node is a digit with probability 3/4, otherwise an operator with 2 to
+   10 arguments; at depth 10 it is a digit; the operator is drawn after its arguments; trees with 500 < length
+   < 2000 (without parentheses) are kept, duplicates are not. One draw in twelve is kept. The file format is
+   the arena's: a header, then SOURCE<TAB>TARGET, lines ended by CR LF; SOURCE has redundant parentheses,
+   which are dropped on reading. The ids are fixed (listops.h), and the vocabulary has 32 rows like that of
+   the released models. Cost: about 0.1 ms to draw a tree, 7 KB per line.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/listops.h"
 
 #include <assert.h>
@@ -47,7 +48,7 @@ struct draw {
     size_t length;
 };
 
-/* Appends one node; false as soon as the tree is too long to be kept. */
+/* Appends one node. Returns false as soon as the tree is too long to keep. */
 static bool draw_node(struct draw *draw, int64_t depth)
 {
     size_t limit = (size_t)draw->options->max_len, place = draw->length++;
@@ -74,13 +75,13 @@ size_t listops_draw(struct random *random, const struct listops_options *options
 
 /* ---- evaluating ---- */
 
-/* How often each digit is an argument: all that the four operators need. */
+/* How often each digit is an argument, which is all that the four operators need. */
 struct list {
     uint32_t op;
     size_t digits[10], count;
 };
 
-static int digit_at(const struct list *list, size_t rank) /* of the sorted arguments */
+static int digit_at(const struct list *list, size_t rank) /* among the sorted arguments */
 {
     int digit = 0;
     for (size_t below = list->digits[0]; below <= rank; below += list->digits[digit])
@@ -96,7 +97,7 @@ static int value_of(const struct list *list)
         return digit_at(list, 0);
     case LISTOPS_MAX:
         return digit_at(list, list->count - 1);
-    case LISTOPS_MED: /* of an even count the mean of the middle two, rounded down */
+    case LISTOPS_MED: /* for an even count the mean of the middle two, rounded down */
         return (digit_at(list, (list->count - 1) / 2) + digit_at(list, list->count / 2)) / 2;
     default:
         for (size_t digit = 0; digit < 10; digit++)
@@ -136,8 +137,8 @@ int listops_value(const uint32_t *symbols, size_t length)
 
 size_t listops_text_size(size_t length)
 {
-    /* A symbol is at most four letters and a blank; as an argument it brings a pair of parentheses, as an
-       operator another one, each with a blank. */
+    /* A symbol has at most four letters and a blank. An argument adds a pair of parentheses and an operator
+       another pair, each with a blank. */
     return 13 * length;
 }
 
@@ -152,13 +153,13 @@ static char *put(char *start, const char *word, size_t times)
 
 char *listops_text(const uint32_t *symbols, size_t length, char *text, size_t size)
 {
-    /* OP a b is "( ( ( OP a ) b ) ] )": as many "( " as arguments, and one. The number is known at the end of
-       the list, so the text is written from its end, every word with a blank before it. */
+    /* OP a b is "( ( ( OP a ) b ) ] )": one "( " more than arguments. Their number is known at the end of the
+       list, so the text is written backwards, every word with a blank before it. */
     assert(size >= listops_text_size(length));
     size_t args[LISTOPS_MAX_DEPTH], depth = 0;
     char *start = text + size;
     for (size_t i = length; i-- > 0;) {
-        if (!is_operator(symbols[i]) && depth > 0) { /* a digit or a list ends here, as an argument */
+        if (!is_operator(symbols[i]) && depth > 0) { /* the end of an argument, digit or list */
             start = put(start, " )", 1);
             args[depth - 1]++;
         }
@@ -186,14 +187,14 @@ struct generation {
     uint32_t *symbols;
     char *text;
     size_t text_size;
-    uint64_t *seen; /* fingerprints of the trees so far, an open table; 0 is an empty place */
+    uint64_t *seen; /* fingerprints of the trees so far, an open-addressing table; 0 marks a free slot */
     size_t places;  /* a power of two */
 };
 
-/* False when an equal tree (or one of the same 64-bit fingerprint) was there already. */
+/* Returns false if an equal tree (or one with the same 64-bit fingerprint) was entered before. */
 static bool enter(struct generation *generation, size_t length)
 {
-    uint64_t print = 0xcbf29ce484222325u; /* FNV-1a, finished by a multiply that stirs the low bits */
+    uint64_t print = 0xcbf29ce484222325u; /* FNV-1a, with a final multiplication that mixes the low bits */
     for (size_t i = 0; i < length; i++)
         print = (print ^ generation->symbols[i]) * 0x100000001b3u;
     print = (print ^ print >> 32) * 0x9e3779b97f4a7c15u;
@@ -280,7 +281,8 @@ static uint32_t symbol_of(struct piece word)
     return 0;
 }
 
-/* The symbols of a source between its blanks, parentheses dropped. `symbols` has room for half its bytes. */
+/* Reads the symbols of a source, separated by blanks, without parentheses. `symbols` has room for half its
+   bytes. */
 static hashattn_status read_source(struct host *host, struct piece source, uint32_t *symbols, size_t *length)
 {
     const char *at = source.bytes, *end = source.bytes + source.size;
@@ -290,7 +292,7 @@ static hashattn_status read_source(struct host *host, struct piece source, uint3
         if (*at == ' ')
             continue;
         struct piece word = {at, 0};
-        for (; at < end && *at != ' '; at++) /* most words are one byte: a call of memchr costs more */
+        for (; at < end && *at != ' '; at++) /* words are short: a call of memchr costs more */
             word.size++;
         if (word.size == 1 && (word.bytes[0] == '(' || word.bytes[0] == ')'))
             continue;
@@ -314,7 +316,7 @@ static hashattn_status read_line(struct host *host, void *context, struct piece 
                 HASHATTN_BAD_FILE, "the header is '%s', not Source, tab, Target", piece_shown(line, shown));
         return HASHATTN_OK;
     }
-    FAIL_IF(count != 2, host, HASHATTN_BAD_FILE, "%s tab, one is needed between expression and label",
+    FAIL_IF(count != 2, host, HASHATTN_BAD_FILE, "%s tab between expression and label, one is needed",
             count == 1 ? "no" : "more than one");
     struct piece label = fields[1];
     FAIL_IF(label.size != 1 || label.bytes[0] < '0' || label.bytes[0] > '9', host, HASHATTN_BAD_FILE,
@@ -347,13 +349,13 @@ static hashattn_status read_file(struct host *host, const void *context, const c
 static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
 {
-    (void)facts; /* nothing in them depends on the files */
+    (void)facts; /* the facts of listops do not depend on the files */
     struct dataset shape = {0};
     dataset_classified(&shape);
     return split_load(host, &files, directory, split, seed, &shape, read_file, options, dataset);
 }
 
-/* Expressions to predict stand as in a split, labels and header included. */
+/* Files to predict have the format of a split, labels and header included. */
 static hashattn_status load_file(struct host *host, const void *options, const struct task_facts *facts,
                                  const char *path, struct dataset *dataset)
 {

@@ -1,4 +1,4 @@
-/* The ListOps expressions themselves, apart from files: drawing, evaluating, writing them out.
+/* ListOps expressions, independent of files: drawing, evaluating and writing them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_LISTOPS_H
 #define TASKS_LISTOPS_H
@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-/* The symbols of an expression in prefix order, which are also its token ids; 0 is padding. */
+/* The symbols of an expression in prefix order. They are also its token ids; 0 is unused. */
 enum listops_symbol {
     LISTOPS_DIGIT = 1, /* 1 + d is the digit d */
     LISTOPS_MIN = 11,
@@ -25,16 +25,16 @@ struct listops_options {
     int check_labels;
 };
 
-/* One draw of the rules, into `symbols` of max_len. Returns its length, 0 when that would reach max_len. */
+/* Draws one tree into `symbols`, of max_len. Returns its length, or 0 if that would reach max_len. */
 size_t listops_draw(struct random *random, const struct listops_options *options, uint32_t *symbols);
 
-/* The value 0 to 9 of one whole expression; -1 when it is none, or nests deeper than LISTOPS_MAX_DEPTH. */
+/* The value (0 to 9) of one whole expression; -1 if it is not one, or nests deeper than LISTOPS_MAX_DEPTH. */
 int listops_value(const uint32_t *symbols, size_t length);
 
 /* Bytes that listops_text may need for an expression of `length` symbols. */
 size_t listops_text_size(size_t length);
-/* The released serialisation of a valid expression, written so that it ends at text + size, without NUL.
-   Returns where it starts. */
+/* Writes a valid expression in the released format so that it ends at text + size, without NUL. Returns its
+   start. */
 char *listops_text(const uint32_t *symbols, size_t length, char *text, size_t size);
 
 #endif

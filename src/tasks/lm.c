@@ -1,14 +1,13 @@
-/* Language modelling: what comes next in a text? Plain text files in the layout of WikiText (Merity et al.
-   2016): DIR/wiki.train.tokens, .valid and .test, as they are published, or train.txt, valid.txt and
-   test.txt. Two vocabularies. bytes: a token is a byte + 1, line ends as they stand, any file will do. words:
-   words of the training file (words.h), <eos> at the end of every line, <unk> for what is not known. A split
-   is one stretch of tokens, cut into segments of seq_len. The tokens of a segment are what the model is
-   given, and the token after each is what it is asked for, that of the last being the first of the next
-   segment: so every token but the file's first is asked for once. No segment knows what stood before it: its
-   first tokens are predicted from little. The last segment is shorter, where the file ends. Where there are
-   no valid and test files, the last tenths of the training file's segments are these splits, in the order
-   train, test, valid; the words are those of the whole file. Cost: one pass over a file, another for its
-   words. SPDX-License-Identifier: Apache-2.0 */
+/* Language modelling: predicts the next token of a text. Plain text files in the layout of WikiText (Merity
+   et al. 2016): DIR/wiki.train.tokens, .valid and .test as published, or train.txt, valid.txt and test.txt.
+   Two vocabularies. bytes: a token is a byte + 1, line ends included; any file will do. words: words of the
+   training file (words.h), <eos> at the end of every line, <unk> for unknown words. A split is one run of
+   tokens, cut into segments of seq_len. The model reads the tokens of a segment and predicts the token after
+   each; the target of the last is the first token of the next segment, so every token but the file's first is
+   a target once. A segment knows nothing of the text before it, so its first tokens are predicted from little
+   context. The last segment may be shorter. Missing valid and test files are replaced by the last tenths of
+   the training file's segments, in the order train, test, valid; the vocabulary is that of the whole file.
+   Cost: one pass over a file, and another for its words. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/file.h"
@@ -45,7 +44,7 @@ static const struct split_files published = {
 static const struct split_files own = {
     .stems = {"train", "valid", "test"}, .endings = own_endings, .one_text = true};
 
-/* The published names where the training file has one. */
+/* The published names if the training file has one of them. */
 static hashattn_status files_of(struct host *host, const char *directory, const struct split_files **files)
 {
     char path[4096];
@@ -86,11 +85,11 @@ static hashattn_status facts(struct host *host, const void *options, const char 
 
 /* ---- segments ----------------------------------------------------------------------------------------- */
 
-/* The segment that is being filled: its tokens and the first of the next one. */
+/* The segment being filled: its tokens and the first token of the next one. */
 struct segment {
     const struct task_facts *facts;
     struct dataset_builder *builder;
-    size_t row, count; /* its place among the rows, of max_len + 1 */
+    size_t row, count; /* its index among the rows, room for max_len + 1 */
 };
 
 static hashattn_status push_token(struct host *host, struct segment *segment, uint32_t token)
@@ -143,7 +142,7 @@ static hashattn_status read_file(struct host *host, const void *context, const c
         TRY(push_bytes(host, path, &segment));
     FAIL_IF(segment.count < 2 && builder->dataset.count == 0, host, HASHATTN_BAD_FILE,
             "%s has %zu tokens, at least 2 are needed", path, segment.count);
-    if (segment.count > 1) /* a single one was asked for by the segment before it */
+    if (segment.count > 1) /* a single token was a target of the segment before */
         dataset_push(builder, segment.count, false);
     return HASHATTN_OK;
 }
@@ -151,7 +150,7 @@ static hashattn_status read_file(struct host *host, const void *context, const c
 static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
 {
-    (void)options; /* what they decided is in the facts */
+    (void)options; /* the facts hold their effect */
     const struct split_files *files;
     *dataset = (struct dataset){0};
     TRY(files_of(host, directory, &files));

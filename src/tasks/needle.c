@@ -1,10 +1,11 @@
-/* Needle: what do the marked tokens carry? The first token asks, random symbols out of 16 follow, and a few
-   of them are marked, all with the same symbol: the class. The model reads its answer at the first token, so
-   attention has to carry it there from wherever the marks are; without attention it is chance (1 in 16). The
-   unmarked tokens are independent of the class.
-   A file is one example a line, LABEL<TAB>TEXT with a letter per token: '?' asks, 'a' to 'p' are unmarked
-   symbols, 'A' to 'P' marked ones; the label is the lower-case letter. Ids: unmarked 1 + s, marked 17 + s,
-   the question 33. Cost: linear, a few nanoseconds a token. SPDX-License-Identifier: Apache-2.0 */
+/* Needle: find the symbol that the marked tokens carry. The first token is the question, then follow random
+   symbols out of 16. A few of them are marked, all with the same symbol: the class. The model reads its
+   answer at the first token, so attention has to carry it there from the marked positions; without attention
+   accuracy is chance (1 in 16). The unmarked tokens are independent of the class.
+   A file has one example per line, LABEL<TAB>TEXT with one letter per token: '?' is the question, 'a' to 'p'
+   are unmarked symbols, 'A' to 'P' marked ones; the label is the lower-case letter. Ids: unmarked 1 + s,
+   marked 17 + s, the question 33. Cost: linear, a few nanoseconds per token.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 #include "base/random.h"
 #include "tasks/dataset.h"
@@ -44,8 +45,8 @@ static hashattn_status write_example(struct host *host, void *context, enum spli
     *out++ = (char)('a' + answer);
     *out++ = '\t';
     *out++ = '?';
-    /* Selection sampling: of the places that are left, as many as there are marks left are marked, so every
-       set of places is equally likely. */
+    /* Selection sampling: each position is marked with probability (marks left) / (positions left), so every
+       set of positions is equally likely. */
     size_t marks = generation->marks;
     uint32_t symbols = 0;
     for (size_t left = generation->seq_len - 1, i = 0; left > 0; left--, i++) {
@@ -81,7 +82,7 @@ static hashattn_status generate(struct host *host, const void *options, const ch
 /* ---- reading ---- */
 
 struct reading {
-    size_t longest; /* of the training file; 0 while that is being found */
+    size_t longest; /* length limit, from the training file; 0 while it is being found */
     struct dataset_builder *builder;
 };
 
@@ -134,7 +135,7 @@ static hashattn_status read_file(struct host *host, const void *context, const c
 static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
 {
-    (void)options; /* they are of generating */
+    (void)options; /* options affect generation only */
     struct dataset shape = {0};
     dataset_classified(&shape);
     return split_load(host, &files, directory, split, seed, &shape, read_file, facts, dataset);

@@ -1,9 +1,9 @@
-/* Retrieval: how do two documents belong together? Both go through the same encoder, and the classifier sees
-   [a, b, a b, a - b] of their pooled rows. Files: train, valid and test, each .jsonl or .tsv, or the document
-   matching task of the Long Range Arena (Tay et al. 2021) as it is published, new_aan_pairs.train.tsv, .eval
-   and .test: label, two names, two texts (documents.h says how they are read). The preset lra is that of the
-   released YOSO configurations; a document is cut there at 4,000 bytes of 4,096 places.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Retrieval: classifies pairs of documents by how they are related. Both go through the same encoder, and the
+   classifier sees [a, b, a b, a - b] of their pooled rows. Files: train, valid and test, each .jsonl or .tsv,
+   or the published files of the Long Range Arena's document matching task (Tay et al. 2021),
+   new_aan_pairs.train.tsv, .eval and .test: label, two names, two texts (documents.h has the format). The
+   preset lra is that of the released YOSO configurations, which cut a document at 4,000 bytes of 4,096
+   positions. SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents.h"
 
 struct retrieval_options {
@@ -22,7 +22,7 @@ static const struct split_files own = {{"train", "valid", "test"}, endings, true
 static const struct split_files published = {
     {"new_aan_pairs.train", "new_aan_pairs.eval", "new_aan_pairs.test"}, tsv, true, false};
 
-/* The published layout where its training file is. */
+/* The published file names if the training file has one of them. */
 static hashattn_status files_of(struct host *host, const char *directory, const struct split_files **files)
 {
     char path[4096];

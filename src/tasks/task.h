@@ -1,6 +1,6 @@
-/* The interface of a task: where sequences come from. A task is one file that exports one `const struct
-   task`: it reads data sets from a directory, or writes generated ones into it, and turns every example into
-   ids or rows of floats, and the targets of its objectives. SPDX-License-Identifier: Apache-2.0 */
+/* The interface of a task, the source of sequences. A task is one file that exports one `const struct task`.
+   It reads data sets from a directory, may generate them there, and turns every example into ids or rows of
+   floats and the targets of its objectives. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_TASK_H
 #define TASKS_TASK_H
 
@@ -17,30 +17,31 @@ const char *split_name(enum split split); /* "train", "valid", "test" */
 
 enum { TASK_OBJECTIVES = 4, TASK_OBJECTIVE_NAME = 32 };
 
-/* What must be known to build a model and to read the next file alike: kept in config.json under "task". */
+/* What is needed to build a model and to read the next file the same way. Stored in config.json under
+   "task". */
 struct task_facts {
     size_t vocab_size;   /* ids are below it; 0: sequences are rows of floats */
-    size_t row_width;    /* floats of a row; 0: sequences are ids */
-    size_t num_segments; /* segment ids are below it; 0: there are none */
+    size_t row_width;    /* floats per row; 0: sequences are ids */
+    size_t num_segments; /* segment ids are below it; 0: no segments */
     size_t max_len;      /* rows of the longest sequence */
     bool pairs;          /* an example is two sequences */
     bool bytes;          /* an id is a byte of text */
-    /* What the model is trained for. Data sets have one set of targets for each, in this order. */
+    /* What the model is trained for. Data sets have one set of targets per objective, in this order. */
     size_t num_objectives;
     struct task_objective {
-        char name[TASK_OBJECTIVE_NAME]; /* of src/objectives */
+        char name[TASK_OBJECTIVE_NAME]; /* from src/objectives */
         double weight;
-        size_t num_outputs;  /* classes, floats of a target, or ids that can be predicted */
-        size_t first_output; /* the first of these ids */
+        size_t num_outputs;  /* classes, floats per target, or number of ids that can be predicted */
+        size_t first_output; /* the smallest of these ids */
     } objectives[TASK_OBJECTIVES];
-    char **labels; /* (num_classes) text of each class, owned; none where nothing is classified */
+    char **labels; /* (num_classes) text of each class, owned; NULL without classes */
     size_t num_classes;
-    size_t num_words;    /* of `words`; 0: none */
+    size_t num_words;    /* in `words`; 0: none */
     struct words *words; /* a vocabulary of words, owned, or NULL */
 };
-/* One more objective, of weight 1. */
+/* Adds an objective of weight 1. */
 void task_facts_add(struct task_facts *facts, const char *objective, size_t num_outputs, size_t first_output);
-/* Facts of a task that classifies sequences of ids. Copies `labels`. On failure *facts is empty. */
+/* The facts of a task that classifies sequences of ids. Copies `labels`. On failure *facts is empty. */
 hashattn_status task_facts_new(struct host *host, size_t vocab_size, size_t max_len,
                                const char *const *labels, size_t num_classes, struct task_facts *facts);
 void task_facts_free(struct host *host, struct task_facts *facts);
@@ -48,20 +49,20 @@ void task_facts_free(struct host *host, struct task_facts *facts);
 /* The targets of one objective. */
 struct target_set {
     enum target_kind {
-        TARGETS_EXAMPLE, /* one for each example */
-        TARGETS_ROW,     /* one for each row */
-        TARGETS_NEXT,    /* for each row the id after it; nothing is kept here */
+        TARGETS_EXAMPLE, /* one per example */
+        TARGETS_ROW,     /* one per row */
+        TARGETS_NEXT,    /* for each row the id after it; not stored here */
     } kind;
-    size_t width;  /* floats of a target; 0: targets are ids */
+    size_t width;  /* floats per target; 0: targets are ids */
     uint32_t *ids; /* (targets) */
     float *floats; /* (targets, width) */
     bool weighted;
-    float *weights; /* (targets), >= 0; 0: not asked. NULL: all 1 */
+    float *weights; /* (targets), >= 0; 0: no loss for this target. NULL: all 1 */
 };
 
-/* Examples of one split, in memory. Sequence s is rows offsets[s] .. offsets[s + 1), 1 <= its length <=
-   max_len; example i is sequence i or, of pairs, sequences 2 i and 2 i + 1. No id is special: nothing is
-   padded. */
+/* The examples of one split, in memory. Sequence s is rows offsets[s] .. offsets[s + 1), with 1 <= length <=
+   max_len. Example i is sequence i or, for pairs, sequences 2 i and 2 i + 1. No id is special, because
+   nothing is padded. */
 struct dataset {
     uint32_t *ids;    /* (rows), or NULL */
     float *floats;    /* (rows, row_width), or NULL */
@@ -69,58 +70,57 @@ struct dataset {
     bool segmented;
     uint8_t *segments; /* (rows), or NULL */
     size_t *offsets;   /* (dataset_sequences + 1) */
-    size_t count;      /* examples */
+    size_t count;      /* number of examples */
     bool pairs;
-    bool next; /* a sequence has one id more, the last one, which is asked for and not given (TARGETS_NEXT) */
+    bool next; /* each sequence has one more id at its end, a target only (TARGETS_NEXT) */
     size_t num_targets;
     struct target_set targets[TASK_OBJECTIVES];
-    size_t num_cut;     /* examples that were cut to max_len */
-    size_t num_unknown; /* of the ids asked for, those that the vocabulary does not know */
+    size_t num_cut;     /* number of examples cut to max_len */
+    size_t num_unknown; /* number of targets that are not in the vocabulary */
 };
 static inline size_t dataset_sequences(const struct dataset *dataset)
 {
     return dataset->count * (dataset->pairs ? 2 : 1);
 }
-/* Rows of a sequence that a model is given. */
+/* Rows of a sequence that the model reads. */
 static inline size_t dataset_length(const struct dataset *dataset, size_t sequence)
 {
     return dataset->offsets[sequence + 1] - dataset->offsets[sequence] - dataset->next;
 }
 void dataset_free(struct host *host, struct dataset *dataset);
 
-/* How a task's default training looks; the trainer's options start from it. */
+/* The default training of a task; the trainer's options start from it. */
 struct task_preset {
     size_t steps, batch, eval_every, warmup;
     double learning_rate;
     size_t layers, dim, heads, ffn;
     const char *pooling; /* "mean", "mean-padded" or "first" */
     bool causal;
-    const char *attention; /* "OPTION=VALUE ..." of every mechanism that has the option; or NULL */
+    const char *attention; /* "OPTION=VALUE ..." for every mechanism that has the option; or NULL */
 };
 
 struct task {
     const char *name, *summary;
-    const struct option_row *options; /* of reading and generating, ended by name NULL */
+    const struct option_row *options; /* for reading and generating, ended by name NULL */
     size_t options_size;
-    struct task_preset preset, lra; /* lra.steps = 0: there is no such preset */
+    struct task_preset preset, lra; /* lra.steps = 0: the task has no such preset */
 
-    /* (optional) Writes train, valid and test files of `counts` examples into the existing directory (none
-       where the count is 0); a file that is there already is INVALID. The example at (split, index) depends
-       on (seed, split, index) alone. */
+    /* (optional) Writes train, valid and test files of `counts` examples into the existing directory, none
+       for a count of 0. A file that exists already is INVALID. (seed, split, index) determines an example. */
     hashattn_status (*generate)(struct host *host, const void *options, const char *directory,
                                 const size_t *counts, uint64_t seed);
-    /* Facts from the training file in the directory: labels sorted bytewise, vocabulary, largest length. On
-     * failure *facts is empty. */
+    /* Reads the facts from the training file in the directory: labels sorted by bytes, vocabulary, largest
+       length. On failure *facts is empty. */
     hashattn_status (*facts)(struct host *host, const void *options, const char *directory,
                              struct task_facts *facts);
-    /* One split, in the order of its file. Where the directory has no validation file, 10 % of the training
-       file are cut out by (seed) instead (of one text: from its end); where it has neither validation nor
-       test, another 10 % are the test. A label that the facts do not know is BAD_FILE with the line number.
-       On failure *dataset is empty. */
+    /* Reads one split, in the order of its file. Without a validation file, 10 % of the training file, chosen
+       by (seed), take its place (for one text: its end); with neither validation nor test, another 10 % are
+       the test. A label that is not in the facts is BAD_FILE with the line number. On failure *dataset is
+       empty. */
     hashattn_status (*load)(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset);
-    /* (optional) A file of documents to predict: labels not needed (-1 where absent or not in the facts).
-       path "-" is standard input. */
+    /* (optional) Reads a file of documents to predict. Labels are optional (-1 if absent or not in the
+       facts). path "-" is standard input. */
     hashattn_status (*load_file)(struct host *host, const void *options, const struct task_facts *facts,
                                  const char *path, struct dataset *dataset);
 };

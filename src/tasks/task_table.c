@@ -1,4 +1,5 @@
-/* The table of tasks: a new one is a row here and a file beside. SPDX-License-Identifier: Apache-2.0 */
+/* The table of tasks. A new task is a file in this folder and a row here.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/task.h"
 
 extern const struct task task_listops, task_text, task_retrieval, task_needle, task_lm;

@@ -1,6 +1,6 @@
-/* Text: people's own documents, classified by their bytes. Files: train, valid and test, each .jsonl or .tsv
-   (documents.h says how they are read). The data layout of the byte-level text task of the Long Range Arena
-   (Tay et al. 2021), without its padding. SPDX-License-Identifier: Apache-2.0 */
+/* Text: classifies documents of the user by their bytes. Files: train, valid and test, each .jsonl or .tsv
+   (documents.h has the format). The layout is that of the byte-level text task of the Long Range Arena (Tay
+   et al. 2021), without its padding. SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents.h"
 
 struct text_options {

@@ -1,5 +1,5 @@
-/* Open addressing over FNV-1a, in tables at most half full. Counting costs one look per word of the text, and
-   memory for every different one until the frequent ones are chosen.
+/* A vocabulary by open addressing over FNV-1a, in tables at most half full. Counting costs one lookup per
+   word of the text, and memory for every distinct word until the most frequent ones are chosen.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/words.h"
 
@@ -64,7 +64,7 @@ struct piece words_get(const struct words *words, size_t id)
     return (struct piece){words->bytes + start, words->starts[id] - start};
 }
 
-/* The slot of a word, or the free one where it would stand. */
+/* The slot of a word, or the free slot where it would be inserted. */
 static size_t slot_of(const struct words *words, struct piece word)
 {
     size_t slot = hash_of(word) & (words->num_slots - 1);
@@ -79,7 +79,7 @@ uint32_t words_find(const struct words *words, struct piece word)
     return id == 0 ? WORDS_UNKNOWN : id;
 }
 
-/* Room for `count` words of `bytes` in all; words_add fills it. */
+/* Allocates room for `count` words with `bytes` bytes in total; words_add fills it. */
 static hashattn_status words_new(struct host *host, size_t count, size_t bytes, struct words **out)
 {
     void *block;
@@ -102,7 +102,7 @@ done:
     return status;
 }
 
-/* false: it is there already. */
+/* Returns false if the word is there already. */
 static bool words_add(struct words *words, struct piece word)
 {
     size_t slot = slot_of(words, word), start = words->starts[words->count];
@@ -117,7 +117,7 @@ static bool words_add(struct words *words, struct piece word)
 /* ---- counting ----------------------------------------------------------------------------------------- */
 
 struct counted {
-    struct piece word; /* in the text; bytes NULL: a free slot */
+    struct piece word; /* points into the text; bytes NULL: a free slot */
     uint64_t count;
 };
 
@@ -176,7 +176,7 @@ static int compare(const void *a, const void *b)
     return order != 0 ? order : (x->word.size > y->word.size) - (x->word.size < y->word.size);
 }
 
-/* The most frequent of them, behind the two that are always there. */
+/* Chooses the most frequent words, after the two that every vocabulary has. */
 static hashattn_status choose(struct host *host, struct counter *counter, size_t most, struct words **words)
 {
     size_t found = 0, bytes = unknown.size + line_end.size;

@@ -1,4 +1,4 @@
-/* Places to examples. Per epoch one permutation, a few nanoseconds per example.
+/* Maps positions to examples. One permutation per epoch, a few nanoseconds per example.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/batches.h"
 
@@ -37,7 +37,7 @@ void batches_free(struct host *host, struct batches *batches)
     memset(batches, 0, sizeof *batches);
 }
 
-/* The example at a place of the endless walk. */
+/* The example at a position of the endless sequence of epochs. */
 static size_t example_at(struct batches *batches, uint64_t place)
 {
     uint64_t epoch = place / batches->dataset->count;

@@ -1,4 +1,4 @@
-/* Saving and loading in the order that the header promises. A save costs three fsyncs and writes three floats
+/* Saves and loads in the order that the header promises. A save costs three fsyncs and writes three floats
    per parameter, every save_every steps. SPDX-License-Identifier: Apache-2.0 */
 #include "train/checkpoint.h"
 
@@ -22,7 +22,7 @@ static const char state_name[] = "trainer.json";
 static const char *const file_names[NUM_FILES] = {"last.safetensors", "optimizer.safetensors"};
 static const char *const next_names[NUM_FILES] = {"last.safetensors.next", "optimizer.safetensors.next"};
 
-/* FNV-1a, a word at a time: it must notice a change, not resist an enemy. */
+/* FNV-1a, a word at a time: it has to detect changes, not attacks. */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
     return (hash ^ word) * 1099511628211u;
@@ -38,7 +38,7 @@ static uint64_t mix_floats(uint64_t hash, const float *floats, size_t count)
     return hash;
 }
 
-/* Targets [first, first + count). An id that is not asked for is -1, and says so without its weight. */
+/* Mixes targets [first, first + count). An id of weight 0 is mixed as UINT32_MAX, without its weight. */
 static uint64_t mix_targets(uint64_t hash, const struct target_set *set, size_t first, size_t count)
 {
     for (size_t i = first; i < first + count; i++) {
@@ -174,7 +174,7 @@ static hashattn_status get_word(struct host *host, const struct json *root, cons
     return HASHATTN_OK;
 }
 
-/* A number of an object, or `absent`; names may have dots, which are no path. */
+/* Reads a number of an object, or `absent`. Names may contain dots, which are not paths. */
 static hashattn_status get_named(struct host *host, const struct json *object, const char *name,
                                  double absent, double *value)
 {
@@ -257,7 +257,7 @@ static hashattn_status load_json(struct host *host, const char *run, const struc
 
 /* ---- the three together ---- */
 
-/* The word "step" of a file. */
+/* Reads the word "step" of a file's metadata. */
 static hashattn_status step_of(struct host *host, const char *path, int64_t *step)
 {
     struct safetensors file;
@@ -275,8 +275,8 @@ static hashattn_status step_of(struct host *host, const char *path, int64_t *ste
     return good ? HASHATTN_OK : HASHATTN_BAD_FILE;
 }
 
-/* Gives file number i, written as .next, its place. No flush is needed: a name that a power cut takes back is
-   found again as .next. */
+/* Renames file number i from .next to its name. No flush is needed: if a power failure undoes the rename, the
+   load finds the file as .next again. */
 static hashattn_status take_place(struct host *host, const char *run, int i)
 {
     char from[PATH_SIZE], to[PATH_SIZE];
@@ -287,8 +287,8 @@ static hashattn_status take_place(struct host *host, const char *run, int i)
     return HASHATTN_OK;
 }
 
-/* Finishes a save that was stopped behind its trainer.json; otherwise a next save would write over the only
-   copy of a file. */
+/* Completes a save that was interrupted after its trainer.json was written; otherwise the next save would
+   overwrite the only copy of a file. */
 static hashattn_status settle(struct host *host, const char *run, const struct model *model)
 {
     char path[PATH_SIZE];

@@ -1,10 +1,10 @@
-/* Where a run stands, on disk: last.safetensors (values), optimizer.safetensors (both moments) and
-   trainer.json (everything else), which belong together and carry the number of their step. A save may be
-   killed at any moment. It writes last.safetensors.next and optimizer.safetensors.next, then replaces
-   trainer.json: that one rename is the moment from which the new state is the state. Only then the two .next
-   files take their places. A load reads trainer.json and takes, of each of the other two, the file or its
-   .next, whichever is of the same step; so it finds the old state or the new one, whole, after a kill between
-   any two system calls, and after a full disk the old one. SPDX-License-Identifier: Apache-2.0 */
+/* The state of a run on disk: last.safetensors (values), optimizer.safetensors (both moments) and
+   trainer.json (everything else). They belong together and carry their step number. A save may be killed at
+   any moment. It writes last.safetensors.next and optimizer.safetensors.next, then replaces trainer.json:
+   this one rename makes the new state the current one. Only then are the two .next files renamed. A load
+   reads trainer.json and, for each of the other two, reads the file or its .next, whichever has the same
+   step. So it finds the old state or the new one, complete, after a kill between any two system calls; after
+   a full disk it finds the old one. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
@@ -13,7 +13,7 @@
 
 enum { CHECKPOINT_NAME = 64 };
 
-/* A data set, shortly: a run goes on with the data that it began with. */
+/* A short description of a data set: a run must be resumed with the data it began with. */
 struct fingerprint {
     uint64_t examples, tokens, hash;
 };
@@ -22,33 +22,33 @@ struct fingerprint fingerprint_of(const struct dataset *dataset);
 struct train_state {
     int64_t step;               /* steps done; also the t of AdamW */
     int64_t evaluated;          /* the step of the last evaluation; -1 before the first */
-    int64_t best_step;          /* of what model.safetensors holds; -1: there is none yet */
+    int64_t best_step;          /* the step of model.safetensors; -1: no such file yet */
     double best[MODEL_METRICS]; /* metrics of that model; NaN before the first */
-    /* Since the last evaluation. */
+    /* Sums since the last evaluation. */
     double running[MODEL_SUMS];
     uint64_t running_tokens;
     double running_seconds;
-    double seconds; /* of the whole run, stops left out */
+    double seconds; /* of the whole run, without pauses */
     struct fingerprint train, valid;
-    char kernels[CHECKPOINT_NAME], product[CHECKPOINT_NAME]; /* what computed: other ones give other bits */
+    char kernels[CHECKPOINT_NAME], product[CHECKPOINT_NAME]; /* used so far; others change bits */
 };
 
-/* The three blocks of a training: floats of params->total each. */
+/* The three blocks of a training: params->total floats each. */
 struct train_blocks {
     float *values, *m, *v;
 };
 
-/* The text of a trainer.json. The model names metrics and sums: one that the file does not have is NaN or 0.
- */
+/* Parses a trainer.json. The model names metrics and sums; one that the file lacks is NaN or 0. */
 hashattn_status train_state_parse(struct host *host, const char *text, size_t size, const struct model *model,
                                   struct train_state *state);
 
 hashattn_status checkpoint_save(struct host *host, const char *run, const struct model *model,
                                 const struct train_blocks *blocks, const struct train_state *state);
-/* BAD_FILE with the names and steps where there is no whole state. */
+/* BAD_FILE, with names and steps, if there is no complete state. */
 hashattn_status checkpoint_load(struct host *host, const char *run, const struct model *model,
                                 const struct train_blocks *blocks, struct train_state *state);
-/* Whether the files of the state have the tensors that checkpoint_load reads, before there are blocks. */
+/* Checks that the files of the state have the tensors that checkpoint_load reads, before any block is
+   allocated. */
 hashattn_status checkpoint_check(struct host *host, const char *run, const struct model *model);
 
 #endif

@@ -1,6 +1,6 @@
-/* Metrics on a data set: examples in their order, packed without padding, `batch` at a time. Every
-   sequence hashes with the key of (seed, layer) alone, so a result does not depend on what else was in its
-   batch.
+/* Metrics on a data set. Examples are processed in order, packed without padding, `batch` at a time. Every
+   sequence hashes with a key derived from (seed, layer) only, so a result does not depend on the other
+   examples of its batch.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/evaluate.h"
 
@@ -16,7 +16,7 @@ hashattn_status workspace_fit(struct host *host, struct workspace *workspace, si
 {
     if (size <= workspace->size)
         return HASHATTN_OK;
-    /* An eighth more, so that batches of creeping size do not allocate each time. */
+    /* An eighth more, so that slowly growing batches do not allocate each time. */
     size_t larger = size_sum(workspace->size, workspace->size / 8);
     larger = larger > size ? larger : size;
     workspace_free(host, workspace);
@@ -33,19 +33,19 @@ void workspace_free(struct host *host, struct workspace *workspace)
 
 /* ---- checking ----------------------------------------------------------------------------------------- */
 
-/* The target sets against the objectives that they are for. */
+/* Checks the target sets against their objectives. */
 static hashattn_status check_targets(struct host *host, const struct model_config *config,
                                      const struct dataset *dataset)
 {
     FAIL_IF(dataset->num_targets != config->num_objectives, host, HASHATTN_BAD_FILE,
-            "the data have targets of %zu kinds, the model has %zu objectives", dataset->num_targets,
+            "the data have %zu kinds of targets, the model has %zu objectives", dataset->num_targets,
             config->num_objectives);
     for (size_t k = 0; k < dataset->num_targets; k++) {
         const struct target_set *set = &dataset->targets[k];
         const struct objective *objective = config->objectives[k].objective;
         bool per_row = objective->place == TARGET_ROW, floats = objective->type == TARGET_FLOATS;
         FAIL_IF(per_row != (set->kind != TARGETS_EXAMPLE) || floats != (set->width > 0), host,
-                HASHATTN_BAD_FILE, "the data ask for %s per %s, the model's %s predicts %s per %s",
+                HASHATTN_BAD_FILE, "the targets are %s per %s, the model's %s predicts %s per %s",
                 set->width > 0 ? "floats" : "an id", set->kind == TARGETS_EXAMPLE ? "example" : "row",
                 objective->name, floats ? "floats" : "an id", per_row ? "row" : "example");
         FAIL_IF(floats && set->width != (size_t)config->objectives[k].num_outputs, host, HASHATTN_BAD_FILE,
@@ -55,7 +55,7 @@ static hashattn_status check_targets(struct host *host, const struct model_confi
     return HASHATTN_OK;
 }
 
-/* Targets [first, first + count) of objective k, which are ids. */
+/* Checks targets [first, first + count) of objective k, which are ids. */
 static hashattn_status check_ids(struct host *host, const struct model_config *config,
                                  const struct dataset *dataset, size_t k, size_t example, size_t first,
                                  size_t count)
@@ -66,8 +66,8 @@ static hashattn_status check_ids(struct host *host, const struct model_config *c
     for (size_t i = first; i < first + count; i++)
         FAIL_IF((set->weights == NULL || set->weights[i] != 0) &&
                     (set->ids[i] < least || set->ids[i] - least >= entry->num_outputs),
-                host, HASHATTN_BAD_FILE, "example %zu has label number %u, %s knows %lld from %u on", example,
-                (unsigned)set->ids[i], entry->objective->name, (long long)entry->num_outputs,
+                host, HASHATTN_BAD_FILE, "example %zu has label number %u, %s has %lld labels from %u on",
+                example, (unsigned)set->ids[i], entry->objective->name, (long long)entry->num_outputs,
                 (unsigned)least);
     return HASHATTN_OK;
 }
@@ -93,7 +93,7 @@ static hashattn_status check_sequence(struct host *host, const struct model_conf
             TRY(check_ids(host, config, dataset, k, example, first, length));
         for (size_t at = first + 1; set->kind == TARGETS_NEXT && at < end; at++)
             FAIL_IF(dataset->ids[at] < config->objectives[k].first_output, host, HASHATTN_BAD_FILE,
-                    "example %zu asks for token id %u, %s knows those from %lld on", example,
+                    "example %zu has target id %u, %s predicts ids from %lld on", example,
                     (unsigned)dataset->ids[at], config->objectives[k].objective->name,
                     (long long)config->objectives[k].first_output);
     }
@@ -159,7 +159,7 @@ done:
     return status;
 }
 
-/* Asks the callback between two batches whether to go on. */
+/* Calls the callback between two batches, which may stop the evaluation. */
 static hashattn_status ask(struct host *host, const struct train_setup *setup, const struct model *model,
                            size_t done, size_t count, const double *sums, double seconds, size_t tokens)
 {
@@ -192,7 +192,7 @@ hashattn_status evaluate_within(struct host *host, const struct train_setup *set
         size_t n = count - first < batch ? count - first : batch;
         packing_range(&buffers.packed, dataset, first, n);
         struct model_batch packed = packed_batch(&buffers.packed, setup->kernels, setup->pool, true);
-        packed.sample_ids = NULL; /* every sequence hashes alike */
+        packed.sample_ids = NULL; /* the same hashing for every sequence */
         packed.random_key = random_key(seed, RANDOM_EVALUATION, 0);
         TRY_DONE(model_check(host, model, &packed));
         TRY_DONE(workspace_fit(host, workspace, model_workspace_size(model, &packed)));

@@ -1,25 +1,25 @@
-/* Inside of evaluation, for the trainer, which lends its workspace.
+/* Internals of evaluation, for the trainer, which lends its workspace.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_EVALUATE_H
 #define TRAIN_EVALUATE_H
 
 #include "train/trainer.h"
 
-/* One block that is kept from batch to batch and grows to the largest. */
+/* One block that is reused from batch to batch and grows to the largest. */
 struct workspace {
     void *block;
     size_t size;
 };
-/* Makes it at least `size` bytes; what was in it is lost when it grows. */
+/* Makes it at least `size` bytes. Its contents are lost when it grows. */
 hashattn_status workspace_fit(struct host *host, struct workspace *workspace, size_t size);
 void workspace_free(struct host *host, struct workspace *workspace);
 
-/* Makes the model ready for the sequences of a data set. Refuses one whose rows, targets or lengths the model
-   has no room for: the last line of defence against files that changed under a run. */
+/* Prepares the model for the sequences of a data set. Refuses one whose rows, targets or lengths do not fit
+   the model: the last check against files that changed during a run. */
 hashattn_status evaluate_fit(struct host *host, struct model *model, const struct dataset *dataset);
 
-/* evaluate() of trainer.h on the first `count` examples, which evaluate_fit has seen, in a borrowed
- * workspace. */
+/* As evaluate() of trainer.h, on the first `count` examples, in a borrowed workspace. evaluate_fit must have
+   accepted the data set. */
 hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, const struct model *model,
                                 const float *values, const struct dataset *dataset, size_t count,
                                 size_t batch, uint64_t seed, float *outputs, struct workspace *workspace,

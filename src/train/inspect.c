@@ -1,4 +1,4 @@
-/* A forward a sequence, with an inspector that is told of every call of attention.
+/* One forward per sequence, with an inspector that is called after every call of attention.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/inspect.h"
 
@@ -10,17 +10,17 @@
 #include "train/evaluate.h"
 #include "train/packing.h"
 
-/* What the inspector knows; `status` is the first failure, after which it does nothing. */
+/* The inspector's state. `status` is the first failure, after which it does nothing. */
 struct work {
     struct host *host;
-    size_t example, each; /* sequences of an example */
+    size_t example, each; /* sequences per example */
     struct workspace inspections;
     inspect_callback *callback;
     void *user;
     hashattn_status status;
 };
 
-/* The inspections of a call, laid out in a block; on NULL it measures. */
+/* The inspections of a call, laid out in a block; on NULL it only counts bytes. */
 static struct inspection *lay(const struct attention_call *call, void *block, size_t *bytes)
 {
     struct arena arena = arena_on(block);
@@ -102,7 +102,7 @@ hashattn_status inspect(struct host *host, const struct train_setup *setup, stru
     for (work.example = 0; work.example < count; work.example++) {
         packing_range(&packed, dataset, work.example, 1);
         struct model_batch batch = packed_batch(&packed, setup->kernels, setup->pool, false);
-        batch.sample_ids = NULL; /* every sequence hashes alike */
+        batch.sample_ids = NULL; /* the same hashing for every sequence */
         batch.random_key = random_key(seed, RANDOM_EVALUATION, 0);
         batch.inspector = &inspector;
         TRY_DONE(model_check(host, model, &batch));

@@ -1,4 +1,4 @@
-/* Chunks on the pool; all arithmetic is in the slots rows.sum_squares and layers.adamw. Once per training
+/* Chunks on the pool; all arithmetic is in the slots rows.sum_squares and layers.adamw. Runs once per training
    step, over a few hundred thousand floats: well under a thousandth of the step.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/optim.h"
@@ -63,8 +63,8 @@ void optim_step(const struct optim *optim, float *values, const float *gradients
     adamw->beta2 = (float)optim->beta2;
     adamw->epsilon = (float)optim->epsilon;
     adamw->decay = (float)optim->decay;
-    /* Powers of the rounded betas, which are what the moments are averaged with: at t = 1 the two roundings
-       of 1 - beta2 would differ by 1e-5. */
+    /* Powers of the rounded betas, because the moments are averaged with them: at t = 1 the two roundings of
+       1 - beta2 would differ by 1e-5. */
     adamw->correction1 = (float)(1 - pow((double)adamw->beta1, (double)t));
     adamw->correction2 = (float)(1 - pow((double)adamw->beta2, (double)t));
     adamw->gradient_scale = optim->clip > 0 && norm > optim->clip ? (float)(optim->clip / norm) : 1;

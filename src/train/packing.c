@@ -1,4 +1,4 @@
-/* A copy of the examples' rows and targets: tens of kilobytes a step. SPDX-License-Identifier: Apache-2.0 */
+/* Copies the rows and targets of examples: tens of kilobytes per step. SPDX-License-Identifier: Apache-2.0 */
 #include "train/packing.h"
 
 #include <assert.h>
@@ -92,7 +92,7 @@ void packing_begin(struct packed_examples *packed)
     packed->data.count = 0;
 }
 
-/* Elements [from, from + count) of one array to place `to` of another. */
+/* Copies elements [from, from + count) of one array to index `to` of another. */
 static void copy(void *array, size_t to, const void *source, size_t from, size_t count, size_t size)
 {
     if (source != NULL)

@@ -1,12 +1,10 @@
-/* config.json: all that eval, predict and resuming must know, for people to read; and vocab.txt beside it
-   where the facts have words (words.h). It is written first: a config.json that is there has all it needs.
-   Sections: "task" (name,
-   options, facts with the labels), "model", "attention" (name, options; where heads are mixed the name is the
-   plan, head_plan.h, and options are those of each mechanism by its name), "training", "data". An option is
-   written as a number, flag or word; reading goes through the same rows as the command line, so every range
-   is checked. An option that is not there has its default, which is how older files stay readable; a key that
-   nobody knows, a section that is missing and a value out of range are BAD_FILE with the key's name.
-   SPDX-License-Identifier: Apache-2.0 */
+/* config.json: everything that eval, predict and resuming need, readable by people; with vocab.txt beside it
+   if the facts have words (words.h). vocab.txt is written first, so an existing config.json is complete.
+   Sections: "task" (name, options, facts with the labels), "model", "attention" (name, options; if heads are
+   mixed the name is the plan, head_plan.h, and options are grouped by mechanism), "training", "data". An
+   option is written as a number, flag or word; reading uses the same rows as the command line, so every range
+   is checked. A missing option has its default, so older files stay readable. An unknown key, a missing
+   section and a value out of range are BAD_FILE with the key's name. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +17,7 @@
 #define CONFIG_FORMAT  "hashattn run"
 #define CONFIG_VERSION 2 /* 1 had no list of objectives: labels, or the flag next_token */
 
-/* More than any task has, and few enough to be allocated without a thought. */
+/* More than any task has, and few enough to be allocated safely. */
 enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24 };
 
 void run_config_free(struct host *host, struct run_config *config)
@@ -44,8 +42,7 @@ hashattn_status run_config_take_facts(struct host *host, struct run_config *conf
     for (size_t i = 0; i < facts->num_objectives; i++) {
         const struct task_objective *entry = &facts->objectives[i];
         const struct objective *objective = objective_find(entry->name);
-        FAIL_IF(objective == NULL, host, HASHATTN_INVALID, "task: '%.31s' is no objective that is known here",
-                entry->name);
+        FAIL_IF(objective == NULL, host, HASHATTN_INVALID, "task: unknown objective '%.31s'", entry->name);
         model->objectives[i] = (struct model_objective){.objective = objective,
                                                         .weight = entry->weight,
                                                         .num_outputs = (int64_t)entry->num_outputs,
@@ -90,18 +87,18 @@ void run_config_settle(const struct kernels *kernels, struct run_config *config)
             plan->used[i].mechanism->settle(kernels, plan->used[i].options);
 }
 
-/* A model computes as it was trained: what was settled then must be in the file. */
+/* A model must compute as it did in training, so the file must have the settled values. */
 static hashattn_status check_settled(struct host *host, const char *where, const struct planned *used)
 {
     const struct mechanism *mechanism = used->mechanism;
     const char *name = mechanism->unsettled == NULL ? NULL : mechanism->unsettled(used->options);
     FAIL_IF(name != NULL, host, HASHATTN_BAD_FILE,
-            "%s.%s is not settled, and what it was in training is not known", where, name);
+            "%s.%s is not settled, so its value in training is unknown", where, name);
     return HASHATTN_OK;
 }
 
-/* Files of version 1 have the projection beside the options of the one mechanism: the same word, or `auto` in
-   the options. A word of mechanisms that do not hash says nothing. */
+/* Files of version 1 have the projection next to the options of the one mechanism: the same word, or `auto`
+   in the options. For mechanisms that do not hash, the word has no meaning. */
 static hashattn_status get_projection(struct host *host, const struct json *root, const struct planned *used)
 {
     const char *name;
@@ -214,7 +211,7 @@ hashattn_status run_config_save(struct host *host, const char *run, const struct
 
 /* ---- reading ---- */
 
-/* Refuses a member that is not in the list; `where` is the object's own key path. */
+/* Refuses a member that is not in the list; `where` is the key path of the object. */
 static hashattn_status only_members(struct host *host, const struct json *object, const char *where,
                                     const char *const *allowed)
 {
@@ -228,7 +225,7 @@ static hashattn_status only_members(struct host *host, const struct json *object
     return HASHATTN_OK;
 }
 
-/* Sets the options that the object at `where` names; the others keep what they have. */
+/* Sets the options that the object at `where` names; other options keep their values. */
 static hashattn_status get_options(struct host *host, const struct json *root, const char *where,
                                    const struct option_row *rows, void *values)
 {
@@ -270,7 +267,7 @@ static hashattn_status get_objective(struct host *host, const struct json *root,
     return HASHATTN_OK;
 }
 
-/* Files of version 1 have no list: a run was of next tokens, its ids beginning at 1, or it has classes. */
+/* Files of version 1 have no list: a run predicted next tokens, with ids from 1, or classes. */
 static hashattn_status get_objectives(struct host *host, const struct json *root, struct task_facts *facts)
 {
     const struct json *list, *object;
@@ -366,14 +363,14 @@ static hashattn_status get_task(struct host *host, const struct json *root, stru
     TRY(only_members(host, object, "task", members));
     TRY(json_get_string(host, root, "task.name", &name));
     config->task = task_find(name);
-    FAIL_IF(config->task == NULL, host, HASHATTN_BAD_FILE, "task.name is '%.60s', which is no task", name);
+    FAIL_IF(config->task == NULL, host, HASHATTN_BAD_FILE, "task.name is '%.60s', which is not a task", name);
     TRY(memory_new_zeroed(host, config->task->options_size, 1, "task options", &config->task_options));
     options_preset(config->task->options, config->task_options);
     TRY(get_options(host, root, "task.options", config->task->options, config->task_options));
     return get_facts(host, root, &config->facts);
 }
 
-/* Where heads are mixed: the options of each mechanism under its name. */
+/* With mixed heads: the options of each mechanism under its name. */
 static hashattn_status get_mixed(struct host *host, const struct json *root, const struct head_plan *plan)
 {
     const struct json *options;
@@ -422,7 +419,7 @@ static hashattn_status get_attention(struct host *host, const struct json *root,
 static hashattn_status get_model(struct host *host, const struct json *root, struct run_config *config)
 {
     struct model_config *model = &config->model;
-    bool old_next_token = false; /* of version 1, which was causal without saying so */
+    bool old_next_token = false; /* from version 1, which was causal without a flag of its own */
     options_preset(model_options, model);
     if (json_find(root, "task.facts.next_token") != NULL)
         TRY(json_get_bool(host, root, "task.facts.next_token", &old_next_token));
@@ -433,7 +430,7 @@ static hashattn_status get_model(struct host *host, const struct json *root, str
     return status == HASHATTN_INVALID ? HASHATTN_BAD_FILE : status;
 }
 
-/* Every class that an example can be told to have has a label. */
+/* Every class needs a label. */
 static hashattn_status check_labels(struct host *host, const struct run_config *config)
 {
     size_t classes = 0;
@@ -443,12 +440,12 @@ static hashattn_status check_labels(struct host *host, const struct run_config *
             classes = (size_t)entry->num_outputs;
     }
     FAIL_IF(config->facts.num_classes != classes, host, HASHATTN_BAD_FILE,
-            "task.facts.labels has %zu labels, the model tells %zu classes", config->facts.num_classes,
+            "task.facts.labels has %zu labels, the model has %zu classes", config->facts.num_classes,
             classes);
     return HASHATTN_OK;
 }
 
-/* What no single range says: dim a multiple of heads, a length that the mechanism takes. */
+/* Checks that no single range makes: dim is a multiple of heads, the mechanism accepts the length. */
 static hashattn_status check_model(struct host *host, const struct run_config *config)
 {
     struct model *made;
@@ -504,7 +501,7 @@ hashattn_status run_config_parse(struct host *host, const char *text, size_t siz
     return status;
 }
 
-/* The words that the facts count; the path is in the message. */
+/* Loads the words that the facts count; the message has the path. */
 static hashattn_status load_words(struct host *host, const char *run, struct task_facts *facts)
 {
     char path[4096];

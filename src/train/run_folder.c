@@ -1,5 +1,5 @@
-/* Two processes that train one run would leave files of different steps; so the first locks the file "lock".
-   SPDX-License-Identifier: Apache-2.0 */
+/* Two processes that train the same run would leave files of different steps, so the first locks the file
+   "lock". SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_folder.h"
 
 #include "base/file.h"
@@ -31,17 +31,18 @@ hashattn_status run_folder_check_new(struct host *host, const char *run)
             "%.300s exists already; a run is never overwritten", run);
     return host_fail(
         host, HASHATTN_INVALID,
-        "%.300s exists already and has no config.json: it is no run, or one that was killed before "
+        "%.300s exists already and has no config.json: it is not a run, or one that was killed before "
         "it had saved anything; remove it or choose another name",
         run);
 }
 
 hashattn_status run_folder_check_old(struct host *host, const char *run)
 {
-    FAIL_IF(file_exists(run) && !has(host, run, "config.json"), host, HASHATTN_BAD_FILE,
-            "%.300s has no config.json: it is no run, or one that was killed before it had saved anything; "
-            "then remove it and begin again",
-            run);
+    FAIL_IF(
+        file_exists(run) && !has(host, run, "config.json"), host, HASHATTN_BAD_FILE,
+        "%.300s has no config.json: it is not a run, or one that was killed before it had saved anything; "
+        "in that case remove it and start again",
+        run);
     return HASHATTN_OK;
 }
 

@@ -1,5 +1,4 @@
-/* The directory of a run as a whole: whether one may begin or go on there, who may write in it, and clearing
-   it up.
+/* The directory of a run: checks before a run begins or resumes there, its lock, and cleaning it up.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_RUN_FOLDER_H
 #define TRAIN_RUN_FOLDER_H
@@ -8,21 +7,19 @@
 
 #include "base/lock.h"
 
-/* INVALID where there is something already; the message says what to do about what is no run. */
+/* INVALID if `run` exists already; the message says what to do if it is not a run. */
 hashattn_status run_folder_check_new(struct host *host, const char *run);
-/* BAD_FILE where there is a directory without config.json: no run, or one that was killed before it had
-   written that. */
+/* BAD_FILE if the directory has no config.json: it is not a run, or the process was killed before it wrote
+   one. */
 hashattn_status run_folder_check_old(struct host *host, const char *run);
-/* Whether a state was ever saved: else the run goes on at step 0. Any file of a state counts, so that one
-   that has lost another is not begun anew. */
+/* True if any file of a state exists; if none does, the run starts at step 0. A state with a missing file
+   counts, so that it is not started anew. */
 bool run_folder_has_state(struct host *host, const char *run);
 
-/* Locks the run for the one process that trains it, and removes what killed processes left half written.
-   INVALID: it is being trained, by the process whose number is in the message. REFUSED: its file system has
-   no locks. */
+/* Locks the run for the one process that trains it, and removes temporary files of killed processes. INVALID:
+   another process is training it; the message has its number. REFUSED: the file system has no locks. */
 hashattn_status run_folder_lock(struct host *host, const char *run, struct lock *lock);
-/* Removes a run that has failed before its first save was done: its files, and the directory if it holds
-   nothing else. */
+/* Removes a run that failed before its first save: its files, and the directory if it holds nothing else. */
 void run_folder_remove(struct host *host, const char *run);
 
 #endif

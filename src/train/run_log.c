@@ -1,4 +1,4 @@
-/* A record is a small JSON tree for as long as it is made: a few microseconds, every tenth step.
+/* A record is a small JSON tree while it is built: a few microseconds, every tenth step.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_log.h"
 
@@ -8,7 +8,7 @@
 #include "base/file_writer.h"
 #include "base/memory.h"
 
-enum { LOG_LIMIT = 1 << 30 }; /* bytes of a log that is trimmed: years of training */
+enum { LOG_LIMIT = 1 << 30 }; /* bytes of a log that can be trimmed: years of training */
 
 /* ---- writing ---- */
 

@@ -1,13 +1,13 @@
-/* log.jsonl of a run: one JSON object per line, each with its step, appended while training. A line that a
-   crash has cut is left out when the run goes on, and so are lines of steps that were not saved and will be
-   done again: what stands in the log happened once. SPDX-License-Identifier: Apache-2.0 */
+/* log.jsonl of a run: one JSON object per line, each with its step, appended while training. Resuming drops a
+   line cut by a crash, and the lines of steps that were not saved and will be repeated, so every line in the
+   log happened once. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_RUN_LOG_H
 #define TRAIN_RUN_LOG_H
 
 #include "base/host.h"
 #include "io/json.h"
 
-/* A record being made. Errors stick: fill it on, and append reports the first. */
+/* A record under construction. The first error is kept, later calls do nothing, and append reports it. */
 struct run_record {
     struct host *host;
     struct json *object;
@@ -17,7 +17,7 @@ struct run_record run_record_new(struct host *host, int64_t step);
 void run_record_real(struct run_record *record, const char *key, double value); /* NaN is written as null */
 void run_record_int(struct run_record *record, const char *key, int64_t value);
 void run_record_text(struct run_record *record, const char *key, const char *value);
-/* Appends the line and frees the record, whatever comes of it. */
+/* Appends the line and frees the record, on failure too. */
 hashattn_status run_record_append(struct run_record *record, const char *run);
 
 /* Drops broken lines and lines of steps after `step`. A run without a log is fine. */

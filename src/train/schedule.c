@@ -1,20 +1,19 @@
-/* Two straight lines over step numbers. The corner stands at warmup - 1, not at warmup, because PyTorch puts
-   the end of the first phase at pct_start * steps - 1; with no warm-up the corner is step -1, so that step 0
-   is already one notch below the peak. The other schedules have the same corner.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Two straight lines over step numbers. The corner is at warmup - 1, not at warmup, because PyTorch ends the
+   first phase at pct_start * steps - 1; without warm-up the corner is step -1, so step 0 is already one step
+   below the peak. The other schedules have the same corner. SPDX-License-Identifier: Apache-2.0 */
 #include "train/schedule.h"
 
 #include <assert.h>
 #include <math.h>
 
 #define START_DIVISOR 25.0
-#define END_DIVISOR   1e4 /* of the start value, not of the peak */
+#define END_DIVISOR   1e4 /* of the initial value, not of the peak */
 #define BETA1_HIGH    0.95
 #define BETA1_LOW     0.85
 
 const char *const schedule_names[] = {"one-cycle", "linear", "cosine", "constant", NULL};
 
-/* From peak/25 to the peak and down to peak/25/10,000; `part` of the way along its line. */
+/* From peak/25 to the peak and down to peak/25/10,000; `part` is the fraction of the current line. */
 static struct schedule_point one_cycle_at(const struct schedule *schedule, bool rising, double part)
 {
     double low = schedule->peak / START_DIVISOR;
@@ -29,7 +28,7 @@ static struct schedule_point one_cycle_at(const struct schedule *schedule, bool 
     return point;
 }
 
-/* Share of the peak that is left after `part` of the way down. */
+/* The remaining share of the peak after the fraction `part` of the fall. */
 static double left_of(enum schedule_kind kind, double part)
 {
     switch (kind) {
@@ -53,7 +52,7 @@ struct schedule_point schedule_at(const struct schedule *schedule, int64_t step)
             rising ? (at + 1) / (corner + 1) : left_of(schedule->kind, (at - corner) / (last + 1 - corner));
         return (struct schedule_point){.rate = schedule->peak * share, .beta1 = schedule->beta1};
     }
-    double part; /* of the way along its line; a line of one point (warmup 1) is at its end */
+    double part; /* fraction of the current line; a line of one point (warmup 1) is at its end */
     if (rising)
         part = corner > 0 ? at / corner : 1;
     else

@@ -1,4 +1,4 @@
-/* A step, in the order of its parts. SPDX-License-Identifier: Apache-2.0 */
+/* One training step. SPDX-License-Identifier: Apache-2.0 */
 #include "train/step.h"
 
 #include <math.h>
@@ -50,11 +50,11 @@ static hashattn_status make_blocks(struct stepper *s)
     return HASHATTN_OK;
 }
 
-/* What the micro-batches of a step share. */
+/* State shared by the micro-batches of a step. */
 struct frame {
     int64_t step;
-    double counts[TASK_OBJECTIVES]; /* weights of the targets of all of them */
-    const float *values;            /* laid for products */
+    double counts[TASK_OBJECTIVES]; /* sums of the weights of the targets over all micro-batches */
+    const float *values;            /* packed for products */
 };
 
 static struct model_batch batch_of(const struct stepper *s, const struct packed_examples *packed,
@@ -70,7 +70,8 @@ static struct model_batch batch_of(const struct stepper *s, const struct packed_
     return batch;
 }
 
-/* The workspace of the batch with the most rows, so that a training that begins has the memory to end. */
+/* Allocates the workspace of the batch with the most rows at once, so that a training that starts has enough
+   memory to finish. */
 static hashattn_status reserve(struct stepper *s)
 {
     const struct train_options *options = s->options;
@@ -109,7 +110,7 @@ static hashattn_status fail_not_finite(const struct stepper *s, const char *what
         isnan(value) ? "nan" : "infinite", (long long)step + 1, (long long)s->options->steps);
 }
 
-/* Micro-batch number `part` of the step: its share of the loss, and of the gradient, which is added. */
+/* Micro-batch number `part` of the step: its part of the loss, and of the gradient, which it adds. */
 static hashattn_status run_part(struct stepper *s, const struct frame *frame, int64_t part, double *sums,
                                 struct step_outcome *outcome)
 {
@@ -135,7 +136,7 @@ static hashattn_status run_part(struct stepper *s, const struct frame *frame, in
 hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struct step_outcome *outcome)
 {
     const struct train_options *options = s->options;
-    double counted[MODEL_SUMS]; /* a step that fails counts nowhere */
+    double counted[MODEL_SUMS]; /* sums of this step, dropped if it fails */
     size_t num_sums = model_num_sums(s->model);
     memcpy(counted, sums, num_sums * sizeof *sums);
     *outcome = (struct step_outcome){0};

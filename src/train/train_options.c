@@ -1,4 +1,4 @@
-/* The rows of the training options and what a preset sets in them.
+/* The rows of the training options, and the values that a preset sets.
    SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #define FIELD(name) offsetof(struct train_options, name)
 
-/* Whole numbers travel through JSON and doubles: 2^53 is the end of both. */
+/* Integers pass through JSON and doubles, which represent them exactly up to 2^53. */
 #define MOST 9007199254740992.0
 
 const struct option_row train_rows[] = {
@@ -51,7 +51,7 @@ void train_options_preset(const struct task_preset *preset, bool lra, struct tra
     options->warmup = (int64_t)preset->warmup;
     options->eval_every = options->save_every = (int64_t)preset->eval_every;
     options->learning_rate = preset->learning_rate;
-    if (lra) { /* The released trainer: no clipping, and OneCycleLR left to move beta1. */
+    if (lra) { /* The released trainer does not clip, and lets OneCycleLR move beta1. */
         options->clip = 0;
         options->cycle_momentum = 1;
     }

@@ -1,7 +1,7 @@
-/* The loop: between steps (step.c) come evaluations, saves and the question whether to go on. An evaluation
-   borrows the workspace of the steps.
-   A state that cannot be saved is no reason to lose the training: the callback is warned, the next save tries
-   again, and only the last one's failure is the run's (NO_DISK). What was saved before stays whole.
+/* The training loop: steps (step.c), and between them evaluations, saves and the callback, which may stop the
+   run. An evaluation borrows the workspace of the steps.
+   A failed save does not end the training: the callback gets a warning, and the next save tries again. Only a
+   failure of the last save fails the run (NO_DISK). Earlier saves stay complete.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/trainer.h"
 
@@ -30,13 +30,13 @@ struct trainer {
     struct lock lock;
     struct stepper stepper;
     struct dataset valid;
-    size_t num_valid; /* examples of an evaluation */
+    size_t num_valid; /* examples per evaluation */
 
     struct train_state state;
     struct train_event event;
     bool changed;      /* the state on disk is older */
-    bool stop;         /* the callback asked for it */
-    char warning[512]; /* of the next event; empty: none */
+    bool stop;         /* the callback asked to stop */
+    char warning[512]; /* for the next event; empty: none */
 };
 
 /* ---- making and freeing ---- */
@@ -68,7 +68,7 @@ static struct train_blocks saved_blocks(const struct trainer *t)
         .values = t->stepper.values, .m = t->stepper.optim.m, .v = t->stepper.optim.v};
 }
 
-/* Holds nothing yet; trainer_close takes it from here on. */
+/* Allocates nothing; trainer_close may be called from here on. */
 static struct trainer trainer_of(struct host *host, const struct train_setup *setup,
                                  const struct run_config *config, const char *run)
 {
@@ -81,7 +81,7 @@ static struct trainer trainer_of(struct host *host, const struct train_setup *se
                             .stepper = {.host = host}};
 }
 
-/* Everything but the values. */
+/* Opens everything but the values. */
 static hashattn_status trainer_open(struct trainer *t)
 {
     const struct train_setup *setup = t->setup;
@@ -104,7 +104,7 @@ static void warn(struct trainer *t)
     memcpy(t->warning, t->host->message, sizeof t->warning);
 }
 
-/* A save that failed, with the reason in the host. */
+/* Turns a failed save into a warning, with the reason from the host. */
 static void warn_of_save(struct trainer *t)
 {
     host_prefix(t->host, "cannot save now, will try again");
@@ -132,7 +132,7 @@ static void tell(struct trainer *t)
     t->warning[0] = '\0';
 }
 
-/* A log that cannot be written is a warning: it holds nothing that the run needs. */
+/* A failed write of the log is only a warning: the run needs nothing in it. */
 static void log_append(struct trainer *t, struct run_record *record)
 {
     if (run_record_append(record, t->run) != HASHATTN_OK)
@@ -151,7 +151,7 @@ static void log_visit(struct trainer *t, const char *what)
     log_append(t, &record);
 }
 
-/* The metrics of a model, each under its name with a word before it. `evaluated`: those of an evaluation. */
+/* Writes the metrics of a model, each with the prefix `word`. evaluated: metrics of an evaluation. */
 static void put_metrics(struct run_record *record, const struct model *model, const char *word,
                         const double *values, bool evaluated)
 {
@@ -164,7 +164,7 @@ static void put_metrics(struct run_record *record, const struct model *model, co
     }
 }
 
-/* The loss is that of this step, with what own losses add; metrics are means since the last evaluation. */
+/* The loss is that of this step, own losses included; metrics are means since the last evaluation. */
 static void log_step(struct trainer *t, double loss, double norm)
 {
     double running[MODEL_METRICS];
@@ -204,17 +204,16 @@ static void log_evaluation(struct trainer *t, const struct evaluation *found)
 
 /* ---- saving ---- */
 
-/* A finite gradient can still make an infinite value; that must not take the place of the last good state. */
+/* A finite gradient can still produce an infinite value, which must not replace the last good state. */
 static hashattn_status check_finite(struct trainer *t)
 {
     const struct optim *optim = &t->stepper.optim;
     bool finite = isfinite(optim_norm(optim, t->stepper.values)) && isfinite(optim_norm(optim, optim->m)) &&
                   isfinite(optim_norm(optim, optim->v));
-    FAIL_IF(
-        !finite, t->host, HASHATTN_FAILED,
-        "the parameters are not finite any more after step %lld of %lld: try a lower learning_rate (the last "
-        "saved state is kept)",
-        (long long)t->state.step, (long long)t->options->steps);
+    FAIL_IF(!finite, t->host, HASHATTN_FAILED,
+            "the parameters are not finite after step %lld of %lld: try a lower learning_rate (the last "
+            "saved state is kept)",
+            (long long)t->state.step, (long long)t->options->steps);
     return HASHATTN_OK;
 }
 
@@ -230,7 +229,7 @@ static hashattn_status save_state(struct trainer *t)
     return status;
 }
 
-/* Keeps what can be kept when something else has failed, and that failure's message. */
+/* After another failure, saves what it can and keeps the message of that failure. */
 static hashattn_status save_and_fail(struct trainer *t, hashattn_status status)
 {
     char message[sizeof t->host->message];
@@ -250,7 +249,7 @@ static bool evaluation_due(const struct trainer *t)
            (step % t->options->eval_every == 0 || step == t->options->steps);
 }
 
-/* The callback of an evaluation: the trainer's own event again. */
+/* The callback of an evaluation: the trainer's current event again. */
 static bool still_evaluating(void *user, const struct train_event *event)
 {
     (void)event;
@@ -268,7 +267,7 @@ static hashattn_status best_save(struct trainer *t)
     return model_save(t->host, path, t->stepper.params, &block, 1, words, 2);
 }
 
-/* A metric that the best has no value of, as in runs of older versions, does not decide. */
+/* A metric without a value in `best`, as in runs of older versions, does not decide. */
 static bool is_better(const struct model *model, const double *found, const double *best)
 {
     double known[MODEL_METRICS];
@@ -277,8 +276,8 @@ static bool is_better(const struct model *model, const double *found, const doub
     return model_is_better(model, found, known);
 }
 
-/* `best` speaks of what is on disk: a model that could not be written does not count, so that the next
-   good one is. */
+/* `best` describes the model on disk. A model that could not be written does not count, so the next good one
+   does. */
 static hashattn_status keep_if_best(struct trainer *t, const struct evaluation *found)
 {
     struct train_state *state = &t->state;
@@ -303,12 +302,12 @@ static hashattn_status evaluate_now(struct trainer *t)
     t->state.seconds += clock_seconds() - start;
     profile_lap(t->setup->profile, PROFILE_EVALUATION);
     if (status == HASHATTN_INTERRUPTED)
-        return HASHATTN_OK; /* stop is set; whoever resumes evaluates */
+        return HASHATTN_OK; /* stop is set; resuming evaluates */
     TRY(status);
     TRY(check_finite(t));
     status = keep_if_best(t, &found);
     if (status != HASHATTN_OK && t->state.step == t->options->steps)
-        return status; /* not evaluated yet: whoever resumes tries again */
+        return status; /* not evaluated yet: resuming tries again */
     if (status != HASHATTN_OK)
         warn_of_save(t);
     t->state.evaluated = t->state.step;
@@ -376,14 +375,14 @@ static hashattn_status loop(struct trainer *t)
     }
 }
 
-/* The first state of a run, of step 0: a disk that takes nothing is known at once. */
+/* Saves the first state of a run, of step 0, so that an unwritable disk is found at once. */
 static hashattn_status save_first(struct trainer *t)
 {
     params_start(t->stepper.params, (uint64_t)t->options->seed, t->stepper.values);
     return save_state(t);
 }
 
-/* Where the file system has no locks the callback is warned. */
+/* On a file system without locks the callback gets a warning. */
 static hashattn_status lock_run(struct trainer *t)
 {
     hashattn_status status = run_folder_lock(t->host, t->run, &t->lock);
@@ -409,7 +408,7 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
     if (status == HASHATTN_OK)
         status = save_first(t);
     if (status != HASHATTN_OK) {
-        run_folder_remove(host, run); /* it must not stand in the way of the next try */
+        run_folder_remove(host, run); /* it must not block the next attempt */
         goto done;
     }
     log_visit(t, "start");
@@ -426,7 +425,7 @@ static hashattn_status same_data(struct host *host, const char *directory, const
 {
     FAIL_IF(then->examples != now->examples || then->tokens != now->tokens || then->hash != now->hash, host,
             HASHATTN_BAD_FILE,
-            "%.200s: the %s set is another than the run began with: then %llu examples, %llu tokens, hash "
+            "%.200s: the %s set is not the one the run began with: then %llu examples, %llu tokens, hash "
             "%016llx, now %llu, %llu, %016llx",
             directory, split, (unsigned long long)then->examples, (unsigned long long)then->tokens,
             (unsigned long long)then->hash, (unsigned long long)now->examples,
@@ -434,7 +433,7 @@ static hashattn_status same_data(struct host *host, const char *directory, const
     return HASHATTN_OK;
 }
 
-/* Reads where the run stands, and checks that it can go on here. */
+/* Reads the state of the run, and checks that it can be resumed here. */
 static hashattn_status load_state(struct trainer *t)
 {
     const struct train_state fresh = t->state;
@@ -459,7 +458,7 @@ static hashattn_status load_state(struct trainer *t)
     return HASHATTN_OK;
 }
 
-/* Compares the files of the state with the config before the memory that the config asks for is taken. */
+/* Compares the files of the state with the config before memory is allocated as the config asks. */
 static hashattn_status check_state(struct trainer *t)
 {
     struct model *described;
@@ -477,7 +476,7 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
     struct trainer trainer = trainer_of(host, setup, &config, run), *t = &trainer;
     hashattn_status status;
     TRY_DONE(lock_run(t));
-    bool begun = run_folder_has_state(host, run); /* else it was killed in its first save */
+    bool begun = run_folder_has_state(host, run); /* otherwise it was killed during its first save */
     if (begun)
         TRY_DONE(check_state(t));
     TRY_DONE(trainer_open(t));

@@ -1,8 +1,8 @@
-/* Training a model on a task: batches, steps, evaluation, checkpoints, a log, and leaving cleanly.
-   A run is a directory: config.json (task, facts, model, training: enough for eval and predict),
-   model.safetensors (best on validation by the metrics that select, models/model.h), last.safetensors +
-   optimizer.safetensors + trainer.json (where it stands), log.jsonl. Resuming continues bit for bit; the same
-   seed gives the same bits for any number of threads. SPDX-License-Identifier: Apache-2.0 */
+/* Training a model on a task: batches, steps, evaluation, checkpoints, a log, and clean exits. A run is a
+   directory: config.json (task, facts, model, training: enough for eval and predict), model.safetensors (best
+   on validation by the metrics that select, models/model.h), last.safetensors + optimizer.safetensors +
+   trainer.json (the training state), log.jsonl. Resuming continues bit for bit; the same seed gives the same
+   bits for any number of threads. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -16,30 +16,31 @@ struct train_options {
     int64_t steps, batch, accumulate, warmup, eval_every, eval_examples, save_every, seed;
     double learning_rate, beta1, beta2, epsilon, weight_decay, clip;
     int schedule;       /* enum schedule_kind */
-    int cycle_momentum; /* OneCycleLR's own cycling of beta1, .95 .85 .95, which the lra preset needs */
-    bool warmup_given;  /* no option: warmup was set, and does not follow steps any more */
+    int cycle_momentum; /* OneCycleLR's cycling of beta1, .95 .85 .95, which the lra preset needs */
+    bool warmup_given;  /* not an option: warmup was set and no longer follows steps */
 };
 extern const struct option_row train_rows[];
-/* What a task's preset asks for; lra: with the cycling beta1 and without clipping, as those runs were made.
- */
+/* The options of a task's preset. lra: with cycling beta1 and without clipping, as those runs were
+   trained. */
 void train_options_preset(const struct task_preset *preset, bool lra, struct train_options *options);
-/* Sets an option from text. The warm-up keeps its share of another number of steps until it is set itself. */
+/* Sets an option from text. The warm-up keeps its share of the steps when steps change, until it is set
+   itself. */
 hashattn_status train_options_set(struct host *host, struct train_options *options, const char *name,
                                   const char *text);
 
-/* Told after every step, after every batch of an evaluation (the same event again, so that a stop need not
-   wait) and after every evaluation; returning true asks for a clean stop after saving. evaluate() on its own
-   tells examples done and examples in all as step and steps. */
+/* Sent after every step, after every batch of an evaluation (the same event again, so that a stop does not
+   have to wait) and after every evaluation. A callback that returns true requests a clean stop after saving.
+   evaluate() called by itself sends the number of examples done and of all examples as step and steps. */
 struct train_event {
     int64_t step, steps;
     const struct model *model; /* names the metrics; values are (model_num_metrics) */
-    const double *train;       /* running means since the last evaluation, on training batches; of
-                                  evaluate() so far */
-    const double *valid;       /* at the end of an evaluation; else NULL */
-    const double *best;        /* of the best on validation so far; NULL before the first */
+    const double *train;       /* running means since the last evaluation, on training batches; for evaluate()
+                                  so far */
+    const double *valid;       /* at the end of an evaluation, otherwise NULL */
+    const double *best;        /* of the best model on validation so far; NULL before the first */
     double tokens_per_second, seconds, learning_rate;
-    size_t saved_bytes;  /* model_saved_size of the largest batch since this process began */
-    const char *warning; /* what is not as it should be, such as a save that failed just now; else NULL */
+    size_t saved_bytes;  /* model_saved_size of the largest batch since this process started */
+    const char *warning; /* a problem that does not stop the run, such as a failed save; otherwise NULL */
 };
 typedef bool train_callback(void *user, const struct train_event *event);
 
@@ -51,7 +52,7 @@ struct train_setup {
     struct profile *profile; /* or NULL */
 };
 
-/* Everything a run is made of, filled by the API from the options of the user. Written to config.json. */
+/* Everything that defines a run, filled by the API from the user's options. Written to config.json. */
 struct run_config {
     const struct task *task;
     void *task_options;
@@ -61,37 +62,38 @@ struct run_config {
     char data[4096]; /* directory of the data set */
 };
 void run_config_free(struct host *host, struct run_config *config);
-/* What the facts ask of the model becomes part of its config. INVALID where an objective is not known. */
+/* Copies into the model's config what the facts determine. INVALID if an objective is unknown. */
 hashattn_status run_config_take_facts(struct host *host, struct run_config *config);
-/* Options that say auto get what auto means with this table, so that the run keeps it wherever it goes on. */
+/* Replaces options that say auto by their meaning with these kernels, so that the run keeps it on any
+   machine. */
 void run_config_settle(const struct kernels *kernels, struct run_config *config);
 hashattn_status run_config_save(struct host *host, const char *run, const struct run_config *config);
-/* Leaves the config empty when it fails; an option that the file does not name has its default. */
+/* On failure the config is empty. An option that the file lacks has its default. */
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config);
-/* The text of a config.json. */
+/* Parses the text of a config.json. */
 hashattn_status run_config_parse(struct host *host, const char *text, size_t size, struct run_config *config);
 
-/* A new run in directory `run`, which must not exist (the config is settled first, see above); it is made
-   once the data are read, and can be resumed from the moment that it has a config.json. INTERRUPTED when the
-   callback asked to stop, after saving; FAILED when a loss, gradient or parameter is not finite; NO_DISK when
-   the last state or best model could not be written. Whatever the failure, what was saved before is whole;
-   where nothing could be saved, the directory is not there. */
+/* Trains a new run in directory `run`, which must not exist. Settles the config first (see above). The
+   directory is created once the data are read; the run can be resumed as soon as it has a config.json.
+   INTERRUPTED if the callback asked to stop, after saving; FAILED if a loss, gradient or parameter is not
+   finite; NO_DISK if the last state or best model could not be written. After any failure, earlier saves are
+   complete; if nothing was saved, the directory is removed. */
 hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run);
-/* INVALID where another process trains the run. Goes on where last.safetensors stands, or at step 0 where
-   nothing was saved yet, with the same data (compared by count and hash) and options. Where the instruction
-   set or the product library is another, the callback is warned that the bits will be too. */
+/* Resumes from last.safetensors, or from step 0 if nothing was saved, with the same data (compared by count
+   and hash) and options. INVALID if another process trains the run. If the instruction set or the product
+   library differs, the callback gets a warning that the bits will differ. */
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run);
 
 struct evaluation {
-    double metrics[MODEL_METRICS];      /* (model_num_metrics); NaN where nothing was counted */
+    double metrics[MODEL_METRICS];      /* (model_num_metrics); NaN if nothing was counted */
     double baselines[MODEL_OBJECTIVES]; /* (model_num_baselines) of this split */
     size_t examples, num_cut;
-    size_t tokens, num_unknown; /* rows given to the model; of the ids asked for, not in the vocabulary */
+    size_t tokens, num_unknown; /* rows that the model read; targets that are not in the vocabulary */
     double seconds, tokens_per_second;
 };
 /* Evaluates parameters `values` on a data set in packed batches of `batch`. outputs: (count, model_outputs)
-   or NULL. INTERRUPTED when the callback asked to stop. */
+   or NULL. INTERRUPTED if the callback asked to stop. */
 hashattn_status evaluate(struct host *host, const struct train_setup *setup, struct model *model,
                          const float *values, const struct dataset *dataset, size_t batch, uint64_t seed,
                          float *outputs, struct evaluation *result);

@@ -140,7 +140,7 @@ static void limits_are_reported(void **state)
     tiny_data(context, "limits");
     hashattn_setup *setup = tiny_setup(context, "crowded", 2);
     check_call(context, hashattn_train(setup, "limits", "crowded", NULL, NULL), HASHATTN_INVALID,
-               "crowded has more than 16 learned tensors, 'spare_17' is one too many");
+               "crowded has more than 16 learned tensors: 'spare_17' is one too many");
     check_call(
         context, hashattn_setup_mechanism(setup, "nobody"), HASHATTN_INVALID,
         "no mechanism 'nobody', there are: softmax, none, yoso, linear, blind, competing, narrow, placed, "

@@ -110,7 +110,7 @@ static void bad_configs_are_refused_with_numbers(void **state)
     BAD(row_width, 3, "vocab_size is 32 and row_width 3");
     BAD(num_segments, 257, "num_segments is 257, allowed are 0 to 256");
     BAD(num_objectives, 5, "the number of objectives is 5, allowed are 0 to 4");
-    BAD(objectives[0].num_outputs, 0, "classify: there is no class to tell");
+    BAD(objectives[0].num_outputs, 0, "classify: there are no classes");
     BAD(objectives[0].num_outputs, 1 << 21, "classify has 2097152 outputs");
     BAD(objectives[0].weight, 0, "classify has weight 0");
     BAD(objectives[0].weight, (double)__builtin_nanf(""), "classify has weight");

@@ -233,7 +233,7 @@ static void what_does_not_fit_the_model_is_refused(void **state)
     dataset->count *= 2;
     dataset->targets[0].ids[3] = CLASSES;
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_BAD_FILE,
-                 "example 3 has label number 16, classify knows 16");
+                 "example 3 has label number 16, classify has 16 labels");
     dataset->targets[0].weights[3] = 0; /* it is not asked for */
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_OK, NULL);
     dataset->targets[0].ids[3] = 0;
@@ -289,15 +289,15 @@ static void rows_and_targets_of_another_kind_are_refused(void **state)
     check_data(&fixture, &floats, &data, "example 1 has segment id 2, the model takes 0 to 1");
     segments[5] = 1;
     data.num_targets = 2;
-    check_data(&fixture, &floats, &data, "targets of 2 kinds, the model has 1 objectives");
+    check_data(&fixture, &floats, &data, "2 kinds of targets, the model has 1 objectives");
     data = good;
     data.targets[0].kind = TARGETS_ROW;
     check_data(&fixture, &floats, &data,
-               "ask for an id per row, the model's classify predicts an id per example");
+               "are an id per row, the model's classify predicts an id per example");
     data = good;
     data.targets[0].width = 3;
     check_data(&fixture, &floats, &data,
-               "ask for floats per example, the model's classify predicts an id per example");
+               "are floats per example, the model's classify predicts an id per example");
 
     /* Next ids, of which 0 is none. */
     next = fixture.small.config.model;
@@ -310,19 +310,19 @@ static void rows_and_targets_of_another_kind_are_refused(void **state)
                             .next = true,
                             .num_targets = 1,
                             .targets = {{.kind = TARGETS_NEXT}}};
-    check_data(&fixture, &next, &data, "example 1 asks for token id 0, next_token knows those from 1 on");
+    check_data(&fixture, &next, &data, "example 1 has target id 0, next_token predicts ids from 1 on");
     ids[5] = 34;
     check_data(&fixture, &next, &data, "example 1 has token id 34");
     ids[5] = 5; /* the 0 at the start of the second sequence is given, and not asked for */
     check_data(&fixture, &next, &data, NULL);
     data.next = false;
     data.targets[0] = (struct target_set){.kind = TARGETS_ROW, .ids = labels};
-    check_data(&fixture, &next, &data, "example 0 has label number 0, next_token knows 33 from 1 on");
+    check_data(&fixture, &next, &data, "example 0 has label number 0, next_token has 33 labels from 1 on");
     for (size_t i = 0; i < 6; i++)
         labels[i] = 33;
     check_data(&fixture, &next, &data, NULL);
     labels[5] = 34;
-    check_data(&fixture, &next, &data, "example 1 has label number 34, next_token knows 33 from 1 on");
+    check_data(&fixture, &next, &data, "example 1 has label number 34, next_token has 33 labels from 1 on");
     fixture_free(&fixture);
 }
 

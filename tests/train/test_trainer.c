@@ -410,8 +410,8 @@ static void changed_data_are_refused_with_both_numbers(void **state)
     struct watcher stopping = {.stop_at = 4}, quiet = {.stop_at = -1};
     check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
     static const size_t counts[2][SPLIT_COUNT] = {{40, 11, 7}, {41, 12, 7}};
-    static const char *const parts[2] = {
-        "validation set is another than the run began with: then 12 examples", "now 41"};
+    static const char *const parts[2] = {"validation set is not the one the run began with: then 12 examples",
+                                         "now 41"};
     for (size_t i = 0; i < 2; i++) {
         small_run_generate(&small, counts[i], 3);
         check_status(&small.host, train(&small, small.run, 1, &quiet, true), HASHATTN_BAD_FILE, parts[i]);

@@ -153,8 +153,8 @@ static void a_run_killed_in_its_first_save_goes_on(void **state)
         if (n == 0) { /* nothing to go on with: what to do is told, and helps */
             check_status(
                 &small.host, train(&small, run, 1, &quiet, true), HASHATTN_BAD_FILE,
-                "killed has no config.json: it is no run, or one that was killed before it had saved "
-                "anything; then remove it");
+                "killed has no config.json: it is not a run, or one that was killed before it had saved "
+                "anything; in that case remove it");
             check_status(&small.host, train(&small, run, 1, &quiet, false), HASHATTN_INVALID,
                          "killed exists already and has no config.json");
             check_status(&small.host, HASHATTN_INVALID, HASHATTN_INVALID, "remove it or choose another name");

@@ -1,6 +1,6 @@
 /* The classifier head: Linear(dim -> wide), ReLU, Linear(wide -> classes), on one row per sequence. Rows are
-   computed in full tiles of HEAD_TILE, for the reason that rows.h gives, so arrays hold head_rows(n) rows,
-   and what comes in (x, dlogits) is zeros from row n on. SPDX-License-Identifier: Apache-2.0 */
+   computed in full tiles of HEAD_TILE, for the reason in rows.h. Arrays therefore hold head_rows(n) rows, and
+   the inputs (x, dlogits) are zeros from row n on. SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_HEAD_H
 #define NN_HEAD_H
 
@@ -19,10 +19,11 @@ struct head {
 hashattn_status head_describe(struct host *host, struct params *params, size_t dim, size_t wide,
                               size_t classes, struct head *head);
 
-/* logits (rows, classes) of x (rows, dim), rows = head_rows(n); hidden (rows, wide) is kept for backward. */
+/* Computes logits (rows, classes) from x (rows, dim), rows = head_rows(n); hidden (rows, wide) is kept for
+   backward. */
 void head_forward(const struct head *head, const struct kernels *kernels, const float *values, float *logits,
                   float *hidden, const float *x, size_t n);
-/* dx (rows, dim) is written; dhidden (rows, wide) is scratch; gradients += the layer's. */
+/* Writes dx (rows, dim); dhidden (rows, wide) is scratch; adds the layer's gradients to gradients. */
 void head_backward(const struct head *head, const struct kernels *kernels, const float *values,
                    struct slice gradients, float *dx, float *dhidden, const float *dlogits,
                    const float *hidden, const float *x, size_t n);

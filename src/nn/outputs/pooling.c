@@ -1,4 +1,5 @@
-/* Sums of rows per sequence, and their spreading out. SPDX-License-Identifier: Apache-2.0 */
+/* Sums the rows of each sequence; backward distributes the gradient over them.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/pooling.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* Chunks of words in order; within a chunk, tiles of rows on the pool, and in backward then blocks of words,
-   each of which goes through the rows in order: no partial sums, and the same bits for any threads. Weights
-   of a chunk are laid on the calling thread, once for all tiles: dim floats a word, against 2 n dim
-   operations. The running sum is a float: about 16 + words / chunk additions are off by 1e-5 at most, and so
-   is a loss. SPDX-License-Identifier: Apache-2.0 */
+/* Chunks of words are processed in order. Within a chunk the pool works on tiles of rows, and in backward
+   then on blocks of words, each of which reads the rows in order: there are no partial sums, and the number
+   of threads changes no bit. The calling thread packs the weights of a chunk, once for all tiles: dim floats
+   per word, against 2 n dim operations. The running sum is a float: its 16 + words / chunk additions or so
+   are off by at most 1e-5, and so is a loss. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/tied_output.h"
 
 #include <assert.h>
@@ -48,7 +48,7 @@ struct tied_output_space tied_output_lay(const struct tied_output *output, const
     return s;
 }
 
-/* A chunk of words on its way; the argument of every unit of work. */
+/* The state of one chunk of words; the argument of every unit of work. */
 struct work {
     const struct tied_output *output;
     const struct rows *rows;
@@ -57,14 +57,14 @@ struct work {
     const struct tied_output_space *space;
     const float *x;
     const struct row_ids *asked;
-    size_t first, width; /* places [first, first + width) of 0 .. words - 1; an id is output->first more */
+    size_t first, width; /* chunk [first, first + width); the id is output->first higher */
     /* backward */
     struct slice gradients;
     float *dx;
     bool add;
 };
 
-/* 0: nothing is asked of the row. */
+/* 0 if the row has no target. */
 static float weight_of(const struct work *w, size_t row)
 {
     if (row >= w->rows->count)
@@ -72,13 +72,13 @@ static float weight_of(const struct work *w, size_t row)
     return w->asked->weights == NULL ? 1 : w->asked->weights[row];
 }
 
-/* The place of the row's id in the chunk, from 0 on; `width` or more where it is not there. */
+/* The index of the row's target in the chunk; `width` or more if it is not in the chunk. */
 static size_t label_in(const struct work *w, size_t row)
 {
     if (weight_of(w, row) == 0)
         return w->width;
     return (size_t)w->asked->ids[row] - w->output->first -
-           w->first; /* wraps below the chunk, to a large one */
+           w->first; /* wraps to a large number below the chunk */
 }
 
 static void lay_chunk(const struct work *w, bool backward)
@@ -101,8 +101,8 @@ static void compute_logits(const struct work *w, float *logits, size_t row)
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
-/* Keeps the logits of the ids asked for that are in this chunk. `correct` is 1 from here on while nothing
-   before it was as large; what comes after may be as large, not larger. */
+/* Stores the logits of the targets in this chunk. `correct` becomes 1 if no earlier logit was as large; later
+   ones may be equal, not larger. */
 static void note_asked(const struct work *w, const float *logits, size_t row)
 {
     const struct tied_output_space *s = w->space;
@@ -169,7 +169,7 @@ double tied_output_forward(const struct tied_output *output, const struct rows *
 
 /* ---- backward ----------------------------------------------------------------------------------------- */
 
-/* The gradient of a tile's logits, which stays, and its share of dx. */
+/* The gradient of a tile's logits, which is kept, and its contribution to dx. */
 static void backward_tile(void *argument, size_t tile, int worker)
 {
     (void)worker;
@@ -189,7 +189,7 @@ static void backward_tile(void *argument, size_t tile, int worker)
                     s->laid_backward, ROW_TILE, dim, width, w->add || w->first > 0);
 }
 
-/* A block of words: its gradients from all rows, in order. */
+/* The gradients of a block of words from all rows, in order. */
 static void backward_words(void *argument, size_t index, int worker)
 {
     (void)worker;
