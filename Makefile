@@ -65,7 +65,7 @@ clean:
 
 help:
 	@echo 'make          build the library and the tool, build/hashattn'
-	@echo 'make demo     build, then measure and train yoso beside softmax (four minutes at most)'
+	@echo 'make demo     build, then measure and train yoso beside softmax (two to four minutes)'
 	@echo 'make test     structure checks and every test (ten minutes)'
 	@echo 'make install  library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (and DESTDIR)'
 	@echo 'make check    make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
