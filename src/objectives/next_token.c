@@ -18,7 +18,7 @@ static const char *refuse(const struct objective_facts *facts)
     if (facts->pairs)
         return "an example is two sequences; next tokens are predicted for single sequences only";
     if (facts->embed->vocab_size <= facts->first_output)
-        return "the sequences are rows of floats, so there are no ids to predict";
+        return "the sequences have no ids to predict";
     return NULL;
 }
 

@@ -1,8 +1,9 @@
-/* Medians, and the costs of a layer, a step and the machine as the floor measures them; the public calls are
-   tested in tests/api/test_measure.c and test_peak.c. Times are not judged.
-   Planted and caught: the upper of two middle values as the median; a layer of the model's other layers'
-   mechanism; a layer that still has dropout in evaluation; an error that leaves blocks behind.
-   Covers: median.c, layer_cost.c, step_cost.c, peak.c. SPDX-License-Identifier: Apache-2.0 */
+/* Medians, and the costs of a layer, a step and the machine as this floor measures them;
+   tests/api/test_measure.c and test_peak.c test the public calls. Times are not judged.
+   Planted and caught: the upper of two middle values as the median; a layer with the mechanism of another
+   layer of the model; a layer with dropout in evaluation; an error that leaks blocks.
+   Covers: median.c layer_cost.c step_cost.c peak.c
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "measure/layer_cost.h"

@@ -1,8 +1,8 @@
-/* The model of the next token, whole: causal attention, tied table, loss per token. Against double precision,
-   and what must not be seen: the future, the neighbours in a batch, the number of threads.
-   Bugs tried and caught: the table's gradient as a table without its factor; rows of the table without it;
+/* The model that predicts next tokens: causal attention, tied table, loss per token, against double
+   precision; and independence from the future, the neighbours in a batch and the number of threads.
+   Bugs planted and caught: the table's gradient as a table without its factor; rows of the table without it;
    the gradient of the last rows lost on its way into the trunk; attention that is not causal; a mechanism's
-   own loss divided by tokens; the labels of the whole step not looked at, or tokens counted that have none.
+   own loss divided by tokens; the labels of the whole step ignored, or tokens counted that have none.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -24,14 +24,14 @@ struct decoder_test {
     size_t offsets[MOST_SEQUENCES + 1];
     uint32_t tokens[MOST_ROWS], ids[MOST_ROWS];
     float weights[MOST_ROWS];
-    int32_t labels[MOST_ROWS]; /* of the oracle: below 1 where nothing is asked */
+    int32_t labels[MOST_ROWS]; /* for the oracle: below 1 without a target */
     struct targets targets;
     double row_loss[MOST_ROWS]; /* as counted row by row */
     uint64_t samples[MOST_SEQUENCES];
     struct model_batch batch;
     unsigned char options[4096]; /* of the mechanism */
     void *workspace;
-    const float *values; /* as laid by the last forward */
+    const float *values; /* as prepared by the last forward */
     double row_losses[MOST_ROWS];
     struct oracle_encoder oracle;
 };
@@ -65,7 +65,7 @@ static void open_model(struct decoder_test *t, const struct model_config *config
     layer_test_start(&t->base, 5);
 }
 
-/* Labels that are not the tokens after: the model must not care. One in nine is not asked. */
+/* Labels that are not the following tokens: the model must not care. One in nine rows has none. */
 static void open_batch(struct decoder_test *t, size_t count, const size_t *lengths)
 {
     for (size_t s = 0; s < count; s++) {
@@ -94,7 +94,7 @@ static void open_batch(struct decoder_test *t, size_t count, const size_t *lengt
     };
 }
 
-/* Memory of exactly the size asked for, full of NaNs. */
+/* Memory of exactly the requested size, full of NaNs. */
 static double run_forward(struct decoder_test *t)
 {
     size_t bytes = model_workspace_size(t->model, &t->batch);
@@ -110,7 +110,7 @@ static void run_backward(struct decoder_test *t)
     model_backward(t->model, &t->batch, t->values, t->workspace, t->base.gradients);
 }
 
-/* The loss of every row, each from the sums of a count in which it alone is asked. */
+/* The loss of every row, each from the sums of a count in which only it has a target. */
 static const double *losses_of(struct decoder_test *t)
 {
     float weights[MOST_ROWS];
@@ -123,7 +123,7 @@ static const double *losses_of(struct decoder_test *t)
         double sums[MODEL_SUMS] = {0};
         weights[r] = 1;
         model_count(t->model, &batch, t->workspace, sums);
-        t->row_loss[r] = sums[0]; /* 0 where the forward was not asked */
+        t->row_loss[r] = sums[0]; /* 0 if the forward had no targets */
         weights[r] = 0;
     }
     return t->row_loss;
@@ -171,8 +171,8 @@ static double oracle_loss(void *user)
     return oracle_encoder_loss(&t->oracle, NULL);
 }
 
-/* As test_model's: roundings of sums of dim, wide and rows terms, of numbers of the size of the gradient.
-   The table's rows are sqrt(DIM) larger inside. */
+/* As in test_model: roundings of sums of dim, wide and rows terms, of numbers of the size of the gradient.
+   The table's rows are larger by sqrt(DIM) inside. */
 static double gradient_bound(const struct decoder_test *t, const float *gradient, size_t n)
 {
     double rows = (double)t->offsets[t->batch.num_sequences];
@@ -212,7 +212,7 @@ static void check_every_derivative(const char *mechanism, int norm, int position
     close_model(&t);
 }
 
-/* The table's gradient is that of both of its uses. */
+/* The table's gradient is the sum over both of its uses. */
 static void every_gradient_is_right(void **state)
 {
     (void)state;
@@ -255,7 +255,7 @@ static void gradients_over_many_tiles_are_right(void **state)
     }
 }
 
-/* ---- what must not be seen ---------------------------------------------------------------------------- */
+/* ---- independence ------------------------------------------------------------------------------------- */
 
 static const size_t packed_lengths[] = {200, 1, 259, 60, 123};
 
@@ -270,7 +270,7 @@ static bool is_causal(const struct mechanism *mechanism, const void *options)
     return mechanism->refuse == NULL || mechanism->refuse(options, &shape) == NULL;
 }
 
-/* Whatever stands after a token changes no bit of its loss; what stands at it or before does. */
+/* Tokens after a token change no bit of its loss; the token itself and earlier ones do. */
 static void the_future_is_not_seen(void **state)
 {
     (void)state;
@@ -370,9 +370,9 @@ static void threads_change_no_bit(void **state)
     }
 }
 
-/* ---- what the loss is divided by ---------------------------------------------------------------------- */
+/* ---- the divisor of the loss -------------------------------------------------------------------------- */
 
-/* Two micro-batches of unequal length, each told the labels of both: their losses and gradients add up. */
+/* Two micro-batches of different length, each with the label counts of both: losses and gradients add up. */
 static void parts_add_up_to_the_whole(void **state)
 {
     (void)state;
@@ -412,7 +412,7 @@ static void parts_add_up_to_the_whole(void **state)
     close_model(&t);
 }
 
-/* A mechanism's own loss is a mean over sequences, whatever the number of tokens. */
+/* A mechanism's own loss is a mean over sequences, for any number of tokens. */
 static void an_own_loss_is_per_sequence(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Plans of heads: what texts mean in every layer, what is no plan, and options by name. Models of mixed heads
-   are in test_encoder.c. Bugs planted and caught: shares that do not come out even; a
-   number of heads with letters behind it; an option left set where another mechanism refused it.
+/* Plans of heads: the meaning of texts in every layer, invalid texts, and options by name. Models of mixed
+   heads are in test_model.c. Bugs planted and caught: shares that do not divide evenly; a number of heads
+   followed by letters; an option left set after another mechanism refused it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/head_plan.h"
 
@@ -154,7 +154,7 @@ static void options_are_of_all_or_of_one(void **state)
     head_plan_free(&host, &copy);
 }
 
-/* The same name with another range: what the first took is taken back where the second refuses. */
+/* The same option name with different ranges: if the second mechanism refuses, the first is restored. */
 static void all_are_set_or_none(void **state)
 {
     (void)state;

@@ -1,17 +1,18 @@
 /* The whole model against its definition in double precision: logits, loss and every gradient; packing,
-   threads, evaluation, memory. How the bound of a gradient is made stands at gradient_bound.
-   Bugs tried and caught: one key for all layers; pooling's gradient of the first tile for all; dropout's key
-   changed on the way back; only the first partial gradient added; partials not cleared; last tile of a chunk
+   threads, evaluation, memory. gradient_bound derives the bound of a gradient.
+   Bugs planted and caught: one key for all layers; pooling's gradient of the first tile for all; dropout's
+   key changed in backward; only the first partial gradient added; partials not cleared; last tile of a chunk
    left out; workers sharing scratch; layers sharing activations; convolution added in place in training; own
    loss not added, its gradient not divided; no gradient of the logits; dropout in evaluation; rows after the
-   last token not cleared; sample ids kept from the mechanism; a row of the head computed apart; the head's
-   spare rows not cleared; post-LN that goes past the norm of the embedding on
-   the way back, or pools rows of a last norm; pairs averaged
-   over sequences, features of the second example from the first; mixed heads: their chance or their learned
-   parameters counted from the first of the group, groups that save in one place, layers that save as much as
-   the first, an own loss meant over all heads, its tensors named as if alone; the second objective writing
-   over the gradient of the first; weights of objectives left out; targets of weight 0 counted; the mean over
-   the step taken over the batch; own losses of two mechanisms weighed alike. Covers: trunk.c, input.c.
+   last token not cleared; sample ids not passed to the mechanism; a row of the head computed apart; the
+   head's spare rows not cleared; post-LN whose backward skips the norm of the embedding, or that pools rows
+   of a last norm; pairs averaged over sequences, features of the second example from the first; mixed heads:
+   their random numbers or their learned parameters counted from the first of the group, groups that save in
+   one place, layers that save as much as the first, an own loss averaged over all heads, its tensors named as
+   if unmixed; the second objective writing over the gradient of the first; weights of objectives left out;
+   targets of weight 0 counted; the mean over the step taken over the batch; own losses of two mechanisms
+   weighted alike.
+   Covers: trunk.c input.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/model.h"
 
@@ -42,7 +43,7 @@ struct model_test {
     struct model_batch batch;
     unsigned char options[4096]; /* of the mechanism */
     void *workspace;
-    const float *values;                     /* as laid by the last forward */
+    const float *values;                     /* as prepared by the last forward */
     float outputs[MOST_SEQUENCES * CLASSES]; /* probabilities */
     /* oracle */
     float *masks[3 * ORACLE_LAYERS + 1];
@@ -88,7 +89,7 @@ static void open_batch(struct model_test *t, size_t count, const size_t *lengths
     assert_true(t->offsets[count] <= MOST_ROWS);
     struct random random = random_open(3);
     for (size_t r = 0; r < t->offsets[count]; r++)
-        t->tokens[r] = (uint32_t)random_below(&random, VOCAB); /* 0 too: no id is special */
+        t->tokens[r] = (uint32_t)random_below(&random, VOCAB); /* includes 0: no id is special */
     t->targets = (struct targets){.ids = t->labels};
     t->batch = (struct model_batch){
         .kernels = t->base.kernels,
@@ -103,7 +104,7 @@ static void open_batch(struct model_test *t, size_t count, const size_t *lengths
     };
 }
 
-/* Memory of exactly the size asked for, full of NaNs, so that reading before writing shows. */
+/* Memory of exactly the requested size, full of NaNs, so that reading before writing shows. */
 static double run_forward(struct model_test *t)
 {
     size_t bytes = model_workspace_size(t->model, &t->batch);
@@ -131,9 +132,9 @@ static void close_model(struct model_test *t)
         free(t->masks[i]);
 }
 
-/* ---- the oracle's side -------------------------------------------------------------------------------- */
+/* ---- the oracle --------------------------------------------------------------------------------------- */
 
-/* The mask of one place as data: dropout, under the key that the contract names, on ones. */
+/* The mask of one site as data: dropout, under the documented key, applied to ones. */
 static float *mask_of(struct model_test *t, uint64_t parent, uint64_t site, size_t width)
 {
     struct rows rows =
@@ -188,8 +189,8 @@ static double oracle_loss(void *user)
     return oracle_encoder_loss(&t->oracle, NULL);
 }
 
-/* Roundings on the longest way from a parameter to the loss and back: sums of dim, wide and rows terms, a few
-   in every layer; each is EPSILON of numbers of the size of the largest gradient of the tensor or of 1 /
+/* Roundings on the longest path from a parameter to the loss and back: sums of dim, wide and rows terms, a
+   few in every layer; each is EPSILON of numbers of the size of the largest gradient of the tensor or of 1 /
    sequences. */
 static double gradient_bound(const struct model_test *t, const float *gradient, size_t n)
 {
@@ -206,7 +207,7 @@ static void check_outputs(struct model_test *t, double loss)
     double roundings = (double)t->config.layers * (8 * DIM + 2 * WIDE) + (double)t->config.max_len, most = 0;
     for (size_t i = 0; i < examples * CLASSES; i++)
         most = fmax(most, fabs(want[i]));
-    for (size_t i = 0; i < examples; i++) { /* a probability moves by at most half of what logits move by */
+    for (size_t i = 0; i < examples; i++) { /* a probability moves by at most half the change of the logits */
         double sum = 0;
         for (size_t c = 0; c < CLASSES; c++)
             sum += exp(want[i * CLASSES + c]);
@@ -217,7 +218,7 @@ static void check_outputs(struct model_test *t, double loss)
     check_near(loss, exact, roundings * EPSILON * (1 + loss), "loss");
 }
 
-/* plan: one mechanism, or none for the first `idle` heads and softmax for the others. */
+/* plan: one mechanism; or none for the first `idle` heads and softmax for the rest. */
 static void check_every_derivative(const char *plan, size_t idle, int pooling, int64_t taps, double rate,
                                    int norm, int positions)
 {
@@ -337,9 +338,9 @@ static double distance(const float *a, const float *b, size_t n)
     return sqrt(apart / size);
 }
 
-/* Rounding to bfloat16 moves an operand by at most 2^-8 of itself, so a product by 2^-7, and there are eight
-   products on the way through a layer there and eight back: 16 x 2^-7 = 1/8 if none of them ever cancelled
-   another. The first one alone moves something by 2^-12. */
+/* Rounding to bfloat16 changes an operand by at most 2^-8 of itself, so a product by 2^-7. A layer has eight
+   products forward and eight backward: 16 x 2^-7 = 1/8 if errors never cancelled. The first product by itself
+   changes something by 2^-12. */
 static void bf16_is_float32_rounded(void **state)
 {
     (void)state;
@@ -413,7 +414,7 @@ static void a_sequence_is_the_same_alone_and_packed(void **state)
             const struct param *row = &t.base.params.rows[i];
             t.batch = whole;
             double bound = 5 * gradient_bound(&t, t.base.gradients + row->offset, row->count);
-            if (config.precision == PRECISION_BF16) /* a gradient of a fifth the size is rounded elsewhere */
+            if (config.precision == PRECISION_BF16) /* a gradient of a fifth the size rounds differently */
                 bound = 5 * 0.125 * (largest(t.base.gradients + row->offset, row->count) + 0.05);
             for (size_t k = 0; k < row->count; k++)
                 check_near((double)t.base.gradients[row->offset + k] / 5, sum[row->offset + k], bound,
@@ -424,7 +425,8 @@ static void a_sequence_is_the_same_alone_and_packed(void **state)
     }
 }
 
-/* The widths of the Long Range Arena models, every mechanism, in evaluation: sampled ones too hash alike. */
+/* The widths of the Long Range Arena models, every mechanism, in evaluation: sampled ones use the same
+   hashing for every sequence. */
 static void predictions_do_not_depend_on_the_batch(void **state)
 {
     (void)state;
@@ -524,8 +526,8 @@ static void evaluation_is_training_without_dropout(void **state)
     close_model(&t);
 }
 
-/* All chance, of dropout and of a sampled mechanism, comes from the key of the step and the sample's own id.
- */
+/* All randomness, of dropout and of a sampled mechanism, follows from the key of the step and the sample's
+   id. */
 static void chance_follows_step_and_sample(void **state)
 {
     (void)state;
@@ -588,8 +590,7 @@ static void own_parameters_and_loss_are_carried(void **state)
     (void)state;
     struct model_test t = {.workspace = NULL};
     struct model_config config = config_of(&t, &linear_mechanism, 9);
-    config.layers =
-        1; /* a lower layer moves the own loss of an upper, whose gradient is its parameters' alone */
+    config.layers = 1; /* the gradient of an upper layer's own loss would not cover the lower layer */
     config.dropout = 0.2;
     open_model(&t, &config, 2);
     open_batch(&t, 3, (size_t[]){5, 1, 9});
@@ -617,7 +618,8 @@ static void own_parameters_and_loss_are_carried(void **state)
             double far =
                 moved_loss(&t, rows[i], direction, 2 * step) - moved_loss(&t, rows[i], direction, -2 * step);
             double want = (8 * near - far) / (12 * step);
-            /* A float loss is off by some 40 EPSILON; the fifth derivative times step^4 is far below. */
+            /* The error of a float loss is some 40 EPSILON; the fifth derivative times step^4 is far
+               smaller. */
             check_near(got, want, 40 * EPSILON * (1 + loss) / step + 1e-4 * fabs(want), rows[i]->name);
             free(direction);
         }
@@ -665,8 +667,8 @@ static struct outcome outcome_of(const char *plan, int64_t layers, int64_t heads
     return outcome;
 }
 
-/* The same mechanism in several groups, and in a list for each layer, is that mechanism, its chance and its
-   learned parameters too. */
+/* The same mechanism in several groups, and in a list per layer, equals that mechanism in one group,
+   including its random numbers and learned parameters. */
 static void mixing_a_mechanism_with_itself_changes_no_bit(void **state)
 {
     (void)state;
@@ -685,7 +687,7 @@ static void mixing_a_mechanism_with_itself_changes_no_bit(void **state)
     }
 }
 
-/* What a layer saves is what its own mechanisms save. */
+/* A layer saves as much as its own mechanisms need. */
 static void layers_of_different_heads_save_what_they_need(void **state)
 {
     (void)state;
@@ -700,8 +702,8 @@ static void layers_of_different_heads_save_what_they_need(void **state)
     free(mixed.gradients);
 }
 
-/* Softmax and the linear test mechanism: two layers of two heads, in which one head of the second layer has
-   the own loss, so that no parameter but its own moves that. */
+/* Softmax and the linear test mechanism: two layers of two heads. One head of the second layer has the own
+   loss, so only its parameters change that loss. */
 static void the_own_loss_is_meant_over_the_heads_that_have_it(void **state)
 {
     (void)state;
@@ -711,7 +713,7 @@ static void the_own_loss_is_meant_over_the_heads_that_have_it(void **state)
         struct model_config config = config_of(&t, &linear_mechanism, 9);
         config.plan.used[1].mechanism = attention_find("softmax");
         config.plan.num_used = 2;
-        /* First the linear one alone in the first layer; then beside a layer of softmax. */
+        /* First the linear mechanism in the only layer; then with a layer of softmax after it. */
         config.layers = 1 + both;
         config.plan.num_lists = 1 + (size_t)both;
         config.plan.lists[1].num_groups = 1;
@@ -745,7 +747,7 @@ static void the_own_loss_is_meant_over_the_heads_that_have_it(void **state)
     const struct param *const rows[] = {project, gain};
     for (size_t i = 0; i < 2; i++) {
         float *direction = new_normals(i, rows[i]->count, 1);
-        double got = 0, step = 0.005; /* two layers curve more */
+        double got = 0, step = 0.005; /* two layers have more curvature */
         for (size_t k = 0; k < rows[i]->count; k++)
             got += (double)direction[k] * (double)t.base.gradients[rows[i]->offset + k];
         double near = moved_loss(&t, rows[i], direction, step) - moved_loss(&t, rows[i], direction, -step);

@@ -1,7 +1,7 @@
 /* Saving and loading blocks of parameters: the same bits come back, and a file of another model is refused
-   with the name and the numbers in the message. Bugs tried and caught: second block written from the first;
+   with the name and the numbers in the message. Bugs planted and caught: second block written from the first;
    prefix forgotten in reading; a tensor too many accepted; NaN accepted; padding between rows not cleared;
-   the path missing in the message; a check of the first block alone. SPDX-License-Identifier: Apache-2.0 */
+   the path missing in the message; a check of the first block only. SPDX-License-Identifier: Apache-2.0 */
 #include "models/model_io.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static void describe(struct layer_test *test, size_t cols)
     check_status(&test->host, params_add(&test->host, &test->params, START_NORMAL, 1, &offset, 1, &cols, "b"),
                  HASHATTN_OK, NULL);
     layer_test_start(test, cols);
-    /* The padding between rows holds zeros in a block that was made well. */
+    /* The padding between rows is zeros in an initialised block. */
     params_start(&test->params, cols, test->values);
 }
 
@@ -74,7 +74,7 @@ static void what_is_saved_comes_back(void **state)
                  HASHATTN_BAD_FILE, "'w.a.weight' is missing");
     assert_non_null(strstr(test.host.message, "hashattn-model-io"));
 
-    /* One block of the two: the other's tensors are too many. */
+    /* One block of the two: the tensors of the other are too many. */
     check_status(&test.host, model_load(&test.host, scratch_path(), &test.params, in, 1), HASHATTN_BAD_FILE,
                  "'v.a.weight' does not belong to this model: the file has 4 tensors, the model 2");
     assert_non_null(strstr(test.host.message, "hashattn-model-io"));

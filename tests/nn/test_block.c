@@ -1,14 +1,13 @@
 /* One Transformer block against its definition in double precision: output, gradient of the input and of
-   every parameter, with convolution and dropout, in evaluation in place, and with the own parameters of a
-   mechanism.
-   Bugs tried and caught: residual left out; the key of another place in backward; gradients of values not
+   every parameter, with convolution and dropout, in evaluation in place, and with a mechanism's own
+   parameters.
+   Bugs planted and caught: residual left out; the key of another site in backward; gradients of values not
    cleared; normalised rows of x taken for those of m; dense gradient from the rows before the convolution;
    dkey's part overwriting dquery's; convolution's gradient into keys; one head for all; keys taken for
    queries; own parameters and their gradients at the first head, not cleared, not weighted; post-LN with the
-   residual of x in place of m, with dropout inside its ffn, with statistics of other rows, without the
-   gradient that goes past the ffn; the second tile's rows from the first; time of products
-   given to the norm. SPDX-License-Identifier: Apache-2.0
- */
+   residual of x instead of m, with dropout inside its ffn, with statistics of other rows, without the
+   gradient that bypasses the ffn; the second tile's rows from the first; time of products charged to the
+   norm. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/block.h"
 
 #include <stdlib.h>
@@ -156,8 +155,8 @@ static double weighed(void *user)
     return inner(w->g, w->test->exact_y, ROWS * DIM);
 }
 
-/* A gradient passes some ten sums of up to WIDE or ROWS terms, of numbers of the size of the largest of them.
- */
+/* A gradient passes about ten sums of up to WIDE or ROWS terms, of numbers no larger than its largest
+   element. */
 static double bound_of(const float *gradient, size_t n)
 {
     return 10 * (WIDE + ROWS) * EPSILON * (1 + largest(gradient, n));
@@ -221,7 +220,7 @@ static void in_place_is_the_same(void **state)
     }
 }
 
-/* Rows that stand in the second tile of a batch have the bits of the same rows in the first. */
+/* Rows in the second tile of a batch have the same bits as in the first. */
 static void check_tiles(enum block_norm norm)
 {
     struct block_test t;
@@ -265,7 +264,8 @@ static void every_tile_is_the_first(void **state)
     check_tiles(BLOCK_POST_NORM);
 }
 
-/* A pass of one tile is charged to the parts that computed, in the order of the enum, and to nobody else. */
+/* The time of a pass over one tile is charged to the parts that computed, in the order of the enum, and to no
+   other. */
 static void check_parts(struct watch *watch, const char *want)
 {
     char got[PROFILE_PARTS * 24] = "";
@@ -305,7 +305,7 @@ static void time_goes_to_the_parts_that_compute(void **state)
     }
 }
 
-/* enter, mix and leave each use one stretch of the parameters, and write gradients nowhere else. */
+/* enter, mix and leave each use one range of the parameters, and write gradients only there. */
 static void check_stretches(enum block_norm norm)
 {
     struct block_test t;
@@ -336,9 +336,9 @@ static void parts_stay_in_their_stretch(void **state)
     check_stretches(BLOCK_POST_NORM);
 }
 
-/* The output of the linear test mechanism is its gain, by columns of a head, times what it would be with gain
-   1: so the model's (heads, 1, width) tensor must arrive at its own head and column, and its gradient comes
-   back there: d <g, mixed> / d gain[h][c] * gain[h][c] = sum over rows of g mixed in that column. */
+/* The output of the linear test mechanism is its gain, by columns of a head, times its output with gain 1. So
+   the model's (heads, 1, width) tensor must arrive at its own head and column, and its gradient must return
+   there: d <g, mixed> / d gain[h][c] * gain[h][c] = sum over rows of g mixed in that column. */
 static void own_parameters_reach_their_heads(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* The dense layer against double precision, gradients against central differences of the double form. A sum
-   of k products of factors up to a and b is off by at most (k + 1) EPSILON k a b. With precision
-   bf16 the same holds of the operands as bfloat16 rounds them. Bugs tried and caught: W used untransposed (in
-   = out); bias gradient skipped; dx overwritten where it should be added; gradient of W overwriting instead
-   of adding; in and out swapped in the shape; dx in the place of x before the gradient of W.
+   of k products of factors up to a and b is off by at most (k + 1) EPSILON k a b. With precision bf16 the
+   same holds for the operands rounded to bfloat16. Bugs planted and caught: W used untransposed (in = out);
+   bias gradient skipped; dx overwritten instead of added; gradient of W overwriting instead of adding; in and
+   out swapped in the shape; dx written over x before the gradient of W.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dense.h"
 
@@ -71,7 +71,7 @@ static void check_case(size_t n, size_t in, size_t out)
     check_same_bits(unused, test->gradients, test->params.total * sizeof *dx, "gradients, dx in place of x");
     free(place), free(unused);
 
-    /* Everything is added a second time: gradients double, dx comes on top of what was there. */
+    /* Everything is added a second time: gradients double, and dx is added to its old value. */
     double *twice = new_doubles(test->gradients, test->params.total), *sum = new_doubles(dx, n * in);
     for (size_t i = 0; i < test->params.total; i++)
         twice[i] *= 2;
@@ -107,7 +107,7 @@ static void dense_agrees_with_double(void **state)
     check_case(0, 3, 4);
 }
 
-/* x as bfloat16 rounds it. */
+/* x rounded to bfloat16. */
 static float *new_rounded(const struct kernels *kernels, const float *x, size_t n)
 {
     float *rounded = new_zeros(n);
@@ -130,7 +130,7 @@ static double *new_product(const float *a, size_t a_row, size_t a_col, const flo
     return c;
 }
 
-/* Laid weights, in both precisions: the products of the operands as they are rounded, and nothing else is. */
+/* Packed weights, in both precisions: the products of the rounded operands; nothing else is rounded. */
 static void check_laid(enum precision precision, size_t n, size_t in, size_t out)
 {
     struct layer_test t;
@@ -159,7 +159,7 @@ static void check_laid(enum precision precision, size_t n, size_t in, size_t out
     double ax = largest(rx, n * in), ag = largest(rdy, n * out), aw = largest(rw, in * out);
 
     bf16 *halves = malloc((n * (in + 1) + 1) * sizeof *halves);
-    memset(halves, 0xff, n * (in + 1) * sizeof *halves); /* NaN: what is not written shows */
+    memset(halves, 0xff, n * (in + 1) * sizeof *halves); /* NaN: unwritten elements show */
     double *want = new_product(rx, in, 1, rw, 1, in, n, out, in);
     for (size_t i = 0; i < n * out; i++)
         want[i] += (double)t.values[dense.bias + i % out];
@@ -203,7 +203,7 @@ static void laid_weights_are_the_weights(void **state)
     check_laid(PRECISION_BF16, 70, 130, 65);
 }
 
-/* Small weights of float32 stay where they are. */
+/* Small weights of float32 are not packed. */
 static void small_weights_are_not_laid(void **state)
 {
     (void)state;

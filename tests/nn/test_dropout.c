@@ -1,8 +1,8 @@
-/* Dropout: rate, scale, independence, and that the mask depends on (key, sample, row in the
-   sequence, column) alone. Bugs tried and caught: draws of a row starting at the packed row instead of the
-   row in its sequence; the tail of 8 columns re-using the block before or the next row's first; scale 1 /
-   rate; threshold from 32 bits; sample id replaced by its index; rows after the last token left as they were;
-   GELU's slope without the end of zeros, or with the draws of another row.
+/* Dropout: rate, scale, independence, and that only (key, sample, row in the sequence, column) determine the
+   mask. Bugs planted and caught: draws of a row starting at the packed row instead of the row in its
+   sequence; the tail of 8 columns re-using the block before or the next row's first; scale 1 / rate;
+   threshold from 32 bits; sample id replaced by its index; rows after the last token left unchanged; GELU's
+   slope without the zeros at the end, or with the draws of another row.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dropout.h"
 
@@ -41,7 +41,7 @@ static void what_stays_is_scaled_and_the_rate_is_right(void **state)
     free(y);
 }
 
-/* At one half, any two elements agree half of the time, however far apart in the row or in the next. */
+/* At rate one half, any two elements agree half of the time, however far apart in the row or in the next. */
 static void no_draw_is_used_twice(void **state)
 {
     (void)state;
@@ -65,7 +65,7 @@ static void no_draw_is_used_twice(void **state)
     free(y);
 }
 
-/* The mean of what comes out is exactly the input for every rate that 16 bits can say. */
+/* The mean of the output is exactly the input for every rate that 16 bits can represent. */
 static void scale_fits_the_threshold(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void residual_is_added_and_the_end_is_zero(void **state)
     free(x), free(r), free(y), free(z);
 }
 
-/* GELU and its slope get the mask that dropout gives the rows after it. */
+/* GELU and its slope get the mask that dropout applies to the rows after it. */
 static void gelu_again_has_the_same_mask(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void gelu_again_has_the_same_mask(void **state)
         slope[ROWS * WIDEST];
     random_normals(1, 0, x, ROWS * WIDEST);
     for (int on = 0; on < 2; on++)
-        for (size_t dim = 11; dim <= WIDEST; dim += 5) { /* whole blocks of draws, and not */
+        for (size_t dim = 11; dim <= WIDEST; dim += 5) { /* with and without a partial block of draws */
             struct dropout dropout = dropout_of(on ? 0.4 : 0);
             size_t first = 3, n = ROWS - first, size = n * dim;
             kernels->layers.gelu_again(want, slopes, x, size, 0, 0, 0, 1);

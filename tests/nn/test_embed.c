@@ -1,10 +1,10 @@
-/* Embedding against plain loops; its gradient is a plain sum in the order of the rows, so both are the same
+/* Embedding against plain loops; its gradient is a plain sum in the order of the rows, so both have the same
    bits for any number of threads. Bugs planted and caught: position counted in the packed rows; gradient of
    the position table missing; last columns (dim not a multiple of 16) left out; gradient overwriting; rows
-   after the last token not cleared; cosines in the even columns; sinusoids of the next place; words beside
-   sinusoids that start small; a tied table's factor left out; segments not added, taken
-   from the beginning of a span, without gradient, or scaled as words are; rows without words overwritten; ids
-   cut to 16 bits; sinusoids made for max_len whatever the length, or for the first length only.
+   after the last token not cleared; cosines in the even columns; sinusoids of the next position; words with
+   sinusoids that start small; a tied table's factor left out; segments not added, read from the beginning of
+   a span, without gradient, or scaled as words are; rows without words overwritten; ids cut to 16 bits;
+   sinusoids computed for max_len whatever the length, or for the first length only.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/embed.h"
 
@@ -36,7 +36,7 @@ static void open_embed(struct layer_test *test, int threads, struct embed_shape 
 {
     layer_test_open(test, threads);
     check_status(&test->host, embed_describe(&test->host, &test->params, &shape, embed), HASHATTN_OK, NULL);
-    assert_null(embed->sinusoids); /* a description takes no memory that grows with max_len */
+    assert_null(embed->sinusoids); /* the description allocates nothing that grows with max_len */
     const size_t longest[] = {1, shape.max_len, 2};
     for (size_t i = 0; i < 3; i++)
         check_status(&test->host, embed_fit(&test->host, embed, longest[i]), HASHATTN_OK, NULL);
@@ -90,7 +90,7 @@ static void embed_adds_word_and_position(void **state)
     free(dy);
 }
 
-/* Without learned positions the words alone are parameters, start as wide as the sinusoids, and have all the
+/* Without learned positions words are the only parameters, start as wide as the sinusoids, and have all the
    gradient. */
 static void positions_may_be_sinusoids_or_nothing(void **state)
 {
@@ -118,7 +118,8 @@ static void positions_may_be_sinusoids_or_nothing(void **state)
                     (double)test.values[ids[r] * DIM + c] + (kind == POSITIONS_NONE ? 0 : wave);
                 sum[ids[r] * DIM + c] += dy[r * DIM + c];
             }
-        /* The wave and the sum, each rounded once; `turn` up to 290 in double moves nothing. */
+        /* The sinusoid and the sum, each rounded once; the error of `turn`, up to 290 in double, is
+           negligible. */
         check_near_all(y, want, PADDED * DIM, 2 * EPSILON * largest(y, ROWS * DIM), "rows");
         embed_backward(&embed, &rows, whole_gradient(&test), dy, &input);
         check_same_bits(test.gradients, sum, test.params.total * sizeof *sum, "gradient");
@@ -128,7 +129,7 @@ static void positions_may_be_sinusoids_or_nothing(void **state)
     }
 }
 
-/* A table that is the output too: its rows come in sqrt(DIM) as large, and so do their gradients. */
+/* A table that is also the output: its rows enter multiplied by sqrt(DIM), and so do their gradients. */
 static void a_tied_table_is_scaled(void **state)
 {
     (void)state;
@@ -164,7 +165,7 @@ static void fill_segments(uint8_t *segments)
         segments[i] = (uint8_t)(i / 5 % SEGMENTS);
 }
 
-/* A tied table's factor is of the words alone. */
+/* A tied table's factor applies to the words only. */
 static void segments_are_added(void **state)
 {
     (void)state;
@@ -212,7 +213,7 @@ static void segments_are_added(void **state)
     free(first), free(dy);
 }
 
-/* Rows that are there already get positions and segments; those after the last row get nothing. */
+/* Given rows get positions and segments; rows after the last get nothing. */
 static void without_words_rows_are_added_to(void **state)
 {
     (void)state;
@@ -244,7 +245,7 @@ static void without_words_rows_are_added_to(void **state)
     check_same_bits(test.gradients, sum, test.params.total * sizeof *sum, "gradient");
     layer_test_close(&test);
 
-    /* With nothing to add, nothing happens, and nothing is learned. */
+    /* Without tables nothing is added and nothing is learned. */
     open_embed(&test, 1, (struct embed_shape){0, 0, MAX_LEN, DIM, POSITIONS_NONE, false}, &embed);
     rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     assert_int_equal(test.params.total, 0);

@@ -1,7 +1,7 @@
 /* The feed-forward part against double precision and central differences, with and without dropout; the mask,
-   tested by itself elsewhere, is taken as data. Bugs tried and caught: GELU's gradient at the rows after it;
-   dropout missing in backward; dropout's key changed between the ways; the second layer's input taken before
-   dropout; the slope left out. SPDX-License-Identifier: Apache-2.0 */
+   tested by itself elsewhere, is taken as data. Bugs planted and caught: GELU's gradient at the rows after
+   it; dropout missing in backward; dropout's key changed between forward and backward; the second layer's
+   input read before dropout; the slope left out. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/ffn.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void check_rate(double rate)
     c.x = new_doubles(x, ROWS * DIM);
     ffn_forward(&c.ffn, &rows, test->values, &dropout, 9, y, before, after, x, 0, ROWS, NULL, NULL);
     weighed(&c);
-    /* Two products after each other: about (DIM + WIDE + some) roundings of sums of WIDE terms up to 4. */
+    /* Two successive products: about (DIM + WIDE + some) roundings of sums of WIDE terms up to 4. */
     double bound = (DIM + WIDE + ROWS + 8) * EPSILON * WIDE * 4;
     check_near_all(y, c.y, ROWS * DIM, bound, "y");
     ffn_backward(&c.ffn, &rows, test->values, whole_gradient(test), &dropout, 9, dx, wide, slope, c.g, before,

@@ -1,8 +1,8 @@
 /* Layer normalisation against double precision, gradients against central differences of the double form.
-   With rows of size 1 the inverse deviation r and normalised values z are known to within some EPSILON r and
-   EPSILON (|z| + r |x|); a gradient is r times sums over dim terms of g and g z, so it is off by at most
-   about (dim + 8) EPSILON r (1 + r) (1 + z^2) |g|. Bugs tried and caught: gain and bias swapped; gradients of
-   gain and bias swapped; dx overwritten instead of added; epsilon 1e-12 (the nearly constant row).
+   With rows of size 1 the inverse deviation r and normalised values z have errors of a few EPSILON r and
+   EPSILON (|z| + r |x|). A gradient is r times sums over dim terms of g and g z, so its error is at most
+   about (dim + 8) EPSILON r (1 + r) (1 + z^2) |g|. Bugs planted and caught: gain and bias swapped; gradients
+   of gain and bias swapped; dx overwritten instead of added; epsilon 1e-12 (the nearly constant row).
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/norm.h"
 
@@ -70,7 +70,7 @@ static void norm_agrees_with_double(void **state)
     (void)state;
     check_case(5, 8, 1, 0, 2);
     check_case(3, 33, 2, 1, 1);
-    check_case(2, 1, 1, 0, 320); /* one column: always its bias */
+    check_case(2, 1, 1, 0, 320); /* with one column the output is the bias */
     check_case(4, 16, 1e-3, 0, 220);
     check_case(9, 64, 1, 0, 2);
 }

@@ -1,7 +1,7 @@
-/* Laps: whose time it is, that the parts add up to what passed, and that no profile is allowed everywhere.
-   Bugs tried and caught: time before `begin` counted; the time of a pass given to its last part; a watch that
-   is not cleared after a lap; helpers' time left out; clear that leaves the threads' time; the
-   second lap of a part in place of both.
+/* Laps: each part gets its time, the parts add up to the elapsed time, and a NULL profile is allowed
+   everywhere. Bugs planted and caught: time before `begin` counted; the time of a pass charged to its last
+   part; a watch that is not cleared after a lap; helpers' time left out; clear that leaves the threads' time;
+   the second lap of a part replacing both.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/profile.h"
 
@@ -53,7 +53,7 @@ static void time_goes_to_the_part_that_laps(void **state)
     profile_lap(profile, PROFILE_OPTIMISER);
     double passed = clock_seconds() - start;
     assert_true(profile->wall[PROFILE_DATA] >= 0.01 && profile->wall[PROFILE_OPTIMISER] >= 0.002);
-    assert_true(total(profile->wall) <= passed + 1e-4); /* not what was before begin */
+    assert_true(total(profile->wall) <= passed + 1e-4); /* without the time before begin */
     check_near(profile->thread[PROFILE_DATA], profile->wall[PROFILE_DATA], 1e-6, "one thread is always busy");
     profile_clear(profile);
     check_near(total(profile->wall) + total(profile->thread), 0, 0, "cleared");
@@ -82,7 +82,7 @@ static void a_pass_is_shared_out_by_what_workers_lapped(void **state)
         profile_lap(profile, PROFILE_HEAD);
         double passed = clock_seconds() - start;
         check_near(total(profile->wall), passed, 1e-3, "parts add up");
-        /* A busy machine stretches both, each lap is at least what was spun. */
+        /* A busy machine stretches both; each lap is at least the time spun. */
         assert_true(profile->wall[PROFILE_NORM] > 0 && profile->wall[PROFILE_PRODUCTS] > 0);
         assert_true(total(profile->thread) >= 6 * 0.012 - 1e-6);
         assert_true(total(profile->thread) <= 2 * passed + 1e-3);
@@ -95,7 +95,7 @@ static void a_pass_is_shared_out_by_what_workers_lapped(void **state)
     drop(&host, profile);
 }
 
-/* A part that is lapped twice in one pass has both times. */
+/* A part with two laps in one pass gets both times. */
 static void laps_of_a_part_add_up(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void laps_of_a_part_add_up(void **state)
     assert_true(first >= 0.004);
     spin(0.001);
     watch_lap(watch, PROFILE_PRODUCTS);
-    watch_lap(watch, PROFILE_NORM); /* nothing was done since */
+    watch_lap(watch, PROFILE_NORM); /* nothing was done since the last lap */
     assert_true(watch->seconds[PROFILE_NORM] >= first);
     spin(0.001);
     watch_lap(watch, PROFILE_NORM);

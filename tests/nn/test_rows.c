@@ -1,5 +1,5 @@
 /* Spans, chunks and ordered sums.
-   Bugs tried and caught: bisection one sequence too far; a span running past the stretch; an empty sequence
+   Bugs planted and caught: bisection one sequence too far; a span running past the range; an empty sequence
    stopping the walk; chunks counted by threads; reduction forgetting the last piece of a width.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/rows.h"
@@ -61,7 +61,7 @@ static void chunks_cover_the_tiles_in_order(void **state)
             assert_int_equal(next, tiles);
         }
     assert_int_equal(rows_chunks(0, 5), 0);
-    assert_int_equal(rows_chunks(100, 10000000), 8); /* of memory there is no more */
+    assert_int_equal(rows_chunks(100, 10000000), 8); /* the budget of memory allows no more */
 }
 
 static void sums_are_added_in_order(void **state)

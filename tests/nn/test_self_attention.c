@@ -1,8 +1,8 @@
-/* Mechanisms inside a layer: their learned tensors in the model's block, where the heads of two groups share
-   a tensor that follows the longest length, against the formula in double. What a block computes around them
-   is in test_block.c. Bugs planted and caught: every tensor started from normals; the constant not taken;
-   another max_len for the shape, or for the call; the second group's heads at the first one's place, or a
-   width of a head further on; their gradients a float further on; two tensors gathered to one place.
+/* Mechanisms inside a layer: their learned tensors in the model's block, with heads of two groups sharing a
+   tensor sized by the longest length, against the formula in double. test_block.c tests what a block computes
+   around them. Bugs planted and caught: every tensor started from normals; the constant not used; another
+   max_len for the shape, or for the call; the second group's heads at the first one's offset, or a width of a
+   head further on; their gradients a float further on; two tensors gathered to one offset.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/self_attention.h"
 
@@ -115,7 +115,7 @@ static void tensors_follow_the_longest_length_and_start_as_they_say(void **state
 /* ---- the formula ----------------------------------------------------------------------------------------
  */
 
-/* What is looked at in double: the parameters, and the values (ROWS, DIM). */
+/* Inputs of the formula in double: the parameters, and the values (ROWS, DIM). */
 struct oracle {
     const struct mix_test *t;
     const double *params, *value, *g;

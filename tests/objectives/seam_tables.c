@@ -1,4 +1,4 @@
-/* The tables of test_seam.c: those of the library, and one row more in each.
+/* The tables of test_seam.c: those of the library, with one more row each.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/follow_objective.h"
 #include "support/waves_task.h"

@@ -1,10 +1,11 @@
-/* What every objective of the table promises, and what each does beyond: on rows of floats that are given,
+/* What every objective of the table promises, and the special features of each, on given rows of floats,
    without a trunk. The gradients of rows and parameters are compared with differences of the float loss;
    those of whole models with double precision in tests/models. Planted and caught: targets of weight 0
-   counted in the sums; the weight left out of the gradient, or of the loss; dx written where it is to be
-   added to; rows after the last not cleared; the mean over this batch where the step's is given; the
-   commonest id of all instead of those asked for; pairs averaged as single sequences; probabilities of the
-   wrong example. Covers: classify.c, next_token.c, objective_table.c. SPDX-License-Identifier: Apache-2.0 */
+   counted in the sums; the weight left out of the gradient, or of the loss; dx written instead of added; rows
+   after the last not cleared; the mean over this batch instead of the step; the most frequent id of all
+   instead of the targets; pairs averaged as single sequences; probabilities of the wrong example.
+   Covers: classify.c next_token.c objective_table.c
+   SPDX-License-Identifier: Apache-2.0 */
 #include "objectives/objective.h"
 
 #include <math.h>
@@ -111,7 +112,7 @@ static size_t sum_named(const struct objective *objective, const char *name)
     return i;
 }
 
-/* Names, sums and metrics: one metric selects, there is a loss, and nothing counted is NaN. */
+/* Names, sums and metrics: one metric selects, there is a loss, and metrics of no targets are NaN. */
 static void check_description(struct objective_test *t)
 {
     const struct objective *objective = t->objective;
@@ -138,7 +139,7 @@ static void every_objective_is_described(void **state)
     assert_null(objective_find("nothing"));
 }
 
-/* Sums are those of the loss that forward returns; a target of weight 0 is not looked at. */
+/* The sums match the loss that forward returns; a target of weight 0 is ignored. */
 static void check_counting(struct objective_test *t)
 {
     double sums[OBJECTIVE_SUMS] = {0}, again[OBJECTIVE_SUMS] = {0}, weights = 0;
@@ -157,7 +158,7 @@ static void check_counting(struct objective_test *t)
     t->objective->count(&t->pass, again);
     check_same_bits(&loss, &same, sizeof loss, "loss");
     check_same_bits(sums, again, sizeof sums, "sums");
-    t->asked.weights = NULL; /* all are asked, with weight 1 */
+    t->asked.weights = NULL; /* every target has weight 1 */
     for (size_t i = 0; i < t->targets; i++)
         t->ids[i] = t->ids[i] < OUTPUTS ? t->ids[i] : 0;
     double all = t->objective->forward(&t->pass);
@@ -178,7 +179,7 @@ static double trained(struct objective_test *t)
     return t->pass.weight / t->pass.count * t->objective->forward(&t->pass);
 }
 
-/* Along a random direction of `values` (count of them): the gradient against differences of fourth order. */
+/* Along a random direction of `values` (count of them): the gradient against fourth-order differences. */
 static void check_direction(struct objective_test *t, float *values, const float *gradient, size_t count,
                             const char *what)
 {
@@ -234,7 +235,7 @@ static void gradients_are_those_of_the_loss(void **state)
     for_each(check_gradients);
 }
 
-/* Probabilities add up to 1, and -log of that of the label is its loss. */
+/* Probabilities add up to 1, and -log of the label's probability is its loss. */
 static void check_prediction(struct objective_test *t)
 {
     if (t->objective->predict == NULL)
@@ -260,7 +261,7 @@ static void predictions_are_those_of_the_loss(void **state)
     for_each(check_prediction);
 }
 
-/* The commonest id among those asked for, over two batches. */
+/* The most frequent target id, over two batches. */
 static void check_baseline(struct objective_test *t)
 {
     const struct objective *objective = t->objective;
@@ -308,7 +309,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_non_null(strstr(classify->refuse(&facts), "no class"));
 }
 
-/* Bits per byte are there where ids are bytes, and perplexity is that of the loss. */
+/* Bits per byte exist if ids are bytes, and perplexity matches the loss. */
 static void metrics_of_text_follow_from_the_loss(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* The seam of objectives: one that the library has never heard of, with rows of floats in and out, weights,
-   and a second loss beside it, is trained, saved, resumed bit for bit and evaluated, and the gradient of all
-   of it is right. It takes a file, a row in the table (seam_tables.c), and nothing else.
+/* The interface of objectives: an objective that the library does not have, with rows of floats in and out,
+   weights, and a second loss, is trained, saved, resumed bit for bit and evaluated, and its gradients are
+   right. It takes a file and a row in the table (seam_tables.c), nothing else.
    Planted and caught: the gradient of the second objective written over that of the first; the weight of an
    objective left out; the second divided by the counts of the first; row targets packed from the first row of
    the data; target weights not packed, or not counted over the step; the projection's gradient left out of
@@ -97,7 +97,7 @@ static char *means_of(const char *run, int n)
     return means;
 }
 
-/* Stopped in the middle of two evaluations and resumed from what is on disk; the config too is read back. */
+/* Stopped in the middle of two evaluations and resumed from the files; the config too is read back. */
 static void it_is_trained_saved_resumed_and_evaluated(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void it_is_trained_saved_resumed_and_evaluated(void **state)
     small_run_free(&small);
 }
 
-/* The log and trainer.json name metrics and sums with their objectives, of which there are two. */
+/* The log and trainer.json prefix metrics and sums with the names of their two objectives. */
 static void names_say_which_objective(void **state)
 {
     (void)state;
@@ -221,8 +221,8 @@ static void close_gradient(struct gradient_test *t)
     free(t->workspace);
 }
 
-/* One random direction for every tensor, by differences of the float loss of fourth order; a loss is off by
-   some rows' worth of roundings. */
+/* One random direction per tensor, by fourth-order differences of the float loss; the error of a loss is the
+   rounding of a few rows. */
 static void the_gradient_of_all_is_right(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void the_gradient_of_all_is_right(void **state)
     }
 }
 
-/* The loss is the weighted sum of the two: with three points on the line the weight is seen. */
+/* The loss is the weighted sum of the two: three points on the line show the weight. */
 static void losses_are_weighed(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void losses_are_weighed(void **state)
     assert_true(losses[1] - losses[0] > 0.1);
 }
 
-/* A row of weight 0 is not asked: another target there changes no bit; elsewhere it does. */
+/* A row of weight 0 has no target: another value there changes no bit; in other rows it does. */
 static void weight_zero_is_not_asked(void **state)
 {
     (void)state;
@@ -296,7 +296,7 @@ static void weight_zero_is_not_asked(void **state)
     close_gradient(&t);
 }
 
-/* Two micro-batches, given the counts of both: their losses and gradients add up to those of the whole. */
+/* Two micro-batches with the counts of both: their losses and gradients add up to those of the whole. */
 static void parts_add_up_to_the_whole(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
-/* Growing data sets, the choice of files, and the cut of validation and test out of the training file.
-   Bugs planted and caught: a tenth of few is none, seed ignored, test kept in training, training kept whole,
-   marks of cut examples or offsets not moved, the last offset lost when growing, room off by one, files
-   overwritten or left half-written, two endings taken, writing on when the disk is full, a character cut in
-   two in a message, an unknown label that has weight, ids cut to 16 bits, the second of a pair in the wrong
-   place. SPDX-License-Identifier: Apache-2.0 */
+/* Growing data sets, choosing files, and cutting validation and test out of the training file. Bugs planted
+   and caught: a tenth of few is none, seed ignored, test kept in training, training kept whole, marks of cut
+   examples or offsets not moved, the last offset lost when growing, room off by one, files overwritten or
+   left half-written, two extensions accepted, writing after the disk is full, a character cut in two in a
+   message, an unknown label with weight, ids cut to 16 bits, the second of a pair at the wrong index.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/dataset.h"
 
 #include <signal.h>
@@ -22,7 +22,7 @@ static const struct split_files files = {{"train", "valid", "test"}, endings, fa
 static const struct dataset classified = {.num_targets = 1,
                                           .targets = {{.kind = TARGETS_EXAMPLE, .weighted = true}}};
 
-/* A toy format: a digit is an example of that many tokens, the place in the file, cut where it is 9. */
+/* A toy format: a digit is an example of that many tokens, each the index in the file, cut if it is 9. */
 static hashattn_status read_toy(struct host *host, const void *context, const char *path,
                                 struct dataset_builder *builder)
 {
@@ -52,7 +52,7 @@ static hashattn_status load(struct folder *folder, enum split split, uint64_t se
                       dataset);
 }
 
-/* Examples of the toy format know their place in the file: `seen` counts each. */
+/* Examples of the toy format hold their index in the file: `seen` counts each. */
 static size_t count_places(struct folder *folder, enum split split, uint64_t seed, const char *text,
                            int *seen)
 {
@@ -86,7 +86,7 @@ static void growing_keeps_what_is_there(void **state)
     dataset_classified(&builder.dataset);
     for (size_t i = 0; i < 1000; i++) {
         size_t length = 1 + i * 7 % 130, row;
-        /* More room may be asked for than is used. */
+        /* More room may be reserved than is used. */
         check_status(&host, dataset_room(&host, &builder, length + 50, &row), HASHATTN_OK, NULL);
         for (size_t k = 0; k < length; k++)
             builder.dataset.ids[row + k] = (uint32_t)(70000 * i + k); /* beyond 16 bits */
@@ -135,7 +135,7 @@ static void a_missing_split_is_cut_out_of_training(void **state)
     memset(seen, 0, sizeof seen);
     assert_int_equal(count_places(folder, SPLIT_TEST, 5, "123", seen), 3);
 
-    /* With validation, training is whole, and no test is invented. */
+    /* With a validation file, training is whole, and no test is invented. */
     folder_remove(folder, "test.jsonl");
     folder_put_text(folder, "valid.jsonl", "12345");
     memset(seen, 0, sizeof seen);
@@ -246,7 +246,7 @@ static void a_full_disk_ends_the_writing(void **state)
     size_t written = 0;
     struct rlimit old, limit;
     void (*handler)(int) =
-        signal(SIGXFSZ, SIG_IGN); /* then a write beyond the limit fails like a full disk */
+        signal(SIGXFSZ, SIG_IGN); /* so that a write beyond the limit fails like a full disk */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     limit = old;
     limit.rlim_cur = 1 << 20;
@@ -281,7 +281,7 @@ static void messages_name_file_and_line(void **state)
     check_status(&folder->host, file_each_line(&folder->host, path, refuse_third, &bytes), HASHATTN_BAD_FILE,
                  NULL);
     assert_string_equal(folder->host.message, want);
-    assert_int_equal(bytes, 4); /* nothing behind the failure was visited */
+    assert_int_equal(bytes, 4); /* nothing after the failure was visited */
     assert_non_null(freopen(path, "rb", stdin));
     check_status(&folder->host, file_each_line(&folder->host, "-", refuse_third, &bytes), HASHATTN_BAD_FILE,
                  NULL);

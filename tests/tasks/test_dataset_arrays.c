@@ -1,8 +1,7 @@
-/* Every array that a data set can have, through growing, the cut of splits and failing allocations.
-   Covers: dataset.c
+/* Every array of a data set, through growing, cutting splits and failing allocations. Covers: dataset.c
    Bugs planted and caught: rows of floats, segments, targets or weights not moved by the cut, moved by the
    width of another array, or by examples instead of rows; an array not grown, grown with less than it had, or
-   not freed; a capacity that counts before all arrays have it; what a failing reader left not dropped.
+   not freed; a capacity that changes before all arrays have it; arrays of a failed reader not freed.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/dataset.h"
 
@@ -15,7 +14,8 @@
 static const char *const endings[] = {".tsv", NULL};
 static const struct split_files files = {{"train", "valid", "test"}, endings, false, false};
 
-/* Everything that a data set can have: rows of 3 floats, segments, and targets of every kind but next ids. */
+/* Everything that a data set can have: rows of 3 floats, segments, and targets of every kind except next
+   ids. */
 enum { WIDTH = 3 };
 static const struct dataset full = {
     .row_width = WIDTH,
@@ -26,7 +26,7 @@ static const struct dataset full = {
                 {.kind = TARGETS_ROW, .width = 5}},
 };
 
-/* What row k of the example at a place of the file holds. */
+/* The value of row k of the example at an index of the file. */
 static float float_of(size_t place, size_t k, size_t column)
 {
     return (float)(place * 1000 + k * 10 + column) + 0.5f;
@@ -49,7 +49,7 @@ static void fill_example(struct dataset *data, size_t place)
     data->targets[0].floats[2 * data->count + 1] = -(float)place;
 }
 
-/* An example is as it was filled. */
+/* Checks that an example is as it was filled. */
 static void check_full(const struct dataset *data, size_t i, size_t place, size_t rows)
 {
     size_t each = data->pairs ? 2 : 1, start = data->offsets[i * each];
@@ -70,7 +70,7 @@ static void check_full(const struct dataset *data, size_t i, size_t place, size_
     assert_true(data->targets[1].floats == NULL && data->targets[2].ids == NULL);
 }
 
-/* The toy format, filled. */
+/* The toy format with every array filled. */
 static hashattn_status read_full(struct host *host, const void *context, const char *path,
                                  struct dataset_builder *builder)
 {
@@ -141,7 +141,7 @@ static void a_cut_moves_every_array(void **state)
     }
 }
 
-/* A room that cannot be had leaves the examples before it as they are, and can be asked for again. */
+/* Room that cannot be allocated leaves earlier examples unchanged, and can be requested again. */
 static void a_room_that_fails_loses_nothing(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void a_room_that_fails_loses_nothing(void **state)
             if (status != HASHATTN_OK) {
                 assert_int_equal(status, HASHATTN_NO_MEMORY);
                 failures++;
-                failing.until_failure = -1; /* memory is back */
+                failing.until_failure = -1; /* memory is available again */
                 status = dataset_room(&failing.host, &builder, 4, &row);
             }
             assert_int_equal(status, HASHATTN_OK);

@@ -1,8 +1,8 @@
 /* The generator against the published statistics of its rules, its text against an independent parser, its
    reader against damaged files, and labels of real data.
-   Bugs tried and caught: operators at 26 %, 2 to 9 arguments, one level deeper, no nines, no sums, MIN for
+   Bugs planted and caught: operators at 26 %, 2 to 9 arguments, one level deeper, no nines, no sums, MIN for
    MAX, upper or rounded-up median, sum modulo 9, lengths 500 and 2000 kept, one parenthesis less, LF for CR
-   LF, splits alike, repeats kept, unknown symbols passed, symbols behind the expression, empty lists with a
+   LF, splits alike, repeats kept, unknown symbols accepted, symbols after the expression, empty lists with a
    value, unbounded nesting, evaluation after the cut. SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/listops.h"
 
@@ -25,7 +25,7 @@ static struct listops_options preset(void)
 
 /* ---- the rules ---- */
 
-/* |got - want| within 4.5 standard errors. `error` is that of `got`; the published figure comes from 200,000
+/* |got - want| within 4.5 standard errors. `error` is that of `got`. The published figure comes from 200,000
    trees, so its own error is that of got x sqrt(count / 200000), and it is rounded to `digit`. */
 static void check_published(double got, double want, double error, double count, double digit,
                             const char *what)
@@ -61,7 +61,7 @@ static double variance_of(const struct moments *m)
     return m->square / m->count - mean_of(m) * mean_of(m);
 }
 
-/* Depth of the deepest node, and how many arguments the operators have. */
+/* Depth of the deepest node, and the numbers of the operators' arguments. */
 static size_t depth_of(const uint32_t *symbols, size_t length)
 {
     size_t depth = 1, deepest = 1;
@@ -107,7 +107,7 @@ static void the_statistics_of_the_rules(void **state)
         assert_int_equal(depth_of(symbols, n), 10);
         add(&length, (double)n, 1035);
         add(&operators, ops, 147);
-        add(&args, ((double)n - ops - 1) / ops, 6.02); /* every node but the root is an argument */
+        add(&args, ((double)n - ops - 1) / ops, 6.02); /* every node except the root is an argument */
         label[listops_value(symbols, n)]++;
         share[((int)n - 501) * 12 / 1500]++;
     }
@@ -164,7 +164,7 @@ static void small_rules_are_kept(void **state)
     assert_true(longest > 15); /* 2 + 4 x (2 + 4) = 26 is the longest possible, and rare */
 }
 
-/* ---- text, by a parser that shares nothing with the source ---- */
+/* ---- text, checked by a parser that shares no code with the source ---- */
 
 static int compare_ints(const void *a, const void *b)
 {
@@ -279,7 +279,7 @@ static void what_was_generated_is_read(void **state)
             size_t length = data.offsets[i + 1] - data.offsets[i];
             assert_true(length > 500 && length < 2000);
             assert_int_equal(listops_value(symbols, length), label_of(&data, i));
-            /* The tree is the first one long enough of the stream of (seed, split, index). */
+            /* The tree is the first long enough one in the stream of (seed, split, index). */
             static uint32_t drawn[2000];
             struct random random = random_open(random_key(random_key(3, RANDOM_DATA, split), RANDOM_DATA, i));
             size_t n;
@@ -338,7 +338,7 @@ static int compare_texts(const void *a, const void *b)
 static void every_tree_occurs_once_in_all_splits(void **state)
 {
     struct folder *folder = *state;
-    /* 10 digits, and 4 x (10^2 + ...) short lists: drawn blindly, 400 of them would repeat. */
+    /* 10 digits, and 4 x (10^2 + ...) short lists: 400 independent draws would repeat some. */
     struct listops_options options = {.min_len = 0, .max_len = 6, .max_depth = 2, .max_args = 3};
     generate(folder, &options, 200, 100, 100, 1, HASHATTN_OK, NULL);
     static const char *const names[] = {"basic_train.tsv", "basic_val.tsv", "basic_test.tsv"};
@@ -359,7 +359,7 @@ static void every_tree_occurs_once_in_all_splits(void **state)
         free(files[i]);
 
     remove_splits(folder);
-    options.min_len = 1; /* exclusive: no digit alone is left */
+    options.min_len = 1; /* exclusive: single digits are too short now */
     generate(folder, &options, 50, 0, 0, 1, HASHATTN_OK, NULL);
     files[0] = folder_get(folder, names[0], &size);
     assert_null(strstr(files[0], "\n0\t"));
@@ -368,7 +368,7 @@ static void every_tree_occurs_once_in_all_splits(void **state)
 
     remove_splits(folder);
     options.min_len = 0;
-    options.max_len = 4; /* the ten digits, and no list, which has at least four symbols */
+    options.max_len = 4; /* the ten digits, but no list, which has at least four symbols */
     generate(folder, &options, 6, 2, 2, 1, HASHATTN_OK, NULL);
     remove_splits(folder);
     generate(folder, &options, 7, 2, 2, 1, HASHATTN_INVALID,
@@ -386,7 +386,7 @@ static void put_row(struct folder *folder, const char *name, const char *row)
     folder_put_text(folder, name, text);
 }
 
-/* What predict reads: the examples of a split by the path of their file. */
+/* Predict reads the examples of a split by the path of the file. */
 static void a_file_is_read_by_its_path(void **state)
 {
     struct folder *folder = *state;
@@ -494,7 +494,7 @@ static void damaged_files_are_refused_by_line(void **state)
         load(folder, &options, SPLIT_VALID, &data, HASHATTN_BAD_FILE, cases[i].part);
         assert_null(data.ids);
     }
-    /* Nested as deep as is read, and one deeper. */
+    /* Nested to the depth limit, and one deeper. */
     for (int depth = LISTOPS_MAX_DEPTH; depth <= LISTOPS_MAX_DEPTH + 1; depth++) {
         char row[1000] = "";
         for (int i = 0; i < depth; i++)

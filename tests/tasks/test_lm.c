@@ -1,10 +1,9 @@
-/* Texts in segments: every token but the first is asked for once, with what stood before it in its segment;
-   both vocabularies, both layouts, splits off the end, and every refusal.
-   Bugs tried and caught: a token asked for twice; the last short
-   segment lost; a last segment of one token; <eos> missing at empty lines or at a last line without its end;
-   splits drawn at random, or in the other order; unknown words of what is
-   only given counted; own files preferred to the published ones; ids cut to 16 bits; id 0 predicted; words
-   taken for bytes. SPDX-License-Identifier: Apache-2.0 */
+/* Texts in segments: every token except the first is a target once, after the tokens of its segment before
+   it; both vocabularies, both layouts, splits from the end, and every refusal. Bugs planted and caught: a
+   token that is a target twice; the last short segment lost; a last segment of one token; <eos> missing at
+   empty lines or at a last line without its end; splits drawn at random, or in the other order; unknown words
+   counted that are input only; own files preferred to the published ones; ids cut to 16 bits; id 0 predicted;
+   words taken for bytes. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,7 @@
 #include "tasks/task.h"
 #include "tasks/words.h"
 
-/* As the rows of the task lay it out. */
+/* The layout that the rows of the task use. */
 struct options {
     int vocabulary;
     int64_t seq_len, max_words;
@@ -55,7 +54,7 @@ static void check_objective(const struct task_facts *facts, size_t num_outputs)
     assert_true(entry->weight == 1 && entry->first_output == 1 && entry->num_outputs == num_outputs);
 }
 
-/* The tokens of the data set are these, each asked for once, in segments of seq_len. */
+/* The data set has these tokens, each a target once, in segments of seq_len. */
 static void check_segments(const struct dataset *dataset, const uint32_t *tokens, size_t count,
                            size_t seq_len)
 {
@@ -110,7 +109,7 @@ static void words_end_in_line_ends(void **state)
     struct options options = options_of("words", "4", "65535");
     struct task_facts facts;
     struct dataset dataset;
-    /* As WikiText: a blank at both ends of a line, headings, <unk> in the text; the published names. */
+    /* As in WikiText: a blank at both ends of a line, headings, <unk> in the text; the published names. */
     folder_put_text(folder, "wiki.train.tokens", " \n = b = \n \n a <unk> a b\n a");
     folder_put_text(folder, "wiki.valid.tokens", "c a\n\nb c <unk>\n");
     folder_put_text(folder, "wiki.test.tokens", "a\n");
@@ -127,7 +126,7 @@ static void words_end_in_line_ends(void **state)
     dataset_free(&folder->host, &dataset);
     check_status(&folder->host, load(folder, &options, &facts, SPLIT_VALID, &dataset), HASHATTN_OK, NULL);
     check_segments(&dataset, valid, 8, 4);
-    assert_int_equal(dataset.num_unknown, 2); /* the first one is given alone */
+    assert_int_equal(dataset.num_unknown, 2); /* the first one is input only */
     dataset_free(&folder->host, &dataset);
     check_status(&folder->host, load(folder, &options, &facts, SPLIT_TEST, &dataset), HASHATTN_OK, NULL);
     check_segments(&dataset, test, 2, 4);
@@ -141,7 +140,7 @@ static void words_end_in_line_ends(void **state)
     task_facts_free(&folder->host, &facts);
 }
 
-/* 101 tokens are 20 segments of 5: two each for validation and test, off the end. */
+/* 101 tokens are 20 segments of 5: two each for validation and test, from the end. */
 static void splits_are_the_end_of_the_text(void **state)
 {
     struct folder *folder = *state;

@@ -1,6 +1,6 @@
 /* Generated needles against their description, and the reader against damaged files.
-   Bugs tried and caught: marks sampled from too many places, marks not counted down, marks that carry noise,
-   15 symbols, neighbours that share bits, marked ids shifted by one, splits alike, one mark in 16, the
+   Bugs planted and caught: marks sampled from too many positions, marks not counted down, marks that carry
+   noise, 15 symbols, neighbours that share bits, marked ids shifted by one, splits alike, one mark in 16, the
    longest length off by one. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void generate(struct folder *folder, struct needle_values values, size_t 
 
 static void load(struct folder *folder, enum split split, struct task_facts *facts, struct dataset *dataset)
 {
-    struct needle_values values = values_of("1024", "0"); /* reading takes the length from the file */
+    struct needle_values values = values_of("1024", "0"); /* reading gets the length from the file */
     const struct task *task = task_find("needle");
     check_status(&folder->host, task->facts(&folder->host, &values, folder->path, facts), HASHATTN_OK, NULL);
     check_status(&folder->host, task->load(&folder->host, &values, facts, folder->path, split, 1, dataset),
@@ -112,7 +112,7 @@ static void examples_are_as_described(void **state)
     task_facts_free(&folder->host, &facts);
 }
 
-/* How many marks the first line of the training file has. */
+/* The number of marks in the first line of the training file. */
 static int marks_in(struct folder *folder, const char *seq_len, const char *marks)
 {
     size_t size;
@@ -207,7 +207,7 @@ static void damaged_files_are_refused_by_line(void **state)
         folder_put_text(folder, "valid.tsv", cases[i].test);
         read_as_train(folder, HASHATTN_BAD_FILE, cases[i].part);
     }
-    folder_put_text(folder, "test.tsv", "p\t?bPp\r\na\t?\r\n"); /* CR LF, and a question alone */
+    folder_put_text(folder, "test.tsv", "p\t?bPp\r\na\t?\r\n"); /* CR LF, and a line with the question only */
     folder_put_text(folder, "train.tsv", "a\t?bAb\n");
     read_as_train(folder, HASHATTN_OK, NULL);
     folder_put_text(folder, "train.tsv", "a\t?bAb\nnothing\n");

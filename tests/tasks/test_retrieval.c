@@ -1,8 +1,8 @@
 /* Pairs of documents: both formats and the published one, cuts of each document, splits that keep pairs
    together, prediction, and every refusal.
-   Bugs tried and caught: the second document's tokens over the first's; a cut second document not counted;
+   Bugs planted and caught: the second document's tokens over the first's; a cut second document not counted;
    names taken for texts; a split that keeps one document of a pair; own files preferred to the published
-   ones; empty second documents of no token.
+   ones; empty second documents without a token.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static void every_layout_says_the_same(void **state)
         folder_put_text(folder, names[i], texts[i]);
         folder_put_text(folder, valid[i],
                         i == 1 ? "{\"text1\":\"x\",\"text2\":\"y\",\"label\":\"yes\"}\n" : "yes\tx\ty\n");
-        if (i == 3) /* does not count beside the published ones */
+        if (i == 3) /* ignored next to the published files */
             folder_put_text(folder, "train.tsv", "other\tx\ty\nlabels\tx\ty\n");
         check_status(&folder->host, read(folder, 6, SPLIT_TRAIN, &facts, &data), HASHATTN_OK, NULL);
         assert_true(facts.pairs && facts.max_len == 6 && facts.vocab_size == 257 && facts.num_classes == 2);
@@ -86,7 +86,7 @@ static void every_layout_says_the_same(void **state)
     folder_remove(folder, "train.tsv");
 }
 
-/* Without files of their own, validation and test are cut out; every pair is in one split, whole. */
+/* Without files of their own, validation and test are cut out; every pair is in one split, complete. */
 static void splits_keep_pairs_together(void **state)
 {
     struct folder *folder = *state;
@@ -172,7 +172,7 @@ static void what_is_no_pair_is_refused(void **state)
     }
 }
 
-/* Real papers in the published layout: 324 pairs, as many that belong together as not. */
+/* Real papers in the published layout: 324 pairs, half of them related. */
 static void real_pairs_are_read(void **state)
 {
     struct folder *folder = *state;

@@ -1,8 +1,8 @@
 /* The table of tasks: complete rows, unique names, presets that a trainer can use.
    Covers: task.c task_table.c
    Bugs planted and caught: the first label everywhere, labels without their NUL, no objective, an objective
-   over the last one's place, a preset of an option that no mechanism has. SPDX-License-Identifier: Apache-2.0
- */
+   written over the last one, a preset of an option that no mechanism has.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/task.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "attention/driver/attention.h"
 #include "support/check.h"
 
-/* Each OPTION=VALUE is one of some mechanism, and every mechanism that has the option takes the value. */
+/* Each OPTION=VALUE belongs to at least one mechanism, and every mechanism with the option accepts the
+   value. */
 static void check_attention(const char *text)
 {
     char copy[200], *at = copy;

@@ -1,8 +1,8 @@
-/* People's own documents: both formats, labels, cuts, splits, prediction, and every refusal by line.
+/* Documents of users: both formats, labels, cuts, splits, prediction, and every refusal with its line.
    Covers: text.c documents.c
-   Bugs tried and caught: cut one byte late, every document counted as cut, signed bytes, empty documents of
-   no token, blank lines refused, a lone tab taken for one, UTF-8 unchecked, labels that begin alike out of
-   order, the last label lost, an unknown label passed, bounds of labels off by one.
+   Bugs planted and caught: cut one byte late, every document counted as cut, signed bytes, empty documents
+   without a token, blank lines refused, a lone tab taken for one, UTF-8 unchecked, labels with a common
+   prefix out of order, the last label lost, an unknown label accepted, bounds of labels off by one.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static hashattn_status read_facts(struct folder *folder, struct task_facts *fact
     return task->facts(&folder->host, &max_len, folder->path, facts);
 }
 
-/* Facts, then one split. */
+/* Reads the facts, then one split. */
 static hashattn_status read(struct folder *folder, enum split split, struct task_facts *facts,
                             struct dataset *dataset)
 {
@@ -38,7 +38,7 @@ static void drop(struct folder *folder, struct task_facts *facts, struct dataset
     task_facts_free(&folder->host, facts);
 }
 
-/* Example i is these bytes under this label. */
+/* Checks that example i has these bytes and this label. */
 static void check_example(const struct task_facts *facts, const struct dataset *dataset, size_t i,
                           const char *label, const char *text, size_t bytes)
 {

@@ -1,9 +1,9 @@
-/* Vocabularies: the order of the ids, what is known, the file and every refusal of it.
-   Bugs planted and caught: least frequent first; <unk> and <eos> counted among the words;
-   `most` without the two; a slot not walked past another word; CR and VT kept in words; long words kept; a
-   word twice in a file; a word too many; a file one byte over the limit taken, one at the limit refused; a
-   line of two words; ids cut to 16 bits, in the table or when they are found; vocabularies of at most 65,535
-   words. SPDX-License-Identifier: Apache-2.0 */
+/* Vocabularies: the order of the ids, lookup, the file and every refusal of it. Bugs planted and caught:
+   least frequent first; <unk> and <eos> counted among the words; `most` without the two; probing that stops
+   at another word; CR and VT kept in words; long words kept; a word twice in a file; a word too many; a file
+   one byte over the limit accepted, one at the limit refused; a line of two words; ids cut to 16 bits, in the
+   table or when they are looked up; vocabularies of at most 65,535 words.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/words.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void the_frequent_come_first(void **state)
 
 enum { TYPES = 70000 };
 
-/* The later ones twice. */
+/* The later ones appear twice. */
 static char *new_types(size_t *size)
 {
     char *text = malloc((size_t)TYPES * 3 * 8), *at = text;
@@ -71,7 +71,7 @@ static char *new_types(size_t *size)
     return text;
 }
 
-/* More types than ids: the table is walked and grown, and what is left out is the least frequent. */
+/* More types than ids: the table is probed and grown, and the least frequent types are left out. */
 static void there_are_more_words_than_ids(void **state)
 {
     struct host *host = &((struct folder *)*state)->host;
@@ -95,7 +95,7 @@ static void there_are_more_words_than_ids(void **state)
     free(text);
 }
 
-/* Counted, saved and loaded again: every word keeps an id of its own. */
+/* Counted, saved and loaded again: every word keeps its own id. */
 static void ids_are_wider_than_16_bits(void **state)
 {
     struct folder *folder = *state;
@@ -122,7 +122,7 @@ static void ids_are_wider_than_16_bits(void **state)
         words_free(host, words[from]);
     }
     free(text);
-    /* A second one of the last word. */
+    /* A second copy of the last word. */
     size_t last = 0;
     text = folder_get(folder, "vocab.txt", &size);
     for (size_t i = 0; i + 1 < size; i++)
@@ -140,7 +140,7 @@ static void long_words_are_unknown(void **state)
     char text[2 * WORDS_LONGEST + 4];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    text[WORDS_LONGEST] = ' '; /* one of the longest, and one more */
+    text[WORDS_LONGEST] = ' '; /* one word of the longest length, and one longer */
     text[2 * WORDS_LONGEST + 2] = ' ';
     struct words *words = count(host, text, WORDS_MOST);
     assert_int_equal(words->count, 3);
@@ -181,8 +181,7 @@ static void the_file_gives_back_the_same(void **state)
     words_free(host, words);
     folder_remove(folder, "vocab.txt");
     check_status(host, words_load(host, path, 5, &again), HASHATTN_BAD_FILE, "vocab.txt");
-    /* No vocabulary of five words is longer than five words of 1,000 bytes with CR and LF, and a byte order
-       mark. */
+    /* Five words of 1,000 bytes with CR and LF and a byte order mark: the longest file of five words. */
     folder_put_text(folder, "vocab.txt", "");
     assert_int_equal(truncate(path, 5014), 0);
     check_status(host, words_load(host, path, 5, &again), HASHATTN_BAD_FILE, "5013");

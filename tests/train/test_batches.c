@@ -1,8 +1,8 @@
-/* The walk through the training set: every example once per epoch, another order in each, everything a
-   function of the step, and what a step counts: rows, and weights of targets.
-   Bugs planted and caught: the epoch's key without the epoch; place % count replaced by i; ids that restart
-   in each step; the epoch cached across a jump back; the first batch taken for the largest; rows counted with
-   those that are only asked for; weights of the first batch alone, or added to those of the step before.
+/* The order of examples: every example once per epoch, another order in each, everything a function of the
+   step; and the counts of a step: rows, and weights of targets.
+   Bugs planted and caught: the epoch's key without the epoch; position % count replaced by i; ids that
+   restart in each step; the epoch cached across a jump back; the first batch taken for the largest; rows
+   counted that are targets only; weights of the first batch only, or added to those of the step before.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/batches.h"
 
@@ -81,7 +81,7 @@ static void every_epoch_has_each_example_once(void **state)
                 assert_int_equal(seen[i], 1);
             differing += memcmp(walk, walk + epoch * EXAMPLES, EXAMPLES * sizeof *walk) != 0;
         }
-        assert_true(differing >= 10); /* an equal order has chance 1/5040 */
+        assert_true(differing >= 10); /* two permutations are equal with probability 1/5040 */
         batches_free(&fixture.host, &batches);
     }
 }
@@ -114,7 +114,7 @@ static void a_batch_depends_on_seed_and_step_alone(void **state)
     batches_free(&fixture.host, &other);
 }
 
-/* The last token of a sequence is asked for and not given; it is no row of a step. */
+/* The last token of a sequence is a target only, not a row of a step. */
 static void rows_are_those_that_are_given(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void rows_are_those_that_are_given(void **state)
         double count;
         assert_int_equal(packed->data.count, 4);
         assert_int_equal(batches_rows(&batches, step, 1), packed->data.offsets[4]);
-        batches_counts(&batches, step, 1, &count); /* every row is asked for what comes after it */
+        batches_counts(&batches, step, 1, &count); /* every row has a target, the token after it */
         assert_true(count == (double)packed->data.offsets[4]);
         rows += packed->data.offsets[4];
     }
@@ -150,7 +150,7 @@ static void weights_are_added_up_over_batches(void **state)
     fixture_init(&fixture);
     float of_examples[EXAMPLES], of_rows[EXAMPLES * LONGEST];
     uint32_t row_ids[EXAMPLES * LONGEST] = {0};
-    for (size_t i = 0; i < EXAMPLES; i++) /* the first is not asked for; sums of halves are exact */
+    for (size_t i = 0; i < EXAMPLES; i++) /* the first has no target; sums of halves are exact */
         of_examples[i] = 0.5f * (float)i;
     for (size_t i = 0; i < EXAMPLES * LONGEST; i++)
         of_rows[i] = 1 + 0.25f * (float)i;

@@ -1,12 +1,11 @@
-/* Saved states: every bit comes back, and whatever happens during a save, a whole state is found: killed at
-   random moments, cut between any two of its steps, and with a disk that takes no more.
+/* Saved states: every bit comes back, and a complete state is found whatever happens during a save: killed at
+   random moments, cut between any two of its steps, and on a full disk.
    Bugs planted and caught: trainer.json written before optimizer.safetensors.next; no settling before a save
-   (the only copy of a file is written over after two accidents); steps not compared; the names of m and v
-   exchanged on reading; a real number printed with six digits; names with dots read as paths; metrics that
-   the file lacks read as 0, or refused; sums that are no numbers taken, or kept as whole numbers; a
-   fingerprint without lengths, floats, segments, targets of rows or weights, with a weight of 0 taken for 1,
-   or with other words for what is not asked for and for next ids than older versions have.
-   SPDX-License-Identifier: Apache-2.0 */
+   (two accidents overwrite the only copy of a file); steps not compared; the names of m and v exchanged on
+   reading; a real number printed with six digits; names with dots read as paths; metrics that the file lacks
+   read as 0, or refused; sums that are not numbers accepted, or kept as integers; a fingerprint without
+   lengths, floats, segments, targets of rows or weights, with a weight of 0 taken for 1, or with other words
+   than older versions for ids without a target and for next ids. SPDX-License-Identifier: Apache-2.0 */
 #include "train/checkpoint.h"
 
 #include <errno.h>
@@ -41,7 +40,7 @@ struct fixture {
     char run[64];
 };
 
-/* In memory where there is such a folder: a save waits for a disk three times. */
+/* In memory if there is such a folder: a save waits for a disk three times. */
 static void make_run(char run[64])
 {
     strcpy(run, "/dev/shm/hashattn_run_XXXXXX");
@@ -51,7 +50,7 @@ static void make_run(char run[64])
     }
 }
 
-/* A classifier with a loss of its own, or one that predicts the next token. */
+/* A classifier with a loss of its own, or a model that predicts the next token. */
 static void make_model(struct fixture *fixture, size_t vocab_size, const char *objective)
 {
     struct model_config *config = &fixture->config;
@@ -116,7 +115,7 @@ static hashattn_status save_step(struct fixture *fixture, const char *run, int64
     return checkpoint_save(&fixture->host, run, fixture->model, &fixture->blocks, &state);
 }
 
-/* Loads, checks that it is whole, gives its step. */
+/* Loads the state, checks that it is complete, and returns its step. */
 static int64_t load_step(struct fixture *fixture, const char *run)
 {
     struct train_state state;
@@ -185,7 +184,7 @@ static void every_bit_comes_back(void **unused)
     check_same_bits(&loaded.valid, &state.valid, sizeof state.valid, "fingerprint");
     assert_string_equal(loaded.kernels, "avx512");
     assert_string_equal(loaded.product, "oneDNN 2.6.3");
-    state = state_of_step(&fixture, 3); /* nothing evaluated yet: NaN goes through null */
+    state = state_of_step(&fixture, 3); /* nothing evaluated yet: NaN is stored as null */
     check_status(&fixture.host,
                  checkpoint_save(&fixture.host, fixture.run, fixture.model, &fixture.blocks, &state),
                  HASHATTN_OK, NULL);
@@ -214,7 +213,7 @@ static void copy_file(const char *from_run, const char *from, const char *to_run
     fclose(out);
 }
 
-/* A save that ends at its n-th allocation; false: it has fewer, and succeeded. */
+/* A save that ends at its n-th allocation. Returns false if it has fewer allocations and succeeded. */
 static bool fail_to_save(struct fixture *fixture, const char *run, int64_t step, long n)
 {
     struct failing_host failing;
@@ -226,7 +225,8 @@ static bool fail_to_save(struct fixture *fixture, const char *run, int64_t step,
     return status != HASHATTN_OK;
 }
 
-/* What a save of step 2 over step 1 leaves after each of its renames, and after a second accident upon it. */
+/* The files that a save of step 2 over step 1 leaves after each of its renames, and after a second
+   accident. */
 static void every_cut_between_files_is_survived(void **unused)
 {
     (void)unused;
@@ -244,8 +244,8 @@ static void every_cut_between_files_is_survived(void **unused)
                 {false, true, true, true, false, 2},
                 {false, false, true, true, true, 2}};
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        /* The second accident, upon each cut: a save of step 3 that ends at its n-th allocation, so before,
-           between and behind its first two files. -1: there is none. */
+        /* The second accident, after each cut: a save of step 3 that ends at its n-th allocation, so before,
+           between and after its first two files. -1: no second accident. */
         bool failed = true;
         for (long n = -1; failed; n++) {
             char run[64];
@@ -278,7 +278,7 @@ static void kills_at_random_moments_leave_a_whole_state(void **unused)
     (void)unused;
     enum { KILLS = 50 };
     struct fixture fixture;
-    fixture_init(&fixture, 15000); /* 240 KB a block: a save takes some milliseconds */
+    fixture_init(&fixture, 15000); /* 240 KB per block: a save takes some milliseconds */
     int64_t *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(done != MAP_FAILED);
     check_status(&fixture.host, save_step(&fixture, fixture.run, 0), HASHATTN_OK, NULL);
@@ -358,7 +358,7 @@ static void failing_allocations_keep_the_old_state(void **unused)
         if (status != HASHATTN_OK)
             check_status(&failing.host, status, HASHATTN_NO_MEMORY, "no memory");
         fixture.host = plain;
-        /* A failure behind trainer.json does not exist: nothing is allocated there. */
+        /* No failure is possible after trainer.json: nothing is allocated there. */
         assert_int_equal(load_step(&fixture, fixture.run), status == HASHATTN_OK ? 2 : 1);
         assert_true(n < 1000);
     }
@@ -389,7 +389,7 @@ static void files_of_different_steps_are_refused(void **unused)
     fixture_free(&fixture);
 }
 
-/* As versions wrote it that knew no metrics but these. */
+/* As older versions wrote it, which had only these metrics. */
 static const char good[] =
     "{\"format\": \"hashattn trainer\", \"version\": 1, \"step\": 5, \"evaluated\": 4, \"best_step\": 4, "
     "\"best_accuracy\": 0.5, \"best_loss\": 1.5, \"running\": {\"loss\": 2.5, \"correct\": 1, \"count\": "
@@ -398,7 +398,7 @@ static const char good[] =
     "\"hash\": \"0123456789abcdef\"}, \"valid\": {\"examples\": 3, \"tokens\": 4, "
     "\"hash\": \"0123456789abcdef\"}, \"kernels\": \"ref\", \"product\": \"own\"}";
 
-/* It, one piece of it replaced. */
+/* Copies `good` with one piece of it replaced. */
 static void change(const char *from, const char *to, char text[1024])
 {
     const char *at = strstr(good, from);
@@ -435,7 +435,7 @@ static void states_of_older_versions_are_read(void **unused)
     assert_true(state.running_tokens == 9 && state.running_seconds == 1 && state.seconds == 2);
     assert_true(state.train.hash == 0x0123456789abcdefu && state.valid.tokens == 4);
 
-    char text[1024]; /* a name with a dot is a name, and no way into objects */
+    char text[1024]; /* a name with a dot is a name, not a path */
     change("\"correct\": 1", "\"lha.own_loss\": 0.25, \"lha\": {\"own_loss\": 7, \"count\": 7}", text);
     state = parse(&fixture, text);
     assert_true(sum_named(model, state.running, "lha.own_loss") == 0.25);
@@ -447,7 +447,7 @@ static void states_of_older_versions_are_read(void **unused)
     assert_true(metric_named(model, state.best, "accuracy") == 0.5);
     fixture_free(&fixture);
 
-    fixture_init(&fixture, 7); /* language models were kept by their loss */
+    fixture_init(&fixture, 7); /* language models were selected by their loss */
     model_free(&fixture.host, fixture.model);
     head_plan_free(&fixture.host, &fixture.config.plan);
     make_model(&fixture, 7, "next_token");
@@ -465,7 +465,7 @@ static void hostile_states_are_refused(void **unused)
     static const struct {
         const char *from, *to, *part;
     } cases[] = {
-        {"", "", "last.safetensors"}, /* as it is: the next file is missed */
+        {"", "", "last.safetensors"}, /* unchanged: the error is the next missing file */
         {"hashattn trainer", "something", "format is 'something'"},
         {"\"version\": 1", "\"version\": 2", "version"},
         {"\"step\": 5", "\"step\": -1", "step"},
@@ -505,8 +505,8 @@ static void hostile_states_are_refused(void **unused)
     fixture_free(&fixture);
 }
 
-/* Hashes that runs of older versions have in their trainer.json; "tokens" are rows, and ids asked for alone.
- */
+/* Hashes that runs of older versions have in their trainer.json; "tokens" are rows, and ids that are targets
+   only. */
 static void fingerprints_stay_what_they_were(void **unused)
 {
     (void)unused;
@@ -536,7 +536,7 @@ static void fingerprints_stay_what_they_were(void **unused)
     assert_true(found.examples == 3 && found.tokens == 8 && found.hash == 0x33f1737cbd25ababu);
 }
 
-/* Whether the fingerprint is another while *at holds `other`, and the same again after it. */
+/* Checks that the fingerprint differs while *at holds `other`, and is the same again afterwards. */
 static void check_noticed(const struct dataset *dataset, void *at, const void *other, size_t size,
                           const char *what)
 {

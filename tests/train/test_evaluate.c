@@ -1,8 +1,8 @@
-/* Evaluation: what it counts is what the model says of each example, however examples are put together.
-   Bugs planted and caught: the last partial batch left out; labels taken from the start of the set;
-   probabilities always written at the start; the seed not used; token ids not checked at the upper end;
-   weights taken for ones; labels checked that are not asked for, or those of rows not; floats taken for ids,
-   targets of rows for those of examples; the first id of a sequence checked as if it were asked for.
+/* Evaluation: its counts match the model's output for each example, however examples are batched. Bugs
+   planted and caught: the last partial batch left out; labels read from the start of the set; probabilities
+   always written at the start; the seed not used; token ids not checked at the upper end; weights taken for
+   ones; labels checked that are not targets, or those of rows not; floats taken for ids, targets of rows for
+   those of examples; the first id of a sequence checked as if it were a target.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/evaluate.h"
 
@@ -101,7 +101,7 @@ static size_t best_of(const float *probabilities)
     return best;
 }
 
-/* A packed batch may round otherwise than a single sequence, in products of up to 24 terms through a dozen
+/* A packed batch may round differently from a single sequence, in products of up to 24 terms through a dozen
    layers; the logits are of order 1. */
 static const double rounding = 12 * 24 * 0x1p-24;
 
@@ -126,7 +126,7 @@ static void batches_of_any_size_give_what_single_examples_give(void **state)
         double share = (double)++counts[label] / (double)count;
         commonest = share > commonest ? share : commonest;
     }
-    for (size_t batch = 1; batch <= 13; batch += 4) { /* 1, 5 and 9 leave a part, 13 is more than there are */
+    for (size_t batch = 1; batch <= 13; batch += 4) { /* 5 and 9 leave a part, 13 is more than the set */
         float probabilities[12 * CLASSES];
         struct evaluation found;
         check_status(&fixture.small.host, run(&fixture, batch, 9, probabilities, &found), HASHATTN_OK, NULL);
@@ -164,7 +164,7 @@ static void unlabelled_examples_are_predicted_and_not_counted(void **state)
     uint32_t *labels = fixture.dataset.targets[0].ids;
     struct evaluation found;
     check_status(&fixture.small.host, run(&fixture, 5, 9, all, &found), HASHATTN_OK, NULL);
-    /* Only one is left, with a label that the model gives or does not give. */
+    /* Only one example is left, with a label that the model predicts or does not predict. */
     for (int right = 0; right < 2; right++) {
         size_t best = best_of(all + 7 * CLASSES);
         for (size_t i = 0; i < 12; i++) {
@@ -234,7 +234,7 @@ static void what_does_not_fit_the_model_is_refused(void **state)
     dataset->targets[0].ids[3] = CLASSES;
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_BAD_FILE,
                  "example 3 has label number 16, classify has 16 labels");
-    dataset->targets[0].weights[3] = 0; /* it is not asked for */
+    dataset->targets[0].weights[3] = 0; /* it has no target */
     check_status(host, run(&fixture, 5, 9, NULL, &found), HASHATTN_OK, NULL);
     dataset->targets[0].ids[3] = 0;
     dataset->offsets[1] -= 1;
@@ -244,7 +244,7 @@ static void what_does_not_fit_the_model_is_refused(void **state)
     fixture_free(&fixture);
 }
 
-/* Data against models that the task of the fixture has not. */
+/* Checks data against models that differ from the fixture's. */
 static void check_data(struct fixture *fixture, const struct model_config *config,
                        const struct dataset *dataset, const char *part)
 {
@@ -299,7 +299,7 @@ static void rows_and_targets_of_another_kind_are_refused(void **state)
     check_data(&fixture, &floats, &data,
                "are floats per example, the model's classify predicts an id per example");
 
-    /* Next ids, of which 0 is none. */
+    /* Next ids, of which 0 is not one. */
     next = fixture.small.config.model;
     next.causal = true;
     next.objectives[0] = (struct model_objective){
@@ -313,7 +313,7 @@ static void rows_and_targets_of_another_kind_are_refused(void **state)
     check_data(&fixture, &next, &data, "example 1 has target id 0, next_token predicts ids from 1 on");
     ids[5] = 34;
     check_data(&fixture, &next, &data, "example 1 has token id 34");
-    ids[5] = 5; /* the 0 at the start of the second sequence is given, and not asked for */
+    ids[5] = 5; /* the 0 at the start of the second sequence is input only, not a target */
     check_data(&fixture, &next, &data, NULL);
     data.next = false;
     data.targets[0] = (struct target_set){.kind = TARGETS_ROW, .ids = labels};

@@ -1,5 +1,5 @@
-/* Looking into a model: every head of every sequence once and in order, the same numbers for any threads,
-   what must be so whatever the model (one bucket catches all; no utility above 1), stopping, refusals, and
+/* Inspecting a model: every head of every sequence once and in order, the same numbers for any number of
+   threads, invariants of every model (one bucket catches all; no utility above 1), stopping, refusals, and
    every n-th allocation failing. SPDX-License-Identifier: Apache-2.0 */
 #include "train/inspect.h"
 

@@ -1,10 +1,10 @@
-/* Learning works: `yoso` learns needle, where the answer stands in 8 of 256 tokens and is read at the first,
-   in float32 and in bf16, and `none`, which cannot look there, stays at chance. The ordinary run takes one
-   seed; with HASHATTN_LONG_TESTS set in the environment all three are taken. `none` needs no thousand steps
-   to show that it does not learn: the first token is the same in every example, so without attention the
-   answer is the same too, whatever the parameters, and the accuracy is the share of one class. Bugs planted
-   and caught: attention without its gradient (75 % after 1,000 steps); a step up the slope; an example whose
-   first token tells the answer (`none` is no constant any more). SPDX-License-Identifier: Apache-2.0 */
+/* Learning works: `yoso` learns needle, where the answer is in 8 of 256 tokens and is read at the first, in
+   float32 and in bf16, and `none`, which cannot see those tokens, stays at chance. The ordinary run uses one
+   seed; with HASHATTN_LONG_TESTS in the environment all three are used. `none` needs no thousand steps to
+   show that it does not learn: the first token is the same in every example, so without attention the answer
+   is the same for any parameters, and the accuracy is the share of one class. Bugs planted and caught:
+   attention without its gradient (75 % after 1,000 steps); a step up the slope; an example whose first token
+   depends on the answer (`none` is not constant any more). SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void prepare(struct small_run *small, const char *mechanism, int64_t seed
     model->dropout = 0;
 }
 
-/* Accuracy of what the run kept on the sequences that nothing has seen. */
+/* Accuracy of the saved model on new sequences. */
 static double test_run(struct small_run *small, struct train_setup setup, float *probabilities)
 {
     struct host *host = &small->host;
@@ -90,7 +90,7 @@ static void yoso_learns(int64_t seed, const char *precision)
     check_status(&small.host, pool_new(&small.host, 2, &setup.pool), HASHATTN_OK, NULL);
     double start = clock_seconds();
     hashattn_status status = train_run(&small.host, &setup, &small.config, small.run);
-    if (status != HASHATTN_INTERRUPTED) /* having learned, it is stopped */
+    if (status != HASHATTN_INTERRUPTED) /* stopped because it has learned */
         check_status(&small.host, status, HASHATTN_OK, NULL);
     double seconds = clock_seconds() - start;
     double accuracy = test_run(&small, setup, NULL);

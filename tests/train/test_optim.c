@@ -1,7 +1,7 @@
-/* AdamW and clipping against the formulas written out in double, and the same bits for any number of threads.
-   Bugs planted and caught: the correction with the first step's beta1; beta2 in the first correction; decay
+/* AdamW and clipping against the formulas in double, and the same bits for any number of threads. Bugs
+   planted and caught: the correction with the first step's beta1; beta2 in the first correction; decay
    through the gradient (L2) instead of decoupled; epsilon added before the root; clipping that also enlarges;
-   the last partial chunk left out of the norm; a chunk stepped from the wrong place.
+   the last partial chunk left out of the norm; a chunk stepped from the wrong offset.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/optim.h"
 
@@ -64,7 +64,7 @@ static void fixture_free(struct fixture *fixture)
 }
 
 /* The rule as PyTorch's documentation states it, element by element in double. The betas and the step number
-   enter as the floats that a table of slots is given. */
+   are rounded to float, as the kernel slots receive them. */
 static void oracle_step(double *w, double *m, double *v, const float *g, double scale,
                         const struct optim *optim, int t, double rate, double beta1)
 {
@@ -86,7 +86,7 @@ static void follows_the_formulas_over_many_steps(void **state)
         struct fixture fixture;
         fixture_init(&fixture, (*kernels)->name, 2);
         struct optim *optim = &fixture.optim;
-        optim->clip = 150; /* the norm is about 224: some steps below are clipped, some not */
+        optim->clip = 150; /* the norm is about 224: some steps below are clipped, others are not */
         double *w = calloc(3 * TOTAL, sizeof *w), *m = w + TOTAL, *v = m + TOTAL;
         assert_non_null(w);
         for (size_t i = 0; i < TOTAL; i++)
@@ -108,7 +108,7 @@ static void follows_the_formulas_over_many_steps(void **state)
             oracle_step(w, m, v, fixture.gradients, scale, optim, t, point.rate, point.beta1);
         }
         /* Per step a value is rounded once (half an ulp of at most |w| + sum of rates, < 8) and its update,
-           about the rate in size, carries some ten roundings; the errors of the moments fade with the betas,
+           about the size of the rate, has some ten roundings; errors of the moments decay with the betas,
            which the factor 2 covers. */
         double rates = 0;
         for (int t = 1; t <= STEPS; t++)

@@ -1,10 +1,10 @@
-/* Packed batches against the examples that they are made of, element by element: ids, rows of floats,
-   segments, targets of examples and of rows, weights, pairs, and next ids.
-   Bugs planted and caught: an offset one too far; no zeros after the last float row, zeros to the end of the
-   row alone, or a tile too many; no room for them; rows of floats copied as if one wide; segments left out;
-   targets of rows taken from the place of the example; weights not copied; the id itself as the next one;
+/* Packed batches against their examples, element by element: ids, rows of floats, segments, targets of
+   examples and of rows, weights, pairs, and next ids.
+   Bugs planted and caught: an offset one too large; no zeros after the last float row, zeros to the end of
+   the row only, or a tile too many; no room for them; rows of floats copied as if one wide; segments left
+   out; targets of rows read from the index of the example; weights not copied; the id itself as the next one;
    pairs that share an id; weights of one sequence of a pair; the last row of a sequence counted though it is
-   only asked for. SPDX-License-Identifier: Apache-2.0 */
+   a target only. SPDX-License-Identifier: Apache-2.0 */
 #include "train/packing.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { EXAMPLES = 6, ROWS = 2 * EXAMPLES * 120, WIDTH = 3, WIDE = 2 };
 
-/* Every element of every array is another number. */
+/* Every element of every array is a different number. */
 struct fixture {
     struct host host;
     uint32_t ids[ROWS], of_examples[EXAMPLES], of_rows[ROWS];
@@ -24,7 +24,8 @@ struct fixture {
     struct dataset dataset;
 };
 
-/* Rows of floats with segments, and all kinds of targets but the next id. `longest`: rows of a sequence. */
+/* Rows of floats with segments, and all kinds of targets except the next id. `longest`: rows of a
+   sequence. */
 static void fixture_init(struct fixture *fixture, bool pairs, size_t longest)
 {
     memset(fixture, 0, sizeof *fixture);
@@ -65,7 +66,7 @@ static void fixture_init(struct fixture *fixture, bool pairs, size_t longest)
                                                      .weights = fixture->row_weights}}};
 }
 
-/* The same sequences as ids, each with one more, which is asked for alone. */
+/* The same sequences as ids, each with one more, which is a target only. */
 static void make_next(struct fixture *fixture)
 {
     struct dataset *dataset = &fixture->dataset;
@@ -79,7 +80,8 @@ static void make_next(struct fixture *fixture)
                                 .targets = {{.kind = TARGETS_NEXT}}};
 }
 
-/* The elements of `size` bytes from `got` at `to` on are those of `want` at `from`. */
+/* Checks that the elements of `size` bytes in `got` from index `to` on are those of `want` from index `from`
+   on. */
 static void check_elements(const void *got, size_t to, const void *want, size_t from, size_t count,
                            size_t size, const char *what)
 {
@@ -97,7 +99,7 @@ static void check_targets(const struct targets *got, const struct target_set *wa
     check_elements(got->weights, to, want->weights, from, count, sizeof(float), "weights");
 }
 
-/* The batch holds these examples of the data set. */
+/* Checks that the batch holds these examples of the data set. */
 static void check_batch(const struct packed_examples *packed, const struct dataset *dataset,
                         const size_t *examples, const uint64_t *places, size_t count)
 {
@@ -129,7 +131,7 @@ static void check_batch(const struct packed_examples *packed, const struct datas
     assert_null(packed_batch(packed, NULL, NULL, false).targets);
 }
 
-/* Examples in another order, one of them twice, then fewer of them in the same arrays. */
+/* Examples in another order, one of them twice; then fewer examples in the same arrays. */
 static void check_packing(struct fixture *fixture)
 {
     static const size_t examples[] = {4, 1, 1, 5, 0, 2, 3};
@@ -157,7 +159,7 @@ static void batches_hold_what_their_examples_hold(void **state)
     for (int pairs = 0; pairs < 2; pairs++) {
         fixture_init(&fixture, pairs, 9);
         check_packing(&fixture);
-        fixture.dataset.segmented = false; /* ids alone */
+        fixture.dataset.segmented = false; /* ids only */
         fixture.dataset.segments = NULL;
         fixture.dataset.row_width = 0;
         fixture.dataset.floats = NULL;
@@ -169,8 +171,8 @@ static void batches_hold_what_their_examples_hold(void **state)
     check_packing(&fixture);
 }
 
-/* Float rows are read in whole tiles: what comes after the last row of a batch is zero, whatever was there.
- */
+/* Float rows are read in whole tiles: everything after the last row of a batch is zero, whatever was
+   there. */
 static void float_rows_end_in_zeros(void **state)
 {
     (void)state;
@@ -197,7 +199,7 @@ static void float_rows_end_in_zeros(void **state)
         for (size_t i = rows * WIDTH; i < padded * WIDTH; i++)
             assert_true(floats[i] == 0);
         for (size_t i = padded * WIDTH; i < room * WIDTH; i++)
-            assert_true(floats[i] != floats[i]); /* as it was: in a full array it is not ours */
+            assert_true(floats[i] != floats[i]); /* unchanged: in a full array it is beyond the end */
         check_same_bits(floats, fixture.floats, rows * row, "rows before the zeros");
     }
     packed_examples_free(&failing.host, &packed);
@@ -213,7 +215,7 @@ static void the_longest_sequence_decides_the_room(void **state)
     fixture_init(&fixture, true, 9);
     assert_int_equal(packing_max_rows(&fixture.dataset, 5), 90);
     fixture_init(&fixture, false, 9);
-    make_next(&fixture); /* of its ten ids the last is not given */
+    make_next(&fixture); /* the last of its ten ids is not input */
     assert_int_equal(packing_max_rows(&fixture.dataset, 5), 45);
 }
 
@@ -262,8 +264,7 @@ static void failing_allocations_leave_nothing(void **state)
             check_status(&failing.host, status, HASHATTN_NO_MEMORY, "no memory for");
         assert_int_equal(failing.outstanding, 0);
     }
-    assert_int_equal(
-        n, 10); /* rows, segments, three targets, two of them weighted, offsets and ids of samples */
+    assert_int_equal(n, 10); /* rows, segments, three targets, two of them weighted, offsets and sample ids */
 }
 
 int main(void)

@@ -1,12 +1,12 @@
-/* config.json: every option of every task and mechanism comes back, and nothing else comes in.
+/* config.json: every option of every task and mechanism comes back, and nothing else is accepted.
    Bugs planted and caught: the defaults of the model not set before its options; a failing range passed over;
-   unknown keys of a section or of an option list let through; a flag written as a number; labels counted but
-   not copied; warmup not compared with steps; a foreign projection let through; the recorded projection read
-   and not used; words not written, or lost when the vocabulary is of another size; labels beside next tokens,
-   or fewer than classes; of mixed heads the options of the first read alone; an objective's weight, its first
-   output or all objectives but the first lost; an unknown objective passed over; a width of rows, segments or
-   bytes lost; version 3 read. Of version 1: not read; next tokens that begin at 0, are not causal, or not of
-   bytes; one class whatever the labels. SPDX-License-Identifier: Apache-2.0 */
+   unknown keys of a section or of an option list accepted; a flag written as a number; labels counted but not
+   copied; warmup not compared with steps; a foreign projection accepted; the recorded projection read and not
+   used; words not written, or lost if the vocabulary has another size; labels beside next tokens, or fewer
+   than classes; with mixed heads only the options of the first read; an objective's weight, its first output
+   or all objectives but the first lost; an unknown objective passed over; a width of rows, segments or bytes
+   lost; version 3 read. Of version 1: not read; next tokens that begin at 0, are not causal, or not of bytes;
+   one class whatever the labels. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "support/small_run.h"
 #include "tasks/words.h"
 
-/* Another legal value than the default, as text. */
+/* A legal value other than the default, as text. */
 static void other_value(const struct option_row *row, char text[64])
 {
     switch (row->type) {
@@ -56,7 +56,7 @@ static void check_same_options(const struct option_row *rows, const void *a, con
     }
 }
 
-/* A config of this task and mechanism, its options changed, with three labels. */
+/* A config of this task and mechanism, with changed options and three labels. */
 static void make_config(struct host *host, const struct task *task, const struct mechanism *mechanism,
                         struct run_config *config)
 {
@@ -78,9 +78,9 @@ static void make_config(struct host *host, const struct task *task, const struct
     }
     options_preset(model_options, &config->model);
     change_all(host, model_options, &config->model);
-    config->model.dim = 5 * config->model.heads; /* each is in its range; together they must make a model */
+    config->model.dim = 5 * config->model.heads; /* each is in its range; together they must fit */
     config->model.conv_window = 3;
-    config->model.causal = 0; /* a convolution sees what comes after a row */
+    config->model.causal = 0; /* a convolution reads later rows */
     check_status(host, head_plan_new(host, mechanism->name, &config->model.plan), HASHATTN_OK, NULL);
     change_all(host, mechanism->options, config->model.plan.used[0].options);
     options_preset(train_rows, &config->training);
@@ -163,7 +163,7 @@ static hashattn_status parse_changed(struct host *host, const char *from, const 
     return run_config_parse(host, text, strlen(text), config);
 }
 
-/* Classes of version 1 are its labels. */
+/* The classes of version 1 are its labels. */
 static void what_is_not_named_has_its_default(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static int projection_of(const struct run_config *config)
     return *(int *)(void *)((char *)config->model.plan.used[0].options + row->offset);
 }
 
-/* The words of a language model are a file of the run, and its facts count them. */
+/* The words of a language model are a file of the run; the facts hold their number. */
 static void words_are_kept_beside_it(void **state)
 {
     (void)state;
@@ -298,7 +298,7 @@ static void words_are_kept_beside_it(void **state)
     small_run_remove(run);
 }
 
-/* Version 1 had a flag where there is a list of objectives now; its models were causal without an option. */
+/* Version 1 had a flag instead of a list of objectives; its models were causal without an option. */
 static void next_tokens_of_version_1_are_read(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static void next_tokens_of_version_1_are_read(void **state)
     struct run_config config;
     host_init(&host);
     static const struct {
-        const char *to, *part; /* NULL: it is taken */
+        const char *to, *part; /* NULL: accepted */
         bool bytes;
     } cases[] = {
         {"\"vocab_size\": 34, \"next_token\": true, \"labels\": []", NULL, true},
@@ -334,7 +334,7 @@ static void next_tokens_of_version_1_are_read(void **state)
         assert_int_equal(config.facts.num_classes, 0);
         run_config_free(&host, &config);
     }
-    /* Classes beside the flag that is not set. */
+    /* Classes with the flag present but not set. */
     check_status(&host,
                  parse_changed(&host, "\"max_len\": 16", "\"max_len\": 16, \"next_token\": false", &config),
                  HASHATTN_OK, NULL);
@@ -342,8 +342,7 @@ static void next_tokens_of_version_1_are_read(void **state)
     run_config_free(&host, &config);
 }
 
-/* Rows of floats with segments; and ids for which two things are asked, in this order and with these weights.
- */
+/* Rows of floats with segments; and ids with two objectives, in this order and with these weights. */
 static void facts_of_every_kind_come_back(void **state)
 {
     (void)state;
@@ -397,7 +396,7 @@ static void what_is_wrong_in_facts_is_refused(void **state)
 #define CLASSIFY(weight, outputs)                                                                            \
     "{\"name\": \"classify\", \"weight\": " weight ", \"outputs\": " outputs ", \"first_output\": 0}"
     static const struct {
-        const char *facts, *part; /* NULL: it is taken */
+        const char *facts, *part; /* NULL: accepted */
     } cases[] = {
         {OBJECTIVE(CLASSIFY("0.5", "2")), NULL},
         {OBJECTIVE("{\"weight\": 1, \"outputs\": 2, \"first_output\": 0}"), "name"},
@@ -435,8 +434,8 @@ static void what_is_wrong_in_facts_is_refused(void **state)
     }
 }
 
-/* The recorded word decides, whatever this machine would choose; and auto is settled before anything is kept.
- */
+/* The recorded word decides, whatever this machine would choose; and auto is settled before anything is
+   saved. */
 static void a_model_hashes_as_it_was_trained(void **state)
 {
     (void)state;
@@ -508,7 +507,7 @@ static void mixed_heads_come_back(void **state)
     small_run_remove(run);
 
     static const struct {
-        const char *from, *to, *part; /* NULL: it is taken */
+        const char *from, *to, *part; /* NULL: accepted */
     } cases[] = {
         {"", "", NULL},
         {"\"lha\": {\"num_buckets\": 3}, ", "", NULL},

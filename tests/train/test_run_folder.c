@@ -1,4 +1,4 @@
-/* The directory of a run: one trainer at a time, and only what belongs to the run removed.
+/* The directory of a run: one trainer at a time, and removal of the run's own files only.
    Planted and caught: leftovers removed while another process trains; a file of the user's that looks like
    one removed; the lock left behind by a run that never began; a file of a state forgotten.
    SPDX-License-Identifier: Apache-2.0 */
@@ -56,7 +56,7 @@ static void a_folder_is_new_old_or_neither(void **state)
     char run[100];
     snprintf(run, sizeof run, "%s/run", folder->path);
     check_status(host, run_folder_check_new(host, run), HASHATTN_OK, NULL);
-    check_status(host, run_folder_check_old(host, run), HASHATTN_OK, NULL); /* config.json will be missed */
+    check_status(host, run_folder_check_old(host, run), HASHATTN_OK, NULL); /* only config.json is missing */
     check_status(host, file_make_directory(host, run, false), HASHATTN_OK, NULL);
     check_status(host, run_folder_check_new(host, run), HASHATTN_INVALID, "run exists already and has no");
     check_status(host, run_folder_check_old(host, run), HASHATTN_BAD_FILE, "run has no config.json");

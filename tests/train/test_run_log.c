@@ -1,6 +1,6 @@
-/* log.jsonl: records are lines of JSON, and what was not saved or was cut is gone after trimming.
-   Bugs planted and caught: lines after the step kept; the line of the step itself dropped; a cut last line
-   kept; a failed record appended as an empty line.
+/* log.jsonl: records are lines of JSON; trimming removes lines that were cut or belong to unsaved steps. Bugs
+   planted and caught: lines after the step kept; the line of the step itself dropped; a cut last line kept; a
+   failed record appended as an empty line.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_log.h"
 

@@ -1,15 +1,15 @@
-/* The one-cycle schedule against numbers worked out by hand from its description (a line from peak/25 at step
-   0 to the peak at step warmup - 1, a line from there to peak/250,000 at the last step, beta1 mirrored).
-   Bugs planted and caught: the corner at `warmup` instead of warmup - 1; the end divided from the peak
-   instead of the start (4e-6 for 1.6e-7); beta1 rising first; the warm-up not scaled; the fall to 0 at the
-   last step instead of after it; the first step without a rate. SPDX-License-Identifier: Apache-2.0 */
+/* The one-cycle schedule against numbers computed by hand from its description (a line from peak/25 at step 0
+   to the peak at step warmup - 1, a line from there to peak/250,000 at the last step, beta1 mirrored). Bugs
+   planted and caught: the corner at `warmup` instead of warmup - 1; the end divided from the peak instead of
+   the start (4e-6 for 1.6e-7); beta1 rising first; the warm-up not scaled; the fall to 0 at the last step
+   instead of after it; the first step without a rate. SPDX-License-Identifier: Apache-2.0 */
 #include "train/schedule.h"
 
 #include <math.h>
 
 #include "support/check.h"
 
-/* Every value below is a handful of operations on numbers under 1. */
+/* Every value below is the result of a handful of operations on numbers under 1. */
 #define FEW_ROUNDINGS 4e-16
 
 static void check_point(const struct schedule *schedule, int64_t step, double rate, double beta1)
@@ -71,7 +71,7 @@ static void the_other_schedules_rise_and_fall(void **state)
 {
     (void)state;
     struct schedule s = {.kind = SCHEDULE_LINEAR, .steps = 12, .warmup = 4, .peak = 0.8, .beta1 = 0.9};
-    s.cycle_beta1 = true; /* of no meaning here */
+    s.cycle_beta1 = true; /* has no effect here */
     for (int64_t step = 0; step < 4; step++) {
         for (s.kind = SCHEDULE_LINEAR; s.kind <= SCHEDULE_CONSTANT; s.kind++)
             check_point(&s, step, 0.2 * (double)(step + 1), 0.9);
@@ -80,7 +80,7 @@ static void the_other_schedules_rise_and_fall(void **state)
     check_point(&s, 4, 0.8 * 8 / 9, 0.9);
     check_point(&s, 11, 0.8 / 9, 0.9);
     s.kind = SCHEDULE_COSINE;
-    check_point(&s, 6, 0.8 * 0.75, 0.9); /* a third of the way: (1 + cos 60 degrees) / 2 */
+    check_point(&s, 6, 0.8 * 0.75, 0.9); /* a third of the fall: (1 + cos 60 degrees) / 2 */
     check_point(&s, 9, 0.8 * 0.25, 0.9);
     s.kind = SCHEDULE_CONSTANT;
     check_point(&s, 4, 0.8, 0.9);

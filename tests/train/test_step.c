@@ -1,9 +1,9 @@
-/* One step: micro-batches against one large batch, weights among their targets, memory, and that a profile
+/* One step: micro-batches against one large batch, weights of their targets, memory, and a profile, which
    changes nothing.
-   Bugs tried and caught: the loss divided by the micro-batch, or by the examples where targets have weights;
-   every part with the first part's examples; places in the walk that do not count parts; gradients cleared
-   between parts; tokens of the last part alone; a step that allocates; no workspace before the first step;
-   predictions counted by a step that fails; the schedule one step ahead.
+   Bugs planted and caught: the loss divided by the micro-batch, or by the examples if targets have weights;
+   every part with the first part's examples; positions that do not count parts; gradients cleared between
+   parts; tokens of the last part only; a step that allocates; no workspace before the first step; predictions
+   counted by a step that fails; the schedule one step ahead.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/step.h"
 
@@ -25,7 +25,7 @@ struct step_test {
     double sums[MODEL_SUMS];
 };
 
-/* Needles of 3 to 24 tokens in place of the generated ones. */
+/* Needles of 3 to 24 tokens instead of the generated ones. */
 static void vary_lengths(const struct small_run *small)
 {
     char path[120];
@@ -75,7 +75,7 @@ static double sum(const struct step_test *t, const char *name)
     return sum_named(t->stepper.model, t->sums, name);
 }
 
-/* Targets weigh 0, 1/2, 1, 3/2 and 2: parts of a step differ in what they weigh. */
+/* Targets have weights 0, 1/2, 1, 3/2 and 2, so the parts of a step have different sums of weights. */
 static void weigh(struct step_test *t)
 {
     struct target_set *set = &t->stepper.train.targets[0];
@@ -103,7 +103,7 @@ static void check_parts(bool weighted)
             open_step(&cut, NULL, mechanisms[m], 2, parts[p][0], parts[p][1]);
             if (weighted)
                 weigh(&whole), weigh(&cut);
-            /* Not the first step: the places in the walk must go on, too. */
+            /* Not the first step: positions must continue too. */
             struct step_outcome a = run(&whole, 3), b = run(&cut, 3);
             size_t total = whole.stepper.params->total;
             assert_true(a.tokens == b.tokens && a.rate == b.rate && b.saved_bytes < a.saved_bytes);
@@ -111,8 +111,9 @@ static void check_parts(bool weighted)
             assert_true((sum(&whole, "count") == 12) == !weighted);
             assert_true(sum(&whole, "correct") == sum(&cut, "correct"));
             check_near(a.loss, sum(&whole, "loss") / sum(&whole, "count"), 1e-14 * a.loss, "mean loss");
-            /* Same examples, dropout and hashes, so the same terms: sums over 12 x 24 rows in float32, cut
-               elsewhere. The loss is a sum of 12 doubles of float32 logits that have the same bits. */
+            /* The same examples, dropout and hashes, so the same terms: sums over 12 x 24 rows in float32,
+               cut at other places. The loss is a sum of 12 doubles of float32 logits that have the same
+               bits. */
             check_near(b.loss, a.loss, 1e-14 * a.loss, "loss");
             check_near(b.norm, a.norm, 12 * 24 * 6e-8 * a.norm, "norm");
             float bound = 12 * 24 * 6e-8f * most(whole.stepper.gradients, total);
@@ -156,7 +157,7 @@ static void threads_and_profiles_change_no_bit(void **state)
     close_step(&one), close_step(&three);
 }
 
-/* Sequences of many lengths, so of batches of many sizes. */
+/* Sequences of many lengths, so batches of many sizes. */
 static void steps_allocate_nothing(void **state)
 {
     (void)state;

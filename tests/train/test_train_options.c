@@ -1,7 +1,7 @@
-/* The training options: every default is legal and comes back from its own text, presets set what they say,
-   and ranges are refused with the numbers.
+/* The training options: every default is legal and comes back from its own text, presets set the documented
+   values, and ranges are refused with the numbers.
    Bugs planted and caught: a row that points at its neighbour's field; the lra preset without cycling; steps
-   changed before the warm-up is scaled; a warm-up that was set scaled all the same; a refused value taken.
+   changed before the warm-up is scaled; a warm-up that was set scaled all the same; a refused value accepted.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -77,7 +77,7 @@ static void presets_set_what_they_say(void **state)
     assert_true(options.learning_rate == 1e-4 && options.clip == 1 && options.cycle_momentum == 0);
     train_options_preset(&preset, true, &options);
     assert_true(options.clip == 0 && options.cycle_momentum == 1);
-    /* What reference runs used besides. */
+    /* The other settings of the reference runs. */
     assert_true(options.beta2 == 0.999 && options.epsilon == 1e-6 && options.weight_decay == 0);
 }
 

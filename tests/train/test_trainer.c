@@ -1,14 +1,14 @@
-/* Training as a whole on a tiny needle: stopping anywhere and going on changes no bit, threads change no bit,
-   accidents lose nothing that was saved, and what is refused is refused with the numbers.
-   Bugs planted and caught: running means not saved, or not begun anew; the evaluation at the step of a stop
-   left out; the optimiser's t, the batches or the chance of a step counted from the resume; the log
-   not trimmed; gradients not zeroed; clipping or the cycling beta1 not handed on; the best model taken at
-   every evaluation, or with the larger loss; a failed last save or last model forgotten; nothing saved when
-   the last evaluation fails; saves left out; data compared by count alone; a loss that is not a number passed
-   on; the directory of a run that never began left behind; a run that two train at a time; a run
-   killed in its first save that cannot go on, or one that lost a file begun anew; a best whose
-   metric the file lacks never beaten, or beaten by anything; metrics of training alone logged of evaluations,
-   or own losses not logged; a mean logged as the loss of a step. SPDX-License-Identifier: Apache-2.0 */
+/* Training as a whole on a tiny needle: stopping anywhere and resuming changes no bit, threads change no bit,
+   accidents lose nothing that was saved, and errors are reported with the numbers.
+   Bugs planted and caught: running means not saved, or not reset; the evaluation at the step of a stop left
+   out; the optimiser's t, the batches or the random numbers of a step counted from the resume; the log not
+   trimmed; gradients not zeroed; clipping or the cycling beta1 not passed on; the best model replaced at
+   every evaluation, or by the larger loss; a failed last save or last model forgotten; nothing saved when the
+   last evaluation fails; saves left out; data compared by count only; a loss that is not a number accepted;
+   the directory of a run that never began left behind; a run that two processes train at a time; a run killed
+   in its first save that cannot be resumed, or one that lost a file started anew; a best whose metric the
+   file lacks never beaten, or beaten by anything; training-only metrics logged for evaluations, or own losses
+   not logged; a mean logged as the loss of a step. SPDX-License-Identifier: Apache-2.0 */
 #include "train/trainer.h"
 
 #include <fcntl.h>
@@ -138,7 +138,7 @@ static void another_seed_is_another_run(void **state)
     small_run_free(&small);
 }
 
-/* ---- what the callback is told, and what is kept ---- */
+/* ---- events, and which model is kept ---- */
 
 static void count_steps(struct watcher *watcher, const struct train_event *event)
 {
@@ -171,7 +171,7 @@ static void running_means_begin_anew_after_an_evaluation(void **state)
     small_run_set(&small, "eval_every", "9");
     struct watcher stopping = {.stop_at = 10};
     check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
-    /* Step 10 is the only one since the evaluation; its own loss is in the log. */
+    /* Step 10 is the only one since the evaluation; the log has its own loss. */
     size_t size;
     char *log = small_run_read(small.run, "log.jsonl", &size), *at = log;
     double loss = NAN;
@@ -232,11 +232,11 @@ static void the_best_model_is_what_is_kept(void **state)
         small_run_set(&small, settings[i][0], settings[i][1]);
     struct watcher watcher = {.stop_at = -1};
     check_status(&small.host, train(&small, small.run, 2, &watcher, false), HASHATTN_OK, NULL);
-    /* Of all evaluations in the log the first best by accuracy, then loss. */
+    /* Among all evaluations in the log, the first with the best accuracy, then loss. */
     size_t size;
     char *log = small_run_read(small.run, "log.jsonl", &size), *at = log;
     double best_accuracy = -1, best_loss = 0;
-    int better_by_loss = 0, not_better = 0; /* both must happen, or this shows nothing */
+    int better_by_loss = 0, not_better = 0; /* both must happen, otherwise this tests nothing */
     for (struct json *record; (record = next_record(&small.host, &at)) != NULL; json_free(record)) {
         double accuracy, loss;
         if (json_find(record, "valid_loss") == NULL)
@@ -257,7 +257,7 @@ static void the_best_model_is_what_is_kept(void **state)
     free(log);
     assert_true(better_by_loss > 0 && not_better > 0);
     assert_true(watcher.best_accuracy == best_accuracy);
-    /* The file gives the same numbers again. */
+    /* The file reproduces these numbers. */
     const char *why;
     struct train_setup setup = {.kernels = kernels_named("auto", &why)};
     struct model *model;
@@ -285,7 +285,7 @@ static void the_best_model_is_what_is_kept(void **state)
     small_run_free(&small);
 }
 
-/* The loss in the log is that of its step, and no mean. */
+/* The loss in the log is that of its step, not a mean. */
 static void the_log_has_the_loss_of_its_step(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static void the_log_has_the_loss_of_its_step(void **state)
     small_run_free(&small);
 }
 
-/* The member of that name, which may have dots; NULL where there is none. */
+/* The member with that name, which may have dots; NULL if there is none. */
 static const struct json *member_of(const struct json *record, const char *key)
 {
     for (struct json_member member = json_first(record); member.key != NULL; member = json_next(member))
@@ -338,7 +338,7 @@ static void the_log_has_every_metric_by_name(void **state)
                          HASHATTN_OK, NULL);
             assert_true(isfinite(value));
         }
-        assert_null(member_of(record, "valid_lha.own_loss")); /* what an evaluation has no value of */
+        assert_null(member_of(record, "valid_lha.own_loss")); /* evaluations do not have it */
         assert_null(member_of(record, "best_lha.own_loss"));
         steps += !evaluated;
         evaluations += evaluated;
@@ -348,7 +348,7 @@ static void the_log_has_every_metric_by_name(void **state)
     small_run_free(&small);
 }
 
-/* In trainer.json the member `key` gets another name and number. */
+/* Gives the member `key` of trainer.json another name and number. */
 static void replace_member(const char *run, const char *key, const char *name, const char *number)
 {
     size_t size;
@@ -365,7 +365,7 @@ static void replace_member(const char *run, const char *key, const char *name, c
     free(text);
 }
 
-/* A run of an older version knows its best by fewer metrics: those that it knows decide. */
+/* A run of an older version has fewer metrics of its best model: those it has decide. */
 static void a_best_without_a_metric_is_compared_by_the_others(void **state)
 {
     (void)state;

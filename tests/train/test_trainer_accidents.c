@@ -1,7 +1,7 @@
 /* Accidents of a training: full disks, kills in the middle of a save, a second process on the same run,
-   numbers that overflow, memory that ends. What was saved before is whole, and the failure is named. The bugs
-   that were planted and caught here are named in test_trainer.c, from which this file was split. Covers:
-   trainer.c. SPDX-License-Identifier: Apache-2.0 */
+   numeric overflow, lack of memory. Everything saved before is complete, and the message names the failure.
+   The head of test_trainer.c lists the bugs planted and caught here. Covers: trainer.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 #include "base/memory.h"
 #include "io/json.h"
@@ -69,7 +69,7 @@ static void a_full_disk_is_survived_or_named(void **state)
     assert_int_equal(after.last.step, 10);
     check_same_run(&small.host, small.run, run);
 
-    /* Nothing can be saved at all: the directory is gone again, whichever file is the first that fails. */
+    /* Nothing can be saved at all: the directory is removed again, whichever file fails first. */
     static const rlim_t rooms[] = {0, 100, 3000};
     for (int i = 0; i < 3; i++) {
         small_run_path(&small, "never", run);
@@ -90,7 +90,7 @@ static void a_best_model_that_cannot_be_written_does_not_count(void **state)
     (void)state;
     struct small_run small;
     small_run_init(&small, "none", 24, 3);
-    /* Only model.safetensors cannot be made: a directory stands in its place. */
+    /* Only model.safetensors cannot be written: a directory has its name. */
     char path[160];
     snprintf(path, sizeof path, "%s/model.safetensors", small.run);
     struct watcher stopping = {.stop_at = 1}, blocked = {.stop_at = -1}, after = {.stop_at = -1};
@@ -102,15 +102,15 @@ static void a_best_model_that_cannot_be_written_does_not_count(void **state)
     assert_true(isnan(blocked.best_accuracy));
     assert_int_equal(rmdir(path), 0);
     check_status(&small.host, train(&small, small.run, 1, &after, true), HASHATTN_OK, NULL);
-    assert_int_equal(after.events, 3); /* only the evaluation, in two batches, was left to do */
+    assert_int_equal(after.events, 3); /* only the evaluation, in two batches, was left */
     assert_true(after.best_accuracy == after.valid_accuracy);
     assert_true(file_exists(path));
     small_run_free(&small);
 }
 
-static long renames_left = -1; /* then the process is killed; negative: never */
+static long renames_left = -1; /* the process is killed at this rename; negative: never */
 
-/* Takes the place of the C library's, which file_writer.c and checkpoint.c call for every file of a run. */
+/* Replaces the C library's rename, which file_writer.c and checkpoint.c call for every file of a run. */
 int rename(const char *from, const char *to)
 {
     if (renames_left == 0)
@@ -119,7 +119,7 @@ int rename(const char *from, const char *to)
     return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
-/* A training that is killed before the n-th file takes its place; whether it was. */
+/* Kills a training before its n-th rename. Returns false if it finished before. */
 static bool train_and_kill(struct small_run *small, const char *run, long n)
 {
     int status;
@@ -142,7 +142,7 @@ static void a_run_killed_in_its_first_save_goes_on(void **state)
     small_run_init(&small, "yoso", 24, 3);
     struct watcher quiet = {.stop_at = -1};
     check_status(&small.host, train(&small, small.run, 1, &quiet, false), HASHATTN_OK, NULL);
-    /* config.json, the two files of the state as .next, trainer.json, the two in their places. */
+    /* config.json, the two files of the state as .next, trainer.json, the two under their names. */
     enum { FILES = 6 };
     char run[80], config[160];
     small_run_path(&small, "killed", run);
@@ -150,7 +150,7 @@ static void a_run_killed_in_its_first_save_goes_on(void **state)
     for (long n = 0; n < FILES; n++) {
         assert_true(train_and_kill(&small, run, n));
         assert_int_equal(file_exists(config), n > 0);
-        if (n == 0) { /* nothing to go on with: what to do is told, and helps */
+        if (n == 0) { /* nothing to resume: the message says what to do, and that works */
             check_status(
                 &small.host, train(&small, run, 1, &quiet, true), HASHATTN_BAD_FILE,
                 "killed has no config.json: it is not a run, or one that was killed before it had saved "
@@ -169,7 +169,7 @@ static void a_run_killed_in_its_first_save_goes_on(void **state)
     small_run_free(&small);
 }
 
-/* A run that has lost its trainer.json is not begun anew: its parameters are worth something. */
+/* A run that has lost its trainer.json is not started anew: its parameters are valuable. */
 static void a_run_that_lost_a_file_is_kept(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void a_run_that_lost_a_file_is_kept(void **state)
     small_run_free(&small);
 }
 
-/* While a run is trained, a second trainer of the same process tries to go on with it. */
+/* While a run is trained, a second trainer of the same process tries to resume it. */
 static void resume_too(struct watcher *watcher, const struct train_event *event)
 {
     (void)event;
@@ -230,7 +230,7 @@ static void numbers_that_overflow_stop_the_run(void **state)
     small_run_init(&small, "softmax", 24, 3);
     struct watcher stopping = {.stop_at = 4};
     check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
-    /* Finite on disk, not any more when two of them are multiplied. */
+    /* Finite on disk, but their products are not. */
     size_t size, before_size;
     char path[160];
     char *bytes = small_run_read(small.run, "last.safetensors", &size);

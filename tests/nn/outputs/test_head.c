@@ -1,5 +1,5 @@
 /* The classifier head against double precision and central differences.
-   Bugs tried and caught: ReLU's mask missing in backward; mask from the gradient's sign; layers swapped;
+   Bugs planted and caught: ReLU's mask missing in backward; mask from the gradient's sign; layers swapped;
    second tile left out; tiles that share their gradient of the hidden rows.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/head.h"
@@ -52,20 +52,20 @@ static void head_agrees_with_double(void **state)
     c.x = new_doubles(x, ROWS * DIM);
     head_forward(&c.head, test->kernels, test->values, y, hidden, x, ROWS);
     weighed(&c);
-    int off = 0; /* both sides of the ReLU are there */
+    int off = 0; /* both sides of the ReLU occur */
     for (int i = 0; i < ROWS * WIDE; i++)
         off += hidden[i] == 0;
     assert_true(off > 10 && off < ROWS * WIDE - 10);
     assert_int_equal(head_rows(ROWS), TILE);
     assert_true(head_rows(0) == 0 && head_rows(HEAD_TILE) == HEAD_TILE);
-    /* Two products after each other: about (DIM + WIDE + some) roundings of sums of WIDE terms up to 4. */
+    /* Two successive products: about (DIM + WIDE + some) roundings of sums of WIDE terms up to 4. */
     double bound = (DIM + WIDE + ROWS + 8) * EPSILON * WIDE * 4;
     check_near_all(y, c.y, ROWS * CLASSES, bound, "logits");
     for (int i = 0; i < TILE * WIDE; i++)
         dhidden[i] = NAN;
     head_backward(&c.head, test->kernels, test->values, whole_gradient(test), dx, dhidden, c.g, hidden, x,
                   ROWS);
-    for (int i = 0; i < TILE * WIDE; i++) /* of every tile: tiles may run side by side */
+    for (int i = 0; i < TILE * WIDE; i++) /* of every tile, because tiles may run at the same time */
         assert_true(hidden[i] > 0 ? isfinite(dhidden[i]) : dhidden[i] == 0);
     check_derivatives(dx, c.x, ROWS * DIM, weighed, &c, bound, "dx");
     check_derivatives(test->gradients, test->exact, test->params.total, weighed, &c, 2 * bound, "parameters");

@@ -1,7 +1,7 @@
 /* Cross-entropy against its formula and central differences; logits of any size; weights.
-   Bugs planted and caught: largest logit not taken out (1e4 overflows); mean over classes; gradient not
+   Bugs planted and caught: largest logit not subtracted (1e4 overflows); mean over classes; gradient not
    divided by mean_over; the loss divided by it; label off by one; a weight left out of the loss, or of the
-   gradient; the weight of another row; the label read, or the gradient kept, where the weight is 0.
+   gradient; the weight of another row; the label read, or the gradient kept, for weight 0.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/loss.h"
 
@@ -60,7 +60,7 @@ static void weights_multiply_losses_and_gradients(void **state)
     double *x = new_doubles(logits, N * CLASSES);
     uint32_t asked[N];
     for (size_t i = 0; i < N; i++)
-        asked[i] = weights[i] == 0 ? UINT32_MAX : labels[i]; /* what has no weight is no label */
+        asked[i] = weights[i] == 0 ? UINT32_MAX : labels[i]; /* without weight any label is ignored */
     struct weighted part = {x, weights, 7}, sum = {x, weights, 1};
     double loss = loss_cross_entropy(logits, asked, weights, N, CLASSES, 7, dlogits);
     check_near(loss, exact_loss(&sum), 1e-13 * (1 + loss), "loss");

@@ -1,7 +1,6 @@
-/* Features of pairs against their definition, and their gradient against differences that are exact: every
-   feature is linear in each row.
-   Bugs tried and caught: b - a; the product's gradient with its own row; the second pair's rows from the
-   first. SPDX-License-Identifier: Apache-2.0 */
+/* Features of pairs against their definition, and their gradient against differences, which are exact because
+   every feature is linear in each row. Bugs planted and caught: b - a; the product's gradient with its own
+   row; the second pair's rows from the first. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/pair.h"
 
 #include "support/check.h"
@@ -32,7 +31,7 @@ static void gradient_is_that_of_the_features(void **state)
 {
     (void)state;
     float x[2 * PAIRS * DIM], g[PAIRS * PAIR_WIDTH * DIM], dx[2 * PAIRS * DIM];
-    for (int i = 0; i < 2 * PAIRS * DIM; i++) /* small whole numbers: every sum is exact */
+    for (int i = 0; i < 2 * PAIRS * DIM; i++) /* small integers: every sum is exact */
         x[i] = (float)(i * 5 % 7 - 3);
     for (int i = 0; i < PAIRS * PAIR_WIDTH * DIM; i++)
         g[i] = (float)(i * 3 % 11 - 5);

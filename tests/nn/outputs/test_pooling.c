@@ -1,8 +1,7 @@
 /* The three poolings against double sums, and their gradients, which are known exactly up to one rounding.
    Bugs planted and caught: mean over the block instead of the sequence; padded mean divided by the length;
-   first token of the batch instead of the sequence; gradient of first token at every tile's first row;
-   dx overwritten where it is to be added to, or added to where it is to be written.
-   SPDX-License-Identifier: Apache-2.0 */
+   first token of the batch instead of the sequence; gradient of first token at every tile's first row; dx
+   overwritten instead of added, or added instead of written. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/pooling.h"
 
 #include <math.h>

@@ -1,13 +1,12 @@
 /* The tied output against its definition in double: losses, hits and both gradients, for chunks that divide
-   the words and such that do not, in float32 and bf16, for any threads, alone and packed.
-   Bugs planted and caught: dx overwritten by every chunk; labels one off; later or earlier words as large as
-   the label's, in its chunk or in others, taken for smaller; gradients of rows that have no label; labels
-   read behind the last row; the maximum left out of the logarithm; the bias without gradient; a block of
-   words from the first chunk's on; a block's logits from its chunk's beginning; words after the last whole
-   block left out; too few tiles of logits; ids below the first predicted; a
-   first id of 0 taken for 1; weights left out of the sum, or of the gradients; rows of weight 0 counted as
-   hits; rows without weights not asked; dx overwritten where it is to be added to;
-   backward with maximum and logarithm of the sum as one number.
+   the words and chunks that do not, in float32 and bf16, for any number of threads, alone and packed. Bugs
+   planted and caught: dx overwritten by every chunk; labels one off; earlier or later words as large as the
+   label's, in its chunk or in others, taken for smaller; gradients of rows without a label; labels read after
+   the last row; the maximum left out of the logarithm; the bias without gradient; a block of words from the
+   first chunk's on; a block's logits from its chunk's beginning; words after the last whole block left out;
+   too few tiles of logits; ids below the first predicted; a first id of 0 taken for 1; weights left out of
+   the sum, or of the gradients; rows of weight 0 counted as hits; rows ignored if weights are NULL; dx
+   overwritten instead of added; backward with maximum and logarithm of the sum as one number.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/tied_output.h"
 
@@ -46,7 +45,7 @@ struct next_case {
     float weight;
 };
 
-/* Memory of exactly the size asked for, full of NaNs. */
+/* Memory of exactly the requested size, full of NaNs. */
 static void lay(struct next_case *c, bool training)
 {
     struct arena arena = arena_on(NULL);
@@ -79,10 +78,10 @@ static void open_case(struct next_case *c, size_t chunk, enum precision precisio
     c->exact_x = new_doubles(c->x, ROWS * DIM);
     struct random random = random_open(9);
     static const float weights[] = {1, 0.25f, 3};
-    for (size_t r = 0; r < PADDED; r++) { /* what stands after the last row must not be looked at */
+    for (size_t r = 0; r < PADDED; r++) { /* everything after the last row must be ignored */
         c->weights[r] = r % 11 == 3 ? 0 : weights[r % 3];
         c->ids[r] = FIRST + random_below(&random, WORDS);
-        if (c->weights[r] == 0) /* an id that is not asked for is none, or looks like one */
+        if (c->weights[r] == 0) /* the id of a row without a target is invalid, or looks valid */
             c->ids[r] = r % 2 == 0 ? UINT32_MAX : c->ids[r];
     }
     c->ids[0] = FIRST;
@@ -142,7 +141,8 @@ static void oracle_gradients(struct next_case *c, double *dx, double *dtable, do
     }
 }
 
-/* Roundings of a logit: DIM products of two numbers of about 3 at most; then of the sum over the words. */
+/* Roundings of a logit: DIM products of two numbers of about 3 at most; then those of the sum over the
+   words. */
 static const double logit_bound = (DIM + 4) * EPSILON * DIM * 3, loss_bound = (DIM + 60) * EPSILON * DIM * 3;
 
 static void check_case(struct next_case *c, double rounding)
@@ -159,13 +159,13 @@ static void check_case(struct next_case *c, double rounding)
     for (size_t r = 0; r < ROWS; r++)
         assert_true(c->weights[r] != 0 || (c->space.loss[r] == 0 && c->space.correct[r] == 0));
     float *gradients = c->test.gradients;
-    float unused = gradients[c->embed.words] = 7; /* that of id 0, which nothing touches */
-    gradients[c->next.bias] = 1;                  /* added to, not overwritten */
+    float unused = gradients[c->embed.words] = 7; /* the bias of id 0, which must stay */
+    gradients[c->next.bias] = 1;                  /* must be added to, not overwritten */
     tied_output_backward(&c->next, &c->rows, c->test.values, whole_gradient(&c->test), &c->space, c->dx,
                          false, c->x, &c->asked, c->weight);
     oracle_gradients(c, dx, dtable, dbias);
     dbias[0] += 1;
-    /* A chance is off by its logit's error; rows and words of them are added. */
+    /* The error of a probability is that of its logit; rows and words of them are added. */
     double bound = 3 * (double)c->weight * (4 * logit_bound + 2 * rounding);
     check_near_all(c->dx, dx, PADDED * DIM, bound * 10, "dx");
     check_near_all(gradients + c->next.weight, dtable, WORDS * DIM, bound * 10 + ROWS * EPSILON, "table");
@@ -189,7 +189,7 @@ static void losses_and_gradients_are_right(void **state)
     }
 }
 
-/* The oracle's hand-made gradients, and so ours, are those of its loss. */
+/* The oracle's gradients match differences of its loss, so ours do too. */
 static void gradients_are_differences(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void threads_and_evaluation_change_no_bit(void **state)
     for (int precision = 0; precision < PRECISION_COUNT; precision++) {
         float *dx = NULL, *gradients = NULL;
         double loss[ROWS];
-        for (int threads = 1; threads <= 4; threads++) { /* the last with more threads than tiles */
+        for (int threads = 1; threads <= 4; threads++) { /* the last has more threads than tiles */
             struct next_case c;
             open_case(&c, 40, (enum precision)precision, threads);
             size_t bytes = c.test.params.total * sizeof(float);
@@ -254,7 +254,7 @@ static void threads_and_evaluation_change_no_bit(void **state)
     }
 }
 
-/* A row's loss is the same wherever it stands. */
+/* A row's loss is the same in any batch. */
 static void a_row_is_the_same_alone_and_packed(void **state)
 {
     (void)state;
@@ -279,7 +279,7 @@ static void a_row_is_the_same_alone_and_packed(void **state)
     close_case(&c);
 }
 
-/* A hit is the first of the largest logits, in whatever chunk the others are. */
+/* A hit is the first of the largest logits, whichever chunks the others are in. */
 static void the_first_of_the_largest_counts(void **state)
 {
     (void)state;
@@ -305,7 +305,7 @@ static void the_first_of_the_largest_counts(void **state)
     }
 }
 
-/* Logits far beyond what exp takes. */
+/* Logits far beyond the range of exp. */
 static void large_logits_do_not_overflow(void **state)
 {
     (void)state;
@@ -333,8 +333,8 @@ static void large_logits_do_not_overflow(void **state)
     close_case(&c);
 }
 
-/* Logits so large that the logarithm of their sum is less than a rounding of them: every word has a chance of
-   1 / WORDS. */
+/* Logits so large that the logarithm of their sum is less than one rounding of them: every word has
+   probability 1 / WORDS. */
 static void chances_of_large_logits_sum_to_one(void **state)
 {
     (void)state;
@@ -360,7 +360,7 @@ static void chances_of_large_logits_sum_to_one(void **state)
     close_case(&c);
 }
 
-/* Without weights every row is asked, and each counts as 1. */
+/* Without weights every row has a target, with weight 1. */
 static void no_weights_are_weights_of_one(void **state)
 {
     (void)state;
@@ -393,7 +393,7 @@ static void no_weights_are_weights_of_one(void **state)
     close_case(&c);
 }
 
-/* `add` leaves what is there, whatever the chunks; rows after the last one stay. */
+/* `add` keeps the old values, whatever the chunks; rows after the last are unchanged. */
 static void a_gradient_may_be_added_to(void **state)
 {
     (void)state;
@@ -411,7 +411,7 @@ static void a_gradient_may_be_added_to(void **state)
                              c.x, &c.asked, c.weight);
         for (size_t k = 0; k < PADDED * DIM; k++)
             want[k] = (double)before[k] + (double)dx[k];
-        /* A rounding for each chunk, and those of the sums themselves. */
+        /* One rounding per chunk, and those of the sums themselves. */
         check_near_all(c.dx, want, PADDED * DIM, (WORDS + DIM) * EPSILON * 6, "dx, added to");
         assert_true(largest(dx, ROWS * DIM) > 0.01f);
         free(before), free(dx), free(want);
@@ -419,7 +419,7 @@ static void a_gradient_may_be_added_to(void **state)
     }
 }
 
-/* Id 0 can be asked for and predicted as any other. */
+/* Id 0 can be a target and be predicted like any other. */
 static void the_first_id_may_be_0(void **state)
 {
     (void)state;
@@ -442,7 +442,7 @@ static void the_first_id_may_be_0(void **state)
     c.rows = rows_of(c.test.kernels, c.test.pool, 1, c.offsets, NULL);
     c.x = new_normals(3, ROW_TILE * DIM, 1);
     c.dx = new_normals(4, ROW_TILE * DIM, 1);
-    c.ids[1] = MANY - 1; /* the others ask for 0 */
+    c.ids[1] = MANY - 1; /* the others have target 0 */
     c.asked.ids = c.ids;
     lay(&c, true);
     double all = log(MANY - 1 + exp(2)), chance = exp(2 - all);
