@@ -9,7 +9,7 @@
 #include "cli/shared/signals.h"
 #include "cli/shared/suggest.h"
 
-/* In the order of a first session. */
+/* In the order in which a new user needs them. */
 static const struct command *const commands[] = {
     &command_info, &command_attend,  &command_data,    &command_train,
     &command_eval, &command_predict, &command_inspect, &command_bench,
