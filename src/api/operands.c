@@ -83,8 +83,7 @@ static void *row_of(const struct attention_call *call, const struct packed *arra
     return (unsigned char *)array->data + element * element_bytes(call->dtype);
 }
 
-/* ---- one pass over the rows of every array, on the pool -------------------------------------------------
- */
+/* ---- one pass over the rows of every array, on the pool ------------------------------------------------ */
 
 /* A unit is one head of one sequence, as in the mechanisms. */
 struct pass {

@@ -185,8 +185,7 @@ hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const ha
     return status;
 }
 
-/* ---- forward and backward -------------------------------------------------------------------------------
- */
+/* ---- forward and backward ------------------------------------------------------------------------------ */
 
 /* Blocks that a call allocates because the caller passed none. */
 struct blocks {

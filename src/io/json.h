@@ -18,8 +18,7 @@ enum {
 /* A value. The caller owns the root of a tree; values found inside are valid as long as the root. */
 struct json;
 
-/* ---- reading: a failure is BAD_FILE with the byte offset or the key path ---------------------------------
- */
+/* ---- reading: a failure is BAD_FILE with the byte offset or the key path ------------------------------- */
 
 /* Parses exactly one value. Refuses duplicate keys, numbers out of range, NUL (even escaped) and text that is
    not UTF-8, with the byte, and the line if there are several. */
@@ -63,8 +62,7 @@ struct json_member {
 struct json_member json_first(const struct json *object);
 struct json_member json_next(struct json_member member);
 
-/* ---- building: NO_MEMORY, or INVALID for text that is not UTF-8 ------------------------------------------
- */
+/* ---- building: NO_MEMORY, or INVALID for text that is not UTF-8 ---------------------------------------- */
 
 hashattn_status json_new_object(struct host *host, struct json **object);
 hashattn_status json_new_array(struct host *host, struct json **array);

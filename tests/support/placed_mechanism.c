@@ -17,8 +17,7 @@ static const char *refuse(const void *options, const struct problem_shape *shape
     return NULL;
 }
 
-/* ---- learned tensors ------------------------------------------------------------------------------------
- */
+/* ---- learned tensors ----------------------------------------------------------------------------------- */
 
 static void place_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
@@ -70,8 +69,7 @@ static struct tensors tensors_at(const struct problem_shape *shape, const float 
     return (struct tensors){(float *)block, level, level + 1, level + 1 + shape->value_dim};
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
@@ -85,8 +83,7 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
     return size_product(shape->value_dim, sizeof(float));
 }
 
-/* ---- forward and backward -------------------------------------------------------------------------------
- */
+/* ---- forward and backward ------------------------------------------------------------------------------ */
 
 static float *row_of(struct view rows, size_t i)
 {
