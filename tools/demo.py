@@ -1,29 +1,60 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The demo: trains the same encoder with `yoso` and with `softmax` on the same batches and prints one table.
+"""The demo: attention by hashing (`yoso`) beside exact attention (`softmax`), by the clock and by what a model learns.
 
-Every training and every evaluation is a process of its own, so that peak memory belongs to one mechanism. The two are
-given the same seed, hence the same start, the same batches and the same order. First `needle` until each has learned it
-or its time is up, then a stretch of ListOps with the same number of steps for both.
+First the time of a forward and backward pass over the length of the sequence. Then `needle`: the same model is trained
+with each mechanism, from the same seed on the same batches, until it has learned the task. Every measurement and every
+training is a process of its own, so that peak memory belongs to one mechanism.
+
+The text goes to stdout and to OUT/demo.txt, the picture to OUT/demo.svg. --docs puts both into README.md and docs/.
 """
 
+import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 
-TOOL = os.path.join(sys.argv[1] if len(sys.argv) > 1 else "build", "hashattn")
-WORK = os.path.join(os.path.dirname(TOOL), "demo")
+import demo_picture
+
+options = argparse.ArgumentParser(description="yoso beside softmax: time over length, and learning")
+options.add_argument("build", nargs="?", default="build", help="build folder, which has the tool")
+options.add_argument("--out", help="folder of the data, the runs and the results, made anew (default: BUILD/demo)")
+options.add_argument("--docs", action="store_true", help="put the text into README.md and the picture into docs/")
+options.add_argument("--quick", action="store_true", help="short sequences and a few steps, to test the demo itself")
+options = options.parse_args()
+
+TOOL = os.path.join(options.build, "hashattn")
+WORK = options.out or os.path.join(options.build, "demo")
 MECHANISMS = ("yoso", "softmax")
-NEEDLE_TOKENS = 2048
-LISTOPS_TOKENS = 1035  # the mean of the generator's trees
 THREADS = os.environ.get("HASHATTN_THREADS", str(len(os.sched_getaffinity(0))))
+
+SHORTEST = 256
+# Exact attention of 65,536 tokens would take longer than the rest of the demo.
+LONGEST = {"yoso": 1024, "softmax": 512} if options.quick else {"yoso": 65536, "softmax": 16384}
+
+NEEDLE_TOKENS = 128 if options.quick else 4096
+MARKED_TOKENS = NEEDLE_TOKENS // 32
+EVALUATION = 20  # steps between two evaluations
+LEARNED = 0.99  # validation accuracy that ends a training
+MODEL = ("--layers", 1, "--heads", 1, "--dropout", 0)
+TRAINING = ("--batch", 4, "--warmup", 20, "--steps", 40 if options.quick else 200, "--eval-every", EVALUATION,
+            "--until", f"accuracy={LEARNED}", "--max-seconds", 100)
+
+report = []
+
+
+def say(line=""):
+    """Prints a line of the report."""
+    report.append(line)
+    print(line, flush=True)
 
 
 def run(*words):
-    """Runs the tool; its progress goes to the terminal, its one JSON object comes back."""
+    """Runs the tool. Its progress goes to the terminal, its one JSON object is returned."""
     command = [TOOL, *map(str, words), "--threads", THREADS, "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
@@ -31,47 +62,88 @@ def run(*words):
     return json.loads(done.stdout)
 
 
-def stage(task, data, options):
-    """Trains and tests each mechanism on one task: a row of figures per mechanism."""
-    rows = {}
-    for mechanism in MECHANISMS:
-        print(f"\n{task}, {mechanism}", file=sys.stderr)
-        out = os.path.join(WORK, f"{task}-{mechanism}")
-        trained = run("train", task, "--data", data, "--attention", mechanism, "--out", out, "--seed", 1, *options)
-        tested = run("eval", out, "--split", "test")
-        with open(os.path.join(out, "config.json"), encoding="utf-8") as file:
-            config = json.load(file)
-        rows[mechanism] = {**trained, "test": tested, "config": config}
+def milliseconds(mechanism, length):
+    """Time of one forward and backward pass of one head. yoso hashes to log2(n) bits, as in its paper."""
+    bits = ("--hash-bits", length.bit_length() - 1) if mechanism == "yoso" else ()
+    repeats = max(3, min(25, 32768 // length))
+    result = run("bench", "attention", "--attention", mechanism, "--heads", 1, "--seq-len", length, "--backward",
+                 "--repeats", repeats, "--quiet", *bits)
+    return result["forward_ms"] + result["backward_ms"]
+
+
+def speed():
+    """Measures both mechanisms over the length: a list of (tokens, milliseconds) for each."""
+    say("Time of attention, forward and backward: one head of width 64; yoso with 32 hashes of log2(n) bits")
+    say()
+    say(f"{'tokens':>8}{'yoso':>14}{'softmax':>15}   ratio")
+    points = {mechanism: [] for mechanism in MECHANISMS}
+    length = SHORTEST
+    while length <= max(LONGEST.values()):
+        times = {m: milliseconds(m, length) for m in MECHANISMS if length <= LONGEST[m]}
+        for mechanism, value in times.items():
+            points[mechanism].append((length, value))
+        row = f"{length:8,}{times['yoso']:11,.1f} ms"
+        if "softmax" in times:
+            ratio = times["softmax"] / times["yoso"]
+            row += f"{times['softmax']:12,.1f} ms{ratio:7.1f}x {'█' * min(round(ratio), 60)}"
+        say(row)
+        length *= 2
+    return points
+
+
+def train(mechanism, data):
+    """Trains and tests one mechanism on needle: its figures, and pairs of seconds and validation accuracy."""
+    print(f"\nneedle, {mechanism}", file=sys.stderr)
+    out = os.path.join(WORK, mechanism)
+    trained = run("train", "needle", "--data", data, "--attention", mechanism, "--out", out, "--seed", 1, *MODEL,
+                  *TRAINING)
+    tested = run("eval", out, "--split", "test", "--quiet")
+    with open(os.path.join(out, "log.jsonl"), encoding="utf-8") as file:
+        evaluations = [entry for entry in map(json.loads, file) if "valid_accuracy" in entry]
+    return {**trained, "test": tested,
+            "curve": [(entry["seconds"], entry["valid_accuracy"]) for entry in evaluations],
+            "training_seconds": trained["seconds"] - sum(entry["valid_seconds"] for entry in evaluations)}
+
+
+def needle():
+    """Trains both mechanisms and prints their figures side by side: the figures of each."""
+    data = os.path.join(WORK, "needle-data")
+    run("data", "needle", "--out", data, "--train", 2000, "--valid", 40, "--test", 200, "--seed", 1,
+        "--seq-len", NEEDLE_TOKENS, "--marks", MARKED_TOKENS, "--quiet")
+    say()
+    say(f"needle: {NEEDLE_TOKENS:,} tokens, {MARKED_TOKENS} of them marked. Which of 16 symbols do these carry?")
+    rows = {mechanism: train(mechanism, data) for mechanism in MECHANISMS}
+    say()
+    say(f"{'':36}{'yoso':>14}{'softmax':>14}{'ratio':>10}")
+
+    def line(name, value, form, ratio=False):
+        ours, theirs = value(rows["yoso"]), value(rows["softmax"])
+        say(f"{name:36}{form(ours):>14}{form(theirs):>14}{f'{theirs / ours:9.1f}x' if ratio else ''}".rstrip())
+
+    line("accuracy on 200 new sequences", lambda r: r["test"]["accuracy"], lambda x: f"{100 * x:.1f} %")
+    line("accuracy of the most frequent class", lambda r: r["test"]["majority"], lambda x: f"{100 * x:.1f} %")
+    line(f"validation accuracy, every {EVALUATION} steps", lambda r: r["curve"], demo_picture.sparkline)
+    line("steps of training", lambda r: r["steps"], str)
+    line("end of training", lambda r: r["stopped_by"], lambda x: "learned" if x == "accuracy" else f"out of {x}")
+    line("time of training and validation", lambda r: r["seconds"], lambda x: f"{x:.1f} s",
+         all(row["stopped_by"] == "accuracy" for row in rows.values()))
+    line("time of a training step", lambda r: 1e3 * r["training_seconds"] / r["steps"], lambda x: f"{x:.0f} ms", True)
+    line("peak memory", lambda r: r["peak_rss_bytes"], lambda x: f"{x / 2**20:.0f} MiB", True)
     return rows
 
 
-def matrices(config, length):
-    """Bytes that n x n matrices of one batch would take in all heads and layers: what neither mechanism holds."""
-    model, batch = config["model"], config["training"]["batch"]
-    return 4 * batch * model["layers"] * model["heads"] * length**2
-
-
-def table(title, rows, length):
-    """Prints the figures side by side; the ratio says how many times better yoso is. length: tokens of an example."""
-    print(f"\n{title}\n")
-    print(f"{'':24}{'yoso':>14}{'softmax':>14}{'ratio':>10}")
-
-    def line(name, value, form, better=None):
-        ours, theirs = value(rows["yoso"]), value(rows["softmax"])
-        advantage = {"less": lambda: theirs / ours, "more": lambda: ours / theirs}
-        against = f"{advantage[better]():9.2f}x" if better else ""
-        print(f"{name:24}{form(ours):>14}{form(theirs):>14}{against:>10}".rstrip())
-
-    line("test accuracy", lambda r: r["test"]["accuracy"], lambda x: f"{100 * x:.2f} %")
-    line("majority class", lambda r: r["test"]["majority"], lambda x: f"{100 * x:.2f} %")
-    line("test loss", lambda r: r["test"]["loss"], lambda x: f"{x:.4f}")
-    line("steps", lambda r: r["steps"], lambda x: f"{x}")
-    line("seconds", lambda r: r["seconds"], lambda x: f"{x:.1f}", "less")
-    line("seconds per step", lambda r: r["seconds"] / max(r["steps"], 1), lambda x: f"{x:.3f}", "less")
-    line("tokens per second", lambda r: r["tokens_per_second"], lambda x: f"{x:,.0f}", "more")
-    line("saved by attention", lambda r: r["saved_bytes"], lambda x: f"{x / 2**20:.1f} MiB", "less")
-    line("(n x n matrices)", lambda r: matrices(r["config"], length), lambda x: f"{x / 2**20:.0f} MiB")
-    line("peak memory", lambda r: r["peak_rss_bytes"], lambda x: f"{x / 2**20:.0f} MiB", "less")
+def update_docs(picture):
+    """Puts the report into README.md, between its two marks, and the picture into docs/."""
+    with open("README.md", encoding="utf-8") as file:
+        readme = file.read()
+    text = "\n".join(report)
+    readme, count = re.subn(r"(<!-- demo -->\n```\n).*?(\n```)", lambda found: found[1] + text + found[2], readme,
+                            flags=re.DOTALL)
+    if count != 1:
+        sys.exit(f"demo: README.md has {count} places for the report, where one is expected")
+    with open("README.md", "w", encoding="utf-8") as file:
+        file.write(readme)
+    shutil.copy(picture, "docs/demo.svg")
 
 
 def main():
@@ -79,21 +151,21 @@ def main():
     shutil.rmtree(WORK, ignore_errors=True)
     os.makedirs(WORK)
     info = json.loads(subprocess.run([TOOL, "info", "--json"], stdout=subprocess.PIPE, check=True).stdout)
+    machine = f"{info['processor']}, {info['isa']}, {THREADS} threads"
+    say(machine)
+    say()
+    points = speed()
+    rows = needle()
 
-    needle = os.path.join(WORK, "needle-data")
-    run("data", "needle", "--out", needle, "--train", 8000, "--valid", 200, "--test", 500, "--seed", 1,
-        "--seq-len", NEEDLE_TOKENS)
-    needles = stage("needle", needle, ["--steps", 1000, "--batch", 8, "--eval-every", 25, "--dropout", 0,
-                                       "--until", "accuracy=0.99", "--max-seconds", 50])
-
-    listops = os.path.join(WORK, "listops-data")
-    run("data", "listops", "--out", listops, "--train", 8000, "--valid", 100, "--test", 400, "--seed", 1)
-    trees = stage("listops", listops, ["--steps", 240, "--eval-every", 60, "--max-seconds", 80])
-
-    print(f"\n{info['processor']}, {info['isa']}, {THREADS} threads, products by {info['products']}")
-    table(f"needle: {NEEDLE_TOKENS:,} tokens, which symbol is marked? (16 classes)", needles, NEEDLE_TOKENS)
-    table("ListOps: trees of 500 to 2,000 tokens (10 classes), the first 240 steps of training", trees, LISTOPS_TOKENS)
-    print(f"\nin all {time.monotonic() - started:.0f} seconds; the runs are in {WORK}")
+    picture = os.path.join(WORK, "demo.svg")
+    with open(picture, "w", encoding="utf-8") as file:
+        file.write(demo_picture.draw(machine, points, {m: row["curve"] for m, row in rows.items()},
+                                     rows["yoso"]["test"]["majority"], NEEDLE_TOKENS))
+    with open(os.path.join(WORK, "demo.txt"), "w", encoding="utf-8") as file:
+        file.write("\n".join(report) + "\n")
+    if options.docs:
+        update_docs(picture)
+    print(f"\nThe demo took {time.monotonic() - started:.0f} s. Its picture is {picture}.")
 
 
 if __name__ == "__main__":
