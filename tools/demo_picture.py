@@ -83,11 +83,11 @@ def speed_plot(points):
     for name, curve in points.items():
         plot.curve(name, curve)
         length, value = curve[-1]
-        plot.note(plot.x(length) - 10, plot.y(value) + (-6 if name == "softmax" else 26), name, "end", COLOURS[name], True)
+        plot.note(plot.x(length) - 10, plot.y(value) + (-6 if name == "softmax" else 46), name, "end", COLOURS[name], True)
     return plot
 
 
-def learning_plot(curves, majority, tokens):
+def learning_plot(curves, majority, learned, tokens):
     """Validation accuracy over seconds of training."""
     curves = {name: curve for name, curve in curves.items() if curve}  # empty: out of time before the first evaluation
     longest = max((curve[-1][0] for curve in curves.values()), default=1)
@@ -101,13 +101,15 @@ def learning_plot(curves, majority, tokens):
     for name, curve in curves.items():
         plot.curve(name, curve)
         seconds, accuracy = curve[-1]
-        plot.note(plot.x(seconds), plot.y(accuracy) - 10, f"{name}, {seconds:.0f} s", "middle", COLOURS[name], True)
+        words = f"{name}, {seconds:.0f} s" if accuracy >= learned else f"{name}, unfinished"
+        plot.note(plot.x(seconds), plot.y(accuracy) - 10, words, "middle", COLOURS[name], True)
     return plot
 
 
-def draw(machine, points, curves, majority, tokens):
-    """The SVG. machine: words; points: (tokens, milliseconds) and curves: (seconds, accuracy) of each mechanism."""
-    parts = [part for plot in (speed_plot(points), learning_plot(curves, majority, tokens)) for part in plot.parts]
+def draw(machine, points, curves, majority, learned, tokens):
+    """The SVG. machine: words; points: (tokens, milliseconds) and curves: (seconds, accuracy) of each mechanism;
+    majority: accuracy of the most frequent class; learned: accuracy that ends a training."""
+    parts = [part for plot in (speed_plot(points), learning_plot(curves, majority, learned, tokens)) for part in plot.parts]
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
         'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="12.5">',
