@@ -38,7 +38,7 @@ SHORTEST = 256
 LONGEST = {"yoso": 1024, "softmax": 512} if options.quick else {"yoso": 65536, "softmax": 16384}
 
 NEEDLE_TOKENS = 128 if options.quick else 4096
-MARKED_TOKENS = NEEDLE_TOKENS // 32
+MARKED_TOKENS = NEEDLE_TOKENS // 16
 EVALUATION = 20  # steps between two evaluations
 LEARNED = 0.99  # validation accuracy that ends a training
 MODEL = ("--layers", 1, "--heads", 1, "--dropout", 0)
@@ -116,7 +116,7 @@ def learned(row):
 def needle(deadline):
     """Trains both mechanisms and prints their figures side by side: the figures of each."""
     data = os.path.join(WORK, "needle-data")
-    run("data", "needle", "--out", data, "--train", 2000, "--valid", 40, "--test", 200, "--seed", 1,
+    run("data", "needle", "--out", data, "--train", 2000, "--valid", 64, "--test", 100, "--seed", 1,
         "--seq-len", NEEDLE_TOKENS, "--marks", MARKED_TOKENS, "--quiet")
     say()
     say(f"needle: {NEEDLE_TOKENS:,} tokens, {MARKED_TOKENS} of them marked. Which of 16 symbols do these carry?")
@@ -131,7 +131,7 @@ def needle(deadline):
         ours, theirs = value(rows["yoso"]), value(rows["softmax"])
         say(f"{name:36}{form(ours):>14}{form(theirs):>14}{f'{theirs / ours:9.1f}x' if ratio else ''}".rstrip())
 
-    line("accuracy on 200 new sequences", lambda r: r["test"]["accuracy"], lambda x: f"{100 * x:.1f} %")
+    line("accuracy on 100 new sequences", lambda r: r["test"]["accuracy"], lambda x: f"{100 * x:.1f} %")
     line("accuracy of the most frequent class", lambda r: r["test"]["majority"], lambda x: f"{100 * x:.1f} %")
     line(f"validation accuracy, every {EVALUATION} steps", lambda r: r["curve"], demo_picture.sparkline)
     line("steps of training", lambda r: r["steps"], str)
