@@ -7,7 +7,7 @@
 
 PYTHONDONTWRITEBYTECODE=1 python3 "$source_dir/tools/demo.py" "$build" --quick --out demo >out 2>err && passed demo_runs ||
     { failed demo_runs "$(tail -n 5 err)"; finish; }
-for row in ' 256 .* ms .* ms  *[0-9.]*x █' ' 512 .* ms .* ms ' ' 1,024 .* ms$' 'needle: 128 tokens, 8 of them' \
+for row in ' 256 .* ms .* ms  *[0-9.]*x' ' 512 .* ms .* ms ' ' 1,024 .* ms$' 'needle: 128 tokens, 8 of them' \
     'accuracy on 100 new sequences .* % .* %' 'most frequent class .* % .* %' 'every 20 steps  *[^ ][^ ]*  *[^ ][^ ]*$' \
     'steps of training  *40  *40$' 'end of training  *out of steps  *out of steps$' 'time of a training step .* ms .*x$' \
     'peak memory .* MiB .* MiB .*x$'; do
