@@ -1,5 +1,5 @@
-/* Chunks on the pool; all arithmetic is in the slots rows.sum_squares and layers.adamw. Runs once per training
-   step, over a few hundred thousand floats: well under a thousandth of the step.
+/* Chunks on the pool; all arithmetic is in the slots rows.sum_squares and layers.adamw. Runs once per
+   training step, over a few hundred thousand floats: well under a thousandth of the step.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/optim.h"
 
