@@ -7,7 +7,8 @@ only() { # only PATTERN WHERE WHAT: WHAT, which matches PATTERN, occurs only in 
     found=$(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' 'include/*.h' | grep -vE "$2" | xargs grep -nE "$1" /dev/null)
     [ -z "$found" ] || { echo "$3 outside of $2:"; echo "$found" | head -n 10; bad=1; }
 }
-only 'immintrin|__AVX|_mm(256|512)?_|__m(256|512)|cpuid|xgetbv' '^src/kernels/' 'instruction sets'
+only 'immintrin|cpuid\.h|arm_(neon|sve)\.h|__(AVX|SSE|FMA|ARM_|x86|aarch64)|_mm(256|512)?_|__m(128|256|512)|__builtin_(cpu|ia32)|__asm__' \
+    '^src/kernels/(vec_.*\.h|simd_turn_avx512\.h|cpu_.*\.c)$' 'instruction sets'
 only 'dnnl' '^src/kernels/product\.[ch]$' 'oneDNN'
 only 'omp_|<omp\.h>' '^src/kernels/product\.c$' 'OpenMP'
 only '<jansson\.h>|json_t\b' '^src/io/json\.[ch]$' 'jansson'

@@ -9,7 +9,10 @@ set -u
 build=${1:-build} pattern=${2:-.}
 slow='test_(learning|trainer|setup|training|peak|pool|step|checkpoint|models|every_mechanism|yoso_mean|simd|file|file_writer|replay)$'
 command -v valgrind >/dev/null || { echo "valgrind is not installed"; exit 1; }
-export HASHATTN_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 CMOCKA_MESSAGE_OUTPUT=STDOUT
+case $(uname -m) in
+x86_64) export HASHATTN_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 ;;
+esac
+export CMOCKA_MESSAGE_OUTPUT=STDOUT
 mkdir -p "$build/Testing"
 failed=0 passed=0
 for test in "$build"/tests/test_*; do

@@ -16,7 +16,7 @@
 
 enum { PREFIX_KEPT = 240 }; /* bytes of a prefix, half a message */
 
-enum { HUGE_PAGE = 1 << 21, LARGE = 2 * HUGE_PAGE }; /* bytes; the size on x86-64 */
+enum { HUGE_PAGE = 1 << 21, LARGE = 2 * HUGE_PAGE }; /* bytes; the size on x86-64 and AArch64 */
 
 /* Only for whole pages inside the block, so that it takes no memory beyond it. A refusal is not an error. */
 static void ask_for_huge_pages(void *block, size_t bytes)

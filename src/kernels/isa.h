@@ -1,14 +1,18 @@
-/* What this processor and its operating system can run. SPDX-License-Identifier: Apache-2.0 */
+/* An instruction set: its table of slots, and what a processor needs to run it. Each is a file of its own,
+   isa_NAME.c, or ref.c for the plain loops. cmake/isas.cmake lists them. SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef KERNELS_ISA_H
 #define KERNELS_ISA_H
 
-#include <stdbool.h>
+#include <stdint.h>
 
-/* Narrowest first; each holds all of the one before it. */
-enum isa { ISA_REF, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_COUNT };
+#include "kernels/kernels.h"
 
-/* The widest that runs here: the processor has the instructions, and the operating system saves the registers
-   when it switches threads (a system that does not would corrupt them silently). */
-enum isa isa_widest(void);
+struct isa {
+    uint64_t needs; /* bits of cpu_features, all of them; 0: runs everywhere */
+    struct kernels kernels;
+};
+
+extern const struct isa isa_ref;
 
 #endif

@@ -1,15 +1,20 @@
-/* The table "avx512": the bodies compiled for AVX-512 F, BW, DQ and VL. The flags of this file alone are in
-   CMakeLists.txt; the vector words stop the build without them. SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/tables.h"
+/* The table "avx512": the bodies compiled for AVX-512 F, BW, DQ and VL. Its flags are in
+   cmake/isas.cmake; the vector words stop the build without them. SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu_x86.h"
+#include "kernels/isa.h"
 #include "kernels/vec_avx512.h"
 #include "kernels/vec_dot2_widened.h"
 
 #include "kernels/simd_slots.h"
 #include "kernels/simd_turn_avx512.h"
 
-const struct kernels kernels_avx512 = {
-    .name = "avx512",
-    .hash.unit = hash_unit_avx512,
-    .hash.unit_backward = hash_unit_backward_avx512,
-    SIMD_SLOTS,
+const struct isa isa_avx512 = {
+    .needs = X86_AVX512,
+    .kernels =
+        {
+            .name = "avx512",
+            .hash.unit = hash_unit_avx512,
+            .hash.unit_backward = hash_unit_backward_avx512,
+            SIMD_SLOTS,
+        },
 };

@@ -1,17 +1,22 @@
 /* The table "avx512bf16": the bodies compiled for AVX-512 F, BW, DQ and VL, with the instructions for
    products of pairs: of bfloat16, which Zen 4 and Cooper Lake brought, and of whole numbers (VNNI), which all
-   of them have. The flags of this file alone are in CMakeLists.txt; the vector words stop the build without
-   them. SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/tables.h"
+   of them have. Its flags are in cmake/isas.cmake; the vector words stop the build without them.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu_x86.h"
+#include "kernels/isa.h"
 #include "kernels/vec_avx512.h"
 #include "kernels/vec_dot2_avx512bf16.h"
 
 #include "kernels/simd_slots.h"
 #include "kernels/simd_turn_avx512.h"
 
-const struct kernels kernels_avx512bf16 = {
-    .name = "avx512bf16",
-    .hash.unit = hash_unit_avx512,
-    .hash.unit_backward = hash_unit_backward_avx512,
-    SIMD_SLOTS,
+const struct isa isa_avx512bf16 = {
+    .needs = X86_AVX512 | X86_AVX512VNNI | X86_AVX512BF16,
+    .kernels =
+        {
+            .name = "avx512bf16",
+            .hash.unit = hash_unit_avx512,
+            .hash.unit_backward = hash_unit_backward_avx512,
+            SIMD_SLOTS,
+        },
 };

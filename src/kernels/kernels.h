@@ -24,7 +24,7 @@
 #include "kernels/slots_tiles.h"
 
 struct kernels {
-    const char *name; /* "ref", "avx2", "avx512", "avx512bf16" */
+    const char *name; /* of its instruction set; "ref": plain loops */
     struct chance_slots chance;
     struct hash_slots hash;
     struct tables_slots tables;
@@ -43,17 +43,13 @@ extern const char *const hash_projection_names[];
 /* What `wanted` means with this table: itself, and for HASH_AUTO the fastest that is as good as float32. */
 enum hash_projection hash_projection_of(const struct kernels *kernels, enum hash_projection wanted);
 
-/* The table that `name` asks for ("ref avx2 avx512 avx512bf16", or NULL or "auto": the best that runs here,
-   capped by the environment variable HASHATTN_ISA, which caps by-name requests and kernels_all too). NULL
-   when it is unknown, above the cap, or this processor or its operating system cannot run it; then *why is a
-   constant sentence. */
+/* The table of the instruction set `name`: "ref", or one of this architecture ("avx2 avx512 avx512bf16" on
+   x86); NULL or "auto": the widest that runs here. The environment variable HASHATTN_ISA caps requests by
+   name too. NULL when the name is unknown, above the cap, or this processor or its operating system cannot
+   run it; then *why is a constant sentence. */
 const struct kernels *kernels_named(const char *name, const char **why);
 
-/* Every table that runs here and is not above the cap, narrowest first, ended by NULL; for tests and benches.
- */
-const struct kernels *const *kernels_all(void);
-
-/* Names of all tables known to the source, whether they run here or not, ended by NULL. */
+/* Names of all tables that are built in, whether they run here or not, narrowest first, ended by NULL. */
 const char *const *kernels_names(void);
 
 #endif

@@ -44,12 +44,17 @@ void product(const struct kernels *kernels, float *c, size_t ld_c, const float *
     product_tiles(kernels, c, ld_c, a, ld_a, transpose_a, b, ld_b, transpose_b, m, n, k, add);
 }
 
+/* The library has caps for x86 only, and refuses them elsewhere. */
+static const struct {
+    const char *isa;
+    dnnl_cpu_isa_t cap;
+} caps[] = {{"ref", dnnl_cpu_isa_sse41}, {"avx2", dnnl_cpu_isa_avx2}};
+
 void product_cap(const struct kernels *kernels)
 {
-    if (strcmp(kernels->name, "ref") == 0)
-        dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
-    else if (strcmp(kernels->name, "avx2") == 0)
-        dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++)
+        if (strcmp(kernels->name, caps[i].isa) == 0)
+            dnnl_set_max_cpu_isa(caps[i].cap);
 }
 
 void product_library(char *text, size_t size)

@@ -2,7 +2,7 @@
    the truth that the other tables are tested against, and runs on any processor. A slot that is EXACT follows
    the order of its contract with fmaf; a TOLERANT one sums in double. The loops are in ref_*.h, which end
    with their rows of the table. SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/tables.h"
+#include "kernels/isa.h"
 
 #include "kernels/ref_bf16.h"
 #include "kernels/ref_chance.h"
@@ -16,17 +16,21 @@
 #include "kernels/ref_tables.h"
 #include "kernels/ref_tiles.h"
 
-const struct kernels kernels_ref = {
-    .name = "ref",
-    REF_BF16,
-    REF_CHANCE,
-    REF_HADAMARD,
-    REF_HASH,
-    REF_LAYERS,
-    REF_PAIRS,
-    REF_PEAK,
-    REF_ROWS,
-    REF_SOFTMAX,
-    REF_TABLES,
-    REF_TILES,
+const struct isa isa_ref = {
+    .needs = 0,
+    .kernels =
+        {
+            .name = "ref",
+            REF_BF16,
+            REF_CHANCE,
+            REF_HADAMARD,
+            REF_HASH,
+            REF_LAYERS,
+            REF_PAIRS,
+            REF_PEAK,
+            REF_ROWS,
+            REF_SOFTMAX,
+            REF_TABLES,
+            REF_TILES,
+        },
 };

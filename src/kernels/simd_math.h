@@ -18,22 +18,10 @@
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-/* From here to v_flush_end numbers under 2^-126 count as 0, as operands and as results, in every float
-   instruction of this thread. The compiler knows nothing of it: only around calls of NOT_INLINED functions.
- */
+/* The words v_flush and v_flush_end of a vec_*.h: between them numbers under 2^-126 count as 0, as operands
+   and as results, in every float instruction of this thread. The compiler knows nothing of it, so they may
+   stand only around calls of NOT_INLINED functions. */
 #define NOT_INLINED static __attribute__((noinline))
-
-static inline unsigned v_flush(void)
-{
-    unsigned before = _mm_getcsr();
-    _mm_setcsr(before | _MM_FLUSH_ZERO_ON | 0x0040 /* denormal operands are zeros */);
-    return before;
-}
-
-static inline void v_flush_end(unsigned before)
-{
-    _mm_setcsr(before);
-}
 
 /* The vector at p of which `left` floats exist, the missing lanes 0; and back. */
 INLINE vf v_get(const float *p, size_t left)

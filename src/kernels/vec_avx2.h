@@ -12,6 +12,8 @@
 
 #include <immintrin.h>
 
+#include "kernels/vec_flush_x86.h"
+
 enum {
     VLEN = 8,
     BLOCK_ROWS = 6, /* 12 sums, 2 loads and a broadcast: 15 of the 16 registers */

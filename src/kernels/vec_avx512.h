@@ -12,6 +12,8 @@
 
 #include <immintrin.h>
 
+#include "kernels/vec_flush_x86.h"
+
 enum {
     VLEN = 16,         /* floats in a vector */
     BLOCK_ROWS = 6,    /* of a register-blocked product: ROWS * VECTORS sums, VECTORS loads and a broadcast */

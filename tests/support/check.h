@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/host.h"
+#include "support/tables.h"
 
 /* Fails unless |got - want| <= bound, with the three numbers and `what`. NaN fails. */
 void check_near(double got, double want, double bound, const char *what);

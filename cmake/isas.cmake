@@ -1,0 +1,37 @@
+# Instruction sets beside `ref`, narrowest first: architecture, name, and the flags of src/kernels/isa_NAME.c.
+set(AVX512 "-mavx512f -mavx512vl -mavx512bw -mavx512dq -mavx2 -mfma -mprefer-vector-width=512")
+set(ISAS "x86 avx2       -mavx2 -mfma"
+         "x86 avx512     ${AVX512}"
+         "x86 avx512bf16 -mavx512bf16 -mavx512vnni ${AVX512}")
+
+# The architecture decides which of them are built, and which cpu_ARCHITECTURE.c reads the features of the processor.
+# For `none`, that is cpu_none.c, and only the plain loops of `ref` run.
+set(ARCHITECTURE none)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+  set(ARCHITECTURE x86)
+endif()
+set(HASHATTN_ARCHITECTURE ${ARCHITECTURE} CACHE STRING "whose instruction sets are built: x86, or none")
+
+set(HERE ${HASHATTN_ARCHITECTURE})
+set(KERNELS_ISAS "")
+foreach(row ${ISAS})
+  separate_arguments(row UNIX_COMMAND "${row}")
+  list(POP_FRONT row architecture name)
+  if(architecture STREQUAL HASHATTN_ARCHITECTURE)
+    set_source_files_properties(src/kernels/isa_${name}.c PROPERTIES COMPILE_OPTIONS "${row};-O3")
+    list(APPEND HERE ${name})
+    string(APPEND KERNELS_ISAS "ISA(${name})")
+  endif()
+endforeach()
+set_source_files_properties(src/kernels/kernels.c PROPERTIES COMPILE_DEFINITIONS "KERNELS_ISAS=${KERNELS_ISAS}")
+
+# Removes the files of other architectures from a list: [test_]cpu_ARCHITECTURE.c and [test_]isa_NAME.c.
+function(keep_this_architecture list)
+  set(kept "")
+  foreach(file ${${list}})
+    if(NOT file MATCHES "/kernels/(test_)?(cpu|isa)_([a-z0-9]+)\\.c$" OR CMAKE_MATCH_3 IN_LIST HERE)
+      list(APPEND kept ${file})
+    endif()
+  endforeach()
+  set(${list} ${kept} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,20 @@
+/* The words v_flush and v_flush_end of every x86 instruction set: two bits of MXCSR.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNELS_VEC_FLUSH_X86_H
+#define KERNELS_VEC_FLUSH_X86_H
+
+#include <immintrin.h>
+
+static inline unsigned v_flush(void)
+{
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(before | _MM_FLUSH_ZERO_ON | 0x0040 /* denormal operands are zeros */);
+    return before;
+}
+
+static inline void v_flush_end(unsigned before)
+{
+    _mm_setcsr(before);
+}
+
+#endif
