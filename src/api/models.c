@@ -246,13 +246,13 @@ static bool tell(void *user, const struct inspected_head *head)
                                           .mechanism = head->mechanism->name,
                                           .membership = inspected_names[p],
                                           .num_tokens = head->num_tokens,
-                                          .num_buckets = head->num_buckets,
+                                          .num_buckets = head->num_groups,
                                           .utility = of->utility,
                                           .bound = of->bound,
                                           .pairs = of->pairs,
                                           .best_queries = of->best_queries,
                                           .best_keys = of->best_keys};
-        for (size_t i = 0; i < IN_BUCKETS; i++) {
+        for (size_t i = 0; i < IN_GROUPS; i++) {
             membership.queries_in[i] = of->queries_in[i];
             membership.keys_in[i] = of->keys_in[i];
         }

@@ -1,45 +1,45 @@
-/* Attention inside buckets of a random linear hash, the control of lha: H(x) = x [R; -R] / sqrt(d), R (d,
+/* Attention inside groups of a random linear hash, the control of lha: H(x) = x [R; -R] / sqrt(d), R (d,
    B/2) standard normal (of an odd B one direction lacks its opposite), the same for queries and keys (Kitaev
    et al. 2020, Reformer; Sun et al. 2022, eq. 9). As there a token belongs where H is largest; made balanced
-   as lha is: softmax over the buckets, then each bucket takes its best tokens, or with causal problems each
-   token its own best bucket (parts/groups/bucketed.h). Random: R, once per head and call. Saved: index lists
-   and two floats a query. Cost: n d B operations for the scores, then 2 (d + d_v) a pair in a bucket, about 2
+   as lha is: softmax over the groups, then each group takes its best tokens, or with causal problems each
+   token its own best group (parts/groups/grouped.h). Random: R, once per head and call. Saved: index lists
+   and two floats a query. Cost: n d B operations for the scores, then 2 (d + d_v) a pair in a group, about 2
    / B of all pairs. SPDX-License-Identifier: Apache-2.0 */
-#include "attention/in_buckets.h"
+#include "attention/in_groups.h"
 #include "base/memory.h"
 #include "parts/groups/lsh_hash.h"
 
 struct scratch {
     float *directions;
-    void *bucketed;
+    void *grouped;
     size_t bytes;
 };
 
-static size_t buckets_of(const void *options)
+static size_t groups_of(const void *options)
 {
-    return (size_t)((const struct bucketing_options *)options)->num_buckets;
+    return (size_t)((const struct grouping_options *)options)->num_groups;
 }
 
 static struct scratch scratch_on(const void *options, const struct problem_shape *shape, void *block)
 {
     struct scratch scratch;
     struct arena arena = arena_on(block);
-    struct bucketed bucketed = in_buckets(options, shape);
-    scratch.directions = arena_take(&arena, lsh_count(shape->head_dim, buckets_of(options)), sizeof(float));
-    scratch.bucketed = arena_take(&arena, bucketed_scratch_size(&bucketed), 1);
+    struct grouped grouped = in_groups(options, shape);
+    scratch.directions = arena_take(&arena, lsh_count(shape->head_dim, groups_of(options)), sizeof(float));
+    scratch.grouped = arena_take(&arena, grouped_scratch_size(&grouped), 1);
     scratch.bytes = arena.used;
     return scratch;
 }
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
-    return in_buckets_refuse(options, shape);
+    return in_groups_refuse(options, shape);
 }
 
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
-    struct bucketed bucketed = in_buckets(options, shape);
-    return bucketed_saved_size(&bucketed);
+    struct grouped grouped = in_groups(options, shape);
+    return grouped_saved_size(&grouped);
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
@@ -60,7 +60,7 @@ static void add_scores(const struct lsh_hash *hash, struct view rows, size_t fir
 }
 
 /* Joint: H(q) + H(k), in one sum. */
-static void score(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
+static void score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
                   int worker)
 {
     (void)worker;
@@ -72,54 +72,54 @@ static void score(const void *argument, enum bucketed_side side, size_t first, s
 }
 
 /* With scores; the arrays that they need lie in the scratch. */
-static struct bucketed open_bucketed(const struct problem *problem, struct scorer *scorer)
+static struct grouped open_grouped(const struct problem *problem, struct scorer *scorer)
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
-    struct bucketed bucketed = in_buckets_open(problem->options, problem);
-    size_t dim = problem->shape.head_dim, buckets = buckets_of(problem->options);
-    lsh_draw(problem->random_key, dim, buckets, scratch.directions);
-    *scorer = (struct scorer){problem, {problem->kernels, dim, buckets, scratch.directions}, bucketed.joint};
-    bucketed.score = score;
-    bucketed.argument = scorer;
-    bucketed.scratch = scratch.bucketed;
-    return bucketed;
+    struct grouped grouped = in_groups_open(problem->options, problem);
+    size_t dim = problem->shape.head_dim, groups = groups_of(problem->options);
+    lsh_draw(problem->random_key, dim, groups, scratch.directions);
+    *scorer = (struct scorer){problem, {problem->kernels, dim, groups, scratch.directions}, grouped.joint};
+    grouped.score = score;
+    grouped.argument = scorer;
+    grouped.scratch = scratch.grouped;
+    return grouped;
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
     struct scorer scorer;
-    struct bucketed bucketed = open_bucketed(problem, &scorer);
-    bucketed_forward(&bucketed, out);
+    struct grouped grouped = open_grouped(problem, &scorer);
+    grouped_forward(&grouped, out);
 }
 
 static size_t inspect_size(const void *options, const struct problem_shape *shape)
 {
-    struct bucketed bucketed = in_buckets(options, shape);
-    return in_buckets_inspect_size(&bucketed, scratch_size(options, shape));
+    struct grouped grouped = in_groups(options, shape);
+    return in_groups_inspect_size(&grouped, scratch_size(options, shape));
 }
 
 static void inspect(const struct problem *problem, struct inspection *inspection)
 {
     struct scorer scorer;
-    struct bucketed bucketed = open_bucketed(problem, &scorer);
-    in_buckets_inspect(&bucketed, problem, scratch_size(problem->options, &problem->shape), inspection);
+    struct grouped grouped = open_grouped(problem, &scorer);
+    in_groups_inspect(&grouped, problem, scratch_size(problem->options, &problem->shape), inspection);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
-    struct bucketed bucketed = in_buckets_open(problem->options, problem);
-    bucketed.scratch = scratch_on(problem->options, &problem->shape, problem->scratch).bucketed;
-    in_buckets_backward(&bucketed, out, dout, gradients);
+    struct grouped grouped = in_groups_open(problem->options, problem);
+    grouped.scratch = scratch_on(problem->options, &problem->shape, problem->scratch).grouped;
+    in_groups_backward(&grouped, out, dout, gradients);
 }
 
-static const struct option_row options[] = {BUCKETING_ROWS, {.name = NULL}};
+static const struct option_row options[] = {GROUPING_ROWS, {.name = NULL}};
 
 const struct mechanism mechanism_lsh = {
     .name = "lsh",
     .summary = "softmax attention inside balanced buckets of a random linear hash: a control for lha",
     .options = options,
-    .options_size = sizeof(struct bucketing_options),
+    .options_size = sizeof(struct grouping_options),
     .exact = false,
     .mixes = true,
     .competes = true,
@@ -128,5 +128,5 @@ const struct mechanism mechanism_lsh = {
     .scratch_size = scratch_size,
     .forward = forward,
     .backward = backward,
-    .inspection = &(const struct inspection_facet){in_buckets_count, inspect_size, inspect},
+    .inspection = &(const struct inspection_facet){in_groups_count, inspect_size, inspect},
 };

@@ -119,10 +119,10 @@ struct own_loss_facet {
 
 struct inspection; /* parts/inspect/inspected.h */
 
-/* Buckets of tokens: how many there are, and what they are worth. `inspect` comes after forward, with
+/* Groups of tokens: how many there are, and what they are worth. `inspect` comes after forward, with
    scratch_size bytes of scratch. */
 struct inspection_facet {
-    size_t (*buckets)(const void *options);
+    size_t (*num_groups)(const void *options);
     size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
     void (*inspect)(const struct problem *problem, struct inspection *inspection);
 };
@@ -159,7 +159,7 @@ struct mechanism {
        the kept keys, in order, without a mask, and puts the gradients back: a masked key IS an absent key, to
        the bit. */
     bool sees_mask;
-    /* true: queries take places from each other (in buckets, or in the order of tokens), so those of padding
+    /* true: queries take places from each other (in groups, or in the order of tokens), so those of padding
        must be absent too.
        Where a sequence has as many queries as keys they are taken as the same tokens, and a masked token is
        absent as both: its output is 0. So a causal problem has n_q = n_k and visible[i] = i + 1, and tokens

@@ -25,10 +25,10 @@ static struct inspection *lay(const struct attention_call *call, void *block, si
 {
     struct arena arena = arena_on(block);
     size_t units = size_product(call->num_sequences, call->num_heads),
-           buckets = call->mechanism->inspection->buckets(call->options);
+           groups = call->mechanism->inspection->num_groups(call->options);
     struct inspection *inspections = arena_take(&arena, units, sizeof *inspections);
     for (size_t i = 0; i < units; i++)
-        inspection_take(block == NULL ? NULL : &inspections[i], &arena, buckets);
+        inspection_take(block == NULL ? NULL : &inspections[i], &arena, groups);
     *bytes = arena.used;
     return inspections;
 }
@@ -50,7 +50,7 @@ static hashattn_status look(struct work *work, size_t layer, const struct attent
                                             .mechanism = call->mechanism,
                                             .num_tokens = call->query_offsets[sequence + 1] -
                                                           call->query_offsets[sequence],
-                                            .num_buckets = facet->buckets(call->options),
+                                            .num_groups = facet->num_groups(call->options),
                                             .inspection = &inspections[i]};
         FAIL_IF(work->callback(work->user, &head), work->host, HASHATTN_INTERRUPTED, "stopped in example %zu",
                 work->example);

@@ -10,7 +10,7 @@
 struct inspected_head {
     size_t sequence, layer, head;
     const struct mechanism *mechanism;
-    size_t num_tokens, num_buckets;
+    size_t num_tokens, num_groups;
     const struct inspection *inspection;
 };
 typedef bool inspect_callback(void *user, const struct inspected_head *head); /* true: stop */

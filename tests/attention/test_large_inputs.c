@@ -15,8 +15,8 @@
 #include "base/random.h"
 #include "parts/tiles/relative_terms.h"
 #include "support/attention_case.h"
-#include "support/bucket_case.h"
 #include "support/check.h"
+#include "support/group_case.h"
 
 /* Mechanisms that are softmax over some keys, with settings that leave rows as they are. */
 static const struct {
@@ -39,7 +39,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 static struct attention_case weights_case(size_t kind, const void *options, size_t n, size_t d, float size)
 {
     struct attention_case data =
-        bucket_case_new(kinds[kind].mechanism, options, n, n, d, n, kinds[kind].causal);
+        group_case_new(kinds[kind].mechanism, options, n, n, d, n, kinds[kind].causal);
     for (size_t i = 0; i < n * d; i++) {
         data.query[i] *= size;
         data.key[i] *= size;
@@ -71,7 +71,7 @@ static void check_weights(const struct attention_result *result, size_t n, const
 
 static void check_kind(size_t kind, size_t n, size_t d, float size, const struct kernels *kernels)
 {
-    void *options = bucket_case_options(kinds[kind].mechanism, kinds[kind].settings);
+    void *options = group_case_options(kinds[kind].mechanism, kinds[kind].settings);
     struct attention_case data = weights_case(kind, options, n, d, size);
     char what[128];
     snprintf(what, sizeof what, "%s %s, %s, n %zu, d %zu, size %g", kinds[kind].mechanism,
@@ -105,7 +105,7 @@ static void one_key_weighs_one(void **state)
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (size_t kind = 0; kind < KINDS; kind++)
             for (float size = 1; size < 1e17f; size *= 31.7f) {
-                void *options = bucket_case_options(kinds[kind].mechanism, kinds[kind].settings);
+                void *options = group_case_options(kinds[kind].mechanism, kinds[kind].settings);
                 struct attention_case data = weights_case(kind, options, 1, D, size);
                 for (size_t c = 0; c < D; c++)
                     data.query[c] = data.key[c] = size;
@@ -137,9 +137,9 @@ static struct attention_case any_case(size_t kind, void **options, size_t n, siz
 {
     bool plain = kind < KINDS;
     const char *mechanism = plain ? kinds[kind].mechanism : normed[kind - KINDS].mechanism;
-    *options = bucket_case_options(mechanism, plain ? kinds[kind].settings : normed[kind - KINDS].settings);
-    return bucket_case_new(mechanism, *options, n, n, d, n,
-                           plain ? kinds[kind].causal : normed[kind - KINDS].causal);
+    *options = group_case_options(mechanism, plain ? kinds[kind].settings : normed[kind - KINDS].settings);
+    return group_case_new(mechanism, *options, n, n, d, n,
+                          plain ? kinds[kind].causal : normed[kind - KINDS].causal);
 }
 
 /* Numbers between -3.4e38 and 3.4e38, one in twenty small. */

@@ -1,40 +1,40 @@
 /* lsh against double precision, with the directions of its key, every way of seeing. The attention below
-   the scores is tested in test_bucketed.c. Bugs planted and caught: the opposites not negated; directions
+   the scores is tested in test_grouped.c. Bugs planted and caught: the opposites not negated; directions
    of another key; a joint score of queries alone.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "support/bucket_case.h"
 #include "support/check.h"
+#include "support/group_case.h"
 
 enum { N = 131, D = 20, D_V = 12, MOST = 6 };
 
-/* z += x [R; -R] / sqrt(d), of an odd number of buckets without the last. */
-static void add_scores(double *z, const float *x, size_t buckets)
+/* z += x [R; -R] / sqrt(d), of an odd number of groups without the last. */
+static void add_scores(double *z, const float *x, size_t groups)
 {
     float directions[D * MOST];
-    size_t half = (buckets + 1) / 2;
+    size_t half = (groups + 1) / 2;
     uint64_t head = random_key(123, RANDOM_HEAD, 0);
-    random_normals(random_key(head, RANDOM_BUCKETS, 0), 0, directions, D * half);
+    random_normals(random_key(head, RANDOM_GROUPS, 0), 0, directions, D * half);
     for (size_t i = 0; i < N; i++)
-        for (size_t b = 0; b < buckets; b++)
+        for (size_t b = 0; b < groups; b++)
             for (size_t c = 0; c < D; c++)
-                z[i * buckets + b] += (b < half ? 1 : -1) * (double)x[i * D + c] *
-                                      (double)directions[c * half + b % half] / sqrt(D);
+                z[i * groups + b] += (b < half ? 1 : -1) * (double)x[i * D + c] *
+                                     (double)directions[c * half + b % half] / sqrt(D);
 }
 
-static void check(const char *settings, size_t buckets, bool paper, bool joint, bool causal, bool strict)
+static void check(const char *settings, size_t groups, bool paper, bool joint, bool causal, bool strict)
 {
-    void *options = bucket_case_options("lsh", settings);
+    void *options = group_case_options("lsh", settings);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
-        struct attention_case data = bucket_case_new("lsh", options, N, N, D, D_V, causal);
+        struct attention_case data = group_case_new("lsh", options, N, N, D, D_V, causal);
         data.kernels = *kernels;
-        struct oracle_buckets o = bucket_case_oracle(&data, buckets, paper, joint, strict);
-        add_scores(o.z_query, data.query, buckets);
-        add_scores(o.joint ? o.z_query : o.z_key, data.key, buckets);
-        bucket_case_check(&data, &o, settings);
+        struct oracle_groups o = group_case_oracle(&data, groups, paper, joint, strict);
+        add_scores(o.z_query, data.query, groups);
+        add_scores(o.joint ? o.z_query : o.z_key, data.key, groups);
+        group_case_check(&data, &o, settings);
         attention_case_free(&data);
     }
     free(options);

@@ -26,9 +26,9 @@ static bool hear(void *user, const struct inspected_head *head)
     for (size_t p = 0; p < NUM_INSPECTED; p++) {
         const struct inspected_membership *m = &head->inspection->memberships[p];
         size_t in = 0, best = 0;
-        for (size_t i = 0; i < IN_BUCKETS; i++)
+        for (size_t i = 0; i < IN_GROUPS; i++)
             in += m->queries_in[i];
-        for (size_t b = 0; b < head->num_buckets; b++)
+        for (size_t b = 0; b < head->num_groups; b++)
             best += m->best_queries[b];
         assert_int_equal(in, head->num_tokens);
         assert_int_equal(best, head->num_tokens);

@@ -489,7 +489,7 @@ static void inspect_unit(const struct run *run, size_t index, int worker)
     struct inspection *inspection = &run->inspections[unit.sequence * run->call->num_heads + unit.head];
     const struct inspection_facet *facet = run->call->mechanism->inspection;
     if (unit.empty)
-        inspection_clear(inspection, facet->buckets(run->call->options));
+        inspection_clear(inspection, facet->num_groups(run->call->options));
     else
         facet->inspect(&unit.problem, inspection);
 }

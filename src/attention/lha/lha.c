@@ -1,18 +1,18 @@
-/* LHA: attention inside learned buckets (Sun, Yang and Yoo 2022, Sparse attention with learning to hash), for
-   one head. Hash functions H_Q, H_K: R^d -> R^B score queries and keys for B buckets; a softmax over the
-   buckets; each bucket takes the queries and the keys that score best in it, sqrt(2) times an equal share of
-   them; softmax attention inside the buckets, merged into one softmax over all that a query meets
-   (parts/groups/bucketed.h, parts/groups/bucket_attention.h). A key met in two buckets counts twice; a query
-   in no bucket gives 0. Joint, and in causal problems, both have one score, the mean of H_Q and H_K
+/* LHA: attention inside learned groups (Sun, Yang and Yoo 2022, Sparse attention with learning to hash), for
+   one head. Hash functions H_Q, H_K: R^d -> R^B score queries and keys for B groups; a softmax over the
+   groups; each group takes the queries and the keys that score best in it, sqrt(2) times an equal share of
+   them; softmax attention inside the groups, merged into one softmax over all that a query meets
+   (parts/groups/grouped.h, parts/groups/group_attention.h). A key met in two groups counts twice; a query
+   in no group gives 0. Joint, and in causal problems, both have one score, the mean of H_Q and H_K
    (released) or their sum (paper), so a query meets its own key. Hashes: linear, W_Q and W_K; shared, W = (1
    - c) S + c W' with S for both and c = private_share; mlp, two layers. Membership passes no gradient to q
    and k, nor is the task's loss one of the hashes: they learn from a loss of their own, whose gradient goes
    to their parameters alone, mean_i KL(psi_Q(i) || softmax z_i) + mean_j KL(psi_K(j) || softmax z_j), psi the
-   shares of a token's full attention that lie in each bucket: of a sample of S queries, anew at every call,
+   shares of a token's full attention that lie in each group: of a sample of S queries, anew at every call,
    of all, or estimated by features (parts/groups/utility.h). Modes: where the paper and the code released
    with it differ (docs/LHA.md has the table), whom to follow. Random: the sample, once per head; the
    features, once per call. Saved: index lists and two floats a query. Cost: 2 (n_q
-   + n_k) d B operations to hash, then 2 (d + d_v) a pair in a bucket, about 2 / B of all pairs, which with B
+   + n_k) d B operations to hash, then 2 (d + d_v) a pair in a group, about 2 / B of all pairs, which with B
    near sqrt(n) is n^1.5; backward 2.5 times the latter; the loss 2 S n_k (4 d + 3 B), or 2 (n_q + n_k)
    R (B + 2 d) for R features. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_hashes.h"
@@ -23,19 +23,19 @@
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
-    return in_buckets_refuse(options, shape);
+    return in_groups_refuse(options, shape);
 }
 
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
-    struct bucketed bucketed = in_buckets(options, shape);
-    return bucketed_saved_size(&bucketed);
+    struct grouped grouped = in_groups(options, shape);
+    return grouped_saved_size(&grouped);
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
-    struct bucketed bucketed = in_buckets(options, shape);
-    size_t attention = bucketed_scratch_size(&bucketed), loss = lha_loss_size(options, shape);
+    struct grouped grouped = in_groups(options, shape);
+    size_t attention = grouped_scratch_size(&grouped), loss = lha_loss_size(options, shape);
     return lha_scratch_on(options, shape, attention > loss ? attention : loss, NULL).bytes;
 }
 
@@ -43,37 +43,37 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
  */
 
 /* With scores, in the scratch. */
-static struct bucketed open_bucketed(const struct problem *problem, struct lha_scratch *scratch,
-                                     struct lha_scorer *scorer)
+static struct grouped open_grouped(const struct problem *problem, struct lha_scratch *scratch,
+                                   struct lha_scorer *scorer)
 {
-    struct bucketed bucketed = in_buckets_open(problem->options, problem);
+    struct grouped grouped = in_groups_open(problem->options, problem);
     *scratch = lha_scratch_on(problem->options, &problem->shape, 0, problem->scratch);
     *scorer = (struct lha_scorer){.problem = problem,
                                   .scratch = scratch,
                                   .hashes = lha_open_hashes(problem, scratch),
-                                  .joint = bucketed.joint,
+                                  .joint = grouped.joint,
                                   .query = problem->query,
                                   .key = problem->key};
-    bucketed.score = lha_score;
-    bucketed.argument = scorer;
-    bucketed.scratch = scratch->rest;
-    return bucketed;
+    grouped.score = lha_score;
+    grouped.argument = scorer;
+    grouped.scratch = scratch->rest;
+    return grouped;
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
     struct lha_scratch scratch;
     struct lha_scorer scorer;
-    struct bucketed bucketed = open_bucketed(problem, &scratch, &scorer);
-    bucketed_forward(&bucketed, out);
+    struct grouped grouped = open_grouped(problem, &scratch, &scorer);
+    grouped_forward(&grouped, out);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
-    struct bucketed bucketed = in_buckets_open(problem->options, problem);
-    bucketed.scratch = lha_scratch_on(problem->options, &problem->shape, 0, problem->scratch).rest;
-    in_buckets_backward(&bucketed, out, dout, gradients);
+    struct grouped grouped = in_groups_open(problem->options, problem);
+    grouped.scratch = lha_scratch_on(problem->options, &problem->shape, 0, problem->scratch).rest;
+    in_groups_backward(&grouped, out, dout, gradients);
 }
 
 static double loss_share(const void *options)
@@ -109,16 +109,16 @@ static void prepare(const struct preparation *preparation)
 
 static size_t inspect_size(const void *options, const struct problem_shape *shape)
 {
-    struct bucketed bucketed = in_buckets(options, shape);
-    return in_buckets_inspect_size(&bucketed, scratch_size(options, shape));
+    struct grouped grouped = in_groups(options, shape);
+    return in_groups_inspect_size(&grouped, scratch_size(options, shape));
 }
 
 static void inspect(const struct problem *problem, struct inspection *inspection)
 {
     struct lha_scratch scratch;
     struct lha_scorer scorer;
-    struct bucketed bucketed = open_bucketed(problem, &scratch, &scorer);
-    in_buckets_inspect(&bucketed, problem, scratch_size(problem->options, &problem->shape), inspection);
+    struct grouped grouped = open_grouped(problem, &scratch, &scorer);
+    in_groups_inspect(&grouped, problem, scratch_size(problem->options, &problem->shape), inspection);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------
@@ -133,12 +133,12 @@ static void shape_if(bool there, size_t height, size_t width, size_t *rows, size
 
 static void shared_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
-    shape_if(lha_hash_kind(options) == HASH_SHARED, sizes->head_dim, lha_buckets(options), rows, cols);
+    shape_if(lha_hash_kind(options) == HASH_SHARED, sizes->head_dim, lha_groups(options), rows, cols);
 }
 
 static void linear_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
-    shape_if(lha_hash_kind(options) != HASH_MLP, sizes->head_dim, lha_buckets(options), rows, cols);
+    shape_if(lha_hash_kind(options) != HASH_MLP, sizes->head_dim, lha_groups(options), rows, cols);
 }
 
 static void hidden_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
@@ -150,7 +150,7 @@ static void hidden_shape(const void *options, const struct parameter_sizes *size
 static void out_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
     (void)sizes;
-    shape_if(lha_hash_kind(options) == HASH_MLP, size_sum(lha_width(options), 1), lha_buckets(options), rows,
+    shape_if(lha_hash_kind(options) == HASH_MLP, size_sum(lha_width(options), 1), lha_groups(options), rows,
              cols);
 }
 
@@ -171,7 +171,7 @@ static const char *const hash_names[] = {"auto", "linear", "shared", "mlp", NULL
 #define FIELD(name) #name, .offset = offsetof(struct lha_options, name)
 
 static const struct option_row options[] = {
-    BUCKETING_ROWS,
+    GROUPING_ROWS,
     {.name = FIELD(hash),
      .type = OPTION_CHOICE,
      .preset = HASH_BY_MODE,
@@ -205,7 +205,8 @@ static const struct option_row options[] = {
      .help = "how to compute the targets of the hash loss, the attention that falls in each bucket: sampled "
              "(exact, for a sample of queries), features (estimated with random features, as in the papers), "
              "exact (for all queries, quadratic)"},
-    {.name = FIELD(samples_per_bucket),
+    {.name = "samples_per_bucket",
+     .offset = offsetof(struct lha_options, samples_per_group),
      .type = OPTION_INT,
      .preset = 4,
      .minimum = 1,
@@ -236,5 +237,5 @@ const struct mechanism mechanism_lha = {
     .params = params,
     .preparation = &(const struct preparation_facet){shared_size, prepare_scratch_size, prepare},
     .own_loss = &(const struct own_loss_facet){lha_loss, loss_share},
-    .inspection = &(const struct inspection_facet){in_buckets_count, inspect_size, inspect},
+    .inspection = &(const struct inspection_facet){in_groups_count, inspect_size, inspect},
 };

@@ -8,7 +8,7 @@ enum lha_hash lha_hash_kind(const struct lha_options *options)
 {
     if (options->hash != HASH_BY_MODE)
         return (enum lha_hash)options->hash;
-    return options->bucketing.mode == MODE_RELEASED ? HASH_SHARED : HASH_LINEAR;
+    return options->grouping.mode == MODE_RELEASED ? HASH_SHARED : HASH_LINEAR;
 }
 
 size_t lha_width(const struct lha_options *options)
@@ -22,7 +22,7 @@ struct lha_scratch lha_scratch_on(const struct lha_options *options, const struc
     struct lha_scratch scratch;
     struct arena arena = arena_on(block);
     scratch.effective_count =
-        lha_hash_kind(options) == HASH_SHARED ? size_product(shape->head_dim, lha_buckets(options)) : 0;
+        lha_hash_kind(options) == HASH_SHARED ? size_product(shape->head_dim, lha_groups(options)) : 0;
     scratch.hidden_count = size_product(SCORE_ROWS, lha_width(options));
     scratch.effective = arena_take(&arena, size_product(2, scratch.effective_count), sizeof(float));
     scratch.hidden = arena_take(&arena, size_product(shape->workers, scratch.hidden_count), sizeof(float));
@@ -44,9 +44,9 @@ static void mix_kernels(const struct problem *problem, float *effective, const f
 struct lha_hashes lha_open_hashes(const struct problem *problem, const struct lha_scratch *scratch)
 {
     const struct lha_options *options = problem->options;
-    size_t dim = problem->shape.head_dim, width = lha_width(options), buckets = lha_buckets(options);
-    size_t first = hash_first_count(dim, width, buckets), second = hash_second_count(width, buckets);
-    struct hash_function hash = {problem->kernels, dim, width, buckets, NULL, NULL};
+    size_t dim = problem->shape.head_dim, width = lha_width(options), groups = lha_groups(options);
+    size_t first = hash_first_count(dim, width, groups), second = hash_second_count(width, groups);
+    struct hash_function hash = {problem->kernels, dim, width, groups, NULL, NULL};
     struct lha_hashes hashes = {hash, hash};
     if (lha_hash_kind(options) == HASH_SHARED) {
         mix_kernels(problem, scratch->effective, problem->params, problem->params + first, first);
@@ -62,8 +62,7 @@ struct lha_hashes lha_open_hashes(const struct problem *problem, const struct lh
     return hashes;
 }
 
-void lha_score(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
-               int worker)
+void lha_score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z, int worker)
 {
     const struct lha_scorer *scorer = argument;
     const struct problem *problem = scorer->problem;
@@ -74,7 +73,7 @@ void lha_score(const void *argument, enum bucketed_side side, size_t first, size
         hash_scores(&scorer->hashes.query, lha_row(query, first), query.stride, count, z, hidden, false);
     if (side == SIDE_KEYS || scorer->joint)
         hash_scores(&scorer->hashes.key, lha_row(key, first), key.stride, count, z, hidden, scorer->joint);
-    if (scorer->joint && options->bucketing.mode == MODE_RELEASED)
-        for (size_t i = 0; i < count * lha_buckets(options); i++)
+    if (scorer->joint && options->grouping.mode == MODE_RELEASED)
+        for (size_t i = 0; i < count * lha_groups(options); i++)
             z[i] *= 0.5f;
 }

@@ -5,18 +5,18 @@
 #ifndef ATTENTION_LHA_HASHES_H
 #define ATTENTION_LHA_HASHES_H
 
-#include "attention/in_buckets.h"
+#include "attention/in_groups.h"
 #include "parts/groups/hash_function.h"
 
 enum lha_hash { HASH_BY_MODE, HASH_LINEAR, HASH_SHARED, HASH_MLP };
 
 struct lha_options {
-    struct bucketing_options bucketing;
+    struct grouping_options grouping;
     int hash;
     int64_t hash_width;
     double private_share, hash_loss; /* c, lambda */
     int targets;
-    int64_t samples_per_bucket, num_features; /* S / B, R */
+    int64_t samples_per_group, num_features; /* S / B, R */
 };
 
 enum lha_targets { TARGETS_SAMPLED, TARGETS_FEATURES, TARGETS_EXACT };
@@ -25,16 +25,16 @@ enum lha_targets { TARGETS_SAMPLED, TARGETS_FEATURES, TARGETS_EXACT };
 enum lha_hash lha_hash_kind(const struct lha_options *options);
 size_t lha_width(const struct lha_options *options);
 
-static inline size_t lha_buckets(const struct lha_options *options)
+static inline size_t lha_groups(const struct lha_options *options)
 {
-    return (size_t)options->bucketing.num_buckets;
+    return (size_t)options->grouping.num_groups;
 }
 
 struct lha_scratch {
     float *effective; /* (2, d, B): the kernels of queries and of keys, where they share */
     float *hidden;    /* (workers, SCORE_ROWS, width) */
     size_t effective_count, hidden_count; /* of one side, of one worker */
-    void *rest;                           /* of bucketed, or of the loss */
+    void *rest;                           /* of grouped, or of the loss */
     size_t bytes;
 };
 
@@ -62,8 +62,8 @@ static inline const float *lha_row(struct view rows, size_t i)
     return view_row(rows, i);
 }
 
-/* As bucketed.score wants it; the argument is a scorer. */
-void lha_score(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
+/* As grouped.score wants it; the argument is a scorer. */
+void lha_score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
                int worker);
 
 #endif

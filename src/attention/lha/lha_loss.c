@@ -19,7 +19,7 @@ struct loss_scratch {
     float *attending, *hashed, *paired; /* (S, d) each: normed or not; for H_Q; for H_K, where both count */
     struct homes sample_homes;
     struct members lists; /* of a side, and */
-    uint32_t *choice;     /* (n): who counts for which bucket, where attention has other lists */
+    uint32_t *choice;     /* (n): who counts for which group, where attention has other lists */
     float *dhash;         /* of effective kernels, with hash shared */
     void *work;           /* of the scores that say who counts where, then of the targets */
     unsigned char *slots; /* (workers, slot_bytes) */
@@ -38,21 +38,20 @@ struct loss_slot {
 /* Numbers of both hashes: the first matrix and the second of queries, then those of keys. */
 static size_t hashes_count(const struct lha_options *options, size_t dim)
 {
-    size_t width = lha_width(options), buckets = lha_buckets(options);
-    return size_product(2,
-                        size_sum(hash_first_count(dim, width, buckets), hash_second_count(width, buckets)));
+    size_t width = lha_width(options), groups = lha_groups(options);
+    return size_product(2, size_sum(hash_first_count(dim, width, groups), hash_second_count(width, groups)));
 }
 
 static struct loss_slot loss_slot_on(const struct lha_options *options, size_t dim, void *block)
 {
     struct loss_slot slot;
     struct arena arena = arena_on(block);
-    size_t tile = size_product(SCORE_ROWS, lha_buckets(options));
+    size_t tile = size_product(SCORE_ROWS, lha_groups(options));
     slot.z = arena_take(&arena, tile, sizeof(float));
     slot.dz = arena_take(&arena, tile, sizeof(float));
     slot.kl = arena_take(&arena, SCORE_ROWS, sizeof(float));
     slot.dhidden = arena_take(
-        &arena, size_product(size_sum(SCORE_ROWS, lha_buckets(options)), lha_width(options)), sizeof(float));
+        &arena, size_product(size_sum(SCORE_ROWS, lha_groups(options)), lha_width(options)), sizeof(float));
     slot.dhash = arena_take(&arena, hashes_count(options, dim), sizeof(float));
     slot.total = arena_take(&arena, 1, sizeof(double));
     slot.bytes = arena.used;
@@ -72,28 +71,28 @@ static bool is_sampled(const struct lha_options *options)
 /* S: how many queries have targets. */
 static size_t targets_of_queries(const struct lha_options *options, size_t n)
 {
-    size_t most = size_product((size_t)options->samples_per_bucket, lha_buckets(options));
+    size_t most = size_product((size_t)options->samples_per_group, lha_groups(options));
     return is_sampled(options) && most < n ? most : n;
 }
 
 /* All that its size depends on. */
 static struct utility utility_of(const struct lha_options *options, const struct problem_shape *shape)
 {
-    bool released = options->bucketing.mode == MODE_RELEASED;
+    bool released = options->grouping.mode == MODE_RELEASED;
     return (struct utility){.num_queries = targets_of_queries(options, shape->num_queries),
                             .num_keys = shape->num_keys,
                             .dim = shape->head_dim,
-                            .num_buckets = lha_buckets(options),
+                            .num_groups = lha_groups(options),
                             .num_features = lha_by_features(options) ? (size_t)options->num_features : 0,
                             .workers = shape->workers,
                             .swapped = released,
                             .twice_scaled = released};
 }
 
-/* For lists, or for one bucket each. */
-static struct homes take_homes(struct arena *arena, const struct bucketed *bucketed, size_t n)
+/* For lists, or for one group each. */
+static struct homes take_homes(struct arena *arena, const struct grouped *grouped, size_t n)
 {
-    size_t places = bucketed_whole_places(bucketed, n);
+    size_t places = grouped_whole_places(grouped, n);
     return homes_take(arena, n, places > n ? places : n);
 }
 
@@ -103,34 +102,34 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
     struct loss_scratch scratch = {NULL};
     struct arena arena = arena_on(block);
     struct utility utility = utility_of(options, shape);
-    struct bucketed bucketed = in_buckets(&options->bucketing, shape);
+    struct grouped grouped = in_groups(&options->grouping, shape);
     size_t n_q = shape->num_queries, n_k = shape->num_keys, most = n_q > n_k ? n_q : n_k, d = shape->head_dim;
-    if (options->bucketing.mode == MODE_RELEASED) {
+    if (options->grouping.mode == MODE_RELEASED) {
         scratch.query = arena_take(&arena, size_product(n_q, d), sizeof(float));
         scratch.key = arena_take(&arena, size_product(n_k, d), sizeof(float));
         scratch.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
-    scratch.query_homes = take_homes(&arena, &bucketed, n_q);
-    scratch.key_homes = take_homes(&arena, &bucketed, n_k);
+    scratch.query_homes = take_homes(&arena, &grouped, n_q);
+    scratch.key_homes = take_homes(&arena, &grouped, n_k);
     if (is_sampled(options)) {
         size_t samples = utility.num_queries;
         scratch.sample = arena_take(&arena, samples, sizeof *scratch.sample);
         scratch.weights = arena_take(&arena, samples, sizeof *scratch.weights);
         scratch.attending = arena_take(&arena, size_product(samples, d), sizeof(float));
         scratch.hashed = arena_take(&arena, size_product(samples, d), sizeof(float));
-        scratch.paired = arena_take(&arena, bucketed.joint ? size_product(samples, d) : 0, sizeof(float));
-        size_t places = bucketed_whole_places(&bucketed, n_q),
-               most_homes = size_product(samples, lha_buckets(options));
+        scratch.paired = arena_take(&arena, grouped.joint ? size_product(samples, d) : 0, sizeof(float));
+        size_t places = grouped_whole_places(&grouped, n_q),
+               most_homes = size_product(samples, lha_groups(options));
         places = places > n_q ? places : n_q;
         scratch.sample_homes = homes_take(&arena, samples, most_homes < places ? most_homes : places);
     }
-    scratch.lists = members_take(&arena, lha_buckets(options), bucketed_whole_places(&bucketed, most));
+    scratch.lists = members_take(&arena, lha_groups(options), grouped_whole_places(&grouped, most));
     scratch.choice = arena_take(&arena, most, sizeof *scratch.choice);
     scratch.dhash = arena_take(&arena, lha_hash_kind(options) == HASH_SHARED ? hashes_count(options, d) : 0,
                                sizeof(float));
     scratch.slot_bytes = loss_slot_on(options, d, NULL).bytes;
     scratch.slots = arena_take(&arena, shape->workers, scratch.slot_bytes);
-    size_t whole = bucketed_whole_size(&bucketed), targets = utility_size(&utility);
+    size_t whole = grouped_whole_size(&grouped), targets = utility_size(&utility);
     scratch.work = arena_take(&arena, whole > targets ? whole : targets, 1);
     scratch.bytes = arena.used;
     return scratch;
@@ -159,7 +158,7 @@ static struct loss_slot slot_of(const struct loss *loss, size_t slot)
 static void hash_gradient(const struct hash_function *hash, const struct loss_slot *own, float *hidden,
                           struct view rows, size_t first, size_t count, float *to)
 {
-    size_t matrix = hash_first_count(hash->dim, hash->width, hash->num_buckets);
+    size_t matrix = hash_first_count(hash->dim, hash->width, hash->num_groups);
     if (hash->width > 0)
         hash_hidden(hash, lha_row(rows, first), rows.stride, count, hidden);
     hash_backward(hash, lha_row(rows, first), rows.stride, count, own->dz, hidden, own->dhidden, to,
@@ -177,16 +176,16 @@ static void take_targets(void *argument, enum utility_side side, size_t first, s
     const struct problem *problem = scorer->problem;
     const struct lha_options *options = problem->options;
     double n = (double)(queries ? scorer->query : scorer->key).rows, sum = 0;
-    double half = joint && options->bucketing.mode == MODE_RELEASED ? 0.5 : 1;
+    double half = joint && options->grouping.mode == MODE_RELEASED ? 0.5 : 1;
     lha_score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, own.z, (int)slot);
-    problem->kernels->softmax.divergence(own.kl, own.dz, psi, own.z, count, lha_buckets(options),
+    problem->kernels->softmax.divergence(own.kl, own.dz, psi, own.z, count, lha_groups(options),
                                          (float)(half / n));
     const float *weights = queries ? loss->scratch->weights : NULL;
     for (size_t i = 0; i < count; i++)
         sum += (double)own.kl[i] * (weights == NULL ? 1 : (double)weights[first + i]);
     if (weights != NULL)
-        problem->kernels->rows.scale(own.dz, lha_buckets(options), weights + first, count,
-                                     lha_buckets(options));
+        problem->kernels->rows.scale(own.dz, lha_groups(options), weights + first, count,
+                                     lha_groups(options));
     *own.total += sum / n;
     if (loss->dhash == NULL)
         return;
@@ -219,20 +218,20 @@ static void close_slot(void *argument, size_t slot)
     open_slot(loss, slot);
 }
 
-/* Who counts for which bucket in the targets: those whom it took (released), or those who score best in it
+/* Who counts for which group in the targets: those whom it took (released), or those who score best in it
    (paper). Of the whole sequence always: where each token of a causal problem chooses for itself, and each
-   counted for what it chose, all in one bucket would be right for ever. What looks ahead here are targets of
+   counted for what it chose, all in one group would be right for ever. What looks ahead here are targets of
    the hashes alone. */
-static void find_homes(const struct bucketed *bucketed, const struct loss_scratch *scratch,
-                       enum bucketed_side side, const struct members *taken, const struct homes *homes,
+static void find_homes(const struct grouped *grouped, const struct loss_scratch *scratch,
+                       enum grouped_side side, const struct members *taken, const struct homes *homes,
                        size_t n, bool released)
 {
-    if (released && !bucketed->by_token) {
+    if (released && !grouped->by_token) {
         homes_by_lists(homes, taken, n);
         return;
     }
-    bucketed_whole(bucketed, side, released ? &scratch->lists : NULL, released ? NULL : scratch->choice,
-                   scratch->work);
+    grouped_whole(grouped, side, released ? &scratch->lists : NULL, released ? NULL : scratch->choice,
+                  scratch->work);
     if (released)
         homes_by_lists(homes, &scratch->lists, n);
     else
@@ -254,7 +253,7 @@ static struct view attending(const struct problem *problem, const struct loss_sc
 static void share_gradients(const struct problem *problem, const struct loss_scratch *scratch, float *dparams)
 {
     const struct lha_options *options = problem->options;
-    size_t count = problem->shape.head_dim * lha_buckets(options);
+    size_t count = problem->shape.head_dim * lha_groups(options);
     float own = (float)options->private_share, shared = (float)(1 - options->private_share);
     const float *dquery_hash = scratch->dhash, *dkey_hash = scratch->dhash + count;
     problem->kernels->rows.axpy(dparams, shared, dquery_hash, count);
@@ -264,7 +263,7 @@ static void share_gradients(const struct problem *problem, const struct loss_scr
 }
 
 /* The queries that have targets, in the place of all: their rows for attention and for the hashes, and their
-   buckets. */
+   groups. */
 static void take_sample(const struct problem *problem, const struct loss_scratch *own,
                         struct utility *utility, struct lha_scorer *sample)
 {
@@ -290,25 +289,25 @@ double lha_loss(const struct problem *problem, const struct problem_gradients *g
     const struct problem_shape *shape = &problem->shape;
     struct lha_scratch scratch = lha_scratch_on(options, shape, 0, problem->scratch);
     struct loss_scratch own = loss_scratch_on(options, shape, scratch.rest);
-    struct bucketed bucketed = in_buckets_open(&options->bucketing, problem);
-    struct bucketed_saved saved = bucketed_saved(&bucketed);
+    struct grouped grouped = in_groups_open(&options->grouping, problem);
+    struct grouped_saved saved = grouped_saved(&grouped);
     struct lha_scorer scorer = {.problem = problem,
                                 .scratch = &scratch,
                                 .hashes = lha_open_hashes(problem, &scratch),
-                                .joint = bucketed.joint,
+                                .joint = grouped.joint,
                                 .query = problem->query,
                                 .key = problem->key};
     struct lha_scorer sample = scorer;
     struct utility utility = utility_of(options, shape);
     struct loss loss = {.scorer = &scorer, .sample = &sample, .scratch = &own};
-    bool released = options->bucketing.mode == MODE_RELEASED;
-    bucketed.score = lha_score;
-    bucketed.argument = &scorer;
-    find_homes(&bucketed, &own, SIDE_QUERIES, &saved.queries, &own.query_homes, shape->num_queries, released);
-    if (bucketed.joint)
+    bool released = options->grouping.mode == MODE_RELEASED;
+    grouped.score = lha_score;
+    grouped.argument = &scorer;
+    find_homes(&grouped, &own, SIDE_QUERIES, &saved.queries, &own.query_homes, shape->num_queries, released);
+    if (grouped.joint)
         own.key_homes = own.query_homes;
     else
-        find_homes(&bucketed, &own, SIDE_KEYS, &saved.keys, &own.key_homes, shape->num_keys, released);
+        find_homes(&grouped, &own, SIDE_KEYS, &saved.keys, &own.key_homes, shape->num_keys, released);
     utility.kernels = problem->kernels;
     utility.pool = problem->pool;
     utility.query = attending(problem, &own, problem->query, own.query);

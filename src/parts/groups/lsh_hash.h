@@ -11,12 +11,12 @@
 
 struct lsh_hash {
     const struct kernels *kernels;
-    size_t dim, num_buckets;
+    size_t dim, num_groups;
     const float *directions; /* lsh_count floats: (dim, (B + 1) / 2), each over sqrt(d) */
 };
 
-size_t lsh_count(size_t dim, size_t num_buckets);
-void lsh_draw(uint64_t key, size_t dim, size_t num_buckets, float *directions);
+size_t lsh_count(size_t dim, size_t num_groups);
+void lsh_draw(uint64_t key, size_t dim, size_t num_groups, float *directions);
 
 /* z (count, B), adjacent, of count rows of x; add: z +=, where z is of this hash too. */
 void lsh_scores(const struct lsh_hash *hash, const float *x, size_t ld_x, size_t count, float *z, bool add);

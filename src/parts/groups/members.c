@@ -7,17 +7,17 @@
 
 size_t capacity_of(const struct capacity *capacity, size_t n)
 {
-    size_t buckets = capacity->num_buckets;
-    double share = capacity->whole ? (double)(n / buckets + (n % buckets > 0)) : (double)n / (double)buckets;
+    size_t groups = capacity->num_groups;
+    double share = capacity->whole ? (double)(n / groups + (n % groups > 0)) : (double)n / (double)groups;
     double enlarged = capacity->enlargement * share;
     size_t count = enlarged < (double)n ? (size_t)enlarged : n;
     return count < 1 && n > 0 ? 1 : count;
 }
 
-struct members members_take(struct arena *arena, size_t num_buckets, size_t places)
+struct members members_take(struct arena *arena, size_t num_groups, size_t places)
 {
-    struct members members = {.num_buckets = num_buckets};
-    members.start = arena_take(arena, size_sum(num_buckets, 1), sizeof *members.start);
+    struct members members = {.num_groups = num_groups};
+    members.start = arena_take(arena, size_sum(num_groups, 1), sizeof *members.start);
     members.list = arena_take(arena, places, sizeof *members.list);
     return members;
 }
@@ -29,23 +29,23 @@ struct selection {
     size_t ld, n, count;
 };
 
-static void select_bucket(void *argument, size_t bucket, int worker)
+static void select_group(void *argument, size_t group, int worker)
 {
     (void)worker;
     const struct selection *s = argument;
-    topk_select(s->kernels, s->scores + bucket * s->ld, s->n, s->count, s->members->list + bucket * s->count);
+    topk_select(s->kernels, s->scores + group * s->ld, s->n, s->count, s->members->list + group * s->count);
 }
 
-void members_by_bucket(const struct members *members, const struct kernels *kernels, struct pool *pool,
-                       const float *scores, size_t ld, size_t n, size_t count)
+void members_by_group(const struct members *members, const struct kernels *kernels, struct pool *pool,
+                      const float *scores, size_t ld, size_t n, size_t count)
 {
     struct selection selection = {members, kernels, scores, ld, n, count};
-    for (size_t b = 0; b <= members->num_buckets; b++)
+    for (size_t b = 0; b <= members->num_groups; b++)
         members->start[b] = (uint32_t)(b * count);
-    pool_run(pool, select_bucket, &selection, members->num_buckets);
+    pool_run(pool, select_group, &selection, members->num_groups);
 }
 
-/* start[b + 1] counts, then says where the next one goes, and at the end where bucket b + 1 begins. */
+/* start[b + 1] counts, then says where the next one goes, and at the end where group b + 1 begins. */
 static void begin_lists(uint32_t *start, size_t lists)
 {
     for (size_t b = 0, sum = 0; b < lists; b++) {
@@ -58,10 +58,10 @@ static void begin_lists(uint32_t *start, size_t lists)
 void members_by_token(const struct members *members, const uint32_t *choice, size_t n)
 {
     uint32_t *start = members->start;
-    memset(start, 0, (members->num_buckets + 1) * sizeof *start);
+    memset(start, 0, (members->num_groups + 1) * sizeof *start);
     for (size_t i = 0; i < n; i++)
         start[choice[i] + 1]++;
-    begin_lists(start, members->num_buckets);
+    begin_lists(start, members->num_groups);
     for (size_t i = 0; i < n; i++)
         members->list[start[choice[i] + 1]++] = (uint32_t)i;
 }
@@ -77,7 +77,7 @@ struct places places_take(struct arena *arena, size_t n, size_t places)
 /* start[i + 1]: where the first entry of token i goes. */
 static void begin_tokens(uint32_t *start, const struct members *members, size_t n)
 {
-    size_t count = members->start[members->num_buckets];
+    size_t count = members->start[members->num_groups];
     memset(start, 0, (n + 1) * sizeof *start);
     for (size_t p = 0; p < count; p++)
         start[members->list[p] + 1]++;
@@ -86,17 +86,17 @@ static void begin_tokens(uint32_t *start, const struct members *members, size_t 
 
 void places_find(const struct places *places, const struct members *members, size_t n)
 {
-    size_t count = members->start[members->num_buckets];
+    size_t count = members->start[members->num_groups];
     uint32_t *start = places->start;
     begin_tokens(start, members, n);
     for (size_t p = 0; p < count; p++)
         places->place[start[members->list[p] + 1]++] = (uint32_t)p;
 }
 
-void homes_find(uint32_t *start, uint32_t *bucket, const struct members *members, size_t n)
+void homes_find(uint32_t *start, uint32_t *group, const struct members *members, size_t n)
 {
     begin_tokens(start, members, n);
-    for (size_t b = 0; b < members->num_buckets; b++)
+    for (size_t b = 0; b < members->num_groups; b++)
         for (size_t p = members->start[b]; p < members->start[b + 1]; p++)
-            bucket[start[members->list[p] + 1]++] = (uint32_t)b;
+            group[start[members->list[p] + 1]++] = (uint32_t)b;
 }

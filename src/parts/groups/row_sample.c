@@ -34,7 +34,7 @@ void row_sample_homes(const struct homes *to, const struct homes *from, const ui
     to->start[0] = 0;
     for (size_t s = 0; s < count; s++) {
         uint32_t first = from->start[rows[s]], homes = from->start[rows[s] + 1] - first;
-        memcpy(to->bucket + to->start[s], from->bucket + first, homes * sizeof *to->bucket);
+        memcpy(to->group + to->start[s], from->group + first, homes * sizeof *to->group);
         to->start[s + 1] = to->start[s] + homes;
     }
 }

@@ -4,7 +4,7 @@
 #ifndef PARTS_ROW_SAMPLE_H
 #define PARTS_ROW_SAMPLE_H
 
-#include "parts/groups/bucket_attention.h"
+#include "parts/groups/group_attention.h"
 #include "parts/groups/utility.h"
 #include "parts/rows/view.h"
 

@@ -11,24 +11,24 @@ struct homes homes_take(struct arena *arena, size_t n, size_t places)
 {
     struct homes homes;
     homes.start = arena_take(arena, size_sum(n, 1), sizeof *homes.start);
-    homes.bucket = arena_take(arena, places, sizeof *homes.bucket);
+    homes.group = arena_take(arena, places, sizeof *homes.group);
     return homes;
 }
 
 void homes_by_lists(const struct homes *homes, const struct members *members, size_t n)
 {
-    homes_find(homes->start, homes->bucket, members, n);
+    homes_find(homes->start, homes->group, members, n);
 }
 
 void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n)
 {
     for (size_t i = 0; i <= n; i++)
         homes->start[i] = (uint32_t)i;
-    memcpy(homes->bucket, choice, n * sizeof *choice);
+    memcpy(homes->group, choice, n * sizeof *choice);
 }
 
-/* ---- groups ----------------------------------------------------------------------------------------------
-   Rows are cut into groups by their number alone. So many as there are threads are worked on at once, each in
+/* ---- blocks ----------------------------------------------------------------------------------------------
+   Rows are cut into blocks by their number alone. So many as there are threads are worked on at once, each in
    a slot of its own, and what they left is added up in their order: the bits are those of one thread. */
 
 struct levels {
@@ -39,8 +39,8 @@ struct pass {
     const struct utility *utility;
     void *scratch;
     enum utility_side side;
-    void (*group)(const struct pass *pass, size_t slot, size_t first, size_t end);
-    size_t wave; /* its first group */
+    void (*block)(const struct pass *pass, size_t slot, size_t first, size_t end);
+    size_t wave; /* its first block */
     /* of the exact way */
     const float *psi;
     /* of the estimate */
@@ -55,31 +55,31 @@ static size_t rows_of(const struct pass *pass)
     return pass->side == UTILITY_QUERIES ? pass->utility->num_queries : pass->utility->num_keys;
 }
 
-static void run_group(void *argument, size_t slot, int worker)
+static void run_block(void *argument, size_t slot, int worker)
 {
     (void)worker;
     const struct pass *pass = argument;
-    size_t first = (pass->wave + slot) * UTILITY_GROUP;
-    pass->group(pass, slot, first, size_min(first + UTILITY_GROUP, rows_of(pass)));
+    size_t first = (pass->wave + slot) * UTILITY_BLOCK;
+    pass->block(pass, slot, first, size_min(first + UTILITY_BLOCK, rows_of(pass)));
 }
 
-/* add: of each group, in order, on this thread. */
-static void run_groups(struct pass *pass, enum utility_side side,
-                       void (*group)(const struct pass *pass, size_t slot, size_t first, size_t end),
+/* add: of each block, in order, on this thread. */
+static void run_blocks(struct pass *pass, enum utility_side side,
+                       void (*block)(const struct pass *pass, size_t slot, size_t first, size_t end),
                        void (*add)(struct pass *pass, size_t slot))
 {
     pass->side = side;
-    pass->group = group;
-    size_t groups = (rows_of(pass) + UTILITY_GROUP - 1) / UTILITY_GROUP, slots = pass->utility->workers;
-    for (pass->wave = 0; pass->wave < groups; pass->wave += slots) {
-        size_t count = size_min(slots, groups - pass->wave);
-        pool_run(pass->utility->pool, run_group, pass, count);
+    pass->block = block;
+    size_t blocks = (rows_of(pass) + UTILITY_BLOCK - 1) / UTILITY_BLOCK, slots = pass->utility->workers;
+    for (pass->wave = 0; pass->wave < blocks; pass->wave += slots) {
+        size_t count = size_min(slots, blocks - pass->wave);
+        pool_run(pass->utility->pool, run_block, pass, count);
         for (size_t slot = 0; slot < count; slot++)
             add(pass, slot);
     }
 }
 
-static void close_group(struct pass *pass, size_t slot)
+static void close_block(struct pass *pass, size_t slot)
 {
     pass->utility->close(pass->utility->argument, slot);
 }
@@ -87,26 +87,26 @@ static void close_group(struct pass *pass, size_t slot)
 /* ---- exact -----------------------------------------------------------------------------------------------
  */
 
-static struct bucket_sizes whole_sizes(const struct utility *u)
+static struct group_sizes whole_sizes(const struct utility *u)
 {
-    return (struct bucket_sizes){.num_queries = u->num_queries,
-                                 .num_keys = u->num_keys,
-                                 .dim = u->dim,
-                                 .value_dim = u->num_buckets,
-                                 .query_places = u->num_queries,
-                                 .key_places = u->num_keys,
-                                 .longest_query = u->num_queries,
-                                 .longest_key = u->num_keys,
-                                 .precision = PRECISION_FLOAT32,
-                                 .workers = 1};
+    return (struct group_sizes){.num_queries = u->num_queries,
+                                .num_keys = u->num_keys,
+                                .dim = u->dim,
+                                .value_dim = u->num_groups,
+                                .query_places = u->num_queries,
+                                .key_places = u->num_keys,
+                                .longest_query = u->num_queries,
+                                .longest_key = u->num_keys,
+                                .precision = PRECISION_FLOAT32,
+                                .workers = 1};
 }
 
 struct exact_memory {
-    float *in_query, *in_key;      /* (n, B): 1, or a query's weight, where the token is in the bucket */
+    float *in_query, *in_key;      /* (n, B): 1, or a query's weight, where the token is in the group */
     float *psi_query, *psi_key;    /* (n, B) */
     float *dquery, *dkey;          /* (n, d), which nobody reads */
     struct softmax_rows rows;      /* (n_q) */
-    uint32_t *start, *query, *key; /* one bucket of all */
+    uint32_t *start, *query, *key; /* one group of all */
     void *attention;
     size_t bytes;
 };
@@ -115,13 +115,13 @@ static struct exact_memory exact_memory(const struct utility *u, void *block)
 {
     struct exact_memory m;
     struct arena arena = arena_on(block);
-    struct bucket_sizes sizes = whole_sizes(u);
-    size_t n_q = u->num_queries, n_k = u->num_keys, buckets = u->num_buckets;
-    size_t forward = bucket_forward_size(&sizes), backward = bucket_backward_size(&sizes);
-    m.in_query = arena_take(&arena, size_product(n_q, buckets), sizeof(float));
-    m.in_key = arena_take(&arena, size_product(n_k, buckets), sizeof(float));
-    m.psi_query = arena_take(&arena, size_product(n_q, buckets), sizeof(float));
-    m.psi_key = arena_take(&arena, size_product(n_k, buckets), sizeof(float));
+    struct group_sizes sizes = whole_sizes(u);
+    size_t n_q = u->num_queries, n_k = u->num_keys, groups = u->num_groups;
+    size_t forward = group_forward_size(&sizes), backward = group_backward_size(&sizes);
+    m.in_query = arena_take(&arena, size_product(n_q, groups), sizeof(float));
+    m.in_key = arena_take(&arena, size_product(n_k, groups), sizeof(float));
+    m.psi_query = arena_take(&arena, size_product(n_q, groups), sizeof(float));
+    m.psi_key = arena_take(&arena, size_product(n_k, groups), sizeof(float));
     m.rows = softmax_rows_take(&arena, n_q);
     m.dquery = arena_take(&arena, size_product(n_q, u->dim), sizeof(float));
     m.dkey = arena_take(&arena, size_product(n_k, u->dim), sizeof(float));
@@ -133,12 +133,12 @@ static struct exact_memory exact_memory(const struct utility *u, void *block)
     return m;
 }
 
-static void fill_in(float *in, const struct homes *homes, size_t n, size_t buckets, const float *weights)
+static void fill_in(float *in, const struct homes *homes, size_t n, size_t groups, const float *weights)
 {
-    memset(in, 0, n * buckets * sizeof *in);
+    memset(in, 0, n * groups * sizeof *in);
     for (size_t i = 0; i < n; i++)
         for (size_t p = homes->start[i]; p < homes->start[i + 1]; p++)
-            in[i * buckets + homes->bucket[p]] = weights == NULL ? 1 : weights[i];
+            in[i * groups + homes->group[p]] = weights == NULL ? 1 : weights[i];
 }
 
 static struct members all_in_one(uint32_t *start, uint32_t *list, size_t n)
@@ -154,37 +154,37 @@ static void give_exact(const struct pass *pass, size_t slot, size_t first, size_
 {
     const struct utility *u = pass->utility;
     for (size_t i = first; i < end; i += UTILITY_ROWS)
-        u->take(u->argument, pass->side, i, size_min(UTILITY_ROWS, end - i), pass->psi + i * u->num_buckets,
+        u->take(u->argument, pass->side, i, size_min(UTILITY_ROWS, end - i), pass->psi + i * u->num_groups,
                 slot);
 }
 
 static void exact_targets(const struct utility *u, void *scratch)
 {
     struct exact_memory m = exact_memory(u, scratch);
-    size_t n_q = u->num_queries, n_k = u->num_keys, buckets = u->num_buckets;
-    fill_in(m.in_query, &u->query_homes, n_q, buckets, u->query_weights);
-    fill_in(m.in_key, &u->key_homes, n_k, buckets, NULL);
-    struct bucket_attention attention = {.kernels = u->kernels,
-                                         .sizes = whole_sizes(u),
-                                         .query = u->query,
-                                         .key = u->key,
-                                         .value = view_of(m.in_key, n_k, buckets),
-                                         .queries = all_in_one(m.start, m.query, n_q),
-                                         .keys = all_in_one(m.start + 2, m.key, n_k),
-                                         .rows = m.rows};
-    bucket_forward(&attention, view_of(m.psi_query, n_q, buckets), m.attention);
-    memset(m.psi_key, 0, n_k * buckets * sizeof(float));
+    size_t n_q = u->num_queries, n_k = u->num_keys, groups = u->num_groups;
+    fill_in(m.in_query, &u->query_homes, n_q, groups, u->query_weights);
+    fill_in(m.in_key, &u->key_homes, n_k, groups, NULL);
+    struct group_attention attention = {.kernels = u->kernels,
+                                        .sizes = whole_sizes(u),
+                                        .query = u->query,
+                                        .key = u->key,
+                                        .value = view_of(m.in_key, n_k, groups),
+                                        .queries = all_in_one(m.start, m.query, n_q),
+                                        .keys = all_in_one(m.start + 2, m.key, n_k),
+                                        .rows = m.rows};
+    group_forward(&attention, view_of(m.psi_query, n_q, groups), m.attention);
+    memset(m.psi_key, 0, n_k * groups * sizeof(float));
     memset(m.dquery, 0, n_q * u->dim * sizeof(float));
     memset(m.dkey, 0, n_k * u->dim * sizeof(float));
-    bucket_backward(&attention, view_of(m.psi_query, n_q, buckets), view_of(m.in_query, n_q, buckets),
-                    &(struct attention_gradients){.query = view_of(m.dquery, n_q, u->dim),
-                                                  .key = view_of(m.dkey, n_k, u->dim),
-                                                  .value = view_of(m.psi_key, n_k, buckets)},
-                    m.attention);
+    group_backward(&attention, view_of(m.psi_query, n_q, groups), view_of(m.in_query, n_q, groups),
+                   &(struct attention_gradients){.query = view_of(m.dquery, n_q, u->dim),
+                                                 .key = view_of(m.dkey, n_k, u->dim),
+                                                 .value = view_of(m.psi_key, n_k, groups)},
+                   m.attention);
     struct pass pass = {.utility = u, .psi = m.psi_query};
-    run_groups(&pass, UTILITY_QUERIES, give_exact, close_group);
+    run_blocks(&pass, UTILITY_QUERIES, give_exact, close_block);
     pass.psi = m.psi_key;
-    run_groups(&pass, UTILITY_KEYS, give_exact, close_group);
+    run_blocks(&pass, UTILITY_KEYS, give_exact, close_block);
 }
 
 /* ---- estimated -------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ struct memory {
     float *sums, *turned; /* (B, R): S or T; (R, B) */
     float *all;           /* (R): the sum of phi over all keys */
     /* of one slot */
-    float *own_sums, *own_all; /* of its group */
+    float *own_sums, *own_all; /* of its block */
     struct levels *level;
     struct feature_rows rows; /* UTILITY_ROWS at most */
     float *phi;               /* (UTILITY_ROWS, R) */
@@ -207,7 +207,7 @@ static struct memory memory_on(const struct utility *u, void *block, size_t slot
 {
     struct memory m;
     struct arena arena = arena_on(block), own;
-    size_t features = u->num_features, table = size_product(u->num_buckets, features), bytes = 0;
+    size_t features = u->num_features, table = size_product(u->num_groups, features), bytes = 0;
     m.sums = arena_take(&arena, table, sizeof(float));
     m.turned = arena_take(&arena, table, sizeof(float));
     m.all = arena_take(&arena, features, sizeof(float));
@@ -222,7 +222,7 @@ static struct memory memory_on(const struct utility *u, void *block, size_t slot
         m.rows.half = arena_take(&own, UTILITY_ROWS, sizeof(float));
         m.rows.largest = arena_take(&own, UTILITY_ROWS, sizeof(float));
         m.rows.shift = arena_take(&own, UTILITY_ROWS, sizeof(float));
-        m.psi = arena_take(&own, size_product(UTILITY_ROWS, u->num_buckets), sizeof(float));
+        m.psi = arena_take(&own, size_product(UTILITY_ROWS, u->num_groups), sizeof(float));
         m.divisor = arena_take(&own, UTILITY_ROWS, sizeof(float));
         bytes = own.used;
     }
@@ -241,7 +241,7 @@ static size_t project(const struct pass *pass, const struct memory *m, size_t fi
 }
 
 /* The largest exponents of all rows, and of all rows times `shrink`. */
-static void level_group(const struct pass *pass, size_t slot, size_t first, size_t end)
+static void level_block(const struct pass *pass, size_t slot, size_t first, size_t end)
 {
     struct memory m = memory_on(pass->utility, pass->scratch, slot);
     *m.level = (struct levels){-INFINITY, -INFINITY};
@@ -259,20 +259,20 @@ static void level_add(struct pass *pass, size_t slot)
     pass->level.shrunk = fmaxf(pass->level.shrunk, m.level->shrunk);
 }
 
-/* own_sums[b] += phi_i / divisor_i for the buckets b of token first + i; divisor NULL: 1. */
+/* own_sums[b] += phi_i / divisor_i for the groups b of token first + i; divisor NULL: 1. */
 static void add_to_homes(const struct utility *u, const struct memory *m, const struct homes *homes,
                          size_t first, size_t count, const float *divisor)
 {
     size_t features = u->num_features;
     for (size_t i = 0; i < count; i++)
         for (size_t p = homes->start[first + i]; p < homes->start[first + i + 1]; p++)
-            u->kernels->rows.axpy(m->own_sums + homes->bucket[p] * features,
+            u->kernels->rows.axpy(m->own_sums + homes->group[p] * features,
                                   divisor == NULL ? 1 : 1 / divisor[i], m->phi + i * features, features);
 }
 
 static void clear_sums(const struct utility *u, float *sums, float *all)
 {
-    memset(sums, 0, u->num_buckets * u->num_features * sizeof *sums);
+    memset(sums, 0, u->num_groups * u->num_features * sizeof *sums);
     memset(all, 0, u->num_features * sizeof *all);
 }
 
@@ -281,9 +281,9 @@ static void give_products(const struct pass *pass, const struct memory *m, size_
                           size_t count)
 {
     const struct utility *u = pass->utility;
-    size_t features = u->num_features, buckets = u->num_buckets;
-    u->kernels->tiles.product(m->psi, buckets, m->phi, features, 1, m->turned, buckets, count, buckets,
-                              features, false);
+    size_t features = u->num_features, groups = u->num_groups;
+    u->kernels->tiles.product(m->psi, groups, m->phi, features, 1, m->turned, groups, count, groups, features,
+                              false);
     u->take(u->argument, pass->side, first, count, m->psi, slot);
 }
 
@@ -304,7 +304,7 @@ static void add_keys(struct pass *pass, size_t slot)
 {
     const struct utility *u = pass->utility;
     struct memory m = memory_on(u, pass->scratch, slot);
-    u->kernels->rows.axpy(m.sums, 1, m.own_sums, u->num_buckets * u->num_features);
+    u->kernels->rows.axpy(m.sums, 1, m.own_sums, u->num_groups * u->num_features);
     u->kernels->rows.axpy(m.all, 1, m.own_all, u->num_features);
 }
 
@@ -331,7 +331,7 @@ static void add_queries(struct pass *pass, size_t slot)
 {
     const struct utility *u = pass->utility;
     struct memory m = memory_on(u, pass->scratch, slot);
-    u->kernels->rows.axpy(m.sums, 1, m.own_sums, u->num_buckets * u->num_features);
+    u->kernels->rows.axpy(m.sums, 1, m.own_sums, u->num_groups * u->num_features);
     u->close(u->argument, slot);
 }
 
@@ -349,7 +349,7 @@ static void give_keys(const struct pass *pass, size_t slot, size_t first, size_t
 static void estimated_targets(const struct utility *u, void *scratch)
 {
     struct memory m = memory_on(u, scratch, 0);
-    size_t features = u->num_features, buckets = u->num_buckets;
+    size_t features = u->num_features, groups = u->num_groups;
     enum stabiliser of_queries = u->swapped ? STABILISE_ALL : STABILISE_ROW,
                     of_keys = u->swapped ? STABILISE_ROW : STABILISE_ALL;
     struct pass pass = {.utility = u,
@@ -357,17 +357,17 @@ static void estimated_targets(const struct utility *u, void *scratch)
                         .features = {u->kernels, u->directions, u->num_features, u->dim},
                         .shrink = u->twice_scaled ? 1 / sqrtf((float)u->dim) : 1,
                         .level = {-INFINITY, -INFINITY}};
-    run_groups(&pass, u->swapped ? UTILITY_QUERIES : UTILITY_KEYS, level_group, level_add);
+    run_blocks(&pass, u->swapped ? UTILITY_QUERIES : UTILITY_KEYS, level_block, level_add);
     clear_sums(u, m.sums, m.all);
     pass.stabiliser = of_keys;
-    run_groups(&pass, UTILITY_KEYS, sum_keys, add_keys);
-    u->kernels->tiles.transpose(m.turned, buckets, m.sums, features, buckets, features);
-    memset(m.sums, 0, buckets * features * sizeof(float));
+    run_blocks(&pass, UTILITY_KEYS, sum_keys, add_keys);
+    u->kernels->tiles.transpose(m.turned, groups, m.sums, features, groups, features);
+    memset(m.sums, 0, groups * features * sizeof(float));
     pass.stabiliser = of_queries;
-    run_groups(&pass, UTILITY_QUERIES, give_queries, add_queries);
-    u->kernels->tiles.transpose(m.turned, buckets, m.sums, features, buckets, features);
+    run_blocks(&pass, UTILITY_QUERIES, give_queries, add_queries);
+    u->kernels->tiles.transpose(m.turned, groups, m.sums, features, groups, features);
     pass.stabiliser = of_keys;
-    run_groups(&pass, UTILITY_KEYS, give_keys, close_group);
+    run_blocks(&pass, UTILITY_KEYS, give_keys, close_block);
 }
 
 /* ---- either ----------------------------------------------------------------------------------------------

@@ -83,16 +83,16 @@ static size_t meet(const struct catching *c, const struct memory *memory, size_t
 {
     const struct caught *caught = &c->caught[p];
     const struct places places = places_of(c, memory, p);
-    size_t met = 0, bucket = 0;
+    size_t met = 0, group = 0;
     *sum = 0;
     for (size_t at = places.start[i]; at < places.start[i + 1]; at++) {
         size_t place = places.place[at];
-        while (caught->queries.start[bucket + 1] <= place)
-            bucket++;
-        size_t first = caught->queries.start[bucket];
-        const uint32_t *keys = caught->keys.list + caught->keys.start[bucket];
-        struct seen seen = bucket_seen(caught->sight, &caught->window, caught->queries.list + first,
-                                       place - first, members_of(&caught->keys, bucket));
+        while (caught->queries.start[group + 1] <= place)
+            group++;
+        size_t first = caught->queries.start[group];
+        const uint32_t *keys = caught->keys.list + caught->keys.start[group];
+        struct seen seen = group_seen(caught->sight, &caught->window, caught->queries.list + first,
+                                      place - first, members_of(&caught->keys, group));
         for (size_t k = seen.first; k < seen.end; k++) {
             uint32_t j = keys[k];
             bool fresh = memory->stamp[j] != mark;

@@ -1,7 +1,7 @@
 /* How much of the full attention of a head the pairs hold that some membership lets meet (attention utility,
    Sun, Yang and Yoo 2022, eq. 5), beside what as many pairs could hold. With A the softmax of all scores of a
    query over the keys that it may see (causal: those up to its own place; the paper has no mask):
-     utility = mean_i sum_{j met by i} A_ij, a key that is met in two buckets once;
+     utility = mean_i sum_{j met by i} A_ij, a key that is met in two groups once;
      pairs = the pairs met over all pairs that may be seen, what a choice without looking would catch;
      bound = mean_i sum of the c largest A_ij, c the least number that gives as many pairs as are met: the
              paper's empirical upper bound, every query with its own best keys. It is no theorem: a membership
@@ -11,13 +11,13 @@
 #ifndef PARTS_ATTENTION_CAUGHT_H
 #define PARTS_ATTENTION_CAUGHT_H
 
-#include "parts/groups/bucket_attention.h"
+#include "parts/groups/group_attention.h"
 #include "parts/rows/view.h"
 
 /* Who meets whom, and what that catches. */
 struct caught {
     struct members queries, keys;
-    enum bucket_sight sight;
+    enum group_sight sight;
     struct capacity window;
     double utility, bound, pairs; /* written */
 };

@@ -10,11 +10,11 @@
 
 const char *const inspected_names[] = {"own", "lsh", "smyrf", NULL};
 
-void inspection_take(struct inspection *inspection, struct arena *arena, size_t num_buckets)
+void inspection_take(struct inspection *inspection, struct arena *arena, size_t num_groups)
 {
     for (size_t p = 0; p < NUM_INSPECTED; p++) {
-        uint32_t *queries = arena_take(arena, num_buckets, sizeof *queries);
-        uint32_t *keys = arena_take(arena, num_buckets, sizeof *keys);
+        uint32_t *queries = arena_take(arena, num_groups, sizeof *queries);
+        uint32_t *keys = arena_take(arena, num_groups, sizeof *keys);
         if (arena->block == NULL)
             continue;
         inspection->memberships[p].best_queries = queries;
@@ -22,12 +22,12 @@ void inspection_take(struct inspection *inspection, struct arena *arena, size_t 
     }
 }
 
-void inspection_clear(struct inspection *inspection, size_t num_buckets)
+void inspection_clear(struct inspection *inspection, size_t num_groups)
 {
     for (size_t p = 0; p < NUM_INSPECTED; p++) {
         struct inspected_membership *membership = &inspection->memberships[p];
-        memset(membership->best_queries, 0, num_buckets * sizeof *membership->best_queries);
-        memset(membership->best_keys, 0, num_buckets * sizeof *membership->best_keys);
+        memset(membership->best_queries, 0, num_groups * sizeof *membership->best_queries);
+        memset(membership->best_keys, 0, num_groups * sizeof *membership->best_keys);
         *membership = (struct inspected_membership){.best_queries = membership->best_queries,
                                                     .best_keys = membership->best_keys};
     }
@@ -45,7 +45,7 @@ struct memory {
     size_t bytes;
 };
 
-static struct catching catching_of(const struct bucketed *b)
+static struct catching catching_of(const struct grouped *b)
 {
     return (struct catching){.kernels = b->kernels,
                              .pool = b->pool,
@@ -55,31 +55,31 @@ static struct catching catching_of(const struct bucketed *b)
                              .dim = b->dim,
                              .causal = b->causal,
                              .num_caught = NUM_INSPECTED,
-                             .places = bucketed_places(b, b->num_queries)};
+                             .places = grouped_places(b, b->num_queries)};
 }
 
-static struct memory memory_on(const struct bucketed *b, void *block)
+static struct memory memory_on(const struct grouped *b, void *block)
 {
     struct memory memory = {.saved = {b->saved}};
     struct arena arena = arena_on(block);
     struct catching catching = catching_of(b);
     size_t wide = size_sum(b->dim, 2), most = b->num_queries > b->num_keys ? b->num_queries : b->num_keys;
     for (size_t p = INSPECTED_LSH; p < NUM_INSPECTED; p++)
-        memory.saved[p] = arena_take(&arena, bucketed_saved_size(b), 1);
+        memory.saved[p] = arena_take(&arena, grouped_saved_size(b), 1);
     memory.query = arena_take(&arena, size_product(b->num_queries, wide), sizeof(float));
     memory.key = arena_take(&arena, size_product(b->num_keys, wide), sizeof(float));
-    memory.lsh = arena_take(&arena, lsh_count(b->dim, b->capacity.num_buckets), sizeof(float));
-    memory.smyrf = arena_take(&arena, lsh_count(wide, b->capacity.num_buckets), sizeof(float));
+    memory.lsh = arena_take(&arena, lsh_count(b->dim, b->capacity.num_groups), sizeof(float));
+    memory.smyrf = arena_take(&arena, lsh_count(wide, b->capacity.num_groups), sizeof(float));
     memory.counts = arena_take(&arena, most, sizeof *memory.counts);
-    memory.attending = arena_take(&arena, bucketed_attending_size(b), 1);
+    memory.attending = arena_take(&arena, grouped_attending_size(b), 1);
     memory.catching = arena_take(&arena, attention_caught_size(&catching), 1);
     memory.bytes = arena.used;
     return memory;
 }
 
-size_t inspection_size(const struct bucketed *bucketed)
+size_t inspection_size(const struct grouped *grouped)
 {
-    return memory_on(bucketed, NULL).bytes;
+    return memory_on(grouped, NULL).bytes;
 }
 
 /* ---- the hashes that are compared ------------------------------------------------------------------------
@@ -91,7 +91,7 @@ struct comparison {
     bool joint;
 };
 
-static void score(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
+static void score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
                   int worker)
 {
     (void)worker;
@@ -130,22 +130,22 @@ static void make_asymmetric(float *to, struct view rows, size_t n, size_t dim, d
     }
 }
 
-static struct comparison compare_lsh(const struct bucketed *b, const struct memory *memory, uint64_t key)
+static struct comparison compare_lsh(const struct grouped *b, const struct memory *memory, uint64_t key)
 {
-    lsh_draw(key, b->dim, b->capacity.num_buckets, memory->lsh);
+    lsh_draw(key, b->dim, b->capacity.num_groups, memory->lsh);
     return (struct comparison){
-        {b->kernels, b->dim, b->capacity.num_buckets, memory->lsh}, b->query, b->key, b->joint};
+        {b->kernels, b->dim, b->capacity.num_groups, memory->lsh}, b->query, b->key, b->joint};
 }
 
-static struct comparison compare_smyrf(const struct bucketed *b, const struct memory *memory, uint64_t key,
+static struct comparison compare_smyrf(const struct grouped *b, const struct memory *memory, uint64_t key,
                                        struct view query, struct view keys)
 {
     size_t dim = b->dim, wide = dim + 2;
     double square = largest_square(query, b->num_queries, dim) + largest_square(keys, b->num_keys, dim);
-    lsh_draw(key, wide, b->capacity.num_buckets, memory->smyrf);
+    lsh_draw(key, wide, b->capacity.num_groups, memory->smyrf);
     make_asymmetric(memory->query, query, b->num_queries, dim, square, false);
     make_asymmetric(memory->key, keys, b->num_keys, dim, square, true);
-    return (struct comparison){{b->kernels, wide, b->capacity.num_buckets, memory->smyrf},
+    return (struct comparison){{b->kernels, wide, b->capacity.num_groups, memory->smyrf},
                                view_of(memory->query, b->num_queries, wide),
                                view_of(memory->key, b->num_keys, wide),
                                b->joint};
@@ -154,31 +154,31 @@ static struct comparison compare_smyrf(const struct bucketed *b, const struct me
 /* ---- counting --------------------------------------------------------------------------------------------
  */
 
-static void count_in(size_t in[IN_BUCKETS], const struct members *members, uint32_t *counts, size_t n)
+static void count_in(size_t in[IN_GROUPS], const struct members *members, uint32_t *counts, size_t n)
 {
     memset(counts, 0, n * sizeof *counts);
-    memset(in, 0, IN_BUCKETS * sizeof *in);
-    for (size_t p = 0; p < members->start[members->num_buckets]; p++)
+    memset(in, 0, IN_GROUPS * sizeof *in);
+    for (size_t p = 0; p < members->start[members->num_groups]; p++)
         counts[members->list[p]]++;
     for (size_t i = 0; i < n; i++)
-        in[counts[i] < IN_BUCKETS ? counts[i] : IN_BUCKETS - 1]++;
+        in[counts[i] < IN_GROUPS ? counts[i] : IN_GROUPS - 1]++;
 }
 
-static void count(const struct bucketed *b, struct inspected_membership *membership, uint32_t *counts)
+static void count(const struct grouped *b, struct inspected_membership *membership, uint32_t *counts)
 {
-    struct bucketed_saved saved = bucketed_saved(b);
-    bucketed_count_best(b, SIDE_QUERIES, membership->best_queries);
-    bucketed_count_best(b, SIDE_KEYS, membership->best_keys);
+    struct grouped_saved saved = grouped_saved(b);
+    grouped_count_best(b, SIDE_QUERIES, membership->best_queries);
+    grouped_count_best(b, SIDE_KEYS, membership->best_keys);
     count_in(membership->queries_in, &saved.queries, counts, b->num_queries);
     count_in(membership->keys_in, &saved.keys, counts, b->num_keys);
 }
 
-void inspection_of(const struct bucketed *own, uint64_t chance, struct inspection *inspection, void *scratch)
+void inspection_of(const struct grouped *own, uint64_t chance, struct inspection *inspection, void *scratch)
 {
     struct memory memory = memory_on(own, scratch);
     struct catching catching = catching_of(own);
     struct caught caught[NUM_INSPECTED];
-    bucketed_attending(own, &catching.query, &catching.key, memory.attending);
+    grouped_attending(own, &catching.query, &catching.key, memory.attending);
     const struct comparison comparisons[NUM_INSPECTED] = {
         [INSPECTED_LSH] = compare_lsh(own, &memory, random_key(chance, RANDOM_INSPECTION, INSPECTED_LSH)),
         [INSPECTED_SMYRF] =
@@ -186,18 +186,18 @@ void inspection_of(const struct bucketed *own, uint64_t chance, struct inspectio
                           catching.query, catching.key),
     };
     for (size_t p = 0; p < NUM_INSPECTED; p++) {
-        struct bucketed b = *own;
+        struct grouped b = *own;
         b.saved = memory.saved[p];
         if (p != INSPECTED_OWN) {
             b.score = score;
             b.argument = &comparisons[p];
-            bucketed_members(&b);
+            grouped_members(&b);
         }
-        struct bucketed_saved saved = bucketed_saved(&b);
+        struct grouped_saved saved = grouped_saved(&b);
         count(&b, &inspection->memberships[p], memory.counts);
         caught[p] = (struct caught){.queries = saved.queries,
                                     .keys = saved.keys,
-                                    .sight = bucketed_sight(own),
+                                    .sight = grouped_sight(own),
                                     .window = own->capacity};
     }
     catching.caught = caught;

@@ -1,4 +1,4 @@
-/* Softmax attention of one head in double, a pair at a time: what tile_attention.h and bucket_attention.h
+/* Softmax attention of one head in double, a pair at a time: what tile_attention.h and group_attention.h
    compute, for inputs so large that products or sums of float32 could overflow to infinity and NaN. In double
    none of them can. So the weights of a query are at most 1 and sum to 1 for all finite inputs; a gradient
    beyond the range of float32 becomes DOUBLE_MOST in size. Cost: about 6 (d + d_v) operations a pair forward

@@ -98,7 +98,7 @@ static void check_facets(const struct mechanism *mechanism)
     assert_true(preparation == NULL || (preparation->shared_size != NULL &&
                                         preparation->scratch_size != NULL && preparation->prepare != NULL));
     assert_true(own_loss == NULL || (own_loss->compute != NULL && own_loss->share != NULL));
-    assert_true(inspection == NULL || (inspection->buckets != NULL && inspection->scratch_size != NULL &&
+    assert_true(inspection == NULL || (inspection->num_groups != NULL && inspection->scratch_size != NULL &&
                                        inspection->inspect != NULL));
     assert_true(stream == NULL || (stream->state_size != NULL && stream->scratch_size != NULL &&
                                    stream->absorb != NULL && stream->read != NULL && stream->merge != NULL));

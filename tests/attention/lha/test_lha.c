@@ -1,10 +1,10 @@
 /* lha against double precision from its parameters on: every mode, hash and way of seeing; and what must
-   hold of it by itself. The attention below the scores is tested in test_bucketed.c, what holds of every
+   hold of it by itself. The attention below the scores is tested in test_grouped.c, what holds of every
    mechanism in test_every_mechanism.c. Covers: lha_hashes.c, lha_loss.c. Bugs planted and caught: the hash of
    keys for queries; shared and private weights swapped; the mean for the sum of a joint score and the sum for
    the mean; a mode without its norm; the second matrix of queries for keys; what counts in the targets of the
-   paper's mode by lists, of released's by the best bucket, of strict membership by what tokens chose; lists
-   too short for one bucket each; gradients of a group of rows added again with the next; of a sample: the
+   paper's mode by lists, of released's by the best group, of strict membership by what tokens chose; lists
+   too short for one group each; gradients of a group of rows added again with the next; of a sample: the
    mean over all queries, rows for attention, for either hash or homes of the first ones, the same draw
    always; of its weights, those of other rows, none in the gradient, none in the loss.
    SPDX-License-Identifier: Apache-2.0
@@ -16,29 +16,29 @@
 
 #include "attention/driver/attention.h"
 #include "base/random.h"
-#include "support/bucket_case.h"
 #include "support/check.h"
+#include "support/group_case.h"
 
 enum { D = 20, D_V = 12 };
 
-/* z (n, buckets) += weight * H(x): one matrix, or two around a relu, a bias in the last row of each. */
-static void add_scores(double *z, const float *x, size_t n, size_t buckets, double weight, const float *first,
+/* z (n, groups) += weight * H(x): one matrix, or two around a relu, a bias in the last row of each. */
+static void add_scores(double *z, const float *x, size_t n, size_t groups, double weight, const float *first,
                        const float *second, size_t width)
 {
     double *hidden = calloc(width + 1, sizeof *hidden);
-    for (size_t i = 0; i < n; i++, x += D, z += buckets) {
+    for (size_t i = 0; i < n; i++, x += D, z += groups) {
         for (size_t h = 0; h < width; h++) {
             hidden[h] = (double)first[D * width + h];
             for (size_t c = 0; c < D; c++)
                 hidden[h] += (double)x[c] * (double)first[c * width + h];
             hidden[h] = hidden[h] > 0 ? hidden[h] : 0;
         }
-        for (size_t b = 0; b < buckets; b++) {
-            double sum = width == 0 ? 0 : (double)second[width * buckets + b];
+        for (size_t b = 0; b < groups; b++) {
+            double sum = width == 0 ? 0 : (double)second[width * groups + b];
             for (size_t h = 0; h < width; h++)
-                sum += hidden[h] * (double)second[h * buckets + b];
+                sum += hidden[h] * (double)second[h * groups + b];
             for (size_t c = 0; c < D && width == 0; c++)
-                sum += (double)x[c] * (double)first[c * buckets + b];
+                sum += (double)x[c] * (double)first[c * groups + b];
             z[b] += weight * sum;
         }
     }
@@ -47,40 +47,40 @@ static void add_scores(double *z, const float *x, size_t n, size_t buckets, doub
 
 struct variant {
     const char *settings;
-    size_t n_q, n_k, buckets, width; /* width 0: linear */
+    size_t n_q, n_k, groups, width; /* width 0: linear */
     bool paper, shared, joint, causal, strict;
 };
 
 /* The scores of the variant, from the parameters of the case. */
-static void fill_scores(const struct attention_case *data, const struct variant *v, struct oracle_buckets *o)
+static void fill_scores(const struct attention_case *data, const struct variant *v, struct oracle_groups *o)
 {
-    size_t n_q = v->n_q, n_k = v->n_k, buckets = v->buckets, matrix = D * buckets;
+    size_t n_q = v->n_q, n_k = v->n_k, groups = v->groups, matrix = D * groups;
     double half = o->joint && !v->paper ? 0.5 : 1;
     double *z_query = o->z_query, *z_key = o->joint ? o->z_query : o->z_key;
     const float *p = data->params, *query = data->query, *key = data->key;
-    size_t first = (D + 1) * v->width, second = (v->width + 1) * buckets;
+    size_t first = (D + 1) * v->width, second = (v->width + 1) * groups;
     if (v->width > 0) {
-        add_scores(z_query, query, n_q, buckets, half, p, p + first, v->width);
-        add_scores(z_key, key, n_k, buckets, half, p + first + second, p + 2 * first + second, v->width);
+        add_scores(z_query, query, n_q, groups, half, p, p + first, v->width);
+        add_scores(z_key, key, n_k, groups, half, p + first + second, p + 2 * first + second, v->width);
     } else if (v->shared) {
-        add_scores(z_query, query, n_q, buckets, 0.9 * half, p, NULL, 0);
-        add_scores(z_query, query, n_q, buckets, 0.1 * half, p + matrix, NULL, 0);
-        add_scores(z_key, key, n_k, buckets, 0.9 * half, p, NULL, 0);
-        add_scores(z_key, key, n_k, buckets, 0.1 * half, p + 2 * matrix, NULL, 0);
+        add_scores(z_query, query, n_q, groups, 0.9 * half, p, NULL, 0);
+        add_scores(z_query, query, n_q, groups, 0.1 * half, p + matrix, NULL, 0);
+        add_scores(z_key, key, n_k, groups, 0.9 * half, p, NULL, 0);
+        add_scores(z_key, key, n_k, groups, 0.1 * half, p + 2 * matrix, NULL, 0);
     } else {
-        add_scores(z_query, query, n_q, buckets, half, p, NULL, 0);
-        add_scores(z_key, key, n_k, buckets, half, p + matrix, NULL, 0);
+        add_scores(z_query, query, n_q, groups, half, p, NULL, 0);
+        add_scores(z_key, key, n_k, groups, half, p + matrix, NULL, 0);
     }
 }
 
 static void check_variant(const struct variant *v, const struct kernels *kernels)
 {
-    void *options = bucket_case_options("lha", v->settings);
-    struct attention_case data = bucket_case_new("lha", options, v->n_q, v->n_k, D, D_V, v->causal);
+    void *options = group_case_options("lha", v->settings);
+    struct attention_case data = group_case_new("lha", options, v->n_q, v->n_k, D, D_V, v->causal);
     data.kernels = kernels;
-    struct oracle_buckets o = bucket_case_oracle(&data, v->buckets, v->paper, v->joint, v->strict);
+    struct oracle_groups o = group_case_oracle(&data, v->groups, v->paper, v->joint, v->strict);
     fill_scores(&data, v, &o);
-    bucket_case_check(&data, &o, v->settings);
+    group_case_check(&data, &o, v->settings);
     attention_case_free(&data);
     free(options);
 }
@@ -103,7 +103,7 @@ static void scores_come_from_the_parameters(void **state)
         {"num_buckets=4 hash=mlp hash_width=9", 131, 131, 4, 9, .causal = true, .strict = true},
         {"num_buckets=6 balance=0", 150, 131, 6, .shared = true},
         {"num_buckets=2 balance=9", 150, 131, 2, .shared = true},
-        {"num_buckets=50", 20, 30, 50, .shared = true}, /* more buckets than tokens */
+        {"num_buckets=50", 20, 30, 50, .shared = true}, /* more groups than tokens */
         {"num_buckets=50", 1, 1, 50, .shared = true},
         {"num_buckets=50 mode=paper", 1, 1, 50, .paper = true, .causal = true, .strict = true},
     };
@@ -116,25 +116,25 @@ static void scores_come_from_the_parameters(void **state)
 /* ---- the loss
  * ---------------------------------------------------------------------------------------------- */
 
-/* Who counts for which bucket in the targets, (n, buckets): of the whole sequence, whatever attention does.
+/* Who counts for which group in the targets, (n, groups): of the whole sequence, whatever attention does.
  */
-static bool *homes_of(const struct oracle_buckets *o, const struct variant *v, const double *z, size_t n)
+static bool *homes_of(const struct oracle_groups *o, const struct variant *v, const double *z, size_t n)
 {
-    bool *home = calloc(n * o->buckets, 1);
+    bool *home = calloc(n * o->groups, 1);
     double *shares = oracle_shares(o, z, n);
     for (size_t i = 0; i < n; i++)
-        for (size_t b = 0; b < o->buckets; b++)
-            home[i * o->buckets + b] =
+        for (size_t b = 0; b < o->groups; b++)
+            home[i * o->groups + b] =
                 v->paper ? oracle_is_best(o, shares, i, b) : oracle_is_taken(o, shares, n, i, b);
     free(shares);
     return home;
 }
 
-/* psi (n_q + n_k, buckets), from all pairs of the rows that attend. */
-static double *targets_of(const struct oracle_buckets *o, const struct variant *v)
+/* psi (n_q + n_k, groups), from all pairs of the rows that attend. */
+static double *targets_of(const struct oracle_groups *o, const struct variant *v)
 {
-    size_t buckets = o->buckets;
-    double *psi = calloc((o->n_q + o->n_k) * buckets, sizeof *psi), *a = calloc(o->n_k, sizeof *a);
+    size_t groups = o->groups;
+    double *psi = calloc((o->n_q + o->n_k) * groups, sizeof *psi), *a = calloc(o->n_k, sizeof *a);
     bool *query_home = homes_of(o, v, o->z_query, o->n_q);
     bool *key_home = homes_of(o, v, o->joint ? o->z_query : o->z_key, o->n_k);
     for (size_t i = 0; i < o->n_q; i++) {
@@ -146,17 +146,17 @@ static double *targets_of(const struct oracle_buckets *o, const struct variant *
             sum += a[j] = exp(dot / sqrt(D));
         }
         for (size_t j = 0; j < o->n_k; j++)
-            for (size_t b = 0; b < buckets; b++) {
-                psi[i * buckets + b] += key_home[j * buckets + b] ? a[j] / sum : 0;
-                psi[(o->n_q + j) * buckets + b] += query_home[i * buckets + b] ? a[j] / sum : 0;
+            for (size_t b = 0; b < groups; b++) {
+                psi[i * groups + b] += key_home[j * groups + b] ? a[j] / sum : 0;
+                psi[(o->n_q + j) * groups + b] += query_home[i * groups + b] ? a[j] / sum : 0;
             }
     }
     for (size_t i = 0; i < o->n_q + o->n_k; i++) {
         double sum = 0;
-        for (size_t b = 0; b < buckets; b++)
-            sum += psi[i * buckets + b];
-        for (size_t b = 0; b < buckets; b++)
-            psi[i * buckets + b] /= sum;
+        for (size_t b = 0; b < groups; b++)
+            sum += psi[i * groups + b];
+        for (size_t b = 0; b < groups; b++)
+            psi[i * groups + b] /= sum;
     }
     free(query_home);
     free(key_home);
@@ -164,14 +164,14 @@ static double *targets_of(const struct oracle_buckets *o, const struct variant *
     return psi;
 }
 
-static double mean_divergence(const double *psi, const double *z, size_t n, size_t buckets)
+static double mean_divergence(const double *psi, const double *z, size_t n, size_t groups)
 {
     double total = 0;
-    for (size_t i = 0; i < n; i++, psi += buckets, z += buckets) {
+    for (size_t i = 0; i < n; i++, psi += groups, z += groups) {
         double sum = 0;
-        for (size_t b = 0; b < buckets; b++)
+        for (size_t b = 0; b < groups; b++)
             sum += exp(z[b]);
-        for (size_t b = 0; b < buckets; b++)
+        for (size_t b = 0; b < groups; b++)
             total += psi[b] > 0 ? psi[b] * (log(psi[b]) - z[b] + log(sum)) : 0;
     }
     return total / (double)n;
@@ -180,12 +180,11 @@ static double mean_divergence(const double *psi, const double *z, size_t n, size
 /* Against targets that stay. */
 static double loss_at(const struct attention_case *data, const struct variant *v, const double *psi)
 {
-    struct oracle_buckets o = bucket_case_oracle(data, v->buckets, v->paper, v->joint, v->strict);
+    struct oracle_groups o = group_case_oracle(data, v->groups, v->paper, v->joint, v->strict);
     fill_scores(data, v, &o);
-    double loss =
-        mean_divergence(psi, o.z_query, v->n_q, v->buckets) +
-        mean_divergence(psi + v->n_q * v->buckets, o.joint ? o.z_query : o.z_key, v->n_k, v->buckets);
-    oracle_buckets_free(&o);
+    double loss = mean_divergence(psi, o.z_query, v->n_q, v->groups) +
+                  mean_divergence(psi + v->n_q * v->groups, o.joint ? o.z_query : o.z_key, v->n_k, v->groups);
+    oracle_groups_free(&o);
     return loss;
 }
 
@@ -193,14 +192,14 @@ static void check_loss(const struct variant *v)
 {
     char settings[200];
     snprintf(settings, sizeof settings, "%s targets=exact", v->settings);
-    void *options = bucket_case_options("lha", settings);
-    struct attention_case data = bucket_case_new("lha", options, v->n_q, v->n_k, D, D_V, v->causal);
+    void *options = group_case_options("lha", settings);
+    struct attention_case data = group_case_new("lha", options, v->n_q, v->n_k, D, D_V, v->causal);
     size_t params = attention_param_count(data.mechanism, options, &(struct parameter_sizes){D, D_V, 0});
     for (size_t i = 0; i < params; i++)
         data.params[i] *= 0.3f; /* scores of some units */
-    struct oracle_buckets o = bucket_case_oracle(&data, v->buckets, v->paper, v->joint, v->strict);
+    struct oracle_groups o = group_case_oracle(&data, v->groups, v->paper, v->joint, v->strict);
     fill_scores(&data, v, &o);
-    oracle_buckets_run(&o);
+    oracle_groups_run(&o);
     double *psi = targets_of(&o, v), loss = loss_at(&data, v, psi);
     assert_true(loss > 0);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
@@ -224,7 +223,7 @@ static void check_loss(const struct variant *v)
         attention_result_free(&result);
     }
     free(psi);
-    oracle_buckets_free(&o);
+    oracle_groups_free(&o);
     attention_case_free(&data);
     free(options);
 }
@@ -260,8 +259,8 @@ static void the_estimate_comes_near_the_exact_loss(void **state)
                                            "num_buckets=5 mode=paper targets=features num_features=4096"};
     double losses[2];
     for (size_t i = 0; i < 2; i++) {
-        void *options = bucket_case_options("lha", settings[i]);
-        struct attention_case data = bucket_case_new("lha", options, 120, 120, D, D_V, false);
+        void *options = group_case_options("lha", settings[i]);
+        struct attention_case data = group_case_new("lha", options, 120, 120, D, D_V, false);
         for (size_t c = 0; c < 120 * D; c++) {
             data.query[c] *= 0.4f;
             data.key[c] *= 0.4f;
@@ -278,8 +277,8 @@ static void the_estimate_comes_near_the_exact_loss(void **state)
 
 static struct attention_result run_with(const char *settings, size_t n_q, size_t n_k, uint64_t draw)
 {
-    void *options = bucket_case_options("lha", settings);
-    struct attention_case data = bucket_case_new("lha", options, n_q, n_k, D, D_V, false);
+    void *options = group_case_options("lha", settings);
+    struct attention_case data = group_case_new("lha", options, n_q, n_k, D, D_V, false);
     data.call_key = draw;
     struct attention_result result = attention_case_run(&data);
     attention_case_free(&data);
@@ -379,13 +378,13 @@ static void samples_weigh_what_they_stand_for(void **state)
 }
 
 /* Of one draw, the loss falls as its gradient says: both weigh alike. The hash of queries turns a little, so
-   little that no bucket takes another query. */
+   little that no group takes another query. */
 static void a_sampled_loss_has_its_gradient(void **state)
 {
     (void)state;
     enum { N = 130, COUNT = D * 4 };
-    void *options = bucket_case_options("lha", "num_buckets=4 hash=linear samples_per_bucket=25 mode=paper");
-    struct attention_case data = bucket_case_new("lha", options, N, N, D, D_V, false);
+    void *options = group_case_options("lha", "num_buckets=4 hash=linear samples_per_bucket=25 mode=paper");
+    struct attention_case data = group_case_new("lha", options, N, N, D, D_V, false);
     struct attention_result here = attention_case_run(&data);
     float along[COUNT];
     double want = 0, losses[2];
@@ -414,8 +413,8 @@ static void descent_lowers_the_loss(void **state)
                                            "num_buckets=5 targets=features mode=paper", "num_buckets=5",
                                            "num_buckets=5 mode=paper"};
     for (size_t s = 0; s < 5; s++) {
-        void *options = bucket_case_options("lha", settings[s]);
-        struct attention_case data = bucket_case_new("lha", options, 200, 200, D, D_V, false);
+        void *options = group_case_options("lha", settings[s]);
+        struct attention_case data = group_case_new("lha", options, 200, 200, D, D_V, false);
         size_t params = attention_param_count(data.mechanism, options, &(struct parameter_sizes){D, D_V, 0});
         double first = 0, last = 0;
         for (size_t step = 0; step < 60; step++) {
@@ -432,13 +431,13 @@ static void descent_lowers_the_loss(void **state)
     }
 }
 
-/* One bucket is plain attention: of normed rows with mode released, and to rounding that of softmax with mode
+/* One group is plain attention: of normed rows with mode released, and to rounding that of softmax with mode
    paper. */
-static void one_bucket_is_softmax(void **state)
+static void one_group_is_softmax(void **state)
 {
     (void)state;
-    void *options = bucket_case_options("lha", "num_buckets=1 mode=paper");
-    struct attention_case data = bucket_case_new("lha", options, 140, 97, D, D_V, false);
+    void *options = group_case_options("lha", "num_buckets=1 mode=paper");
+    struct attention_case data = group_case_new("lha", options, 140, 97, D, D_V, false);
     struct attention_result lha = attention_case_run(&data);
     data.mechanism = attention_find("softmax");
     struct attention_result softmax = attention_case_run(&data);
@@ -456,9 +455,9 @@ static void order_does_not_matter(void **state)
 {
     (void)state;
     enum { N = 120 };
-    void *options = bucket_case_options("lha", "num_buckets=5");
-    struct attention_case data = bucket_case_new("lha", options, N, N, D, D_V, false);
-    struct attention_case other = bucket_case_new("lha", options, N, N, D, D_V, false);
+    void *options = group_case_options("lha", "num_buckets=5");
+    struct attention_case data = group_case_new("lha", options, N, N, D, D_V, false);
+    struct attention_case other = group_case_new("lha", options, N, N, D, D_V, false);
     uint32_t order[N];
     random_permutation(3, order, N);
     for (size_t i = 0; i < N; i++) {
@@ -482,12 +481,12 @@ static void order_does_not_matter(void **state)
 static void scores_without_meaning_are_defined(void **state)
 {
     (void)state;
-    void *options = bucket_case_options("lha", "num_buckets=4 enlargement=1");
-    struct attention_case data = bucket_case_new("lha", options, 40, 40, D, D_V, false);
+    void *options = group_case_options("lha", "num_buckets=4 enlargement=1");
+    struct attention_case data = group_case_new("lha", options, 40, 40, D, D_V, false);
     size_t params = attention_param_count(data.mechanism, options, &(struct parameter_sizes){D, D_V, 0});
     memset(data.params, 0, params * sizeof *data.params);
     struct attention_result zero = attention_case_run(&data);
-    for (size_t i = 0; i < 40; i++) /* each bucket has the first ten, so 11 to 40 meet nothing */
+    for (size_t i = 0; i < 40; i++) /* each group has the first ten, so 11 to 40 meet nothing */
         for (size_t c = 0; c < D_V; c++)
             assert_true(i < 10 ? zero.out[i * D_V + c] != 0 : zero.out[i * D_V + c] == 0);
     for (size_t i = 0; i < params; i++)
@@ -504,8 +503,8 @@ static void scores_without_meaning_are_defined(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    void *options = bucket_case_options("lha", "joint=true");
-    struct attention_case data = bucket_case_new("lha", options, 40, 41, D, D_V, false);
+    void *options = group_case_options("lha", "joint=true");
+    struct attention_case data = group_case_new("lha", options, 40, 41, D, D_V, false);
     struct host host;
     struct pool *pool;
     size_t offsets[2 * (CASE_SEQUENCES + 1)];
@@ -533,7 +532,7 @@ int main(void)
         cmocka_unit_test(samples_weigh_what_they_stand_for),
         cmocka_unit_test(a_sampled_loss_has_its_gradient),
         cmocka_unit_test(descent_lowers_the_loss),
-        cmocka_unit_test(one_bucket_is_softmax),
+        cmocka_unit_test(one_group_is_softmax),
         cmocka_unit_test(order_does_not_matter),
         cmocka_unit_test(scores_without_meaning_are_defined),
         cmocka_unit_test(refusals),

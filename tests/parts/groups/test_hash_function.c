@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "support/check.h"
 
-enum { ROWS = 37, D = 13, LD = 17, WIDTH = 21, BUCKETS = 10 };
+enum { ROWS = 37, D = 13, LD = 17, WIDTH = 21, GROUPS = 10 };
 
 static void oracle(double *z, const double *x, const double *first, const double *second, size_t width)
 {
@@ -23,37 +23,37 @@ static void oracle(double *z, const double *x, const double *first, const double
             hidden[h] += x[c] * first[c * width + h];
         hidden[h] = fmax(hidden[h], 0);
     }
-    for (size_t b = 0; b < BUCKETS; b++) {
-        z[b] = width == 0 ? 0 : second[width * BUCKETS + b];
+    for (size_t b = 0; b < GROUPS; b++) {
+        z[b] = width == 0 ? 0 : second[width * GROUPS + b];
         for (size_t h = 0; h < width; h++)
-            z[b] += hidden[h] * second[h * BUCKETS + b];
+            z[b] += hidden[h] * second[h * GROUPS + b];
         for (size_t c = 0; c < D && width == 0; c++)
-            z[b] += x[c] * first[c * BUCKETS + b];
+            z[b] += x[c] * first[c * GROUPS + b];
     }
 }
 
 /* sum <dz, z> over the rows. */
 static double total(const float *x, const double *first, const double *second, size_t width, const float *dz)
 {
-    double sum = 0, z[BUCKETS], row[D];
+    double sum = 0, z[GROUPS], row[D];
     for (size_t i = 0; i < ROWS; i++) {
         for (size_t c = 0; c < D; c++)
             row[c] = (double)x[i * LD + c];
         oracle(z, row, first, second, width);
-        for (size_t b = 0; b < BUCKETS; b++)
-            sum += (double)dz[i * BUCKETS + b] * z[b];
+        for (size_t b = 0; b < GROUPS; b++)
+            sum += (double)dz[i * GROUPS + b] * z[b];
     }
     return sum;
 }
 
 static void check(const struct kernels *kernels, size_t width)
 {
-    size_t counts[2] = {hash_first_count(D, width, BUCKETS), hash_second_count(width, BUCKETS)};
-    float x[ROWS * LD], z[ROWS * BUCKETS], again[ROWS * BUCKETS], dz[ROWS * BUCKETS], hidden[ROWS * WIDTH],
-        dhidden[(ROWS + BUCKETS) * WIDTH], *given[2], *gradient[2];
+    size_t counts[2] = {hash_first_count(D, width, GROUPS), hash_second_count(width, GROUPS)};
+    float x[ROWS * LD], z[ROWS * GROUPS], again[ROWS * GROUPS], dz[ROWS * GROUPS], hidden[ROWS * WIDTH],
+        dhidden[(ROWS + GROUPS) * WIDTH], *given[2], *gradient[2];
     double *exact[2];
     random_normals(1, 0, x, ROWS * LD);
-    random_normals(2, 0, dz, ROWS * BUCKETS);
+    random_normals(2, 0, dz, ROWS * GROUPS);
     for (size_t a = 0; a < 2; a++) {
         given[a] = guard_floats(counts[a]);
         gradient[a] = guard_floats(counts[a]);
@@ -64,20 +64,20 @@ static void check(const struct kernels *kernels, size_t width)
             gradient[a][i] = 0.25f;
         }
     }
-    struct hash_function hash = {kernels, D, width, BUCKETS, given[0], given[1]};
+    struct hash_function hash = {kernels, D, width, GROUPS, given[0], given[1]};
     hash_scores(&hash, x, LD, ROWS, z, hidden, false);
     for (size_t i = 0; i < ROWS; i++) {
-        double row[D], want[BUCKETS];
+        double row[D], want[GROUPS];
         for (size_t c = 0; c < D; c++)
             row[c] = (double)x[i * LD + c];
         oracle(want, row, exact[0], exact[1], width);
-        for (size_t b = 0; b < BUCKETS; b++) /* sums of D and WIDTH + 1 terms; a hidden number is below 20 */
-            check_near((double)z[i * BUCKETS + b], want[b], (D + WIDTH + 4) * FLT_EPSILON * 20 * (WIDTH + 1),
+        for (size_t b = 0; b < GROUPS; b++) /* sums of D and WIDTH + 1 terms; a hidden number is below 20 */
+            check_near((double)z[i * GROUPS + b], want[b], (D + WIDTH + 4) * FLT_EPSILON * 20 * (WIDTH + 1),
                        "score");
     }
     memcpy(again, z, sizeof z);
     hash_scores(&hash, x, LD, ROWS, again, hidden, true);
-    for (size_t i = 0; i < ROWS * BUCKETS; i++)
+    for (size_t i = 0; i < ROWS * GROUPS; i++)
         check_near((double)again[i], 2 * (double)z[i], 1e-3, "score added");
     hash_backward(&hash, x, LD, ROWS, dz, hidden, dhidden, gradient[0], gradient[1]);
     for (size_t a = 0; a < 2; a++)

@@ -1,5 +1,5 @@
-/* Lists of buckets and their inverse against the definition. Bugs planted and caught: a share rounded
-   down; no bucket of one token; more than all; another bucket's scores; lists that begin where they end.
+/* Lists of groups and their inverse against the definition. Bugs planted and caught: a share rounded
+   down; no group of one token; more than all; another group's scores; lists that begin where they end.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/members.h"
 
@@ -21,7 +21,7 @@ static void capacities(void **state)
         assert_int_equal(capacity_of(&whole, want[i].n), want[i].whole);
         assert_int_equal(capacity_of(&part, want[i].n), want[i].part);
     }
-    /* C = 11, 22, 45 of the paper's table 2: 128 tokens in 16, 8, 4 buckets. */
+    /* C = 11, 22, 45 of the paper's table 2: 128 tokens in 16, 8, 4 groups. */
     static const size_t sizes[] = {11, 22, 45};
     for (size_t b = 16, c = 0; b >= 4; b /= 2, c++) {
         struct capacity glue = {b, sqrt(2), true};
@@ -33,7 +33,7 @@ static void capacities(void **state)
     assert_int_equal(capacity_of(&wide, 7), 7);
 }
 
-enum { N = 50, LD = 53, BUCKETS = 7 };
+enum { N = 50, LD = 53, GROUPS = 7 };
 
 static void check_places(const struct members *members, size_t count)
 {
@@ -50,16 +50,16 @@ static void check_places(const struct members *members, size_t count)
     free(memory);
 }
 
-static void each_bucket_takes_its_best(void **state)
+static void each_group_takes_its_best(void **state)
 {
     (void)state;
-    float scores[BUCKETS * LD];
-    uint32_t start[BUCKETS + 1], list[BUCKETS * N];
-    struct members members = {BUCKETS, start, list};
-    random_normals(1, 0, scores, BUCKETS * LD);
+    float scores[GROUPS * LD];
+    uint32_t start[GROUPS + 1], list[GROUPS * N];
+    struct members members = {GROUPS, start, list};
+    random_normals(1, 0, scores, GROUPS * LD);
     for (size_t count = 0; count <= N; count += 5) {
-        members_by_bucket(&members, kernels_all()[0], NULL, scores, LD, N, count);
-        for (size_t b = 0; b < BUCKETS; b++) {
+        members_by_group(&members, kernels_all()[0], NULL, scores, LD, N, count);
+        for (size_t b = 0; b < GROUPS; b++) {
             assert_int_equal(members_of(&members, b), count);
             for (size_t i = 0, at = start[b]; i < N; i++) {
                 size_t rank = 0;
@@ -70,21 +70,21 @@ static void each_bucket_takes_its_best(void **state)
                 assert_true(is == (rank < count));
             }
         }
-        check_places(&members, BUCKETS * count);
+        check_places(&members, GROUPS * count);
     }
 }
 
-static void each_token_takes_its_bucket(void **state)
+static void each_token_takes_its_group(void **state)
 {
     (void)state;
-    uint32_t choice[N], start[BUCKETS + 1], list[N];
-    struct members members = {BUCKETS, start, list};
+    uint32_t choice[N], start[GROUPS + 1], list[N];
+    struct members members = {GROUPS, start, list};
     for (size_t i = 0; i < N; i++)
-        choice[i] = (uint32_t)(i * i % 11 % BUCKETS); /* some are empty */
+        choice[i] = (uint32_t)(i * i % 11 % GROUPS); /* some are empty */
     members_by_token(&members, choice, N);
     assert_int_equal(start[0], 0);
-    assert_int_equal(start[BUCKETS], N);
-    for (size_t b = 0; b < BUCKETS; b++)
+    assert_int_equal(start[GROUPS], N);
+    for (size_t b = 0; b < GROUPS; b++)
         for (size_t p = start[b]; p < start[b + 1]; p++) {
             assert_int_equal(choice[list[p]], b);
             assert_true(p == start[b] || list[p] > list[p - 1]);
@@ -96,8 +96,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(capacities),
-        cmocka_unit_test(each_bucket_takes_its_best),
-        cmocka_unit_test(each_token_takes_its_bucket),
+        cmocka_unit_test(each_group_takes_its_best),
+        cmocka_unit_test(each_token_takes_its_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,13 +57,13 @@ static void what_is_copied_is_of_the_sample(void **state)
     for (size_t s = 0; s < COUNT; s++)
         for (size_t c = 0; c < DIM; c++)
             assert_true(got[s * DIM + c] == (float)(rows[s] * LD + c));
-    uint32_t start[N + 1] = {0, 1, 1, 3, 4, 4, 6}, bucket[6] = {9, 7, 3, 4, 2, 8}, to_start[COUNT + 1],
-                       to_bucket[6];
-    struct homes from = {start, bucket}, to = {to_start, to_bucket};
+    uint32_t start[N + 1] = {0, 1, 1, 3, 4, 4, 6}, group[6] = {9, 7, 3, 4, 2, 8}, to_start[COUNT + 1],
+                       to_group[6];
+    struct homes from = {start, group}, to = {to_start, to_group};
     row_sample_homes(&to, &from, rows, COUNT);
-    static const uint32_t want_start[] = {0, 0, 2, 4}, want_bucket[] = {7, 3, 2, 8};
+    static const uint32_t want_start[] = {0, 0, 2, 4}, want_group[] = {7, 3, 2, 8};
     assert_memory_equal(to_start, want_start, sizeof want_start);
-    assert_memory_equal(to_bucket, want_bucket, sizeof want_bucket);
+    assert_memory_equal(to_group, want_group, sizeof want_group);
 }
 
 int main(void)

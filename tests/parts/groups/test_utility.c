@@ -1,9 +1,9 @@
 /* The targets against double precision: exact ones from all pairs, estimated ones from the features that were
    drawn, with both stabilisers; the mean of estimates near the exact for short rows; and what a token in none
-   or in several buckets counts for. Bugs planted and caught: a key in two buckets counted in one; targets of
+   or in several groups counts for. Bugs planted and caught: a key in two groups counted in one; targets of
    keys by the homes of keys; not divided by the sum over all keys; the sum over kept keys alone; T over one
-   tile; homes of a token shifted by one; a group that begins with the sums of the one before;
-   its last row left out; all groups in one slot; weights of queries left out, or taken for keys.
+   tile; homes of a token shifted by one; a block that begins with the sums of the one before;
+   its last row left out; all blocks in one slot; weights of queries left out, or taken for keys.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/utility.h"
 
@@ -21,7 +21,7 @@ enum { N_Q = 600, N_K = 531, D = 8, LD = 11, B = 5, R = 48 };
 static float rows[2][N_Q * LD], given[2][N_Q * B];
 static double want[2][N_Q * B];
 static uint8_t in[2][N_Q * B];
-static uint32_t starts[2][N_Q + 1], buckets[2][N_Q * B];
+static uint32_t starts[2][N_Q + 1], groups[2][N_Q * B];
 static float weights[N_Q]; /* of queries in the targets of keys */
 
 /* Rows of both sides that were taken; with one thread they come in order. */
@@ -51,7 +51,7 @@ static void close_slot(void *argument, size_t slot)
     struct taken *taken = argument;
     size_t count = taken->open[slot];
     bool queries = taken->passed[0] < N_Q;
-    assert_true(count > 0 && count <= UTILITY_GROUP);
+    assert_true(count > 0 && count <= UTILITY_BLOCK);
     taken->passed[queries ? 0 : 1] += count;
     taken->open[slot] = 0;
 }
@@ -70,7 +70,7 @@ static void fill(float size)
             starts[s][i] = (uint32_t)at;
             for (size_t b = 0; b < B; b++)
                 if ((in[s][i * B + b] = random_below(&random, 4) == 0))
-                    buckets[s][at++] = (uint32_t)b;
+                    groups[s][at++] = (uint32_t)b;
             starts[s][i + 1] = (uint32_t)at;
         }
     }
@@ -129,11 +129,11 @@ static void run(struct utility *u, double bound, const char *what)
     u->num_queries = N_Q;
     u->num_keys = N_K;
     u->dim = D;
-    u->num_buckets = B;
+    u->num_groups = B;
     u->query = (struct view){rows[0], N_Q, D, LD, DTYPE_FLOAT32};
     u->key = (struct view){rows[1], N_K, D, LD, DTYPE_FLOAT32};
-    u->query_homes = (struct homes){starts[0], buckets[0]};
-    u->key_homes = (struct homes){starts[1], buckets[1]};
+    u->query_homes = (struct homes){starts[0], groups[0]};
+    u->key_homes = (struct homes){starts[1], groups[1]};
     u->take = take;
     u->close = close_slot;
     u->argument = &taken;

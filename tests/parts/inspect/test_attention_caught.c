@@ -1,5 +1,5 @@
 /* Against plain loops in double over all pairs: random lists, queries and keys apart and the same, every
-   sight, lengths around the tiles, one token, queries in no bucket, on every table, one thread and three.
+   sight, lengths around the tiles, one token, queries in no group, on every table, one thread and three.
    Bugs planted and caught: a key that is met twice counted twice; marks not cleared; one key less
    in the bound. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/inspect/attention_caught.h"
@@ -24,8 +24,8 @@ static bool in[2][MOST][B];
 struct variant {
     size_t n_q, n_k;
     bool causal;
-    enum bucket_sight sight;
-    uint32_t rarity; /* a token is in a bucket with chance 1 in this */
+    enum group_sight sight;
+    uint32_t rarity; /* a token is in a group with chance 1 in this */
 };
 
 static void fill(const struct variant *v, size_t side, size_t n)
@@ -44,7 +44,7 @@ static void fill(const struct variant *v, size_t side, size_t n)
 
 static const struct capacity window = {B, 1.4142135623730951, false};
 
-/* Whether query i meets key j in bucket b. */
+/* Whether query i meets key j in group b. */
 static bool meets(const struct variant *v, size_t i, size_t j, size_t b)
 {
     size_t keys = v->causal ? 0 : 1, last = 0;
@@ -107,7 +107,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
                                       .window = window}};
     if (v->causal)
         caught[0].keys = caught[0].queries;
-    /* Beside it a membership in which all queries are in the first bucket with all keys. */
+    /* Beside it a membership in which all queries are in the first group with all keys. */
     uint32_t start[B + 1], *all = malloc(MOST * sizeof *all);
     for (uint32_t b = 0; b <= B; b++)
         start[b] = b == 0 ? 0 : (uint32_t)v->n_q;

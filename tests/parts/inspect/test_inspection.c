@@ -1,5 +1,5 @@
 /* The three memberships of a head against double precision: scores of each by its formula, who is where by
-   counting (oracle_buckets.h), what pairs hold by plain loops; plain, joint, and causal with both
+   counting (oracle_groups.h), what pairs hold by plain loops; plain, joint, and causal with both
    memberships, rows normed or not, on every table, one thread and three. Bugs planted and caught: F and G
    with the rest at the same place; M of the queries alone; R twice instead of R and -R;
    arrays written while their size is asked for.
@@ -12,42 +12,42 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "oracle/oracle_buckets.h"
+#include "oracle/oracle_groups.h"
 #include "support/check.h"
 
-enum { MOST = 150, D = 10, LD = 13, MOST_BUCKETS = 9 };
+enum { MOST = 150, D = 10, LD = 13, MOST_GROUPS = 9 };
 
 /* Shares of attention: 2 (D + 2) roundings of scores whose terms add up to 40 at most, over sqrt(D). */
 #define BOUND (2 * (D + 2) * 40 / 3.1 * 0.5 * (double)FLT_EPSILON)
 
 struct variant {
-    size_t n_q, n_k, buckets;
+    size_t n_q, n_k, groups;
     bool joint, causal, by_token, norm;
 };
 
-static float rows[2][MOST * LD], own[2][MOST * MOST_BUCKETS];
+static float rows[2][MOST * LD], own[2][MOST * MOST_GROUPS];
 
-static void score(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
+static void score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
                   int worker)
 {
     (void)worker;
     const struct variant *v = argument;
-    memcpy(z, own[side] + first * v->buckets, count * v->buckets * sizeof *z);
+    memcpy(z, own[side] + first * v->groups, count * v->groups * sizeof *z);
 }
 
 /* z = x [R; -R] / sqrt(d) of rows (n, d). */
-static void hash(double *z, const double *x, size_t n, size_t d, size_t buckets, uint64_t key, bool add)
+static void hash(double *z, const double *x, size_t n, size_t d, size_t groups, uint64_t key, bool add)
 {
-    size_t half = (buckets + 1) / 2;
+    size_t half = (groups + 1) / 2;
     float *r = malloc(d * half * sizeof *r);
-    random_normals(random_key(key, RANDOM_BUCKETS, 0), 0, r, d * half);
+    random_normals(random_key(key, RANDOM_GROUPS, 0), 0, r, d * half);
     for (size_t i = 0; i < n; i++)
-        for (size_t b = 0; b < buckets; b++) {
+        for (size_t b = 0; b < groups; b++) {
             double sum = 0;
             for (size_t c = 0; c < d; c++)
                 sum += x[i * d + c] * (double)r[c * half + b % half];
             sum = (b < half ? 1 : -1) * sum / sqrt((double)d);
-            z[i * buckets + b] = add ? z[i * buckets + b] + sum : sum;
+            z[i * groups + b] = add ? z[i * groups + b] + sum : sum;
         }
     free(r);
 }
@@ -71,13 +71,13 @@ static double *asymmetric(const double *x, size_t n, double square, bool key)
     return to;
 }
 
-static void fill_scores(struct oracle_buckets *o, enum inspected which, uint64_t chance)
+static void fill_scores(struct oracle_groups *o, enum inspected which, uint64_t chance)
 {
     uint64_t key = random_key(chance, RANDOM_INSPECTION, which);
     if (which == INSPECTED_OWN) {
-        for (size_t i = 0; i < o->n_q * o->buckets; i++)
+        for (size_t i = 0; i < o->n_q * o->groups; i++)
             o->z_query[i] = (double)own[0][i];
-        for (size_t i = 0; i < o->n_k * o->buckets; i++)
+        for (size_t i = 0; i < o->n_k * o->groups; i++)
             o->z_key[i] = (double)own[1][i];
         return;
     }
@@ -92,8 +92,8 @@ static void fill_scores(struct oracle_buckets *o, enum inspected which, uint64_t
         keys = asymmetric(o->softmax.key, o->n_k, most[0] + most[1], true);
         d += 2;
     }
-    hash(o->z_query, query, o->n_q, d, o->buckets, key, false);
-    hash(o->joint ? o->z_query : o->z_key, keys, o->n_k, d, o->buckets, key, o->joint);
+    hash(o->z_query, query, o->n_q, d, o->groups, key, false);
+    hash(o->joint ? o->z_query : o->z_key, keys, o->n_k, d, o->groups, key, o->joint);
     if (which == INSPECTED_SMYRF) {
         free(query);
         free(keys);
@@ -106,7 +106,7 @@ static int falling(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static void check_shares(const struct oracle_buckets *o, const struct inspected_membership *got)
+static void check_shares(const struct oracle_groups *o, const struct inspected_membership *got)
 {
     double *a = calloc(o->n_q * o->n_k, sizeof *a), utility = 0, bound = 0;
     size_t met = 0, all = 0, most = 0;
@@ -142,24 +142,24 @@ static void check_shares(const struct oracle_buckets *o, const struct inspected_
     free(a);
 }
 
-static void check_counts(const struct oracle_buckets *o, const double *z, size_t n, const size_t *in,
+static void check_counts(const struct oracle_groups *o, const double *z, size_t n, const size_t *in,
                          const uint32_t *best)
 {
-    size_t want_in[IN_BUCKETS] = {0}, want_best[MOST_BUCKETS] = {0};
+    size_t want_in[IN_GROUPS] = {0}, want_best[MOST_GROUPS] = {0};
     bool *member = oracle_members(o, z, n);
     for (size_t i = 0; i < n; i++) {
-        size_t buckets = 0, most = 0;
-        for (size_t b = 0; b < o->buckets; b++) {
-            buckets += member[i * o->buckets + b];
-            most = z[i * o->buckets + b] > z[i * o->buckets + most] ? b : most;
+        size_t groups = 0, most = 0;
+        for (size_t b = 0; b < o->groups; b++) {
+            groups += member[i * o->groups + b];
+            most = z[i * o->groups + b] > z[i * o->groups + most] ? b : most;
         }
-        want_in[buckets < IN_BUCKETS ? buckets : IN_BUCKETS - 1]++;
+        want_in[groups < IN_GROUPS ? groups : IN_GROUPS - 1]++;
         want_best[most]++;
     }
     free(member);
-    for (size_t c = 0; c < IN_BUCKETS; c++)
+    for (size_t c = 0; c < IN_GROUPS; c++)
         assert_int_equal(in[c], want_in[c]);
-    for (size_t b = 0; b < o->buckets; b++)
+    for (size_t b = 0; b < o->groups; b++)
         assert_int_equal(best[b], want_best[b]);
 }
 
@@ -167,10 +167,10 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
 {
     const uint64_t chance = 77;
     static float out[MOST * LD];
-    struct oracle_buckets o = oracle_buckets_new(v->n_q, v->n_k, D, D, v->buckets);
+    struct oracle_groups o = oracle_groups_new(v->n_q, v->n_k, D, D, v->groups);
     for (size_t a = 0; a < 2; a++) {
         random_normals(a + 1, 0, rows[a], MOST * LD);
-        random_normals(a + 11, 0, own[a], MOST * MOST_BUCKETS);
+        random_normals(a + 11, 0, own[a], MOST * MOST_GROUPS);
         for (size_t i = 0; i < (a == 0 ? v->n_q : v->n_k) * D; i++)
             (a == 0 ? o.query : o.key)[i] = (double)rows[a][i / D * LD + i % D];
     }
@@ -178,70 +178,70 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     o.causal = v->causal;
     o.by_token = v->by_token;
     o.norm = v->norm;
-    struct bucketed b = {.kernels = kernels,
-                         .pool = pool,
-                         .workers = (size_t)pool_threads(pool),
-                         .num_queries = v->n_q,
-                         .num_keys = v->n_k,
-                         .dim = D,
-                         .value_dim = D,
-                         .capacity = {v->buckets, 1.4142135623730951, false},
-                         .joint = v->joint,
-                         .causal = v->causal,
-                         .by_token = v->by_token,
-                         .norm = v->norm,
-                         .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
-                         .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
-                         .value = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
-                         .score = score,
-                         .argument = v};
-    size_t saved = bucketed_saved_size(&b) / 4, scratch = bucketed_scratch_size(&b) / 4,
+    struct grouped b = {.kernels = kernels,
+                        .pool = pool,
+                        .workers = (size_t)pool_threads(pool),
+                        .num_queries = v->n_q,
+                        .num_keys = v->n_k,
+                        .dim = D,
+                        .value_dim = D,
+                        .capacity = {v->groups, 1.4142135623730951, false},
+                        .joint = v->joint,
+                        .causal = v->causal,
+                        .by_token = v->by_token,
+                        .norm = v->norm,
+                        .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
+                        .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
+                        .value = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
+                        .score = score,
+                        .argument = v};
+    size_t saved = grouped_saved_size(&b) / 4, scratch = grouped_scratch_size(&b) / 4,
            more = inspection_size(&b) / 4;
     float *behind = guard_floats(more);
     b.saved = guard_floats(saved);
     b.scratch = guard_floats(scratch);
-    bucketed_forward(&b, (struct view){out, v->n_q, D, LD, DTYPE_FLOAT32});
+    grouped_forward(&b, (struct view){out, v->n_q, D, LD, DTYPE_FLOAT32});
     memset(b.scratch, 0xff, 4 * scratch);
     memset(behind, 0xff, 4 * more);
     unsigned char arrays[NUM_INSPECTED * 2 * 64];
     struct arena arena = arena_on(NULL);
     struct inspection inspection;
-    inspection_take(NULL, &arena, v->buckets); /* as the size function: nothing is written */
+    inspection_take(NULL, &arena, v->groups); /* as the size function: nothing is written */
     size_t wanted = arena.used;
     arena = arena_on(arrays);
-    inspection_take(&inspection, &arena, v->buckets);
+    inspection_take(&inspection, &arena, v->groups);
     assert_int_equal(arena.used, wanted);
     assert_true(arena.used <= sizeof arrays);
     inspection_of(&b, chance, &inspection, behind);
-    oracle_buckets_run(&o); /* norms the rows, which smyrf asks for */
+    oracle_groups_run(&o); /* norms the rows, which smyrf asks for */
     for (enum inspected p = 0; p < NUM_INSPECTED; p++) {
         const struct inspected_membership *got = &inspection.memberships[p];
         fill_scores(&o, p, chance);
-        oracle_buckets_run(&o);
+        oracle_groups_run(&o);
         check_shares(&o, got);
         check_counts(&o, o.z_query, o.n_q, got->queries_in, got->best_queries);
         check_counts(&o, o.joint ? o.z_query : o.z_key, o.n_k, got->keys_in, got->best_keys);
     }
-    inspection_clear(&inspection, v->buckets);
+    inspection_clear(&inspection, v->groups);
     assert_true(inspection.memberships[2].utility == 0 && inspection.memberships[1].best_keys[0] == 0 &&
                 inspection.memberships[0].queries_in[1] == 0);
     guard_free(b.saved, saved);
     guard_free(b.scratch, scratch);
     guard_free(behind, more);
-    oracle_buckets_free(&o);
+    oracle_groups_free(&o);
 }
 
 static void memberships_are_those_of_their_formulas(void **state)
 {
     (void)state;
     static const struct variant variants[] = {
-        {.n_q = 130, .n_k = 149, .buckets = 7, .norm = true},
-        {.n_q = 70, .n_k = 40, .buckets = 8},
-        {.n_q = 90, .n_k = 90, .buckets = 4, .joint = true},
-        {.n_q = 101, .n_k = 101, .buckets = 6, .joint = true, .causal = true, .norm = true},
-        {.n_q = 101, .n_k = 101, .buckets = 5, .joint = true, .causal = true, .by_token = true},
-        {.n_q = 1, .n_k = 1, .buckets = 3, .norm = true},
-        {.n_q = 3, .n_k = 2, .buckets = 9},
+        {.n_q = 130, .n_k = 149, .groups = 7, .norm = true},
+        {.n_q = 70, .n_k = 40, .groups = 8},
+        {.n_q = 90, .n_k = 90, .groups = 4, .joint = true},
+        {.n_q = 101, .n_k = 101, .groups = 6, .joint = true, .causal = true, .norm = true},
+        {.n_q = 101, .n_k = 101, .groups = 5, .joint = true, .causal = true, .by_token = true},
+        {.n_q = 1, .n_k = 1, .groups = 3, .norm = true},
+        {.n_q = 3, .n_k = 2, .groups = 9},
     };
     for (int t = 0; t < 2; t++) {
         struct host host;

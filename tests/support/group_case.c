@@ -1,5 +1,5 @@
 /* See the header. SPDX-License-Identifier: Apache-2.0 */
-#include "support/bucket_case.h"
+#include "support/group_case.h"
 
 #include <float.h>
 #include <math.h>
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "parts/groups/bucketing_options.h"
+#include "parts/groups/grouping_options.h"
 #include "support/check.h"
 
-void *bucket_case_options(const char *mechanism, const char *settings)
+void *group_case_options(const char *mechanism, const char *settings)
 {
     const struct mechanism *found = attention_find(mechanism);
     void *options = calloc(1, found->options_size);
@@ -28,8 +28,8 @@ void *bucket_case_options(const char *mechanism, const char *settings)
     return options;
 }
 
-struct attention_case bucket_case_new(const char *mechanism, const void *options, size_t n_q, size_t n_k,
-                                      size_t head_dim, size_t value_dim, bool causal)
+struct attention_case group_case_new(const char *mechanism, const void *options, size_t n_q, size_t n_k,
+                                     size_t head_dim, size_t value_dim, bool causal)
 {
     struct attention_case data = {.mechanism = attention_find(mechanism),
                                   .options = options,
@@ -51,11 +51,11 @@ static void to_double(double *to, const float *from, size_t count)
         to[i] = (double)from[i];
 }
 
-struct oracle_buckets bucket_case_oracle(const struct attention_case *data, size_t buckets, bool paper,
-                                         bool joint, bool strict)
+struct oracle_groups group_case_oracle(const struct attention_case *data, size_t buckets, bool paper,
+                                       bool joint, bool strict)
 {
     size_t n_q = data->queries[0], n_k = data->keys[0], d = data->head_dim, d_v = data->value_dim;
-    struct oracle_buckets o = oracle_buckets_new(n_q, n_k, d, d_v, buckets);
+    struct oracle_groups o = oracle_groups_new(n_q, n_k, d, d_v, buckets);
     to_double(o.query, data->query, n_q * d);
     to_double(o.key, data->key, n_k * d);
     to_double(o.softmax.value, data->value, n_k * d_v);
@@ -64,7 +64,7 @@ struct oracle_buckets bucket_case_oracle(const struct attention_case *data, size
     o.causal = data->causal;
     o.by_token = data->causal && strict;
     o.norm = o.whole = !paper;
-    o.balance = (size_t)((const struct bucketing_options *)data->options)->balance;
+    o.balance = (size_t)((const struct grouping_options *)data->options)->balance;
     return o;
 }
 
@@ -75,9 +75,9 @@ static void check_array(const float *got, const double *want, const double *boun
         check_near((double)got[i], want[i], bound[i] + 8 * FLT_EPSILON * fabs(want[i]), what);
 }
 
-void bucket_case_check(const struct attention_case *data, struct oracle_buckets *oracle, const char *what)
+void group_case_check(const struct attention_case *data, struct oracle_groups *oracle, const char *what)
 {
-    oracle_buckets_run(oracle);
+    oracle_groups_run(oracle);
     struct attention_result result = attention_case_run(data);
     const struct oracle_softmax *s = &oracle->softmax;
     check_array(result.out, s->out, s->out_bound, s->n_q * s->d_v, what);
@@ -85,5 +85,5 @@ void bucket_case_check(const struct attention_case *data, struct oracle_buckets 
     check_array(result.dkey, s->dkey, s->dkey_bound, s->n_k * s->d, what);
     check_array(result.dvalue, s->dvalue, s->dvalue_bound, s->n_k * s->d_v, what);
     attention_result_free(&result);
-    oracle_buckets_free(oracle);
+    oracle_groups_free(oracle);
 }

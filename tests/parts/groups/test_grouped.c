@@ -1,10 +1,10 @@
 /* From scores to out and gradients, against double precision: every combination of mode, joint, causal and
-   membership, on every table, one thread and three, lengths that the buckets do not divide, more buckets
-   than tokens, one token, equal scores. Covers: bucketed_members.c. Bugs planted and caught: keys by the
+   membership, on every table, one thread and three, lengths that the groups do not divide, more groups
+   than tokens, one token, equal scores. Covers: grouped_members.c. Bugs planted and caught: keys by the
    scores of queries; no softmax before the selection; statistics of keys for queries; scores of one tile over
    another's; balanced at another sharpness; the spread of the first tile for all; norms forgotten, or all
    tiles of a list's at the place of the first. SPDX-License-Identifier: Apache-2.0 */
-#include "parts/groups/bucketed.h"
+#include "parts/groups/grouped.h"
 
 #include <float.h>
 #include <math.h>
@@ -12,26 +12,26 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "oracle/oracle_buckets.h"
+#include "oracle/oracle_groups.h"
 #include "support/check.h"
 
 enum { D = 19, D_V = 9, LD = 24, MOST = 200 };
 
 struct scores {
     const float *z[2];
-    size_t buckets;
+    size_t groups;
 };
 
-static void score(const void *argument, enum bucketed_side side, size_t first, size_t count, float *z,
+static void score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
                   int worker)
 {
     (void)worker;
     const struct scores *scores = argument;
-    memcpy(z, scores->z[side] + first * scores->buckets, count * scores->buckets * sizeof *z);
+    memcpy(z, scores->z[side] + first * scores->groups, count * scores->groups * sizeof *z);
 }
 
 struct variant {
-    size_t n_q, n_k, buckets;
+    size_t n_q, n_k, groups;
     bool joint, causal, by_token, norm, whole, equal;
     size_t balance;
 };
@@ -56,7 +56,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
 {
     static float rows[4][MOST * LD], gradients[3][MOST * LD], out[MOST * LD], z[2][MOST * 40];
     size_t lengths[4] = {v->n_q, v->n_k, v->n_k, v->n_q}, widths[4] = {D, D, D_V, D_V};
-    struct oracle_buckets o = oracle_buckets_new(v->n_q, v->n_k, D, D_V, v->buckets);
+    struct oracle_groups o = oracle_groups_new(v->n_q, v->n_k, D, D_V, v->groups);
     double *exact[4] = {o.query, o.key, o.softmax.value, o.softmax.dout};
     for (size_t a = 0; a < 4; a++) {
         random_normals(a + 1, 0, rows[a], MOST * LD);
@@ -66,7 +66,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         random_normals(a + 11, 0, z[a], MOST * 40);
         for (size_t i = 0; i < MOST * 40 && v->equal; i++)
             z[a][i] = 0.5f;
-        to_double(a == 0 ? o.z_query : o.z_key, z[a], lengths[a], v->buckets, v->buckets);
+        to_double(a == 0 ? o.z_query : o.z_key, z[a], lengths[a], v->groups, v->groups);
     }
     o.joint = v->joint;
     o.causal = v->causal;
@@ -74,9 +74,9 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     o.norm = v->norm;
     o.whole = v->whole;
     o.balance = v->balance;
-    oracle_buckets_run(&o);
-    struct scores scores = {{z[0], z[1]}, v->buckets};
-    struct bucketed b = {
+    oracle_groups_run(&o);
+    struct scores scores = {{z[0], z[1]}, v->groups};
+    struct grouped b = {
         .kernels = kernels,
         .pool = pool,
         .workers = (size_t)pool_threads(pool),
@@ -84,7 +84,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         .num_keys = v->n_k,
         .dim = D,
         .value_dim = D_V,
-        .capacity = {v->buckets, 1.4142135623730951, v->whole},
+        .capacity = {v->groups, 1.4142135623730951, v->whole},
         .balance = v->balance,
         .joint = v->joint,
         .causal = v->causal,
@@ -96,23 +96,23 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         .score = score,
         .argument = &scores,
     };
-    size_t saved = bucketed_saved_size(&b) / 4, scratch = bucketed_scratch_size(&b) / 4;
+    size_t saved = grouped_saved_size(&b) / 4, scratch = grouped_scratch_size(&b) / 4;
     b.saved = guard_floats(saved);
     b.scratch = guard_floats(scratch);
     memset(b.scratch, 0xff, 4 * scratch);
     const struct view result = {out, v->n_q, D_V, LD, DTYPE_FLOAT32},
                       dout = {rows[3], v->n_q, D_V, LD, DTYPE_FLOAT32};
-    bucketed_forward(&b, result);
+    grouped_forward(&b, result);
     memset(b.scratch, 0xff, 4 * scratch);
     for (size_t a = 0; a < 3; a++)
         for (size_t i = 0; i < MOST * LD; i++)
             gradients[a][i] = 0.5f;
-    bucketed_backward(&b, result, dout,
-                      &(struct attention_gradients){
-                          .query = {gradients[0], v->n_q, D, LD, DTYPE_FLOAT32},
-                          .key = {gradients[1], v->n_k, D, LD, DTYPE_FLOAT32},
-                          .value = {gradients[2], v->n_k, D_V, LD, DTYPE_FLOAT32},
-                      });
+    grouped_backward(&b, result, dout,
+                     &(struct attention_gradients){
+                         .query = {gradients[0], v->n_q, D, LD, DTYPE_FLOAT32},
+                         .key = {gradients[1], v->n_k, D, LD, DTYPE_FLOAT32},
+                         .value = {gradients[2], v->n_k, D_V, LD, DTYPE_FLOAT32},
+                     });
     const struct oracle_softmax *s = &o.softmax;
     check_rows(out, s->out, s->out_bound, v->n_q, D_V, 0, "out");
     check_rows(gradients[0], s->dquery, s->dquery_bound, v->n_q, D, 0.5, "dquery");
@@ -120,42 +120,30 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     check_rows(gradients[2], s->dvalue, s->dvalue_bound, v->n_k, D_V, 0.5, "dvalue");
     guard_free(b.saved, saved);
     guard_free(b.scratch, scratch);
-    oracle_buckets_free(&o);
+    oracle_groups_free(&o);
 }
 
 static void scores_become_attention(void **state)
 {
     (void)state;
     static const struct variant variants[] = {
-        {.n_q = 130, .n_k = 150, .buckets = 7, .norm = true, .whole = true},
-        {.n_q = 130, .n_k = 150, .buckets = 7},
-        {.n_q = 150, .n_k = 20, .buckets = 40, .norm = true}, /* more buckets than keys */
-        {.n_q = 3, .n_k = 1, .buckets = 5, .whole = true},
-        {.n_q = 130, .n_k = 150, .buckets = 7, .norm = true, .whole = true, .balance = 3},
-        {.n_q = 150, .n_k = 20, .buckets = 40, .balance = 1},
-        {.n_q = 141, .n_k = 141, .buckets = 2, .joint = true, .causal = true, .balance = 3},
-        {.n_q = 3, .n_k = 1, .buckets = 5, .balance = 4},
-        {.n_q = 141, .n_k = 141, .buckets = 9, .norm = true, .equal = true, .balance = 3},
-        {.n_q = 150, .n_k = 150, .buckets = 1, .norm = true}, /* plain attention */
-        {.n_q = 141, .n_k = 141, .buckets = 6, .joint = true, .norm = true, .whole = true},
-        {.n_q = 141, .n_k = 141, .buckets = 6, .joint = true, .causal = true, .norm = true, .whole = true},
-        {.n_q = 141,
-         .n_k = 141,
-         .buckets = 3,
-         .joint = true,
-         .causal = true,
-         .by_token = true,
-         .whole = true},
-        {.n_q = 141, .n_k = 141, .buckets = 3, .joint = true, .causal = true, .by_token = true, .norm = true},
-        {.n_q = 141, .n_k = 141, .buckets = 9, .norm = true, .equal = true}, /* lower indices first */
-        {.n_q = 141,
-         .n_k = 141,
-         .buckets = 9,
-         .joint = true,
-         .causal = true,
-         .by_token = true,
-         .equal = true},
-        {.n_q = 1, .n_k = 1, .buckets = 8, .joint = true, .causal = true, .by_token = true, .norm = true},
+        {.n_q = 130, .n_k = 150, .groups = 7, .norm = true, .whole = true},
+        {.n_q = 130, .n_k = 150, .groups = 7},
+        {.n_q = 150, .n_k = 20, .groups = 40, .norm = true}, /* more groups than keys */
+        {.n_q = 3, .n_k = 1, .groups = 5, .whole = true},
+        {.n_q = 130, .n_k = 150, .groups = 7, .norm = true, .whole = true, .balance = 3},
+        {.n_q = 150, .n_k = 20, .groups = 40, .balance = 1},
+        {.n_q = 141, .n_k = 141, .groups = 2, .joint = true, .causal = true, .balance = 3},
+        {.n_q = 3, .n_k = 1, .groups = 5, .balance = 4},
+        {.n_q = 141, .n_k = 141, .groups = 9, .norm = true, .equal = true, .balance = 3},
+        {.n_q = 150, .n_k = 150, .groups = 1, .norm = true}, /* plain attention */
+        {.n_q = 141, .n_k = 141, .groups = 6, .joint = true, .norm = true, .whole = true},
+        {.n_q = 141, .n_k = 141, .groups = 6, .joint = true, .causal = true, .norm = true, .whole = true},
+        {.n_q = 141, .n_k = 141, .groups = 3, .joint = true, .causal = true, .by_token = true, .whole = true},
+        {.n_q = 141, .n_k = 141, .groups = 3, .joint = true, .causal = true, .by_token = true, .norm = true},
+        {.n_q = 141, .n_k = 141, .groups = 9, .norm = true, .equal = true}, /* lower indices first */
+        {.n_q = 141, .n_k = 141, .groups = 9, .joint = true, .causal = true, .by_token = true, .equal = true},
+        {.n_q = 1, .n_k = 1, .groups = 8, .joint = true, .causal = true, .by_token = true, .norm = true},
     };
     struct host host;
     struct pool *pool;
@@ -169,13 +157,13 @@ static void scores_become_attention(void **state)
     pool_free(&host, pool);
 }
 
-/* Of the queries of one draw: how many are in 0, 1, 2 and more buckets. */
-static void count_buckets(uint64_t seed, size_t buckets, double enlargement, double counts[4])
+/* Of the queries of one draw: how many are in 0, 1, 2 and more groups. */
+static void count_groups(uint64_t seed, size_t groups, double enlargement, double counts[4])
 {
     enum { N = 512, WIDE = 41 };
     static float x[N * WIDE], z[N * 16], out[N], hash[WIDE * 16];
     random_normals(random_key(seed, RANDOM_DATA, 0), 0, x, N * WIDE);
-    random_normals(random_key(seed, RANDOM_DATA, 1), 0, hash, WIDE * buckets);
+    random_normals(random_key(seed, RANDOM_DATA, 1), 0, hash, WIDE * groups);
     for (size_t i = 0; i < N; i++) { /* normed */
         double mean = 0, square = 0;
         for (size_t c = 0; c < WIDE; c++) {
@@ -184,33 +172,33 @@ static void count_buckets(uint64_t seed, size_t buckets, double enlargement, dou
         }
         for (size_t c = 0; c < WIDE; c++)
             x[i * WIDE + c] = (float)(((double)x[i * WIDE + c] - mean) / sqrt(square - mean * mean));
-        for (size_t b = 0; b < buckets; b++) {
+        for (size_t b = 0; b < groups; b++) {
             double sum = 0;
             for (size_t c = 0; c < WIDE; c++)
-                sum += (double)x[i * WIDE + c] * (double)hash[c * buckets + b] / sqrt(WIDE);
-            z[i * buckets + b] = (float)sum;
+                sum += (double)x[i * WIDE + c] * (double)hash[c * groups + b] / sqrt(WIDE);
+            z[i * groups + b] = (float)sum;
         }
     }
-    struct scores scores = {{z, z}, buckets};
-    struct bucketed b = {.kernels = kernels_named(NULL, &(const char *){0}),
-                         .workers = 1,
-                         .num_queries = N,
-                         .num_keys = N,
-                         .dim = WIDE,
-                         .value_dim = 1,
-                         .capacity = {buckets, enlargement, true},
-                         .query = view_of(x, N, WIDE),
-                         .key = view_of(x, N, WIDE),
-                         .value = {x, N, 1, WIDE, DTYPE_FLOAT32},
-                         .score = score,
-                         .argument = &scores};
-    size_t saved = bucketed_saved_size(&b) / 4, scratch = bucketed_scratch_size(&b) / 4;
+    struct scores scores = {{z, z}, groups};
+    struct grouped b = {.kernels = kernels_named(NULL, &(const char *){0}),
+                        .workers = 1,
+                        .num_queries = N,
+                        .num_keys = N,
+                        .dim = WIDE,
+                        .value_dim = 1,
+                        .capacity = {groups, enlargement, true},
+                        .query = view_of(x, N, WIDE),
+                        .key = view_of(x, N, WIDE),
+                        .value = {x, N, 1, WIDE, DTYPE_FLOAT32},
+                        .score = score,
+                        .argument = &scores};
+    size_t saved = grouped_saved_size(&b) / 4, scratch = grouped_scratch_size(&b) / 4;
     b.saved = guard_floats(saved);
     b.scratch = guard_floats(scratch);
-    bucketed_forward(&b, view_of(out, N, 1));
-    struct members queries = bucketed_saved(&b).queries;
+    grouped_forward(&b, view_of(out, N, 1));
+    struct members queries = grouped_saved(&b).queries;
     size_t of_token[N] = {0};
-    for (size_t p = 0; p < queries.start[buckets]; p++)
+    for (size_t p = 0; p < queries.start[groups]; p++)
         of_token[queries.list[p]]++;
     for (size_t i = 0; i < N; i++)
         counts[of_token[i] > 3 ? 3 : of_token[i]]++;
@@ -220,11 +208,11 @@ static void count_buckets(uint64_t seed, size_t buckets, double enlargement, dou
 
 /* Measured elsewhere, by another program: a random linear hash of normed normals, width 41, 512 tokens. One
    draw of the hash differs from another by about 0.03. */
-static void queries_are_in_few_buckets(void **state)
+static void queries_are_in_few_groups(void **state)
 {
     (void)state;
     static const struct {
-        size_t buckets;
+        size_t groups;
         double enlargement, want[4];
     } rows[] = {{8, 1, {0.16, 0.67, 0.16, 0}},
                 {8, 1.4142135623730951, {0.045, 0.53, 0.40, 0.03}},
@@ -233,7 +221,7 @@ static void queries_are_in_few_buckets(void **state)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         double counts[4] = {0};
         for (uint64_t seed = 0; seed < 40; seed++)
-            count_buckets(seed, rows[r].buckets, rows[r].enlargement, counts);
+            count_groups(seed, rows[r].groups, rows[r].enlargement, counts);
         for (size_t c = 0; c < 4; c++)
             check_near(counts[c] / (40 * 512), rows[r].want[c], 0.03, "queries in so many buckets");
     }
@@ -243,16 +231,16 @@ static void the_best_is_the_first_of_the_largest(void **state)
 {
     (void)state;
     static const float ties[] = {1, 3, 2, 3}, missing[] = {NAN, -2, NAN, -1}, none[] = {NAN, NAN, NAN, NAN};
-    assert_int_equal(bucketed_best(ties, 4), 1);
-    assert_int_equal(bucketed_best(missing, 4), 3);
-    assert_int_equal(bucketed_best(none, 4), 0);
+    assert_int_equal(grouped_best(ties, 4), 1);
+    assert_int_equal(grouped_best(missing, 4), 3);
+    assert_int_equal(grouped_best(none, 4), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_become_attention),
-        cmocka_unit_test(queries_are_in_few_buckets),
+        cmocka_unit_test(queries_are_in_few_groups),
         cmocka_unit_test(the_best_is_the_first_of_the_largest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Step 3 on the lists of bucketed_members.c, and the memory of all. SPDX-License-Identifier: Apache-2.0 */
-#include "parts/groups/bucketed.h"
+/* Step 3 on the lists of grouped_members.c, and the memory of all. SPDX-License-Identifier: Apache-2.0 */
+#include "parts/groups/grouped.h"
 
 #include <string.h>
 
@@ -8,25 +8,25 @@
 /* ---- memory ---------------------------------------------------------------------------------------------
  */
 
-size_t bucketed_places(const struct bucketed *b, size_t n)
+size_t grouped_places(const struct grouped *b, size_t n)
 {
-    return b->by_token ? n : size_product(b->capacity.num_buckets, capacity_of(&b->capacity, n));
+    return b->by_token ? n : size_product(b->capacity.num_groups, capacity_of(&b->capacity, n));
 }
 
-static size_t longest_of(const struct bucketed *b, size_t n)
+static size_t longest_of(const struct grouped *b, size_t n)
 {
     return b->by_token ? n : capacity_of(&b->capacity, n);
 }
 
-static struct bucket_sizes sizes_of(const struct bucketed *b)
+static struct group_sizes sizes_of(const struct grouped *b)
 {
-    return (struct bucket_sizes){
+    return (struct group_sizes){
         .num_queries = b->num_queries,
         .num_keys = b->num_keys,
         .dim = b->dim,
         .value_dim = b->value_dim,
-        .query_places = bucketed_places(b, b->num_queries),
-        .key_places = bucketed_places(b, b->num_keys),
+        .query_places = grouped_places(b, b->num_queries),
+        .key_places = grouped_places(b, b->num_keys),
         .longest_query = longest_of(b, b->num_queries),
         .longest_key = longest_of(b, b->num_keys),
         .precision = b->precision,
@@ -35,35 +35,35 @@ static struct bucket_sizes sizes_of(const struct bucketed *b)
     };
 }
 
-struct bucketed_saved bucketed_saved(const struct bucketed *b)
+struct grouped_saved grouped_saved(const struct grouped *b)
 {
-    struct bucketed_saved saved;
+    struct grouped_saved saved;
     struct arena arena = arena_on(b->saved);
-    saved.queries = members_take(&arena, b->capacity.num_buckets, bucketed_places(b, b->num_queries));
+    saved.queries = members_take(&arena, b->capacity.num_groups, grouped_places(b, b->num_queries));
     saved.keys = saved.queries;
     if (!b->joint)
-        saved.keys = members_take(&arena, b->capacity.num_buckets, bucketed_places(b, b->num_keys));
+        saved.keys = members_take(&arena, b->capacity.num_groups, grouped_places(b, b->num_keys));
     saved.rows = softmax_rows_take(&arena, b->num_queries);
     saved.bytes = arena.used;
     return saved;
 }
 
-size_t bucketed_saved_size(const struct bucketed *bucketed)
+size_t grouped_saved_size(const struct grouped *grouped)
 {
-    struct bucketed measured = *bucketed;
+    struct grouped measured = *grouped;
     measured.saved = NULL;
-    return bucketed_saved(&measured).bytes;
+    return grouped_saved(&measured).bytes;
 }
 
 /* Of backward, where rows are normed. */
 struct memory {
     float *dquery, *dkey; /* (n, d): of normed rows */
     void *norm;           /* (workers, plain_norm_size) */
-    void *rest;           /* bucket_attention */
+    void *rest;           /* group_attention */
     size_t bytes;
 };
 
-static struct memory backward_memory(const struct bucketed *b, size_t rest)
+static struct memory backward_memory(const struct grouped *b, size_t rest)
 {
     struct memory memory = {NULL};
     struct arena arena = arena_on(b->scratch);
@@ -78,19 +78,19 @@ static struct memory backward_memory(const struct bucketed *b, size_t rest)
 }
 
 /* Scores are dead before products begin, and share their memory. */
-size_t bucketed_scratch_size(const struct bucketed *bucketed)
+size_t grouped_scratch_size(const struct grouped *grouped)
 {
-    struct bucketed b = *bucketed;
+    struct grouped b = *grouped;
     b.scratch = NULL;
-    struct bucket_sizes sizes = sizes_of(&b);
-    size_t forward = size_max(bucketed_members_size(&b), bucket_forward_size(&sizes));
-    return size_max(forward, backward_memory(&b, bucket_backward_size(&sizes)).bytes);
+    struct group_sizes sizes = sizes_of(&b);
+    size_t forward = size_max(grouped_members_size(&b), group_forward_size(&sizes));
+    return size_max(forward, backward_memory(&b, group_backward_size(&sizes)).bytes);
 }
 
 /* ---- forward and backward --------------------------------------------------------------------------------
  */
 
-static struct plain_norm norm_of(const struct bucketed *b, enum bucketed_side side, void *scratch)
+static struct plain_norm norm_of(const struct grouped *b, enum grouped_side side, void *scratch)
 {
     return (struct plain_norm){.kernels = b->kernels,
                                .pool = b->pool,
@@ -98,7 +98,7 @@ static struct plain_norm norm_of(const struct bucketed *b, enum bucketed_side si
                                .scratch = scratch};
 }
 
-enum bucket_sight bucketed_sight(const struct bucketed *b)
+enum group_sight grouped_sight(const struct grouped *b)
 {
     return !b->causal ? SIGHT_ALL : b->by_token ? SIGHT_WINDOW : SIGHT_PAST;
 }
@@ -109,7 +109,7 @@ struct attending {
     size_t bytes;
 };
 
-static struct attending attending_on(const struct bucketed *b, void *block)
+static struct attending attending_on(const struct grouped *b, void *block)
 {
     struct attending attending = {NULL};
     struct arena arena = arena_on(block);
@@ -122,12 +122,12 @@ static struct attending attending_on(const struct bucketed *b, void *block)
     return attending;
 }
 
-size_t bucketed_attending_size(const struct bucketed *b)
+size_t grouped_attending_size(const struct grouped *b)
 {
     return attending_on(b, NULL).bytes;
 }
 
-void bucketed_attending(const struct bucketed *b, struct view *query, struct view *key, void *scratch)
+void grouped_attending(const struct grouped *b, struct view *query, struct view *key, void *scratch)
 {
     *query = b->query;
     *key = b->key;
@@ -142,14 +142,14 @@ void bucketed_attending(const struct bucketed *b, struct view *query, struct vie
     *key = view_of(attending.key, b->num_keys, b->dim);
 }
 
-static struct bucket_attention attention_of(const struct bucketed *b)
+static struct group_attention attention_of(const struct grouped *b)
 {
-    struct bucketed_saved saved = bucketed_saved(b);
-    return (struct bucket_attention){
+    struct grouped_saved saved = grouped_saved(b);
+    return (struct group_attention){
         .kernels = b->kernels,
         .pool = b->pool,
         .sizes = sizes_of(b),
-        .sight = bucketed_sight(b),
+        .sight = grouped_sight(b),
         .window = b->capacity,
         .large = b->large,
         .query = b->query,
@@ -161,20 +161,20 @@ static struct bucket_attention attention_of(const struct bucketed *b)
     };
 }
 
-void bucketed_forward(const struct bucketed *b, struct view out)
+void grouped_forward(const struct grouped *b, struct view out)
 {
-    bucketed_members(b);
-    struct bucket_attention attention = attention_of(b);
-    bucket_forward(&attention, out, b->scratch);
+    grouped_members(b);
+    struct group_attention attention = attention_of(b);
+    group_forward(&attention, out, b->scratch);
 }
 
-void bucketed_backward(const struct bucketed *b, struct view out, struct view dout,
-                       const struct attention_gradients *gradients)
+void grouped_backward(const struct grouped *b, struct view out, struct view dout,
+                      const struct attention_gradients *gradients)
 {
     struct memory memory = backward_memory(b, 0);
-    struct bucket_attention attention = attention_of(b);
+    struct group_attention attention = attention_of(b);
     if (!b->norm) {
-        bucket_backward(&attention, out, dout, gradients, memory.rest);
+        group_backward(&attention, out, dout, gradients, memory.rest);
         return;
     }
     struct attention_gradients normed = *gradients;
@@ -182,7 +182,7 @@ void bucketed_backward(const struct bucketed *b, struct view out, struct view do
     normed.key = view_of(memory.dkey, b->num_keys, b->dim);
     memset(memory.dquery, 0, b->num_queries * b->dim * sizeof(float));
     memset(memory.dkey, 0, b->num_keys * b->dim * sizeof(float));
-    bucket_backward(&attention, out, dout, &normed, memory.rest);
+    group_backward(&attention, out, dout, &normed, memory.rest);
     struct plain_norm queries = norm_of(b, SIDE_QUERIES, memory.norm),
                       keys = norm_of(b, SIDE_KEYS, memory.norm);
     plain_norm_backward(&queries, memory.dquery, gradients->query);

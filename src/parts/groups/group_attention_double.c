@@ -1,17 +1,17 @@
 /* See the header. SPDX-License-Identifier: Apache-2.0 */
-#include "parts/groups/bucket_attention_double.h"
+#include "parts/groups/group_attention_double.h"
 
 #include "parts/tiles/double_attention.h"
 
 /* Where each query stands, and what double_attention.h works in. */
 struct memory {
-    const struct bucket_attention *attention;
+    const struct group_attention *attention;
     struct places places; /* of queries */
     void *rest;
     size_t bytes;
 };
 
-static struct memory memory_on(const struct bucket_sizes *sizes, void *block)
+static struct memory memory_on(const struct group_sizes *sizes, void *block)
 {
     struct memory memory;
     struct arena arena = arena_on(block);
@@ -25,22 +25,22 @@ static struct memory memory_on(const struct bucket_sizes *sizes, void *block)
 static bool run_of_place(const void *argument, size_t query, size_t number, struct key_run *run)
 {
     const struct memory *memory = argument;
-    const struct bucket_attention *a = memory->attention;
+    const struct group_attention *a = memory->attention;
     const uint32_t *start = memory->places.start + query, *first = a->queries.start;
     if (number >= start[1] - start[0])
         return false;
-    size_t place = memory->places.place[start[0] + number], bucket = 0;
-    while (first[bucket + 1] <= place)
-        bucket++;
-    struct seen seen = bucket_seen(a->sight, &a->window, a->queries.list + first[bucket],
-                                   place - first[bucket], members_of(&a->keys, bucket));
-    *run = (struct key_run){a->keys.list + a->keys.start[bucket] + seen.first, 0, seen.end - seen.first};
+    size_t place = memory->places.place[start[0] + number], group = 0;
+    while (first[group + 1] <= place)
+        group++;
+    struct seen seen = group_seen(a->sight, &a->window, a->queries.list + first[group], place - first[group],
+                                  members_of(&a->keys, group));
+    *run = (struct key_run){a->keys.list + a->keys.start[group] + seen.first, 0, seen.end - seen.first};
     return true;
 }
 
-static struct double_attention as_double(const struct bucket_attention *a, const struct memory *memory)
+static struct double_attention as_double(const struct group_attention *a, const struct memory *memory)
 {
-    const struct bucket_sizes *sizes = &a->sizes;
+    const struct group_sizes *sizes = &a->sizes;
     return (struct double_attention){.kernels = a->kernels,
                                      .pool = a->pool,
                                      .workers = sizes->workers,
@@ -57,12 +57,12 @@ static struct double_attention as_double(const struct bucket_attention *a, const
                                      .argument = memory};
 }
 
-size_t bucket_in_double_size(const struct bucket_sizes *sizes)
+size_t group_in_double_size(const struct group_sizes *sizes)
 {
     return memory_on(sizes, NULL).bytes;
 }
 
-bool bucket_forward_in_double(const struct bucket_attention *attention, struct view out, void *scratch)
+bool group_forward_in_double(const struct group_attention *attention, struct view out, void *scratch)
 {
     struct memory memory = memory_on(&attention->sizes, scratch);
     struct double_attention twin = as_double(attention, &memory);
@@ -76,8 +76,8 @@ bool bucket_forward_in_double(const struct bucket_attention *attention, struct v
     return true;
 }
 
-bool bucket_backward_in_double(const struct bucket_attention *attention, struct view dout,
-                               const struct attention_gradients *gradients, void *scratch)
+bool group_backward_in_double(const struct group_attention *attention, struct view dout,
+                              const struct attention_gradients *gradients, void *scratch)
 {
     struct memory memory = memory_on(&attention->sizes, scratch);
     struct double_attention twin = as_double(attention, &memory);

@@ -1,34 +1,34 @@
 /* random against double precision, with the scores of its key; contents change no membership. The
-   attention below the scores is tested in test_bucketed.c. Bugs planted and caught: one score for queries
+   attention below the scores is tested in test_grouped.c. Bugs planted and caught: one score for queries
    and keys; every tile's scores those of the first.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "support/bucket_case.h"
 #include "support/check.h"
+#include "support/group_case.h"
 
-enum { N = 131, D = 20, D_V = 12, BUCKETS = 6 };
+enum { N = 131, D = 20, D_V = 12, GROUPS = 6 };
 
 static void fill_scores(double *z, uint64_t side)
 {
-    float scores[N * BUCKETS];
+    float scores[N * GROUPS];
     uint64_t head = random_key(123, RANDOM_HEAD, 0);
-    random_normals(random_key(head, RANDOM_BUCKETS, side), 0, scores, N * BUCKETS);
-    for (size_t i = 0; i < N * BUCKETS; i++)
+    random_normals(random_key(head, RANDOM_GROUPS, side), 0, scores, N * GROUPS);
+    for (size_t i = 0; i < N * GROUPS; i++)
         z[i] = (double)scores[i];
 }
 
 static void check(const char *settings, bool paper, bool joint, bool causal, bool strict)
 {
-    void *options = bucket_case_options("random", settings);
+    void *options = group_case_options("random", settings);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
-        struct attention_case data = bucket_case_new("random", options, N, N, D, D_V, causal);
+        struct attention_case data = group_case_new("random", options, N, N, D, D_V, causal);
         data.kernels = *kernels;
-        struct oracle_buckets o = bucket_case_oracle(&data, BUCKETS, paper, joint, strict);
+        struct oracle_groups o = group_case_oracle(&data, GROUPS, paper, joint, strict);
         fill_scores(o.z_query, 0);
         fill_scores(o.z_key, 1);
-        bucket_case_check(&data, &o, settings);
+        group_case_check(&data, &o, settings);
         attention_case_free(&data);
     }
     free(options);

@@ -1,12 +1,12 @@
-/* Attention inside given lists against double precision with the same multiplicity: buckets of all sizes,
+/* Attention inside given lists against double precision with the same multiplicity: groups of all sizes,
    empty ones, ones longer than blocks and tiles, tokens in none, one or several; both precisions, three
    ways of seeing, one thread and three. Bugs planted and caught: a place merged with the wrong maximum;
    the second block's queries taken from the first; a window that is too long; the first tile of a window
    left out; dquery of the last tile only; places taken in their own order; delta of the place, not of the
-   token; all threads in the memory of the first; in double, the keys of a bucket from its first on, whatever
-   is seen, and a bucket's queries from the first bucket. Covers: bucket_attention_double.c.
+   token; all threads in the memory of the first; in double, the keys of a group from its first on, whatever
+   is seen, and a group's queries from the first group. Covers: group_attention_double.c.
    SPDX-License-Identifier: Apache-2.0 */
-#include "parts/groups/bucket_attention.h"
+#include "parts/groups/group_attention.h"
 
 #include <float.h>
 #include <math.h>
@@ -17,25 +17,25 @@
 #include "oracle/oracle_softmax.h"
 #include "support/check.h"
 
-enum { N_Q = 330, N_K = 301, D = 19, D_V = 33, BUCKETS = 5, MOST = BUCKETS * N_Q };
+enum { N_Q = 330, N_K = 301, D = 19, D_V = 33, GROUPS = 5, MOST = GROUPS * N_Q };
 
 struct lists {
-    uint32_t start[BUCKETS + 1], list[MOST];
+    uint32_t start[GROUPS + 1], list[MOST];
     struct members members;
     size_t longest;
 };
 
-/* Bucket b has each token with a probability of its own; bucket 2 none, bucket 3 nearly all. */
+/* Group b has each token with a probability of its own; group 2 none, group 3 nearly all. */
 static void fill_lists(struct lists *lists, size_t n, uint64_t key, bool one_each)
 {
-    static const float shares[BUCKETS] = {0.2f, 0.5f, 0, 0.95f, 0.02f};
+    static const float shares[GROUPS] = {0.2f, 0.5f, 0, 0.95f, 0.02f};
     size_t count = 0;
     struct random random = random_open(key);
     uint32_t owner[N_Q];
     for (size_t i = 0; i < n; i++)
         owner[i] = random_below(&random, 10) < 8 ? 3 : 1;
     lists->longest = 0;
-    for (size_t b = 0; b < BUCKETS; b++) {
+    for (size_t b = 0; b < GROUPS; b++) {
         lists->start[b] = (uint32_t)count;
         for (size_t i = 0; i < n; i++)
             if (one_each ? owner[i] == b : random_unit(&random) < shares[b])
@@ -43,26 +43,26 @@ static void fill_lists(struct lists *lists, size_t n, uint64_t key, bool one_eac
         size_t length = count - lists->start[b];
         lists->longest = length > lists->longest ? length : lists->longest;
     }
-    lists->start[BUCKETS] = (uint32_t)count;
-    lists->members = (struct members){BUCKETS, lists->start, lists->list};
+    lists->start[GROUPS] = (uint32_t)count;
+    lists->members = (struct members){GROUPS, lists->start, lists->list};
 }
 
 static const struct capacity window = {4, 1.4142135623730951, true};
 
-static bool meets(enum bucket_sight sight, const struct lists *lists, size_t bucket, size_t query, size_t key)
+static bool meets(enum group_sight sight, const struct lists *lists, size_t group, size_t query, size_t key)
 {
     if (sight == SIGHT_ALL)
         return true;
-    size_t i = lists->list[lists->start[bucket] + query], share = ((i + 1) + 3) / 4;
+    size_t i = lists->list[lists->start[group] + query], share = ((i + 1) + 3) / 4;
     size_t most = (size_t)floor(1.4142135623730951 * (double)share);
     return key <= query && (sight == SIGHT_PAST || query - key < (most < i + 1 ? most : i + 1));
 }
 
-static void fill_times(struct oracle_softmax *o, enum bucket_sight sight, const struct lists *queries,
+static void fill_times(struct oracle_softmax *o, enum group_sight sight, const struct lists *queries,
                        const struct lists *keys)
 {
     o->times = calloc(o->n_q * o->n_k, sizeof(double));
-    for (size_t b = 0; b < BUCKETS; b++)
+    for (size_t b = 0; b < GROUPS; b++)
         for (size_t p = 0; p < members_of(&queries->members, b); p++)
             for (size_t k = 0; k < members_of(&keys->members, b); k++)
                 if (meets(sight, queries, b, p, k))
@@ -103,7 +103,7 @@ static void scale(float *x, size_t n, size_t ld, int exponent)
 /* exponent: queries are 2^exponent times as large and keys so much smaller, which changes nothing but their
    gradients; float32 then may overflow. */
 static void check(const struct kernels *kernels, struct pool *pool, enum precision precision,
-                  enum bucket_sight sight, int exponent)
+                  enum group_sight sight, int exponent)
 {
     enum { LD = 40 };
     bool half = precision == PRECISION_BF16, same = sight != SIGHT_ALL;
@@ -124,15 +124,15 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
     scale(query, N_Q, LD, exponent);
     scale(key, n_k, LD, -exponent);
     float start = exponent == 0 ? 0.5f : 0;
-    struct bucket_attention a = {
+    struct group_attention a = {
         .kernels = kernels,
         .pool = pool,
         .sizes = {.num_queries = N_Q,
                   .num_keys = n_k,
                   .dim = D,
                   .value_dim = D_V,
-                  .query_places = queries.start[BUCKETS],
-                  .key_places = keys.start[BUCKETS],
+                  .query_places = queries.start[GROUPS],
+                  .key_places = keys.start[GROUPS],
                   .longest_query = queries.longest,
                   .longest_key = keys.longest,
                   .precision = precision,
@@ -147,22 +147,22 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
         .keys = keys.members,
         .rows = {max, log_sum},
     };
-    size_t forward = bucket_forward_size(&a.sizes) / 4, backward = bucket_backward_size(&a.sizes) / 4;
+    size_t forward = group_forward_size(&a.sizes) / 4, backward = group_backward_size(&a.sizes) / 4;
     float *scratch = guard_floats(forward);
     memset(scratch, 0xff, 4 * forward);
     const struct view result = {out, N_Q, D_V, LD, DTYPE_FLOAT32},
                       given = {dout, N_Q, D_V, LD, DTYPE_FLOAT32};
-    bucket_forward(&a, result, scratch);
+    group_forward(&a, result, scratch);
     guard_free(scratch, forward);
     for (size_t i = 0; i < N_Q * LD; i++)
         dquery[i] = dkey[i] = dvalue[i] = start;
     scratch = guard_floats(backward);
     memset(scratch, 0xff, 4 * backward);
-    bucket_backward(&a, result, given,
-                    &(struct attention_gradients){.query = {dquery, N_Q, D, LD, DTYPE_FLOAT32},
-                                                  .key = {dkey, n_k, D, LD, DTYPE_FLOAT32},
-                                                  .value = {dvalue, n_k, D_V, LD, DTYPE_FLOAT32}},
-                    scratch);
+    group_backward(&a, result, given,
+                   &(struct attention_gradients){.query = {dquery, N_Q, D, LD, DTYPE_FLOAT32},
+                                                 .key = {dkey, n_k, D, LD, DTYPE_FLOAT32},
+                                                 .value = {dvalue, n_k, D_V, LD, DTYPE_FLOAT32}},
+                   scratch);
     guard_free(scratch, backward);
     assert_int_equal(softmax_rows_in_double(&a.rows), exponent != 0);
     scale(dquery, N_Q, LD, exponent);
@@ -174,7 +174,7 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
     oracle_softmax_free(&o);
 }
 
-static void buckets_are_one_softmax_with_multiplicity(void **state)
+static void groups_are_one_softmax_with_multiplicity(void **state)
 {
     (void)state;
     struct host host;
@@ -183,16 +183,16 @@ static void buckets_are_one_softmax_with_multiplicity(void **state)
     check_status(&host, pool_new(&host, 3, &pool), HASHATTN_OK, NULL);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (int sight = SIGHT_ALL; sight <= SIGHT_WINDOW; sight++) {
-            check(*kernels, NULL, PRECISION_FLOAT32, (enum bucket_sight)sight, 0);
-            check(*kernels, pool, PRECISION_FLOAT32, (enum bucket_sight)sight, 0);
-            check(*kernels, pool, PRECISION_BF16, (enum bucket_sight)sight, 0);
-            check(*kernels, pool, PRECISION_FLOAT32, (enum bucket_sight)sight, 122);
+            check(*kernels, NULL, PRECISION_FLOAT32, (enum group_sight)sight, 0);
+            check(*kernels, pool, PRECISION_FLOAT32, (enum group_sight)sight, 0);
+            check(*kernels, pool, PRECISION_BF16, (enum group_sight)sight, 0);
+            check(*kernels, pool, PRECISION_FLOAT32, (enum group_sight)sight, 122);
         }
     pool_free(&host, pool);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(buckets_are_one_softmax_with_multiplicity)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(groups_are_one_softmax_with_multiplicity)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
 /* Tiles of gathered rows; blocks and tiles are those that exact attention was tuned to (attention/softmax.c).
    SPDX-License-Identifier: Apache-2.0 */
-#include "parts/groups/bucket_attention.h"
+#include "parts/groups/group_attention.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "parts/groups/bucket_attention_double.h"
+#include "parts/groups/group_attention_double.h"
 #include "parts/rows/plain_norm.h"
 
 enum {
@@ -19,7 +19,7 @@ enum {
 /* Where a row's maximum begins: finite, so that a tile of which it sees nothing changes nothing. */
 #define LEAST (-FLT_MAX)
 
-static struct tile_products take_products(const struct bucket_sizes *sizes, struct arena *arena)
+static struct tile_products take_products(const struct group_sizes *sizes, struct arena *arena)
 {
     size_t wide = size_max(size_max(sizes->dim, sizes->value_dim), TILE);
     return tile_products_take(arena, sizes->precision, TILE, wide, wide);
@@ -43,7 +43,7 @@ struct norming {
     void *norm;  /* plain_norm_size */
 };
 
-static struct norming take_norming(const struct bucket_sizes *sizes, struct arena *arena)
+static struct norming take_norming(const struct group_sizes *sizes, struct arena *arena)
 {
     struct norming norming = {NULL, NULL};
     if (sizes->norm) {
@@ -54,9 +54,9 @@ static struct norming take_norming(const struct bucket_sizes *sizes, struct aren
 }
 
 /* gather, of queries or keys: normed on their way, in the first-level cache. Each is normed once for every
-   bucket that holds it, sqrt(2) times on the average; a pass over all rows before took no less time, and
+   group that holds it, sqrt(2) times on the average; a pass over all rows before took no less time, and
    memory for them. */
-static void gather_attending(const struct bucket_attention *a, const struct norming *norming, float *to,
+static void gather_attending(const struct group_attention *a, const struct norming *norming, float *to,
                              struct view rows, const uint32_t *list, size_t count)
 {
     size_t d = a->sizes.dim;
@@ -79,8 +79,8 @@ static void turn_tiles(const struct kernels *kernels, float *to, const float *ro
                                  size_min(TILE, count - tile), cols);
 }
 
-struct seen bucket_seen(enum bucket_sight sight, const struct capacity *window, const uint32_t *queries,
-                        size_t place, size_t keys)
+struct seen group_seen(enum group_sight sight, const struct capacity *window, const uint32_t *queries,
+                       size_t place, size_t keys)
 {
     if (sight == SIGHT_ALL)
         return (struct seen){0, keys};
@@ -90,12 +90,12 @@ struct seen bucket_seen(enum bucket_sight sight, const struct capacity *window, 
 }
 
 /* What the queries at places first .. first + rows - 1 meet together, from a whole tile on. */
-static struct seen seen_by_block(const struct bucket_attention *a, const uint32_t *queries, size_t first,
+static struct seen seen_by_block(const struct group_attention *a, const uint32_t *queries, size_t first,
                                  size_t rows, size_t keys, struct seen *each)
 {
     struct seen all = {keys, 0};
     for (size_t i = 0; i < rows; i++) {
-        each[i] = bucket_seen(a->sight, &a->window, queries, first + i, keys);
+        each[i] = group_seen(a->sight, &a->window, queries, first + i, keys);
         all.first = size_min(all.first, each[i].first);
         all.end = size_max(all.end, each[i].end);
     }
@@ -103,7 +103,7 @@ static struct seen seen_by_block(const struct bucket_attention *a, const uint32_
     return all;
 }
 
-static void hide_unseen(const struct bucket_attention *a, float *scores, const struct seen *each, size_t rows,
+static void hide_unseen(const struct group_attention *a, float *scores, const struct seen *each, size_t rows,
                         size_t tile, size_t cols)
 {
     if (a->sight == SIGHT_ALL)
@@ -139,7 +139,7 @@ static void add_places(void *argument, size_t index, int worker)
         }
 }
 
-static void add_all_places(const struct bucket_attention *a, const struct places *places, const float *parts,
+static void add_all_places(const struct group_attention *a, const struct places *places, const float *parts,
                            struct view rows)
 {
     struct gathering gathering = {a->kernels, places, parts, rows};
@@ -152,14 +152,14 @@ static void add_all_places(const struct bucket_attention *a, const struct places
 struct forward_memory {
     float *result, *row_max, *row_sum; /* (query_places, d_v), (query_places), (query_places) */
     struct places places;
-    /* of one thread: the keys of a bucket and the present block of its queries */
+    /* of one thread: the keys of a group and the present block of its queries */
     float *key, *key_columns, *value, *query, *scores, *factor;
     struct norming norming;
     struct tile_products products;
     size_t bytes;
 };
 
-static struct forward_memory forward_memory(const struct bucket_sizes *sizes, void *block, size_t worker)
+static struct forward_memory forward_memory(const struct group_sizes *sizes, void *block, size_t worker)
 {
     struct forward_memory memory;
     struct arena arena = arena_on(block), own;
@@ -186,13 +186,13 @@ static struct forward_memory forward_memory(const struct bucket_sizes *sizes, vo
     return memory;
 }
 
-size_t bucket_forward_size(const struct bucket_sizes *sizes)
+size_t group_forward_size(const struct group_sizes *sizes)
 {
-    return size_max(forward_memory(sizes, NULL, 0).bytes, bucket_in_double_size(sizes));
+    return size_max(forward_memory(sizes, NULL, 0).bytes, group_in_double_size(sizes));
 }
 
 struct forward_pass {
-    const struct bucket_attention *attention;
+    const struct group_attention *attention;
     struct view out;
     void *scratch;
 };
@@ -208,14 +208,14 @@ static void rescale(const struct kernels *kernels, float *result, size_t cols, c
         }
 }
 
-/* `rows` queries from `first` of a bucket's list on. */
-static void forward_block(const struct bucket_attention *a, const struct forward_memory *memory,
-                          size_t bucket, size_t first, size_t rows)
+/* `rows` queries from `first` of a group's list on. */
+static void forward_block(const struct group_attention *a, const struct forward_memory *memory, size_t group,
+                          size_t first, size_t rows)
 {
     const struct kernels *kernels = a->kernels;
-    size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = members_of(&a->keys, bucket);
-    const uint32_t *queries = a->queries.list + a->queries.start[bucket];
-    size_t place = a->queries.start[bucket] + first;
+    size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = members_of(&a->keys, group);
+    const uint32_t *queries = a->queries.list + a->queries.start[group];
+    size_t place = a->queries.start[group] + first;
     float *result = memory->result + place * d_v, *row_max = memory->row_max + place,
           *row_sum = memory->row_sum + place;
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
@@ -238,24 +238,24 @@ static void forward_block(const struct bucket_attention *a, const struct forward
     }
 }
 
-static void forward_bucket(void *argument, size_t bucket, int worker)
+static void forward_group(void *argument, size_t group, int worker)
 {
     const struct forward_pass *pass = argument;
-    const struct bucket_attention *a = pass->attention;
+    const struct group_attention *a = pass->attention;
     struct forward_memory memory = forward_memory(&a->sizes, pass->scratch, (size_t)worker);
-    const uint32_t *keys = a->keys.list + a->keys.start[bucket];
-    size_t num_keys = members_of(&a->keys, bucket), num_queries = members_of(&a->queries, bucket);
+    const uint32_t *keys = a->keys.list + a->keys.start[group];
+    size_t num_keys = members_of(&a->keys, group), num_queries = members_of(&a->queries, group);
     gather_attending(a, &memory.norming, memory.key, a->key, keys, num_keys);
     gather(memory.value, a->value, a->sizes.value_dim, keys, num_keys);
     turn_tiles(a->kernels, memory.key_columns, memory.key, a->sizes.dim, num_keys);
     for (size_t first = 0; first < num_queries; first += BLOCK)
-        forward_block(a, &memory, bucket, first, size_min(BLOCK, num_queries - first));
+        forward_block(a, &memory, group, first, size_min(BLOCK, num_queries - first));
 }
 
 /* The places of a query: one softmax over their maxima and sums, and their results weighted. */
 static void merge_query(const struct forward_pass *pass, const struct forward_memory *memory, size_t i)
 {
-    const struct bucket_attention *a = pass->attention;
+    const struct group_attention *a = pass->attention;
     const uint32_t *place = memory->places.place + memory->places.start[i];
     size_t count = memory->places.start[i + 1] - memory->places.start[i], d_v = a->sizes.value_dim;
     float most = LEAST, total = 0, scale = score_scale(a->sizes.dim), *out = view_row(pass->out, i);
@@ -287,14 +287,14 @@ static void merge_rows(void *argument, size_t index, int worker)
     }
 }
 
-void bucket_forward(const struct bucket_attention *attention, struct view out, void *scratch)
+void group_forward(const struct group_attention *attention, struct view out, void *scratch)
 {
-    if (bucket_forward_in_double(attention, out, scratch))
+    if (group_forward_in_double(attention, out, scratch))
         return;
     struct forward_pass pass = {attention, out, scratch};
     size_t n_q = attention->sizes.num_queries;
     struct places places = forward_memory(&attention->sizes, scratch, 0).places;
-    pool_run(attention->pool, forward_bucket, &pass, attention->queries.num_buckets);
+    pool_run(attention->pool, forward_group, &pass, attention->queries.num_groups);
     places_find(&places, &attention->queries, n_q);
     pool_run(attention->pool, merge_rows, &pass, (n_q + ROWS - 1) / ROWS);
 }
@@ -315,7 +315,7 @@ struct backward_memory {
     size_t bytes;
 };
 
-static struct backward_memory backward_memory(const struct bucket_sizes *sizes, void *block, size_t worker)
+static struct backward_memory backward_memory(const struct group_sizes *sizes, void *block, size_t worker)
 {
     struct backward_memory memory;
     struct arena arena = arena_on(block), own;
@@ -348,25 +348,25 @@ static struct backward_memory backward_memory(const struct bucket_sizes *sizes, 
     return memory;
 }
 
-size_t bucket_backward_size(const struct bucket_sizes *sizes)
+size_t group_backward_size(const struct group_sizes *sizes)
 {
-    return size_max(backward_memory(sizes, NULL, 0).bytes, bucket_in_double_size(sizes));
+    return size_max(backward_memory(sizes, NULL, 0).bytes, group_in_double_size(sizes));
 }
 
 struct backward_pass {
-    const struct bucket_attention *attention;
+    const struct group_attention *attention;
     struct view out, dout;
     void *scratch;
 };
 
 static void backward_block(const struct backward_pass *pass, const struct backward_memory *memory,
-                           size_t bucket, size_t first, size_t rows)
+                           size_t group, size_t first, size_t rows)
 {
-    const struct bucket_attention *a = pass->attention;
+    const struct group_attention *a = pass->attention;
     const struct kernels *kernels = a->kernels;
-    size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = members_of(&a->keys, bucket);
-    const uint32_t *queries = a->queries.list + a->queries.start[bucket];
-    float *dquery = memory->dquery + (a->queries.start[bucket] + first) * d, *p = memory->scores,
+    size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = members_of(&a->keys, group);
+    const uint32_t *queries = a->queries.list + a->queries.start[group];
+    float *dquery = memory->dquery + (a->queries.start[group] + first) * d, *p = memory->scores,
           *ds = memory->dscores, scale = score_scale(a->sizes.dim);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
     gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
@@ -377,7 +377,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
         memory->deltas[i] = memory->delta[queries[first + i]];
     }
     for (size_t tile = all.first; tile < all.end; tile += TILE) {
-        size_t cols = size_min(TILE, all.end - tile), at = a->keys.start[bucket] + tile;
+        size_t cols = size_min(TILE, all.end - tile), at = a->keys.start[group] + tile;
         tile_multiply(&memory->products, kernels, p, TILE, memory->query, d, 1,
                       memory->key_columns + tile * d, TILE, rows, cols, d, false);
         hide_unseen(a, p, each, rows, tile, cols);
@@ -394,14 +394,14 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     }
 }
 
-static void backward_bucket(void *argument, size_t bucket, int worker)
+static void backward_group(void *argument, size_t group, int worker)
 {
     const struct backward_pass *pass = argument;
-    const struct bucket_attention *a = pass->attention;
+    const struct group_attention *a = pass->attention;
     struct backward_memory memory = backward_memory(&a->sizes, pass->scratch, (size_t)worker);
-    const uint32_t *keys = a->keys.list + a->keys.start[bucket];
-    size_t num_keys = members_of(&a->keys, bucket), num_queries = members_of(&a->queries, bucket);
-    size_t at = a->keys.start[bucket], d = a->sizes.dim, d_v = a->sizes.value_dim;
+    const uint32_t *keys = a->keys.list + a->keys.start[group];
+    size_t num_keys = members_of(&a->keys, group), num_queries = members_of(&a->queries, group);
+    size_t at = a->keys.start[group], d = a->sizes.dim, d_v = a->sizes.value_dim;
     gather_attending(a, &memory.norming, memory.key, a->key, keys, num_keys);
     gather(memory.value, a->value, d_v, keys, num_keys);
     turn_tiles(a->kernels, memory.key_columns, memory.key, d, num_keys);
@@ -409,29 +409,29 @@ static void backward_bucket(void *argument, size_t bucket, int worker)
     memset(memory.dkey + at * d, 0, num_keys * d * sizeof(float));
     memset(memory.dvalue + at * d_v, 0, num_keys * d_v * sizeof(float));
     for (size_t first = 0; first < num_queries; first += BLOCK)
-        backward_block(pass, &memory, bucket, first, size_min(BLOCK, num_queries - first));
+        backward_block(pass, &memory, group, first, size_min(BLOCK, num_queries - first));
 }
 
 static void delta_rows(void *argument, size_t index, int worker)
 {
     const struct backward_pass *pass = argument;
-    const struct bucket_attention *a = pass->attention;
+    const struct group_attention *a = pass->attention;
     struct backward_memory memory = backward_memory(&a->sizes, pass->scratch, (size_t)worker);
     size_t first = index * ROWS, rows = size_min(ROWS, a->sizes.num_queries - first);
     a->kernels->rows.dots(memory.delta + first, view_row(pass->dout, first), pass->dout.stride,
                           view_row(pass->out, first), pass->out.stride, rows, a->sizes.value_dim);
 }
 
-void bucket_backward(const struct bucket_attention *attention, struct view out, struct view dout,
-                     const struct attention_gradients *gradients, void *scratch)
+void group_backward(const struct group_attention *attention, struct view out, struct view dout,
+                    const struct attention_gradients *gradients, void *scratch)
 {
-    if (bucket_backward_in_double(attention, dout, gradients, scratch))
+    if (group_backward_in_double(attention, dout, gradients, scratch))
         return;
-    const struct bucket_sizes *sizes = &attention->sizes;
+    const struct group_sizes *sizes = &attention->sizes;
     struct backward_pass pass = {attention, out, dout, scratch};
     struct backward_memory memory = backward_memory(sizes, scratch, 0);
     pool_run(attention->pool, delta_rows, &pass, (sizes->num_queries + ROWS - 1) / ROWS);
-    pool_run(attention->pool, backward_bucket, &pass, attention->queries.num_buckets);
+    pool_run(attention->pool, backward_group, &pass, attention->queries.num_groups);
     places_find(&memory.query_places, &attention->queries, sizes->num_queries);
     places_find(&memory.key_places, &attention->keys, sizes->num_keys);
     add_all_places(attention, &memory.query_places, memory.dquery, gradients->query);

@@ -1,5 +1,5 @@
 /* See the header. SPDX-License-Identifier: Apache-2.0 */
-#include "oracle/oracle_buckets.h"
+#include "oracle/oracle_groups.h"
 
 #include <float.h>
 #include <math.h>
@@ -14,11 +14,11 @@ static double *zeros(size_t rows, size_t cols)
     return x;
 }
 
-struct oracle_buckets oracle_buckets_new(size_t n_q, size_t n_k, size_t d, size_t d_v, size_t buckets)
+struct oracle_groups oracle_groups_new(size_t n_q, size_t n_k, size_t d, size_t d_v, size_t groups)
 {
-    struct oracle_buckets o = {.n_q = n_q, .n_k = n_k, .d = d, .d_v = d_v, .buckets = buckets};
-    o.z_query = zeros(n_q, buckets);
-    o.z_key = zeros(n_k, buckets);
+    struct oracle_groups o = {.n_q = n_q, .n_k = n_k, .d = d, .d_v = d_v, .groups = groups};
+    o.z_query = zeros(n_q, groups);
+    o.z_key = zeros(n_k, groups);
     o.query = zeros(n_q, d);
     o.key = zeros(n_k, d);
     o.enlargement = sqrt(2);
@@ -27,7 +27,7 @@ struct oracle_buckets oracle_buckets_new(size_t n_q, size_t n_k, size_t d, size_
     return o;
 }
 
-void oracle_buckets_free(struct oracle_buckets *o)
+void oracle_groups_free(struct oracle_groups *o)
 {
     free(o->z_query);
     free(o->z_key);
@@ -36,107 +36,107 @@ void oracle_buckets_free(struct oracle_buckets *o)
     oracle_softmax_free(&o->softmax);
 }
 
-size_t oracle_capacity(const struct oracle_buckets *o, size_t n)
+size_t oracle_capacity(const struct oracle_groups *o, size_t n)
 {
-    double share = (double)n / (double)o->buckets;
+    double share = (double)n / (double)o->groups;
     double count = floor(o->enlargement * (o->whole ? ceil(share) : share));
     return (size_t)fmin(fmax(count, 1), (double)n);
 }
 
 /* In place, of p with columns that sum to 1: Sinkhorn and Knopp (1967). */
-static void balance(double *p, size_t n, size_t buckets, size_t rounds)
+static void balance(double *p, size_t n, size_t groups, size_t rounds)
 {
     for (size_t round = 0; round < rounds; round++) {
-        for (size_t b = 0; b < buckets; b++) {
+        for (size_t b = 0; b < groups; b++) {
             double sum = 0;
             for (size_t i = 0; i < n; i++)
-                sum += p[i * buckets + b];
+                sum += p[i * groups + b];
             for (size_t i = 0; i < n; i++)
-                p[i * buckets + b] *= (double)n / (double)buckets / sum;
+                p[i * groups + b] *= (double)n / (double)groups / sum;
         }
         for (size_t i = 0; i < n; i++) {
             double sum = 0;
-            for (size_t b = 0; b < buckets; b++)
-                sum += p[i * buckets + b];
-            for (size_t b = 0; b < buckets; b++)
-                p[i * buckets + b] /= sum;
+            for (size_t b = 0; b < groups; b++)
+                sum += p[i * groups + b];
+            for (size_t b = 0; b < groups; b++)
+                p[i * groups + b] /= sum;
         }
     }
 }
 
 /* 1; with balancing, 3 over the root mean square deviation of scores from the mean of their token. */
-static double sharpness(const struct oracle_buckets *o, const double *z, size_t n)
+static double sharpness(const struct oracle_groups *o, const double *z, size_t n)
 {
     double squares = 0;
     for (size_t i = 0; i < n; i++) {
         double mean = 0;
-        for (size_t b = 0; b < o->buckets; b++)
-            mean += z[i * o->buckets + b] / (double)o->buckets;
-        for (size_t b = 0; b < o->buckets; b++)
-            squares += pow(z[i * o->buckets + b] - mean, 2);
+        for (size_t b = 0; b < o->groups; b++)
+            mean += z[i * o->groups + b] / (double)o->groups;
+        for (size_t b = 0; b < o->groups; b++)
+            squares += pow(z[i * o->groups + b] - mean, 2);
     }
-    return o->balance > 0 && squares > 0 ? 3 / sqrt(squares / (double)n / (double)o->buckets) : 1;
+    return o->balance > 0 && squares > 0 ? 3 / sqrt(squares / (double)n / (double)o->groups) : 1;
 }
 
-double *oracle_shares(const struct oracle_buckets *o, const double *z, size_t n)
+double *oracle_shares(const struct oracle_groups *o, const double *z, size_t n)
 {
-    double *p = zeros(n, o->buckets), scale = sharpness(o, z, n);
+    double *p = zeros(n, o->groups), scale = sharpness(o, z, n);
     for (size_t i = 0; i < n; i++)
-        for (size_t b = 0; b < o->buckets; b++) {
+        for (size_t b = 0; b < o->groups; b++) {
             double sum = 0;
-            for (size_t c = 0; c < o->buckets; c++)
-                sum += exp(scale * (z[i * o->buckets + c] - z[i * o->buckets + b]));
-            p[i * o->buckets + b] = 1 / sum;
+            for (size_t c = 0; c < o->groups; c++)
+                sum += exp(scale * (z[i * o->groups + c] - z[i * o->groups + b]));
+            p[i * o->groups + b] = 1 / sum;
         }
-    balance(p, n, o->buckets, o->balance);
+    balance(p, n, o->groups, o->balance);
     return p;
 }
 
-bool oracle_is_best(const struct oracle_buckets *o, const double *shares, size_t i, size_t b)
+bool oracle_is_best(const struct oracle_groups *o, const double *shares, size_t i, size_t b)
 {
-    const double *row = shares + i * o->buckets;
-    for (size_t c = 0; c < o->buckets; c++)
+    const double *row = shares + i * o->groups;
+    for (size_t c = 0; c < o->groups; c++)
         if (row[c] > row[b] || (c < b && row[c] == row[b]))
             return false;
     return true;
 }
 
-bool oracle_is_taken(const struct oracle_buckets *o, const double *shares, size_t n, size_t i, size_t b)
+bool oracle_is_taken(const struct oracle_groups *o, const double *shares, size_t n, size_t i, size_t b)
 {
     size_t rank = 0;
-    double own = shares[i * o->buckets + b];
+    double own = shares[i * o->groups + b];
     for (size_t j = 0; j < n; j++) {
-        double other = shares[j * o->buckets + b];
+        double other = shares[j * o->groups + b];
         rank += other > own || (other == own && j < i);
     }
     return rank < oracle_capacity(o, n);
 }
 
-bool *oracle_members(const struct oracle_buckets *o, const double *z, size_t n)
+bool *oracle_members(const struct oracle_groups *o, const double *z, size_t n)
 {
-    bool *in = calloc(n * o->buckets + 1, 1);
+    bool *in = calloc(n * o->groups + 1, 1);
     double *shares = oracle_shares(o, z, n);
-    for (size_t b = 0; b < o->buckets; b++)
+    for (size_t b = 0; b < o->groups; b++)
         for (size_t i = 0; i < n; i++)
-            in[i * o->buckets + b] =
+            in[i * o->groups + b] =
                 o->by_token ? oracle_is_best(o, z, i, b) : oracle_is_taken(o, shares, n, i, b);
     free(shares);
     return in;
 }
 
-static bool sees(const struct oracle_buckets *o, const bool *in, size_t i, size_t j, size_t b)
+static bool sees(const struct oracle_groups *o, const bool *in, size_t i, size_t j, size_t b)
 {
     if (o->causal && j > i)
         return false;
     if (!o->causal || !o->by_token)
         return true;
-    size_t after = 0; /* members of the bucket from j on, up to i */
+    size_t after = 0; /* members of the group from j on, up to i */
     for (size_t t = j; t <= i; t++)
-        after += in[t * o->buckets + b];
+        after += in[t * o->groups + b];
     return after <= oracle_capacity(o, i + 1);
 }
 
-static void find_times(struct oracle_buckets *o)
+static void find_times(struct oracle_groups *o)
 {
     bool *query = oracle_members(o, o->z_query, o->n_q);
     bool *key = o->joint ? query : oracle_members(o, o->z_key, o->n_k);
@@ -144,8 +144,8 @@ static void find_times(struct oracle_buckets *o)
         for (size_t j = 0; j < o->n_k; j++) {
             double *times = &o->softmax.times[i * o->n_k + j];
             *times = 0;
-            for (size_t b = 0; b < o->buckets; b++)
-                *times += query[i * o->buckets + b] && key[j * o->buckets + b] && sees(o, key, i, j, b);
+            for (size_t b = 0; b < o->groups; b++)
+                *times += query[i * o->groups + b] && key[j * o->groups + b] && sees(o, key, i, j, b);
         }
     if (key != query)
         free(key);
@@ -190,7 +190,7 @@ static void norm_back(const double *x, double *gradient, double *bound, size_t n
     free(hat);
 }
 
-double oracle_buckets_run(struct oracle_buckets *o)
+double oracle_groups_run(struct oracle_groups *o)
 {
     struct oracle_softmax *s = &o->softmax;
     find_times(o);

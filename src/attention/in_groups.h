@@ -1,0 +1,84 @@
+/* A problem as the mechanisms with groups of tokens hand it down to parts/groups/grouped.h: lha, lsh and
+   random differ in their scores alone. SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTENTION_IN_GROUPS_H
+#define ATTENTION_IN_GROUPS_H
+
+#include "attention/mechanism.h"
+#include "parts/inspect/inspection.h"
+
+static inline const char *in_groups_refuse(const struct grouping_options *options,
+                                           const struct problem_shape *shape)
+{
+    if (options->joint && shape->num_queries != shape->num_keys)
+        return "joint needs as many queries as keys, which are the same tokens";
+    return NULL;
+}
+
+/* All that sizes depend on. */
+static inline struct grouped in_groups(const struct grouping_options *options,
+                                       const struct problem_shape *shape)
+{
+    bool released = options->mode == MODE_RELEASED;
+    return (struct grouped){
+        .workers = shape->workers,
+        .precision = shape->precision,
+        .num_queries = shape->num_queries,
+        .num_keys = shape->num_keys,
+        .dim = shape->head_dim,
+        .value_dim = shape->value_dim,
+        .capacity = {(size_t)options->num_groups, options->enlargement, released},
+        .balance = (size_t)options->balance,
+        .joint = options->joint || shape->causal,
+        .causal = shape->causal,
+        .by_token = shape->causal && options->membership == MEMBERSHIP_STRICT,
+        .norm = released,
+    };
+}
+
+static inline size_t in_groups_count(const void *options)
+{
+    return (size_t)((const struct grouping_options *)options)->num_groups;
+}
+
+/* With the rows of the problem; score and scratch are the mechanism's affair. */
+static inline struct grouped in_groups_open(const struct grouping_options *options,
+                                            const struct problem *problem)
+{
+    struct grouped grouped = in_groups(options, &problem->shape);
+    grouped.kernels = problem->kernels;
+    grouped.pool = problem->pool;
+    grouped.query = problem->query;
+    grouped.key = problem->key;
+    grouped.value = problem->value;
+    grouped.saved = problem->saved;
+    grouped.large = problem->large;
+    return grouped;
+}
+
+/* What `inspect` of inspection_facet needs behind the `scratch` of its forward. */
+static inline size_t in_groups_inspect_size(const struct grouped *grouped, size_t scratch)
+{
+    struct arena arena = arena_on(NULL);
+    arena_take(&arena, scratch, 1);
+    arena_take(&arena, inspection_size(grouped), 1);
+    return arena.used;
+}
+
+/* With the scores and the scratch of a forward, which is so large. */
+static inline void in_groups_inspect(const struct grouped *grouped, const struct problem *problem,
+                                     size_t scratch, struct inspection *inspection)
+{
+    struct arena arena = arena_on(problem->scratch);
+    arena_take(&arena, scratch, 1);
+    inspection_of(grouped, problem->random_key, inspection, arena_take(&arena, inspection_size(grouped), 1));
+}
+
+static inline void in_groups_backward(const struct grouped *grouped, struct view out, struct view dout,
+                                      const struct problem_gradients *gradients)
+{
+    const struct attention_gradients down = {
+        .query = gradients->query, .key = gradients->key, .value = gradients->value};
+    grouped_backward(grouped, out, dout, &down);
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* Attention inside groups in double, for inputs that could overflow float32: the lists of group_attention.h
+   as double_attention.h reads them. SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_GROUP_ATTENTION_DOUBLE_H
+#define PARTS_GROUP_ATTENTION_DOUBLE_H
+
+#include "parts/groups/group_attention.h"
+
+/* Bytes of the scratch of either direction. */
+size_t group_in_double_size(const struct group_sizes *sizes);
+
+/* What group_forward and group_backward do, where they could overflow; else false, and nothing is written
+   but the mark of softmax_rows.h. */
+bool group_forward_in_double(const struct group_attention *attention, struct view out, void *scratch);
+bool group_backward_in_double(const struct group_attention *attention, struct view dout,
+                              const struct attention_gradients *gradients, void *scratch);
+
+#endif
