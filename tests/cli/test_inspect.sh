@@ -31,6 +31,8 @@ run inspect run --examples 3 --json --split test
 holds other_split json out 'd["split"] == "test" and d["all"]["own"]["utility"] != json.load(open("found.json"))["all"]["own"]["utility"]'
 run inspect run --examples 0 --json
 holds all_examples json out 'd["sequences"] == 12'
+run inspect run --json
+holds eight_examples_by_default json out 'd["sequences"] == 8'
 run inspect run --examples 1 --json --enlargement 4
 holds options_may_differ json out 'd["all"]["own"]["pairs"] == 1 and abs(d["all"]["own"]["utility"] - 1) < 1e-6'
 

@@ -371,6 +371,24 @@ static void counted_free(void *block)
     free(block);
 }
 
+/* A header that no reader accepts is not written, and leaves no file. */
+static void too_long_a_header_is_not_written(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    char *value = malloc(SAFETENSORS_MAX_HEADER + 1), path[] = "/tmp/test_safetensors.XXXXXX";
+    memset(value, 'x', SAFETENSORS_MAX_HEADER);
+    value[SAFETENSORS_MAX_HEADER] = '\0';
+    const struct tensor_word word = {"long", value};
+    close(mkstemp(path));
+    unlink(path);
+    check_status(&host, safetensors_write(&host, path, all, 1, &word, 1), HASHATTN_INVALID,
+                 "bytes, at most 100000000 are allowed");
+    assert_int_not_equal(access(path, F_OK), 0);
+    free(value);
+}
+
 static void failing_allocations_are_survived(void **state)
 {
     (void)state;
@@ -422,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_header_gives_the_same_description),
         cmocka_unit_test(a_file_of_the_inventors_is_read),
         cmocka_unit_test(what_cannot_be_written_is_refused),
+        cmocka_unit_test(too_long_a_header_is_not_written),
         cmocka_unit_test(failing_allocations_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

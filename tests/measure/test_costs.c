@@ -1,7 +1,8 @@
 /* Medians, and the costs of a layer, a step and the machine as this floor measures them;
    tests/api/test_measure.c and test_peak.c test the public calls. Times are not judged.
    Planted and caught: the upper of two middle values as the median; a layer with the mechanism of another
-   layer of the model; a layer with dropout in evaluation; an error that leaks blocks.
+   layer of the model; a layer with dropout in evaluation; an error that leaks blocks; a profile that includes
+   the step that warms up.
    Covers: median.c layer_cost.c step_cost.c peak.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -55,6 +56,28 @@ static void costs_are_those_of_the_shape(void **state)
     small_run_free(&small);
 }
 
+/* The profile has the measured steps, without the first one, which is not measured. */
+static void the_profile_is_of_the_measured_steps(void **state)
+{
+    (void)state;
+    struct small_run small;
+    struct pool *pool;
+    struct profile *profile;
+    struct step_cost step;
+    small_run_init(&small, "softmax", 32, 4);
+    check_status(&small.host, pool_new(&small.host, 1, &pool), HASHATTN_OK, NULL);
+    check_status(&small.host, profile_new(&small.host, pool, &profile), HASHATTN_OK, NULL);
+    const struct train_setup setup = {.kernels = kernels_all()[0], .pool = pool, .profile = profile};
+    check_status(&small.host, step_cost(&small.host, &setup, &small.config, 1, &step), HASHATTN_OK, NULL);
+    double seconds = 0;
+    for (int part = 0; part < PROFILE_PARTS; part++)
+        seconds += profile->wall[part];
+    assert_true(seconds > 0 && seconds <= 1.001e-3 * step.step_ms);
+    profile_free(&small.host, profile);
+    pool_free(&small.host, pool);
+    small_run_free(&small);
+}
+
 static void failing_allocations_are_survived(void **state)
 {
     (void)state;
@@ -81,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(medians_are_in_the_middle),
         cmocka_unit_test(costs_are_those_of_the_shape),
+        cmocka_unit_test(the_profile_is_of_the_measured_steps),
         cmocka_unit_test(failing_allocations_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

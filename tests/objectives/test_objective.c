@@ -161,8 +161,11 @@ static void check_counting(struct objective_test *t)
     t->asked.weights = NULL; /* every target has weight 1 */
     for (size_t i = 0; i < t->targets; i++)
         t->ids[i] = t->ids[i] < OUTPUTS ? t->ids[i] : 0;
-    double all = t->objective->forward(&t->pass);
+    double all = t->objective->forward(&t->pass), unweighted[OBJECTIVE_SUMS] = {0};
     assert_true(all > loss);
+    t->objective->count(&t->pass, unweighted);
+    check_near(unweighted[sum_named(t->objective, "count")], (double)t->targets, 0, "count without weights");
+    check_near(unweighted[sum_named(t->objective, "loss")], all, 1e-6 * all, "loss without weights");
     t->pass.targets = NULL;
     check_near(t->objective->forward(&t->pass), 0, 0, "loss without targets");
 }

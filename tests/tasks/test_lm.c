@@ -61,6 +61,7 @@ static void check_segments(const struct dataset *dataset, const uint32_t *tokens
     size_t at = 0; /* the first token of the segment */
     assert_true(dataset->next && !dataset->pairs && dataset->num_cut == 0);
     assert_true(dataset->num_targets == 1 && dataset->targets[0].kind == TARGETS_NEXT);
+    assert_null(dataset->targets[0].ids); /* the next ids are in the sequences */
     assert_int_equal(dataset->count, (count - 1 + seq_len - 1) / seq_len);
     for (size_t s = 0; s < dataset->count; s++) {
         size_t length = dataset_length(dataset, s);

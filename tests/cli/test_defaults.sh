@@ -1,0 +1,35 @@
+#!/bin/sh
+# Every default and range that the tool reports is the one listed in defaults.txt, so that none changes unnoticed. After a
+# deliberate change, `sh tests/cli/test_defaults.sh build write` rewrites the list.
+# Planted and caught: learning_rate 1e-4; balance 2; max_partners from 1 on; another number of examples for inspect; an
+# option that is gone.
+. "$(dirname "$0")/checks.sh"
+
+cat >list.py <<'P'
+import json, re, subprocess, sys
+tool = sys.argv[1]
+said = lambda *words: subprocess.run([tool, *words], stdout=subprocess.PIPE, check=True, text=True).stdout
+info = json.loads(said("info", "--json"))
+for mechanism in info["mechanisms"]:
+    for option in json.loads(said("info", "--attention", mechanism["name"], "--json"))["options"]:
+        bounds = f"{option['minimum']:g} to {option['maximum']:g}" if "minimum" in option else ", ".join(option.get("choices", []))
+        print(f"{mechanism['name']} {option['name']}: {option['default']}; {bounds}")
+commands = ["attend", "data", "eval", "inspect", "predict"] + ["bench " + kind for kind in (
+    "attention", "error", "layer", "peak", "step", "stream", "suggest")]
+for kind in ("data", "train"):
+    commands += [f"{kind} {task['name']}" for task in info["tasks"] if kind == "train" or task["generates"]]
+for command in commands:
+    text, mechanisms = said(*command.split(), "--help"), False
+    for line in text.replace("\n                              ", " ").split("\n"):
+        if line.endswith(":"):
+            owners = line[len("options of "):-1].split(", ") if line.startswith("options of ") else []
+            mechanisms = any(mechanism["name"] in owners for mechanism in info["mechanisms"])
+        found = re.match(r"  (--[\w.-]+).*\(([^()]*\bdefault [^()]*)\)$", line)
+        if found and not mechanisms:  # those of mechanisms are above
+            print(f"{command} {found.group(1)}: {found.group(2)}")
+P
+python3 list.py "$tool" >got
+[ "${2:-}" = write ] && cp got "$source_dir/tests/cli/defaults.txt"
+holds list_is_long test "$(wc -l <got)" -gt 150
+holds defaults_are_those_of_the_list diff "$source_dir/tests/cli/defaults.txt" got
+finish
