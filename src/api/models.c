@@ -27,7 +27,7 @@ static hashattn_status read_values(struct host *host, struct hashattn_model *mod
     FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE,
             "%s does not exist; the first evaluation of a training writes it", path);
     const struct params *params = model_params(model->net);
-    struct model_block values = {"", NULL};
+    struct model_block values = {"", NULL, NULL};
     void *block;
     TRY(model_check_file(host, path, params, &values, 1));
     TRY(memory_new(host, params->total, sizeof *model->values, "parameters", &block));

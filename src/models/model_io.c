@@ -13,8 +13,12 @@ enum { NAME = BLOCK_PREFIX + PARAM_NAME };
 
 static void name_of(const struct model_block *block, const struct param *row, char name[NAME])
 {
+    char theirs[PARAM_NAME];
     assert(strlen(block->prefix) < BLOCK_PREFIX);
-    snprintf(name, NAME, "%s%s", block->prefix, row->name);
+    bool whole = name_map_theirs(block->names, row->name, theirs, sizeof theirs);
+    assert(whole);
+    (void)whole;
+    snprintf(name, NAME, "%s%s", block->prefix, theirs);
 }
 
 hashattn_status model_save(struct host *host, const char *path, const struct params *params,
@@ -47,6 +51,9 @@ static bool is_described(const struct params *params, const struct model_block *
                          const char *name)
 {
     char want[NAME];
+    for (size_t b = 0; b < num_blocks; b++)
+        if (name_map_ignores(blocks[b].names, name))
+            return true;
     for (size_t i = 0; i < params->num_rows * num_blocks; i++) {
         name_of(&blocks[i / params->num_rows], &params->rows[i % params->num_rows], want);
         if (strcmp(want, name) == 0)

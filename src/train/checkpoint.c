@@ -310,8 +310,8 @@ enum { MOST_BLOCKS = 2 };
 static size_t blocks_of(int i, const struct train_blocks *blocks, struct model_block file_blocks[MOST_BLOCKS])
 {
     file_blocks[0] =
-        i == 0 ? (struct model_block){"", blocks->values} : (struct model_block){"m.", blocks->m};
-    file_blocks[1] = (struct model_block){"v.", blocks->v};
+        i == 0 ? (struct model_block){"", blocks->values, NULL} : (struct model_block){"m.", blocks->m, NULL};
+    file_blocks[1] = (struct model_block){"v.", blocks->v, NULL};
     return i == 0 ? 1 : 2;
 }
 

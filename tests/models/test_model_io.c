@@ -46,8 +46,8 @@ static void what_is_saved_comes_back(void **state)
     float *second = new_zeros(test.params.total), *got[2] = {malloc(bytes), malloc(bytes)};
     for (size_t i = 0; i < test.params.total; i++)
         second[i] = -2 * test.values[i] + 0.0f;
-    struct model_block out[2] = {{"m.", test.values}, {"v.", second}},
-                       in[2] = {{"m.", got[0]}, {"v.", got[1]}};
+    struct model_block out[2] = {{"m.", test.values, NULL}, {"v.", second, NULL}},
+                       in[2] = {{"m.", got[0], NULL}, {"v.", got[1], NULL}};
     struct tensor_word word = {"step", "17"};
     check_status(&test.host, model_save(&test.host, scratch_path(), &test.params, out, 2, &word, 1),
                  HASHATTN_OK, NULL);
@@ -64,7 +64,8 @@ static void what_is_saved_comes_back(void **state)
     assert_true(tensor != NULL && tensor->rank == 2 && tensor->shape[0] == 3 && tensor->shape[1] == 5);
     safetensors_free(&test.host, &file);
 
-    const struct model_block names[2] = {{"m.", NULL}, {"v.", NULL}}, wrong[2] = {{"m.", NULL}, {"w.", NULL}};
+    const struct model_block names[2] = {{"m.", NULL, NULL}, {"v.", NULL, NULL}},
+                             wrong[2] = {{"m.", NULL, NULL}, {"w.", NULL, NULL}};
     check_status(&test.host, model_check_file(&test.host, scratch_path(), &test.params, names, 2),
                  HASHATTN_OK, NULL);
     check_status(&test.host, model_check_file(&test.host, scratch_path(), &test.params, names, 1),
@@ -92,7 +93,7 @@ static void files_of_other_models_are_refused(void **state)
     struct layer_test test, other;
     describe(&test, 7);
     describe(&other, 8);
-    struct model_block block = {"", test.values}, wide = {"", other.values};
+    struct model_block block = {"", test.values, NULL}, wide = {"", other.values, NULL};
     check_status(&test.host, model_save(&test.host, scratch_path(), &test.params, &block, 1, NULL, 0),
                  HASHATTN_OK, NULL);
     check_status(&other.host, model_load(&other.host, scratch_path(), &other.params, &wide, 1),
@@ -124,7 +125,7 @@ static void a_wrong_type_is_refused(void **state)
         {.name = "a.weight", .type = TENSOR_F64, .rank = 2, .shape = {3, 5}, .data = values},
         {.name = "b", .type = TENSOR_F32, .rank = 1, .shape = {7}, .data = values},
     };
-    struct model_block block = {"", test.values};
+    struct model_block block = {"", test.values, NULL};
     check_status(&test.host, safetensors_write(&test.host, scratch_path(), tensors, 2, NULL, 0), HASHATTN_OK,
                  NULL);
     check_status(&test.host, model_load(&test.host, scratch_path(), &test.params, &block, 1),
@@ -138,7 +139,7 @@ static void failing_allocations_are_survived(void **state)
     (void)state;
     struct layer_test test;
     describe(&test, 7);
-    struct model_block block = {"", test.values};
+    struct model_block block = {"", test.values, NULL};
     for (int loading = 0; loading < 2; loading++) {
         hashattn_status status = HASHATTN_NO_MEMORY;
         for (long fail = 0; status != HASHATTN_OK; fail++) {

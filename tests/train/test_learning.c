@@ -62,7 +62,7 @@ static double test_run(struct small_run *small, struct train_setup setup, float 
     check_status(host, model_new(host, &small->config.model, &model), HASHATTN_OK, NULL);
     const struct params *params = model_params(model);
     check_status(host, memory_new(host, params->total, sizeof(float), "values", &values), HASHATTN_OK, NULL);
-    const struct model_block block = {"", values};
+    const struct model_block block = {"", values, NULL};
     check_status(host, model_load(host, path, params, &block, 1), HASHATTN_OK, NULL);
     check_status(host,
                  evaluate(host, &setup, model, values, &fresh, 32, (uint64_t)small->config.training.seed,

@@ -272,7 +272,7 @@ static void the_best_model_is_what_is_kept(void **state)
     const struct params *params = model_params(model);
     check_status(host, memory_new_zeroed(host, params->total, sizeof(float), "values", &values), HASHATTN_OK,
                  NULL);
-    const struct model_block block = {"", values};
+    const struct model_block block = {"", values, NULL};
     check_status(host, model_load(host, path, params, &block, 1), HASHATTN_OK, NULL);
     small_run_load(&small, SPLIT_VALID, &valid);
     check_status(host, evaluate(host, &setup, model, values, &valid, 5, 1, NULL, &found), HASHATTN_OK, NULL);
