@@ -269,7 +269,7 @@ static inline vf v_gather(const float *p, const uint32_t *index)
     return _mm512_i32gather_ps(_mm512_loadu_si512(index), p, 4);
 }
 
-/* codes[lane] |= bit where a > 0 */
+/* codes[lane] |= bit in the lanes with a > 0. */
 static inline void v_code_bit(uint32_t *codes, vf a, uint32_t bit)
 {
     __m512i old = _mm512_loadu_si512(codes);
@@ -396,8 +396,8 @@ static inline vu u_xor3(vu a, vu b, vu c)
 }
 
 /* u_wide_product: 64-bit products of the even lanes; each fills its lane and the next. u_upper: the upper
-   half of each 64-bit pair in the lower half, with 0 above. The third word: the even lanes of `even`, with
-   those of `odd` between them. */
+   half of each 64-bit pair in the lower half, with 0 above. u_together: the even lanes of `even`, with those
+   of `odd` between them. */
 static inline vu u_wide_product(vu a, vu b)
 {
     return _mm512_mul_epu32(a, b);
@@ -557,9 +557,9 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
     return sum;
 }
 
-/* u_pack_halves packs the lanes of a and b to 16-bit halves, in the instruction's own order. For two rows
-   packed so, low interleaves the halves that came from a, one lane per pair in their original order, and high
-   those from b. */
+/* u_pack_halves packs the lanes of a and b to 16-bit halves, in the instruction's own order. Of two rows
+   packed so, u_low_halves interleaves the halves that came from a, one lane per pair in their original order,
+   and u_high_halves those from b. */
 static inline vu u_pack_halves(vu a, vu b)
 {
     return _mm512_packs_epi32(a, b);
