@@ -1,4 +1,4 @@
-/* The stand-in for an architecture without instruction sets of its own here: only the plain loops run.
+/* The stand-in for an architecture without instruction sets in this folder: only the plain loops run.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu.h"
 

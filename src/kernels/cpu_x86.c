@@ -1,6 +1,7 @@
-/* Reads the features of x86: CPUID has the instructions, XGETBV the registers that the operating system
+/* Reads the features of x86: CPUID reports the instructions, XGETBV the registers that the operating system
    saves. Bits: Intel, Software Developer's Manual, volume 2, CPUID leaves 1 and 7, and volume 1, chapter 13.3
-   (XCR0). SPDX-License-Identifier: Apache-2.0 */
+   (XCR0).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu_x86.h"
 
 #include <stdbool.h>
@@ -15,9 +16,9 @@
 #endif
 
 enum {
-    LEAF1_ECX_OSXSAVE = 1 << 27, /* XGETBV may be executed */
+    LEAF1_ECX_OSXSAVE = 1 << 27, /* XGETBV is available */
     XCR0_YMM = 0x06,             /* SSE and AVX state */
-    XCR0_ZMM = 0xe0 | XCR0_YMM   /* and the masks, the upper halves, the upper sixteen registers */
+    XCR0_ZMM = 0xe0 | XCR0_YMM   /* plus masks, upper halves and the upper 16 registers */
 };
 
 enum word { LEAF1_ECX, LEAF7_EBX, LEAF7_ECX, LEAF7_1_EAX, WORDS };
@@ -26,7 +27,7 @@ static const struct {
     uint32_t feature;
     enum word word;
     int bit;
-    uint32_t saved; /* of XCR0 */
+    uint32_t saved; /* bits of XCR0 */
 } rows[] = {
     {X86_FMA, LEAF1_ECX, 12, XCR0_YMM},        {X86_AVX2, LEAF7_EBX, 5, XCR0_YMM},
     {X86_AVX512F, LEAF7_EBX, 16, XCR0_ZMM},    {X86_AVX512DQ, LEAF7_EBX, 17, XCR0_ZMM},

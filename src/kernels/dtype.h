@@ -1,4 +1,5 @@
-/* Types of numbers. SPDX-License-Identifier: Apache-2.0 */
+/* Number types.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_DTYPE_H
 #define KERNELS_DTYPE_H
 
@@ -7,7 +8,7 @@
 /* A bfloat16 number: the upper 16 bits of a float. */
 typedef uint16_t bf16;
 
-/* What arrays of callers hold. */
+/* Element types of the caller's arrays. */
 enum dtype { DTYPE_FLOAT32, DTYPE_BFLOAT16 };
 
 #endif

@@ -1,6 +1,6 @@
-/* An instruction set: its table of slots, and what a processor needs to run it. Each is a file of its own,
-   isa_NAME.c, or ref.c for the plain loops. cmake/isas.cmake lists them. SPDX-License-Identifier: Apache-2.0
- */
+/* An instruction set: its table of slots and the features it needs. Each has its own file, isa_NAME.c; the
+   plain loops are in ref.c. cmake/isas.cmake lists them.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_ISA_H
 #define KERNELS_ISA_H
 
@@ -9,7 +9,7 @@
 #include "kernels/kernels.h"
 
 struct isa {
-    uint64_t needs; /* bits of cpu_features, all of them; 0: runs everywhere */
+    uint64_t needs; /* bits of cpu_features, all required; 0: runs everywhere */
     struct kernels kernels;
 };
 

@@ -1,5 +1,6 @@
-/* The table "avx2": the bodies compiled for AVX2 and FMA. Its flags are in cmake/isas.cmake; the
-   vector words stop the build without them. SPDX-License-Identifier: Apache-2.0 */
+/* The table "avx2": the bodies compiled for AVX2 and FMA. cmake/isas.cmake has the compiler flags; the vector
+   words stop the build without them.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu_x86.h"
 #include "kernels/isa.h"
 #include "kernels/vec_avx2.h"

@@ -1,5 +1,6 @@
-/* The table "avx512": the bodies compiled for AVX-512 F, BW, DQ and VL. Its flags are in
-   cmake/isas.cmake; the vector words stop the build without them. SPDX-License-Identifier: Apache-2.0 */
+/* The table "avx512": the bodies compiled for AVX-512 F, BW, DQ and VL. cmake/isas.cmake has the compiler
+   flags; the vector words stop the build without them.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu_x86.h"
 #include "kernels/isa.h"
 #include "kernels/vec_avx512.h"

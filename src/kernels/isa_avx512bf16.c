@@ -1,6 +1,7 @@
-/* The table "avx512bf16": the bodies compiled for AVX-512 F, BW, DQ and VL, with the instructions for
-   products of pairs: of bfloat16, which Zen 4 and Cooper Lake brought, and of whole numbers (VNNI), which all
-   of them have. Its flags are in cmake/isas.cmake; the vector words stop the build without them.
+/* The table "avx512bf16": the bodies compiled for AVX-512 F, BW, DQ and VL, plus the instructions that
+   multiply and add pairs of bfloat16 (AVX512-BF16, since Zen 4 and Cooper Lake) and of integers (VNNI, which
+   all of those processors have). cmake/isas.cmake has the compiler flags; the vector words stop the build
+   without them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu_x86.h"
 #include "kernels/isa.h"

@@ -1,7 +1,8 @@
-/* The only place that decides which table of slots runs. A name asks for one table; the environment variable
-   HASHATTN_ISA caps all of them, so that a test, valgrind or a curious user can see a narrower one run.
-   Nothing is cached: a context asks once. KERNELS_ISAS is ISA(NAME) for each instruction set of this
-   architecture beside ref, narrowest first (cmake/isas.cmake). SPDX-License-Identifier: Apache-2.0 */
+/* Selects the table of slots; no other file does. A caller may name a table. The environment variable
+   HASHATTN_ISA caps all requests, so that a test, valgrind or a user can run a narrower table. Nothing is
+   cached: a context asks once. KERNELS_ISAS is ISA(NAME) for each instruction set of this architecture except
+   ref, narrowest first (cmake/isas.cmake).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/kernels.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static const char *const names[] = {"ref", KERNELS_ISAS NULL};
 
 enum { NUM_ISAS = sizeof isas / sizeof isas[0] };
 
-/* NUM_ISAS: no such name. */
+/* Returns NUM_ISAS if the name is unknown. */
 static size_t isa_of(const char *name)
 {
     size_t isa = 0;
@@ -72,7 +73,7 @@ const char *const hash_projection_names[] = {"auto", "f32", "int16-dp", "bf16-dp
 
 enum hash_projection hash_projection_of(const struct kernels *kernels, enum hash_projection wanted)
 {
-    /* int8-dp is faster, but turns vectors far enough to be seen (docs/decisions). */
+    /* int8-dp is faster, but its rounding rotates vectors enough to change results (docs/decisions). */
     (void)kernels;
     return wanted == HASH_AUTO ? HASH_INT16_DP : wanted;
 }

@@ -1,14 +1,16 @@
-/* product() through oneDNN: dnnl_sgemm, which versions 2 and 3 both have. oneDNN takes its number of threads
-   from OpenMP's setting of the calling thread, so that is 1 during the call and then put back; a product it
-   refuses (it allocates, so it may) is done by our own tiles.
-   So are products with few columns and a short depth, whatever their number of rows: our tiles were measured
-   at least as fast there, and their rows do not depend on how many there are. On Zen 5, GF/s of oneDNN 2.6.3
+/* product() by oneDNN: dnnl_sgemm, which versions 2 and 3 both have. oneDNN reads its number of threads from
+   the OpenMP setting of the calling thread, so the setting is 1 during the call and is restored afterwards.
+   If oneDNN refuses a product (it allocates, so it may), our own tiles compute it.
+   Our tiles also compute products with few columns and a short depth, for any number of rows: they measured
+   at least as fast there, and their rows do not depend on the number of rows. On Zen 5, GF/s of oneDNN 2.6.3
    and of our tiles: 64x64x64 (rows, columns, depth) 209 and 247, B transposed 126 and 217; 2048x64x64 B
    transposed 216 and 247; 2048x256x256 228 and 223, B transposed 233 and 223; but 512x768x768 227 and 204,
-   512x3072x768 211 and 170, 256x256x2048 A transposed 234 and 204. Primitives made once for each shape
-   (matmul) gave 236 at 2048x64x64, 221 at 512x768x768 and 186 at 512x3072x768: no reason to keep a cache.
-   A primitive is made only to measure what the library reaches, by the one stretch of code that versions 2
-   and 3 want differently. SPDX-License-Identifier: Apache-2.0 */
+   512x3072x768 211 and 170, 256x256x2048 A transposed 234 and 204. Primitives created once per shape (matmul)
+   reached 236 at 2048x64x64, 221 at 512x768x768 and 186 at 512x3072x768, which does not justify a cache of
+   them.
+   Only the measurement of the library's best rate creates a primitive; that is the only code in which
+   versions 2 and 3 differ.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
 #include <stdio.h>
@@ -20,7 +22,7 @@
 #include "base/memory.h"
 #include "kernels/product_tiles.h"
 
-/* Of every OpenMP runtime; its header comes with one compiler alone. */
+/* Every OpenMP runtime has these; the header comes with only one compiler. */
 extern int omp_get_max_threads(void);
 extern void omp_set_num_threads(int threads);
 
@@ -44,7 +46,7 @@ void product(const struct kernels *kernels, float *c, size_t ld_c, const float *
     product_tiles(kernels, c, ld_c, a, ld_a, transpose_a, b, ld_b, transpose_b, m, n, k, add);
 }
 
-/* The library has caps for x86 only, and refuses them elsewhere. */
+/* The library supports caps only on x86 and refuses them elsewhere. */
 static const struct {
     const char *isa;
     dnnl_cpu_isa_t cap;
@@ -63,11 +65,11 @@ void product_library(char *text, size_t size)
     snprintf(text, size, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
 }
 
-/* ---- what the library reaches ------------------------------------------------------------------------- */
+/* ---- the library's best rate -------------------------------------------------------------------------- */
 
-enum { SOME_NUMBER = 0x3f }; /* in every byte: 0.75 or nearly so in either precision */
+enum { SOME_NUMBER = 0x3f }; /* in every byte: about 0.75 in either precision */
 
-/* A product made once: A (m, k) and C (m, n) by rows, B however the library likes it. */
+/* A primitive for A (m, k) and C (m, n) by rows, and B in the library's preferred layout. */
 struct made {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -175,10 +177,10 @@ size_t product_library_size(size_t m, size_t n, size_t k)
     return lay_operands(NULL, m, n, k, operands);
 }
 
-/* Of `once` repeated; 0 where it fails. */
+/* Operations per second of `once`, repeated; 0 if it fails. */
 static double rate_of(bool (*once)(void *), void *argument, double operations, double seconds)
 {
-    if (!once(argument)) /* the first call sets things up */
+    if (!once(argument)) /* the first call does the setup */
         return 0;
     double done = 0, start = clock_seconds(), spent;
     do {

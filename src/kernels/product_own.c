@@ -1,4 +1,4 @@
-/* product() without a library: the stand-in of product.c, the same sums in our own tiles.
+/* product() without a library, in place of product.c: the same sums in our own tiles.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ void product(const struct kernels *kernels, float *c, size_t ld_c, const float *
 
 void product_cap(const struct kernels *kernels)
 {
-    (void)kernels; /* our tiles are those of the table anyway */
+    (void)kernels; /* our tiles already use only this table */
 }
 
 void product_library(char *text, size_t size)

@@ -1,5 +1,5 @@
-/* The largest rate of operations that this thread is seen to reach, in float32 and in bfloat16: what every
-   share of a peak is measured against. Each candidate runs for the same time; the best one is the answer.
+/* The highest rate of operations that this thread reaches, in float32 and in bfloat16: the reference of every
+   share of a peak. Each candidate runs for the same time; the result is the maximum.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
@@ -7,12 +7,12 @@
 
 enum { LARGEST = 256, ROUNDS = 64 };
 
-/* The square products tried, besides the loop in registers. Their operands stay in the second-level cache. */
+/* Sizes of the square products. Their operands fit the second-level cache. */
 static const size_t sizes[] = {64, 128, LARGEST};
 
 static double loop_rate(float (*loop)(size_t), double seconds)
 {
-    volatile float sink = 0; /* volatile: to the compiler the sum is used */
+    volatile float sink = 0; /* volatile, so that the compiler keeps the sum */
     double operations = 0, start = clock_seconds(), spent;
     do {
         sink = sink + loop(ROUNDS);
@@ -27,7 +27,7 @@ static double product_rate(const struct kernels *kernels, size_t n, double secon
     float a[LARGEST * LARGEST], b[LARGEST * LARGEST], c[LARGEST * LARGEST];
     for (size_t i = 0; i < n * n; i++)
         a[i] = b[i] = 1.0f / (float)(i + 1);
-    product(kernels, c, n, a, n, false, b, n, false, n, n, n, false); /* the first call sets things up */
+    product(kernels, c, n, a, n, false, b, n, false, n, n, n, false); /* the first call does the setup */
     double operations = 0, start = clock_seconds(), spent;
     do {
         product(kernels, c, n, a, n, false, b, n, false, n, n, n, false);

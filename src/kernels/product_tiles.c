@@ -1,12 +1,13 @@
-/* The product in tiles. B is walked in panels of DEPTH x COLS that stay in the first-level cache while ROWS
-   of A after ROWS pass by; a transposed B is turned panel by panel into a block on the stack. A is read where
-   it lies, both ways round. SPDX-License-Identifier: Apache-2.0 */
+/* The product in tiles. Panels of B, DEPTH x COLS, stay in the first-level cache while blocks of ROWS rows of
+   A pass. A transposed B is transposed panel by panel into a block on the stack. A is read in place,
+   transposed or not.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product_tiles.h"
 
 #include "base/memory.h"
 
 enum {
-    ROWS = 96, /* a multiple of the six rows that the slot likes */
+    ROWS = 96, /* a multiple of the slot's six rows */
     COLS = 64,
     DEPTH = 128,
 };

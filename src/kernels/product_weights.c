@@ -1,7 +1,7 @@
-/* Weights lie in panels of PANEL columns, each with its whole depth in one stretch, bfloat16 ones two rows
-   side by side; the columns that fill the last panel are 0. A product takes the depth in slabs of which a
-   tile of rows of A fits the second-level cache; there the panels stream past in the order they lie in, and C
-   is read and written once for a slab, not once for every piece of a panel that fits the first level.
+/* Weights are stored in panels of PANEL columns, each with its whole depth in one run; bfloat16 panels
+   interleave two rows. Zeros fill the last panel. A product cuts the depth into slabs, so that a tile of rows
+   of A fits the second-level cache. The panels of a slab are read sequentially, and C is read and written
+   once per slab rather than once per piece of a panel that fits the first level.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product_weights.h"
 
@@ -12,18 +12,18 @@
 
 enum {
     PANEL = WEIGHTS_PANEL,
-    DEPTH_32 = 768, /* of a slab: 192 rows of it are 576 KiB in either precision */
+    DEPTH_32 = 768, /* depth of a slab: 192 rows of it are 576 KiB in either precision */
     DEPTH_16 = 1536,
-    ROWS = 192,        /* that are rounded on the way, */
+    ROWS = 192,        /* rows rounded at a time, */
     ROUNDED = 768,     /* for this depth, on the stack: 300 KiB */
-    TURNED_ROWS = 384, /* of A^T that are rounded at a time, for TURNED_DEPTH: 144 KiB */
+    TURNED_ROWS = 384, /* rows of A^T rounded at a time, for TURNED_DEPTH: 144 KiB */
     TURNED_DEPTH = 192,
-    BLOCK = 64 /* is turned at a time */
+    BLOCK = 64 /* rows transposed at a time */
 };
 
 const char *const precision_names[] = {"float32", "bf16", NULL};
 
-/* Floats of one panel. */
+/* Number of floats in a panel. */
 static size_t panel_size(enum precision precision, size_t k)
 {
     return precision == PRECISION_BF16 ? (k + 1) / 2 * PANEL : k * PANEL;
@@ -34,7 +34,7 @@ size_t weights_size(enum precision precision, size_t k, size_t n)
     return (n + PANEL - 1) / PANEL * panel_size(precision, k);
 }
 
-/* `deep` rows of a panel from row `depth` on; deep is even unless they are the last. */
+/* Packs `deep` rows of a panel from row `depth` on; deep is even unless they are the last. */
 static void lay_slab(const struct kernels *kernels, enum precision precision, float *panel,
                      const float rows[BLOCK * PANEL], size_t depth, size_t deep)
 {
@@ -82,7 +82,7 @@ const void *weights_left(const struct kernels *kernels, enum precision precision
     return halves;
 }
 
-/* C = [add: C +] the product over the depth [first, first + deep) [+ bias]; a is that depth of A. */
+/* C = [add: C +] the product over the depth [first, first + deep) [+ bias]; a is that part of A. */
 static void product_slab(const struct kernels *kernels, enum precision precision, float *c, size_t ld_c,
                          const void *a, size_t ld_a, const float *weights, size_t m, size_t n, size_t k,
                          size_t first, size_t deep, const float *bias, bool add)
@@ -115,7 +115,7 @@ void product_left(const struct kernels *kernels, enum precision precision, float
     } while (first < k);
 }
 
-/* Rounds A on its way, a slab at a time. */
+/* Rounds A during the product, one slab at a time. */
 static void product_rounded(const struct kernels *kernels, float *c, size_t ld_c, const float *a, size_t ld_a,
                             const float *weights, size_t m, size_t n, size_t k, bool add)
 {
@@ -152,7 +152,7 @@ void product_weights(const struct kernels *kernels, enum precision precision, fl
     } while (first < k);
 }
 
-/* out (cols, rows) = in (rows, cols), turned and rounded. */
+/* out (cols, rows) = in (rows, cols), transposed and rounded. */
 static void turn(const struct kernels *kernels, bf16 *out, size_t ld_out, const float *in, size_t ld_in,
                  size_t rows, size_t cols)
 {

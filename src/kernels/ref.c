@@ -1,7 +1,8 @@
-/* The table "ref": every slot as the plain loop that its contract describes, with no thought of speed. It is
-   the truth that the other tables are tested against, and runs on any processor. A slot that is EXACT follows
-   the order of its contract with fmaf; a TOLERANT one sums in double. The loops are in ref_*.h, which end
-   with their rows of the table. SPDX-License-Identifier: Apache-2.0 */
+/* The table "ref": every slot as the plain loop that its contract describes, written for clarity, not speed.
+   It defines the results that the other tables are tested against, and runs on any processor. An EXACT slot
+   follows the order of its contract with fmaf; a TOLERANT one sums in double. Each ref_*.h has the loops of
+   one stage and ends with their rows of the table.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/isa.h"
 
 #include "kernels/ref_bf16.h"

@@ -1,5 +1,5 @@
-/* Slot hash.codes_hadamard as plain loops, one row and one block at a time, stage by stage. Included by
-   ref.c. SPDX-License-Identifier: Apache-2.0 */
+/* Slot hash.codes_hadamard as plain loops: one row, one block and one stage at a time. Included by ref.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_REF_HADAMARD_H
 #define KERNELS_REF_HADAMARD_H
 
@@ -23,7 +23,7 @@ static uint32_t word_of(float x)
     return word;
 }
 
-/* A 16-bit number, as a word, times a factor in the low half of another. */
+/* The product of a 16-bit number and the factor in the low half of `factor`, rounded as in the contract. */
 static uint32_t scaled_half(uint32_t a, uint32_t factor)
 {
     return (uint32_t)(((int16_t)a * (int16_t)factor + (1 << 14)) >> 15) & 0xffff;
@@ -35,7 +35,7 @@ static void scale_halves(uint32_t *x, size_t width, uint32_t factor)
         x[c] = scaled_half(x[c], factor);
 }
 
-/* Pairs whose numbers differ in bit `stage`. */
+/* One stage of butterflies: pairs whose indices differ in bit `stage`. */
 static void butterflies(enum hash_projection projection, uint32_t *x, size_t width, size_t stage)
 {
     size_t half = (size_t)1 << stage;
@@ -61,7 +61,7 @@ static void hadamard_round(enum hash_projection projection, const struct hadamar
         x[c] = projection == HASH_F32 ? x[c] ^ signs[c] : scaled_half(x[c], signs[c]);
     for (size_t i = 0; i <= last; i++) {
         size_t stage = down ? last - i : i, group = stage / HADAMARD_GROUP;
-        size_t before = down ? stage + 1 : stage - 1; /* the stage that has just been done */
+        size_t before = down ? stage + 1 : stage - 1; /* the stage before this one */
         if (projection != HASH_F32 && i > 0 && before / HADAMARD_GROUP != group)
             scale_halves(x, width, group == last / HADAMARD_GROUP ? planes->widest_scale : planes->scale);
         butterflies(projection, x, width, stage);

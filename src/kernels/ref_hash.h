@@ -1,4 +1,4 @@
-/* The slots of stage hash but for the transforms, as plain loops. Included by ref.c.
+/* The slots of stage hash, except transforms, as plain loops. Included by ref.c.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_REF_HASH_H
 #define KERNELS_REF_HASH_H
@@ -74,7 +74,7 @@ static void hash_codes(void *codes, bool wide, const float *x, size_t ld_x, size
         }
 }
 
-/* The 16 bits of a number for a projection. */
+/* The 16-bit form of x in a projection. */
 static uint32_t half_of(enum hash_projection projection, float x)
 {
     if (projection == HASH_INT16_DP) {
@@ -86,13 +86,13 @@ static uint32_t half_of(enum hash_projection projection, float x)
     return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* A whole number of at most 127, either sign. */
+/* The nearest integer, clamped to +-127. */
 static int byte_of(float x)
 {
     return (int)lrintf(x > 127.0f ? 127.0f : x < -127.0f ? -127.0f : x);
 }
 
-/* That turns the largest of `count` numbers into 127. */
+/* The factor that scales the largest of `count` numbers to 127. */
 static float byte_scale(const float *x, size_t step, size_t count)
 {
     float largest = 0;
@@ -179,13 +179,13 @@ static void hash_pack_planes(void *out, enum hash_projection projection, const f
         }
 }
 
-/* What vdpbf16ps takes and gives for a number under 2^-126. */
+/* Flushes numbers under 2^-126 to 0, as vdpbf16ps does with operands and results. */
 static float flushed(float x)
 {
     return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 }
 
-/* The bfloat16 in the high half. */
+/* The bfloat16 in the high half of a word. */
 static float high_half(uint32_t word)
 {
     float x;

@@ -34,7 +34,7 @@ static void layers_norm_backward(float *dx, float *dgain, float *dbias, const fl
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * dim, *d = dy + i * dim;
         double mean = (double)mean_rstd[2 * i], rstd = (double)mean_rstd[2 * i + 1];
-        double sum = 0, sum_hat = 0; /* of g = dy * gain, and of g times the normalised x */
+        double sum = 0, sum_hat = 0; /* sums of g = dy * gain, and of g times the normalised x */
         for (size_t c = 0; c < dim; c++) {
             double hat = ((double)row[c] - mean) * rstd, g = (double)d[c] * (double)gain[c];
             sum += g;

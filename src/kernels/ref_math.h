@@ -1,4 +1,4 @@
-/* What the plain loops of several stages share. Included by ref.c.
+/* Functions that the plain loops of several stages share. Included by ref.c.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_REF_MATH_H
 #define KERNELS_REF_MATH_H

@@ -9,7 +9,7 @@
 #include "kernels/ref_math.h"
 #include "kernels/slots_pairs.h"
 
-/* hash_bits / (p pi s) from the differences, and the sign of the dot product. */
+/* hash_bits / (p pi s), from differences and sums of the rows, and the sign of the dot product. */
 static double tangent_weight(const float *q, const float *k, size_t dim, unsigned hash_bits,
                              double least_sine, double *sigma)
 {
@@ -94,7 +94,7 @@ static void pairs_bucket_list(const struct bucket_pairs *rows, const struct buck
     }
 }
 
-/* What row `to` of a bucket gets in column c; backwards over the givers where some do not meet it. */
+/* The sum that row `to` of a bucket receives in column c; from the last giver on if some do not meet it. */
 static float bucket_sum(const struct bucket_carry *carry, const struct bucket *b, uint32_t to, size_t c)
 {
     const uint32_t *from = carry->to_queries ? carry->keys + b->first_key : carry->queries + b->first_query;

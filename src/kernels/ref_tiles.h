@@ -36,7 +36,7 @@ static size_t tiles_collisions(float *power, float *slope, const float *x, size_
     size_t near = 0;
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++) {
-            /* In float32, so that every table counts the same pairs. */
+            /* In float32, so that every table counts the same near pairs. */
             float norms = norm2_query[i] + norm2_key[j], dot = x[i * ld + j];
             float u2 = fmaxf(norms - 2 * dot, 0), v2 = fmaxf(norms + 2 * dot, 0);
             bool is_near = u2 < COLLISION_NEAR || v2 < COLLISION_NEAR;

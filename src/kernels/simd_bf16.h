@@ -1,9 +1,9 @@
-/* bfloat16: rounding rows to it and back, laying two rows side by side, and the product of such pairs. The
-   product is that of simd_tiles.h with pairs of numbers in the place of numbers: DOT2_ROWS x BLOCK_VECTORS
-   sums stay in registers while the depth runs by. Every sum is one chain over the pairs from C (or 0) on,
-   whatever block its row falls in, so a row has the same bits wherever it stands. Limits: the multiply-adds;
-   a step has DOT2_ROWS broadcasts and BLOCK_VECTORS loads for DOT2_ROWS * BLOCK_VECTORS of them. Needs one of
-   vec_dot2_*.h before it. SPDX-License-Identifier: Apache-2.0 */
+/* bfloat16: rounding and widening rows, interleaving two rows, and the product of such pairs. The product is
+   that of simd_tiles.h with pairs in place of numbers: DOT2_ROWS x BLOCK_VECTORS sums stay in registers over
+   the depth. Every sum is one chain over the pairs from C (or 0) on, whatever block its row is in, so a row
+   has the same bits at any position. Limited by the multiply-adds: a step has DOT2_ROWS broadcasts and
+   BLOCK_VECTORS loads for DOT2_ROWS * BLOCK_VECTORS of them. Include one of vec_dot2_*.h first.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_BF16_H
 #define KERNELS_SIMD_BF16_H
 
@@ -12,7 +12,7 @@
 #include "kernels/simd_math.h"
 #include "kernels/slots_bf16.h"
 
-/* A pair in every lane. */
+/* Broadcasts a pair to every lane. */
 INLINE vu u_set_two(const bf16 *a)
 {
     uint32_t pair;
@@ -76,8 +76,8 @@ static void bf16_product(float *c, size_t ld_c, const bf16 *a, size_t ld_a, cons
         bf16_columns(1, cols - j, c + j, ld_c, a, ld_a, b + 2 * j, ld_b, rows, pairs, add);
 }
 
-/* The bits of a, rounded to the upper 16 of a lane, to even in a tie; a NaN keeps its sign and gets the bit
-   that makes it quiet, or its upper bits might be those of infinity. */
+/* The bits of a, rounded to the upper 16 of each lane, ties to even. A NaN keeps its sign and gets the quiet
+   bit; otherwise its upper bits might be those of infinity. */
 INLINE vu round_bits(vf a)
 {
     vu bits = u_from(a), odd = u_and(u_right(bits, 16), u_set(1));
@@ -106,7 +106,8 @@ INLINE void widen_part(float *out, const bf16 *in, size_t n)
     v_put(out, v_from(u_left(u_widen_shorts(in, n), 16)), n);
 }
 
-/* Whole vectors apart from the rest: with a mask for each, three times as many instructions. */
+/* Whole vectors have a loop of their own: with a mask for each vector it takes three times as many
+   instructions. */
 static void bf16_widen(float *out, size_t ld_out, const bf16 *in, size_t ld_in, size_t rows, size_t cols)
 {
     for (size_t i = 0; i < rows; i++) {

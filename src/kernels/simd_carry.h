@@ -1,15 +1,16 @@
-/* Sums carried from one side of buckets to the other. The sum of a bucket stays in registers while its givers
-   pass by and then its takers, so that per row one row is read, or read and written: what tables move,
-   without the tables. Rows of V and X in the second cache, about 2 nanoseconds a row at dim 32 and as much
-   again for a bucket that is met by surprise. SPDX-License-Identifier: Apache-2.0 */
+/* Sums carried from one side of a bucket to the other. The sum stays in registers while the givers and then
+   the receivers pass. Per row, one row is read, or read and written, as with tables but without the tables.
+   With rows of V and X in the second-level cache: about 2 nanoseconds a row at dim 32, and as much again per
+   bucket if its size mispredicts a branch.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_CARRY_H
 #define KERNELS_SIMD_CARRY_H
 
 #include "kernels/simd_math.h"
 #include "kernels/slots_pairs.h"
 
-/* Columns [0, VLEN * vectors) from where x stands, of which `left` of the last vector exist: sum += x, and x
-   += sum. */
+/* Columns [0, VLEN * vectors) of x, of which `left` of the last vector exist: take adds x to sum, give adds
+   sum to x. */
 INLINE void carry_take(const size_t vectors, const size_t left, vf sum[BLOCK_VECTORS], const float *x)
 {
     UNROLLED
@@ -24,7 +25,7 @@ INLINE void carry_give(const size_t vectors, const size_t left, const vf sum[BLO
         v_put(x + v * VLEN, v_add(v_get(x + v * VLEN, left), sum[v]), left);
 }
 
-/* One bucket: from all givers to all takers. */
+/* One bucket: all givers to all receivers. */
 INLINE void carry_all(const size_t vectors, const size_t left, const struct bucket_carry *carry, size_t c,
                       const uint32_t *to, size_t takers, const uint32_t *from, size_t givers)
 {
@@ -38,7 +39,7 @@ INLINE void carry_all(const size_t vectors, const size_t left, const struct buck
         carry_give(vectors, left, sum, carry->out + to[k] * carry->ld_out + c);
 }
 
-/* One bucket in the order of the tokens: what was added so far is what the next row meets. */
+/* One bucket with visible: a row receives the sum of the givers that meet it. */
 INLINE void carry_seen(const size_t vectors, const size_t left, const struct bucket_carry *carry, size_t c,
                        const uint32_t *queries, size_t num_queries, const uint32_t *keys, size_t num_keys)
 {

@@ -1,8 +1,9 @@
 /* Collision probabilities of a tile. With w the smaller of u^2 and v^2, scaled to unit vectors, the angle of
-   the nearer pair (q, k) or (q, -k) is sqrt(w) times a polynomial in w, so one square root stands for
-   atan2 with its two roots and its division; nothing is lost near 0 and near pi. About 25 operations for VLEN
-   pairs and one for each bit of hash_bits. Measured on Zen 5: 1.4 us for 64 x 64 pairs, a third of the two
-   products around it. SPDX-License-Identifier: Apache-2.0 */
+   the nearer pair (q, k) or (q, -k) is sqrt(w) times a polynomial in w. One square root replaces atan2 with
+   its two roots and a division, and no precision is lost near 0 and pi. About 25 operations per VLEN pairs,
+   plus one for each bit of hash_bits. Measured on Zen 5: 1.4 us for 64 x 64 pairs, a third of the two
+   products around it.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_COLLISION_H
 #define KERNELS_SIMD_COLLISION_H
 
@@ -23,7 +24,7 @@ static size_t tiles_collisions(float *power, float *slope, const float *x, size_
             vf norms = v_add(v_set(norm2_query[i]), v_get(norm2_key + j, left));
             vf u2 = v_max(v_fnma(two, dot, norms), zero), v2 = v_max(v_fma(two, dot, norms), zero);
             vm is_near = v_either(v_less(u2, near), v_less(v2, near)), opposite = v_less(v2, u2);
-            /* One vector of length 0: u^2 = v^2 = 1, at a right angle; a pair of unit vectors has 2 there. */
+            /* One vector of length 0: u^2 = v^2 = 1, a right angle; for unit vectors both are 2 there. */
             vf stretch = v_select(v_less(norms, two), two, one);
             vf share = v_mul(v_angle(v_mul(v_select(opposite, v2, u2), stretch)), per_pi);
             vf p = v_select(opposite, share, v_sub(one, share));

@@ -1,9 +1,10 @@
-/* Dropout, and GELU with it: VLEN blocks of words give 8 VLEN draws of 16 bits. Drawing is most of it, so
-   what counts is how many chains of rounds are under way. Measured on Zen 5 in the first-level cache, ns for
-   16 numbers with AVX-512 (AVX2): 5.9 (11.8) with counters stored one by one, one group of blocks and
-   products turned to low and high words in every round; 3.5 (8.0) with counters as a sum; 3.4 (7.0) with
-   products left as they fall; 2.3 (5.5) with two groups, 1.85 (4.6) with three, 2.0 (4.9) with four. The test
-   compares every draw with base/random.h. SPDX-License-Identifier: Apache-2.0 */
+/* Dropout, alone and with GELU: VLEN blocks of words give 8 VLEN draws of 16 bits. Drawing dominates, so the
+   number of independent chains of rounds matters most. Measured on Zen 5 in the first-level cache, ns for 16
+   numbers with AVX-512 (AVX2): 5.9 (11.8) with counters stored one by one, one group of blocks, and products
+   split into low and high words in every round; 3.5 (8.0) with counters as a sum; 3.4 (7.0) with products
+   left in their lanes; 2.3 (5.5) with two groups, 1.85 (4.6) with three, 2.0 (4.9) with four. The test
+   compares every draw with base/random.h.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_DROPOUT_H
 #define KERNELS_SIMD_DROPOUT_H
 
@@ -15,7 +16,7 @@
 
 enum { DROPOUT_GROUPS = 3, DROPOUT_DRAWS = 8 * DROPOUT_GROUPS * VLEN };
 
-/* The draws from block `first` of the key on. */
+/* The draws of the key from block `first` on. */
 INLINE void dropout_draw(uint16_t draws[DROPOUT_DRAWS], uint64_t key, uint64_t first)
 {
     vu word[4 * DROPOUT_GROUPS];
@@ -27,7 +28,7 @@ INLINE void dropout_draw(uint16_t draws[DROPOUT_DRAWS], uint64_t key, uint64_t f
     memcpy(draws, words, sizeof words);
 }
 
-/* One vector, of `left` numbers. */
+/* One vector of `left` numbers. */
 INLINE void dropout_part(float *y, const float *residual, const float *x, size_t left, const uint16_t *draws,
                          unsigned threshold, vf scale)
 {
@@ -55,7 +56,7 @@ static void layers_dropout(float *y, const float *residual, const float *x, size
     }
 }
 
-/* One tail of the normal distribution for value and slope, one draw for both. */
+/* Value and slope share one tail of the normal distribution and one draw. */
 static void layers_gelu_again(float *y, float *slope, const float *x, size_t n, uint64_t key, uint64_t first,
                               unsigned threshold, float scale)
 {

@@ -1,10 +1,11 @@
-/* Tables of sums in 16-bit whole numbers: rows of half as many cache lines as floats, and their sums are
-   exact. A block of 2 VLEN columns is stored as u_pack_halves leaves it; two rows of a table at a time are
-   unpacked against each other, which undoes that order, and added up in pairs by one multiply-add with ones.
-   Cost: 2 cache lines in and out per token and hash at dim 64. By a loop of its own on Zen 5 (random codes,
-   tau 9, dim 64, a busy machine), nanoseconds per token and hash, add + read, 8 hashes of 128-byte rows in a
-   pass: 1.7 + 1.2, where floats at their best, 4 hashes in a pass, took 3.7 + 2.0. A width of 64 is a
-   constant where it occurs: adding takes 0.85 of the time; floats gain nothing by it.
+/* Tables of sums in 16-bit integers: rows take half the cache lines of floats, and sums are exact.
+   u_pack_halves sets the order of a stored block of 2 VLEN columns. Reading unpacks two table rows against
+   each other, which undoes that order, and adds them in pairs by one multiply-add with ones. Cost: 2 cache
+   lines in and out per token and hash at dim 64.
+   Measured by a separate loop on Zen 5 (random codes, tau 9, dim 64, under load), nanoseconds per token and
+   hash, add + read, 8 hashes of 128-byte rows per pass: 1.7 + 1.2; the best float version, 4 hashes per pass,
+   took 3.7 + 2.0. A width of 64 is passed as a constant: adding takes 0.85 of the time; floats gain nothing
+   from it.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_FIXED_H
 #define KERNELS_SIMD_FIXED_H
@@ -96,7 +97,7 @@ INLINE void fixed_sum(const size_t vectors, vu *sum, const int16_t *one, const i
     }
 }
 
-/* `left` columns from out on; the sums of those that do not exist are 0. */
+/* `left` columns of out; sums of missing columns are 0. */
 INLINE void fixed_read_part(const size_t vectors, float *out, const size_t left, const int16_t *tables,
                             const size_t width, size_t buckets, const void *codes, const bool wide, size_t at,
                             size_t count)
@@ -135,7 +136,7 @@ INLINE void fixed_read_all(float *out, size_t ld_out, const int16_t *tables, con
     }
 }
 
-/* The words of out pass through registers of floats, which leaves their bits alone. */
+/* The words of out pass through float registers, which keeps their bits. */
 static void tables_fixed_read(int32_t *out, size_t ld_out, const int16_t *tables, size_t width,
                               size_t buckets, const void *codes, bool wide, size_t num_hashes, size_t first,
                               size_t count, size_t n, size_t dim)

@@ -1,9 +1,8 @@
-/* The reflections that orthonormal frames are made of (parts/hashing/planes.c), in double: up to
-   REFLECT_VECTORS vectors of columns stay in registers while the sum runs down the rows, and the rows pass a
-   second time to be changed. Limits: the latency of the sums for narrow frames, then loads and stores: a
-   frame of 32 x 64 lies in 16 KiB of the first cache and is passed 32 times, twice each.
-   SPDX-License-Identifier: Apache-2.0
- */
+/* The reflections that build orthonormal frames (parts/hashing/planes.c), in double. Up to REFLECT_VECTORS
+   vectors of columns stay in registers while the sum runs down the rows; a second pass updates the rows.
+   Limited by the latency of the sums for narrow frames, then by loads and stores: a frame of 32 x 64 takes 16
+   KiB of the first-level cache and has 32 reflections of two passes each.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_FRAME_H
 #define KERNELS_SIMD_FRAME_H
 
@@ -39,7 +38,7 @@ INLINE void reflect_rows(const size_t vectors, double *rows, size_t ld, const vd
     }
 }
 
-/* Columns [at, at + vectors * DLEN), of which those before `first` stay as they are. */
+/* Columns [at, at + vectors * DLEN); those before `first` keep their values. */
 INLINE void reflect_columns(const size_t vectors, double *rows, size_t ld, size_t at, size_t first,
                             const double *axis, size_t dim)
 {

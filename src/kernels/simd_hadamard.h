@@ -1,17 +1,17 @@
-/* Hash codes by fast Hadamard transforms: one lane is one token (of floats), or holds two (of 16-bit
-   numbers), so that every addition of the butterflies is an addition of whole vectors, and signs and scales
-   are the same in all lanes. The numbers of a block of tokens lie in the first-level cache (4 KiB for its
-   rows and as much to work in, at 64 coordinates) and pass through registers three stages of eight numbers at
-   a time; the last group of one round and the first of the next are the same eight numbers, so three rounds
-   of six stages are four passes. In the third round only the rows that are used are computed: 32 of 64 halve
-   it. What comes out becomes bits of codes in registers.
+/* Hash codes by fast Hadamard transforms. A lane holds one token (of floats) or two (of 16-bit numbers), so
+   every addition of a butterfly is an addition of whole vectors, and signs and scales are the same in all
+   lanes. The numbers of a block of tokens stay in the first-level cache (4 KiB of rows and 4 KiB of work
+   memory at 64 coordinates) and pass through registers eight at a time, three stages each. The last group of
+   a round and the first of the next are the same eight numbers, so three rounds of six stages take four
+   passes. The third round computes only the rows that are used: 32 of 64 halve it. Results become bits of
+   codes in registers.
 
    Cost, 64 coordinates, 32 hashes of 9 bits: 9 (2 (64 + 384) + 64 + 192 + 64) = 11,000 vector operations for
-   32 tokens with AVX-512 (16 with AVX2) in 16 bits, for half as many in float32. Measured on Zen 5, in 16
-   bits: 0.49 of the time of the product by vpdpwssd, 0.42 of that without, 0.40 with AVX2, at 2.5 operations
-   a cycle; in float32 0.48 of the time of the product. Half of the additions of float32 are written as
-   multiply-adds with 1, which is exact all the same: where additions and products have units of their own
-   both are used, and it takes a tenth less.
+   32 tokens with AVX-512 (16 with AVX2) in 16 bits, for half as many tokens in float32. Measured on Zen 5, in
+   16 bits: 0.49 of the time of the product by vpdpwssd, 0.42 of that without, 0.40 with AVX2, at 2.5
+   operations per cycle; in float32 0.48 of the time of the product. Half of the float32 additions are written
+   as multiply-adds with 1, which are also exact: if additions and products have separate units, both work,
+   which saves a tenth of the time.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_HADAMARD_H
 #define KERNELS_SIMD_HADAMARD_H
@@ -21,19 +21,19 @@
 #include "kernels/simd_math.h"
 #include "kernels/slots_hash.h"
 
-enum { EIGHT = 8 }; /* numbers that pass through registers together */
+enum { EIGHT = 8 }; /* numbers in registers at a time */
 
-/* The factors of a pass: a word for each number, or one for all; 0: none. */
+/* The factors of a pass: one word per number, or one for all; 0: none. */
 struct hadamard_scale {
     const uint32_t *each;
     uint32_t all;
 };
 
-/* Numbers under way. */
+/* The numbers of a pass. */
 struct hadamard_pass {
     uint32_t *to; /* (.., VLEN) */
     const uint32_t *from;
-    size_t width, step; /* numbers in all, and from one of those that meet to the next */
+    size_t width, step; /* total numbers, and the distance between those of one group */
     struct hadamard_scale scale;
 };
 
@@ -52,7 +52,7 @@ INLINE vu hadamard_difference(const enum hash_projection projection, vu a, vu b,
     return projection == HASH_F32 ? u_from(v_fnma(v_from(b), one, v_from(a))) : u_sub_halves(a, b);
 }
 
-/* The stage of numbers `half` apart, of the first `count`; `sums_only`: the first half of what comes out. */
+/* A stage of `count` numbers, pairs `half` apart; `sums_only` skips the differences. */
 INLINE void hadamard_stage(const enum hash_projection projection, vu r[EIGHT], const size_t count,
                            const size_t half, const bool sums_only, vf one)
 {
@@ -67,7 +67,7 @@ INLINE void hadamard_stage(const enum hash_projection projection, vu r[EIGHT], c
     }
 }
 
-/* All stages of `count` numbers, from the widest down; of the results the first `keep`. */
+/* All stages of `count` numbers, from the widest down; computes only the first `keep` results. */
 INLINE void hadamard_down(const enum hash_projection projection, vu r[EIGHT], const size_t count,
                           const size_t keep, vf one)
 {
@@ -117,7 +117,7 @@ INLINE void hadamard_store(const vu r[EIGHT], const size_t count, const size_t s
             u_store(pass->to + (at + i * step) * VLEN, r[i]);
 }
 
-/* What one pass does with its numbers. */
+/* The stages of one pass. */
 enum hadamard_way { DOWN, UP, DOWN_SIGN_UP, UP_SIGN_DOWN };
 
 INLINE void hadamard_run(const enum hash_projection projection, const enum hadamard_way way,
@@ -147,7 +147,7 @@ INLINE void hadamard_run(const enum hash_projection projection, const enum hadam
         }
 }
 
-/* The widest group: 2, 4 or 8 numbers. First pass, and the turn from round 2 to round 3. */
+/* The widest group: 2, 4 or 8 numbers. Used by the first pass and from round 2 to round 3. */
 INLINE void hadamard_widest(const enum hash_projection projection, const size_t count, size_t keep,
                             const size_t step, const struct hadamard_pass *pass, const uint32_t *signs)
 {
@@ -163,7 +163,7 @@ INLINE void hadamard_widest(const enum hash_projection projection, const size_t 
         hadamard_run(projection, UP_SIGN_DOWN, count, 1, step, pass, signs);
 }
 
-/* Up to 64 numbers the step is a constant, which saves an address for each. */
+/* Up to 64 numbers the step is a constant, which saves an address computation per number. */
 INLINE void hadamard_wide(const enum hash_projection projection, const struct hadamard_pass *pass,
                           size_t keep, const uint32_t *signs)
 {
@@ -178,14 +178,14 @@ INLINE void hadamard_wide(const enum hash_projection projection, const struct ha
         hadamard_widest(projection, 2, keep, step, pass, signs);
 }
 
-/* Where the bits of a block of planes go. */
+/* Destination of the bits of a block. */
 struct hadamard_codes {
-    uint32_t *codes; /* (hashes, VLEN) words; of 16-bit numbers above 16 bits (2, hashes, VLEN) */
+    uint32_t *codes; /* (hashes, VLEN) words; 16-bit numbers with more than 16 bits: (2, hashes, VLEN) */
     size_t hashes;
     size_t rows, first_bit, bits; /* of the block: row i is bit first_bit + i % bits of hash i / bits */
 };
 
-/* Bit `bit` of the word at `codes`. */
+/* Sets bit `bit` of the word at `codes` from the sign of sum. */
 INLINE void hadamard_bit(const enum hash_projection projection, uint32_t *codes, size_t bit, vu sum)
 {
     if (projection == HASH_F32)
@@ -194,7 +194,7 @@ INLINE void hadamard_bit(const enum hash_projection projection, uint32_t *codes,
         u_store(codes, u_code_halves(u_load(codes), sum, (uint16_t)(1u << bit)));
 }
 
-/* The words of bit `bit`, and *bit within them. */
+/* The words that hold bit `bit`; reduces *bit to its position in them. */
 INLINE uint32_t *hadamard_words(const enum hash_projection projection, const struct hadamard_codes *to,
                                 size_t *bit)
 {
@@ -230,13 +230,13 @@ INLINE void hadamard_last(const enum hash_projection projection, const struct ha
     }
 }
 
-/* The bits that one block H D3 H D2 H D1 gives to the tokens in x (width, VLEN). signs (3, width). */
+/* The bits of one block H D3 H D2 H D1 for the tokens in x (width, VLEN). signs (3, width). */
 INLINE void hadamard_block(const enum hash_projection projection, const struct hadamard *planes,
                            const uint32_t *signs, const uint32_t *x, uint32_t *work,
                            const struct hadamard_codes *to)
 {
     const size_t width = (size_t)1 << planes->stages;
-    size_t widest = 1; /* the step of the widest group */
+    size_t widest = 1; /* step of the widest group */
     while (widest * EIGHT < width)
         widest *= EIGHT;
     const struct hadamard_scale scale = {NULL, planes->scale}, widest_scale = {NULL, planes->widest_scale};
@@ -259,8 +259,8 @@ INLINE void hadamard_block(const enum hash_projection projection, const struct h
     hadamard_last(projection, &pass, to);
 }
 
-/* Rows of `tokens` tokens, at most VLEN of floats or 2 VLEN of 16-bit numbers, turned into columns: x[c] has
-   coordinate c of all of them. Lanes without a token have the last one again. */
+/* Transposes the rows of `tokens` tokens, at most VLEN of floats or 2 VLEN of 16-bit numbers: x[c] has
+   coordinate c of all of them. Lanes without a token repeat the last one. */
 INLINE void hadamard_columns(const enum hash_projection projection, const struct hadamard *planes,
                              uint32_t *x, const uint32_t *rows, size_t ld, size_t tokens)
 {
@@ -293,7 +293,7 @@ INLINE void hadamard_columns(const enum hash_projection projection, const struct
     }
 }
 
-/* Columns of codes (hashes, VLEN) turned into rows of `tokens` <= VLEN tokens. */
+/* Transposes columns of codes (hashes, VLEN) to rows of `tokens` <= VLEN tokens. */
 INLINE void hadamard_rows(void *codes, bool wide, size_t num_hashes, vf column[VLEN], size_t hashes,
                           size_t tokens)
 {
@@ -305,7 +305,7 @@ INLINE void hadamard_rows(void *codes, bool wide, size_t num_hashes, vf column[V
             u_put_shorts((uint16_t *)codes + t * num_hashes, u_from(column[t]), hashes);
 }
 
-/* The codes of one group of hashes out of their words. */
+/* Writes the codes of one group of hashes from their words. */
 INLINE void hadamard_give(const enum hash_projection projection, void *codes, bool wide, size_t num_hashes,
                           const uint32_t *words, size_t hashes, size_t tokens)
 {
@@ -331,7 +331,7 @@ INLINE void hadamard_give(const enum hash_projection projection, void *codes, bo
     }
 }
 
-/* All rows, as many at a time as stand beside each other. */
+/* All rows, one vector of tokens at a time. */
 INLINE void hadamard_all(const enum hash_projection projection, void *codes, bool wide, const uint32_t *rows,
                          size_t ld, size_t n, const struct hadamard *planes, uint32_t *work)
 {

@@ -1,10 +1,11 @@
-/* Unit length and hash codes. The projection is a register-blocked product whose results never reach memory:
-   a block of tokens against a block of planes of one group of hashes, one hash per lane, the sums in order of
-   the coordinate as the contract wants; the signs become bits of the codes on the spot. The planes of one
-   block stay in the first-level cache while HASH_CHUNK tokens pass. Measured on Zen 5: 94 to 98 % of a loop
-   of multiply-adds in registers for 4 to 12 bits (n 4096, dim 64, 32 hashes), 89 to 100 % with AVX2. Pairs of
-   16 bits take half of that time where one instruction does them, 0.6 of it where it takes two; fours of 8
-   bits a third where one instruction does them, else 0.8. SPDX-License-Identifier: Apache-2.0 */
+/* Unit length and hash codes. The projection is a register-blocked product whose results are never stored: a
+   block of tokens times a block of planes of one group of hashes, one hash per lane, with sums in coordinate
+   order as the contract requires; the signs become bits of the codes in registers. The planes of a block stay
+   in the first-level cache while HASH_CHUNK tokens pass. Measured on Zen 5: 94 to 98 % of a loop of
+   multiply-adds in registers for 4 to 12 bits (n 4096, dim 64, 32 hashes), 89 to 100 % with AVX2. Pairs of 16
+   bits take half of that time with one instruction per pair, 0.6 with two. Groups of four 8-bit numbers take
+   a third with one instruction, otherwise 0.8.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_HASH_H
 #define KERNELS_SIMD_HASH_H
 
@@ -15,17 +16,17 @@
 #include "kernels/slots_hash.h"
 
 enum {
-    HASH_PLANES = 3, /* of the 9 bits usual here: three blocks of three */
+    HASH_PLANES = 3, /* the usual 9 bits are three blocks of three */
     HASH_TOKENS = BLOCK_ROWS * BLOCK_VECTORS / HASH_PLANES,
-    HASH_CHUNK = 64 /* a multiple of HASH_TOKENS: 16 KiB of rows at dim 64 beside 12 KiB of planes */
+    HASH_CHUNK = 64 /* a multiple of HASH_TOKENS: 16 KiB of rows at dim 64 plus 12 KiB of planes */
 };
 
 #define TINY_NORM 1e-12f
-/* Sums of squares beyond these may have lost terms to float's range. */
+/* Outside these bounds a sum of squares may have lost terms to float's range. */
 #define SQUARES_LEAST 1e-25f
 #define SQUARES_MOST  1e37f
 
-/* |x|, and in double where the squares leave float's range. */
+/* |x|, recomputed in double if the squares leave float's range. */
 static float row_norm(const float *x, size_t dim)
 {
     vf sum = v_zero();
@@ -102,14 +103,13 @@ static void hash_unit_backward(float *dx, size_t ld_dx, const float *du, const f
     }
 }
 
-/* A sum of each lane: of floats or of whole numbers. (One vector for both, seen now as this and now as that,
-   costs a move for each step.) */
+/* A sum per lane, of floats or of integers. (One vector reinterpreted as either costs a move per step.) */
 struct hash_sum {
     vf real;
     vu whole;
 };
 
-/* sum += the products of a word of a row and of a plane: of one coordinate, of two in halves, or of four. */
+/* sum += the products of a word of a row and a word of a plane: one coordinate, two halves or four bytes. */
 INLINE void hash_step(const enum hash_projection projection, struct hash_sum *sum, vu each, vu right)
 {
     if (projection == HASH_INT16_DP)
@@ -122,7 +122,7 @@ INLINE void hash_step(const enum hash_projection projection, struct hash_sum *su
         sum->real = v_fma(v_from(each), v_from(right), sum->real);
 }
 
-/* The 32 bits at p + 4 c in every lane. */
+/* Broadcasts the 32 bits at p + 4 c. */
 INLINE vu hash_word(const void *p, size_t c)
 {
     uint32_t word;
@@ -130,8 +130,8 @@ INLINE vu hash_word(const void *p, size_t c)
     return u_set(word);
 }
 
-/* Bits [bit, bit + planes) of VLEN hashes of HASH_TOKENS tokens into codes, rows of HASH_LANES. Rows and
-   planes have `words` words of 32 bits, planes of bytes one more, where their sums start. */
+/* Bits [bit, bit + planes) of VLEN hashes of HASH_TOKENS tokens; codes has rows of HASH_LANES. Rows and
+   planes have `words` words of 32 bits; planes of bytes have one more, the start of the sums. */
 INLINE void hash_block(const enum hash_projection projection, const size_t planes, uint32_t *codes,
                        const void *const x[HASH_TOKENS], const uint32_t *plane, size_t plane_step,
                        size_t words, size_t bit)
@@ -181,10 +181,10 @@ INLINE void hash_chunk(const enum hash_projection projection, uint32_t codes[HAS
             codes[t][h] = 0;
     size_t bit = 0;
     while (bit < hash_bits) {
-        /* 4 planes left are 2 + 2: a block of one plane has too few sums to hide the latency. */
+        /* Splits the last 4 planes into 2 + 2: a block of one plane has too few sums to hide the latency. */
         size_t left = hash_bits - bit, some = left == 4 ? 2 : left < HASH_PLANES ? left : HASH_PLANES;
         for (size_t first = 0; first < tokens; first += HASH_TOKENS) {
-            /* Tokens beyond the last are the last again; their codes are not used. */
+            /* Missing tokens repeat the last one; their codes are not used. */
             const void *row[HASH_TOKENS];
             for (size_t t = 0; t < HASH_TOKENS; t++)
                 row[t] = x + (first + t < tokens ? first + t : tokens - 1) * ld_x;
@@ -228,7 +228,7 @@ INLINE void hash_all(const enum hash_projection projection, void *codes, bool wi
     }
 }
 
-/* Floats are read as the words that they are, by hash_word and vector loads alone. */
+/* Only hash_word and vector loads read the floats, as words. */
 static void hash_codes(void *codes, bool wide, const float *x, size_t ld_x, size_t n, size_t dim,
                        const float *planes, size_t num_hashes, size_t hash_bits)
 {

@@ -1,6 +1,6 @@
-/* Rows of the layers and the optimiser: short loops, mostly as fast as memory. Layer norm takes four rows at
-   a time, because the sums over the lanes of four rows cost as much as those of one and its chains of
-   additions are too short to fill the processor otherwise (1.7 times as fast as row by row at dim 64).
+/* Rows of layers, and the optimiser: short loops, mostly bound by memory. Layer norm takes four rows at a
+   time: summing the lanes of four rows costs as much as those of one, and the chains of additions of one row
+   are too short to fill the processor (1.7 times as fast as row by row at dim 64).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_LAYERS_H
 #define KERNELS_SIMD_LAYERS_H
@@ -10,8 +10,7 @@
 #include "kernels/simd_math.h"
 #include "kernels/slots_layers.h"
 
-/* The number of row i + r, or of the last row where that is beyond it: it is then computed again for nothing.
- */
+/* Row i + r, or the last row if that is past the end; its results are then computed twice. */
 INLINE size_t norm_row(size_t i, size_t r, size_t n)
 {
     return i + r < n ? i + r : n - 1;
@@ -112,10 +111,10 @@ static void layers_norm_backward(float *dx, float *dgain, float *dbias, const fl
     }
 }
 
-/* x Phi(x) = max(x, 0) - |x| Phi(-|x|): no cancellation on either side. */
+/* x Phi(x) = max(x, 0) - |x| Phi(-|x|): no cancellation for either sign. */
 INLINE vf gelu_value(vf x, vf tail)
 {
-    /* The bound keeps infinity times 0 away; beyond it the tail is 0. */
+    /* The bound avoids infinity times 0; beyond it the tail is 0. */
     return v_sub(v_max(v_zero(), x), v_mul(v_min(v_set(100.0f), v_abs(x)), tail));
 }
 
@@ -144,7 +143,7 @@ static void layers_add_bias(float *y, size_t ld_y, const float *bias, size_t n, 
         }
 }
 
-/* Of BIAS_ROWS rows at most, `vectors` vectors of columns in registers. */
+/* Up to BIAS_ROWS rows, with BIAS_VECTORS vectors of columns in registers. */
 enum { BIAS_ROWS = 8, BIAS_VECTORS = 4 };
 
 INLINE void add_bias_part(const size_t vectors, const size_t left, float *dbias, const float *dy, size_t rows,
@@ -164,8 +163,8 @@ INLINE void add_bias_part(const size_t vectors, const size_t left, float *dbias,
         v_put(dbias + v * VLEN, sum[v], left);
 }
 
-/* In the first-level cache 0.28 ns for 16 numbers at 64 columns, where one row at a time took 0.98: each sum
-   waited for the store of the one before. All rows for some columns would be faster still there, and takes
+/* 0.28 ns for 16 numbers at 64 columns in the first-level cache, compared with 0.98 for one row at a time,
+   where each sum waits for the previous store. All rows for some columns would be faster there, but takes
    twice the time at 3,072 columns, where each row is on another page. */
 static void layers_add_bias_backward(float *dbias, const float *dy, size_t n, size_t dim)
 {
@@ -178,7 +177,7 @@ static void layers_add_bias_backward(float *dbias, const float *dy, size_t n, si
     }
 }
 
-/* One row of y and CONVOLVE_VECTORS vectors of columns at a time, in registers over all taps. */
+/* One row of y and CONVOLVE_VECTORS vectors of columns stay in registers over all taps. */
 enum { CONVOLVE_VECTORS = 4 };
 
 INLINE void convolve_part(const size_t vectors, const size_t left, float *y, const float *x, size_t ld_x,
@@ -204,7 +203,7 @@ static void layers_convolve(float *y, size_t ld_y, const float *x, size_t ld_x, 
 {
     size_t half = taps / 2;
     for (size_t i = 0; i < n; i++) {
-        /* The taps that meet a row: from first on, `some` of them. */
+        /* The taps inside the sequence: `some` of them, from first on. */
         size_t first = i < half ? half - i : 0, row = i + first - half;
         size_t some = taps - first < n - row ? taps - first : n - row, c = 0;
         const float *from = x + row * ld_x;

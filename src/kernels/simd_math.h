@@ -1,7 +1,7 @@
-/* What the bodies share: reading and writing up to a vector, and the functions exp, the normal tail and the
-   angle of two unit vectors, as polynomials. All were fitted by us to the smallest greatest relative error
-   (Remez exchange by Lawson's weights, in double); the errors said are of the polynomials in exact
-   arithmetic, in units of 2^-24, and rounding adds about one. Needs a vec_*.h before it.
+/* Functions that the bodies share: partial loads and stores, and exp, the normal tail and the angle of two
+   unit vectors as polynomials. We fitted all of them to the smallest maximum relative error (Remez exchange
+   by Lawson's weights, in double). The stated errors are those of the polynomials in exact arithmetic, in
+   units of 2^-24; rounding adds about one. Include a vec_*.h first.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_MATH_H
 #define KERNELS_SIMD_MATH_H
@@ -10,20 +10,20 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Before a loop whose count is a constant once it is inlined: no loop is left, so arrays of vectors that it
-   indexes live in registers. */
+/* Unrolls a loop whose count is constant after inlining, so that arrays of vectors that it indexes stay in
+   registers. */
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
 #else
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-/* The words v_flush and v_flush_end of a vec_*.h: between them numbers under 2^-126 count as 0, as operands
-   and as results, in every float instruction of this thread. The compiler knows nothing of it, so they may
-   stand only around calls of NOT_INLINED functions. */
+/* The words v_flush and v_flush_end of a vec_*.h: between them, every float instruction of this thread treats
+   operands and results under 2^-126 as 0. The compiler does not know about it, so they may only surround
+   calls of NOT_INLINED functions. */
 #define NOT_INLINED static __attribute__((noinline))
 
-/* The vector at p of which `left` floats exist, the missing lanes 0; and back. */
+/* Loads and stores a vector of which `left` floats exist; missing lanes are loaded as 0. */
 INLINE vf v_get(const float *p, size_t left)
 {
     return left >= VLEN ? v_load(p) : v_load_part(p, left, v_zero());
@@ -47,9 +47,9 @@ INLINE vf v_polynomial(vf x, const float *coefficient, int count)
     return sum;
 }
 
-/* exp(x + low) for x <= 88 and |low| tiny; 0 below the smallest normal number or about it. Cody and Waite:
-   x = n ln 2 + r with ln 2 in two pieces, the first so short that n times it is exact; exp r = 1 + r + r^2
-   P(r), 0.05. */
+/* exp(x + low) for x <= 88 and tiny |low|; 0 from about the smallest normal number down. Cody and Waite: x =
+   n ln 2 + r with ln 2 in two pieces, the first short enough that n times it is exact; exp r = 1 + r + r^2
+   P(r), error 0.05. */
 INLINE vf v_exp_any(vf x, const bool with_low, vf low)
 {
     static const float tail[] = {0.49999994f, 0.166665196f, 0.0416684002f, 0.00836885069f, 0.00138143206f};
@@ -67,9 +67,9 @@ INLINE vf v_exp(vf x)
     return v_exp_any(x, false, x);
 }
 
-/* The normal distribution at -t for 0 <= t: *density = exp(-t^2 / 2), and the result is Phi(-t) = density *
-   N(z), z = (1 - t / 3) / (1 + t / 3) or nearly so, 0.2. z is small, and so are its rounding and the terms,
-   where t is around 3 and the tolerance narrowest; t^2 is taken in two pieces, for exp magnifies its
+/* The normal distribution at -t for 0 <= t: *density = exp(-t^2 / 2); returns Phi(-t) = density * N(z), z =
+   (1 - t / 3) / (1 + t / 3) approximately, error 0.2. Around t = 3, where the tolerance is tightest, z is
+   small, and so are its rounding and the terms. t^2 is computed in two pieces, because exp magnifies its
    rounding. */
 INLINE vf v_normal_tail(vf t, vf *density)
 {
@@ -85,7 +85,7 @@ INLINE vf v_normal_tail(vf t, vf *density)
     return v_mul(*density, v_polynomial(z, mills, 10));
 }
 
-/* The angle 2 asin(sqrt(w) / 2) of two unit vectors whose squared distance is w, 0 <= w <= 2; 0.04. */
+/* The angle 2 asin(sqrt(w) / 2) of two unit vectors whose squared distance is w, 0 <= w <= 2; error 0.04. */
 INLINE vf v_angle(vf w)
 {
     static const float series[] = {
@@ -94,12 +94,12 @@ INLINE vf v_angle(vf w)
     return v_mul(v_sqrt(w), v_polynomial(w, series, 9));
 }
 
-/* log x for normal x > 0; some finite number for 0. x = 2^e m with m from 1 / sqrt 2 to sqrt 2; log m = 2
-   atanh(s), s = (m - 1) / (m + 1), of which the series to s^9 leaves 2^-28. */
+/* log x for normal x > 0; a finite number for 0. x = 2^e m with m from 1 / sqrt 2 to sqrt 2; log m = 2
+   atanh(s), s = (m - 1) / (m + 1); its series to s^9 has an error of 2^-28. */
 INLINE vf v_log(vf x)
 {
     static const float series[] = {2.0f, 0.666666667f, 0.4f, 0.285714286f, 0.222222222f};
-    vu bits = u_add(u_from(x), u_set(0x3f800000u - 0x3f3504f3u)); /* sqrt 1/2 becomes 1 */
+    vu bits = u_add(u_from(x), u_set(0x3f800000u - 0x3f3504f3u)); /* maps sqrt 1/2 to 1 */
     /* The exponent as the low bits of 2^23 + exponent. */
     vf e = v_sub(v_from(u_or(u_right(bits, 23), u_set(0x4b000000u))), v_set(8388608.0f + 127.0f));
     vf m = v_from(u_add(u_and(bits, u_set(0x007fffffu)), u_set(0x3f3504f3u)));

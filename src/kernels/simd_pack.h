@@ -1,7 +1,8 @@
-/* Rows and planes for the projections that multiply pairs of 16 bits or fours of 8, and planes as a head
-   turns them. One pass each, bound by loads and stores: a row of 64 takes some 30 instructions beside the 600
-   of its projection, and the planes of a head (32 hashes of 9 bits, dim 64) are read from the second cache
-   once. SPDX-License-Identifier: Apache-2.0 */
+/* Rows and planes for the projections that multiply pairs of 16-bit or groups of four 8-bit numbers, and
+   permuted planes of a head. One pass each, bound by loads and stores: a row of 64 takes about 30
+   instructions, compared with 600 for its projection; the planes of a head (32 hashes of 9 bits, dim 64) are
+   read once from the second-level cache.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_PACK_H
 #define KERNELS_SIMD_PACK_H
 
@@ -10,14 +11,14 @@
 #include "kernels/simd_math.h"
 #include "kernels/slots_hash.h"
 
-/* The size of 1, and of the longest coordinate, in fixed point. */
+/* The fixed-point value of length 1; also the bound of a coordinate. */
 #define PACK_ONE 32767.0f
 
-/* The same of bytes. */
+/* The largest magnitude of a byte. */
 #define PACK_BYTE 127.0f
 
-/* Every lane as 16 bits in its low half, the high half 0. Rounding to bfloat16 by adding under half
-   a unit of the last place, and the last bit itself, carries exactly where nearest-even does. */
+/* Every lane as 16 bits in its low half, the high half 0. Rounding to bfloat16 adds just under half a unit in
+   the last place plus the last bit, which carries exactly when round-to-nearest-even rounds up. */
 INLINE vu pack_half(const enum hash_projection projection, vf x)
 {
     if (projection == HASH_INT16_DP)
@@ -26,13 +27,13 @@ INLINE vu pack_half(const enum hash_projection projection, vf x)
     return u_right(u_add(u_from(x), u_add(last, u_set(0x7fff))), 16);
 }
 
-/* The vector at p + c, of which dim - c floats exist, which may be none. */
+/* The vector at p + c, of which dim - c floats exist, possibly none. */
 INLINE vf pack_get(const float *p, size_t c, size_t dim)
 {
     return c < dim ? v_get(p + c, dim - c) : v_zero();
 }
 
-/* A whole number in every lane, of at most 127 and either sign. */
+/* The nearest integer in every lane, clamped to +-127. */
 INLINE vu pack_byte(vf x)
 {
     return u_round(v_min(v_set(PACK_BYTE), v_max(v_set(-PACK_BYTE), x)));
@@ -42,7 +43,7 @@ INLINE void pack_row(const enum hash_projection projection, uint32_t *out, float
                      size_t dim)
 {
     enum { VECTORS = HASH_LANES / VLEN };
-    uint16_t *halves = (uint16_t *)(void *)out; /* of this machine's words the low half lies first */
+    uint16_t *halves = (uint16_t *)(void *)out; /* little-endian: the low half comes first */
     uint8_t *bytes = (uint8_t *)(void *)out;
     vf sum[VECTORS], largest = v_zero();
     for (size_t v = 0; v < VECTORS; v++)
@@ -87,7 +88,7 @@ static void hash_pack_rows(uint32_t *out, size_t ld_out, float *squares, enum ha
             pack_row(HASH_BF16_DP, out + i * ld_out, squares + i, x + i * ld_x, dim);
 }
 
-/* Row c of the turned planes of one group, VLEN of its lanes. */
+/* Row c of the permuted planes of a group, VLEN lanes. */
 INLINE vf pack_turned(const float *planes, size_t c, size_t lane, const uint32_t *permutation,
                       const float *sign, vf scale)
 {
@@ -107,7 +108,7 @@ INLINE void pack_planes(const enum hash_projection projection, uint32_t *out, co
         }
 }
 
-/* Fours of rows, each lane to its own largest, and where its sums start. */
+/* Packs four rows at a time, each lane scaled by its own largest, and the start values of the sums. */
 static void pack_byte_planes(uint32_t *out, const float *planes, size_t dim, const uint32_t *permutation,
                              const float *sign)
 {

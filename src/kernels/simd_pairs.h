@@ -1,13 +1,14 @@
-/* Gradients of the pairs that share a bucket, in blocks of PAIR_QUERIES x PAIR_KEYS. First the weight of
-   every pair of the block: dot products SUM_ROWS queries by four keys at a time, so that each row read serves
-   several and the sums of lanes are made together. Then dquery and dkey, a few rows of the result in
-   registers while the other side passes by. A row's result is one chain over its partners in order, wherever
-   the blocks are cut. Per pair 2 value_dim + 4 dim operations, and for the tangent form 5 dim more
-   and about 30 of angle. Measured on Zen 5, buckets of about 8 x 8, dim 64, nanoseconds a pair (arithmetic
-   alone: 6 and 12 cycles, 1.7 and 3.4): rows in the first cache 2.5, tangent 5.0, of which the dot products
-   take two fifths (four queries at a time saved a tenth of the whole over two); 16 x 16 2.1 and 4.6. From the
-   third cache (n 4096) it is 1.5 more, where a row that holds query, dout and dquery side by side saves a
-   tenth. SPDX-License-Identifier: Apache-2.0 */
+/* Gradients of the pairs that share a bucket, in blocks of PAIR_QUERIES x PAIR_KEYS. The first step computes
+   the weight of every pair of the block: dot products of SUM_ROWS queries by four keys at a time, so that
+   each row read serves several and the lane sums are computed together. The second step computes dquery and
+   dkey: a few result rows stay in registers while the other side passes. A row's result is one chain over its
+   partners in order, wherever the blocks are cut. Per pair 2 value_dim + 4 dim operations; the tangent form
+   adds 5 dim and about 30 for the angle.
+   Measured on Zen 5, buckets of about 8 x 8, dim 64, nanoseconds a pair (arithmetic only: 6 and 12 cycles,
+   1.7 and 3.4): rows in the first-level cache 2.5, tangent 5.0, two fifths of it dot products (four queries
+   at a time saved a tenth of the total over two); 16 x 16 2.1 and 4.6. From the third-level cache (n 4096) it
+   takes 1.5 more; there, one row that holds query, dout and dquery saves a tenth.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_PAIRS_H
 #define KERNELS_SIMD_PAIRS_H
 
@@ -16,10 +17,10 @@
 
 enum { PAIR_QUERIES = 16, PAIR_KEYS = 32, PAIR_ROWS = 4, PAIR_MOST = PAIR_QUERIES * PAIR_KEYS };
 
-/* v2 below this is not taken from 4 - u2. */
+/* v2 below this is not computed as 4 - u2. */
 #define PAIR_OPPOSITE 0.25f
 
-/* One side of a block: rows of a matrix by number, and the gradient of the same shape. */
+/* One side of a block: rows of a matrix by index, and the gradient of the same shape. */
 struct pair_side {
     const float *x;
     float *dx;
@@ -27,8 +28,8 @@ struct pair_side {
     const uint32_t *rows;
 };
 
-/* The values of a block, one for each pair: that of query q and key k is at q * step + k. step is a multiple
-   of 4 for v_sum4, and the block is dense, so that what follows runs over whole vectors. */
+/* Row stride of the values of a block: that of query q and key k is at q * step + k. step is a multiple of 4
+   for v_sum4, and the block is dense, so that later loops run over whole vectors. */
 INLINE size_t pair_step(size_t keys)
 {
     return (keys + 3) / 4 * 4;
@@ -41,8 +42,8 @@ INLINE vf pair_part(const bool distance, vf a, vf b, vf sum)
     return distance ? v_fma(c, c, sum) : v_fma(a, b, sum);
 }
 
-/* One vector of columns of `queries` by four dot products. Rows are named before they are used: a compiler
-   that folds its loads into the multiplications loads each row of b once for each query. */
+/* One vector of columns of `queries` by four dot products. Rows are loaded into variables first: a compiler
+   that folds loads into the multiplications loads each row of b once per query. */
 INLINE void pair_parts(const bool distance, const size_t queries, vf sum[4][4], const float *const a[4],
                        const float *const b[4], size_t c, size_t left)
 {
@@ -59,8 +60,8 @@ INLINE void pair_parts(const bool distance, const size_t queries, vf sum[4][4], 
     }
 }
 
-/* out = (<a, b> + shift) * factor, or |a - b|^2 the same, of `queries` <= SUM_ROWS rows of a and all rows of
-   b, `queries` by four at a time. */
+/* out = (<a, b> + shift) * factor, or (|a - b|^2 + shift) * factor, of `queries` <= SUM_ROWS rows of a and
+   all rows of b, four rows of b at a time. */
 INLINE void pair_sums(const bool distance, const size_t queries, float *out, size_t step,
                       const float *const a[4], const float *b, size_t ld_b, const uint32_t *b_rows,
                       size_t keys, size_t dim, const float shift[4], float factor)
@@ -71,7 +72,7 @@ INLINE void pair_sums(const bool distance, const size_t queries, float *out, siz
         size_t c = 0;
         UNROLLED
         for (size_t k = 0; k < 4; k++) {
-            /* Keys beyond the last are the last again: there is room for them in out. */
+            /* Missing keys repeat the last one; out has room for them. */
             row[k] = b + b_rows[j + k < keys ? j + k : keys - 1] * ld_b;
             UNROLLED
             for (size_t q = 0; q < queries; q++)
@@ -100,7 +101,7 @@ INLINE void pair_sums_all(const bool distance, float *out, const float *a, size_
         const float *rows[4];
         float shift[4];
         UNROLLED
-        for (size_t r = 0; r < SUM_ROWS; r++) { /* as with keys, the last stands in */
+        for (size_t r = 0; r < SUM_ROWS; r++) { /* missing queries repeat the last one too */
             size_t row = queries->rows[q + r < queries->count ? q + r : queries->count - 1];
             rows[r] = a + row * ld_a;
             shift[r] = bias == NULL ? 0.0f : bias[row];
@@ -114,8 +115,8 @@ INLINE void pair_sums_all(const bool distance, float *out, const float *a, size_
     }
 }
 
-/* Rows [first, first + rows) of dx += W other, columns [0, VLEN * vectors) from where the pointers stand, of
-   which `left` of the last vector exist. */
+/* Rows [first, first + rows) of dx += W other, columns [0, VLEN * vectors) from the pointers on, of which
+   `left` of the last vector exist. */
 INLINE void pair_spread_block(const size_t rows, const size_t vectors, const size_t left,
                               const struct pair_side *side, size_t first, const struct pair_side *others,
                               const float *weight, size_t step_row, size_t step_other, size_t c)
@@ -157,7 +158,7 @@ INLINE void pair_spread_columns(const size_t vectors, const size_t left, const s
 {
     size_t r = 0;
     while (r < side->count) {
-        /* Even blocks: 5 rows are 3 + 2, for a block of one row waits for its loads. */
+        /* Even blocks: 5 rows are 3 + 2, because a block of one row waits for its loads. */
         size_t todo = side->count - r, blocks = (todo + PAIR_ROWS - 1) / PAIR_ROWS;
         size_t rows = (todo + blocks - 1) / blocks;
         if (rows == 4)
@@ -186,8 +187,8 @@ INLINE void pair_spread(const struct pair_side *side, const struct pair_side *ot
         pair_spread_columns(1, dim - c, side, others, weight, step_row, step_other, c);
 }
 
-/* v2 = |q + k|^2 of pairs [first, first + left) of a block, made again from the rows for those that are
-   nearly opposite. Such pairs do not collide but by a freak of few bits. */
+/* v2 = |q + k|^2 of pairs [first, first + left) of a block, recomputed from the rows for nearly opposite
+   pairs. Such pairs rarely collide, and only with few bits. */
 static vf pair_opposite(vf v2, size_t first, size_t left, const struct pair_side *queries,
                         const struct pair_side *keys, size_t dim)
 {
@@ -208,14 +209,14 @@ static vf pair_opposite(vf v2, size_t first, size_t left, const struct pair_side
     return v_load(lanes);
 }
 
-/* weight *= hash_bits / (p pi s) for a block, given u2 = |q - k|^2, and sigma. v2 = |q + k|^2 is 4 - u2 for
-   rows of length 1, which is as good as its own sum unless it is small. (A row of length 0 gets some finite
-   weight, and so multiples of its partner, which the projection on the tangent removes.) */
+/* weight *= hash_bits / (p pi s) for a block, from u2 = |q - k|^2; also writes sigma. v2 = |q + k|^2 is 4 -
+   u2 for rows of length 1, as accurate as its own sum unless it is small. (A row of length 0 gets some finite
+   weight, and so adds multiples of its partner, which the projection on the tangent removes.) */
 INLINE void pair_tangent(float *weight, float *sigma, const float *u2, const struct pair_side *queries,
                          const struct pair_side *keys, size_t dim, unsigned hash_bits, float least_sine)
 {
     size_t size = queries->count * pair_step(keys->count);
-    vf least = v_set(4.0f * least_sine * least_sine); /* of (2 s)^2 = u2 v2 */
+    vf least = v_set(4.0f * least_sine * least_sine); /* the least (2 s)^2 = u2 v2 */
     vf zero = v_zero(), one = v_set(1.0f), bits = v_set(2.0f * (float)hash_bits);
     for (size_t i = 0; i < size; i += VLEN) {
         size_t left = size - i < VLEN ? size - i : VLEN;
@@ -232,8 +233,8 @@ INLINE void pair_tangent(float *weight, float *sigma, const float *u2, const str
     }
 }
 
-/* For one or two queries: with x = key - sigma query, dquery += w x and dkey -= sigma w x, so one subtraction
-   serves both. */
+/* For one or two queries: with x = key - sigma query, dquery += w x and dkey -= sigma w x, so that both share
+   one subtraction. */
 INLINE void pair_turn_block(const size_t rows, const size_t vectors, const size_t left,
                             const struct pair_side *queries, size_t first, const struct pair_side *keys,
                             const float *weight, const float *sigma, size_t step, size_t c)
@@ -319,7 +320,7 @@ INLINE void pair_shrunk(float *weight, const float *x, size_t size, unsigned has
     }
 }
 
-/* weight *= times, of a block whose first pair is at times. */
+/* weight *= times, for a block whose first pair is at times. */
 INLINE void pair_times(float *weight, size_t step, const float *times, size_t ld, size_t queries, size_t keys)
 {
     for (size_t q = 0; q < queries; q++)
@@ -329,7 +330,7 @@ INLINE void pair_times(float *weight, size_t step, const float *times, size_t ld
         }
 }
 
-/* `first`: place of the block's first pair in bucket->times. */
+/* `first`: index of the block's first pair in bucket->times. */
 static void bucket_block(const struct bucket_pairs *bucket, const struct pair_side *queries,
                          const struct pair_side *keys, size_t first)
 {
@@ -361,9 +362,9 @@ static void bucket_block(const struct bucket_pairs *bucket, const struct pair_si
     }
 }
 
-/* Pairs of constant weight where rows are a few whole vectors: `keys` keys and what they get stay in
-   registers while the queries pass by, each with its dot products, which become weights in all lanes and
-   never leave the registers. */
+/* Pairs of constant weight if a row is a few whole vectors: `keys` keys and their gradients stay in
+   registers while the queries pass. The dot products of a query become broadcast weights and never leave
+   the registers. */
 INLINE void pair_pass(const size_t vectors, const size_t keys, const struct bucket_pairs *bucket,
                       const uint32_t *numbers)
 {
@@ -429,8 +430,8 @@ INLINE void pair_passes(const size_t vectors, const size_t most, const struct bu
         pair_pass(vectors, 1, bucket, keys);
 }
 
-/* Whether that was the way, which needs 32 registers. Rows of four vectors only where one pass is enough: a
-   second one reads its queries again, and blocks do as well. */
+/* Computes the bucket by pair_pass if it applies, else returns false. Needs 32 registers. Rows of four
+   vectors only if one pass is enough: a second one reads its queries again and is no faster than blocks. */
 static bool pairs_passed(const struct bucket_pairs *bucket)
 {
     size_t dim = bucket->dim;
@@ -464,10 +465,10 @@ static void pairs_bucket(const struct bucket_pairs *bucket)
 
 enum {
     PAIR_LINE = 16,  /* floats of a cache line */
-    PAIR_FETCH = 64, /* rows: more would push out what they are fetched for */
+    PAIR_FETCH = 64, /* rows: more would evict prefetched ones */
 };
 
-/* Asks for rows while those before are computed: no hardware foresees the order of buckets. */
+/* Prefetches rows while earlier ones are computed: no hardware predicts the order of buckets. */
 static void pair_fetch(const float *x, size_t ld, const uint32_t *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -7,7 +7,7 @@
 #include "kernels/simd_math.h"
 #include "kernels/slots_peak.h"
 
-/* Twelve chains: two pipes times a latency of 4 or 5. */
+/* Twelve chains: two pipes times a latency of 4 or 5, with a margin. */
 static float peak_fused_loop(size_t rounds)
 {
     enum { CHAINS = 12, STEPS = FUSED_LOOP_OPERATIONS / (2 * VLEN * CHAINS) };
@@ -24,7 +24,7 @@ static float peak_fused_loop(size_t rounds)
     return v_sum(total);
 }
 
-/* Twelve chains, as peak.fused_loop has. */
+/* Twelve chains, as in peak.fused_loop. */
 static float peak_bf16_loop(size_t rounds)
 {
     enum { CHAINS = 12, STEPS = FUSED_LOOP_OPERATIONS / (4 * VLEN * CHAINS) };

@@ -1,9 +1,10 @@
-/* Random words and normals, VLEN blocks of base/random.h side by side, with its bits: Philox4x32-10 (Salmon
-   et al. 2011), the rounds with the published constants, and Box and Muller in double with the polynomials of
+/* Random words and normals, VLEN blocks of base/random.h in parallel, with the same bits: Philox4x32-10
+   (Salmon et al. 2011) with the published constants, then Box and Muller in double with the polynomials of
    base/random.c, operation by operation. A lane holds the four words of a block. Ten rounds take 120
-   operations for VLEN blocks; four normals of a block two logarithms, two square roots and two angles, some
-   90 operations each for DLEN of them. Measured on Zen 5, ns a normal: 2.0 with AVX-512, 4.0 with AVX2, 15
-   one at a time. SPDX-License-Identifier: Apache-2.0 */
+   operations for VLEN blocks. The four normals of a block take two logarithms, two square roots and two
+   angles, about 90 operations each for DLEN of them. Measured on Zen 5, ns a normal: 2.0 with AVX-512, 4.0
+   with AVX2, 15 one at a time.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_RANDOM_H
 #define KERNELS_SIMD_RANDOM_H
 
@@ -14,8 +15,9 @@
 
 enum { PHILOX_ROUNDS = 10 };
 
-/* Lane l: the low word of first + l, and *high. Numbers that were stored one by one have to leave the store
-   buffer before they can be loaded as a vector, hence the sum; the low words go round once in 2^32. */
+/* Lane l: the low word of first + l, and *high its high word. Computed by addition, because values stored
+   one by one must leave the store buffer before they can be loaded as a vector. The low words wrap once in
+   2^32. */
 INLINE vu random_counters(vu *high, uint64_t first)
 {
     static const uint32_t lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -29,10 +31,10 @@ INLINE vu random_counters(vu *high, uint64_t first)
     return u_add(u_set(low), u_load(lanes));
 }
 
-/* word[4 g + w], lane l: word w of block first + g VLEN + l of the key, g < groups. The even blocks and the
-   odd ones go apart, each number in the low half of 64 bits, where the multiplication wants it and leaves it;
-   what is in the high halves nobody reads. A round waits for the one before, so 2 groups chains go side by
-   side; groups is 1 to 3. */
+/* word[4 g + w], lane l: word w of block first + g VLEN + l of the key, g < groups. Even and odd blocks are
+   kept in separate vectors, each number in the low half of 64 bits, where the multiplication reads and leaves
+   it; the high halves are ignored. A round waits for the previous one, so 2 groups chains run in parallel;
+   groups is 1 to 3. */
 INLINE void random_blocks(const int groups, vu *word, uint64_t key, uint64_t first)
 {
     enum { MOST = 6 };
@@ -68,7 +70,7 @@ INLINE void random_blocks(const int groups, vu *word, uint64_t key, uint64_t fir
     }
 }
 
-/* As v_polynomial, the highest power first and no step fused: the bits of base/random.c. */
+/* As v_polynomial, highest power first and no step fused: the bits of base/random.c. */
 INLINE vd d_polynomial(vd x, const double *coefficient, int count)
 {
     vd sum = d_set(coefficient[0]);
@@ -91,7 +93,7 @@ INLINE vd d_log(vd x)
     return d_add(d_mul(exponent, d_set(0.69314718055994531)), d_mul(d_mul(d_set(2), z), series));
 }
 
-/* own_sincos_turn of base/random.c: quarter q swaps the two where it is odd, and turns the signs. */
+/* own_sincos_turn of base/random.c: an odd quarter q swaps the two; q also sets their signs. */
 INLINE void d_sincos_turn(vd u, vd *sine, vd *cosine)
 {
     static const double sines[] = {-1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880,
@@ -108,8 +110,8 @@ INLINE void d_sincos_turn(vd u, vd *sine, vd *cosine)
     vd quarter = d_truncate(d_add(d_mul(u, d_set(4)), d_set(0.5))), minus = d_set(-1);
     vd a = d_mul(d_sub(u, d_mul(quarter, d_set(0.25))), d_set(6.28318530717958648)), a2 = d_mul(a, a);
     vd s = d_mul(d_polynomial(a2, sines, 8), a), c = d_polynomial(a2, cosines, 9);
-    /* Their squares are 4, 1, 0, 1, 4 for the quarters 0 to 4, and under 1 for two and three, for one and
-     * two. */
+    /* For quarters 0 to 4 the squares of middle are 4, 1, 0, 1, 4; those of late are below 1 for 2 and 3,
+       those of early for 1 and 2. */
     vd middle = d_sub(quarter, d_set(2)), late = d_sub(quarter, d_set(2.5)),
        early = d_sub(quarter, d_set(1.5));
     dm not_even = d_less(d_mul(middle, middle), d_set(2)), is_two = d_less(d_mul(middle, middle), d_set(0.5));
@@ -119,7 +121,7 @@ INLINE void d_sincos_turn(vd u, vd *sine, vd *cosine)
     *cosine = d_select(d_less(d_mul(early, early), d_set(1)), d_mul(second, minus), second);
 }
 
-/* Two normals of DLEN pairs of words. */
+/* Two normals from each of DLEN pairs of words. */
 INLINE void normal_pairs(vd normal[2], vd words_u, vd words_v)
 {
     vd scale = d_set(0x1p-32), sine, cosine;

@@ -1,4 +1,4 @@
-/* Sums, products and checks of rows: short loops, mostly as fast as memory.
+/* Sums, products and checks of rows: short loops, mostly bound by memory.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_ROWS_H
 #define KERNELS_SIMD_ROWS_H
@@ -36,7 +36,7 @@ static void rows_dots(float *out, const float *a, size_t ld_a, const float *b, s
         size_t last = rows - 1, row[4] = {i, i + 1, i + 2, i + 3};
         vf sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
         float sums[4];
-        /* Rows beyond the last are the last again, and are not written. */
+        /* Missing rows repeat the last one and are not written. */
         for (size_t r = 0; r < 4; r++)
             row[r] = row[r] < last ? row[r] : last;
         for (size_t c = 0; c < cols; c += VLEN) {
@@ -68,7 +68,7 @@ static void rows_multiply(float *y, const float *x, size_t n)
 
 static void rows_gate(float *y, const float *x, const float *gate, size_t n)
 {
-    vf least = v_set(0x1p-149f); /* no number lies between it and 0; and a NaN is not less */
+    vf least = v_set(0x1p-149f); /* no number lies between it and 0, and a NaN does not compare less */
     for (size_t i = 0; i < n; i += VLEN) {
         vm closed = v_less(v_get(gate + i, n - i), least);
         v_put(y + i, v_select(closed, v_zero(), v_get(x + i, n - i)), n - i);
@@ -82,8 +82,8 @@ static void rows_axpy(float *y, float a, const float *x, size_t n)
         v_put(y + i, v_fma(factor, v_get(x + i, n - i), v_get(y + i, n - i)), n - i);
 }
 
-/* Zero times a number is zero, unless it is NaN or infinite; then the sum stays NaN. One multiply-add a
-   vector, so rows that are read anyway are looked at for nothing. */
+/* Zero times a number is zero unless it is NaN or infinite; then the sum stays NaN. One multiply-add per
+   vector, so the check is free for rows that are read anyway. */
 static bool rows_all_finite(const float *x, size_t ld, size_t rows, size_t cols)
 {
     vf zero = v_zero(), sum[4] = {zero, zero, zero, zero};

@@ -1,7 +1,8 @@
-/* Counting the numbers above a bound, the step of an exact selection (parts/groups/topk.h), and listing them.
-   Four comparisons at a time, counted lane by lane, which takes half the time of counting the bits of each; a
-   list is made of 64 numbers at a time, so that where its inner loop ends at a time that the processor cannot
-   foretell (AVX2), it does so once for them and not for every vector. SPDX-License-Identifier: Apache-2.0 */
+/* Counting and listing the numbers above a bound, a step of exact selection (parts/groups/topk.h). Counting
+   does four comparisons at a time and adds lane by lane, which takes half the time of counting the bits of
+   each mask. Listing takes 64 numbers at a time, so that the end of its inner loop (AVX2) mispredicts once
+   for all of them, not once per vector.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_SELECT_H
 #define KERNELS_SIMD_SELECT_H
 

@@ -1,6 +1,7 @@
-/* Every body, and the rows that all vector tables share: included by the isa_*.c, each after the words of its
-   own. Each simd_*.h ends with its rows. A slot for which an instruction set has another body is a row of the
-   isa_*.c. SPDX-License-Identifier: Apache-2.0 */
+/* All bodies, and the table rows that all vector tables share. Each isa_*.c includes it after its vector
+   words. Each simd_*.h ends with its rows. If an instruction set has another body for a slot, the row is in
+   isa_*.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_SLOTS_H
 #define KERNELS_SIMD_SLOTS_H
 

@@ -1,8 +1,9 @@
-/* The running softmax over tiles, its repetition for backward, and its gradient; scores less the largest.
-   About fourteen operations for VLEN scores, in two passes over a row that is in the first-level cache: the
-   maximum, then exp and the sum. Measured on Zen 5: a step over 64 x 64 takes 16 % of the time of the two
-   products around it, and exact attention made of these slots reaches 80 % of the product peak in tiles of 64
-   x 64 and 86 % in 96 x 128. SPDX-License-Identifier: Apache-2.0 */
+/* The running softmax over tiles, its recomputation for backward and its gradient; scores minus the largest.
+   About fourteen operations for VLEN scores, in two passes over a row in the first-level cache: the maximum,
+   then exp and the sum. Measured on Zen 5: a step over 64 x 64 takes 16 % of the time of the two products
+   around it. Exact attention with these slots reaches 80 % of the product peak in tiles of 64 x 64 and 86 %
+   in 96 x 128.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_SOFTMAX_H
 #define KERNELS_SIMD_SOFTMAX_H
 
@@ -12,19 +13,19 @@
 #include "kernels/simd_math.h"
 #include "kernels/slots_softmax.h"
 
-/* Lane by lane the largest of the row. */
+/* The largest of the row, per lane. */
 INLINE vf softmax_row_largest(const float *row, size_t cols)
 {
     size_t c = 0;
     vf largest = v_set(-INFINITY);
     for (; c + VLEN <= cols; c += VLEN)
         largest = v_max(v_load(row + c), largest);
-    if (c < cols) /* the missing lanes repeat the first score of the tail */
+    if (c < cols) /* missing lanes repeat the first score of the tail */
         largest = v_max(v_load_part(row + c, cols - c, v_set(row[c])), largest);
     return largest;
 }
 
-/* In place exp(scale * (row - shift)), and lane by lane the sum of that. */
+/* In place exp(scale * (row - shift)); returns its sum, per lane. */
 INLINE vf softmax_row_exp(float *row, size_t cols, vf scale, float shift)
 {
     vf sum = v_zero(), shifts = v_set(shift);
@@ -42,8 +43,8 @@ INLINE vf softmax_row_exp(float *row, size_t cols, vf scale, float shift)
     return sum;
 }
 
-/* VLEN rows at a time: their lanes are turned, so that one chain of VLEN operations reduces all rows at once.
-   A reduction of each row by itself took as long as all its exponentials. */
+/* VLEN rows at a time: their lanes are transposed, so that one chain of VLEN operations reduces all rows.
+   Reducing each row separately took as long as all its exponentials. */
 static void softmax_step(float *s, size_t ld_s, size_t rows, size_t cols, float scale, float *row_max,
                          float *row_sum, float *factor)
 {
@@ -116,7 +117,7 @@ static void softmax_exp(float *y, size_t ld_y, const float *x, size_t ld_x, size
     }
 }
 
-/* A row at a time: three passes over it in the first-level cache. */
+/* One row at a time: three passes in the first-level cache. */
 static void softmax_divergence(float *kl, float *dz, const float *psi, const float *z, size_t rows,
                                size_t cols, float weight)
 {
@@ -143,8 +144,8 @@ static void softmax_divergence(float *kl, float *dz, const float *psi, const flo
     }
 }
 
-/* Columns, so that nothing is reduced across lanes; four vectors of them, so that their chains of additions
-   overlap. */
+/* By columns, so that nothing is reduced across lanes; four vectors of them, so that their chains of
+   additions overlap. */
 static void softmax_below_largest(float *x, size_t ld, float *spread, size_t rows, size_t cols)
 {
     for (size_t c = 0; c < cols; c += 4 * VLEN) {

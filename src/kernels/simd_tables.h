@@ -1,19 +1,18 @@
 /* Tables of sums. A row of values stays in registers while it is added to `count` tables (or a row of out
-   while `count` rows are added to it), so what moves is the rows of the tables alone: 4 cache lines in and
-   out per token and hash at dim 64. Measured on Zen 5 (1 MiB of second-level cache), tau 9, dim 64,
-   nanoseconds per token and hash, add + read: count 1 4.6 + 4.2, count 2 3.2 + 2.8, count 4 (512 KiB of
-   tables) 2.8 + 2.1, count 8 3.5 + 2.0; count 4 at tau 7 2.2 + 1.7, at tau 11 4.9 + 4.0. Fetching the rows of
-   coming tokens ahead made all but the largest tables slower by a fifth.
-   How far that is from the machine, by loops that do nothing but touch rows of 512 KiB of tables at random:
-   adding to rows takes 2.0 times reading them, nearly all of it for writing them; tables.add takes 1.3 times
-   such a loop and tables.read 1.5, for the rows of values and out pass by as well. Tables that fit the first
-   cache are no way out: adding there still takes 0.7 of the time, and values and out pass by for every hash.
+   while `count` rows are added to it), so only table rows move: 4 cache lines in and out per token and hash
+   at dim 64. Measured on Zen 5 (1 MiB of second-level cache), tau 9, dim 64, nanoseconds per token and hash,
+   add + read: count 1 4.6 + 4.2, count 2 3.2 + 2.8, count 4 (512 KiB of tables) 2.8 + 2.1, count 8 3.5 + 2.0;
+   count 4 at tau 7 2.2 + 1.7, at tau 11 4.9 + 4.0. Prefetching the rows of later tokens made all but the
+   largest tables a fifth slower.
+   Distance from the machine's limit, by loops that only touch random rows of 512 KiB of tables: adding to
+   rows takes 2.0 times as long as reading them, nearly all of it for the writes. tables.add takes 1.3 times
+   such a loop and tables.read 1.5, because rows of values and out pass too. Tables that fit the first-level
+   cache do not help: adding still takes 0.7 of the time, and values and out pass once per hash.
    Tried without gain: pages of 2 MiB (no difference); sorting the rows of each hash by code, to sum a bucket
-   in registers and write it once (0.7 of the time of adding, but the sort costs 0.4); tables rounded to
-   bfloat16 before they are read, for half the lines (reading 0.80 of the time at count 4, and the rounding
-   takes 0.18 of it).
-   SPDX-License-Identifier: Apache-2.0
- */
+   in registers and write it once (0.7 of the time of adding, but the sort costs 0.4); rounding tables to
+   bfloat16 before reading, for half the lines (reading 0.80 of the time at count 4, but rounding takes 0.18
+   of it).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_TABLES_H
 #define KERNELS_SIMD_TABLES_H
 

@@ -1,9 +1,9 @@
-/* Dense work on tiles. The product keeps BLOCK_ROWS x BLOCK_VECTORS sums in registers while k runs over the
-   whole depth: per step BLOCK_VECTORS loads of B and BLOCK_ROWS broadcasts of A feed their product of fused
+/* Dense work on tiles. The product keeps BLOCK_ROWS x BLOCK_VECTORS sums in registers over the whole depth:
+   each step has BLOCK_VECTORS loads of B and BLOCK_ROWS broadcasts of A for BLOCK_ROWS * BLOCK_VECTORS fused
    multiply-adds, so loads take less than half the time of the arithmetic. Every sum is one chain over k from
-   C (or 0) on, whatever block its row falls in: a row has the same bits wherever it stands. Measured on Zen 5
-   as a share of a loop of multiply-adds in registers: 64 x 64 x 64 and the like 97 to 100 %, A either way
-   round, on both instruction sets; the last columns that fill no vector run at about half.
+   C (or 0) on, whatever block its row is in, so a row has the same bits at any position. Measured on Zen 5 as
+   a share of a loop of multiply-adds in registers: 97 to 100 % for 64 x 64 x 64 and the like, A transposed or
+   not, on both instruction sets; the last columns that fill no vector run at about half.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_TILES_H
 #define KERNELS_SIMD_TILES_H
@@ -11,7 +11,7 @@
 #include "kernels/simd_math.h"
 #include "kernels/slots_tiles.h"
 
-/* `rows` x `vectors` of C; `left` columns exist in the last vector (VLEN: all). */
+/* A block of `rows` x `vectors` of C; `left` columns exist in the last vector (VLEN: all). */
 INLINE void product_block(const size_t rows, const size_t vectors, const size_t left, float *c, size_t ld_c,
                           const float *a, size_t a_row, size_t a_col, const float *b, size_t ld_b,
                           size_t depth, bool add)

@@ -1,7 +1,8 @@
-/* hash.unit and its way back for AVX-512, where a permutation of at most 64 coordinates is four lookups in a
-   row that lies in four registers; by gather and scatter the turning takes longer than all the rest. Measured
-   on 4096 rows of 64, turned, on Zen 5: hash.unit 0.029 ms instead of 0.087, hash.unit_backward 0.038 instead
-   of 0.114. What is wider goes through the common body. SPDX-License-Identifier: Apache-2.0 */
+/* hash.unit and hash.unit_backward for AVX-512. A permutation of at most 64 coordinates is four lookups in a
+   row held in four registers; with gather and scatter the permutation takes longer than everything else.
+   Measured on 4096 rows of 64, permuted, on Zen 5: hash.unit 0.029 ms instead of 0.087, hash.unit_backward
+   0.038 instead of 0.114. Wider rows use the common body.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_TURN_AVX512_H
 #define KERNELS_SIMD_TURN_AVX512_H
 
@@ -11,7 +12,7 @@
 
 enum { TURN_VECTORS = 4, TURN_MOST = TURN_VECTORS * VLEN };
 
-/* Lane l of the result is the number index[l] < TURN_MOST of the row in `row`. */
+/* Lane l of the result is row[index[l]], index[l] < TURN_MOST. */
 INLINE vf turn_pick(const vf row[TURN_VECTORS], __m512i index)
 {
     vf low = _mm512_permutex2var_ps(row[0], index, row[1]);
@@ -19,7 +20,7 @@ INLINE vf turn_pick(const vf row[TURN_VECTORS], __m512i index)
     return _mm512_mask_blend_ps(_mm512_test_epi32_mask(index, _mm512_set1_epi32(2 * VLEN)), low, high);
 }
 
-/* The first `dim` numbers at p, 0 behind them; and back. */
+/* Loads the first `dim` numbers at p, followed by zeros; turn_store writes them back. */
 INLINE void turn_load(vf row[TURN_VECTORS], const float *p, size_t dim)
 {
     UNROLLED

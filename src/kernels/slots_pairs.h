@@ -1,4 +1,4 @@
-/* Stage pairs: what the rows of a bucket give to each other. kernels.h has the rules of all contracts.
+/* Stage pairs: interactions of rows that share a bucket. kernels.h has the rules of all contracts.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SLOTS_PAIRS_H
 #define KERNELS_SLOTS_PAIRS_H
@@ -7,19 +7,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How slot pairs.bucket weighs a pair; formulas there. */
+/* The weight of a pair in slot pairs.bucket, which has the formulas. */
 enum pair_weight {
-    PAIR_CONSTANT, /* all pairs the same */
-    PAIR_TANGENT,  /* the derivative of p^hash_bits over p^hash_bits, in a form without pole */
-    PAIR_FLOORED, /* the same, plainly, of a sine no less than PAIR_LEAST_SINE: where nothing cancels the pole
-                   */
-    PAIR_SHRUNK,  /* the derivative of p^hash_bits itself, at PAIR_SHRINK times the cosine */
+    PAIR_CONSTANT, /* the same for all pairs */
+    PAIR_TANGENT,  /* the derivative of p^hash_bits over p^hash_bits, in a form without a pole */
+    PAIR_FLOORED,  /* the same, sine floored at PAIR_LEAST_SINE, pole not cancelled */
+    PAIR_SHRUNK,   /* the derivative of p^hash_bits, at PAIR_SHRINK times the cosine */
 };
 
-/* See pairs.bucket. */
+/* The factor of the cosine in PAIR_SHRUNK. */
 #define PAIR_SHRINK 0.99f
 
-/* See PAIR_FLOORED: 1 - x^2 is no less than 1e-4. */
+/* The least sine s of PAIR_FLOORED: 1 - x^2 is at least 1e-4. */
 #define PAIR_LEAST_SINE 0.01f
 
 /* One bucket of one hash: queries and keys that share a code, as row numbers. See pairs.bucket. */
@@ -30,29 +29,29 @@ struct bucket_pairs {
     size_t ld_query, ld_key, ld_value, ld_dout;
     size_t dim, value_dim;
     const float *bias;    /* per query row, added to <dout_i, value_j>; or NULL */
-    float *dquery, *dkey; /* rows as query and key (same ld), added into */
+    float *dquery, *dkey; /* rows as query and key (same ld), accumulated */
     float scale;          /* of every pair's weight */
-    const float *times;   /* (num_queries, num_keys), ld_times: of each pair's weight; NULL: 1 */
+    const float *times;   /* (num_queries, num_keys), ld_times: a factor for each weight; NULL: 1 */
     size_t ld_times;
     enum pair_weight weight;
     unsigned hash_bits;
-    bool far; /* for lists of buckets: rows lie beyond the second cache, and are asked for ahead */
+    bool far; /* for lists of buckets: rows do not fit the second-level cache, so prefetch them */
 };
 
-/* Rows of both sides that share a code, as places in two lists of row numbers. */
+/* The rows that share a code, as positions in two lists of row numbers. */
 struct bucket {
     uint32_t first_query, num_queries, first_key, num_keys;
 };
 
-/* What one side of some buckets gives to the other: see pairs.carry. */
+/* Arguments of pairs.carry: one side of each bucket gives, the other receives. */
 struct bucket_carry {
     const struct bucket *buckets; /* (count) */
     size_t count;
-    const uint32_t *queries, *keys; /* lists of row numbers; those of a bucket rise */
-    const size_t *visible;          /* per query: only so many keys, from the first on, are met; NULL: all */
-    bool to_queries;                /* else to the keys */
+    const uint32_t *queries, *keys; /* lists of row numbers, ascending within a bucket */
+    const size_t *visible;          /* per query: number of leading keys that meet it; NULL: all */
+    bool to_queries;                /* false: to the keys */
     const float *values;            /* rows of the giving side */
-    float *out;                     /* rows of the receiving side, added into */
+    float *out;                     /* rows of the receiving side, accumulated */
     size_t ld_values, ld_out, dim;  /* ld_values may be 0 (one row for all) */
 };
 
@@ -68,23 +67,24 @@ struct pairs_slots {
        Shrunk: the same with w = score * hash_bits p^(hash_bits-1) / (pi s), where p = 1 - acos(x) / pi, s =
        sqrt(1 - x^2) and x = PAIR_SHRINK <query_i, key_j>.
        Tangent: with u = |q-k|, v = |q+k| (from differences and sums of the rows, never from the dot product;
-       the larger may be taken from u^2 + v^2 = 4), angle = 2 atan2(u, v), p = 1 - angle / pi, s = u v / 2
-       (the sine) and sigma = the sign of <q, k> (v >= u: 1, else -1): w = score * hash_bits / (p pi s), 0
-       where s = 0 or p = 0; dquery_i += w (key_j - sigma query_i); dkey_j += w (query_i - sigma key_j).
-       Floored: the same w with s no less than PAIR_LEAST_SINE, 0 where p = 0, added as a constant one.
-       (The caller projects on the tangent, which removes the part along query_i exactly as the formula wants.
-       A pair with a row of length 0 gets some finite weight: the projection removes its part from the other
-       row, and nothing reads its own.) TOLERANT. About 6 dim operations a pair, and six rows moved. */
+       the larger may come from u^2 + v^2 = 4), angle = 2 atan2(u, v), p = 1 - angle / pi, s = u v / 2 (the
+       sine) and sigma = the sign of <q, k> (v >= u: 1, else -1): w = score * hash_bits / (p pi s), or 0 if s
+       = 0 or p = 0; dquery_i += w (key_j - sigma query_i); dkey_j += w (query_i - sigma key_j).
+       Floored: the same w with s at least PAIR_LEAST_SINE, 0 if p = 0; rows are added as for constant.
+       The caller projects on the tangent, which removes the part along query_i exactly as the formula
+       requires. A pair with a row of length 0 gets some finite weight: the projection removes its part from
+       the other row, and the gradient of the zero row is never read.
+       TOLERANT. About 6 dim operations per pair; six rows are moved. */
     void (*bucket)(const struct bucket_pairs *bucket);
 
-    /* For each bucket, out of each receiving row += (((0 + a) + b) + ...), a, b, ... the values of the giving
-       rows in order, or to the keys with visible: from the last one on. With visible only those that meet:
-       query i and the keys below visible[i], which never falls. EXACT. */
+    /* For each bucket, out of each receiving row += (((0 + a) + b) + ...), where a, b, ... are the values of
+       the giving rows in order, or from the last one on if the keys receive and visible is set. With visible,
+       query i meets only the keys below visible[i], which never decreases. EXACT. */
     void (*carry)(const struct bucket_carry *carry);
 
-    /* What pairs.bucket does for each bucket of a list (count): the queries and keys of `rows` are the lists
-       of row numbers, its counts and times are not looked at. TOLERANT. For buckets of a pair or two, where a
-       call for each would be most of the time. */
+    /* pairs.bucket for each bucket of a list (count). queries and keys of `rows` are the lists of row
+       numbers; its num_queries, num_keys and times are ignored. TOLERANT. For buckets of one or two pairs,
+       for which the calls would dominate. */
     void (*bucket_list)(const struct bucket_pairs *rows, const struct bucket *list, size_t count);
 };
 

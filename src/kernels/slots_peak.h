@@ -1,5 +1,6 @@
-/* Stage peak: loops that show what a table's instructions can reach. kernels.h has the rules of all
-   contracts. SPDX-License-Identifier: Apache-2.0 */
+/* Stage peak: loops that measure the highest rate of a table's instructions. kernels.h has the rules of all
+   contracts.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SLOTS_PEAK_H
 #define KERNELS_SLOTS_PEAK_H
 
@@ -8,12 +9,12 @@
 enum { FUSED_LOOP_OPERATIONS = 3840 };
 
 struct peak_slots {
-    /* rounds * FUSED_LOOP_OPERATIONS floating-point operations (two per fused multiply-add) that touch
-       registers alone: what this table's instructions can reach at best. Returns some number, so that the
-       work is not dropped. */
+    /* Runs rounds * FUSED_LOOP_OPERATIONS floating-point operations (two per fused multiply-add) in
+       registers: the highest rate that this table's instructions reach. Returns a number that depends on all
+       of them, so that the compiler keeps the work. */
     float (*fused_loop)(size_t rounds);
 
-    /* The same for the multiply-adds of bf16.product, FUSED_LOOP_OPERATIONS a round too. */
+    /* The same for the multiply-adds of bf16.product, also FUSED_LOOP_OPERATIONS per round. */
     float (*bf16_loop)(size_t rounds);
 };
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct rows_slots {
-    /* The largest |x[i][c]|; NaN is passed over; 0 of nothing. EXACT. */
+    /* The largest |x[i][c]|, ignoring NaN; 0 for no numbers. EXACT. */
     float (*largest_size)(const float *x, size_t ld, size_t rows, size_t cols);
 
     /* x[i][c] *= factor[i]. EXACT. */
@@ -22,24 +22,24 @@ struct rows_slots {
     void (*dots)(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
                  size_t cols);
 
-    /* How many of x[0 .. n) are greater than `bound`, which is no NaN; a NaN is not. EXACT. One comparison a
-       vector: the speed of the first-level cache. */
+    /* The number of x[0 .. n) that are greater than `bound`, which is not NaN; a NaN does not count. EXACT.
+       One comparison per vector: bound by the first-level cache. */
     size_t (*count_above)(const float *x, size_t n, float bound);
 
-    /* The indices of those, rising; n < 2^32. EXACT. */
+    /* The indices of the numbers that count_above counts, ascending; n < 2^32. EXACT. */
     void (*list_above)(uint32_t *out, const float *x, size_t n, float bound);
 
     /* y *= x. EXACT. */
     void (*multiply)(float *y, const float *x, size_t n);
 
-    /* y[i] = gate[i] <= 0 ? 0 : x[i]; y may be x or gate. With gate = x max(x, 0), where a NaN stays; with
-       that as gate its slope times x. EXACT. */
+    /* y[i] = gate[i] <= 0 ? 0 : x[i]; y may be x or gate. With gate = x this is max(x, 0) and keeps a NaN;
+       with that result as gate it is the backward pass. EXACT. */
     void (*gate)(float *y, const float *x, const float *gate, size_t n);
 
     /* y += a x. EXACT (one fused multiply-add each). */
     void (*axpy)(float *y, float a, const float *x, size_t n);
 
-    /* Whether no number of x (rows, cols) is NaN or infinite. EXACT. */
+    /* True if no number of x (rows, cols) is NaN or infinite. EXACT. */
     bool (*all_finite)(const float *x, size_t ld, size_t rows, size_t cols);
 
     /* Sum of squares in double, over blocks of 4096 in order. TOLERANT. */

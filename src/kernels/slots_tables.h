@@ -1,5 +1,6 @@
-/* Stage tables: tables of sums, one row for each bucket of each hash. kernels.h has the rules of all
-   contracts. SPDX-License-Identifier: Apache-2.0 */
+/* Stage tables: tables of sums with one row for each bucket of each hash. kernels.h has the rules of all
+   contracts.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SLOTS_TABLES_H
 #define KERNELS_SLOTS_TABLES_H
 
@@ -7,16 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Columns of tables of 16-bit numbers come in multiples of this. */
+/* The number of columns of a 16-bit table is a multiple of this. */
 enum { FIXED_BLOCK = 32 };
 
-/* Steps of prefix sums in hash tables: see tables.scan. */
+/* Arguments of tables.scan: prefix sums in hash tables. */
 struct table_scan {
     float *tables; /* (count, buckets, dim) */
     size_t buckets;
     const void *from, *to; /* codes (n, num_hashes) of the rows that are added, and of those that read */
     bool wide;             /* codes are uint32_t */
-    bool backwards;        /* the last row first */
+    bool backwards;        /* last row first */
     size_t num_hashes, first, count;
     const float *values; /* (n, dim); ld may be 0 (one row for all) */
     size_t ld_values;
@@ -31,34 +32,36 @@ struct tables_slots {
     void (*add)(float *tables, size_t buckets, const void *codes, bool wide, size_t num_hashes, size_t first,
                 size_t count, const float *values, size_t ld_values, size_t n, size_t dim);
 
-    /* out[i] += sum over h in [first, first + count), in order and from out's value on, of the row of the
-     * table. EXACT. */
+    /* out[i] += sum over h in [first, first + count), in order, starting from out's value, of the table row
+       of code(i, h). EXACT. */
     void (*read)(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes, bool wide,
                  size_t num_hashes, size_t first, size_t count, size_t n, size_t dim);
 
-    /* For each row i < n in order, or in falling order where `backwards`: what tables.add does with values[i]
-       and from, then what tables.read does for out[i] and to. EXACT. Both as one step, since the processor
-       can fetch the rows of both at once: see simd_scan.h. */
+    /* For each row i < n, in ascending order or, if `backwards`, in descending order: tables.add of values[i]
+       by `from`, then tables.read into out[i] by `to`. EXACT. One step for both lets the processor fetch both
+       rows at once: see simd_scan.h. */
     void (*scan)(const struct table_scan *scan);
 
-    /* The same with tables of 16-bit whole numbers, whose rows have `width` columns, a multiple of
-       FIXED_BLOCK. EXACT, and so is the order: sums of whole numbers do not depend on it. tables.fixed_round:
-       out (n, width) = round(x factor), ties to even, no more than 32767 in size, in an order of this table
-       of slots within FIXED_BLOCK columns, which tables.fixed_read undoes; 0 from dim on. */
+    /* Tables of 16-bit integers. Rows have `width` columns, a multiple of FIXED_BLOCK. EXACT; integer sums do
+       not depend on the order.
+       tables.fixed_round: out (n, width) = round(x factor), ties to even, which the caller keeps within
+       +-32767; 0 from dim on. Within FIXED_BLOCK columns the order is specific to this table of slots;
+       tables.fixed_read undoes it. */
     void (*fixed_round)(int16_t *out, size_t width, const float *x, size_t ld_x, size_t n, size_t dim,
                         float factor);
 
-    /* tables.add of rows of tables.fixed_round, ld_values apart; no sum may pass 32767 in size. */
+    /* tables.add for rows of tables.fixed_round, ld_values apart. No sum may exceed 32767 in magnitude. */
     void (*fixed_add)(int16_t *tables, size_t width, size_t buckets, const void *codes, bool wide,
                       size_t num_hashes, size_t first, size_t count, const int16_t *values, size_t ld_values,
                       size_t n);
 
-    /* tables.read of the first dim <= width columns, as whole numbers of 32 bits. */
+    /* tables.read of the first dim <= width columns, as 32-bit integers. */
     void (*fixed_read)(int32_t *out, size_t ld_out, const int16_t *tables, size_t width, size_t buckets,
                        const void *codes, bool wide, size_t num_hashes, size_t first, size_t count, size_t n,
                        size_t dim);
 
-    /* In place: x[i][c], a whole number of 32 bits, becomes a float times step, each rounded once. */
+    /* In place: converts x[i][c], a 32-bit integer, to float and multiplies it by step; each is rounded
+       once. */
     void (*fixed_finish)(float *x, size_t ld, size_t n, size_t dim, float step);
 };
 

@@ -1,5 +1,6 @@
-/* The vector words for AVX2 with fused multiply-add: eight floats. vec_avx512.h has the same words; what a
-   word means is said there. SPDX-License-Identifier: Apache-2.0 */
+/* The vector words for AVX2 with fused multiply-add: eight floats. vec_avx512.h has the same words and their
+   definitions.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_VEC_AVX2_H
 #define KERNELS_VEC_AVX2_H
 
@@ -122,7 +123,8 @@ static inline vf v_round(vf a)
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* The factor 2^n is made from its exponent; a negative one is taken for 0, which gives the factor 0. */
+/* The factor 2^n is built from its exponent; a negative exponent is clamped to 0, which gives the factor
+   0. */
 static inline vf v_scale(vf a, vf n)
 {
     __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
@@ -161,7 +163,7 @@ static inline __m256i u_add_one(__m256i a, vm set)
     return _mm256_sub_epi32(a, _mm256_castps_si256(set));
 }
 
-/* out = first + l of each lane l of 64 that is set, rising; how many. */
+/* out = first + l for each lane l of 64 that is set, ascending; returns the number of them. */
 static inline size_t u_list64(uint32_t *out, const vm set[64 / VLEN], uint32_t first)
 {
     size_t count = 0;
@@ -337,7 +339,7 @@ static inline vd d_select(dm condition, vd yes, vd no)
     return _mm256_blendv_pd(no, yes, condition);
 }
 
-/* A whole number below 2^52 in the last bits of 2^52 is that number more. */
+/* An integer below 2^52 in the low bits of 2^52 is 2^52 plus that integer. */
 static inline vd d_whole(__m256i a)
 {
     __m256i bits = _mm256_or_si256(a, _mm256_set1_epi64x(0x4330000000000000));
@@ -505,7 +507,7 @@ static inline void u_put_twos(uint16_t *p, vu a, size_t n)
     _mm256_maskstore_epi32((int *)(void *)p, v_first(n), a);
 }
 
-/* AVX2 has no masks for 16 bits: a part goes through memory of its own. */
+/* AVX2 has no 16-bit masks: a partial vector is copied through memory. */
 static inline vu u_widen_shorts(const uint16_t *p, size_t n)
 {
     uint16_t part[VLEN] = {0};

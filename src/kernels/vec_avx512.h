@@ -1,5 +1,6 @@
-/* The vector words for AVX-512 (F, BW, DQ, VL): sixteen floats. The bodies simd_*.h are written in these
-   words and know nothing else; vec_avx2.h has the same words. SPDX-License-Identifier: Apache-2.0 */
+/* The vector words for AVX-512 (F, BW, DQ, VL): sixteen floats. The bodies simd_*.h use only these words;
+   vec_avx2.h has the same ones.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_VEC_AVX512_H
 #define KERNELS_VEC_AVX512_H
 
@@ -16,9 +17,9 @@
 
 enum {
     VLEN = 16,         /* floats in a vector */
-    BLOCK_ROWS = 6,    /* of a register-blocked product: ROWS * VECTORS sums, VECTORS loads and a broadcast */
-    BLOCK_VECTORS = 4, /* fill 29 of the 32 registers, and 24 sums hide the latency of 4 twice over */
-    SUM_ROWS = 4       /* of a block of dot products, by four: 16 sums from 8 loads */
+    BLOCK_ROWS = 6,    /* of a product in registers: ROWS * VECTORS sums, VECTORS loads and a broadcast */
+    BLOCK_VECTORS = 4, /* fill 29 of the 32 registers; 24 sums hide the latency of 4 twice over */
+    SUM_ROWS = 4       /* rows of a block of dot products, by four: 16 sums from 8 loads */
 };
 
 typedef __m512 vf;
@@ -39,7 +40,7 @@ static inline void v_store(float *p, vf a)
     _mm512_storeu_ps(p, a);
 }
 
-/* The first n <= VLEN lanes from memory and the others from `rest`; nothing beyond n is touched. */
+/* The first n <= VLEN lanes from memory, the rest from `rest`; nothing past n is read. */
 static inline vf v_load_part(const float *p, size_t n, vf rest)
 {
     return _mm512_mask_loadu_ps(rest, v_first(n), p);
@@ -50,7 +51,7 @@ static inline void v_store_part(float *p, vf a, size_t n)
     _mm512_mask_storeu_ps(p, v_first(n), a);
 }
 
-/* The lanes from n <= VLEN on set to 0. */
+/* a with the lanes from n <= VLEN on set to 0. */
 static inline vf v_keep(vf a, size_t n)
 {
     return _mm512_maskz_mov_ps(v_first(n), a);
@@ -97,7 +98,7 @@ static inline vf v_fnma(vf a, vf b, vf c)
     return _mm512_fnmadd_ps(a, b, c);
 }
 
-/* Of a NaN and a number both give b. */
+/* Both return b if either is NaN. */
 static inline vf v_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
@@ -118,13 +119,13 @@ static inline vf v_abs(vf a)
     return _mm512_abs_ps(a);
 }
 
-/* To the nearest whole number, ties to even. */
+/* Rounds to the nearest integer, ties to even. */
 static inline vf v_round(vf a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* a 2^n for whole n <= 127; 0 where that is too small. */
+/* a 2^n for integer n <= 127; 0 if that is too small. */
 static inline vf v_scale(vf a, vf n)
 {
     return _mm512_scalef_ps(a, n);
@@ -151,20 +152,20 @@ static inline unsigned v_bits(vm a)
     return (unsigned)a;
 }
 
-/* How many of the first n lanes are set. */
+/* The number of set lanes among the first n. */
 static inline size_t v_count(vm a, size_t n)
 {
     return (size_t)__builtin_popcount((unsigned)a & ((1u << n) - 1));
 }
 
-/* One more in each lane that is set. */
+/* a + 1 in the lanes that are set. */
 static inline __m512i u_add_one(__m512i a, vm set)
 {
     return _mm512_mask_add_epi32(a, set, a, _mm512_set1_epi32(1));
 }
 
-/* out = first + l of each lane l of 64 that is set, rising; how many. The lanes of a vector close up, at a
-   time that does not depend on how many are set. */
+/* out = first + l for each lane l of 64 that is set, ascending; returns the number of them. Compresses whole
+   vectors, so the time does not depend on how many are set. */
 static inline size_t u_list64(uint32_t *out, const vm set[64 / VLEN], uint32_t first)
 {
     size_t count = 0;
@@ -184,7 +185,7 @@ static inline uint32_t u_sum(__m512i a)
     return (uint32_t)_mm512_reduce_add_epi32(a);
 }
 
-/* Lane l takes lane l + VLEN / 2, then l + VLEN / 4, and so on. */
+/* Sum of the lanes: lane l adds lane l + VLEN / 2, then l + VLEN / 4, and so on. */
 static inline float v_sum(vf a)
 {
     __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
@@ -198,8 +199,8 @@ static inline float v_largest(vf a)
     return _mm512_reduce_max_ps(a);
 }
 
-/* out[0..4) = (the sums of the lanes of a, b, c, d, + shift) * factor: a third of the shuffles that four
- * v_sum need. */
+/* out[0..4) = ((the sums of the lanes of a, b, c, d) + shift) * factor: a third of the shuffles of four
+   v_sum. */
 static inline void v_sum4(float *out, vf a, vf b, vf c, vf d, float shift, float factor)
 {
     vf ab = v_add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
@@ -210,8 +211,8 @@ static inline void v_sum4(float *out, vf a, vf b, vf c, vf d, float shift, float
     _mm_storeu_ps(out, _mm_mul_ps(_mm_add_ps(sums, _mm_set1_ps(shift)), _mm_set1_ps(factor)));
 }
 
-/* Row r < 4 of out = v_sum4 of a[r], to the bit, with shift[r]: 30 shuffles where four v_sum4 take 32, but
-   half the other work, and one chain of it to wait for instead of four. */
+/* Row r < 4 of out = v_sum4 of a[r] with shift[r], with the same bits: 30 shuffles instead of the 32 of four
+   v_sum4, half the other work, and one dependency chain instead of four. */
 static inline void v_sum4x4(float *out, size_t step, vf a[4][4], const float shift[4], float factor)
 {
     vf all[4];
@@ -232,7 +233,7 @@ static inline void v_sum4x4(float *out, size_t step, vf a[4][4], const float shi
     _mm_storeu_ps(out + 3 * step, _mm512_extractf32x4_ps(sums, 3));
 }
 
-/* Every lane of out[k] = the sum of the lanes of a[k], k < count = 1, 2 or 4: the same bits for any count. */
+/* Every lane of out[k] = the sum of the lanes of a[k], k < count = 1, 2 or 4; the same bits for any count. */
 static inline vf v_sum_quarters(vf a)
 {
     a = v_add(a, _mm512_shuffle_f32x4(a, a, 0x4e));
@@ -262,13 +263,13 @@ static inline void v_sums(const size_t count, vf *out, const vf *a)
     out[3] = _mm512_permute_ps(all, 0xff);
 }
 
-/* lanes p[index[0]], p[index[1]], ... */
+/* Lanes p[index[0]], p[index[1]], ... */
 static inline vf v_gather(const float *p, const uint32_t *index)
 {
     return _mm512_i32gather_ps(_mm512_loadu_si512(index), p, 4);
 }
 
-/* codes[lane] |= bit where a > 0 */
+/* codes[lane] |= bit in the lanes with a > 0. */
 static inline void v_code_bit(uint32_t *codes, vf a, uint32_t bit)
 {
     __m512i old = _mm512_loadu_si512(codes);
@@ -276,7 +277,7 @@ static inline void v_code_bit(uint32_t *codes, vf a, uint32_t bit)
     _mm512_storeu_si512(codes, _mm512_mask_or_epi32(old, positive, old, _mm512_set1_epi32((int)bit)));
 }
 
-/* Doubles, half as many lanes. */
+/* Doubles, in half as many lanes. */
 typedef __m512d vd;
 typedef __mmask8 dm;
 enum { DLEN = VLEN / 2 };
@@ -364,14 +365,14 @@ static inline vd d_select(dm condition, vd yes, vd no)
     return _mm512_mask_blend_pd(condition, no, yes);
 }
 
-/* a = 2^*exponent * result for a normal a > 0, the result in [1/2, 1). */
+/* a = 2^*exponent * result for a normal a > 0, result in [1/2, 1). */
 static inline vd d_split(vd a, vd *exponent)
 {
     *exponent = _mm512_add_pd(_mm512_getexp_pd(a), _mm512_set1_pd(1));
     return _mm512_getmant_pd(a, _MM_MANT_NORM_p5_1, _MM_MANT_SIGN_src);
 }
 
-/* VLEN whole numbers of 32 bits. */
+/* VLEN 32-bit integers. */
 typedef __m512i vu;
 
 static inline vu u_load(const uint32_t *p)
@@ -394,8 +395,9 @@ static inline vu u_xor3(vu a, vu b, vu c)
     return _mm512_ternarylogic_epi32(a, b, c, 0x96);
 }
 
-/* The even lanes' products, of 64 bits: each in its lane and the next, as of a pair all that follows. The
-   upper half of each pair in the lower, and 0. The even lanes of `even`, and those of `odd` between them. */
+/* u_wide_product: 64-bit products of the even lanes; each fills its lane and the next. u_upper: the upper
+   half of each 64-bit pair in the lower half, with 0 above. u_together: the even lanes of `even`, with those
+   of `odd` between them. */
 static inline vu u_wide_product(vu a, vu b)
 {
     return _mm512_mul_epu32(a, b);
@@ -426,7 +428,7 @@ static inline void u_store4(uint32_t *out, vu a, vu b, vu c, vu d)
     _mm512_storeu_si512(out + 48, _mm512_shuffle_i32x4(low, high, 0xdd));
 }
 
-/* How many of the first n <= 2 VLEN numbers of 16 bits, or n <= VLEN of 32, are the same. */
+/* The number of equal pairs among the first n <= 2 VLEN 16-bit numbers, or n <= VLEN 32-bit ones. */
 static inline size_t u_same16(const uint16_t *a, const uint16_t *b, size_t n)
 {
     __mmask32 exist = (__mmask32)(((uint64_t)1 << n) - 1);
@@ -440,7 +442,7 @@ static inline size_t u_same32(const uint32_t *a, const uint32_t *b, size_t n)
     return (size_t)__builtin_popcount((unsigned)_mm512_mask_cmpeq_epi32_mask(v_first(n), left, right));
 }
 
-/* Lanes where the number of 16 bits is below `bound` <= 65535. */
+/* The lanes whose 16-bit number is below `bound` <= 65535. */
 static inline vm u_short_below(const uint16_t *p, unsigned bound)
 {
     vu wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
@@ -452,7 +454,8 @@ static inline vu u_from(vf a)
     return _mm512_castps_si512(a);
 }
 
-/* The first DLEN lanes as doubles, without a sign, and the others; two such halves as floats. */
+/* Converts the first DLEN lanes, or the rest, as unsigned integers to doubles; and two such halves to
+   floats. */
 static inline vd d_low(vu a)
 {
     return _mm512_cvtepu32_pd(_mm512_castsi512_si256(a));
@@ -508,13 +511,13 @@ static inline vu u_right(vu a, unsigned bits)
     return _mm512_srli_epi32(a, bits);
 }
 
-/* `nan` in the lanes where a is NaN, else `number`. */
+/* `nan` in the lanes in which a is NaN, else `number`. */
 static inline vu u_select_nan(vf a, vu nan, vu number)
 {
     return _mm512_mask_mov_epi32(number, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), nan);
 }
 
-/* Numbers of 16 bits, two to a lane: the first n <= 2 VLEN of them, n even, the others 0; and back. */
+/* 16-bit numbers, two per lane: loads the first n <= 2 VLEN of them, n even, the rest 0; and stores them. */
 static inline vu u_get_shorts(const uint16_t *p, size_t n)
 {
     return n == 2 * VLEN ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi32(v_first(n / 2), p);
@@ -525,7 +528,7 @@ static inline void u_put_twos(uint16_t *p, vu a, size_t n)
     _mm512_mask_storeu_epi32(p, v_first(n), a);
 }
 
-/* n <= VLEN numbers of 16 bits, one to a lane, the others 0; and back. */
+/* n <= VLEN 16-bit numbers, one per lane, the rest 0; load and store. */
 static inline vu u_widen_shorts(const uint16_t *p, size_t n)
 {
     return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(v_first(n), p));
@@ -536,14 +539,14 @@ static inline void u_put_shorts(uint16_t *p, vu a, size_t n)
     _mm256_mask_storeu_epi16(p, v_first(n), _mm512_cvtepi32_epi16(a));
 }
 
-/* To the nearest whole number, ties to even; |a| < 2^31. */
+/* Rounds to the nearest integer, ties to even; |a| < 2^31. */
 static inline vu u_round(vf a)
 {
     return _mm512_cvtps_epi32(a);
 }
 
-/* sum + a b of the low halves + a b of the high halves, as signed whole numbers. Written out, because with
-   intrinsics gcc 12 moves each sum twice a step, which halves the speed. */
+/* sum + a b of the low halves + a b of the high halves, as signed integers. In assembly, because with
+   intrinsics gcc 12 moves each sum twice per step, which halves the speed. */
 static inline vu u_dot_halves(vu sum, vu a, vu b)
 {
 #if defined(__AVX512VNNI__)
@@ -554,8 +557,9 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
     return sum;
 }
 
-/* The lanes of a and of b as halves, in the instruction's own order. Of two rows so packed, low puts the
-   halves that were a's side by side, a lane for each in their old order, and high those that were b's. */
+/* u_pack_halves packs the lanes of a and b to 16-bit halves, in the instruction's own order. Of two rows
+   packed so, u_low_halves interleaves the halves that came from a, one lane per pair in their original order,
+   and u_high_halves those from b. */
 static inline vu u_pack_halves(vu a, vu b)
 {
     return _mm512_packs_epi32(a, b);
@@ -576,8 +580,8 @@ static inline vf v_of_whole(vu a)
     return _mm512_cvtepi32_ps(a);
 }
 
-/* sum + the products of the four bytes of a lane, those of a without sign, those of b with one. Without its
-   instruction the bytes are widened to halves, even and odd ones. */
+/* sum + the products of the four bytes of a lane, unsigned in a, signed in b. Without the instruction the
+   even and the odd bytes are widened to halves. */
 static inline vu u_dot_bytes(vu sum, vu a, vu b)
 {
 #if defined(__AVX512VNNI__)
@@ -590,15 +594,15 @@ static inline vu u_dot_bytes(vu sum, vu a, vu b)
 #endif
 }
 
-/* Each lane's low byte, VLEN of them. */
+/* Stores the low byte of each lane, VLEN of them. */
 static inline void u_put_bytes(uint8_t *p, vu a)
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(a));
 }
 
-/* Both halves of 16 bits as signed whole numbers, modulo 2^16: a + b, a - b, and (a b + 2^14) >> 15. The
-   difference is written out, because gcc 12 takes (a + b) - (c + d) beside (a + b) + (c + d) for sums of four
-   and adds them up anew: a third more instructions in butterflies. */
+/* Both 16-bit halves as signed integers, modulo 2^16: a + b, a - b, and (a b + 2^14) >> 15. The difference is
+   in assembly, because gcc 12 otherwise rewrites (a + b) - (c + d) next to (a + b) + (c + d) as sums of four:
+   a third more instructions in butterflies. */
 static inline vu u_add_halves(vu a, vu b)
 {
     return _mm512_add_epi16(a, b);
@@ -616,14 +620,14 @@ static inline vu u_scale_halves(vu a, vu b)
     return _mm512_mulhrs_epi16(a, b);
 }
 
-/* Halves of codes + bit where the same half of a > 0. */
+/* codes + bit in the halves with a > 0. */
 static inline vu u_code_halves(vu codes, vu a, uint16_t bit)
 {
     __mmask32 positive = _mm512_cmpgt_epi16_mask(a, _mm512_setzero_si512());
     return _mm512_mask_add_epi16(codes, positive, codes, _mm512_set1_epi16((int16_t)bit));
 }
 
-/* codes[lane] |= bit where a > 0 as a signed whole number */
+/* codes[lane] |= bit in the lanes with a > 0, as signed integers. */
 static inline void u_code_bit(uint32_t *codes, vu a, uint32_t bit)
 {
     __m512i old = _mm512_loadu_si512(codes);
@@ -631,7 +635,7 @@ static inline void u_code_bit(uint32_t *codes, vu a, uint32_t bit)
     _mm512_storeu_si512(codes, _mm512_mask_or_epi32(old, positive, old, _mm512_set1_epi32((int)bit)));
 }
 
-/* Turns a block of VLEN x VLEN: four rounds of exchanges, pairs of rows 1, 2, 4 and 8 apart. */
+/* Transposes a block of VLEN x VLEN in four rounds of exchanges, between rows 1, 2, 4 and 8 apart. */
 static inline void v_transpose(vf r[VLEN])
 {
     vf t[VLEN];

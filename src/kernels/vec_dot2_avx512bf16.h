@@ -1,4 +1,4 @@
-/* The word v_dot2 for AVX512-BF16: one instruction, which takes denormal numbers for 0.
+/* The word v_dot2 for AVX512-BF16: one instruction, which treats denormal numbers as 0.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_VEC_DOT2_AVX512BF16_H
 #define KERNELS_VEC_DOT2_AVX512BF16_H

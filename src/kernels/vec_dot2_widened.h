@@ -1,5 +1,6 @@
-/* The word v_dot2 where the processor has no instruction for it: both numbers of a pair are widened, which
-   is exact, and added by two fused multiply-adds. SPDX-License-Identifier: Apache-2.0 */
+/* The word v_dot2 for processors without an instruction for it: widens both numbers of a pair, which is
+   exact, and adds them with two fused multiply-adds.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_VEC_DOT2_WIDENED_H
 #define KERNELS_VEC_DOT2_WIDENED_H
 
@@ -7,8 +8,8 @@
 
 enum { DOT2_ROWS = 4 }; /* the widened halves of B and of A take registers too */
 
-/* c + the second of a times the second of b + the first times the first, lane by lane, in the order of the
-   instruction: between v_flush and v_flush_end with its bits too. */
+/* c + a1 b1 + a0 b0 per lane, in the instruction's order (second numbers first). Between v_flush and
+   v_flush_end it gives the instruction's bits too. */
 static inline vf v_dot2(vu a, vu b, vf c)
 {
     vu high = u_set(0xffff0000);

@@ -1,4 +1,4 @@
-/* The words v_flush and v_flush_end of every x86 instruction set: two bits of MXCSR.
+/* The words v_flush and v_flush_end for all x86 instruction sets: two bits of MXCSR.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_VEC_FLUSH_X86_H
 #define KERNELS_VEC_FLUSH_X86_H

@@ -1,5 +1,5 @@
-/* What cpu_x86.c reads from the processor against the compiler's own library, which asks the same in its own
-   way, and what each table needs. Covers: isa_avx2.c isa_avx512.c isa_avx512bf16.c
+/* The features that cpu_x86.c reads, compared with the compiler's own library, and the needs of each table.
+   Covers: isa_avx2.c isa_avx512.c isa_avx512bf16.c
    Bugs planted and caught: one bit beside the right one in three of the words; a table that needs less than
    its flags; the widest set refused; a table that asks for the features that are missing.
    SPDX-License-Identifier: Apache-2.0 */
@@ -31,7 +31,7 @@ static void features_are_those_that_the_compiler_sees(void **state)
     CHECK(X86_AVX512BF16, "avx512bf16");
 }
 
-/* Every bit is one that the flags of cmake/isas.cmake allow the compiler to use. */
+/* The flags in cmake/isas.cmake allow the compiler to use every one of these features. */
 static void tables_need_what_they_are_compiled_for(void **state)
 {
     (void)state;
@@ -42,7 +42,7 @@ static void tables_need_what_they_are_compiled_for(void **state)
     assert_true(isa_avx512bf16.needs == (avx512 | X86_AVX512VNNI | X86_AVX512BF16));
 }
 
-/* Without a cap a table is given exactly where the features hold what it needs. */
+/* Without a cap, a table is available exactly if the processor has the features it needs. */
 static void tables_run_where_their_needs_are_met(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@ static void no_table_has_an_empty_slot(void **state)
     (void)state;
     size_t tables = 0;
     for (const struct kernels *const *all = kernels_all(); *all != NULL; all++, tables++) {
-        /* A struct of pointers alone: every pointer-sized piece of it must be set. */
+        /* A struct of pointers only: every pointer-sized piece must be set. */
         void *slots[sizeof(struct kernels) / sizeof(void *)];
         memcpy(slots, *all, sizeof slots);
         for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++)
@@ -56,7 +56,7 @@ static size_t count_names(char *list, size_t size)
     return count;
 }
 
-/* Without a cap: what this processor runs, and the reason for the rest. ref runs everywhere. */
+/* Without a cap: each table that this processor runs, or the reason for its refusal. ref runs everywhere. */
 static void what_runs_here_is_given(void **state)
 {
     (void)state;
@@ -108,7 +108,7 @@ static void the_environment_caps(void **state)
             continue;
         setenv("HASHATTN_ISA", *name, 1);
         assert_string_equal(kernels_named(NULL, &why)->name, *name);
-        /* The last of all is the cap, and what stands above it is refused. */
+        /* The last table is the cap; wider ones are refused. */
         const struct kernels *const *all = kernels_all();
         while (all[1] != NULL)
             all++;

@@ -1,11 +1,11 @@
-/* product() and the tiles behind it against double precision: every transposition, odd sizes, leading
-   dimensions, adding, nothing but C's own columns touched; rows that do not depend on their number; the
-   caller's OpenMP setting left alone; the peak, and what the library reaches.
+/* product() and its tiles against double precision: every transposition, odd sizes, leading dimensions,
+   adding, no write outside C's columns; rows that do not depend on their number; the caller's OpenMP setting
+   unchanged; the peak, and the library's best rate.
    Covers: product.c product_own.c (whichever is built) product_tiles.c product_peak.c
    Bugs planted and caught: later panels of the depth overwrite C; the depth of a transposed A or B ignored;
-   the steps of A exchanged; transpose_b or add not told to the library; k = 0 leaving C as it was; the number
-   of rows deciding who computes (row alone); OpenMP's setting not put back, in either place; the peak or the
-   library's rate in the wrong unit; a cap of the library that does nothing.
+   the steps of A exchanged; transpose_b or add not passed to the library; k = 0 leaving C as it was; the
+   number of rows deciding who computes (row alone); OpenMP's setting not restored, in either place; the peak
+   or the library's rate in the wrong unit; a cap of the library that does nothing.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
@@ -121,14 +121,14 @@ static void the_peak_is_in_gigaflops(void **state)
         (void)sink;
         double rate = 2000.0 * FUSED_LOOP_OPERATIONS / (clock_seconds() - start) * 1e-9;
         double peak = product_peak(*table, 0.002);
-        /* On a busy machine either may be interrupted; a wrong unit would be a factor of a thousand. */
+        /* Under load either may be interrupted; a wrong unit would be a factor of a thousand. */
         assert_true(peak > rate / 30 && peak < rate * 300);
         peak = product_peak_bf16(*table, 0.002);
         assert_true(peak > rate / 30 && peak < rate * 300);
     }
 }
 
-/* What the library reaches is a rate like the peak, or 0 where there is none. */
+/* The library's rate is comparable to the peak, or 0 if there is no library. */
 static void the_library_alone_is_in_gigaflops(void **state)
 {
     (void)state;
@@ -154,9 +154,9 @@ static void the_library_alone_is_in_gigaflops(void **state)
     free(block);
 }
 
-enum { CAPPED = 32, CAPPED_DEPTH = 1024 }; /* deep enough for the library */
+enum { CAPPED = 32, CAPPED_DEPTH = 1024 }; /* deep enough that the library computes it */
 
-/* C = A B in a child that capped its library to `cap`, before its first product. */
+/* C = A B in a child process that caps its library to `cap` before its first product. */
 static void product_in_a_capped_child(const struct kernels *cap, const struct kernels *table,
                                       float c[CAPPED * CAPPED])
 {
@@ -180,7 +180,7 @@ static void product_in_a_capped_child(const struct kernels *cap, const struct ke
     close(ends[1]);
 }
 
-/* A library capped to `ref` has no fused multiply-adds, so its sums end in other bits. */
+/* A library capped to `ref` has no fused multiply-adds, so its sums differ in the last bits. */
 static void a_cap_holds_the_library(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void the_library_has_a_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cap_holds_the_library), /* first: before a product of this process */
+        cmocka_unit_test(a_cap_holds_the_library), /* first: before any product of this process */
         cmocka_unit_test(product_is_the_sum_of_products),
         cmocka_unit_test(a_row_of_a_small_product_stands_alone),
         cmocka_unit_test(openmp_is_left_as_it_was),

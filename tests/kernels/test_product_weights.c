@@ -1,11 +1,11 @@
-/* Products with weights, in both precisions, against double precision of the operands as they are rounded:
-   odd sizes, several slabs and panels, leading dimensions, adding, a bias, left operands laid before, nothing
-   but C's own columns touched; a row alone has the same bits as among others, and so have columns; the
-   gradient of weights.
+/* Products with weights, in both precisions, against double precision of the rounded operands: odd sizes,
+   several slabs and panels, leading dimensions, adding, a bias, packed left operands, no write outside C's
+   columns; a row, or a column, has the same bits alone as among others; the gradient of weights.
    Bugs planted and caught: add lost after the first slab; the third panel read from the second; the odd end
    of a slab, of a left operand, of a block of A^T not cleared; a bias for every slab, or the first panel's
-   for all; columns that begin at the first panel; weights turned that are not to be; the last columns of a
-   block of A^T left out. SPDX-License-Identifier: Apache-2.0 */
+   for all; columns that begin at the first panel; weights transposed without request; the last columns of a
+   block of A^T left out.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product_weights.h"
 
 #include <float.h>
@@ -16,12 +16,10 @@
 #include "base/random.h"
 #include "support/check.h"
 
-static const size_t shapes[]
-                          [3] = {
-                              {0, 5, 5},     {5, 0, 5},    {5, 5, 0},     {1, 1, 1},     {3, 17, 5},
-                              {64, 64, 64},  {65, 63, 66}, {7, 130, 65},  {130, 1, 300}, {200, 65, 64},
-                              {9, 70, 515},  {6, 64, 257}, {193, 66, 31}, {400, 3, 7},   {3, 70, 769},
-                              {2, 65, 1539}, /* more than a slab of depth in float32, and in both */
+static const size_t shapes[][3] = {
+    {0, 5, 5},     {5, 0, 5},    {5, 5, 0},     {1, 1, 1},     {3, 17, 5},   {64, 64, 64},
+    {65, 63, 66},  {7, 130, 65}, {130, 1, 300}, {200, 65, 64}, {9, 70, 515}, {6, 64, 257},
+    {193, 66, 31}, {400, 3, 7},  {3, 70, 769},  {2, 65, 1539}, /* deeper than a slab */
 };
 
 static float *normals(uint64_t seed, size_t count)
@@ -31,7 +29,7 @@ static float *normals(uint64_t seed, size_t count)
     return x;
 }
 
-/* As the precision rounds them; the slot has a test of its own. */
+/* Operands rounded as the precision rounds them; the slot has a test of its own. */
 static float *operands(const struct kernels *kernels, enum precision precision, const float *x, size_t n)
 {
     float *rounded = calloc(n + 1, sizeof *rounded);
@@ -45,14 +43,14 @@ static float *operands(const struct kernels *kernels, enum precision precision, 
     return rounded;
 }
 
-/* One rounding for each term and for C, and one more for each pair, whatever the order. */
+/* One rounding per term and for C, and one more per pair, whatever the order. */
 static double bound(size_t k, double size)
 {
     return (1.5 * (double)k + 2) * 0.5 * (double)FLT_EPSILON * size;
 }
 
-/* Leaves NaN where the products keep what they have rounded: a number that is read without having been
-   written shows, whatever it meets. */
+/* Fills the stack that the products use for rounded operands with NaN, so that a read of an unwritten number
+   shows. */
 static void poison(const struct kernels *kernels)
 {
     enum { M = 400, N = 64, K = 256 };
@@ -66,13 +64,13 @@ static void poison(const struct kernels *kernels)
 
 enum start { ZERO, ADDED, BIAS };
 
-/* A product as it is called: A with rows ld_a apart, or laid as a left operand beside a bias. */
+/* The arguments of a product: A with rows ld_a apart, or a packed left operand and a bias. */
 struct weighing {
     const struct kernels *kernels;
     enum precision precision;
     size_t n, k, ld_a, ld_c;
     const float *a, *weights, *bias;
-    const void *left; /* NULL: A as it is */
+    const void *left; /* NULL: A unpacked */
     bool add;
 };
 

@@ -25,19 +25,19 @@ static double value_of(bf16 a)
     return (double)number_of((uint32_t)a << 16);
 }
 
-/* The nearest bfloat16 by search among the two neighbours, for numbers: no arithmetic on the bits of a. */
+/* The nearest bfloat16, by comparing the two neighbours; no arithmetic on the bits of a. a is not NaN. */
 static bf16 nearest(float a)
 {
     bf16 down = (bf16)(bits_of(a) >> 16), up = (bf16)(down + 1);
     if (value_of(down) == (double)a)
         return down;
-    /* One step above the largest finite number stands infinity: in its place 2^128, for the distance. */
+    /* The step above the largest finite number is infinity; 2^128 replaces it in the distance. */
     double above = isinf(value_of(up)) ? copysign(ldexp(1, 128), (double)a) : value_of(up);
     double low = fabs((double)a - value_of(down)), high = fabs(above - (double)a);
     return low < high || (low == high && down % 2 == 0) ? down : up;
 }
 
-/* Numbers that are hard to round, then normals, then all kinds of bits. */
+/* Numbers that are hard to round, then normals, then random bits. */
 static float *hard_numbers(size_t count)
 {
     static const uint32_t hard[] = {
@@ -170,7 +170,7 @@ static void check_product(const struct kernels *kernels, size_t rows, size_t col
                 sum += term;
                 size += fabs(term);
             }
-            /* Products of bfloat16 are exact in float32; one rounding a term, and perhaps one a pair. */
+            /* Products of bfloat16 are exact in float32; one rounding per term, and possibly one per pair. */
             check_near((double)c[i * ld_c + j], sum, (double)(3 * pairs + 1) * ROUNDING * size, text);
         }
         if (i + 1 < rows)

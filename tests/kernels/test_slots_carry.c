@@ -1,6 +1,6 @@
-/* pairs.carry on every table: the bits of plain loops over the pairs of each bucket, both ways, with a limit
-   of what a query sees and without. Bugs planted and caught: givers in falling order; a limit that is one too
-   high, either way; no limit on the way to the keys; the tail of a row dropped.
+/* pairs.carry on every table, compared bit for bit with plain loops over the pairs of each bucket, in both
+   directions, with and without visible. Bugs planted and caught: givers in falling order; a limit that is one
+   too high, either way; no limit if the keys receive; the tail of a row dropped.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
@@ -9,7 +9,7 @@ enum { ROWS = 60, BUCKETS = 6 };
 static const struct bucket list[BUCKETS] = {{0, 1, 0, 1},   {1, 3, 1, 2},    {4, 1, 3, 9},
                                             {5, 12, 12, 1}, {17, 20, 13, 0}, {17, 30, 13, 40}};
 
-/* Row numbers that rise within each bucket, no row twice. */
+/* Row numbers that ascend within each bucket, all distinct. */
 static void draw_rows(uint32_t *rows, bool of_keys, uint64_t seed)
 {
     random_permutation(seed, rows, ROWS);
@@ -35,7 +35,7 @@ static void check_carry(const struct kernels *kernels, size_t dim, size_t ld_val
     char text[128];
     draw_rows(queries, false, 3);
     draw_rows(keys, true, 4);
-    for (size_t i = 0; i < ROWS; i++) /* stays, and steps by several */
+    for (size_t i = 0; i < ROWS; i++) /* constant runs, and steps of several */
         visible[i] = i / 7 * 7 + (i % 3 == 0 && i % 7 > 3 ? 2 : 0);
     for (size_t i = 1; i < ROWS; i++)
         visible[i] = visible[i] < visible[i - 1] ? visible[i - 1] : visible[i];

@@ -22,7 +22,7 @@ static void fill(float *x, float *norm2_query, float *norm2_key, size_t ld, size
             if (norm2_query[i] * norm2_key[j] == 0)
                 *at = 0;
             else if (kind == 4)
-                *at = 1.0f + 1e-7f; /* rounding beyond the end */
+                *at = 1.0f + 1e-7f; /* rounded past 1 */
             else if (kind == 5)
                 *at = -1.0f - 1e-7f;
             else if (kind == 6)
@@ -49,15 +49,16 @@ static void check_tile(const struct kernels *kernels, size_t rows, size_t cols, 
         for (size_t j = 0; j < cols; j++) {
             size_t at = i * ld + j;
             double norms = (double)norm2_query[i] + (double)norm2_key[j];
-            /* 2 - 2 x is rounded in float32, by up to an eps of 2: it is taken as the slot takes it. */
+            /* 2 - 2 x is rounded in float32, by up to an eps of 2, so it is computed here as the slot
+               computes it. */
             double u2 = fmax((double)((float)norms - 2 * x[at]), 0),
                    v2 = fmax((double)((float)norms + 2 * x[at]), 0);
             bool is_near = u2 < (double)COLLISION_NEAR || v2 < (double)COLLISION_NEAR;
             near += is_near;
             double p = u2 + v2 == 0 ? 1 : 1 - 2 * atan2(sqrt(u2), sqrt(v2)) / PI;
-            /* Twelve roundings in p (the polynomial damps its own), each counted bits times, and the powers.
-               Where the slot takes asin from one of u^2 and v^2 alone, the rounding of their sum away from 4
-               turns the angle by at most one rounding. */
+            /* Twelve roundings in p (the polynomial damps its own), each times bits, and the powers. If the
+               slot computes asin from only one of u^2 and v^2, the rounding of their sum away from 4 changes
+               the angle by at most one rounding. */
             double want = pow(p, bits), room = (double)bits * 14 * ROUNDING;
             check_near((double)power[at], want, room * pow(p, bits - 1.0), text);
             double s = sqrt(u2 * v2) / 2, steep = is_near ? 0 : bits * pow(p, bits - 1.0) / (PI * s);

@@ -41,7 +41,7 @@ static void check_case(const struct kernels *kernels, size_t n, uint64_t key, ui
     guard_free(want[0], n), guard_free(want[1], n);
 }
 
-/* Value and slope with the factors of dropout: the bits of the slots one by one. */
+/* Value and slope with the factors of dropout have the bits of the separate slots. */
 static void check_gelu(const struct kernels *kernels, size_t n, uint64_t first, unsigned threshold)
 {
     const uint64_t key = 0xfedcba9876543210u;
@@ -84,10 +84,10 @@ static void dropout_draws_as_random_words(void **state)
         check_case(kernels, 1000, UINT64_MAX, 0xffffffffu - 7, 30000);
         check_case(kernels, 1000, 7, UINT64_MAX - 50, 65535);
         check_case(kernels, 1000, 8, 1, 1);
-        /* The low word of the index goes round in every place of every group of blocks. */
+        /* The low word of the index wraps at every position of every group of blocks. */
         for (uint64_t before = 0; before < 64; before++)
             check_case(kernels, 600, 11, 0xffffffffu - before, 20000);
-        /* A threshold that is one of the draws, which then stays. */
+        /* A threshold equal to one of the draws, which is then kept. */
         uint32_t words[4];
         random_words(9, 0, words);
         check_case(kernels, 16, 9, 0, words[0] & 0xffff);

@@ -1,8 +1,8 @@
-/* Tables of 16-bit whole numbers on every table of slots: rows rounded, added and read are the sums of whole
-   numbers, exactly; and what makes them and unmakes them. Bugs planted and caught: the last of an odd number
-   of hashes left out, or counted twice; halves not put back in order; a step of half a block too long;
-   `first` forgotten; wide codes read as narrow; reading begun at 0 instead of out; columns beyond dim not 0;
-   a tail of floats finished beyond dim; the largest of the last row for all, or of numbers with a sign.
+/* Tables of 16-bit integers on every table of slots: rounding, adding and reading give exact integer sums;
+   conversion to and from floats. Bugs planted and caught: the last of an odd number of hashes left out, or
+   counted twice; halves not put back in order; a step of half a block too long; `first` forgotten; wide codes
+   read as narrow; reading begun at 0 instead of out; columns beyond dim not 0; a tail of floats finished
+   beyond dim; the largest of the last row for all, or of numbers with a sign.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ static size_t width_of(size_t dim)
     return (dim + FIXED_BLOCK - 1) / FIXED_BLOCK * FIXED_BLOCK;
 }
 
-/* Sums of whole numbers in double: exact. */
+/* Integer sums in double: exact. */
 static void check_sums(const struct kernels *kernels, struct problem p, bool wide)
 {
     char text[128];
@@ -58,10 +58,10 @@ static void check_sums(const struct kernels *kernels, struct problem p, bool wid
             memcpy(&got, out + i * ld_out + c, sizeof got);
             check_near(got, want, 0, of(text, "tables.fixed_read", kernels, p.n, p.dim));
         }
-    for (size_t i = 0; i + 1 < p.n; i++) /* what lies between rows stays */
+    for (size_t i = 0; i + 1 < p.n; i++) /* the gaps between rows are unchanged */
         check_same_bits(out + i * ld_out + p.dim, start + i * ld_out + p.dim, 2 * sizeof *out, text);
     for (size_t t = 0; t < p.count * BUCKETS && p.dim < width; t++) {
-        double total = 0; /* columns beyond dim are 0, wherever this table of slots has them */
+        double total = 0; /* columns past dim are 0, wherever this table of slots stores them */
         for (size_t c = 0; c < width; c++)
             total += sums[t * width + c] != 0;
         assert_true(total <= (double)p.dim);
@@ -104,7 +104,7 @@ static void sizes_are_exact(void **state)
             float *x = normals(rows, size);
             x[place] = -20;
             for (size_t i = 0; i + 1 < rows; i++)
-                x[i * ld + widths[w]] = 100; /* between rows */
+                x[i * ld + widths[w]] = 100; /* in the gap between rows */
             assert_true(kernels->rows.largest_size(x, ld, rows, widths[w]) == 20);
             if (rows > 2)
                 x[size - 1] = NAN;

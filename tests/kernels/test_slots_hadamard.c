@@ -1,9 +1,9 @@
-/* hash.codes_hadamard on every table, by bits, against its contract written as arrays that follow each other
-   stage by stage. That the contract is a transform by Hadamard matrices is the matter of
-   parts/test_hadamard.c. Bugs planted and caught: the last token's row for the wrong lanes; the odd
-   coordinate of the second half taken from the even one; the third round from the narrowest stage up; too few
-   rows kept of it; bits from 16 on in the words of the first; >= for > in the bit; the widest group not
-   scaled; a difference of floats rounded twice. SPDX-License-Identifier: Apache-2.0 */
+/* hash.codes_hadamard on every table, bit for bit against its contract, written as arrays stage by stage.
+   parts/test_hadamard.c tests that the contract is a transform by Hadamard matrices. Bugs planted and caught:
+   the last token's row for the wrong lanes; the odd coordinate of the second half taken from the even one;
+   the third round from the narrowest stage up; too few rows kept of it; bits from 16 on in the words of the
+   first; >= for > in the bit; the widest group not scaled; a difference of floats rounded twice.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "kernels/slots.h"
@@ -17,7 +17,7 @@ struct setting {
 
 /* ---- the contract ---- */
 
-/* One number under way: a float, or a whole number of 16 bits. */
+/* One number of the transform: a float or a 16-bit integer. */
 union number {
     float real;
     int whole;
@@ -35,7 +35,7 @@ static union number scaled(enum hash_projection projection, union number x, uint
     return (union number){.whole = (int)floor((double)x.whole * (int16_t)(word & 0xffff) / 32768 + 0.5)};
 }
 
-/* `group`: the stages of which no scaling comes between. */
+/* `group`: number of stages between two scalings. */
 static void contract_round(enum hash_projection projection, const struct hadamard *planes, union number *x,
                            const uint32_t *signs, bool down)
 {
@@ -63,7 +63,7 @@ static void contract_round(enum hash_projection projection, const struct hadamar
     }
 }
 
-/* The numbers that one block leaves of a row. */
+/* The final numbers of one block for a row. */
 static void contract_block(enum hash_projection projection, const struct hadamard *planes, const void *row,
                            size_t block, union number *x)
 {
@@ -112,10 +112,10 @@ struct scene {
 
 static size_t row_words(const struct setting *s)
 {
-    return s->projection == HASH_F32 ? s->dim : (s->dim + 15) / 16 * 8; /* as hash.pack_rows leaves them */
+    return s->projection == HASH_F32 ? s->dim : (s->dim + 15) / 16 * 8; /* as hash.pack_rows writes them */
 }
 
-/* The factors of 16 bits: any will do for the slot, of both signs; zero scales are none. */
+/* 16-bit factors of both signs; the slot accepts any. A zero scale means none. */
 static uint32_t factor_word(int value)
 {
     return ((uint32_t)value & 0xffff) * 0x10001u;
@@ -163,7 +163,7 @@ static void scene_free(struct scene *scene)
     guard_free((float *)(void *)scene->work, scene->work_words);
 }
 
-/* Rows of the projection: floats, or whole numbers no longer than 32767 together. */
+/* Rows of the projection: floats, or integers whose length is at most 32767. */
 static uint32_t *rows_of(const struct scene *scene, uint64_t seed, bool odd)
 {
     const struct setting *s = &scene->setting;
@@ -186,7 +186,7 @@ static void check_codes(const struct kernels *kernels, const struct setting *s, 
     size_t count = s->n == 0 ? 0 : (s->n - 1) * scene.ld + row_words(s), cells = s->n * s->num_hashes;
     uint32_t *rows = rows_of(&scene, s->n, odd), *want = malloc((s->num_hashes + 1) * sizeof *want);
     float *wide = guard_floats(cells), *narrow = guard_floats((cells + 1) / 2);
-    char *at = (char *)narrow + cells % 2 * sizeof(uint16_t); /* its end is the guard page */
+    char *at = (char *)narrow + cells % 2 * sizeof(uint16_t); /* ends at the guard page */
     kernels->hash.codes_hadamard(wide, true, s->projection, rows, scene.ld, s->n, &scene.planes, scene.work);
     if (s->hash_bits <= 16)
         kernels->hash.codes_hadamard(at, false, s->projection, rows, scene.ld, s->n, &scene.planes,
@@ -246,7 +246,7 @@ static void codes_are_exact(void **state)
     }
 }
 
-/* Of the third round only what is used is computed: each number of hashes is a number of rows. */
+/* The third round computes only the rows in use: each number of hashes is a number of rows. */
 static void rows_that_are_left_out_change_nothing(void **state)
 {
     (void)state;
@@ -279,9 +279,9 @@ static void a_row_has_its_codes_wherever_it_stands(void **state)
     }
 }
 
-/* Rows that are orthogonal to a plane but for their own rounding: u = sum of r (p_b e_a - p_a e_b) in whole
-   numbers, times a tenth. What is left of the sum is rounding alone, and its sign another for another order.
-   (1,200 rows and bits: the wrong order of two stages changes hundreds.) */
+/* Rows that are orthogonal to a plane except for their own rounding: u = sum of r (p_b e_a - p_a e_b) in
+   integers, times a tenth. The sum is pure rounding, and its sign changes with the order. (1,200 rows and
+   bits: swapping two stages changes hundreds.) */
 static void sums_are_in_the_order_of_the_contract(void **state)
 {
     (void)state;
@@ -330,7 +330,7 @@ static void sums_are_in_the_order_of_the_contract(void **state)
     scene_free(&scene);
 }
 
-/* Sums of 16 bits turn over, and a number is rounded to the nearest with halves up, in every lane. */
+/* 16-bit sums wrap, and products round to the nearest with halves up, in every lane. */
 static void halves_turn_over_and_round_up(void **state)
 {
     (void)state;

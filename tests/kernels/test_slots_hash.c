@@ -9,7 +9,7 @@
 
 #include "kernels/slots.h"
 
-/* The oracle: x turned and divided, in double. */
+/* The oracle: x permuted and divided, in double. */
 static double unit_at(const float *x, size_t dim, const uint32_t *permutation, const float *sign, size_t c,
                       double *norm)
 {
@@ -121,7 +121,7 @@ static void unit_rows_backward_is_the_projection(void **state)
     }
 }
 
-/* The contract's own words, in its order. */
+/* The contract, literally and in its order. */
 static uint32_t code_of(const float *x, size_t dim, const float *planes, size_t groups, size_t h, size_t bits)
 {
     uint32_t code = 0;
@@ -144,7 +144,7 @@ static void check_codes(const struct kernels *kernels, size_t n, size_t dim, siz
     float *x = odd ? oddities(n + dim, rows) : normals(n + dim, rows), *planes = normals(bits, size);
     for (size_t c = 0; c < dim && n > 2; c++)
         x[2 * ld + c] = 0; /* code 0 */
-    /* uint16_t codes in floats' memory: the guard page stands right behind an even number of them. */
+    /* uint16_t codes in float memory: the guard page follows an even number of them directly. */
     float *narrow = guard_floats(words), *wide = guard_floats(n * num_hashes);
     if (bits <= 16)
         kernels->hash.codes((char *)narrow + (n * num_hashes % 2) * sizeof(uint16_t), false, x, ld, n, dim,
@@ -206,9 +206,9 @@ static void a_row_has_its_codes_wherever_it_stands(void **state)
     guard_free(planes, BITS * 2 * DIM * 16);
 }
 
-/* Each row's last coordinate cancels the sum before it for one of its hashes, exactly in the order and with
-   the roundings of the contract: that bit must be 0. Any other order or rounding leaves a little of either
-   sign. */
+/* The last coordinate of each row cancels the sum before it for one of its hashes, exactly in the order and
+   with the roundings of the contract, so that bit must be 0. Any other order or rounding leaves a small
+   remainder of either sign. */
 static void sums_are_in_the_order_of_the_contract(void **state)
 {
     (void)state;

@@ -24,7 +24,7 @@ static void check_layer_norm(const struct kernels *kernels, size_t n, size_t dim
     kernels->layers.norm(y, mean_rstd, x, gain, bias, n, dim, 1e-2f);
     kernels->layers.norm_backward(dx, dgain, dbias, dy, x, mean_rstd, gain, n, dim);
     of(text, "layers.norm", kernels, n, dim);
-    double most = 20, d = (double)dim; /* |x| and |x - mean| in what follows are below it */
+    double most = 20, d = (double)dim; /* bounds |x| and |x - mean| below */
     for (size_t i = 0; i < n; i++) {
         double mean = 0, variance = 0, g_sum = 0, gh_sum = 0, g_size = 0;
         for (size_t c = 0; c < dim; c++)
@@ -32,8 +32,8 @@ static void check_layer_norm(const struct kernels *kernels, size_t n, size_t dim
         for (size_t c = 0; c < dim; c++)
             variance += ((double)x[i * dim + c] - mean) * ((double)x[i * dim + c] - mean) / d;
         double rstd = 1 / sqrt(variance + (double)1e-2f);
-        /* The mean is off by up to dim roundings, and so is the variance relatively, its root by half that.
-         */
+        /* The mean is off by up to dim roundings; so is the variance, relatively, and its root by half
+           that. */
         double room_mean = (d + 2) * ROUNDING * most,
                room_rstd = (d + 8) * ROUNDING * rstd + room_mean * room_mean;
         check_near((double)mean_rstd[2 * i], mean, room_mean, text);
@@ -118,7 +118,7 @@ static void gelu_is_within_four_ulp(void **state)
             check_near((double)slope[i], steep,
                        8 * ROUNDING * (tail + fabs(t) * exp(-t * t / 2)) + 32 * (double)FLT_MIN, "slope");
         }
-        /* In place, from any place, and beyond all sizes. */
+        /* In place, at any alignment, and for values past the range. */
         float *place = copy_of(x, N);
         kernels->layers.gelu(place + 1, place + 1, N - 1);
         check_same_bits(place + 1, y + 1, (N - 1) * sizeof *y, "in place");
@@ -166,7 +166,7 @@ static void biases_are_exact(void **state)
     }
 }
 
-/* More rows than are summed in registers at a time, in widths around those of the columns that are. */
+/* More rows than are summed in registers at a time, in widths around the number of columns that are. */
 static void bias_gradients_of_many_rows_are_exact(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void check_adamw(const struct kernels *kernels, size_t n, const struct ad
         double moved = (double)step->rate * (first / (double)step->correction1) /
                        (sqrt(second / (double)step->correction2) + (double)step->epsilon);
         double want = (double)w0[i] * (1 - (double)step->rate * (double)step->decay) - moved;
-        /* 1 - beta is rounded: by an eps of 1, seen relatively to 1 - beta. */
+        /* 1 - beta is rounded by an eps of 1; relative to 1 - beta. */
         double beta1 = (1 - (double)step->beta1), beta2 = (1 - (double)step->beta2);
         double room1 = 4 * ROUNDING * (fabs((double)m0[i]) + (beta1 + 1) * fabs(gradient));
         double room2 = 5 * ROUNDING * (second + gradient * gradient * (1 + beta2));

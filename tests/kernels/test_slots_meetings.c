@@ -1,18 +1,19 @@
-/* meetings on every table against plain loops, to the bit: narrow and wide codes, numbers of hashes around
-   the vectors, rows by number, codes at the end of a page. Bugs planted and caught: the hashes after the last
-   whole vector dropped; those beyond the last one counted as common; rows of keys taken in order; the row of
-   wide codes half as long; the count itself for of_count. SPDX-License-Identifier: Apache-2.0 */
+/* pairs.meetings on every table against plain loops, bit for bit: narrow and wide codes, numbers of hashes
+   around the vectors, indexed rows, codes at the end of a page. Bugs planted and caught: the hashes after the
+   last whole vector dropped; those beyond the last one counted as common; rows of keys taken in order; the
+   row of wide codes half as long; the count itself for of_count.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 enum { ROWS = 40 };
 
-/* Codes of few values, so that pairs meet in some hashes and not in others; they end at an unmapped page. */
+/* Codes with few values, so that pairs meet in some hashes only; they end at an unmapped page. */
 static void *made_codes(uint64_t seed, bool wide, size_t num_hashes)
 {
     size_t count = ROWS * num_hashes;
     struct random random = random_open(seed);
-    /* Floats are what the guarded memory counts in: two narrow codes each. An odd one starts half a float in.
-     */
+    /* Guarded memory is measured in floats, two narrow codes each. An odd number of codes starts half a float
+       in. */
     char *memory = (char *)guard_floats(wide ? count : (count + 1) / 2) + (wide || count % 2 == 0 ? 0 : 2);
     for (size_t i = 0; i < count; i++) {
         uint32_t code = random_below(&random, 3) * (wide ? 70001 : 21001);

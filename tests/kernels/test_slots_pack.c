@@ -1,9 +1,9 @@
-/* hash.pack_rows, hash.pack_planes and hash.codes_dp on every table, by bits, against the words of their
-   contracts. (That results under 2^-126 become 0 cannot be seen alone: the next step takes them for 0 all the
-   same.) Bugs planted and caught: the low product of bfloat16 before the high one; a denormal taken as it is;
-   >= for > in the bit; ties of bfloat16 rounded up; the odd last coordinate beside noise; the sign of the low
-   half used for the high one; codes of the second group of hashes from the planes of the first; bytes of rows
-   taken with a sign; the start of a byte plane left out; that start without its minus.
+/* hash.pack_rows, hash.pack_planes and hash.codes_dp on every table, bit for bit, against the words of their
+   contracts. (Flushing of results under 2^-126 cannot be observed separately, because the next step flushes
+   them anyway.) Bugs planted and caught: the low product of bfloat16 before the high one; a denormal taken as
+   it is; >= for > in the bit; ties of bfloat16 rounded up; the odd last coordinate beside noise; the sign of
+   the low half used for the high one; codes of the second group of hashes from the planes of the first; bytes
+   of rows taken with a sign; the start of a byte plane left out; that start without its minus.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ static uint32_t bits_of(float x)
     return bits;
 }
 
-/* The nearer of the two bfloat16 around x, the even one where both are as near. */
+/* The nearer of the two bfloat16 around x; the even one in a tie. */
 static uint32_t nearest_bf16(float x)
 {
     uint32_t below = bits_of(x) >> 16, above = below + 1;
@@ -114,7 +114,7 @@ static void check_rows(const struct kernels *kernels, enum hash_projection proje
         if (projection == HASH_INT16_DP)
             scale = want > 0 ? 32767.0f / sqrtf(want) : 0;
         if (!isfinite(want))
-            continue; /* the caller's affair */
+            continue; /* unspecified */
         double length = 0;
         for (size_t c = 0; c < padded; c++) {
             uint32_t half = c < dim ? half_of(projection, row[c] * scale) : 0, got = half_at(out + i * ld, c);
@@ -123,7 +123,8 @@ static void check_rows(const struct kernels *kernels, enum hash_projection proje
                          got, half);
             length += pow((int16_t)half, 2);
         }
-        if (projection == HASH_INT16_DP && want > 0) /* half a unit of rounding each, and that of the scale */
+        if (projection == HASH_INT16_DP &&
+            want > 0) /* half a unit per coordinate, and the rounding of the scale */
             check_near(sqrt(length), 32767, 0.5 * sqrt((double)dim) + 1, "length in fixed point");
         uint32_t alone[WIDEST];
         float alone_squares;
@@ -193,7 +194,7 @@ static void rows_become_bytes(void **state)
         check_byte_rows(kernels, 3, widths[w]);
 }
 
-/* Halves between two numbers, on both sides of them and of zero: ties go to the even one. */
+/* Ties between two numbers, of both signs and around zero: rounded to even. */
 static void ties_go_to_even(void **state)
 {
     (void)state;
@@ -230,7 +231,7 @@ static void check_planes(const struct kernels *kernels, enum hash_projection pro
     random_permutation(dim, permutation, dim);
     random_signs(dim, sign, dim);
     for (size_t i = 0; i < count * dim * 16; i++)
-        planes[i] /= 8 * sqrtf((float)dim); /* shorter than 1, surely */
+        planes[i] /= 8 * sqrtf((float)dim); /* certainly shorter than 1 */
     kernels->hash.pack_planes(out, projection, planes, count, dim, permutation, sign);
     for (size_t group = 0; group < count; group++)
         for (size_t c = 0; c < dim; c++)
@@ -274,7 +275,7 @@ static void check_byte_planes(const struct kernels *kernels, size_t count, size_
     random_permutation(dim, permutation, dim);
     random_signs(dim, sign, dim);
     for (size_t c = 0; c < dim; c++)
-        planes[c * 16 + 5] = 0; /* a lane of no hash */
+        planes[c * 16 + 5] = 0; /* a lane without a hash */
     kernels->hash.pack_planes(out, HASH_INT8_DP, planes, count, dim, permutation, sign);
     for (size_t group = 0; group < count; group++)
         for (size_t lane = 0; lane < 16; lane++) {
@@ -313,9 +314,9 @@ static void planes_become_bytes(void **state)
 
 enum words { ORDINARY, ODD_ROWS, ODD_PLANES };
 
-/* A half of a bfloat16 word from noise. Ordinary: 16 sizes, so that every sum rounds. Odd: rows of denormals
-   and of numbers about 2^-64, planes about 2^-64 and 2^62: products of all sizes from 2^-128 on, of which
-   those of a denormal count nothing, though they would be as large as others. */
+/* A half of a bfloat16 word from noise. Ordinary: 16 magnitudes, so that every sum rounds. Odd: rows of
+   denormals and of numbers about 2^-64, planes about 2^-64 and 2^62: products of all magnitudes from 2^-128
+   on. Those of a denormal count as 0, though they would be as large as the rest. */
 static uint32_t half_from(enum words kind, uint32_t noise)
 {
     uint32_t sign_and_fraction = noise & 0x807f;
@@ -339,7 +340,7 @@ static uint32_t *words_of(uint64_t seed, size_t count, enum hash_projection proj
         if (projection == HASH_INT8_DP) { /* any bytes */
             low &= 0xffff;
             high &= 0xffff;
-        } else if (projection == HASH_INT16_DP) { /* rows and planes are no longer than 2^15 each */
+        } else if (projection == HASH_INT16_DP) { /* rows and planes have length at most 2^15 */
             low = (uint32_t)((int16_t)(low & 0xffff) / 16) & 0xffff;
             high = (uint32_t)((int16_t)(high & 0xffff) / 16) & 0xffff;
         } else {
@@ -408,7 +409,7 @@ static void codes_are_exact(void **state)
     }
 }
 
-/* One long coordinate on both sides: the largest product that fixed point meets, of either sign. */
+/* One long coordinate on both sides: the largest product in fixed point, of either sign. */
 static void the_longest_rows_do_not_overflow(void **state)
 {
     (void)state;
@@ -418,7 +419,7 @@ static void the_longest_rows_do_not_overflow(void **state)
     for (size_t h = 0; h < 16; h++)
         planes[h / 2 * 16 + h] = (h % 2 ? 0x8001u : 0x7fffu) << (h % 4 / 2 * 16);
     for (size_t w = 0; w < PAIRS; w++)
-        row[w] = 0x7fff7fffu; /* longer than any row is, by sqrt(16) */
+        row[w] = 0x7fff7fffu; /* longer than any real row by sqrt(16) */
     FOR_EACH_TABLE(kernels)
     {
         kernels->hash.codes_dp(codes, false, HASH_INT16_DP, row, PAIRS, 1, PAIRS, planes, 16, 1);
@@ -445,7 +446,7 @@ static void the_longest_rows_do_not_overflow(void **state)
 }
 
 /* As in test_slots_hash.c: the last two words cancel the sum before them for one hash, in three pieces of 8
-   bits, exactly where order and roundings are those of the contract: that bit must be 0. */
+   bits, exactly in the order and with the roundings of the contract, so that bit must be 0. */
 static void sums_are_in_the_order_of_the_contract(void **state)
 {
     (void)state;

@@ -88,7 +88,7 @@ static void tear_down(struct fixture *f)
     guard_free(f->dkey, ROWS * b->ld_key);
 }
 
-/* The weight of the pair of the i-th query and the j-th key, and an upper bound of the rounding in it. */
+/* The weight of the pair of the i-th query and the j-th key, and an upper bound of its rounding error. */
 static double weight_of(const struct fixture *f, size_t i, size_t j, double *sigma, double *error)
 {
     const struct bucket_pairs *b = &f->bucket;
@@ -112,7 +112,7 @@ static double weight_of(const struct fixture *f, size_t i, size_t j, double *sig
     if (b->weight == PAIR_SHRUNK) {
         double x = (double)PAIR_SHRINK * (v2 - u2) / 4, sine = sqrt(1 - x * x), share = 1 - acos(x) / PI;
         double steep = (double)b->hash_bits * pow(share, (double)b->hash_bits - 1) / (PI * sine);
-        /* A dot product of unit rows and what its relative error is worth in each of the factors. */
+        /* The effect of the relative error of a dot product of unit rows on each factor. */
         double worth = (double)b->hash_bits / (share * PI * sine) + 2 / (sine * sine) + 3 * b->hash_bits + 20;
         *error = *error * steep + ((double)b->dim + 3) * worth * ROUNDING * size * steep * fabs(scale);
         return score * scale * steep;
@@ -122,7 +122,7 @@ static double weight_of(const struct fixture *f, size_t i, size_t j, double *sig
         s = fmax(s, (double)PAIR_LEAST_SINE);
     double steep = s > 0 && p > 0 ? (double)b->hash_bits / (p * PI * s) : 0;
     *sigma = b->weight == PAIR_FLOORED ? 0 : v2 >= u2 ? 1 : -1;
-    /* The squares of the differences, their sums, and about ten operations of the angle and its weight. */
+    /* Squared differences, their sums, and about ten operations for the angle and its weight. */
     *error =
         *error * steep + ((double)b->value_dim + (double)b->dim + 20) * ROUNDING * size * steep * fabs(scale);
     return score * scale * steep;
@@ -153,7 +153,7 @@ static void check_pairs(const struct kernels *kernels, size_t a, size_t b, size_
                 double x = (double)f.query[q + c], y = (double)f.key[k + c];
                 want_q[q + c] += w * (y - sigma * x);
                 want_k[k + c] += w * (x - sigma * y);
-                /* The weight's own error, and one rounding of each running sum and difference. */
+                /* The weight's own error, and one rounding per running sum and difference. */
                 room_q[q + c] += (error + 3 * ROUNDING * fabs(w)) * fabs(y - sigma * x) + ROUNDING * 8;
                 room_k[k + c] += (error + 3 * ROUNDING * fabs(w)) * fabs(x - sigma * y) + ROUNDING * 8;
             }
@@ -166,7 +166,7 @@ static void check_pairs(const struct kernels *kernels, size_t a, size_t b, size_
         check_near((double)f.dquery[i], want_q[i], room_q[i] * (1 + fabs(want_q[i])), text);
         check_near((double)f.dkey[i], want_k[i], room_k[i] * (1 + fabs(want_k[i])), text);
     }
-    /* Each query alone gets the same bits, and so does each key. */
+    /* Each query alone gets the same bits; so does each key. */
     float *whole_q = copy_of(f.dquery, ROWS * ld), *whole_k = copy_of(f.dkey, ROWS * ld);
     memcpy(f.dquery, dquery, ROWS * ld * sizeof(float));
     struct bucket_pairs all = f.bucket;
@@ -205,7 +205,7 @@ static void pairs_add_up(void **state)
             check_pairs(kernels, 7, 6, widths[w], widths[NUM_WIDTHS - 1 - w], (enum pair_weight)weight, true,
                         w % 2 == 0);
     }
-    /* Rows of two and of four whole vectors: keys in registers, where the weight is constant. */
+    /* Rows of two and of four whole vectors: keys in registers if the weight is constant. */
     FOR_EACH_TABLE(kernels)
     for (size_t dim = 16; dim <= 64; dim *= 2) {
         for (size_t a = 1; a < 10; a++)
@@ -216,7 +216,7 @@ static void pairs_add_up(void **state)
     }
 }
 
-/* Buckets of a list, near and far, get the bits of the same buckets one by one. */
+/* Buckets of a list, with and without prefetch, get the bits of separate calls. */
 static void lists_are_buckets_one_by_one(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@ static void the_float32_loop_ends(void **state)
     (void)state;
     FOR_EACH_TABLE(kernels)
     {
-        /* x <- x / 2 + 1 runs to 2 in each chain, of which there are a whole number. */
+        /* x <- x / 2 + 1 converges to 2 in each chain; the number of chains is an integer. */
         float sum = kernels->peak.fused_loop(64);
         assert_true(sum >= 2 && fmodf(sum, 2) == 0);
     }

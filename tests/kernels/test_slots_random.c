@@ -18,8 +18,7 @@ static void normals_are_those_of_random(void **state)
     }
 }
 
-/* Every quarter of the circle, and radii of every size: 400,000 pairs, of which the least u is about 2.5e-6.
- */
+/* Every quarter of the circle and radii of every size: 400,000 pairs, whose least u is about 2.5e-6. */
 static void many_normals_are_those_of_random(void **state)
 {
     (void)state;

@@ -93,8 +93,8 @@ static void arithmetic_is_exact(void **state)
     }
 }
 
-/* One number in each place, of every kind that is not one; huge and denormal ones are numbers. Gaps between
-   rows are not looked at. */
+/* One non-finite number of each kind at each position; huge and denormal numbers are finite. Gaps between
+   rows are ignored. */
 static void what_is_not_finite_is_found(void **state)
 {
     (void)state;

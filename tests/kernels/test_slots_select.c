@@ -1,5 +1,5 @@
-/* Counting and listing above a bound on every table, against a plain loop, to the number. Bugs planted and
-   caught: the missing lanes of a tail counted; a vector of a block left out.
+/* Counting and listing above a bound on every table, against a plain loop, exactly. Bugs planted and caught:
+   the missing lanes of a tail counted; a vector of a block left out.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
@@ -37,7 +37,7 @@ static void counts_are_exact(void **state)
             x[i] = i % 7 == 3 ? NAN : i % 11 == 5 ? -INFINITY : i % 13 == 6 ? INFINITY : x[i];
         for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++)
             check(kernels, x, n, bounds[b]);
-        for (size_t i = 0; i < n; i++) /* each number as the bound of the others */
+        for (size_t i = 0; i < n; i++) /* each number as the bound for the rest */
             if (!isnan(x[i]))
                 check(kernels, x, n, x[i]);
         guard_free(x, n);

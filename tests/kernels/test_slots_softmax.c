@@ -11,8 +11,8 @@
 #include "kernels/slots.h"
 
 /* exp(scale (s - max)) in float32: the exponent is rounded twice (and once more in its pieces), which exp
-   turns into a relative error of its own size; 2 roundings of the polynomial and 2 at the end. Below the
-   smallest normal number anything is allowed. */
+   turns into a relative error of the same size; 2 roundings of the polynomial and 2 at the end. Below the
+   smallest normal number any result passes. */
 static double exp_error(double exponent)
 {
     if (exponent == -INFINITY)
@@ -39,8 +39,8 @@ static void check_steps(const struct kernels *kernels, size_t rows, size_t cols,
     for (int t = 0; t < TILES; t++) {
         raw[t] = normals((uint64_t)t + cols, size);
         for (size_t i = 0; i < size; i++)
-            raw[t][i] = raw[t][i] * 5 + offset; /* all far below 0: a zero would be the maximum */
-        /* Pairs that do not take part: of the first tile all but one, of a later one all. */
+            raw[t][i] = raw[t][i] * 5 + offset; /* all well below 0: a zero would be the maximum */
+        /* Masked pairs: all but one of the first tile, all of a later one. */
         for (size_t i = 0; i < rows; i += 3)
             for (size_t j = t == 0 ? 1 : 0; j < cols && t < 2; j++)
                 raw[t][i * ld + j] = -INFINITY;
@@ -166,8 +166,8 @@ static void exp_is_within_two_ulp(void **state)
     }
 }
 
-/* Scores of any size: a factor that is no power of two rounds their product, and what is rounded must not
-   stand against what is not. The first two columns are the largest and equal, the others a little lower. */
+/* Scores of any size: a factor that is not a power of two rounds their product, so rounded and unrounded
+   products must not be compared. The first two columns are the largest and equal, the rest a little lower. */
 static void check_large_scores(const struct kernels *kernels, size_t cols, float size)
 {
     char text[128];
@@ -205,7 +205,7 @@ static void large_scores_weigh_one_in_all(void **state)
             check_large_scores(kernels, widths[w], sizes[i]);
 }
 
-/* The exponent of the largest is 0 also where the factor rounds. */
+/* The exponent of the largest score is 0 even if the factor rounds. */
 static void exponentials_of_large_numbers_are_at_most_one(void **state)
 {
     (void)state;
@@ -234,7 +234,7 @@ static void check_divergence(const struct kernels *kernels, size_t rows, size_t 
         for (size_t c = 0; c < cols; c++)
             psi[i * cols + c] = i % 5 == 3 ? 0 : (float)((double)psi[i * cols + c] / sum);
     }
-    /* Any multiple of a row says the same; a sum that is too large says nothing. */
+    /* Any multiple of a row gives the same result; a sum that overflows gives 0. */
     float *many = copy_of(psi, rows * cols);
     for (size_t i = 0; i < rows; i++)
         for (size_t c = 0; c < cols; c++)
@@ -252,7 +252,8 @@ static void check_divergence(const struct kernels *kernels, size_t rows, size_t 
             double log_p = (double)z[i * cols + c] - largest - log(sum), target = (double)psi[i * cols + c];
             double log_psi = target > 0 ? log(target) : 0;
             want += target > 0 ? target * (log_psi - log_p) : 0;
-            /* Logarithms to a few roundings of themselves and of what they are made from; the sum of cols. */
+            /* Logarithms are accurate to a few roundings of themselves and of their arguments; plus the sum
+               of cols terms. */
             room += target * ((double)cols + 12) * ROUNDING * (fabs(log_psi) + fabs(log_p) + 2);
             double slope = none ? 0 : 0.25 * (exp(log_p) - target);
             check_near((double)dz[i * cols + c], slope,
@@ -358,7 +359,7 @@ static void check_below_largest(const struct kernels *kernels, size_t rows, size
         else
             assert_true(spread[c] == 0);
     }
-    for (size_t i = 0; i + 1 < rows; i++) /* what lies between rows stays */
+    for (size_t i = 0; i + 1 < rows; i++) /* the gaps between rows are unchanged */
         check_same_bits(got + i * ld + cols, x + i * ld + cols, 3 * sizeof *x, text);
     float *alone = guard_floats(rows), one;
     for (size_t i = 0; i < rows; i++)
