@@ -266,8 +266,7 @@ static void threads_do_not_change_a_bit(void **state)
     guard_free(block, features_count(R, D));
 }
 
-/* Short rows, many features: the estimate is within a few percent of the exact target, which is about a
-   fifth. */
+/* Short rows, many features: the estimate is within 0.01 of the exact target, which is about a fifth. */
 static void estimates_come_near_the_exact(void **state)
 {
     (void)state;
