@@ -1,9 +1,10 @@
-/* What holds of every mechanism, by the table and for the two test mechanisms: layouts, threads, packing,
-   padding, masks, empty input, allocation, on every instruction set. A new mechanism is taken up by its row.
-   Bugs tried and caught: gradients of gathered keys not put back, or gathered from the keys; gathered values
-   laid over the keys; the mask taken from the start of the batch; the number of kept keys not told, or the
-   views not shortened; a unit without keys left without zeros; sequence_stride times the row; workers sharing
-   one scratch (units or the blocks of one head); slices and losses at each other's place.
+/* What holds for every mechanism of the table and for the two test mechanisms: layouts, threads, packing,
+   padding, masks, empty input, allocation, on every instruction set. A new mechanism is included by its
+   row. Bugs planted and caught: gradients of gathered keys not scattered, or gathered from the keys;
+   gathered values laid over the keys; the mask read from the start of the batch; the number of kept keys
+   not passed on, or the views not shortened; a unit without keys not zeroed; sequence_stride times the
+   row; workers sharing one scratch (units or the blocks of one head); slices and losses at each other's
+   place.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +35,8 @@ static struct subject *add_subjects(struct subject *to, const struct mechanism *
     return to;
 }
 
-/* The test mechanisms and every row of the table, with their default options, each with every table of
- * kernels. Ended by NULL. */
+/* The test mechanisms and every row of the table, with default options, each with every table of kernels.
+   Ends with NULL. */
 static struct subject *subjects_new(void)
 {
     const struct mechanism *const *const mechanisms[] = {test_mechanisms, attention_mechanisms()};
@@ -60,9 +61,9 @@ static void subjects_free(struct subject *subjects)
     free(subjects);
 }
 
-enum { LONGEST = 2400 }; /* sequence of all cases */
+enum { LONGEST = 2400 }; /* longest sequence of all cases */
 
-/* Lengths and widths that cross tiles and vectors and leave odd rests; d and d_v differ. */
+/* Lengths and widths that cross tiles and vectors and leave odd remainders; d and d_v differ. */
 static struct attention_case case_of(const struct subject *subject)
 {
     struct attention_case problem = {
@@ -156,8 +157,8 @@ static void same_rows(const float *a, size_t first_a, const float *b, size_t fir
     check_same_bits(a + first_a * row, b + first_b * row, count * row * sizeof(float), what);
 }
 
-/* Sequence `s` of a (lengths of problem) is sequence `t` of b (lengths of other), for the real rows of
- * problem. */
+/* Sequence `s` of a (lengths of problem) equals sequence `t` of b (lengths of other), in the real rows of
+   problem. */
 static void same_sequence(const struct attention_case *problem, const struct attention_result *a, size_t s,
                           const struct attention_case *other, const struct attention_result *b, size_t t)
 {
@@ -179,13 +180,12 @@ static void check_packed_alone_and_padded(const struct subject *subject, bool ca
     problem.sample_ids = ids;
     if (causal)
         make_causal(&problem);
-    else if (subject->mechanism->competes) /* else noise in the padding is queries like others */
+    else if (subject->mechanism->competes) /* otherwise noise in the padding counts as queries */
         memcpy(problem.keys, problem.queries, sizeof problem.keys);
     attention_case_fill(&problem, 2, false);
     struct attention_result packed = attention_case_run(&problem);
 
-    /* Padded: every sequence as long as the longest; what lies in the padding is noise, and no gradient comes
-     * from there. */
+    /* Padded: every sequence as long as the longest. The padding holds noise and contributes no gradient. */
     padded = problem;
     for (size_t s = 0; s < problem.num_sequences; s++) {
         padded.queries[s] = 100;
@@ -220,8 +220,8 @@ static void check_packed_alone_and_padded(const struct subject *subject, bool ca
     attention_case_free(&padded);
 }
 
-/* One long sequence, which is spread over the threads (2,311 + 1,931 rows are enough for that), and two short
-   ones, which are not; sizes that nothing divides. few: only the last keys of the long one are kept. */
+/* One long sequence, which is spread over the threads (2,311 + 1,931 rows suffice), and two short ones,
+   which are not; sizes without common divisors. few: only the last keys of the long one are kept. */
 static void check_long_head(const struct subject *subject, bool causal, bool few)
 {
     struct attention_case problem = case_of(subject);
@@ -249,7 +249,8 @@ static void a_long_head_on_many_threads_is_the_same(void **state)
 {
     (void)state;
     struct subject *subjects = subjects_new();
-    const struct kernels *best = kernels_named(NULL, &(const char *){0}); /* plain loops take a minute */
+    const struct kernels *best =
+        kernels_named(NULL, &(const char *){0}); /* the reference loops take a minute */
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++)
         for (int causal = 0; subject->kernels == best && causal <= does_causal(subject); causal++)
             for (int few = 0; few < 2; few++)
@@ -269,8 +270,7 @@ static void packed_alone_and_padded_are_the_same_bits(void **state)
     subjects_free(subjects);
 }
 
-/* Masks with holes, everything masked, and nothing masked. */
-/* Where queries compete and there are as many as keys, a masked token is absent as both. */
+/* If queries compete and there are as many as keys, a masked token is absent as query and as key. */
 static void a_masked_token_is_absent_where_queries_compete(void **state)
 {
     (void)state;
@@ -330,6 +330,7 @@ static void a_masked_token_is_absent_where_queries_compete(void **state)
     subjects_free(subjects);
 }
 
+/* Masks with holes, everything masked, and nothing masked. */
 static void a_masked_key_is_an_absent_key(void **state)
 {
     (void)state;
@@ -381,8 +382,8 @@ static void a_masked_key_is_an_absent_key(void **state)
     subjects_free(subjects);
 }
 
-/* Rows of the beginning keep their bits whatever comes later; nor do gradients of the beginning's outputs
-   reach what comes later. */
+/* Output rows of the beginning keep their bits whatever follows, and gradients of these outputs do not
+   reach later rows. */
 static void the_future_is_not_seen(void **state)
 {
     (void)state;
@@ -399,7 +400,7 @@ static void the_future_is_not_seen(void **state)
         for (int masked = 0; masked < 2; masked++) {
             attention_case_fill(&problem, 8, masked != 0);
             for (size_t j = 0; masked && j < LENGTH; j++)
-                problem.key_mask[j] = j > 1 && j % 3 != 1; /* the first two queries see nothing */
+                problem.key_mask[j] = j > 1 && j % 3 != 1; /* the first two queries see no key */
             struct attention_result whole = attention_case_run(&problem);
             for (size_t i = 0; masked && i < 2 * HEADS * D_V; i++)
                 assert_true(whole.out[i] == 0);
@@ -486,7 +487,7 @@ static void a_batch_of_nothing_is_nothing(void **state)
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/* Every malloc of this program is counted; the sanitizers bring their own. */
+/* Counts every malloc of this program, except under sanitizers, which replace malloc. */
 extern void *__libc_malloc(size_t bytes);
 static size_t mallocs;
 

@@ -1,10 +1,10 @@
-/* Softmax attention of large queries and keys, on every instruction set: the weights of forward and those of
-   backward are the same numbers, each at most 1, and those of a query sum to 1. Values and dout are the
-   identity, so out holds the weights of forward and dvalue those of backward. Head sizes whose square root is
-   a power of two and others. Bugs planted and caught: the maximum of products that were scaled, the
-   exponential of such that were not; maximum and logarithm of the sum kept as one number; the maximum of a
-   query of buckets begun above its scores; what forward saved not read by backward; dout not looked at; what
-   two places of a key on a ring get together; terms that nobody looked at.
+/* Softmax attention of large queries and keys, on every instruction set: the weights of forward and
+   backward are the same numbers, each is at most 1, and those of a query sum to 1. Values and dout are the
+   identity, so out holds the weights of forward and dvalue those of backward. Head sizes whose square root
+   is a power of two and others. Bugs planted and caught: the maximum of scaled products with the
+   exponential of unscaled ones; maximum and logarithm of the sum kept as one number; the maximum of a
+   query in several groups begun above its scores; what forward saved not read by backward; dout not
+   checked for size; the sum over two places of a key on a ring not checked; learned terms not checked.
    SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
@@ -18,7 +18,7 @@
 #include "support/check.h"
 #include "support/group_case.h"
 
-/* Mechanisms that are softmax over some keys, with settings that leave rows as they are. */
+/* Mechanisms that are softmax over some keys, with options that leave rows unchanged. */
 static const struct {
     const char *mechanism, *settings;
     bool causal;
@@ -35,7 +35,7 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* n queries and keys of N(0, size^2), the identity as values and as dout. */
+/* n queries and keys drawn from N(0, size^2); values and dout are the identity. */
 static struct attention_case weights_case(size_t kind, const void *options, size_t n, size_t d, float size)
 {
     struct attention_case data =
@@ -56,13 +56,13 @@ static void check_weights(const struct attention_result *result, size_t n, const
         double forward = 0, backward = 0;
         for (size_t j = 0; j < n; j++) {
             double p = (double)result->out[i * n + j], again = (double)result->dvalue[j * n + i];
-            assert_true(p >= 0 && p <= 1 + 2 * FLT_EPSILON); /* a weight, or that of a key met twice */
+            assert_true(p >= 0 && p <= 1 + 2 * FLT_EPSILON); /* a weight, or the sum for a key met twice */
             assert_true(again >= 0 && again <= 1 + 2 * FLT_EPSILON);
             check_near(again, p, room * p + 4 * FLT_MIN, what);
             forward += p;
             backward += again;
         }
-        if (forward == 0 && backward == 0) /* in no bucket */
+        if (forward == 0 && backward == 0) /* in no group */
             continue;
         check_near(forward, 1, room, what);
         check_near(backward, 1, room, what);
@@ -96,8 +96,8 @@ static void weights_sum_to_one_in_both_directions(void **state)
                     check_kind(kind, d == 1 ? 150 : 40, dims[d], sizes[s], *kernels);
 }
 
-/* Of one query and one key, out is the value and dvalue is dout, whatever the score. lha and its controls
-   meet the key in every bucket, and add up what those give. */
+/* With one query and one key, out is the value and dvalue is dout, whatever the score. lha and its
+   controls meet the key in every group and add up the results. */
 static void one_key_weighs_one(void **state)
 {
     (void)state;
@@ -119,10 +119,10 @@ static void one_key_weighs_one(void **state)
             }
 }
 
-/* ---- beyond what float32 can multiply -------------------------------------------------------------------
- */
+/* ---- beyond float32 products
+   ---------------------------------------------------------------------------- */
 
-/* Rows that are normed as they attend are never large, but values and dout may be. */
+/* Rows that are normalized are never large, but values and dout may be. */
 static const struct {
     const char *mechanism, *settings;
     bool causal;
@@ -170,7 +170,7 @@ static struct attention_result run_finite(const struct attention_case *data, siz
     return result;
 }
 
-/* Weights of huge queries and keys, then huge values and dout too, in both precisions. */
+/* Weights of huge queries and keys, then with huge values and dout too, in both precisions. */
 static void everything_is_finite_for_all_that_is(void **state)
 {
     (void)state;
@@ -210,7 +210,8 @@ static void scale(float *x, size_t count, int exponent)
         x[i] = ldexpf(x[i], exponent);
 }
 
-/* got is 2^exponent times plain, to rounding in sums of n + d numbers no larger than the largest in size. */
+/* got is 2^exponent times plain, up to rounding in sums of n + d numbers, each at most the largest in
+   size. */
 static void check_scaled(const float *got, const float *plain, size_t count, int exponent, double roundings,
                          const char *what)
 {
@@ -222,9 +223,9 @@ static void check_scaled(const float *got, const float *plain, size_t count, int
                    what);
 }
 
-/* What is too large for float32 gives what the same gives without its powers of two. Who is in which bucket
-   must not depend on them: of lha and lsh the values and dout alone are scaled, and so where distances have
-   terms beside q k. */
+/* Inputs too large for float32 give the results of the same inputs without their powers of two. Membership
+   in groups must not depend on the scale: for lha and lsh only values and dout are scaled, likewise if
+   distances have terms besides q k. */
 static void powers_of_two_go_through(void **state)
 {
     (void)state;
@@ -258,8 +259,8 @@ static void powers_of_two_go_through(void **state)
         }
 }
 
-/* Forward looks at queries, keys and values, backward at dout: what forward saved says that backward needs
-   double, though dout is small; and dout may be the one that is large. */
+/* Forward checks queries, keys and values, backward checks dout. What forward saved tells backward to use
+   double even if dout is small; dout may also be the large one. */
 static void backward_follows_forward_or_its_dout(void **state)
 {
     (void)state;
@@ -276,7 +277,7 @@ static void backward_follows_forward_or_its_dout(void **state)
         }
 }
 
-/* Learned terms are looked at by the mechanism itself. */
+/* The mechanism itself checks learned terms. */
 static void large_terms_are_noticed(void **state)
 {
     (void)state;

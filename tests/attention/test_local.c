@@ -1,11 +1,12 @@
-/* Block-local attention against its definition in double precision, on every instruction set: who sees whom
-   is told here by counting blocks, apart from the library. Bugs planted and caught: one block before instead
-   of two; none after; masked tokens keeping a place; a span that lets groups of keys share queries; relative
-   terms of a distance too many, or one too few of them; u in place of v; dQ without the part through r; du
-   left out; the gradients of r of the first group of keys for all; bf16: rounding a strip in the room of a
-   tile; where keys go round, the gradients of the copies lost, their distances not turned, a last whole block
-   taken as none; on a ring, distances of three blocks and fewer taken along the line, one of half the ring
-   taken as negative, the gradient of q of one turn overwritten by the next.
+/* Block-local attention against its definition in double precision, on every instruction set. The test
+   decides by counting blocks, independently of the library, which keys a query sees. Bugs planted and
+   caught: one block before instead of two; none after; masked tokens keeping a place; a span that lets
+   groups of keys share queries; one distance too many in the relative terms, or one of them too few; u in
+   place of v; dQ without the part through r; du left out; the gradients of r of the first group of keys
+   for all; bf16: a strip rounded into the memory of a tile; on a ring, the gradients of the copies lost,
+   their distances not wrapped, a last whole block treated as empty; distances of three blocks and fewer
+   measured along the line, one of half the ring negated, the gradient of q of one turn overwritten by the
+   next.
    SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
@@ -18,7 +19,7 @@
 #include "support/attention_case.h"
 #include "support/check.h"
 
-/* What local's rows fill. */
+/* Filled from local's options. */
 struct local_options {
     int64_t block_size;
     int relative, wrap;
@@ -43,14 +44,14 @@ static struct attention_case one_head(const struct local_options *options, size_
                                    .keys = {keys}};
 }
 
-/* Blocks of s: the query's own, and one on each side; causal: two before, and nothing later. */
+/* Blocks of s: the query's own and one on each side; causal: two before and nothing later. */
 static bool sees(size_t s, bool causal, size_t query, size_t key)
 {
     long distance = (long)(query / s) - (long)(key / s);
     return causal ? distance <= 2 && key <= query : distance >= -1 && distance <= 1;
 }
 
-/* The first and the last of the blocks see each other; each key once. */
+/* On a ring the first and the last block see each other; each key counts once. */
 static bool sees_round(size_t s, size_t n, size_t query, size_t key)
 {
     size_t blocks = (n + s - 1) / s, ahead = (key / s + blocks - query / s) % blocks;
@@ -106,7 +107,7 @@ static void check_against_oracle(struct attention_case *problem, size_t s)
     oracle_softmax_free(&o);
 }
 
-/* Normals; where operands are rounded, such as stay what they are. */
+/* Normals; if operands are rounded, normals that rounding does not change. */
 static void fill(struct attention_case *problem, uint64_t seed)
 {
     attention_case_fill(problem, seed, false);
@@ -122,9 +123,9 @@ static void fill(struct attention_case *problem, uint64_t seed)
     }
 }
 
-/* Blocks less than, as long as and longer than what is computed at a time (96 queries, tiles of 128 keys,
-   groups of 512 keys and 960 queries), lengths that are whole blocks and not, less than one block, and more
-   queries or keys than the other side. */
+/* Blocks shorter than, equal to and longer than the units of computation (96 queries, tiles of 128 keys,
+   groups of 512 keys and 960 queries), lengths that are multiples of the block and not, less than one
+   block, and more queries or keys than the other side. */
 static const size_t shapes[][5] = {
     {1, 1, 1, 1, 1},       {1, 40, 40, 5, 3},       {3, 100, 100, 6, 2},     {7, 203, 150, 8, 5},
     {7, 20, 203, 3, 4},    {7, 203, 20, 3, 4},      {16, 128, 128, 4, 4},    {64, 64, 64, 3, 2},
@@ -160,8 +161,8 @@ static void every_shape_is_the_definition_in_bf16(void **state)
     check_shapes(PRECISION_BF16);
 }
 
-/* Large scores of keys that are not seen lie in the same tiles, and the first keys of a tile are seen by its
-   first queries alone. */
+/* Unseen keys with large scores lie in the same tiles, and only the first queries of a tile see its first
+   keys. */
 static void unseen_keys_weigh_nothing_however_large(void **state)
 {
     (void)state;
@@ -179,7 +180,7 @@ static void unseen_keys_weigh_nothing_however_large(void **state)
     }
 }
 
-/* Neither what is three blocks away nor, causal, what comes later changes a bit: nothing wraps either. */
+/* Rows three blocks away, and with causal later rows, do not change a bit: nothing wraps. */
 static void what_is_far_away_changes_no_bit(void **state)
 {
     (void)state;
@@ -209,7 +210,7 @@ static void what_is_far_away_changes_no_bit(void **state)
         }
 }
 
-/* A masked token is absent, and those after it move up: the places of blocks count who is there. */
+/* A masked token is absent, and later tokens move up: blocks count only present tokens. */
 static void a_masked_token_has_no_place(void **state)
 {
     (void)state;
@@ -246,7 +247,7 @@ static void a_masked_token_has_no_place(void **state)
     }
 }
 
-/* Blocks of half the length and more see everything. */
+/* Blocks of at least half the length see everything. */
 static void long_blocks_are_plain_attention(void **state)
 {
     (void)state;
@@ -267,8 +268,8 @@ static void long_blocks_are_plain_attention(void **state)
     attention_case_free(&problem);
 }
 
-/* Spread over threads: groups of keys side by side, each thread with tiles of its own. Parts of blocks of 600
-   drift over ends of blocks; a span too short for them changed no bit here, and was seen under TSan alone. */
+/* With threads: groups of keys in parallel, each thread with its own tiles. Parts of blocks of 600 drift
+   across block ends; a span too short for them changed no bit here and was found only by TSan. */
 static void threads_do_not_change_a_bit(void **state)
 {
     (void)state;
@@ -309,14 +310,14 @@ static void sinusoids(double *to, double distance)
     }
 }
 
-/* What relative attention is, in double: r_t for every distance, terms of scores, and the way back from their
+/* Relative attention in double: r_t for every distance, terms of scores, and the backward pass from their
    gradients to queries, biases and W. */
 struct relative {
     size_t n_q, n_k, d;
     bool ring;
     const float *weight, *content_bias, *position_bias;
-    double *r, *r_error;  /* (n_q + n_k - 1, d): of the distances n_q - 1 down to 1 - n_k */
-    double *dw, *du, *dv; /* gradients, and after them their bounds */
+    double *r, *r_error;  /* (n_q + n_k - 1, d): for distances n_q - 1 down to 1 - n_k */
+    double *dw, *du, *dv; /* gradients, followed by their bounds */
 };
 
 static double *zeros(size_t count)
@@ -356,7 +357,7 @@ static void relative_close(struct relative *r)
         free(arrays[i]);
 }
 
-/* i - j; on a ring the shortest of all ways, and of two as short the one on which the key comes first. */
+/* i - j; on a ring the shortest way round, and of two equal ones that on which the key comes first. */
 static long distance(const struct relative *r, size_t i, size_t j)
 {
     long plain = (long)i - (long)j, n = (long)r->n_k, best = plain;
@@ -400,7 +401,7 @@ static void relative_scores(const struct relative *r, struct oracle_softmax *o, 
             }
 }
 
-/* From o's dquery (of q + u) and dextra: dquery of q, and the gradients of the parameters. */
+/* From o's dquery (of q + u) and dextra: dquery of q and the gradients of the parameters. */
 static void relative_gradients(struct relative *r, struct oracle_softmax *o, const float *query, double half)
 {
     double relative = ((double)(o->n_q + o->n_k + r->d + WIDTH) + 8) * FLT_EPSILON + 2.1 * half;
@@ -467,7 +468,7 @@ static void check_relative(const size_t shape[5], uint64_t seed, bool causal, bo
     problem.causal = causal;
     fill(&problem, seed);
     for (size_t i = 0; i < WIDTH * shape[3]; i++)
-        problem.params[i] *= 0.3f; /* r of length near that of keys */
+        problem.params[i] *= 0.3f; /* r about as long as keys */
     struct relative r;
     struct oracle_softmax o = relative_oracle(&problem, shape[0], &r);
     problem.start = 0.25f;
@@ -495,7 +496,7 @@ static void relative_terms_are_the_definition(void **state)
         {7, 20, 203, 3, 4},    {7, 203, 20, 3, 4},    {64, 30, 30, 3, 2},     {64, 583, 583, 4, 3},
         {101, 377, 377, 3, 2}, {128, 600, 700, 2, 3}, {5000, 200, 200, 4, 4},
     };
-    /* On a ring: one block to five, and lengths at which half of it lies among the neighbours. */
+    /* On a ring: one to five blocks, and lengths of which half lies among the neighbours. */
     static const size_t rings[][2] = {
         {1, 2},    {1, 3},    {1, 4},    {2, 5},    {5, 5},    {5, 10},    {5, 12},
         {5, 15},   {5, 16},   {5, 18},   {5, 19},   {5, 20},   {5, 25},    {50, 100},
@@ -515,7 +516,7 @@ static void relative_terms_are_the_definition(void **state)
         }
 }
 
-/* sum <dout, out> in double, with one number of the inputs moved. */
+/* sum <dout, out> in double, with one input changed. */
 static double relative_loss(const struct attention_case *problem, size_t s)
 {
     struct relative r = relative_open(problem);
@@ -526,7 +527,8 @@ static double relative_loss(const struct attention_case *problem, size_t s)
     return loss;
 }
 
-/* The closed forms above are derivatives of that loss; the step is a power of two, and so is what moves. */
+/* The closed forms above are the derivatives of that loss; the step and the changed inputs are powers of
+   two. */
 static void the_relative_oracle_is_its_own_derivative(void **state)
 {
     (void)state;
@@ -558,7 +560,7 @@ static void the_relative_oracle_is_its_own_derivative(void **state)
     attention_case_free(&problem);
 }
 
-/* ---- going round --------------------------------------------------------------------------------------- */
+/* ---- rings --------------------------------------------------------------------------------------------- */
 
 static void the_ends_see_each_other_where_asked(void **state)
 {
@@ -588,7 +590,7 @@ static void the_ends_see_each_other_where_asked(void **state)
     }
 }
 
-/* Causal attention has no other end; cross attention is refused. */
+/* Causal attention cannot wrap; cross attention is refused. */
 static void where_nothing_can_go_round(void **state)
 {
     (void)state;

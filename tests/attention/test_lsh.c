@@ -1,6 +1,6 @@
-/* lsh against double precision, with the directions of its key, every way of seeing. The attention below
-   the scores is tested in test_grouped.c. Bugs planted and caught: the opposites not negated; directions
-   of another key; a joint score of queries alone.
+/* lsh against double precision, with the directions from its key, for every mask. test_grouped.c tests the
+   attention below the scores. Bugs planted and caught: the opposites not negated; directions of another
+   key; a joint score of queries only.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { N = 131, D = 20, D_V = 12, MOST = 6 };
 
-/* z += x [R; -R] / sqrt(d), of an odd number of groups without the last. */
+/* z += x [R; -R] / sqrt(d), without the last column if the number of groups is odd. */
 static void add_scores(double *z, const float *x, size_t groups)
 {
     float directions[D * MOST];

@@ -1,6 +1,7 @@
-/* The control: output = value, gradient of value = gradient of output, masked rows 0, nothing saved.
-   Bugs tried and caught: the mask left out in backward; one stride taken for another; a masked row not
-   cleared to its end. SPDX-License-Identifier: Apache-2.0 */
+/* The control: output = value, gradient of value = gradient of output, masked rows 0, nothing saved. Bugs
+   planted and caught: the mask ignored in backward; one stride used for another; a masked row not cleared
+   to its end.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

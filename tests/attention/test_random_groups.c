@@ -1,6 +1,6 @@
-/* random against double precision, with the scores of its key; contents change no membership. The
-   attention below the scores is tested in test_grouped.c. Bugs planted and caught: one score for queries
-   and keys; every tile's scores those of the first.
+/* random against double precision, with the scores of its key; contents do not affect membership.
+   test_grouped.c tests the attention below the scores. Bugs planted and caught: one score for queries and
+   keys; the scores of the first tile for every tile.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 

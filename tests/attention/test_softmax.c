@@ -1,11 +1,12 @@
-/* Exact attention against its definition in double precision, on every instruction set; and what must hold of
-   it by itself. Bugs tried and caught: scale 1/d; the result not rescaled when the maximum grows, or only
+/* Exact attention against its definition in double precision, on every instruction set; and its own
+   properties. Bugs planted and caught: scale 1/d; the result not rescaled when the maximum grows, or only
    when the first row's does; not divided by the sum; the sum without its logarithm, or always of the first
-   group; the last tile taken as full; the keys or values of the second group taken from the first; delta left
-   out, or always of the first block; dS without the scale; dK of the last block only; dQ of the last tile
-   only; P not transposed in dV; gradients written instead of added; causal: the query's own key unseen, sums
-   of a tile that is seen in part not begun at 0, a tile left out by the first query of its block; bf16: all
-   threads rounding in the memory of the first. SPDX-License-Identifier: Apache-2.0 */
+   group; the last tile treated as full; the keys or values of the second group read from the first; delta
+   left out, or always of the first block; dS without the scale; dK of the last block only; dQ of the last
+   tile only; P not transposed in dV; gradients written instead of added; causal: the query's own key
+   unseen, sums of a partly seen tile not begun at 0, a tile skipped by the first query of its block; bf16:
+   all threads rounding into the memory of the first.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static void the_oracle_is_its_own_derivative(void **state)
     }
     for (size_t a = 0; a < 3; a++)
         for (size_t i = 0; i < counts[a]; i++) {
-            /* Error of the central difference: step^2 / 6 times a third derivative of some tens. */
+            /* Error of the central difference: step^2 / 6 times a third derivative of a few tens. */
             double before = inputs[a][i], step = 1e-4, want;
             inputs[a][i] = before + step;
             want = oracle_softmax_run(&o);
@@ -93,8 +94,8 @@ static void check_array(const float *got, const double *want, const double *boun
                    bound[i] + 2 * FLT_EPSILON * (fabs(start) + fabs(want[i])), what);
 }
 
-/* With half of the keys masked, the first of them too, causal attention is that with the others alone, of
-   which query i sees those up to its own place: here the mechanism itself is called. */
+/* With half of the keys masked, the first included, causal attention uses only the kept keys up to each
+   query's own place. Calls the mechanism directly. */
 static void check_uneven(const struct kernels *kernels, size_t n_q, size_t n_k, size_t d, size_t d_v)
 {
     struct attention_case data = one_head(n_q, n_k, d, d_v);
@@ -179,7 +180,7 @@ static void check_against_oracle(struct attention_case *problem)
     oracle_softmax_free(&o);
 }
 
-/* Normals; where operands are rounded, such as stay what they are. */
+/* Normals; if operands are rounded, normals that rounding does not change. */
 static void fill(struct attention_case *problem, uint64_t seed)
 {
     attention_case_fill(problem, seed, false);
@@ -210,8 +211,8 @@ static void check_shape(const size_t shape[4], uint64_t seed, enum precision pre
 static void every_shape_is_the_definition(void **state)
 {
     (void)state;
-    /* One row, blocks of queries (96) and tiles of keys (128) less one and more one, beyond a group of
-     * queries (960) and of keys (512). */
+    /* One row; one less and one more than a block of queries (96) and a tile of keys (128); more than a
+       group of queries (960) and of keys (512). */
     static const size_t shapes[][4] = {
         {1, 1, 1, 1},     {1, 7, 3, 2},     {7, 1, 2, 5},     {95, 127, 16, 8}, {96, 128, 64, 64},
         {97, 129, 5, 17}, {961, 130, 4, 3}, {100, 641, 8, 4}, {33, 200, 80, 1}, {64, 64, 33, 31},
@@ -225,8 +226,8 @@ static void every_shape_is_the_definition(void **state)
 static void large_scores_neither_overflow_nor_lose_the_sum(void **state)
 {
     (void)state;
-    /* Scores some 80 apart, and some 10,000; rising along the keys, so that every tile brings a new maximum,
-     * and falling. */
+    /* Scores about 80 and about 10,000 apart; ascending along the keys, so that every tile has a new
+       maximum, and descending. */
     static const float sizes[] = {40, 10000};
     for (size_t i = 0; i < 2; i++)
         for (int falling = 0; falling < 2; falling++) {
@@ -321,7 +322,7 @@ static void the_output_is_linear_in_the_values(void **state)
     attention_case_free(&sum);
 }
 
-/* Beside each other in groups of queries and of keys, each thread with tiles of its own. */
+/* Groups of queries and of keys in parallel, each thread with its own tiles. */
 static void threads_do_not_change_a_bit_in_bf16(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
 /* yoso-e against the double-precision oracle, on every instruction set: forward, gradients lower and true,
    all normalisations, sizes around the tile, cross attention, and the edges: zero, equal, nearly equal and
-   opposite vectors. The bound of each element is a first-order propagation of rounding, worked out beside it.
-   Bugs tried and caught: near pairs not done again, their slope kept in the tile as well, tau for tau / 2,
-   bias of the sum left out in backward, kept lengths of the first block used for all, the last tile of keys
-   dropped, a zero key given length 1; causal: the key of the query itself hidden, unseen pairs left in the
-   slope, tiles left out by the first query of a block; rows that are too long for a float taken as zeros.
+   opposite vectors. The bound of each element is a first-order propagation of rounding, derived beside it.
+   Bugs planted and caught: close pairs not recomputed, their slope kept in the tile as well, tau for tau /
+   2, bias of the sum left out in backward, saved lengths of the first block used for all, the last tile of
+   keys dropped, a zero key given length 1; causal: the query's own key hidden, unseen pairs left in the
+   slope, tiles skipped by the first query of a block; rows too long for float treated as zeros.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ struct bounds {
     double *y, *dq, *dk, *dv;
 };
 
-/* What rounding does to one pair: to its power and to its weight w = power * slope, and what direction of the
-   tangent is lost. */
+/* The effect of rounding on one pair: on its power, on its weight w = power * slope, and on the direction
+   of the tangent. */
 struct pair_bound {
     double power, d_power, weight, d_weight, d_direction;
 };
@@ -32,8 +32,8 @@ static struct pair_bound bound_pair(const struct yoso_case *c, size_t i, size_t 
     size_t d = c->oracle.d;
     double tau = c->oracle.hash_bits, p = oracle_collision(c->oracle.q + i * d, c->oracle.k + j * d, d);
     double angle = PI * (1 - p), s = fmax(sin(angle), 0), u = 2 * sin(angle / 2), v = 2 * cos(angle / 2);
-    /* Near pairs take their angle from differences of vectors rounded by an eps each; others from a dot
-       product of d terms that sum up to at most 1, so that the angle suffers by 1 / s. */
+    /* Close pairs compute the angle from differences of vectors rounded by an eps each; the rest from a
+       dot product of d terms that sum to at most 1, so the angle loses 1 / s. */
     bool near = u * u < 0.98 * (double)COLLISION_NEAR || v * v < 0.98 * (double)COLLISION_NEAR;
     double d_angle = near ? 8 * EPS : ((double)d + 6) * EPS / s, d_p = d_angle / PI + 4 * EPS;
     double relative = (4 * tau + 16) * EPS; /* the slot's own angle and power */
@@ -44,7 +44,7 @@ static struct pair_bound bound_pair(const struct yoso_case *c, size_t i, size_t 
         b.d_weight = tau / 2 * b.d_power + 4 * EPS * b.weight;
         return b;
     }
-    /* w times the tangent part of the other vector, which has length s: both are taken together. */
+    /* w times the tangential part of the other vector, which has length s: both are bounded together. */
     double bounded = tau / PI * pow(p, tau - 1);
     b.weight = near ? bounded / fmax(s, 1e-30) : bounded / s;
     b.d_direction = near ? bounded * fmin(2, 8 * EPS / fmax(s, 1e-30)) : 0;
@@ -53,7 +53,7 @@ static struct pair_bound bound_pair(const struct yoso_case *c, size_t i, size_t 
         b.d_weight += (near ? 0 : b.weight) * (tau - 1) * d_p / p;
     b.d_direction += near ? bounded * (relative + (p > 1e-12 ? (tau - 1) * d_p / p : 0)) : 0;
     if (near)
-        b.weight = 0; /* no large numbers are added up: see d_direction */
+        b.weight = 0; /* no large numbers are added: see d_direction */
     return b;
 }
 
@@ -76,7 +76,7 @@ static void add_pair(double *bound, const double *other, size_t d, double weight
     }
 }
 
-/* Bound of the way back through the unit length: (g - u <u, g>) / |x|. */
+/* Bound of the backward pass through the normalization to unit length: (g - u <u, g>) / |x|. */
 static void project(double *bound, const double *x, double *size, size_t d)
 {
     double x_length = fmax(length(x, d), 1e-30), along = 0, along_size = 0;
@@ -120,7 +120,7 @@ static struct bounds bounds_of(const struct yoso_case *c)
             relative += d_sum / sum;
         for (size_t e = 0; e < d_v && divisor > 0; e++)
             b.y[i * d_v + e] = (x_bound[i * d_v + e] + relative * fabs(x[e])) / divisor;
-        /* dX = (G - Y <Y, G>) / divisor: every factor is known to `relative`, and Y to twice that. */
+        /* dX = (G - Y <Y, G>) / divisor: every factor has the error `relative`, and Y twice that. */
         double g_length = length(g, d_v), y_length = divisor > 0 ? x_length / divisor : 0;
         double d_dx = 0, d_dsum = 0;
         if (o->normalize != ORACLE_NONE && divisor > 0) {
@@ -228,7 +228,7 @@ static void agrees_with_the_oracle(void **state)
         each_form(&sizes[s], NULL);
 }
 
-/* Among ordinary rows: equal, parallel, nearly equal, opposite, nearly opposite, zero and tiny ones. */
+/* Plants equal, parallel, nearly equal, opposite, nearly opposite, zero and tiny rows among ordinary ones. */
 static void plant_edges(struct yoso_case *c)
 {
     size_t d = c->problem.shape.head_dim;
@@ -247,7 +247,7 @@ static void plant_edges(struct yoso_case *c)
         *q[5] = 0;
         *q[6] = 0;
         *k[7] *= 1e-18f;
-        /* Just outside of what the slot calls near, and inside of what is done again. */
+        /* Just outside what the slot treats as close, and inside what is recomputed. */
         double angle = 2 * asin(sqrt(1.005 * (double)COLLISION_NEAR) / 2);
         *q[7] = e == 0;
         *k[6] = (float)(e == 0 ? cos(angle) : e == 1 ? sin(angle) : 0);
@@ -262,7 +262,7 @@ static void edges_agree_with_the_oracle(void **state)
         each_form(&sizes[s], plant_edges);
 }
 
-/* A query meets itself with weight 1 to a few eps, not to the 1e-4 that a dot product leaves. */
+/* A query collides with itself with weight 1 to a few eps, not to the 1e-4 that a dot product would leave. */
 static void equal_vectors_meet_surely(void **state)
 {
     (void)state;
@@ -281,8 +281,8 @@ static void equal_vectors_meet_surely(void **state)
     }
 }
 
-/* Rows of +-1 and rows of +-2^127, whose length no float holds, are the same vectors: out and dv have the
-   same values, and no other gradient is left of such rows. */
+/* Rows of +-1 and rows of +-2^127, whose length overflows float, are the same vectors: out and dv are
+   equal, and the remaining gradients of such rows vanish. */
 static void rows_longer_than_any_float_are_rows(void **state)
 {
     (void)state;

@@ -1,9 +1,10 @@
-/* yoso and yoso-e by the maps that keep dot products, against the oracle, which finite differences have
-   checked: M given and taken from the rows, all normalisations, both gradients, causal, the coinciding pair
-   at the pole; the mean of yoso over hashes; and what is refused. Bounds: every pair's term times the
-   roundings that it passes, an angle's error growing as 1 / sine and the slope's as its square. Bugs tried
-   and caught: keys mapped as queries; M of one side alone; 1 / M once; the tangent form; no floor under
-   the sine; gradients of width d + 2 written over the next row. SPDX-License-Identifier: Apache-2.0 */
+/* yoso and yoso-e with the maps that keep dot products, against the oracle, which finite differences have
+   checked: M given and computed from the rows, all normalisations, both gradients, causal, the coinciding
+   pair at the pole; the mean of yoso over hashes; and what is refused. Bounds: every pair's term times its
+   number of roundings; an angle's error grows as 1 / sine and the slope's as its square. Bugs planted and
+   caught: keys mapped as queries; M of one side only; 1 / M applied once; the tangent form; no lower limit
+   on the sine; gradients of width d + 2 written over the next row.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static struct bounds bounds_of(const struct yoso_case *c)
             double weight = oracle_weight(o, i, j), p = oracle_pair_collision(o, i, j);
             double sine = fmax(sin(PI * (1 - p)), 0.01), v = length(o->v + j * d_v, d_v);
             double slope = c->options.gradient == YOSO_GRADIENT_LOWER ? tau / 2 : tau / (p * PI * sine);
-            /* an error of the angle: in yoso-e it enters the weight too */
+            /* an error of the angle, which in yoso-e enters the weight too */
             double lost = tau / sine / fmax(p, 1e-3) + 1 / (sine * sine);
             double at = terms * lost * weight * slope * dx_size * (v + 2 * size / sum + 1);
             for (size_t e = 0; e < d_v; e++) {
@@ -111,18 +112,18 @@ static void equals_the_oracle(void **state)
             options.hash_bits = 4;
             options.gradient = form / 2 % 2;
             options.normalize = form / 4 % 3;
-            options.max_norm = form / 12 % 2 ? 60 : 0; /* some way off, or the longest */
+            options.max_norm = form / 12 % 2 ? 60 : 0; /* longer than every row, or the longest */
             struct yoso_case *c =
                 case_new(sampled ? &mechanism_yoso : &mechanism_yoso_e, kernels_all()[0], &options,
                          sizes[s][0], sizes[s][1], sizes[s][2], sizes[s][3], 5 + s);
-            for (size_t e = 0; e < sizes[s][2];
-                 e++) { /* the longest pair of all, and it coincides; a zero row */
+            for (size_t e = 0; e < sizes[s][2]; e++) { /* the longest pair, which coincides; a zero row */
                 case_row(c->problem.query, 0)[e] *= 3;
                 case_row(c->problem.key, sizes[s][1] / 2)[e] = case_row(c->problem.query, 0)[e];
                 if (sizes[s][0] > 1)
                     case_row(c->problem.query, 1)[e] = 0;
             }
-            for (size_t e = 0; e < sizes[s][2] && form >= 24 && s > 0; e++) /* or one side has the longest */
+            for (size_t e = 0; e < sizes[s][2] && form >= 24 && s > 0;
+                 e++) /* or one side has the longest row */
                 *(case_row(s == 2 ? c->problem.query : c->problem.key, 2) + e) *= 5;
             if (form >= 24 && options.max_norm > 0)
                 case_make_causal(c, form / 2 % 2);
@@ -131,8 +132,8 @@ static void equals_the_oracle(void **state)
         }
 }
 
-/* The un-normalised output over 2,000 draws of planes against the exact one: one scalar within 5 standard
-   errors, which sees 2 % (the same draws, scaled, are rejected). */
+/* The un-normalised output over 2,000 draws of hyperplanes against the exact one: one scalar within 5
+   standard errors, which detects 2 % (the same draws, scaled, are rejected). */
 static void the_mean_is_exact(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-/* The mean over hash functions: un-normalised X, dV, and dQ, dK for a fixed gradient G of X, of both
-   gradients and both kinds of planes, against the exact partner in double precision. Per entry by z-scores,
-   and as one scalar, <A, B> / <B, B> with B the exact array, which sees a small bias common to all entries.
-   That a bias of 2 % is seen is itself tested, on the same samples.
-   Bugs tried and caught: the bits of one hash from one block of planes, one key for two bits, keys hashed
-   from the rows of queries, 2 % too much in X, 2 % too much in the weights of pairs. Each call has planes and
-   a turn of its own, so samples are independent. SPDX-License-Identifier: Apache-2.0
- */
+/* The mean over hash functions: un-normalised X, dV, and dQ, dK for a fixed gradient G of X, with both
+   gradients and both kinds of hyperplanes, against the exact partner in double precision. Compared per
+   entry by z-scores, and as one scalar, <A, B> / <B, B> with B the exact array, which detects a small bias
+   common to all entries. The test also checks on the same samples that a bias of 2 % is detected.
+   Bugs planted and caught: the bits of one hash from one block of hyperplanes, one key for two bits, keys
+   hashed from the rows of queries, 2 % too much in X, 2 % too much in the weights of pairs. Each call has
+   its own hyperplanes and rotation, so samples are independent.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "support/check.h"
 #include "support/yoso_case.h"
 
-/* Of one array of n entries, over seeds. */
+/* Statistics of one array of n entries, over seeds. */
 struct tally {
     const double *exact;
     double *sum, *squares;
@@ -53,9 +53,9 @@ static double scalar_z(const struct tally *t)
     return z_of(t->scalar_sum, t->scalar_squares, (double)t->samples, 1);
 }
 
-/* Entries: none beyond 5.5 (false alarm 4e-8 each), and together no wider than normal: the mean of z^2 is 1
-   within 5 standard errors for correlated entries (rows share planes, so an entry is worth a tenth). The
-   scalar: within 5. */
+/* Entries: none beyond 5.5 (false alarm 4e-8 each), and no wider than normal together: the mean of z^2 is
+   1 within 5 standard errors for correlated entries (rows share hyperplanes, so an entry counts as a
+   tenth). The scalar: within 5. */
 static void check_tally(const struct tally *t, const char *what)
 {
     double total = 0, worst = 0;
@@ -87,7 +87,7 @@ struct setting {
     bool causal;
 };
 
-/* Inputs with something in common, as attention has: keys lean towards queries, values towards 1. */
+/* Correlated inputs, as in attention: keys lean towards queries, values towards 1. */
 static void lean(struct yoso_case *c)
 {
     for (size_t j = 0; j < c->problem.key.rows; j++) {
@@ -169,7 +169,7 @@ static void means_are_exact(void **state)
 }
 
 /* Every projection: fixed point and bfloat16 move a vector by at most 2^-13 and 2^-8 of a right angle, far
-   less than what z-scores see. (auto is one of them, and what the other tests use.) */
+   less than z-scores detect. (auto is one of them, and the one that the other tests use.) */
 static void means_are_exact_with_any_projection(void **state)
 {
     (void)state;
@@ -185,8 +185,8 @@ static void means_are_exact_with_any_projection(void **state)
                                      .samples = 3000});
 }
 
-/* Planes by Hadamard matrices, where vectors have many coordinates: their law is nearly that of independent
-   planes, closer than these samples see. */
+/* Hyperplanes by Hadamard matrices, for vectors with many coordinates: their collision probability is
+   closer to that of independent hyperplanes than these samples resolve. */
 static void hadamard_means_are_as_good_as_exact(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void one_bit(void **state)
                                      .samples = 3000});
 }
 
-/* The set of pairs that meet at all, where hashes are independent: planes `gaussian`. */
+/* The set of pairs that collide at all, if hashes are independent: planes `gaussian`. */
 static void released_has_its_own_mean(void **state)
 {
     (void)state;
@@ -239,8 +239,8 @@ static void released_has_its_own_mean(void **state)
         }
 }
 
-/* Sampled partners: the same means as all of them. Buckets hold about 12 keys here, and pairs of all hashes
-   stay fewer than n_q n_k, so that a sample is taken. */
+/* Sampled partners have the same means as all partners. Buckets hold about 12 keys here, and the pairs of
+   all hashes stay fewer than n_q n_k, so that a sample is drawn. */
 static void partners_keep_the_mean(void **state)
 {
     (void)state;
@@ -259,7 +259,7 @@ static void partners_keep_the_mean(void **state)
                                          .causal = form & 2});
 }
 
-/* The same tally sees a bias of 2 % in each of the four arrays. */
+/* The same tally detects a bias of 2 % in each of the four arrays. */
 static void a_bias_of_two_percent_is_seen(void **state)
 {
     (void)state;
@@ -293,7 +293,7 @@ static void a_bias_of_two_percent_is_seen(void **state)
     case_free(c);
 }
 
-/* The variance of X falls as 1 / m. */
+/* The variance of X decreases as 1 / m. */
 static void variance_falls_with_hashes(void **state)
 {
     (void)state;

@@ -51,7 +51,7 @@ static void *failing_allocate(void *user, size_t alignment, size_t bytes)
     if (failing->until_failure >= 0 && (failing->once ? failing->calls == failing->until_failure + 1
                                                       : failing->calls > failing->until_failure))
         return NULL;
-    /* The size before the block, a canary after it, and no zeros in it. */
+    /* The size before the block and a canary after it. The block is not zeroed. */
     size_t front = alignment < 64 ? 64 : alignment, size = front + bytes + sizeof canary;
     unsigned char *block = aligned_alloc(front, (size + front - 1) / front * front);
     if (block == NULL)

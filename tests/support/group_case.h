@@ -1,5 +1,6 @@
-/* Shared by the tests of mechanisms with buckets of tokens: options from text, an oracle with the rows of a
-   case, and the comparison. SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the tests of mechanisms with groups of tokens: options from text, an oracle with the rows of a
+   case, and the comparison.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_GROUP_CASE_H
 #define TESTS_SUPPORT_GROUP_CASE_H
 

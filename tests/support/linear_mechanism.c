@@ -174,7 +174,7 @@ static bool is_masked(const struct problem *problem, size_t i)
     return problem->key_mask != NULL && problem->key_mask[i] == 0;
 }
 
-/* table (features, d_v) += weight * feature value^T; state[0] counts. */
+/* table (features, d_v) += weight * feature value^T; state[0] counts the keys. */
 static void enter(const struct problem *problem, float *state, float weight, const float *feature,
                   const float *value)
 {

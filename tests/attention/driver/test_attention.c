@@ -1,10 +1,11 @@
-/* The driver, proven with the test mechanism that uses everything of the interface: units of work, memory,
-   the keys of chance, parameters, the auxiliary loss, the order of work, the check. Bugs tried and caught:
-   heads of a sequence sharing saved memory; slices summed for the first sequence only; a slice not cleared;
-   sample ids left out of the key, or the place in the batch taken for the id; shared memory laid over the
-   first unit; the parameters of head 0 for all; the cheapest unit first, and ties from behind; an empty
-   unit's loss taken; the refusal asked with all keys; the first of the order not spread, but given to one
-   thread; a pass over the heads of a call without rows. SPDX-License-Identifier: Apache-2.0 */
+/* The driver, with the test mechanism that uses every part of the interface: units of work, memory, random
+   keys, parameters, the auxiliary loss, the order of work, the check. Bugs planted and caught: heads of a
+   sequence sharing saved memory; slices summed for the first sequence only; a slice not cleared; sample
+   ids left out of the key, or the place in the batch used for the id; shared memory laid over the first
+   unit; the parameters of head 0 for all heads; the cheapest unit first, and ties in descending order; an
+   empty unit's loss read; refuse called with all keys; the first unit of the order given to one thread
+   instead of all; a pass over the heads of a call without rows.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -19,14 +20,14 @@
 
 /* ---- the test mechanism in double ---------------------------------------------------------------------- */
 
-/* All inputs of a batch in one array, so that a finite difference is one loop. With `size` set everything is
-   taken without sign: the value is then the sum of the sizes of all terms, which rounding errors scale with.
- */
+/* All inputs of a batch in one array, so that a finite difference is one loop. If `size` is set, every
+   term enters by its absolute value: the result is the sum of the sizes of all terms, which rounding
+   errors scale with. */
 struct oracle {
     const struct attention_case *problem;
     const struct linear_options *options;
     bool size;
-    size_t key, value, params, count; /* where the arrays begin; queries at 0 */
+    size_t key, value, params, count; /* start of each array; queries start at 0 */
     double *x;
 };
 
@@ -56,7 +57,7 @@ static double sized(const struct oracle *oracle, double x)
     return oracle->size ? fabs(x) : x;
 }
 
-/* Feature r of the row at x, of one head. */
+/* Feature r of the row x of one head. */
 static double feature(const struct oracle *oracle, const float *signs, size_t head, size_t r, size_t x)
 {
     size_t d = oracle->problem->head_dim, features = (size_t)oracle->options->features;
@@ -68,7 +69,7 @@ static double feature(const struct oracle *oracle, const float *signs, size_t he
     return sum;
 }
 
-/* out: (query rows, heads, value_dim), or NULL. Gives sum <dout, out>; *loss the auxiliary loss. */
+/* out: (query rows, heads, value_dim), or NULL. Returns sum <dout, out>, and the auxiliary loss in *loss. */
 static double oracle_forward(const struct oracle *oracle, double *out, double *loss)
 {
     const struct attention_case *problem = oracle->problem;
@@ -124,12 +125,12 @@ static double oracle_forward(const struct oracle *oracle, double *out, double *l
     return total;
 }
 
-/* Both derivatives by input i. The function is a polynomial of degree at most 2 in each input, for which the
-   central difference is exact. */
+/* The derivatives of both by input i. The function is a polynomial of degree at most 2 in each input, for
+   which the central difference is exact. */
 static void oracle_slope(struct oracle *oracle, size_t i, double *slope, double *loss_slope)
 {
     double x = oracle->x[i], up, down, step = 0.5;
-    /* Without signs the derivative is wanted where the function is smooth. */
+    /* With absolute values, differentiate where the function is smooth. */
     if (oracle->size)
         oracle->x[i] = x = fabs(x) + step;
     oracle->x[i] = x + step;
@@ -151,7 +152,7 @@ static void check_against_oracle(struct attention_case *problem)
     oracle.size = true;
     oracle_forward(&oracle, want + outs, &loss_size);
     /* Each term passes at most this many roundings: two dot products over d, sums over features, keys,
-       queries, value columns, sequences, and a handful of factors. */
+       queries, value columns and sequences, and a few factors. */
     double roundings = 2.0 * (double)problem->head_dim + (double)oracle.options->features +
                        (double)result.query_rows + (double)result.key_rows + (double)problem->value_dim + 16;
     double unit = roundings * FLT_EPSILON;
@@ -255,7 +256,7 @@ static void chance_follows_the_sample_or_is_the_same_for_all(void **state)
     attention_case_free(&twice);
 }
 
-/* A mechanism that writes down which unit it was given: its value's first number. */
+/* A mechanism that records its units: the first number of the unit's value. */
 static float seen[64];
 static size_t num_seen;
 
@@ -265,7 +266,7 @@ static void note(const struct problem *problem, struct view out)
     seen[num_seen++] = *(const float *)problem->value.data;
 }
 
-static void the_dearest_units_come_first(void **state)
+static void the_most_expensive_units_come_first(void **state)
 {
     (void)state;
     struct mechanism noting = *attention_find("softmax");
@@ -309,7 +310,7 @@ static void the_dearest_units_come_first(void **state)
     pool_free(&host, pool);
 }
 
-/* ---- units that have the threads to themselves -------------------------------------------------------- */
+/* ---- units that use all threads ------------------------------------------------------------------------ */
 
 static atomic_size_t num_alone, num_side_by_side;
 
@@ -438,7 +439,7 @@ static void refusals_name_the_numbers(void **state)
     pool_free(&host, pool);
 }
 
-/* A refusal looks at the shape that the mechanism will get: kept keys where it does not see the mask. */
+/* refuse gets the shape that the mechanism will run with: only the kept keys if it does not see the mask. */
 static const char *refuse_two_keys(const void *options, const struct problem_shape *shape)
 {
     (void)options;
@@ -462,7 +463,7 @@ static void sizes_that_overflow_and_kept_shapes_are_seen(void **state)
     size_t offsets[2 * (CASE_SEQUENCES + 1)];
     struct attention_call call = attention_case_call(&problem, pool, offsets);
     check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
-    problem.keys[1] = 2; /* every sequence is asked about, not the first alone */
+    problem.keys[1] = 2; /* every sequence is checked, not only the first */
     attention_case_free(&problem);
     attention_case_fill(&problem, 1, true);
     call = attention_case_call(&problem, pool, offsets);
@@ -489,7 +490,7 @@ static void sizes_that_overflow_and_kept_shapes_are_seen(void **state)
     pool_free(&host, pool);
 }
 
-/* Nothing is touched, drawn or run: there is no block to do it in. */
+/* Nothing is read, drawn or run: the call has no memory for it. */
 static void a_call_without_rows_needs_nothing(void **state)
 {
     (void)state;
@@ -522,7 +523,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_is_its_formula_and_its_gradients),
         cmocka_unit_test(chance_follows_the_sample_or_is_the_same_for_all),
-        cmocka_unit_test(the_dearest_units_come_first),
+        cmocka_unit_test(the_most_expensive_units_come_first),
         cmocka_unit_test(units_that_are_spread_have_all_threads),
         cmocka_unit_test(refusals_name_the_numbers),
         cmocka_unit_test(sizes_that_overflow_and_kept_shapes_are_seen),

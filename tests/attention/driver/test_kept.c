@@ -1,6 +1,7 @@
-/* Masks: counting, gathering and putting back, for every mask of up to eight keys. Bugs tried and caught: a
-   mask with a hole called a prefix; a prefix not seen; a query that does not see its own key; one stride
-   taken for another; rows put back one too far. SPDX-License-Identifier: Apache-2.0 */
+/* Masks: counting rows, gathering and scattering them, for every mask of up to eight keys. Bugs planted
+   and caught: a mask with a hole taken for a prefix; a prefix not recognized; a query that does not see
+   its own key; one stride used for another; rows scattered one place too far.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/kept.h"
 
 #include <string.h>
@@ -48,7 +49,7 @@ static void every_small_mask(void **state)
                 bool moved = i / STRIDE < n && mask[i / STRIDE] && i % STRIDE < COLS;
                 assert_true(rows[i] == before[i] + (moved ? 1000 : 0));
             }
-            /* The same rows as bfloat16: small whole numbers, which are exact. */
+            /* The same rows as bfloat16: small integers, which are exact. */
             bf16 halves[MOST * STRIDE];
             for (size_t i = 0; i < MOST * STRIDE; i++)
                 rows[i] = (float)i;

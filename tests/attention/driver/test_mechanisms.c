@@ -1,10 +1,11 @@
-/* The table: every row keeps the contract of mechanism.h, so that what is made from rows (help, command line,
-   config, files of parameters) can trust them. Bugs tried and caught: two rows of one name; a mechanism that
-   neither mixes nor sees masks; a size that shrinks as rows grow; parameters counted without the last row;
-   a known name answered with the list of all.
-   tensors that follow the longest length where it is 0, or with longer sequences; options of one name and two
-   types; the name of a mechanism in front of an option not cut off.
-   Covers: mechanisms.c mechanism_table.c SPDX-License-Identifier: Apache-2.0 */
+/* The table: every row keeps the contract of mechanism.h, so that everything derived from the rows (help,
+   command line, config, parameter files) can rely on them. Bugs planted and caught: two rows of one name;
+   a mechanism that neither mixes nor sees masks; a size that shrinks as rows grow; parameters counted
+   without the last row; a known name answered with the list of all; tensors that depend on the longest
+   length where it is 0, or with longer sequences; options of one name and two types; the mechanism's name
+   before an option not cut off.
+   Covers: mechanisms.c mechanism_table.c
+   SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static void check_option(const struct mechanism *mechanism, const struct option_
     assert_true(row->offset + size <= mechanism->options_size);
     if (row->type == OPTION_INT || row->type == OPTION_REAL)
         assert_true(row->minimum <= row->preset && row->preset <= row->maximum);
-    /* The preset is a text that is taken back. */
+    /* The preset is text that parses to the same options. */
     option_text(row, options, text, sizeof text);
     check_status(&host, option_set(&host, mechanism->options, mechanism->name, options, row->name, text),
                  HASHATTN_OK, NULL);
@@ -51,7 +52,7 @@ static size_t params_at(const struct mechanism *mechanism, const void *options, 
     return attention_param_count(mechanism, options, &sizes);
 }
 
-/* Whose tensors follow the longest length must know it, and must not be asked for more. */
+/* A mechanism whose tensors depend on the longest length must refuse an unknown one and longer sequences. */
 static void check_longest(const struct mechanism *mechanism, const void *options)
 {
     const struct problem_shape unknown = shape_of(50, 0), longest = shape_of(100, 100),
@@ -79,7 +80,7 @@ static void check_sizes(const struct mechanism *mechanism, const void *options)
         scratch = mechanism->scratch_size(options, &shape);
         if (mechanism->inspection != NULL)
             assert_true(mechanism->inspection->scratch_size(options, &shape) >= scratch);
-        /* A row of keys less. */
+        /* One key less needs no more memory. */
         if (mechanism->mixes && rows[i] > 0) {
             shape.num_keys--;
             assert_true(mechanism->saved_size(options, &shape) <= saved);
@@ -88,7 +89,7 @@ static void check_sizes(const struct mechanism *mechanism, const void *options)
     }
 }
 
-/* A facet is there with all its functions, or not at all. */
+/* A facet has all its functions or is absent. */
 static void check_facets(const struct mechanism *mechanism)
 {
     const struct preparation_facet *preparation = mechanism->preparation;
@@ -163,7 +164,7 @@ static void a_name_gives_its_row_or_the_list(void **state)
     }
 }
 
-/* The command line tells from the type whether a value follows: an option of one name is of one type. */
+/* The command line uses the type to decide if a value follows, so options of one name have one type. */
 static void options_of_one_name_have_one_type(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
-/* Streaming: any cut into chunks gives the bits of the whole, shards add up, what has no state is refused.
-   Bugs tried and caught: the position not carried to the next chunk; a shard begun at 0; the state not
-   cleared; kept rows of a chunk not gathered; a chunk without kept keys absorbed; what the call shares
-   prepared from the head's key; of yoso: the keys of a chunk that no query of it sees left out, weights not
-   merged, the second slice of columns read from the first. Covers: stream.c yoso_stream.c
+/* Streaming: any split into chunks gives the bits of the whole call, shards add up, and a mechanism
+   without state is refused. Bugs planted and caught: the position not carried to the next chunk; a shard
+   begun at 0; the state not cleared; kept rows of a chunk not gathered; a chunk without kept keys
+   absorbed; the shared memory of the call prepared from the head's key; of yoso: the keys of a chunk that
+   none of its queries sees left out, weights not merged, the second slice of columns read from the first.
+   Covers: stream.c yoso_stream.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/stream.h"
 
@@ -16,14 +17,14 @@
 #include "support/check.h"
 #include "support/linear_mechanism.h"
 
-/* Hands out rows [begin, end) of one head of a case in chunks of `rows`. */
+/* Supplies rows [begin, end) of one head of a case in chunks of `rows`. */
 struct piece {
     const struct attention_case *problem;
     size_t head, begin, end, rows;
-    bool queries;           /* else keys; a causal stream gets both */
+    bool queries;           /* false: keys; a causal stream gets both */
     float *out;             /* (rows of the case, heads, value_dim) */
-    long fail_after;        /* chunks; negative: never */
-    size_t too_many, wrong; /* rows beyond what was announced; columns that value has too many */
+    long fail_after;        /* number of chunks; negative: never */
+    size_t too_many, wrong; /* rows beyond the number announced; extra columns of value */
 };
 
 static struct view cut(const struct piece *piece, float *rows, size_t first, size_t count, size_t width)
@@ -147,7 +148,7 @@ static void chunks_give_the_bits_of_the_whole(void **state)
             problem.keys[0] = QUERIES;
         attention_case_fill(&problem, 1, form >> 2 & 1);
         if (problem.key_mask != NULL) {
-            /* A hole at the beginning, and a chunk of three with no key at all. */
+            /* A hole at the beginning, and a chunk of three without a key. */
             problem.key_mask[0] = 0;
             memset(problem.key_mask + 3, 0, 3);
         }
@@ -164,7 +165,7 @@ static void chunks_give_the_bits_of_the_whole(void **state)
     }
 }
 
-/* On small whole numbers every sum is exact, so two parts give the bits of one. */
+/* On small integers every sum is exact, so two parts give the bits of one. */
 static void make_whole(float *x, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -192,8 +193,8 @@ static void shards_add_up(void **state)
     attention_case_free(&problem);
 }
 
-/* yoso: any chunks, any number of threads, causal or not, give the bits of the whole; and, on values that are
-   small whole numbers, so do shards. */
+/* yoso: any chunks and any number of threads, causal or not, give the bits of the whole call; shards do
+   too if the values are small integers. */
 static void yoso_streams_are_the_whole(void **state)
 {
     (void)state;
@@ -206,7 +207,7 @@ static void yoso_streams_are_the_whole(void **state)
         struct yoso_options options;
         options_preset(yoso_sampled_rows, &options);
         options.num_hashes = 4;                /* weights of 1 / 4 add up exactly */
-        options.hash_bits = form % 2 ? 3 : 17; /* 17: codes of 32 bits, and more codes than rows */
+        options.hash_bits = form % 2 ? 3 : 17; /* 17: codes of 32 bits, more codes than rows */
         options.normalize = form / 4 % 3;
         struct attention_case problem = case_of(attention_find("yoso"), NULL);
         problem.options = &options;

@@ -1,7 +1,8 @@
-/* Which units have all threads to themselves, and that the others come dearest first.
-   Bugs tried and caught: units that are spread for nothing, or not where threads idle; a mechanism whose
-   tokens do not mix spread; ties from behind; the cheapest first; costs of a quadratic mechanism by the
-   number of rows; a heap of one element less. SPDX-License-Identifier: Apache-2.0 */
+/* Which units use all threads, and that the remaining ones run in descending order of cost.
+   Bugs planted and caught: units spread without gain, or not spread while threads idle; a mechanism spread
+   whose tokens do not mix; ties in descending order; the cheapest first; costs of a quadratic mechanism by
+   the number of rows; a heap one element short.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/work_order.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ static void units_are_spread_where_threads_would_idle(void **state)
         {"yoso", 2, 12, 0, {4096}},
         {"yoso", 4, 3, 3, {4096}},
         {"yoso", 16, 1, 1, {4096}},
-        {"yoso", 16, 15, 0, {4096}}, /* one thread idle is better than all waiting for each other */
+        {"yoso", 16, 15, 0, {4096}}, /* one idle thread costs less than synchronizing all */
         {"yoso", 16, 9, 9, {4096}},
         {"yoso", 2, 1, 0, {500}}, /* too short */
         {"yoso", 2, 1, 1, {500, 65536, 400, 300, 300, 200}},
@@ -33,10 +34,10 @@ static void units_are_spread_where_threads_would_idle(void **state)
         {"yoso", 1, 1, 0, {65536}},
         {"softmax", 2, 1, 1, {600}},
         {"softmax", 2, 1, 0, {500}},
-        {"softmax", 2, 1, 1, {700, 300, 300, 300}}, /* by rows it would not outlast the rest */
-        {"yoso", 2, 1, 0, {20000, 10000, 10000}},   /* a rest, but the long one runs beside the two others */
+        {"softmax", 2, 1, 1, {700, 300, 300, 300}}, /* if cost were rows, it would not finish last */
+        {"yoso", 2, 1, 0, {20000, 10000, 10000}},   /* the long unit runs beside the two others */
         {"none", 2, 1, 0, {300000}},
-        {"local", 2, 1, 0, {700, 300, 300, 300}}, /* exact, and costs rows */
+        {"local", 2, 1, 0, {700, 300, 300, 300}}, /* exact, but its cost is linear in the rows */
         {"local", 2, 1, 1, {4096}},
     };
     struct host host;
@@ -60,8 +61,9 @@ static void units_are_spread_where_threads_would_idle(void **state)
     }
 }
 
-/* Lengths with many ties and zeros: by pairs where the mechanism is quadratic, else by rows. */
-static void dearest_come_first(void **state)
+/* Lengths with many ties and zeros. The cost is the number of pairs if the mechanism is quadratic,
+   otherwise the number of rows. */
+static void most_expensive_come_first(void **state)
 {
     (void)state;
     enum { MOST = 40 };
@@ -98,7 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(units_are_spread_where_threads_would_idle),
-        cmocka_unit_test(dearest_come_first),
+        cmocka_unit_test(most_expensive_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,14 @@
-/* lha against double precision from its parameters on: every mode, hash and way of seeing; and what must
-   hold of it by itself. The attention below the scores is tested in test_grouped.c, what holds of every
-   mechanism in test_every_mechanism.c. Covers: lha_hashes.c, lha_loss.c. Bugs planted and caught: the hash of
-   keys for queries; shared and private weights swapped; the mean for the sum of a joint score and the sum for
-   the mean; a mode without its norm; the second matrix of queries for keys; what counts in the targets of the
-   paper's mode by lists, of released's by the best group, of strict membership by what tokens chose; lists
-   too short for one group each; gradients of a group of rows added again with the next; of a sample: the
-   mean over all queries, rows for attention, for either hash or homes of the first ones, the same draw
-   always; of its weights, those of other rows, none in the gradient, none in the loss.
-   SPDX-License-Identifier: Apache-2.0
- */
+/* lha against double precision, starting from its parameters: every mode, hash and mask; and the
+   properties of lha itself. test_grouped.c tests the attention below the scores, test_every_mechanism.c
+   what holds for every mechanism. Bugs planted and caught: the hash of keys for queries; shared and
+   private weights swapped; the mean for the sum of a joint score and the sum for the mean; a mode without
+   its norm; the second matrix of queries for keys; the members in the targets of mode paper by lists, in
+   those of released by the best group, in those of strict membership by the tokens' choice; lists too
+   short for one group each; gradients of a group of rows added again with the next; of a sample: the mean
+   over all queries, rows for attention, for either hash or homes of the first rows, the same draw always;
+   of its weights: those of other rows, none in the gradient, none in the loss.
+   Covers: lha_hashes.c, lha_loss.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@
 
 enum { D = 20, D_V = 12 };
 
-/* z (n, groups) += weight * H(x): one matrix, or two around a relu, a bias in the last row of each. */
+/* z (n, groups) += weight * H(x): one matrix, or two with a relu between them; the last row of each is a
+   bias. */
 static void add_scores(double *z, const float *x, size_t n, size_t groups, double weight, const float *first,
                        const float *second, size_t width)
 {
@@ -113,11 +114,9 @@ static void scores_come_from_the_parameters(void **state)
             check_variant(&variants[i], *kernels);
 }
 
-/* ---- the loss
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the loss ------------------------------------------------------------------------------------------ */
 
-/* Who counts for which group in the targets, (n, groups): of the whole sequence, whatever attention does.
- */
+/* Members of each group in the targets, (n, groups): over the whole sequence, whatever attention does. */
 static bool *homes_of(const struct oracle_groups *o, const struct variant *v, const double *z, size_t n)
 {
     bool *home = calloc(n * o->groups, 1);
@@ -177,7 +176,7 @@ static double mean_divergence(const double *psi, const double *z, size_t n, size
     return total / (double)n;
 }
 
-/* Against targets that stay. */
+/* The loss for fixed targets. */
 static double loss_at(const struct attention_case *data, const struct variant *v, const double *psi)
 {
     struct oracle_groups o = group_case_oracle(data, v->groups, v->paper, v->joint, v->strict);
@@ -196,7 +195,7 @@ static void check_loss(const struct variant *v)
     struct attention_case data = group_case_new("lha", options, v->n_q, v->n_k, D, D_V, v->causal);
     size_t params = attention_param_count(data.mechanism, options, &(struct parameter_sizes){D, D_V, 0});
     for (size_t i = 0; i < params; i++)
-        data.params[i] *= 0.3f; /* scores of some units */
+        data.params[i] *= 0.3f; /* scores of a few units */
     struct oracle_groups o = group_case_oracle(&data, v->groups, v->paper, v->joint, v->strict);
     fill_scores(&data, v, &o);
     oracle_groups_run(&o);
@@ -205,7 +204,7 @@ static void check_loss(const struct variant *v)
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
         data.kernels = *kernels;
         struct attention_result result = attention_case_run(&data);
-        /* Targets are off by 2e-5, scores below 10 by 1e-5. */
+        /* Targets have an error of 2e-5, scores (below 10) of 1e-5. */
         check_near(result.auxiliary, loss, 1e-4 * (1 + loss), v->settings);
         for (size_t i = 0; i < params; i++) {
             float before = data.params[i], step = 2e-5f;
@@ -217,7 +216,7 @@ static void check_loss(const struct variant *v)
             width -= (double)data.params[i];
             want = (want - loss_at(&data, v, psi)) / width;
             data.params[i] = before;
-            /* So short a step turns few relus; targets and scores are off as above. */
+            /* With so short a step few relus change sign; targets and scores have the errors above. */
             check_near((double)result.auxiliary_dparams[i], want, 2e-4, v->settings);
         }
         attention_result_free(&result);
@@ -250,8 +249,8 @@ static void hashes_learn_the_shares_of_attention(void **state)
         check_loss(&variants[i]);
 }
 
-/* With many features, and rows short enough for them, the estimated loss is the exact one; with none of
-   either it is another. */
+/* With many features and sufficiently short rows the estimated loss is the exact one; with few features or
+   long rows it differs. */
 static void the_estimate_comes_near_the_exact_loss(void **state)
 {
     (void)state;
@@ -286,7 +285,7 @@ static struct attention_result run_with(const char *settings, size_t n_q, size_t
     return result;
 }
 
-/* Of so many samples that they are all queries: the exact loss, to the bit. */
+/* A sample as large as all queries gives the exact loss, to the bit. */
 static void all_queries_are_a_sample(void **state)
 {
     (void)state;
@@ -307,8 +306,9 @@ static void all_queries_are_a_sample(void **state)
     }
 }
 
-/* On the mean over draws a sample has the exact gradient of the hash of queries, and nearly that of the hash
-   of keys, whose targets are quotients of sums over the sample. Joint, both hashes have both terms. */
+/* Averaged over draws, a sample gives the exact gradient of the hash of queries, and nearly that of the
+   hash of keys, whose targets are quotients of sums over the sample. With joint, both hashes have both
+   terms. */
 static void samples_stand_for_all_queries(void **state)
 {
     (void)state;
@@ -340,9 +340,9 @@ static void samples_stand_for_all_queries(void **state)
     }
 }
 
-/* 64 samples of 100 queries, of which 36 stand for two queries and 28 for one, and 100 of 130. The gradient
-   of the hash of queries is a mean over queries, so the squares of its errors over their own variance are 1
-   on the average; samples that all weigh the same are off by a tenth of it. */
+/* 64 samples of 100 queries, of which 36 represent two queries and 28 one; and 100 of 130. The gradient of
+   the hash of queries is a mean over queries, so the squares of its errors over their own variance average
+   1. Samples of equal weight would be off by a tenth. */
 static void samples_weigh_what_they_stand_for(void **state)
 {
     (void)state;
@@ -371,14 +371,14 @@ static void samples_weigh_what_they_stand_for(void **state)
             check_near(mean[i], (double)want.auxiliary_dparams[i], 5 * error, "mean over draws");
             all += pow((mean[i] - (double)want.auxiliary_dparams[i]) / error, 2);
         }
-        /* 30 or 36 draws are behind 80 numbers: all varies as the mean of so many squares. */
+        /* The 80 numbers depend on 30 or 36 independent draws: `all` varies like the mean of 30 squares. */
         check_near(all / COUNT, 1, 4 * sqrt(2.0 / 30), "squares of errors");
         attention_result_free(&want);
     }
 }
 
-/* Of one draw, the loss falls as its gradient says: both weigh alike. The hash of queries turns a little, so
-   little that no group takes another query. */
+/* For one draw, the loss falls as its gradient predicts: both use the same weights. The hash of queries
+   moves so little that no group selects another query. */
 static void a_sampled_loss_has_its_gradient(void **state)
 {
     (void)state;
@@ -398,14 +398,15 @@ static void a_sampled_loss_has_its_gradient(void **state)
         losses[side] = there.auxiliary;
         attention_result_free(&there);
     }
-    /* Losses of 1 are off by some roundings, and so is their difference over 2^-10. */
+    /* Losses of about 1 have a few roundings, and so has their difference over 2^-10. */
     check_near((losses[0] - losses[1]) * 0x1p10, want, 0.01 * fabs(want), "slope");
     attention_result_free(&here);
     attention_case_free(&data);
     free(options);
 }
 
-/* A step against the gradient lowers the loss: of exact targets, and on the whole of estimated ones. */
+/* A step along the negative gradient lowers the loss: for exact targets always, for estimated ones on
+   average. */
 static void descent_lowers_the_loss(void **state)
 {
     (void)state;
@@ -431,8 +432,8 @@ static void descent_lowers_the_loss(void **state)
     }
 }
 
-/* One group is plain attention: of normed rows with mode released, and to rounding that of softmax with mode
-   paper. */
+/* One group is plain attention: of normalized rows with mode released; equal to softmax up to rounding
+   with mode paper. */
 static void one_group_is_softmax(void **state)
 {
     (void)state;
@@ -441,7 +442,7 @@ static void one_group_is_softmax(void **state)
     struct attention_result lha = attention_case_run(&data);
     data.mechanism = attention_find("softmax");
     struct attention_result softmax = attention_case_run(&data);
-    /* Both are sums of 97 weighted values, weights off by some 1e-5 at scores below 30. */
+    /* Both are sums of 97 weighted values; weights have errors of about 1e-5 at scores below 30. */
     for (size_t i = 0; i < 140 * D_V; i++)
         check_near((double)lha.out[i], (double)softmax.out[i], 1e-5, "one bucket");
     attention_result_free(&lha);
@@ -450,7 +451,7 @@ static void one_group_is_softmax(void **state)
     free(options);
 }
 
-/* Tokens have no places: in another order they give the same rows in that order. */
+/* Tokens have no positions: permuted tokens give the same rows in permuted order. */
 static void order_does_not_matter(void **state)
 {
     (void)state;
@@ -476,8 +477,7 @@ static void order_does_not_matter(void **state)
     free(options);
 }
 
-/* Scores that are all equal, all zero or all NaN: the lower indices are taken, and all results are numbers.
- */
+/* If all scores are equal, zero or NaN, lower indices are selected and all results are finite. */
 static void scores_without_meaning_are_defined(void **state)
 {
     (void)state;
@@ -486,7 +486,7 @@ static void scores_without_meaning_are_defined(void **state)
     size_t params = attention_param_count(data.mechanism, options, &(struct parameter_sizes){D, D_V, 0});
     memset(data.params, 0, params * sizeof *data.params);
     struct attention_result zero = attention_case_run(&data);
-    for (size_t i = 0; i < 40; i++) /* each group has the first ten, so 11 to 40 meet nothing */
+    for (size_t i = 0; i < 40; i++) /* each group has the first ten, so 11 to 40 meet no key */
         for (size_t c = 0; c < D_V; c++)
             assert_true(i < 10 ? zero.out[i * D_V + c] != 0 : zero.out[i * D_V + c] == 0);
     for (size_t i = 0; i < params; i++)

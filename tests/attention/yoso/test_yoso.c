@@ -1,13 +1,13 @@
-/* yoso given its codes: equal to the brute force over hashes and pairs, forward and backward, on every
-   instruction set, with the edges of a hashed world; and the exact symmetries of the mechanism.
-   The means over codes are in test_yoso_mean.c.
-   Bugs tried and caught: keys hashed from the rows of queries, 1/m left out in dV, tau for tau / 2, tau - 1
-   for tau, the bias of `sum` left out, its sums not cleared, gradients written instead of added, the last
-   hash dropped, V not taken again in backward, >= for > in the sign of a projection, |q - k| and |q + k|
-   swapped; causal: a query read before its own key was added, keys of later rows of the same block read,
-   later queries added to dV once only, pairs of the later half with all keys, the half of the keys that only
-   later queries see left out; a limit of partners ignored, planes not turned again by recompute;
-   short tables for all precisions or for none.
+/* yoso given its codes equals the brute force over hashes and pairs, forward and backward, on every
+   instruction set, including the edge cases of hashing; and the exact symmetries of the mechanism.
+   test_yoso_mean.c tests the means over codes.
+   Bugs planted and caught: keys hashed from the rows of queries, 1/m left out in dV, tau for tau / 2, tau
+   - 1 for tau, the bias of `sum` left out, its sums not cleared, gradients written instead of added, the
+   last hash dropped, V not read again in backward, >= for > in the sign of a projection, |q - k| and |q +
+   k| swapped; causal: a query read before its own key was added, keys of later rows of the same block
+   read, later queries added to dV only once, pairs of the later half with all keys, the half of the keys
+   that only later queries see left out; a limit of partners ignored, hyperplanes not rotated again by
+   recompute; short tables for all precisions or for none.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@ static const struct kernels *best(void)
     return kernels_named(NULL, &(const char *){0});
 }
 
-/* Sums of |terms| behind every element of X and of the gradients: what rounding is a multiple of. `slope` is
-   the largest weight of a pair, `amplify` what rounding of dX and of the scores is multiplied by. */
+/* Sums of |terms| for every element of X and of the gradients, which the rounding error is a multiple of.
+   `slope` is the largest weight of a pair, `amplify` the factor on the rounding of dX and of the scores. */
 struct sizes {
     double *y, *dq, *dk, *dv;
 };
@@ -52,24 +52,25 @@ static struct sizes sizes_of(const struct yoso_case *c)
                 x_size[e] += oracle_weight(o, i, j) * fabs(o->v[j * d_v + e]);
         }
         if (sum == 0)
-            continue; /* meets nothing: everything is exactly 0 */
+            continue; /* no collision: everything is exactly 0 */
         double x_length = length(c->x + i * d_v, d_v), g_length = length(c->dy + i * d_v, d_v);
         double divisor = o->normalize == ORACLE_L2 ? x_length : o->normalize == ORACLE_SUM ? sum : 1;
-        double cancelled = length(x_size, d_v) / x_length; /* how much smaller X is than its terms */
+        double cancelled = length(x_size, d_v) / x_length; /* how much larger X's terms are than X */
         double dx_size = g_length / divisor * (o->normalize == ORACLE_NONE ? 1 : 3 * cancelled);
         for (size_t e = 0; e < d_v; e++)
             x_size[e] = (x_size[e] + cancelled * fabs(c->x[i * d_v + e])) / divisor;
         for (size_t j = 0; j < n_k; j++) {
             double weight = oracle_weight(o, i, j), v_length = length(o->v + j * d_v, d_v), slope;
             double p = oracle_collision(o->q + i * d, o->k + j * d, d), tau = o->hash_bits;
-            /* true: the tangent is bounded; its angle to a few eps costs about 1 / sine of relative error */
+            /* true: the tangent is bounded; an angle error of a few eps costs about 1 / sine of relative
+               error */
             slope = c->options.gradient == YOSO_GRADIENT_LOWER
                         ? tau / 2
                         : tau / PI / fmax(p, 1e-3) * (2 + 1 / fmax(sin(PI * (1 - p)), 1e-6));
             double times = weight;
             if (c->options.gradient == YOSO_GRADIENT_RELEASED) {
-                /* What a relative eps of the cosine is worth at 0.99 of it, at most: its sine is above 0.14.
-                 */
+                /* The largest effect of a relative eps of the cosine at 0.99 of it: its sine is above
+                   0.14. */
                 double cosine = 0.99 * cos(PI * (1 - p)), sine = sqrt(1 - cosine * cosine);
                 double shrunk = 1 - acos(cosine) / PI;
                 slope = tau * pow(shrunk, tau - 1) / (PI * sine) *
@@ -108,8 +109,8 @@ static void check_view(struct view got, const double *want, const double *size, 
         }
 }
 
-/* On every instruction set, which must agree on the codes to the bit. The factor counts additions in a row of
-   sums: rows, hashes and columns. */
+/* On every instruction set; all must agree on the codes to the bit. The factor counts additions in a sum:
+   rows, hashes and columns. */
 static void check_case(struct yoso_case *c)
 {
     const struct oracle_yoso *o = &c->oracle;
@@ -142,7 +143,7 @@ struct size {
     int64_t num_hashes, hash_bits;
 };
 
-/* Every form of options, not causal and causal in two ways. */
+/* Every combination of options, not causal and causal in two ways. */
 static void each_form(const struct size *size, void (*change)(struct yoso_case *))
 {
     for (int form = 0; form < 54; form++) {
@@ -177,7 +178,7 @@ static void equals_brute_force(void **state)
         each_form(&sizes[s], NULL);
 }
 
-/* Equal, parallel, opposite, zero and tiny vectors among ordinary ones. */
+/* Plants equal, parallel, opposite, zero and tiny vectors among ordinary ones. */
 static void plant_edges(struct yoso_case *c)
 {
     for (size_t e = 0; e < c->problem.shape.head_dim; e++) {
@@ -211,7 +212,7 @@ static void all_one(struct yoso_case *c)
         memcpy(case_row(c->problem.key, i), case_row(c->problem.query, 0), c->problem.key.cols * 4);
 }
 
-/* Every bucket of every hash is full: the long lists of backward. */
+/* Every hash has one bucket with all rows: the long lists of backward. */
 static void one_bucket_equals_brute_force(void **state)
 {
     (void)state;
@@ -320,7 +321,7 @@ static void output_is_linear_in_values(void **state)
             case_row(c->problem.value, j)[e] = 2 * kept[j][e] - 3 * other[j][e];
     case_forward(c);
     case_read(sum, c->out);
-    for (size_t i = 0; i < 30 * 6; i++) /* 48 roundings of terms up to 5 in all */
+    for (size_t i = 0; i < 30 * 6; i++) /* 48 roundings of terms that add up to 5 */
         check_near(sum[i], 2 * first[i] - 3 * second[i], 48 * EPS * 5 * 30, "linear");
     case_free(c);
 }
@@ -334,7 +335,7 @@ static void swap_rows(struct view view, size_t a, size_t b)
     }
 }
 
-/* 58 additions of terms up to 4 make an X, of which none is shorter than 0.1 here; a gradient is made of a
+/* 58 additions of terms up to 4 make up X, which is never shorter than 0.1 here; a gradient consists of a
    few such factors. */
 static void order_of_keys_does_not_matter(void **state)
 {
@@ -386,7 +387,7 @@ static void gradients_are_added_and_repeat(void **state)
     case_free(c);
 }
 
-/* Heads and calls hash differently; the same keys hash alike. */
+/* Heads and calls hash differently; the same keys give the same codes. */
 static void chance_is_addressed_by_keys(void **state)
 {
     (void)state;
@@ -398,7 +399,7 @@ static void chance_is_addressed_by_keys(void **state)
     uint64_t head = c->problem.random_key;
     for (int what = 0; what < 3; what++) {
         if (what == 0)
-            c->problem.random_key++; /* another head, the same planes */
+            c->problem.random_key++; /* another head, the same hyperplanes */
         else if (what == 1)
             case_prepare(c, 12345); /* another call */
         else
@@ -418,8 +419,8 @@ static void chance_is_addressed_by_keys(void **state)
     case_free(c);
 }
 
-/* A limit that no bucket reaches changes no bit; one that all reach changes dq and dk, and neither y nor dv.
-   The same bits for any number of threads. */
+/* A limit that no bucket reaches changes no bit; one that every bucket reaches changes dq and dk, but
+   neither y nor dv. The bits do not depend on the number of threads. */
 static void partners_are_limited(void **state)
 {
     (void)state;
@@ -465,7 +466,7 @@ static void partners_are_limited(void **state)
     pool_free(&host, pool);
 }
 
-/* The same bits with the codes hashed again, and nothing kept but a float for each query. */
+/* The bits are the same if codes are hashed again and only a float per query is kept. */
 static void hashing_again_changes_nothing(void **state)
 {
     (void)state;
@@ -500,7 +501,7 @@ static void hashing_again_changes_nothing(void **state)
 
 enum { SHORT_Q = 150, SHORT_V = 40 };
 
-/* ones: values are 1, so that outputs say how often a query meets a key. */
+/* ones: values are 1, so that outputs give the number of collisions of a query. */
 static void forward_with_tables(float *out, int tables, enum precision precision, bool causal, bool ones)
 {
     struct yoso_options options = yoso_preset();
@@ -523,8 +524,8 @@ static void forward_with_tables(float *out, int tables, enum precision precision
     case_free(c);
 }
 
-/* Values rounded by half a step at most move an output by no more than that for each key it meets. auto is
-   int16 where products may round, and f32 where queries see part of the keys. */
+/* Values rounded by at most half a step move an output by at most that much for each collision. auto is
+   int16 if products may round, and f32 if queries see part of the keys. */
 static void short_tables_round_values(void **state)
 {
     (void)state;
@@ -534,7 +535,7 @@ static void short_tables_round_values(void **state)
         forward_with_tables(want, YOSO_TABLES_F32, precision, false, false);
         forward_with_tables(met, YOSO_TABLES_F32, precision, false, true);
         forward_with_tables(got, YOSO_TABLES_INT16, precision, false, false);
-        for (size_t k = 0; k < SHORT_Q * SHORT_V; k++) { /* the root mean square is 1, give or take 2 % */
+        for (size_t k = 0; k < SHORT_Q * SHORT_V; k++) { /* the root mean square is 1, within 2 % */
             check_near((double)got[k], (double)want[k], (double)met[k] * 1.02 / 128 + 1e-5, "rounded values");
             moved += fabs((double)got[k] - (double)want[k]);
         }
@@ -578,7 +579,7 @@ static void says_what_it_refuses(void **state)
     }
     options.projection = HASH_BF16_DP;
     assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "projection f32, int16-dp or auto"));
-    options.projection = HASH_INT8_DP; /* bounds what is hashed: neyshabur's map is two numbers wider */
+    options.projection = HASH_INT8_DP; /* limits the hashed width; neyshabur's map adds two numbers */
     options.planes = PLANES_ORTHOGONAL;
     shape.head_dim = 32768;
     assert_null(mechanism_yoso.refuse(&options, &shape));

@@ -1,7 +1,8 @@
-/* A walk visits every pair that meets, in each hash, once, whatever the number of threads and parts, and with
-   more hashes than are taken at a time. Bugs planted and caught: the last hash left out; the next hash found
-   over the present one; columns of the hashes before; the other hash's
-   buckets given as the first. SPDX-License-Identifier: Apache-2.0 */
+/* A walk visits every colliding pair of each hash once, for any number of threads and parts, and with more
+   hashes than one pass takes. Bugs planted and caught: the last hash left out; the next hash's buckets
+   written over the current ones; code columns of the previous hashes; the buckets of another hash passed
+   for the first.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/bucket_walk.h"
 
 #include <stdlib.h>
@@ -12,7 +13,8 @@
 
 enum { N_Q = 90, N_K = 70, M = CODE_COLUMNS + 5, BITS = 5 };
 
-/* How often each pair was visited in each hash. Parts share no row, so no two threads write to one place. */
+/* How often each pair was visited in each hash. Parts share no row, so no two threads write to one
+   element. */
 struct seen {
     unsigned char times[M][N_Q][N_K];
 };

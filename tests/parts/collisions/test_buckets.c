@@ -1,7 +1,8 @@
-/* Buckets that are found, and their parts, against comparing all codes. Bugs planted and caught: rows kept
-   whose code nobody else has; numbers given by one side's marks, or left from the hash before; a counter that
-   is not cleared; with many bits the result taken from the wrong array, the marks of another code, and a run
-   cut at its end; a part that begins after its first bucket. SPDX-License-Identifier: Apache-2.0 */
+/* Buckets and their parts against a comparison of all codes. Bugs planted and caught: rows kept whose code
+   no other row has; row numbers written for the marks of one side only, or left over from the previous
+   hash; a counter not cleared; with many bits, the result read from the wrong array, the marks of another
+   code, and a run cut at its end; a part that begins after its first bucket.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/buckets.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static void *random_codes(size_t n, size_t hash_bits, bool few, uint64_t key)
     uint16_t *narrow = (void *)wide;
     for (size_t i = 0; i < n * M; i++) {
         uint32_t code = random_below(&random, (uint32_t)1 << hash_bits);
-        if (few) /* a handful of codes over the whole range, both ends among them */
+        if (few) /* a few codes over the whole range, both ends included */
             code = code % 4 == 0 ? ((uint32_t)1 << hash_bits) - 1 : code % 4 == 1 ? 0 : code / 1024 * 1024;
         if (hash_bits > 16)
             wide[i] = code;
@@ -35,7 +36,7 @@ static void *random_codes(size_t n, size_t hash_bits, bool few, uint64_t key)
     return wide;
 }
 
-/* Rows of a list that are between these places rise, and have one code. */
+/* The rows of a list between these positions ascend and have one code. */
 static void check_rows(const uint32_t *rows, size_t count, const struct codes *codes, size_t hash)
 {
     assert_true(count > 0);
@@ -45,7 +46,7 @@ static void check_rows(const uint32_t *rows, size_t count, const struct codes *c
     }
 }
 
-/* Parts are the list, one after another. */
+/* The parts are the list, one after another. */
 static void check_parts(const struct buckets *buckets)
 {
     for (size_t parts = 1; parts < 9; parts += 3) {
@@ -89,7 +90,7 @@ static void check_size(size_t n_q, size_t n_k, size_t hash_bits, bool few)
             for (size_t j = 0; j < n_k; j++)
                 want += code_at(&queries, i, hash) == code_at(&keys, j, hash);
         for (const struct bucket *b = buckets.list; b < buckets.list + buckets.count; b++) {
-            assert_true(b->first_query >= query_rows); /* places rise: parts are cut by them */
+            assert_true(b->first_query >= query_rows); /* positions ascend: they cut the parts */
             query_rows = b->first_query + b->num_queries;
             assert_true(query_rows <= buckets.num_queries && buckets.num_queries <= n_q);
             check_rows(buckets.queries + b->first_query, b->num_queries, &queries, hash);

@@ -1,7 +1,8 @@
-/* The staircase of a bucket against its pairs one by one, with few rows and so many that products are
-   cheaper.
-   Bugs tried and caught: the rectangle with all keys; the keys that only later queries see left out, or given
-   to all; the key at the edge seen. SPDX-License-Identifier: Apache-2.0 */
+/* The staircase of a causal bucket against its pairs one by one, with few rows and with enough that matrix
+   products are cheaper.
+   Bugs planted and caught: the rectangle with all keys; the keys that only later queries see left out, or
+   given to all; the key at the edge seen.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/causal_pairs.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ struct side {
     float unit[MOST * DIM], value[MOST * VALUE_DIM], gradient[MOST * DIM], want[MOST * DIM];
 };
 
-/* `count` rising row numbers below MOST, units, values, gradients. */
+/* `count` ascending row numbers below MOST, unit rows, values and gradients. */
 static void fill(struct side *side, size_t count, uint64_t key)
 {
     struct random random = random_open(key);
@@ -47,7 +48,7 @@ static void check(const struct kernels *kernels, size_t num_queries, size_t num_
     fill(queries, num_queries, 10 + num_queries);
     fill(keys, num_keys, 20 + num_keys);
     random_normals(1, 0, bias, MOST);
-    for (size_t i = 0, seen = 0; i < MOST; i++) /* of all rows, not of the bucket's */
+    for (size_t i = 0, seen = 0; i < MOST; i++) /* of all rows, not only the bucket's */
         visible[i] = seen += i % 3 == 0 ? 2 : i % 7 == 0;
     struct bucket_pairs bucket = {.queries = queries->rows,
                                   .keys = keys->rows,
@@ -89,7 +90,7 @@ static void check(const struct kernels *kernels, size_t num_queries, size_t num_
     bucket.dquery = queries->gradient;
     bucket.dkey = keys->gradient;
     causal_pairs(kernels, &crowd, &bucket, visible);
-    /* As in test_crowd.c; a tangent weight is at most 3 / (p pi s) for units that are not nearly opposite. */
+    /* As in test_crowd.c; a tangent weight is at most 3 / (p pi s) if the units are not nearly opposite. */
     double terms = (double)(num_queries + num_keys) * (VALUE_DIM + 1);
     double bound = (tangent ? 400 : 4) * EPS * terms * sqrt((double)(num_queries + num_keys + VALUE_DIM));
     for (size_t i = 0; i < MOST * DIM; i++) {

@@ -1,7 +1,8 @@
-/* Add then read in order against sums over pairs, with uneven steps, rows apart, several passes of hashes and
-   a table that is not empty at first. Bugs tried and caught: the codes of the row before; the first hash of
-   a pass taken for the first of all; keys added again for the next query; queries added in rising order; a
-   run of steps that goes on past one of another size; the extra keys of a step added after it.
+/* Keys added and queries read in order, against sums over pairs, with uneven steps, gaps between rows,
+   several passes of hashes and a table that does not start empty. Bugs planted and caught: the codes of
+   the previous row; the first hash of a pass used as the first of all; keys added again for the next
+   query; queries added in ascending order; a run of equal steps continued past a step of another size; the
+   extra keys of a step added after it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/causal_tables.h"
 
@@ -25,7 +26,7 @@ static void draw(struct both *codes, uint64_t key)
         codes->wide[i] = codes->narrow[i] = (uint16_t)random_below(&random, BUCKETS);
 }
 
-/* In the order of the contract: the same bits. */
+/* In the order of the contract, so the bits are equal. */
 static void by_pairs(float *out, const float *values, const struct both *queries, const struct both *keys,
                      const size_t *visible, size_t first, size_t count, bool to_queries, const float *start)
 {
@@ -46,8 +47,9 @@ static void by_pairs(float *out, const float *values, const struct both *queries
             }
 }
 
-/* How many keys the queries see: one more each, until all are seen (form 0); steps of 0, 1 and 2, ending with
-   16 of the 17 keys (form 1); in runs of any length, drawn (the others), from the first key on or later. */
+/* Number of keys that each query sees. Form 0: one more each, until all are seen. Form 1: steps of 0, 1
+   and 2, ending with 16 of the 17 keys. Other forms: random runs of any length, starting at the first key
+   or later. */
 static void draw_visible(size_t visible[QUERIES], int form)
 {
     struct random random = random_open((uint64_t)form);

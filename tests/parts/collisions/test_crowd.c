@@ -1,8 +1,8 @@
-/* A crowded bucket through products of matrices against slot pairs.bucket, sizes around the blocks of rows,
-   with and without bias; and which way is taken.
-   Bugs tried and caught: the second block of keys overwriting the product of the first, the bias left out of
-   one side, the scale applied to both sides, gradients written instead of added, rows taken in order instead
-   of by number, a size that is never a crowd too large.
+/* A crowded bucket by matrix products against slot pairs.bucket, with sizes around the row blocks, with
+   and without bias; and the choice between the two.
+   Bugs planted and caught: the second block of keys overwriting the product of the first, the bias left
+   out of one side, the scale applied to both sides, gradients written instead of added, rows read in order
+   instead of by number, a size limit below which no bucket is crowded that is too large.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/crowd.h"
 
@@ -68,8 +68,8 @@ static void check_size(const struct kernels *kernels, size_t num_queries, size_t
     bucket.dquery = dquery[1];
     bucket.dkey = dkey[1];
     crowd_pairs(kernels, &crowd, &bucket);
-    /* Every element is a sum of terms g v k: as many as partners times columns, each of size about 1; both
-       ways round each partial sum. */
+    /* Every element is a sum of (partners * columns) terms g v k, each of size about 1; this also holds
+       for each partial sum, in both directions. */
     double terms = (double)(num_queries + num_keys) * (double)(value_dim + 1);
     double bound = 4 * EPS * terms * sqrt((double)(num_queries + num_keys + value_dim));
     for (size_t i = 0; i < unit; i++) {
@@ -107,7 +107,7 @@ static void takes_the_cheaper_way(void **state)
     assert_false(crowd_is_cheaper(&bucket));
 }
 
-/* What is never a crowd is none, and one row more can be one. */
+/* Below the size limit no bucket is crowded; with one row more it can be. */
 static void few_rows_are_never_a_crowd(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-/* Carrying rows through tables and by buckets against the sum over pairs, both ways; slices, passes, buckets
-   and threads give the same bits; sizes never shrink with more rows. Bugs tried and caught: the table not
-   cleared between slices, the last slice too narrow, the last pass running past the hashes, a capacity below
-   one slice, threads in one memory, tables of a narrow last slice taken for adjoining, less
-   memory for more rows where tables begin; of whole numbers: rows of a table not in whole blocks, slices of
-   half a block, the fullest bucket of the first hashes alone, codes counted on from one group to the next or
-   only those of the first keys, the largest value of the first block, steps of any size, the mean square of
-   too few rows, fewer columns than a block.
+/* Rows carried through tables and by buckets against the sum over pairs, in both directions; slices,
+   passes, buckets and threads give the same bits; sizes never shrink with more rows. Bugs planted and
+   caught: the table not cleared between slices, the last slice too narrow, the last pass running past the
+   hashes, a capacity below one slice, threads sharing memory, tables of a narrow last slice treated as
+   adjacent, less memory for more rows at the size where tables begin. With integer tables: table rows that
+   are not whole blocks, slices of half a block, only the fullest bucket of the first hashes, codes counted
+   on from one group of keys to the next or only those of the first keys, the largest value of the first
+   block, steps of any size, the mean square of too few rows, fewer columns than a block.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/hash_tables.h"
 
@@ -36,7 +36,7 @@ static void carry_by_pairs(float *out, const uint16_t *to, size_t n_to, const ui
                            const float *values, const struct setting *s)
 {
     memset(out, 0, n_to * s->dim * sizeof *out);
-    /* In the order of the contract, each table row on its own: the same bits. */
+    /* In the order of the contract, each table row by itself, so the bits are equal. */
     float *row = malloc(s->dim * sizeof *row);
     for (size_t i = 0; i < n_to; i++)
         for (size_t h = 0; h < s->num_hashes; h++) {
@@ -51,7 +51,7 @@ static void carry_by_pairs(float *out, const uint16_t *to, size_t n_to, const ui
     free(row);
 }
 
-/* Measured, then laid out on a block full of rubbish, which the caller frees. */
+/* Measures, then lays out on a block filled with garbage. The caller frees the block. */
 static void *lay_out(struct tables *tables, const struct hashing *hashing, const struct setting *s,
                      const struct pool *pool)
 {
@@ -78,7 +78,8 @@ static void check_setting(const struct setting *s, struct pool *pool)
           *want = malloc(most * s->dim * sizeof *want);
     draw_codes(query_codes, s->n_q * m, s->hash_bits, 1);
     draw_codes(key_codes, s->n_k * m, s->hash_bits, 2);
-    memcpy(key_codes, query_codes, least(s->n_q, s->n_k) / 2 * m * sizeof *key_codes); /* some must meet */
+    memcpy(key_codes, query_codes,
+           least(s->n_q, s->n_k) / 2 * m * sizeof *key_codes); /* some pairs must collide */
     random_normals(3, 0, values, most * s->dim);
     struct codes queries = codes_at(&hashing, query_codes, s->n_q),
                  keys = codes_at(&hashing, key_codes, s->n_k);
@@ -94,7 +95,7 @@ static void check_setting(const struct setting *s, struct pool *pool)
             else
                 carry_by_pairs(want, key_codes, s->n_k, query_codes, s->n_q, values, s);
             check_same_bits(got, want, rows * s->dim * sizeof *got, "carried rows");
-            /* ones, with one row for all, through the same tables */
+            /* all ones, one row for all, through the same tables */
             float one = 1, counts[1000] = {0};
             assert_true(rows <= 1000);
             tables_carry(*kernels, pool, &tables, &queries, &keys,
@@ -116,13 +117,13 @@ static void carries(void **state)
     (void)state;
     static const struct setting settings[] = {
         {1, 1, 1, 1, 1},         {7, 9, 3, 2, 5},     {100, 90, 5, 5, 33},
-        {40, 100, 9, 9, 16}, /* by buckets, as are the next two */
+        {40, 100, 9, 9, 16}, /* by buckets, like the next two */
         {3, 200, 4, 16, 20},     {200, 3, 4, 12, 20}, {300, 300, 21, 9, 40}, /* several passes */
         {600, 520, 2, 10, 150},  /* slices, with a narrow last one */
-        {1000, 900, 3, 12, 150}, /* columns in several goes */
-        {260, 270, 17, 9, 2050}, /* so many floats that passes are fuller and narrower */
+        {1000, 900, 3, 12, 150}, /* several slices of columns */
+        {260, 270, 17, 9, 2050}, /* wide rows: passes of more hashes, narrower slices */
     };
-    /* One thread; as many as slices, and more than those. */
+    /* One thread, as many as slices, and more. */
     static const int threads[] = {1, 2, 3, 16};
     struct host host;
     host_init(&host);
@@ -135,8 +136,8 @@ static void carries(void **state)
     }
 }
 
-/* What tables_carry_fixed says of itself, by the plainest of loops: in whole numbers, hence exactly. False
-   where it refuses. */
+/* What tables_carry_fixed documents, by plain loops in integers, so the result is exact. False if it
+   refuses. */
 static bool carry_rounded(float *out, const uint16_t *to, size_t n_to, const uint16_t *from, size_t n_from,
                           const float *values, const struct setting *s)
 {
@@ -162,7 +163,7 @@ static bool carry_rounded(float *out, const uint16_t *to, size_t n_to, const uin
             out[i * s->dim + c] = (float)sum * step;
         }
     free(counts);
-    return limit > 64 * 5; /* of normal values */
+    return limit > 64 * 5; /* for standard normal values */
 }
 
 static void check_rounded(const struct setting *s, struct pool *pool, float outlier, bool crowded)

@@ -1,9 +1,10 @@
-/* Pairs weighed one by one. Rows of the two sides are the axes of one space and every score is 1, so that
-   element (i, j) of the gradients IS the weight of pair (i, j), in dquery and in dkey.
-   Bugs planted and caught: the second tile of keys with the counts of the first; a round left out; the tile
-   of keys not taken modulo the number of tiles; keys that a query does not see counted; the factor of a
-   sample turned over; the sample taken from all keys where a query sees fewer; the same beginning again after
-   some queries; the last tile of a long sample left out. SPDX-License-Identifier: Apache-2.0 */
+/* The weights of pairs, one by one. The rows of both sides are the axes of one space and every score is 1,
+   so element (i, j) of the gradients is the weight of pair (i, j), in dquery and in dkey.
+   Bugs planted and caught: the second tile of keys with the counts of the first; a round left out; the
+   tile of keys not taken modulo the number of tiles; keys counted that a query does not see; the factor of
+   a sample inverted; the sample drawn from all keys if a query sees fewer; the same starting key again
+   after some queries; the last tile of a long sample left out.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/meetings.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ struct fixture {
     struct meetings meetings;
     struct meeting_space spaces[THREADS];
     void *block;
-    struct bucket_pairs bucket; /* without rows */
+    struct bucket_pairs bucket; /* its row lists are empty */
 };
 
 static struct fixture *fixture_new(bool causal)
@@ -60,7 +61,7 @@ static struct fixture *fixture_new(bool causal)
             f->block = aligned_alloc(64, (arena.used + 63) / 64 * 64);
         arena = arena_on(f->block);
     }
-    /* score = bias = 1: there is nothing in values and dout but zeros, the second half of ones. */
+    /* score = bias = 1: values and dout are 0 except for the ones in the second half. */
     f->bucket = (struct bucket_pairs){.query = f->query,
                                       .key = f->key,
                                       .value = f->ones + N_Q,
@@ -114,7 +115,7 @@ static void bucket_has_all_its_pairs(void **state)
         for (int causal = 0; causal < 2; causal++) {
             struct fixture *f = fixture_new(causal);
             uint32_t queries[N_Q], keys[N_K];
-            size_t a = 0, b = 0; /* every row but each third */
+            size_t a = 0, b = 0; /* two of every three rows */
             for (uint32_t i = 0; i < N_Q; i++)
                 if (i % 3 > 0)
                     queries[a++] = i;
@@ -161,7 +162,8 @@ static void head_has_all_its_pairs(void **state)
     }
 }
 
-/* Each query takes as many as it should, each of them with the weight that makes up for the others. */
+/* Each query takes the required number of partners, each with the weight that compensates for those left
+   out. */
 static void check_sample(size_t most, bool causal, bool counted, uint64_t key, size_t *taken)
 {
     struct fixture *f = fixture_new(causal);
@@ -202,8 +204,8 @@ static void samples_have_their_size_and_weight(void **state)
     free(taken);
 }
 
-/* Each query has a beginning of its own: two samples of 7 out of 170 that begin at random places are the same
-   once in 170. */
+/* Each query has its own starting key: two samples of 7 out of 170 with random starts are equal once in
+   170. */
 static void queries_draw_apart(void **state)
 {
     (void)state;
@@ -216,8 +218,8 @@ static void queries_draw_apart(void **state)
     free(taken);
 }
 
-/* Over keys, each partner as often as any other: 600 draws with chance 7 / 170 have a standard deviation
-   of 4.9; of 25,500 pairs none is beyond 5.5 of them (skewed to the right: 6.5). */
+/* Every key is drawn equally often: 600 draws with probability 7 / 170 have a standard deviation of 4.9;
+   none of 25,500 pairs is beyond 5.5 of them (6.5 above: the distribution is skewed to the right). */
 static void every_partner_is_as_likely(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* The three kinds of output row against the formulas in double, with rows of zero, tiny and huge length.
-   Bugs tried and caught: <Y, G> with the wrong row, bias without 1 / S, lengths left in a narrower range than
-   floats have. SPDX-License-Identifier: Apache-2.0 */
+   Bugs planted and caught: <Y, G> with the wrong row, bias without 1 / S, lengths stored with less range
+   than float.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/normalize.h"
 
 #include <math.h>
@@ -55,7 +56,7 @@ static void check_kind(const struct kernels *kernels, int kind)
         for (size_t c = 0; c < D; c++) {
             double g = (double)dout[i][c], y = divisor > 0 ? (double)copy[i][c] / divisor : 0;
             want = dead ? 0 : (g - (kind == YOSO_NORMALIZE_L2 ? y * along : 0)) / divisor;
-            /* g, y and <y, g> to a few eps of |g| each */
+            /* g, y and <y, g>, each to a few eps of |g| */
             check_near((double)dx[i][c], want, dead ? 0 : 2e-6 * 5 / divisor, "dx");
         }
         if (kind == YOSO_NORMALIZE_SUM)

@@ -1,9 +1,9 @@
-/* All pairs that meet, over hashes, against every pair by the slot of table "ref", one at a time; codes that
-   crowd and codes that spread, so that all ways of a bucket and of a head are taken.
-   On one thread and on three.
-   Bugs planted and caught: the last bucket of a stretch dropped, a scale 1 % off, the count for its inverse
-   where pairs count once, 1 for the count where a head is taken whole, no sums of dV, the bucket after a
-   crowd skipped. By test_yoso: room for sums that falls as rows get wider, sums of keys that nobody sees.
+/* All colliding pairs over hashes against every pair by the slot of table "ref", one at a time. Codes are
+   crowded or spread, so that every path for a bucket and for a head is taken. On one thread and on three.
+   Bugs planted and caught: the last bucket of a stretch dropped, a scale 1 % off, the count instead of its
+   inverse if pairs count once, 1 instead of the count if a head is processed whole, no sums of dV, the
+   bucket after a crowded one skipped. Caught by test_yoso: memory for sums that shrinks as rows get wider,
+   sums of keys that no query sees.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/pairs.h"
 
@@ -75,7 +75,7 @@ static void check_form(const struct kernels *kernels, struct pool *pool, enum pa
     }
     fill_rows(&pairs.queries, N_Q, 1);
     fill_rows(&pairs.keys, N_K, 2);
-    const struct kernels *plain = kernels_named("ref", &(const char *){0}); /* asks the processor: slow */
+    const struct kernels *plain = kernels_named("ref", &(const char *){0}); /* queries the CPU: slow */
     for (uint32_t h = 0; h < M; h++)
         for (uint32_t i = 0; i < N_Q; i++)
             for (uint32_t j = 0; j < N_K; j++)
@@ -104,8 +104,8 @@ static void check_form(const struct kernels *kernels, struct pool *pool, enum pa
                 }
     struct codes queries = codes_at(&hashing, query_codes, N_Q), keys = codes_at(&hashing, key_codes, N_K);
     pairs_add(kernels, pool, &pairs, &work, &queries, &keys);
-    /* At most 3 * 90 partners, each a few units large, some ten roundings each (the angle is worth more where
-       vectors are near: none is within 0.1 of another here). */
+    /* At most 3 * 90 partners, each of size a few units, with about ten roundings each. The angle costs
+       more if vectors are close, but none is within 0.1 of another here. */
     double bound = 3 * N_Q * 10 * EPS * (weight == PAIR_CONSTANT ? 10 : 50);
     for (size_t i = 0; i < N_Q; i++)
         for (size_t c = 0; c < D; c++)

@@ -1,7 +1,8 @@
-/* Tables that stay, against sums over pairs: added in pieces, read by blocks of rows, scanned in order;
-   slices and passes of every size; same bits with threads. Bugs tried and caught: the last slice as wide as
-   the others; a pass beyond the last hash; the second block of queries read with the codes of the first; keys
-   after the last query's not added. SPDX-License-Identifier: Apache-2.0 */
+/* Persistent tables against sums over pairs: added in pieces, read by blocks of rows, scanned in order;
+   slices and passes of every size; the same bits with threads. Bugs planted and caught: the last slice as
+   wide as the rest; a pass beyond the last hash; the second block of queries read with the codes of the
+   first; keys after the last query's not added.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/table_state.h"
 
 #include <stdlib.h>
@@ -14,8 +15,8 @@ struct setting {
     size_t n_q, n_k, num_hashes, hash_bits, dim;
 };
 
-/* out of query i from the first `seen` keys, hash by hash, keys in rising order: the order of the contract.
- */
+/* out of query i from the first `seen` keys, hash by hash, keys in ascending order: the order of the
+   contract. */
 static void by_pairs(float *out, const uint16_t *query, const uint16_t *keys, size_t seen,
                      const float *values, const struct setting *s)
 {
@@ -67,7 +68,7 @@ static void check(const struct setting *s, const struct kernels *kernels, struct
         by_pairs(want + i * s->dim, query_codes + i * m, key_codes, s->n_k, values, s);
     check_same_bits(out, want, s->n_q * s->dim * 4, "read");
 
-    /* In order; the last keys are seen by nobody. */
+    /* In order; no query sees the last keys. */
     for (size_t i = 0; i < s->n_q; i++) {
         visible[i] = (i + 1) * s->n_k / (s->n_q + 2);
         by_pairs(want + i * s->dim, query_codes + i * m, key_codes, visible[i], values, s);

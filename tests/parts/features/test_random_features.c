@@ -1,7 +1,8 @@
-/* Random features: each direction is standard normal by itself and orthogonal to its block, features estimate
-   exp(x y / sqrt(d)) without bias, and both stabilisers only scale them. Bugs planted and caught: rows of
-   length 1; blocks that repeat; d^(1/4) once; the length of x left out; the level of a row for all; a shrunk
-   row with its whole length. SPDX-License-Identifier: Apache-2.0 */
+/* Random features: each direction is standard normal by itself and orthogonal to its block, features
+   estimate exp(x y / sqrt(d)) without bias, and both stabilisers only scale them. Bugs planted and caught:
+   rows of length 1; repeated blocks; d^(1/4) applied once; the length of x left out; the level of one row
+   used for all; a shrunk row with its whole length.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/random_features.h"
 
 #include <float.h>
@@ -54,9 +55,11 @@ static void directions_are_orthogonal_in_blocks_and_normal(void **state)
         }
         guard_free(block, floats);
     }
-    /* 128,000 numbers, nearly independent: standard errors 0.003, 0.004, 0.03; five of them. */
+    /* 128,000 nearly independent numbers. The bounds are five standard errors, which are 0.003, 0.004 and
+       0.03. */
     check_near(across / pairs, 1, 0.05, "two of different blocks");
-    /* E L^4 L'^4 cos^4, L^2 chi-square over sqrt D: (D + 2)^2 3 / (D (D + 2)); blocks that repeat have 20. */
+    /* E L^4 L'^4 cos^4 with L^2 chi-square, over sqrt D: (D + 2)^2 3 / (D (D + 2)). Repeated blocks have
+       20. */
     check_near(across_fourths / pairs, 3.0 * (D + 2) / D, 0.3, "two of different blocks, fourth moment");
     check_near(sum / draws, 0, 0.015, "mean");
     check_near(squares / draws, 1, 0.02, "variance");
@@ -120,8 +123,8 @@ static void stabilisers_scale(void **state)
                 level = fmax(level, largest[i]);
             }
             features_project(&f, x, D, ROWS, &from);
-            /* An exponent is a sum of 2 D terms below 10 and is rounded to 1e-5; the exponential repeats
-             * that. */
+            /* An exponent is a sum of 2 D terms below 10 with an error of 1e-5, which is the relative
+               error of its exponential. */
             check_near((double)features_level(&from, ROWS, shrink), level, 1e-5, "level");
             for (int all = 0; all < 2; all++) {
                 features_of(&f, &from, ROWS, shrink, all ? STABILISE_ALL : STABILISE_ROW, (float)level, phi);

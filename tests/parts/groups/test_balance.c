@@ -1,8 +1,9 @@
-/* Balanced scores against the alternation in double precision, on every table, one thread and three, groups
-   that fill no vector and tokens that fill no tile; what it is for: tokens give 1, groups get about as much
-   each; columns of zeros; a group that nobody wants. Bugs planted and caught: weights of the round before;
-   a tile's sums in another's place; shares that do not add up to those of the tokens; a column of zeros that
-   takes part. SPDX-License-Identifier: Apache-2.0 */
+/* Balanced scores against the alternation in double precision, on every table, one thread and three, with
+   group counts that fill no vector and token counts that fill no tile; and the purpose: each token gives 1
+   and the groups receive about equally; zero columns; a group with no demand. Bugs planted and caught:
+   weights of the previous round; a tile's sums in another's place; shares that do not add up to those of
+   the tokens; a zero column that takes part.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/balance.h"
 
 #include <float.h>
@@ -15,8 +16,8 @@
 
 enum { MOST_TOKENS = 300, MOST_GROUPS = 40 };
 
-/* z (groups, n): normals, those of group 0 larger, less the largest of each token; every token whose number
-   is a multiple of `absent` takes no part. */
+/* z (groups, n): normals, larger in group 0, minus the largest of each token. Every token whose number is
+   a multiple of `absent` takes no part. */
 static void fill(float *z, size_t groups, size_t n, size_t absent)
 {
     random_normals(7, 0, z, groups * n);
@@ -102,8 +103,7 @@ static void as_in_double_precision(void **state)
                 for (size_t i = 0; i < n; i++) {
                     if (absent > 0 && i % absent == 0)
                         assert_true(isnan(p[b * n + i]));
-                    else /* a round adds 300 numbers without sign twice; exponents of some scales are rounded
-                          */
+                    else /* a round twice adds 300 nonnegative numbers; exponents of a few tens are rounded */
                         check_near((double)p[b * n + i], want[b * n + i],
                                    2e-6 * ((double)cases[k].rounds + 1 + (double)cases[k].scale) *
                                        want[b * n + i],
@@ -113,7 +113,8 @@ static void as_in_double_precision(void **state)
     pool_free(&host, pool);
 }
 
-/* Group 0 begins with half of all; after ten rounds each has its share, and each token still gives 1. */
+/* Group 0 begins with half of the total. After ten rounds every group has its share and each token still
+   gives 1. */
 static void groups_get_as_much_as_each_other(void **state)
 {
     (void)state;
@@ -135,8 +136,8 @@ static void groups_get_as_much_as_each_other(void **state)
     }
 }
 
-/* One group that nobody wants stays empty, one that all want too little for the inverse of a number becomes
-   no infinity, and neither harms the others. */
+/* A group that no token wants stays empty, a group whose weights are too small to invert gets no infinity,
+   and neither affects the remaining groups. */
 static void what_nobody_wants(void **state)
 {
     (void)state;
@@ -144,7 +145,7 @@ static void what_nobody_wants(void **state)
     static float p[GROUPS * N];
     fill(p, GROUPS, N, 0);
     for (size_t i = 0; i < N; i++) {
-        p[1 * N + i] = i % 2 == 0 ? -INFINITY : -92; /* exp(-92) is under FLT_MIN */
+        p[1 * N + i] = i % 2 == 0 ? -INFINITY : -92; /* exp(-92) is below FLT_MIN */
         p[2 * N + i] = -INFINITY;
     }
     run(kernels_all()[0], NULL, p, GROUPS, N, 3, 1);

@@ -1,10 +1,11 @@
 /* Attention inside given lists against double precision with the same multiplicity: groups of all sizes,
-   empty ones, ones longer than blocks and tiles, tokens in none, one or several; both precisions, three
-   ways of seeing, one thread and three. Bugs planted and caught: a place merged with the wrong maximum;
-   the second block's queries taken from the first; a window that is too long; the first tile of a window
-   left out; dquery of the last tile only; places taken in their own order; delta of the place, not of the
-   token; all threads in the memory of the first; in double, the keys of a group from its first on, whatever
-   is seen, and a group's queries from the first group. Covers: group_attention_double.c.
+   empty ones, groups longer than blocks and tiles, tokens in no group, one or several; both precisions,
+   three masks, one thread and three. Bugs planted and caught: a place merged with the wrong maximum; the
+   second block's queries read from the first; a window that is too long; the first tile of a window left
+   out; dquery of the last tile only; places read in their own order; delta of the place, not of the token;
+   all threads in the memory of the first; in double, the keys of a group from its first on, whatever the
+   mask, and a group's queries from the first group.
+   Covers: group_attention_double.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/group_attention.h"
 
@@ -25,7 +26,8 @@ struct lists {
     size_t longest;
 };
 
-/* Group b has each token with a probability of its own; group 2 none, group 3 nearly all. */
+/* Each token is in group b with a probability of the group's own; group 2 is empty, group 3 has nearly all
+   tokens. */
 static void fill_lists(struct lists *lists, size_t n, uint64_t key, bool one_each)
 {
     static const float shares[GROUPS] = {0.2f, 0.5f, 0, 0.95f, 0.02f};
@@ -100,8 +102,8 @@ static void scale(float *x, size_t n, size_t ld, int exponent)
         x[i] = ldexpf(x[i], exponent);
 }
 
-/* exponent: queries are 2^exponent times as large and keys so much smaller, which changes nothing but their
-   gradients; float32 then may overflow. */
+/* Queries are 2^exponent times as large and keys smaller by the same factor, which changes only their
+   gradients; float32 may then overflow. */
 static void check(const struct kernels *kernels, struct pool *pool, enum precision precision,
                   enum group_sight sight, int exponent)
 {

@@ -1,9 +1,11 @@
 /* From scores to out and gradients, against double precision: every combination of mode, joint, causal and
-   membership, on every table, one thread and three, lengths that the groups do not divide, more groups
-   than tokens, one token, equal scores. Covers: grouped_members.c. Bugs planted and caught: keys by the
-   scores of queries; no softmax before the selection; statistics of keys for queries; scores of one tile over
-   another's; balanced at another sharpness; the spread of the first tile for all; norms forgotten, or all
-   tiles of a list's at the place of the first. SPDX-License-Identifier: Apache-2.0 */
+   membership, on every table, one thread and three, lengths that are no multiple of the groups, more
+   groups than tokens, one token, equal scores. Bugs planted and caught: keys by the scores of queries; no
+   softmax before the selection; statistics of keys for queries; scores of one tile over another's;
+   balanced with another sharpness; the spread of the first tile for all; norms left out, or those of all
+   tiles of a list written to the place of the first.
+   Covers: grouped_members.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
 
 #include <float.h>
@@ -157,14 +159,14 @@ static void scores_become_attention(void **state)
     pool_free(&host, pool);
 }
 
-/* Of the queries of one draw: how many are in 0, 1, 2 and more groups. */
+/* Number of queries of one draw in 0, 1, 2 and more groups. */
 static void count_groups(uint64_t seed, size_t groups, double enlargement, double counts[4])
 {
     enum { N = 512, WIDE = 41 };
     static float x[N * WIDE], z[N * 16], out[N], hash[WIDE * 16];
     random_normals(random_key(seed, RANDOM_DATA, 0), 0, x, N * WIDE);
     random_normals(random_key(seed, RANDOM_DATA, 1), 0, hash, WIDE * groups);
-    for (size_t i = 0; i < N; i++) { /* normed */
+    for (size_t i = 0; i < N; i++) { /* normalize the rows */
         double mean = 0, square = 0;
         for (size_t c = 0; c < WIDE; c++) {
             mean += (double)x[i * WIDE + c] / WIDE;
@@ -206,8 +208,8 @@ static void count_groups(uint64_t seed, size_t groups, double enlargement, doubl
     guard_free(b.scratch, scratch);
 }
 
-/* Measured elsewhere, by another program: a random linear hash of normed normals, width 41, 512 tokens. One
-   draw of the hash differs from another by about 0.03. */
+/* Reference figures measured by an independent program: a random linear hash of normalized normals, width
+   41, 512 tokens. One draw of the hash differs from another by about 0.03. */
 static void queries_are_in_few_groups(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Both hash functions against double precision, and their gradients against central differences of that,
-   on every table. Bugs planted and caught: a bias left out; relu left out, forward or backward; the
-   gradient written, not added.
+/* Both hash functions against double precision, and their gradients against its central differences, on
+   every table. Bugs planted and caught: a bias left out; relu left out, forward or backward; the gradient
+   written, not added.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/hash_function.h"
 
@@ -71,7 +71,7 @@ static void check(const struct kernels *kernels, size_t width)
         for (size_t c = 0; c < D; c++)
             row[c] = (double)x[i * LD + c];
         oracle(want, row, exact[0], exact[1], width);
-        for (size_t b = 0; b < GROUPS; b++) /* sums of D and WIDTH + 1 terms; a hidden number is below 20 */
+        for (size_t b = 0; b < GROUPS; b++) /* sums of D and WIDTH + 1 terms; hidden values are below 20 */
             check_near((double)z[i * GROUPS + b], want[b], (D + WIDTH + 4) * FLT_EPSILON * 20 * (WIDTH + 1),
                        "score");
     }
@@ -82,7 +82,8 @@ static void check(const struct kernels *kernels, size_t width)
     hash_backward(&hash, x, LD, ROWS, dz, hidden, dhidden, gradient[0], gradient[1]);
     for (size_t a = 0; a < 2; a++)
         for (size_t i = 0; i < counts[a]; i++) {
-            /* Linear in each parameter but for a relu that may turn within the step: 1e-6 meets none. */
+            /* Linear in each parameter except where a relu changes sign within the step: with 1e-6 none
+               does. */
             double before = exact[a][i], step = 1e-6;
             exact[a][i] = before + step;
             double want = total(x, exact[0], exact[1], width, dz);

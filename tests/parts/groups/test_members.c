@@ -1,5 +1,5 @@
-/* Lists of groups and their inverse against the definition. Bugs planted and caught: a share rounded
-   down; no group of one token; more than all; another group's scores; lists that begin where they end.
+/* Lists of groups and their inverse against the definition. Bugs planted and caught: a share rounded down;
+   no group of one token; more than all tokens; another group's scores; lists that begin where they end.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/members.h"
 
@@ -80,7 +80,7 @@ static void each_token_takes_its_group(void **state)
     uint32_t choice[N], start[GROUPS + 1], list[N];
     struct members members = {GROUPS, start, list};
     for (size_t i = 0; i < N; i++)
-        choice[i] = (uint32_t)(i * i % 11 % GROUPS); /* some are empty */
+        choice[i] = (uint32_t)(i * i % 11 % GROUPS); /* some groups are empty */
     members_by_token(&members, choice, N);
     assert_int_equal(start[0], 0);
     assert_int_equal(start[GROUPS], N);

@@ -1,7 +1,7 @@
-/* Rows drawn one of each stretch: rising, each as likely as any other, all of them where so many are wanted;
-   and what is copied of them. Bugs planted and caught: a stretch that begins one late; the last row never
-   drawn; rows of one sample for another; the homes of row s for those of the s-th of the sample; weights of
-   the stretch after.
+/* One row drawn from each stretch: ascending, all equally likely, and all rows if the sample is that
+   large; and what is copied for them. Bugs planted and caught: a stretch that begins one late; the last
+   row never drawn; rows of one sample for another; the homes of row s for those of the s-th row of the
+   sample; weights of the next stretch.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/row_sample.h"
 

@@ -1,6 +1,7 @@
 /* The k largest against a plain sort, for every k, on every table. Bugs planted and caught: one tie too
    many; negative scores ordered by size; a NaN taken before a number; places among the sampled candidates
-   given as indices; a bound believed that too few exceed; the last score left out of the candidates.
+   returned as indices; a bound trusted that too few scores exceed; the last score left out of the
+   candidates.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/topk.h"
 
@@ -11,7 +12,7 @@
 #include "base/random.h"
 #include "support/check.h"
 
-/* a is taken before b. */
+/* True if a is taken before b. */
 static bool before(const float *scores, size_t a, size_t b)
 {
     bool none_a = isnan(scores[a]) || scores[a] == -INFINITY,
@@ -23,7 +24,7 @@ static bool before(const float *scores, size_t a, size_t b)
     return a < b;
 }
 
-/* Index i is among the k largest: fewer than k come before it. */
+/* Index i is among the k largest if and only if fewer than k precede it. */
 static void check_all(const struct kernels *kernels, const float *scores, size_t n)
 {
     uint32_t *out = malloc((n + 1) * sizeof *out);
@@ -51,7 +52,7 @@ static void the_largest_are_taken(void **state)
             float *scores = guard_floats(n);
             random_normals(n, 0, scores, n);
             check_all(*kernels, scores, n);
-            for (size_t i = 0; i < n; i++) /* many ties, of both zeros too */
+            for (size_t i = 0; i < n; i++) /* many ties, also between zeros of both signs */
                 scores[i] = floorf(2 * scores[i]) * 0.5f * (i % 5 == 1 ? -1.0f : 1.0f);
             check_all(*kernels, scores, n);
             for (size_t i = 0; i < n; i++)
@@ -72,11 +73,11 @@ enum { LONG = 5000 };
 static int by_rank(const void *a, const void *b)
 {
     const float *x = *(const float *const *)a, *y = *(const float *const *)b;
-    /* Both in one array: their distance is that of the indices. */
+    /* Both point into one array: their distance is that of the indices. */
     return x < y ? (before(x, 0, (size_t)(y - x)) ? -1 : 1) : (before(y, 0, (size_t)(x - y)) ? 1 : -1);
 }
 
-/* Against one sort for all k. */
+/* Checks every k against one sort. */
 static void check_sorted(const struct kernels *kernels, const float *scores, size_t n)
 {
     const float **rank = malloc(n * sizeof *rank);
@@ -103,8 +104,8 @@ static void check_sorted(const struct kernels *kernels, const float *scores, siz
     free(rank);
 }
 
-/* A sample that stands for the rest, one of the largest alone, one of the smallest alone, one of NaN alone, a
-   bound that many scores equal; and lengths around the least that is sampled. */
+/* A representative sample; samples of only the largest, only the smallest and only NaN; a bound that many
+   scores equal; lengths around the least that is sampled. */
 static void samples_decide_nothing(void **state)
 {
     (void)state;
@@ -122,7 +123,7 @@ static void samples_decide_nothing(void **state)
                     if ((kind == 3 && sampled) || (kind == 4 && !sampled))
                         scores[i] = i % 3 == 0 ? -INFINITY : NAN;
                     if (kind == 0 && i + 1 == n)
-                        scores[i] = 9; /* the last one counts too */
+                        scores[i] = 9; /* the last score must be included */
                     if (kind == 5)
                         scores[i] = floorf(scores[i]);
                     if (kind == 6)

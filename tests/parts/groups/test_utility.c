@@ -1,9 +1,10 @@
-/* The targets against double precision: exact ones from all pairs, estimated ones from the features that were
-   drawn, with both stabilisers; the mean of estimates near the exact for short rows; and what a token in none
-   or in several groups counts for. Bugs planted and caught: a key in two groups counted in one; targets of
-   keys by the homes of keys; not divided by the sum over all keys; the sum over kept keys alone; T over one
-   tile; homes of a token shifted by one; a block that begins with the sums of the one before;
-   its last row left out; all blocks in one slot; weights of queries left out, or taken for keys.
+/* The targets against double precision: exact targets from all pairs, estimated ones from the features
+   drawn, with both stabilisers; the mean of estimates close to the exact targets for short rows; and the
+   weight of a token in no group or in several. Bugs planted and caught: a key in two groups counted in
+   one; targets of keys by the homes of keys; not divided by the sum over all keys; the sum over kept keys
+   only; T over one tile; homes of a token shifted by one; a block that begins with the sums of the
+   previous one; its last row left out; all blocks in one slot; weights of queries left out, or used for
+   keys.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/utility.h"
 
@@ -22,12 +23,12 @@ static float rows[2][N_Q * LD], given[2][N_Q * B];
 static double want[2][N_Q * B];
 static uint8_t in[2][N_Q * B];
 static uint32_t starts[2][N_Q + 1], groups[2][N_Q * B];
-static float weights[N_Q]; /* of queries in the targets of keys */
+static float weights[N_Q]; /* of queries, in the targets of keys */
 
-/* Rows of both sides that were taken; with one thread they come in order. */
+/* Rows of both sides passed on so far. With one thread they arrive in order. */
 struct taken {
     size_t workers, passed[2];
-    atomic_size_t open[4]; /* rows that a slot took since it was closed */
+    atomic_size_t open[4]; /* rows added to a slot since it was closed */
 };
 
 static void take(void *argument, enum utility_side side, size_t first, size_t count, const float *psi,
@@ -159,9 +160,9 @@ static void exact_targets_are_shares_of_attention(void **state)
         a[i] = exp(dot(i / N_K, i % N_K) / sqrt(D));
     fill_want(a, a);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
-        /* Scores below 20 in 8 terms, sums of 150 terms, each of a relative error of 1e-5. */
+        /* Scores below 20 in 8 terms and sums of 150 terms, each with a relative error of 1e-5. */
         run(&(struct utility){.workers = 1, .kernels = *kernels}, 2e-5, "exact target");
-    /* Weights of queries count for keys alone. */
+    /* Weights of queries affect only the targets of keys. */
     for (size_t i = 0; i < N_Q; i++)
         weights[i] = (float)(i % 7) * 0.5f;
     fill_want(a, a);
@@ -172,7 +173,7 @@ static void exact_targets_are_shares_of_attention(void **state)
     free(a);
 }
 
-/* phi of a row as the definition has it. */
+/* phi of a row, by the definition. */
 static void feature(double *phi, const float *x, const float *directions, double shrink, double stab)
 {
     for (size_t r = 0; r < R; r++) {
@@ -235,7 +236,7 @@ static void estimates_are_those_of_the_features(void **state)
     free(a);
 }
 
-/* Groups are worked on side by side; what is given does not change. */
+/* Groups are processed in parallel; the result does not change. */
 static void threads_do_not_change_a_bit(void **state)
 {
     (void)state;
@@ -265,7 +266,7 @@ static void threads_do_not_change_a_bit(void **state)
     guard_free(block, features_count(R, D));
 }
 
-/* Short rows, many features: the estimate is the exact target within some per cent of a fifth. */
+/* Short rows, many features: the estimate is within 0.01 of the exact target, which is about a fifth. */
 static void estimates_come_near_the_exact(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
-/* Columns of narrow and wide codes, of the first hashes and of those after them, against the codes
-   themselves. Bugs planted and caught: the wrong first hash; a block that is not written to its end; wide
-   codes read as narrow. SPDX-License-Identifier: Apache-2.0 */
+/* Columns of narrow and wide codes, for the first hashes and later ones, against the codes themselves.
+   Bugs planted and caught: the wrong first hash; a block not written to its end; wide codes read as
+   narrow.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/code_columns.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-/* Codes in blocks of rows are the codes of single rows, for both widths; no length changes a code, except
-   that a row shorter than 1e-12 has code 0; all for each projection.
-   Bugs tried and caught: offset of a block counted in rows, widths mixed up at 16 bits, short rows hashed,
-   huge rows left to overflow, a row packed without being mended, bytes scaled to 64 instead of 127.
+/* Codes in blocks of rows equal the codes of single rows, for both widths. The length of a row does not
+   change its code, except that a row shorter than 1e-12 has code 0. With every projection.
+   Bugs planted and caught: offset of a block counted in rows, widths mixed up at 16 bits, short rows
+   hashed, huge rows left to overflow, a row packed without being normalized, bytes scaled to 64 instead of
+   127.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/codes.h"
 
@@ -25,7 +26,7 @@ enum { PROJECTIONS = 4 };
 static const enum hash_projection projections[PROJECTIONS] = {HASH_F32, HASH_INT16_DP, HASH_BF16_DP,
                                                               HASH_INT8_DP};
 
-/* Drawn and turned: what codes_hash takes. */
+/* Hyperplanes drawn and rotated, as codes_hash takes them. */
 static void *planes_of(const struct kernels *kernels, const struct hashing *hashing, size_t dim)
 {
     size_t m = hashing->num_hashes, bits = hashing->hash_bits;
@@ -73,7 +74,7 @@ static void blocks_are_rows(void **state)
     }
 }
 
-/* The last length: the squares of every coordinate are beyond float's range. */
+/* With the last length, the square of every coordinate overflows float. */
 static void check_lengths(enum hash_projection projection)
 {
     enum { LENGTHS = 7, ROWS = 40, BITS = 10 };
@@ -106,12 +107,13 @@ static void lengths_change_no_code(void **state)
         check_lengths(projections[p]);
 }
 
-/* One bit in how many is another than with float32, at d 64: a vector and a plane are each moved by an angle
-   a, and a bit turns with probability sqrt(2) a / pi. a is the root of the mean square of the roundings: for
-   fixed point sqrt(64 / 12) / 32767 = 7.0e-5, so 3.2e-5 of the bits; for bfloat16 about 0.41 of 2^-8 (uniform
-   within half a step, steps between 2^-8 and 2^-7 of the number), so 7e-4 or less; for bytes 5.9e-3 (the
-   largest of 64 normals is 2.6 of them, sqrt(64 / 12) 2.6 / 127 over a length of 8), so 2.7e-3. Within a
-   third, and of the exact law, for the bits that f32 turns are fewer than one in a million. */
+/* Share of bits that differ from those of float32, at d 64. A vector and a hyperplane each move by an
+   angle a, and a bit flips with probability sqrt(2) a / pi. a is the root mean square of the roundings.
+   Fixed point: sqrt(64 / 12) / 32767 = 7.0e-5, so 3.2e-5 of the bits. bfloat16: about 0.41 of 2^-8
+   (uniform within half a step, steps between 2^-8 and 2^-7 of the number), so at most 7e-4. Bytes: 5.9e-3
+   (the largest of 64 normals is 2.6 of them, sqrt(64 / 12) 2.6 / 127 over a length of 8), so 2.7e-3. The
+   shares agree within a third. They also hold against exact arithmetic, since f32 flips fewer than one bit
+   in a million. */
 static void few_bits_are_other_than_in_float32(void **state)
 {
     (void)state;
@@ -137,7 +139,7 @@ static void few_bits_are_other_than_in_float32(void **state)
     }
 }
 
-/* ---- rows of bytes turn -------------------------------------------------------------------------------- */
+/* ---- bytes rotate rows --------------------------------------------------------------------------------- */
 
 enum { BYTES_DIM = 64, BYTES_PAIRS = 4000 };
 
@@ -153,7 +155,7 @@ static double angle_of(const double *a, const double *b)
     return 2 * atan2(sqrt(apart), sqrt(together));
 }
 
-/* What hash.pack_rows makes of a row, without the 128. */
+/* Output of hash.pack_rows for a row, without the offset 128. */
 static void bytes_of(double *to, const float *row)
 {
     uint32_t words[BYTES_DIM / 4];
@@ -179,10 +181,10 @@ static void draw_pair(uint64_t key, double angle, float *x, float *y)
         y[c] = (float)(cos(angle) * (double)x[c] + sin(angle) * sqrt(xx / oo) * (double)other[c]);
 }
 
-/* The table of docs/MATH.md: (1 - angle'/pi)^tau of the rounded rows over that of the given ones, less one,
-   in percent, at d 64. A pair's own ratio strays by 0.14 % (tau 4) to 1.1 % (tau 16), so the mean of 4,000 by
-   0.017 at most; 5 of those and the rounding of the table are allowed. No row turns by more than
-   arcsin(sqrt(d) / 254). */
+/* The table of docs/MATH.md: (1 - angle'/pi)^tau of the rounded rows over that of the given rows, minus
+   one, in percent, at d 64. The ratio of one pair has a standard deviation of 0.14 % (tau 4) to 1.1 % (tau
+   16), so the mean of 4,000 has at most 0.017; 5 of those plus the rounding of the table are allowed. No
+   row rotates by more than arcsin(sqrt(d) / 254). */
 static void bytes_turn_rows_as_documented(void **state)
 {
     (void)state;

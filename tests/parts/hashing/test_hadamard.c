@@ -1,9 +1,9 @@
-/* Planes by Hadamard matrices: codes are the signs of the rows of H D3 H D2 H D1 written out in double, where
-   no rounding decides; nothing overflows; and the probability to meet over (1 - angle / pi)^tau is what
-   docs/MATH.md says, by z-scores. HASHATTN_TEST_VERBOSE prints its tables, HASHATTN_LONG_TESTS takes 16 times
-   as many draws.
-   Bugs planted and caught: the signs of the head left out; its order of coordinates too; the same signs for
-   all bits; a factor so large that sums turn over; one that is too large above 64 coordinates.
+/* Hyperplanes by Hadamard matrices: codes are the signs of the rows of H D3 H D2 H D1 computed in double,
+   except where rounding decides; nothing overflows; and the collision probability over (1 - angle /
+   pi)^tau is that of docs/MATH.md, by z-scores. HASHATTN_TEST_VERBOSE prints its tables,
+   HASHATTN_LONG_TESTS takes 16 times as many draws.
+   Bugs planted and caught: the signs of the head left out; its permutation of coordinates left out; the
+   same signs for all bits; a factor so large that sums overflow; a factor too large above 64 coordinates.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/hadamard.h"
 
@@ -19,7 +19,7 @@
 
 #define PI 3.14159265358979323846
 
-/* The planes of a head, and what codes_hash needs to use them. */
+/* The hyperplanes of a head, and what codes_hash needs to use them. */
 struct head {
     struct hashing hashing;
     struct planes_form form;
@@ -64,7 +64,7 @@ static void head_free(struct head *head)
     free(head->permutation), free(head->sign), free(head->squares);
 }
 
-/* ---- the oracle: planes written out -------------------------------------------------------------------- */
+/* ---- the oracle: explicit hyperplanes ------------------------------------------------------------------ */
 
 static size_t width_of(size_t dim)
 {
@@ -87,7 +87,7 @@ static void times_matrix(double *x, size_t width)
     free(out);
 }
 
-/* plane (dim), of length 1: hash h, bit b, from the signs drawn and the turn of the head. */
+/* plane (dim), of length 1: hash h, bit b, from the signs drawn and the rotation of the head. */
 static void plane_of(const struct head *head, size_t h, size_t b, double *plane)
 {
     size_t width = width_of(head->dim), tau = head->hashing.hash_bits;
@@ -111,9 +111,9 @@ static void plane_of(const struct head *head, size_t h, size_t b, double *plane)
     free(x);
 }
 
-/* How far rounding moves a row at most, relative to its length, where planes are the rows of the padded block
-   (longer than those cut to dim, by `cut` at most). Float: each of the stages rounds sums once, in a norm
-   that grows as the sums do. Fixed point: docs/MATH.md. */
+/* Bound on how far rounding moves a row, relative to its length. The hyperplanes are the rows of the
+   padded block, at most `cut` times as long as those cut to dim. Float: each stage rounds sums once, in a
+   norm that grows as the sums do. Fixed point: docs/MATH.md. */
 static double tolerance_of(const struct head *head)
 {
     size_t width = width_of(head->dim), stages = 0, groups = 1;
@@ -122,7 +122,8 @@ static double tolerance_of(const struct head *head)
         stages++;
     if (head->hashing.projection == HASH_F32)
         return cut * 3 * (double)stages * 0x1p-24 * sqrt(w);
-    double unit = sqrt(w) / 2 * pow(2, (double)stages / 2) / 31000; /* of a rounding before so many stages */
+    double unit =
+        sqrt(w) / 2 * pow(2, (double)stages / 2) / 31000; /* of one rounding followed by `stages` stages */
     if (stages > 6) {
         groups = (stages + 2) / 3;
         unit = sqrt(w) / 2 * pow(2, 1.5) / 28000;
@@ -130,8 +131,8 @@ static double tolerance_of(const struct head *head)
     return cut * (3 * (double)groups * unit + sqrt(w) / 2 / 32000);
 }
 
-/* Signs of the oracle, wherever the product is not near 0; and how many bits are as likely to turn as they
-   should: *near of *bits lie within the tolerance. */
+/* Signs equal the oracle's wherever the product is not close to 0. Also counts the bits that may flip:
+ *near of *bits lie within the tolerance. */
 static void check_signs(const struct kernels *kernels, const struct hashing *hashing, size_t dim, size_t n)
 {
     struct head head = head_new(hashing, dim);
@@ -183,8 +184,8 @@ static void codes_are_signs_of_planes(void **state)
             }
 }
 
-/* A row along a plane of its own has the whole length in one number at the end of the last round, the largest
-   that there is; one that turned over would have the wrong sign, and so would its opposite. */
+/* A row along one of the hyperplanes has its whole length in one number at the end of the last round, the
+   largest number possible. If it overflowed, it would have the wrong sign, and so would its opposite. */
 static void the_longest_sums_do_not_overflow(void **state)
 {
     (void)state;
@@ -212,8 +213,8 @@ static void the_longest_sums_do_not_overflow(void **state)
     }
 }
 
-/* One bit in how many is another in fixed point than in float32: a row of `width` moves by the root of 3
-   groups 2^s width / 12 over 32,500, and a bit turns with probability a / pi. */
+/* Share of bits that differ in fixed point from float32: a row of `width` moves by the root of 3 groups
+   2^s width / 12, over 32,500, and a bit flips with probability a / pi. */
 static void few_bits_are_other_than_in_float32(void **state)
 {
     (void)state;
@@ -242,7 +243,7 @@ static void few_bits_are_other_than_in_float32(void **state)
     free(codes[0]), free(codes[1]), free(x);
 }
 
-/* Heads turn the same signs differently, and short or huge rows are those of length 1. */
+/* Heads rotate the same signs differently; short and huge rows have the codes of their unit rows. */
 static void heads_and_lengths(void **state)
 {
     (void)state;
@@ -276,16 +277,16 @@ static void heads_and_lengths(void **state)
 
 /* ---- the law ------------------------------------------------------------------------------------------- */
 
-/* Over draws of the planes: mean share of hashes in which a pair meets, over (1 - angle / pi)^tau, its
-   standard error, and the variance of the share over that of independent hashes. */
+/* Over draws of the hyperplanes: mean share of hashes in which a pair collides, over (1 - angle / pi)^tau,
+   its standard error, and the variance of the share over that of independent hashes. */
 struct law {
     double mean, error, variance;
 };
 
 enum { D = 64, M = 32, TAU = 9, PAIRS = 128, BATCHES = 16 };
-enum inputs { GENERIC, BASIS }; /* pairs in planes of any two vectors; of two basis vectors */
+enum inputs { GENERIC, BASIS }; /* pairs in the plane of two random vectors; of two basis vectors */
 
-/* The second of two vectors at this cosine, in the plane of u and the v that is there. */
+/* Makes v the vector at this cosine to u, in the plane of u and the given v. */
 static void turn_to(const float *u, float *v, double cosine)
 {
     double uu = 0, uv = 0, vv = 0;
@@ -307,7 +308,7 @@ static void make_pairs(float *x, enum inputs inputs, double cosine)
         float *u = x + 2 * q * D, *v = u + D;
         if (inputs == BASIS) {
             memset(u, 0, 2 * D * sizeof *u);
-            u[q % D] = v[(q + 1 + q / D) % D] = 1; /* q / D < 32: another one */
+            u[q % D] = v[(q + 1 + q / D) % D] = 1; /* q / D < 32: a different one */
         }
         turn_to(u, v, cosine);
     }
@@ -344,8 +345,8 @@ static struct law law_of(int kind, enum hash_projection projection, enum inputs 
                         .variance = (shares / draws - mean * mean) / (p * (1 - p) / M)};
 }
 
-/* A row of a table: the mean is `want` within `off` and 4.5 standard errors, which are no more than 0.25 % so
-   that `off` means something. */
+/* A row of a table: the mean is `want` within `off` plus 4.5 standard errors. A standard error is at most
+   0.25 %, so that `off` is significant. */
 struct row {
     double cosine, want;
     int draws;
@@ -385,7 +386,7 @@ static void paper_has_its_bias(void **state)
         check_row("hadamard-paper", PLANES_HADAMARD_PAPER, HASH_AUTO, GENERIC, &rows[i], 0.006);
 }
 
-/* Vectors in the plane of two basis vectors are not generic: off by up to 2.7 %, either way. */
+/* Vectors in the plane of two basis vectors are not generic: off by up to 2.7 %, in either direction. */
 static void few_coordinates_bend_the_law(void **state)
 {
     (void)state;
@@ -395,8 +396,8 @@ static void few_coordinates_bend_the_law(void **state)
         check_row("hadamard, two coordinates", PLANES_HADAMARD, HASH_AUTO, BASIS, &rows[i], 0.004);
 }
 
-/* At cosine .9: hashes of the same block repel, so the share that meets varies less than with independent
-   ones, for which the number is 1. */
+/* At cosine .9: hashes of one block repel, so the share of collisions varies less than with independent
+   hashes, for which the ratio is 1. */
 static void hashes_of_a_block_repel(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
-/* Codes of both sides in blocks on any number of threads are those of the rows one after another, for both
-   maps and both kinds of element; a number that is not finite is told. Bugs tried and caught: a block of keys
-   counted from the queries' ones; codes of a block written from the beginning; keys mapped as queries; the
-   length M of the options not taken; threads sharing a place of work; the planes not turned.
+/* Codes of both sides, computed in blocks on any number of threads, are those of the rows one by one, for
+   both maps and both kinds of element; a number that is not finite is reported. Bugs planted and caught: a
+   block of keys counted from the blocks of queries; codes of a block written at the beginning; keys mapped
+   as queries; the length M of the options ignored; threads sharing scratch memory; the hyperplanes not
+   rotated.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/hasher.h"
 
@@ -17,7 +18,7 @@
 
 enum { N_Q = 9 * CODES_ROWS + 3, N_K = 5 * CODES_ROWS + 70, D = 7, LD = 11 };
 
-/* The codes of n rows, one after another, from the parts that hasher is made of. */
+/* The codes of n rows, one by one, from the parts of hasher. */
 static void codes_alone(const struct kernels *kernels, const struct yoso_options *options, const float *drawn,
                         const float *x, size_t n, bool of_keys, void *codes)
 {
@@ -93,7 +94,7 @@ static void check_codes(const struct yoso_options *options, struct pool *pool, e
     check_same_bits(codes[0][0], codes[0][1], bytes[0] + 1, "codes of queries");
     check_same_bits(codes[1][0], codes[1][1], bytes[1] + 1, "codes of keys");
 
-    if (n_k > 0) { /* one bad number, in the last place that is read */
+    if (n_k > 0) { /* one bad number, in the last element that is read */
         key[(n_k - 1) * LD + D - 1] = NAN;
         key_half[(n_k - 1) * LD + D - 1] = 0xff80;
         assert_false(hasher_codes(kernels, pool, &hasher, queries, keys, codes[0][0], codes[1][0]));

@@ -1,9 +1,10 @@
-/* Planes: frames are orthonormal and uniform, bits and blocks independent, and the collision law of both
-   kinds is (1 - angle / pi)^hash_bits with every projection, by chi-square over angles.
-   Bugs tried and caught: the bits of one hash taken from one block, the reflections applied in the wrong
-   order, a row reflected by its own axis, the sign of the axis fixed, the same key for two bits, turned rows
-   not permuted, lanes of no hash not cleared,
-   one key for all blocks of a bit, an axis taken from the wrong coordinate on.
+/* Hyperplanes: frames are orthonormal and uniform, bits and blocks are independent, and the collision
+   probability of both kinds is (1 - angle / pi)^hash_bits with every projection, by chi-square over
+   angles.
+   Bugs planted and caught: the bits of one hash taken from one block, the reflections applied in the wrong
+   order, a row reflected by its own axis, the sign of the axis fixed, the same key for two bits, rotated
+   rows not permuted, lanes without a hash not cleared, one key for all blocks of a bit, an axis read from
+   the wrong coordinate on.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/planes.h"
 
@@ -74,7 +75,7 @@ static void blocks_are_orthonormal(void **state)
         for (size_t bit = 0; bit < shape->hash_bits; bit++)
             for (size_t a = 0; a < shape->num_hashes; a++)
                 for (size_t b = 0; b <= a; b++)
-                    if (a / shape->dim == b / shape->dim) /* the same block; floats: 2 roundings a term */
+                    if (a / shape->dim == b / shape->dim) /* the same block; in float: 2 roundings per term */
                         check_near(dot_of(planes, shape, bit, a, b), a == b, 2e-7, "product of planes");
         free(planes);
     }
@@ -141,7 +142,7 @@ static void frames_are_uniform(void **state)
     check_near(across_blocks, 0.25, five * 0.25, "planes of two blocks");
 }
 
-/* Mean and variance of the share of hashes in which two vectors at this angle meet, over draws. */
+/* Mean and variance, over draws, of the share of hashes in which two vectors at this angle collide. */
 static void measure(int kind, enum hash_projection projection, const struct shape *shape, double angle,
                     int draws, uint64_t seed, double *mean, double *variance)
 {
@@ -188,22 +189,24 @@ static void collision_law(void **state)
             enum hash_projection projection = (enum hash_projection)(HASH_F32 + form / 2);
             double chi = 0;
             for (int a = 1; a <= ANGLES; a++) {
-                double angle = PI * a / (ANGLES + 4), mean, variance; /* to 0.75 pi: enough meet there */
+                double angle = PI * a / (ANGLES + 4), mean,
+                       variance; /* to 0.75 pi: enough collisions there */
                 uint64_t seed = 1000 * s + 100 * (uint64_t)form + (uint64_t)a;
                 measure(kind, projection, &tried[s], angle, DRAWS, seed, &mean, &variance);
                 double want = pow(1 - angle / PI, (double)tried[s].hash_bits);
-                /* The variance of the formula (independent hashes) is a floor where few or none met. */
+                /* The variance of the formula (independent hashes) is a lower limit where there are few or
+                   no collisions. */
                 double least = want * (1 - want) / (double)tried[s].num_hashes;
                 chi += pow(mean - want, 2) / (fmax(variance, least * 0.5) / DRAWS);
             }
-            /* 12 degrees of freedom: above 50 with probability 1e-6 */
+            /* 12 degrees of freedom: above 50 with probability 1e-6. */
             if (chi > 50)
                 fail_msg("kind %d projection %d, m %zu tau %zu d %zu: chi-square %.1f of 12 angles", kind,
                          projection, tried[s].num_hashes, tried[s].hash_bits, tried[s].dim, chi);
         }
 }
 
-/* What orthogonal planes are for: hashes repel, so their mean varies less. */
+/* The purpose of orthogonal hyperplanes: hashes repel, so their mean varies less. */
 static void orthogonal_planes_vary_less(void **state)
 {
     (void)state;
@@ -215,8 +218,8 @@ static void orthogonal_planes_vary_less(void **state)
     assert_true(orthogonal < 0.92 * gaussian);
 }
 
-/* A turned plane at a turned vector is the plane at the vector, for all planes of a head at once; heads turn
-   differently, and every coordinate goes everywhere with both signs. */
+/* A rotated hyperplane at a rotated vector gives the same product as before rotation, for all hyperplanes
+   of a head; heads rotate differently, and every coordinate moves to every place with both signs. */
 static void heads_turn_planes(void **state)
 {
     (void)state;
@@ -242,7 +245,7 @@ static void heads_turn_planes(void **state)
             same += memcmp(permutation[other], permutation[head], sizeof *permutation) == 0 &&
                     memcmp(sign[other], sign[head], sizeof *sign) == 0;
     }
-    assert_true(same < 40); /* 44850 pairs of heads / (5! 2^5 = 3840 turns) = 11.7 expected */
+    assert_true(same < 40); /* 44850 pairs of heads / (5! 2^5 = 3840 rotations) = 11.7 expected */
     for (size_t c = 0; c < D; c++)
         for (size_t to = 0; to < D; to++)
             assert_true(went[c][to][0] > 8 && went[c][to][1] > 8); /* 30 expected */
@@ -251,7 +254,7 @@ static void heads_turn_planes(void **state)
 
 static const struct shape wide[] = {{32, 9, 64}, {40, 3, 32}, {20, 5, 48}};
 
-/* No thread and no table of kernels changes a bit. */
+/* The bits do not depend on threads or on the table of kernels. */
 static void threads_and_tables_draw_the_same_bits(void **state)
 {
     (void)state;

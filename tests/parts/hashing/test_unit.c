@@ -1,5 +1,6 @@
-/* Unit rows, what counts as zero, and what is longer than any float. Bugs tried and caught: short rows left
-   in place, the limit at 1e-11; long rows taken for zeros, with an infinite norm, or from the row before.
+/* Unit rows, what counts as zero, and rows whose length overflows float. Bugs planted and caught: short
+   rows left in place, the limit at 1e-11; long rows treated as zeros, with an infinite norm, or read from
+   the previous row.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/unit.h"
 

@@ -1,6 +1,6 @@
-/* Mapped rows: unit length, dot products kept, the longest row and longer ones, and the way back.
-   Bugs tried and caught: the last coordinates of queries and keys in the same place; M not squared; columns
-   beyond left as they were; the gradient divided twice; an infinite divisor.
+/* Mapped rows: unit length, dot products kept, the longest row and longer ones, and the backward pass.
+   Bugs planted and caught: the last coordinates of queries and keys in the same place; M not squared;
+   further columns left unchanged; the gradient divided twice; an infinite divisor.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/unit_map.h"
 
@@ -58,7 +58,7 @@ static void a_longer_row_is_taken_at_that_length(void **state)
     unit_map_take(mapped, LD, &norm, x, 2, 1, 2, 2.5, true);
     assert_true(norm == 5 && mapped[2] == 0 && mapped[3] == 0);
     check_near((double)mapped[0], 0.6, 1e-7, "at M");
-    const float large[2] = {3e38f, -3e38f}; /* longer than any float */
+    const float large[2] = {3e38f, -3e38f}; /* longer than the largest float */
     unit_map_take(mapped, LD, &norm, large, 2, 1, 2, 1, true);
     assert_true(norm == FLT_MAX && mapped[3] == 0);
     check_near((double)mapped[1], -sqrt(0.5), 1e-7, "a long row");

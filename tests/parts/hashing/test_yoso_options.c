@@ -1,5 +1,6 @@
-/* The rows of both forms: defaults, ranges, and that the exact form has none of the sampled one's.
-   Bugs tried and caught: the default gradient `true`, more hashes allowed than there may be.
+/* The options of both forms: defaults, ranges, and that the exact form has none of the options of the
+   sampled one.
+   Bugs planted and caught: the default gradient `true`, more hashes allowed than possible.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/yoso_options.h"
 

@@ -1,7 +1,8 @@
-/* Against plain loops in double over all pairs: random lists, queries and keys apart and the same, every
-   sight, lengths around the tiles, one token, queries in no group, on every table, one thread and three.
-   Bugs planted and caught: a key that is met twice counted twice; marks not cleared; one key less
-   in the bound. SPDX-License-Identifier: Apache-2.0 */
+/* Against plain loops in double over all pairs: random lists, queries and keys separate and equal, every
+   mask, lengths around the tiles, one token, queries in no group, on every table, one thread and three.
+   Bugs planted and caught: a key that a query meets twice counted twice; marks not cleared; one key less
+   in the bound.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/inspect/attention_caught.h"
 
 #include <float.h>
@@ -14,7 +15,8 @@
 
 enum { MOST = 300, D = 7, LD = 9, B = 5 };
 
-/* A score is off by D roundings of terms that add up to 30 at most, over sqrt(D): shares by twice that. */
+/* The error of a score is D roundings of terms that add up to at most 30, over sqrt(D); that of a share is
+   twice as large. */
 #define BOUND (2 * 30 / 2.6 * D * 0.5 * (double)FLT_EPSILON)
 
 static float rows[2][MOST * LD];
@@ -25,7 +27,7 @@ struct variant {
     size_t n_q, n_k;
     bool causal;
     enum group_sight sight;
-    uint32_t rarity; /* a token is in a group with chance 1 in this */
+    uint32_t rarity; /* a token is in a group with probability 1 / rarity */
 };
 
 static void fill(const struct variant *v, size_t side, size_t n)
@@ -44,7 +46,7 @@ static void fill(const struct variant *v, size_t side, size_t n)
 
 static const struct capacity window = {B, 1.4142135623730951, false};
 
-/* Whether query i meets key j in group b. */
+/* True if query i meets key j in group b. */
 static bool meets(const struct variant *v, size_t i, size_t j, size_t b)
 {
     size_t keys = v->causal ? 0 : 1, last = 0;
@@ -107,7 +109,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
                                       .window = window}};
     if (v->causal)
         caught[0].keys = caught[0].queries;
-    /* Beside it a membership in which all queries are in the first group with all keys. */
+    /* The second membership has all queries and all keys in the first group. */
     uint32_t start[B + 1], *all = malloc(MOST * sizeof *all);
     for (uint32_t b = 0; b <= B; b++)
         start[b] = b == 0 ? 0 : (uint32_t)v->n_q;

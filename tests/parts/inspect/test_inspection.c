@@ -1,9 +1,10 @@
-/* The three memberships of a head against double precision: scores of each by its formula, who is where by
-   counting (oracle_groups.h), what pairs hold by plain loops; plain, joint, and causal with both
-   memberships, rows normed or not, on every table, one thread and three. Bugs planted and caught: F and G
-   with the rest at the same place; M of the queries alone; R twice instead of R and -R;
-   arrays written while their size is asked for.
-   Covers: inspection.c lsh_hash.c SPDX-License-Identifier: Apache-2.0 */
+/* The three memberships of a head against double precision: scores by their formulas, members by counting
+   (oracle_groups.h), shares of pairs by plain loops; plain, joint, and causal with both memberships, rows
+   normalized or not, on every table, one thread and three. Bugs planted and caught: F and G with the
+   remaining coordinate at the same place; M of the queries only; R twice instead of R and -R; arrays
+   written while only their size is requested.
+   Covers: inspection.c lsh_hash.c
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/inspect/inspection.h"
 
 #include <float.h>
@@ -17,7 +18,7 @@
 
 enum { MOST = 150, D = 10, LD = 13, MOST_GROUPS = 9 };
 
-/* Shares of attention: 2 (D + 2) roundings of scores whose terms add up to 40 at most, over sqrt(D). */
+/* Shares of attention: 2 (D + 2) roundings of scores whose terms add up to at most 40, over sqrt(D). */
 #define BOUND (2 * (D + 2) * 40 / 3.1 * 0.5 * (double)FLT_EPSILON)
 
 struct variant {
@@ -60,7 +61,7 @@ static double length2(const double *x)
     return sum;
 }
 
-/* (n, D + 2), as F or as G. */
+/* Rows (n, D + 2), mapped as F or as G. */
 static double *asymmetric(const double *x, size_t n, double square, bool key)
 {
     double *to = calloc(n * (D + 2), sizeof *to);
@@ -83,7 +84,7 @@ static void fill_scores(struct oracle_groups *o, enum inspected which, uint64_t 
     }
     double *query = o->query, *keys = o->key, most[2] = {0};
     size_t d = D;
-    if (which == INSPECTED_SMYRF) { /* of the rows that attend, which a first run left */
+    if (which == INSPECTED_SMYRF) { /* of the rows that attend, left by a previous run */
         for (size_t i = 0; i < o->n_q; i++)
             most[0] = fmax(most[0], length2(o->softmax.query + i * D));
         for (size_t i = 0; i < o->n_k; i++)
@@ -206,14 +207,14 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     unsigned char arrays[NUM_INSPECTED * 2 * 64];
     struct arena arena = arena_on(NULL);
     struct inspection inspection;
-    inspection_take(NULL, &arena, v->groups); /* as the size function: nothing is written */
+    inspection_take(NULL, &arena, v->groups); /* as the size function calls it: nothing is written */
     size_t wanted = arena.used;
     arena = arena_on(arrays);
     inspection_take(&inspection, &arena, v->groups);
     assert_int_equal(arena.used, wanted);
     assert_true(arena.used <= sizeof arrays);
     inspection_of(&b, chance, &inspection, behind);
-    oracle_groups_run(&o); /* norms the rows, which smyrf asks for */
+    oracle_groups_run(&o); /* normalizes the rows, as smyrf requires */
     for (enum inspected p = 0; p < NUM_INSPECTED; p++) {
         const struct inspected_membership *got = &inspection.memberships[p];
         fill_scores(&o, p, chance);

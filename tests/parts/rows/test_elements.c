@@ -1,5 +1,6 @@
-/* Rows of both kinds of element to floats and back, with gaps that stay. Planted and caught: strides of one
-   side used for the other; sizes of elements swapped. SPDX-License-Identifier: Apache-2.0 */
+/* Rows of both kinds of element to floats and back; gaps stay unchanged. Bugs planted and caught: strides
+   of one side used for the other; sizes of elements swapped.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/rows/elements.h"
 
 #include <string.h>

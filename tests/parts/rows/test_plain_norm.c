@@ -1,6 +1,6 @@
-/* The norm of strided rows and its way back against double precision, on every table and three threads.
-   Bugs planted and caught: rows taken as adjacent; statistics of the first tile for all; rows whose squares
-   overflow left as they are, forward or backward, or with the gradient of another row.
+/* The norm of strided rows and its backward pass against double precision, on every table and three
+   threads. Bugs planted and caught: rows treated as adjacent; statistics of the first tile for all; rows
+   whose squares overflow left unchanged, forward or backward, or with the gradient of another row.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/rows/plain_norm.h"
 
@@ -16,8 +16,8 @@
 
 enum { N = 150, D = 19, LD = 23 };
 
-/* Every number of a row passes two sums of D terms and a dozen roundings; terms of size 4, 1 / sigma below 2.
- */
+/* Every number of a row passes two sums of D terms and about a dozen roundings, with terms of size 4 and 1
+   / sigma below 2. */
 static const double bound = 2 * (D + 12) * (double)FLT_EPSILON * 4 * 2;
 
 static void check(const struct kernels *kernels, struct pool *pool, size_t workers)
@@ -56,8 +56,8 @@ static void check(const struct kernels *kernels, struct pool *pool, size_t worke
     guard_free(scratch, floats);
 }
 
-/* Rows a power of two larger have the same norms, and gradients so much smaller; what overflows stops at the
-   largest number. Every third row is large, and every fifth has a large gradient. */
+/* Rows scaled by a power of two have the same norms, and gradients divided by it; results that overflow
+   are clamped to the largest float. Every third row is large, and every fifth has a large gradient. */
 static void large_rows_are_normed_alike(void **state)
 {
     (void)state;
@@ -69,7 +69,7 @@ static void large_rows_are_normed_alike(void **state)
         random_normals(1, 0, x, N * D);
         random_normals(2, 0, dout, N * D);
         for (size_t i = 0; i < N * D; i++)
-            x[i] *= 1000; /* beside which epsilon is nothing */
+            x[i] *= 1000; /* so that epsilon is negligible */
         for (int large = 0; large < 2; large++) {
             struct plain_norm norm = {*kernels, NULL, view_of(x, N, D), scratch};
             for (size_t i = 0; i < N * D; i++) {
@@ -94,7 +94,7 @@ static void large_rows_are_normed_alike(void **state)
                             view_of(dx[0], N, D));
         float most = 0;
         for (size_t i = 0; i < N * D; i++)
-            most = fmaxf(most, fabsf(dx[0][i])); /* infinity too */
+            most = fmaxf(most, fabsf(dx[0][i])); /* catches infinity too */
         assert_true(most == DOUBLE_MOST);
         guard_free(scratch, floats);
     }

@@ -1,6 +1,6 @@
-/* Attention in double against the oracle: stretches and lists of keys, keys that come twice, queries that
-   meet nothing or a run without keys, distances on a line and on a ring; numbers that float32 cannot
-   multiply; when it is needed. Bugs planted and caught: what is summed not shrunk when the maximum grows; an
+/* Attention in double against the oracle: stretches and lists of keys, repeated keys, queries that meet no
+   key or a run without keys, distances on a line and on a ring; numbers whose products overflow float32;
+   and when double is needed. Bugs planted and caught: the sum not rescaled when the maximum grows; an
    empty run taken for the last; delta not divided by the sum; the gradient of u from r; gradients written
    instead of added; a sum of gradients that becomes infinite; infinity taken for a large number.
    SPDX-License-Identifier: Apache-2.0 */
@@ -17,7 +17,8 @@
 
 enum { N_Q = 37, N_K = 41, D = 6, D_V = 5, RUNS = 3 };
 
-/* What every query meets: three runs, of which the second is empty for some; the third repeats keys. */
+/* The keys of every query: three runs, of which the second is empty for some queries; the third repeats
+   keys. */
 struct runs {
     uint32_t lists[N_Q][N_K];
     size_t counts[N_Q];
@@ -53,7 +54,7 @@ static struct arrays *arrays_new(void)
         for (size_t j = 0; j < N_K && i % 6 != 2; j++)
             if (random_below(&random, 3) == 0)
                 a->runs.lists[i][a->runs.counts[i]++] = (uint32_t)j;
-    a->runs.counts[0] = a->runs.counts[10] = 0; /* which meet nothing at all */
+    a->runs.counts[0] = a->runs.counts[10] = 0; /* these meet no key */
     return a;
 }
 
@@ -103,7 +104,7 @@ static void take(double *to, const float *from, size_t count)
         to[i] = (double)from[i];
 }
 
-/* Sums of gradients are rounded to float after every pair; their terms are of size 10 at most. */
+/* Sums of gradients are rounded to float after every pair; their terms are at most 10 in size. */
 static void check_array(const float *got, const double *want, size_t count, double start, const char *what)
 {
     for (size_t i = 0; i < count; i++)
@@ -158,7 +159,7 @@ static void check_scaled(const float *got, const float *plain, size_t count, int
         check_near(ldexp((double)got[i], -exponent), (double)plain[i], 2 * N_Q * FLT_EPSILON * 4, what);
 }
 
-/* Powers of two change nothing but the powers of two of what comes out. */
+/* Scaling inputs by powers of two only scales the outputs by powers of two. */
 static void large_numbers_are_as_good_as_small_ones(void **state)
 {
     (void)state;
@@ -177,7 +178,8 @@ static void large_numbers_are_as_good_as_small_ones(void **state)
     free(large);
 }
 
-/* Every number 3e38 in size: means of values stay among them, gradients stop at the largest. */
+/* Every number is 3e38 in size: means of values stay in their range, gradients are clamped to the largest
+   float. */
 static void nothing_becomes_infinite(void **state)
 {
     (void)state;
@@ -221,11 +223,11 @@ static void it_is_needed_where_float32_overflows(void **state)
     float before = a->key[N_K * D - 1];
     a->key[N_K * D - 1] = 1e30f; /* one number is enough */
     assert_true(is_needed(a, false, false));
-    assert_false(is_needed(a, true, false)); /* of rows that are normed none is long */
+    assert_false(is_needed(a, true, false)); /* normalized rows are never long */
     a->key[N_K * D - 1] = before;
     a->value[3] = 1e30f;
     assert_true(is_needed(a, true, false));
-    a->value[3] = INFINITY; /* is no better in double */
+    a->value[3] = INFINITY; /* double would not help */
     assert_false(is_needed(a, false, false));
     a->value[3] = NAN;
     assert_false(is_needed(a, false, true));
@@ -241,7 +243,7 @@ static bool all_keys(const void *argument, size_t query, size_t number, struct k
     return number == 0;
 }
 
-/* The sum of dout out, for differences. */
+/* The sum of dout out, for finite differences. */
 static double loss_of(const struct double_attention *attention, const float *dout, void *scratch)
 {
     float out[N_K * D_V];
@@ -258,7 +260,7 @@ static double wave(size_t k, double distance)
     return k % 2 == 0 ? sin(angle) : cos(angle);
 }
 
-/* out by the formula, and gradients of all that learns by differences of out. */
+/* out by the formula, and gradients of all learned parameters by finite differences of out. */
 static void terms_are_the_definition(void **state)
 {
     (void)state;
@@ -327,12 +329,12 @@ static void terms_are_the_definition(void **state)
                 want -= loss_of(&attention, a->dout, scratch);
                 step -= (double)inputs[k][i];
                 inputs[k][i] = before;
-                /* out is rounded to 2^-24 of numbers about 1, 55 of them; the third derivative is below 30.
-                 */
+                /* out is a sum of 55 numbers of about 1, rounded to 2^-24; the third derivative is below
+                   30. */
                 check_near((double)gradients[k][i], want / step, 55 * 0x1p-24 * 4 / step + 30 * 0x1p-14 / 6,
                            "gradient");
             }
-        /* Unwanted: nothing is written. */
+        /* Not requested: not written. */
         double_backward(&attention, view_of(a->dout, N_Q, D_V),
                         &(struct attention_gradients){.query = view_of(a->dquery, N_Q, D),
                                                       .key = view_of(a->dkey, N_K, D),

@@ -1,7 +1,8 @@
-/* Terms for distances against their formula in double, on every instruction set: r from W and back, tiles
-   that the terms cover whole and in part, both ways. Bugs planted and caught: the sinusoids of a distance too
-   many; a row of the strip shifted from the last query instead of its own; the rows of a part before the
-   first term; the strip's rests not cleared on the way back; on a ring, pairs across its seam without terms.
+/* Terms for distances against their formula in double, on every instruction set: r from W and its backward
+   pass, tiles that the terms cover fully and partly, forward and backward. Bugs planted and caught: the
+   sinusoids of one distance too many; a row of the strip shifted by the last query instead of its own; the
+   rows of a part before the first term; the remainder of the strip not cleared in the backward pass; on a
+   ring, pairs across its seam without terms.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/relative_terms.h"
 
@@ -124,7 +125,7 @@ static void check_tile(const struct kernels *kernels, struct relative_tile tile,
         double want_position[16] = {0}, bound_position[16] = {0};
         for (size_t j = 0; j < cols; j++) {
             long t = (long)most - ((long)(tile.first + i) - (long)(tile.key + j)), round = (long)ring;
-            if (round > 0) /* the one among the terms, if any is */
+            if (round > 0) /* the one within the terms, if any */
                 t = t < 0 ? t + round : t >= (long)count ? t - round : t;
             double want = 0.25, bound = FLT_EPSILON;
             if (t >= 0 && t < (long)count)
@@ -169,14 +170,14 @@ static void tiles_take_the_term_of_each_pair(void **state)
         {0, 1, 0, 1, 1, 0, 1, 0},
         {10, 7, 4, 9, 3, 12, 25, 0},
         {200, 96, 128, 128, 8, 191, 256, 0},
-        {200, 96, 128, 128, 5, 100, 90, 0}, /* the nearest and the farthest pairs have none */
-        {0, 96, 0, 128, 4, 40, 41, 0},      /* causal: no later key has */
+        {200, 96, 128, 128, 5, 100, 90, 0}, /* the nearest and the farthest pairs have no term */
+        {0, 96, 0, 128, 4, 40, 41, 0},      /* causal: no later key has a term */
         {50, 20, 90, 30, 6, 0, 100, 0},
         {90, 20, 0, 30, 6, 110, 60, 0},
-        {0, 96, 0, 97, 3, 48, 97, 97}, /* on a ring, with terms for all of it */
+        {0, 96, 0, 97, 3, 48, 97, 97}, /* on a ring, with terms for every distance */
         {0, 20, 70, 30, 5, 50, 100, 100},
         {70, 30, 0, 25, 5, 50, 100, 100},
-        {80, 20, 0, 30, 4, 20, 41, 100}, /* and for the near places alone */
+        {80, 20, 0, 30, 4, 20, 41, 100}, /* and for short distances only */
     };
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -1,9 +1,10 @@
 /* Attention over stretches of keys that end anywhere, against double precision, on every instruction set:
-   short stretches, done in groups, and long ones, done in a grid. Covers: tile_attention_backward.c. Bugs
-   planted and caught: a maximum that begins infinite; a tile taken from one key too late; keys before a
-   stretch not hidden; values of a part of a tile from its start; dQ begun again at each tile; sums of dK and
-   dV not begun as zeros; the result of a block begun in the first tile of all; queries that see nothing after
-   the others left as they were; threads side by side in spite of a span that is too small.
+   short stretches, computed in groups of keys, and long ones, computed in a grid. Bugs planted and caught:
+   a maximum that begins infinite; a tile read from one key too late; keys before a stretch not hidden;
+   values of a partial tile read from the tile's start; dQ begun again at each tile; sums of dK and dV not
+   begun at zero; the result of a block begun in the first tile of all; queries without keys after the rest
+   left unchanged; groups run in parallel although the span is too small.
+   Covers: tile_attention_backward.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/tile_attention.h"
 
@@ -18,8 +19,8 @@
 #include "oracle/oracle_softmax.h"
 #include "support/check.h"
 
-/* Stretches that never fall: steps of up to `most` from query to query, none for the first and last few
-   queries, at most `length` keys. */
+/* Stretches whose ends never decrease: steps of up to `most` from query to query, none for the first and
+   last few queries, at most `length` keys. */
 static struct sight *stretches(uint64_t seed, size_t n_q, size_t n_k, size_t most, size_t length)
 {
     struct random random = random_open(random_key(seed, 1, 0));
@@ -39,7 +40,7 @@ static struct sight *stretches(uint64_t seed, size_t n_q, size_t n_k, size_t mos
     return sights;
 }
 
-/* Whether any but the thread that called asked what a query sees. */
+/* True if a thread other than the caller asked which keys a query sees. */
 static pthread_t caller;
 static atomic_bool asked_elsewhere;
 
@@ -50,7 +51,7 @@ static struct sight sight(const void *argument, size_t query)
     return ((const struct sight *)argument)[query];
 }
 
-/* The most keys from the first of a block to the last. */
+/* The largest number of keys from the first of a block to the last. */
 static size_t widest(const struct sight *sights, size_t n_q)
 {
     size_t most = 1;
@@ -148,7 +149,7 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
                                                               .key = view_of(dkey, n_k, d),
                                                               .value = view_of(dvalue, n_k, d_v)},
                                 scratch);
-        /* Groups side by side would add to the same queries. */
+        /* Groups run in parallel would add to the same queries. */
         assert_true(span != SPAN_TOO_SMALL || !asked_elsewhere);
         check_array(out, o.out, o.out_bound, n_q * d_v, "out");
         check_array(dquery, o.dquery, o.dquery_bound, n_q * d, "dquery");

@@ -1,6 +1,7 @@
-/* Tiles in both precisions against double precision of the operands as they are rounded, both ways round; in
-   float32 the slot's own bits. Bugs planted and caught: the odd last column of A left as it was; A that lies
-   transposed taken as it lies; add lost in bf16. SPDX-License-Identifier: Apache-2.0 */
+/* Tiles in both precisions against double precision of the rounded operands, in both orders; in float32
+   the slot's own bits. Bugs planted and caught: the odd last column of A left unchanged; a transposed A
+   read as if it were not; add ignored in bf16.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/tile_products.h"
 
 #include <float.h>
