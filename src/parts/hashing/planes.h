@@ -32,7 +32,7 @@ size_t planes_work_size(const struct planes_form *form, size_t workers);
 
 /* turned[..][c][lane] = sign[c] * planes[..][permutation[c]][lane], drawn from the head's key, in the format
    of the projection (slot hash.pack_planes). turned has planes_turned_count floats, enough for any format:
-   one row more than the coordinates, if they are odd. permutation and sign (dim) are work space. */
+   dim rows, two if dim is 1. permutation and sign (dim) are work space. */
 void planes_turn(const struct kernels *kernels, enum hash_projection projection, void *turned,
                  const float *planes, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t random_key,
                  uint32_t *permutation, float *sign);
