@@ -143,7 +143,7 @@ struct stream_facet {
     void (*merge)(const void *options, const struct problem_shape *shape, void *into, const void *from);
 };
 
-/* ---- the mechanism ---- */
+/* ---- the mechanism ------------------------------------------------------------------------------------- */
 
 struct mechanism {
     const char *name;    /* as on the command line */

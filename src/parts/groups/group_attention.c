@@ -114,8 +114,7 @@ static void hide_unseen(const struct group_attention *a, float *scores, const st
                 scores[i * TILE + j] = -INFINITY;
 }
 
-/* ---- putting places together ----------------------------------------------------------------------------
- */
+/* ---- putting places together --------------------------------------------------------------------------- */
 
 /* rows[i] += the places of row i, in order. */
 struct gathering {
@@ -146,8 +145,7 @@ static void add_all_places(const struct group_attention *a, const struct places 
     pool_run(a->pool, add_places, &gathering, (rows.rows + ROWS - 1) / ROWS);
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------
- */
+/* ---- forward ------------------------------------------------------------------------------------------- */
 
 struct forward_memory {
     float *result, *row_max, *row_sum; /* (query_places, d_v), (query_places), (query_places) */

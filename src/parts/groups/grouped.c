@@ -5,8 +5,7 @@
 
 #include "parts/rows/plain_norm.h"
 
-/* ---- memory ---------------------------------------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 size_t grouped_places(const struct grouped *b, size_t n)
 {
@@ -87,8 +86,7 @@ size_t grouped_scratch_size(const struct grouped *grouped)
     return size_max(forward, backward_memory(&b, group_backward_size(&sizes)).bytes);
 }
 
-/* ---- forward and backward --------------------------------------------------------------------------------
- */
+/* ---- forward and backward ------------------------------------------------------------------------------ */
 
 static struct plain_norm norm_of(const struct grouped *b, enum grouped_side side, void *scratch)
 {

@@ -64,7 +64,7 @@ struct grouped_saved grouped_saved(const struct grouped *grouped);
 /* Room in the lists of n tokens. */
 size_t grouped_places(const struct grouped *grouped, size_t n);
 
-/* ---- scores and lists: grouped_members.c -------------------------------------------------------------- */
+/* ---- scores and lists: grouped_members.c --------------------------------------------------------------- */
 
 /* The lists alone, as forward makes them. */
 void grouped_members(const struct grouped *grouped);
@@ -84,8 +84,7 @@ void grouped_softmax(const struct kernels *kernels, float *z, size_t num_groups,
 /* The place of the largest of z[0 .. num_groups), ties to the lower; 0 where all are NaN. */
 size_t grouped_best(const float *z, size_t num_groups);
 
-/* ---- attention: grouped.c ------------------------------------------------------------------------------
- */
+/* ---- attention: grouped.c ------------------------------------------------------------------------------ */
 
 /* All rows as they attend: normed, in the scratch, where that is asked for. */
 void grouped_attending(const struct grouped *grouped, struct view *query, struct view *key, void *scratch);

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- homes -----------------------------------------------------------------------------------------------
- */
+/* ---- homes --------------------------------------------------------------------------------------------- */
 
 struct homes homes_take(struct arena *arena, size_t n, size_t places)
 {
@@ -84,8 +83,7 @@ static void close_block(struct pass *pass, size_t slot)
     pass->utility->close(pass->utility->argument, slot);
 }
 
-/* ---- exact -----------------------------------------------------------------------------------------------
- */
+/* ---- exact --------------------------------------------------------------------------------------------- */
 
 static struct group_sizes whole_sizes(const struct utility *u)
 {
@@ -187,8 +185,7 @@ static void exact_targets(const struct utility *u, void *scratch)
     run_blocks(&pass, UTILITY_KEYS, give_exact, close_block);
 }
 
-/* ---- estimated -------------------------------------------------------------------------------------------
- */
+/* ---- estimated ----------------------------------------------------------------------------------------- */
 
 struct memory {
     float *sums, *turned; /* (B, R): S or T; (R, B) */
@@ -370,8 +367,7 @@ static void estimated_targets(const struct utility *u, void *scratch)
     run_blocks(&pass, UTILITY_KEYS, give_keys, close_block);
 }
 
-/* ---- either ----------------------------------------------------------------------------------------------
- */
+/* ---- either -------------------------------------------------------------------------------------------- */
 
 size_t utility_size(const struct utility *utility)
 {
