@@ -1,5 +1,5 @@
-/* Frames of planes.h, scaled to chi-distributed lengths, and tiles of exponentials. SPDX-License-Identifier:
- * Apache-2.0 */
+/* Frames of planes.h, scaled to chi-distributed lengths, and tiles of exponentials.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/random_features.h"
 
 #include <math.h>
