@@ -4,8 +4,8 @@
    groups are balanced as in lha: softmax over the groups, then each group takes its best tokens, or, in
    causal problems, each token its best group (parts/groups/grouped.h).
    Random: R, once per head and call. Saved: index lists and two floats per query. Cost: n d B operations for
-   the scores, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs. SPDX-License-Identifier:
-   Apache-2.0 */
+   the scores, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_groups.h"
 #include "base/memory.h"
 #include "parts/groups/lsh_hash.h"

@@ -1,8 +1,8 @@
 /* Attention over a batch of packed sequences, cut into units of work (sequence, head) that a mechanism
    computes one at a time on the pool, most expensive first. The API turns padded batches and equal lengths
    into offsets. Nothing here allocates: the caller asks for the sizes and passes the blocks. A sequence gets
-   the same bits on its own, packed among others, and padded with a mask. SPDX-License-Identifier:
-   Apache-2.0 */
+   the same bits on its own, packed among others, and padded with a mask.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_ATTENTION_H
 #define ATTENTION_ATTENTION_H
 

@@ -1,5 +1,5 @@
-/* Mixes the kernels that queries and keys share, then computes tiles of scores. SPDX-License-Identifier:
-   Apache-2.0 */
+/* Mixes the kernels that queries and keys share, then computes tiles of scores.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_hashes.h"
 
 #include <string.h>

@@ -7,8 +7,8 @@
    the order of its groups. So groups run in any order and on any thread, with the same bits. Backward
    recomputes the probabilities from these numbers and stores gradients at places likewise. Cost: 2 (d + d_v)
    operations and one exponential per pair met, 2.5 times that backward. Memory: the parts, d_v + 2 floats
-   per place (backward 2 d + d_v), and the rows of one group per thread. SPDX-License-Identifier:
-   Apache-2.0 */
+   per place (backward 2 d + d_v), and the rows of one group per thread.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_GROUP_ATTENTION_H
 #define PARTS_GROUP_ATTENTION_H
 

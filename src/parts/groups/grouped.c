@@ -1,5 +1,5 @@
-/* Step 3, on the lists of grouped_members.c, and the memory of all steps. SPDX-License-Identifier: Apache-2.0
- */
+/* Step 3, on the lists of grouped_members.c, and the memory of all steps.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Blocks of rows, those of the queries first. Each thread widens, maps and packs CODES_ROWS rows at a time
-   in its own memory. Cost: codes_hash, and a pass over rows that are mapped. SPDX-License-Identifier:
-   Apache-2.0 */
+   in its own memory. Cost: codes_hash, and a pass over rows that are mapped.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/hasher.h"
 
 #include <stdatomic.h>

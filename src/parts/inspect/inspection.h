@@ -10,8 +10,8 @@
             hashes differ.
    For each: the attention that its pairs hold (attention_caught.h), the number of groups per token, and the
    number of tokens that score best in each group, before lists make the groups equal. Cost: that of
-   attention_caught.h, and three times the scores and lists of a forward. SPDX-License-Identifier:
-   Apache-2.0 */
+   attention_caught.h, and three times the scores and lists of a forward.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_INSPECTION_H
 #define PARTS_INSPECTION_H
 
