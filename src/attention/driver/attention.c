@@ -1,6 +1,6 @@
 /* The driver of all mechanisms. It checks a call, lays out its two memory blocks, cuts it into units of work
    (sequence, head), and runs them on the pool, most expensive first, so that the last unit to end is small.
-   A unit that would otherwise finish last uses all threads before the others start.
+   A unit that would otherwise finish last uses all threads before the remaining units start.
    A unit computes the same bits in any batch and with any number of threads: its saved memory has its own
    place, its random numbers their own key, its gradient of learned parameters its own slice, and slices are
    added in the order of the sequences. Cost beyond the mechanism: a pass over the mask, a sort of the
@@ -188,10 +188,10 @@ size_t attention_scratch_size(const struct attention_call *call)
 static hashattn_status check_rows(struct host *host, const char *what, const struct packed *rows,
                                   size_t width, size_t count)
 {
-    FAIL_IF(rows->width != width, host, HASHATTN_INVALID, "%s has width %zu, the call says %zu", what,
+    FAIL_IF(rows->width != width, host, HASHATTN_INVALID, "%s has width %zu, %zu is needed", what,
             rows->width, width);
     FAIL_IF(count > 1 && rows->row_stride < width, host, HASHATTN_INVALID,
-            "%s has rows of width %zu only %zu apart", what, width, rows->row_stride);
+            "%s has rows of width %zu that are only %zu apart", what, width, rows->row_stride);
     return HASHATTN_OK;
 }
 
@@ -202,7 +202,7 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
            call->key_offsets[sequence] <= call->key_offsets[sequence + 1]);
     struct problem_shape shape = shape_of(call, sequence);
     FAIL_IF(call->causal && shape.num_queries != shape.num_keys, host, HASHATTN_INVALID,
-            "sequence %zu has %zu queries and %zu keys; causal attention needs as many of both", sequence,
+            "sequence %zu has %zu queries and %zu keys; causal attention needs equal numbers", sequence,
             shape.num_queries, shape.num_keys);
     bool masked = masks_queries(call, &shape);
     if (!mechanism->sees_mask)
@@ -253,7 +253,7 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
     TRY(check_rows(host, "value", &call->value, call->value_dim, keys));
     size_t parameters = param_count(call);
     FAIL_IF(parameters > 0 && call->params == NULL && has_rows(call), host, HASHATTN_INVALID,
-            "%s has %zu learned parameters a head and was given none", mechanism->name, parameters);
+            "%s needs %zu learned parameters per head, none were given", mechanism->name, parameters);
     TRY(attention_check_shapes(host, call));
     size_t saved = attention_saved_size(call), scratch = attention_scratch_size(call);
     FAIL_IF(saved >= PTRDIFF_MAX || scratch >= PTRDIFF_MAX, host, HASHATTN_NO_MEMORY,

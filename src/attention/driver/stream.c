@@ -130,7 +130,7 @@ static hashattn_status check_chunk(struct host *host, const struct stream *strea
 {
     size_t rows = sides & KEYS ? chunk->key.rows : chunk->query.rows;
     FAIL_IF(rows > stream->chunk_rows, host, HASHATTN_INVALID,
-            "the chunk at %zu has %zu rows, at most %zu were announced", position, rows, stream->chunk_rows);
+            "the chunk at %zu has %zu rows, at most %zu are allowed", position, rows, stream->chunk_rows);
     if (sides & KEYS) {
         TRY(check_view(host, "key", position, &chunk->key, rows, stream->head_dim));
         TRY(check_view(host, "value", position, &chunk->value, rows, stream->value_dim));

@@ -60,8 +60,7 @@ size_t work_order_spread(const struct attention_call *call)
     return all.count - left.count + rest;
 }
 
-/* ---- most expensive first
-   ------------------------------------------------------------------------------ */
+/* ---- most expensive first ------------------------------------------------------------------------------ */
 
 /* true if a comes before b. */
 static bool dearer(const struct attention_call *call, size_t a, size_t b)

@@ -40,8 +40,7 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
     return lha_scratch_on(options, shape, attention > loss ? attention : loss, NULL).bytes;
 }
 
-/* ---- forward and backward
-   ------------------------------------------------------------------------------ */
+/* ---- forward and backward ------------------------------------------------------------------------------ */
 
 /* With the score function; its memory is in the scratch. */
 static struct grouped open_grouped(const struct problem *problem, struct lha_scratch *scratch,
@@ -105,8 +104,7 @@ static void prepare(const struct preparation *preparation)
                       preparation->shared, preparation->scratch);
 }
 
-/* ---- inspection
-   ---------------------------------------------------------------------------------------- */
+/* ---- inspection ---------------------------------------------------------------------------------------- */
 
 static size_t inspect_size(const void *options, const struct problem_shape *shape)
 {
@@ -122,8 +120,7 @@ static void inspect(const struct problem *problem, struct inspection *inspection
     in_groups_inspect(&grouped, problem, scratch_size(problem->options, &problem->shape), inspection);
 }
 
-/* ---- rows
-   ---------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------------------- */
 
 /* Shape of a tensor that only some hashes have. */
 static void shape_if(bool there, size_t height, size_t width, size_t *rows, size_t *cols)

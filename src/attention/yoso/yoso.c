@@ -165,13 +165,14 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
     const struct yoso_options *options = of;
     const size_t most_bytes = (size_t)1 << 40;
     if (options->gradient == YOSO_GRADIENT_TRUE && options->hash_bits < 2)
-        return "gradient true needs hash_bits of at least 2: with 1 its second moment has no bound";
+        return "gradient true needs hash_bits of at least 2: with 1 its variance is unbounded";
     if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)
-        return "max_partners is for gradients true and released: lower costs no more in full buckets";
+        return "max_partners needs gradient true or released: lower is cheap in full buckets without it";
     if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
-        return "map neyshabur needs max_norm where later rows are not known: causal and in chunks";
+        return "map neyshabur needs max_norm if later rows are unknown: causal and in chunks";
     if (hadamard_is(options->planes) && (shape->head_dim < 32 || shape->head_dim > 4096))
-        return "planes hadamard and hadamard-paper need head_dim of 32 to 4096: below, their law is wrong";
+        return "planes hadamard and hadamard-paper need a head_dim of 32 to 4096: smaller ones hash with "
+               "bias";
     if (hadamard_is(options->planes) && options->projection != HASH_AUTO && options->projection != HASH_F32 &&
         options->projection != HASH_INT16_DP)
         return "planes hadamard and hadamard-paper are transforms in float32 or 16-bit fixed point: "
@@ -184,7 +185,7 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
         prepare_scratch_size(options, shape->head_dim, shape->workers) > most_bytes)
         return "yoso would need more than 1099511627776 bytes for one head";
     if (options->projection == HASH_INT8_DP && unit_map_width(options, shape->head_dim) > HASH_INT8_MOST)
-        return "projection int8-dp sums at most 32768 numbers of a vector";
+        return "projection int8-dp hashes vectors of at most 32768 numbers";
     if (shape->head_dim > 1 << 24) /* beyond this, fixed point has no bits left for a coordinate */
         return "yoso hashes vectors of at most 16777216 numbers";
     return NULL;

@@ -45,8 +45,7 @@ void members_by_group(const struct members *members, const struct kernels *kerne
     pool_run(pool, select_group, &selection, members->num_groups);
 }
 
-/* start[b + 1] is first a count, then the next free entry of group b, and finally the start of group b + 1.
- */
+/* start[b + 1] is first a count, then the next free entry of group b, finally the start of group b + 1. */
 static void begin_lists(uint32_t *start, size_t lists)
 {
     for (size_t b = 0, sum = 0; b < lists; b++) {

@@ -43,8 +43,7 @@ static void take(const float *scores, size_t n, float bound, size_t more, size_t
     }
 }
 
-/* Bounds as integers of order_of: at least `wanted` scores are above `low`, fewer above `high`; and the
- * counts. */
+/* Bounds, as integers of order_of: at least `wanted` scores are above `low`, fewer above `high`. */
 struct bracket {
     int64_t low, high;
     size_t above_low, above_high;

@@ -33,8 +33,7 @@ void inspection_clear(struct inspection *inspection, size_t num_groups)
     }
 }
 
-/* ---- memory
-   -------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 struct memory {
     void *saved[NUM_INSPECTED]; /* lists; of own: those that forward saved */
@@ -82,8 +81,7 @@ size_t inspection_size(const struct grouped *grouped)
     return memory_on(grouped, NULL).bytes;
 }
 
-/* ---- the hashes that are compared
-   ---------------------------------------------------------------------- */
+/* ---- the hashes that are compared ---------------------------------------------------------------------- */
 
 struct comparison {
     struct lsh_hash hash;
@@ -151,8 +149,7 @@ static struct comparison compare_smyrf(const struct grouped *b, const struct mem
                                b->joint};
 }
 
-/* ---- counting
-   ------------------------------------------------------------------------------------------ */
+/* ---- counting ------------------------------------------------------------------------------------------ */
 
 static void count_in(size_t in[IN_GROUPS], const struct members *members, uint32_t *counts, size_t n)
 {
