@@ -1,5 +1,5 @@
-/* A problem as the mechanisms with groups of tokens hand it down to parts/groups/grouped.h: lha, lsh and
-   random differ in their scores alone. SPDX-License-Identifier: Apache-2.0 */
+/* Builds the problem of parts/groups/grouped.h for lha, lsh and random, which differ only in their scores.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_IN_GROUPS_H
 #define ATTENTION_IN_GROUPS_H
 
@@ -14,7 +14,7 @@ static inline const char *in_groups_refuse(const struct grouping_options *option
     return NULL;
 }
 
-/* All that sizes depend on. */
+/* The part that sizes depend on. */
 static inline struct grouped in_groups(const struct grouping_options *options,
                                        const struct problem_shape *shape)
 {
@@ -40,7 +40,7 @@ static inline size_t in_groups_count(const void *options)
     return (size_t)((const struct grouping_options *)options)->num_groups;
 }
 
-/* With the rows of the problem; score and scratch are the mechanism's affair. */
+/* With the rows of the problem; the mechanism sets score and scratch. */
 static inline struct grouped in_groups_open(const struct grouping_options *options,
                                             const struct problem *problem)
 {
@@ -55,7 +55,7 @@ static inline struct grouped in_groups_open(const struct grouping_options *optio
     return grouped;
 }
 
-/* What `inspect` of inspection_facet needs behind the `scratch` of its forward. */
+/* Bytes that `inspect` of inspection_facet needs after the `scratch` bytes of its forward. */
 static inline size_t in_groups_inspect_size(const struct grouped *grouped, size_t scratch)
 {
     struct arena arena = arena_on(NULL);
@@ -64,7 +64,7 @@ static inline size_t in_groups_inspect_size(const struct grouped *grouped, size_
     return arena.used;
 }
 
-/* With the scores and the scratch of a forward, which is so large. */
+/* With the scores and the scratch of a forward; scratch: the bytes of the latter. */
 static inline void in_groups_inspect(const struct grouped *grouped, const struct problem *problem,
                                      size_t scratch, struct inspection *inspection)
 {

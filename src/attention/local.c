@@ -1,16 +1,15 @@
-/* Block-local attention: the sequence is cut into blocks of s tokens, and softmax attention runs over the
-   blocks nearby, out_i = sum_j p_ij v_j over the keys of query i's own block and of the one before and the
-   one after it; causal, of its own block and the two before it up to itself (the local heads of Sun et al.
-   2022). With `wrap` the first and the last block are neighbours too, as in the published code, though each
-   key is met once however few blocks there are; it costs a copy of keys and values, two blocks longer. So a
-   query meets at most 3 s keys, with the same work causal or not; lha's queries meet about 2 n / num_buckets.
-   The last block is shorter where s does not divide n. A token's place is that among the tokens that take
-   part: what is masked does not count. Of cross attention, query i and key i stand side by side; a query more
-   than a block beyond the last key's meets none and gives 0. With `relative`, scores have
-   Transformer-XL's learned terms for i - j (parts/tiles/relative_terms.h); with `wrap` too, i - j is the
-   short way round the ring of the n tokens, -n/2 < i - j <= n/2, however few blocks there are. Cost: 6 n s (d
-   + d_v) operations and 3 n s exponentials forward (tile_attention.h), with terms about 6 n s d
-   more and what making them costs. Nothing is random. Saved: two floats per query.
+/* Block-local attention: softmax attention in blocks of s tokens. out_i = sum_j p_ij v_j over the keys of
+   query i's own block and its two neighbours; causal: of its own block, up to itself, and the two blocks
+   before it (the local heads of Sun et al. 2022). A query thus meets at most 3 s keys, with the same work
+   causal or not; in lha it meets about 2 n / num_buckets. The last block is shorter if s does not divide n.
+   Positions count only the tokens that take part: masked tokens are skipped. In cross attention, query i is
+   aligned with key i; a query more than a block beyond the last key meets none and gives 0.
+   `wrap` makes the first and last block neighbours, as in the published code, except that each key is met
+   once even with few blocks; it costs a copy of keys and values, two blocks longer. `relative` adds
+   Transformer-XL's learned terms for i - j to the scores (parts/tiles/relative_terms.h); with `wrap`, i - j
+   is the shorter way round the ring of n tokens, -n/2 < i - j <= n/2, for any number of blocks.
+   Cost: 6 n s (d + d_v) operations and 3 n s exponentials forward (tile_attention.h); terms add about 6 n s
+   d and the cost of making them. Nothing is random. Saved: two floats per query.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -29,8 +28,8 @@ static size_t block_size(const void *options)
     return (size_t)((const struct local_options *)options)->block_size;
 }
 
-/* Queries at a time: some whole blocks, or an equal part of one, so that few of the keys that they are
-   multiplied with are unseen. */
+/* Queries at a time: whole blocks, or an equal part of one, so that few of the keys they are multiplied with
+   are unseen. */
 static size_t queries_at_once(size_t s)
 {
     size_t most = TILE_ATTENTION_BLOCK, parts = (s + most - 1) / most;
@@ -47,14 +46,14 @@ static bool wraps(const void *options)
     return ((const struct local_options *)options)->wrap != 0;
 }
 
-/* Whether the tokens stand on a ring, on which no distance is longer than half of it. */
+/* true if the tokens form a ring: no distance is longer than half of it. */
 static bool on_ring(const void *options, const struct problem_shape *shape)
 {
     return wraps(options) && !shape->causal;
 }
 
-/* Whether the keys go round: they are then a copy, the last block before them all and the first after. Up to
-   three blocks are all neighbours anyway. */
+/* true if the keys wrap around: the tiles then read a copy, with the last block in front and the first block
+   behind. With up to three blocks, all are neighbours anyway. */
 static bool goes_round(const void *options, const struct problem_shape *shape)
 {
     return on_ring(options, shape) && shape->num_keys > 3 * block_size(options);
@@ -66,7 +65,7 @@ static size_t last_block(size_t s, size_t n)
     return n - (n - 1) / s * s;
 }
 
-/* The most that a key can stand before a query that sees it, and after it: none of a causal one. */
+/* Largest distance of a seen key before its query, and after it (causal: 0). */
 static size_t most_before(const void *options, const struct problem_shape *shape)
 {
     size_t far = (shape->causal ? 3 : 2) * block_size(options) - 1, n = shape->num_queries;
@@ -88,7 +87,7 @@ static struct tile_attention_sizes sizes_of(const void *options, const struct pr
         .dim = shape->head_dim,
         .value_dim = shape->value_dim,
         .block = block,
-        /* Long blocks are cut in parts that drift over their ends: then a part sees four of them. */
+        /* Long blocks are cut into parts that may straddle two blocks and then see four. */
         .span = 3 * s + (s > block ? s : block),
         .terms = is_relative(options) ? most_before(options, shape) + 1 + most_after(options, shape) : 0,
         .precision = shape->precision,
@@ -111,7 +110,7 @@ static void bias_shape(const void *options, const struct parameter_sizes *sizes,
     *rows = size_min(*rows, 1);
 }
 
-/* Starts as in the paper's models. A head's floats stand in this order: */
+/* Starts as in the paper's models. The order of a head's floats: */
 static const struct parameter_row params[] = {
     {"position", position_shape, START_NORMAL, 0.02f},
     {"content_bias", bias_shape, START_NORMAL, 0.02f},
@@ -133,7 +132,7 @@ static size_t position_bias_at(size_t head_dim)
 
 struct scratch {
     struct relative_terms terms;
-    float *key, *value, *dkey, *dvalue; /* (n + 2 s, d or d_v): where keys go round */
+    float *key, *value, *dkey, *dvalue; /* (n + 2 s, d or d_v): if the keys wrap around */
     void *tiles;
     size_t bytes;
 };
@@ -144,7 +143,7 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     struct arena arena = arena_on(block);
     struct tile_attention_sizes sizes = sizes_of(options, shape);
     size_t keys = 0;
-    if (goes_round(options, shape)) /* the most that it can be: sizes never fall */
+    if (goes_round(options, shape)) /* the upper bound: sizes never fall with n */
         keys = sizes.num_keys = size_sum(shape->num_keys, 2 * block_size(options));
     size_t forward_bytes = tile_attention_forward_size(&sizes),
            backward_bytes = tile_attention_backward_size(&sizes);
@@ -158,7 +157,7 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     return scratch;
 }
 
-/* The terms of this problem, made from its parameters; NULL where there are none. */
+/* The terms of this problem, made from its parameters; NULL if it has none. */
 static const struct relative_terms *make_terms(const struct problem *problem, struct relative_terms *terms)
 {
     size_t d = problem->shape.head_dim;
@@ -172,7 +171,7 @@ static const struct relative_terms *make_terms(const struct problem *problem, st
     return terms;
 }
 
-/* Nobody else looks at them. */
+/* The caller checks rows, not parameters. */
 static bool has_large_params(const struct problem *problem)
 {
     size_t d = problem->shape.head_dim;
@@ -193,7 +192,7 @@ static struct sight sight(const void *argument, size_t query)
     return (struct sight){size_min((own - before) * s, keys), size_min(end, keys)};
 }
 
-/* The same among keys that go round, of which the first is the first of the last block. */
+/* The same for keys that wrap around: index 0 is the first key of the last block. */
 static struct sight sight_round(const void *argument, size_t query)
 {
     const struct problem *problem = argument;
@@ -219,7 +218,7 @@ static void go_round(float *to, struct view rows, size_t s)
     copy(to, rows, 0, s);
 }
 
-/* rows first .. += from. */
+/* rows first .. first + count - 1 += from. Returns the rest of from. */
 static const float *add(const struct kernels *kernels, struct view rows, size_t first, size_t count,
                         const float *from)
 {
@@ -228,7 +227,7 @@ static const float *add(const struct kernels *kernels, struct view rows, size_t 
     return from;
 }
 
-/* large: what a key gets in two places may overflow together. */
+/* large: the sum of a key's gradients from two places may overflow. */
 static void come_back(const struct kernels *kernels, struct view rows, const float *from, size_t s,
                       bool large)
 {

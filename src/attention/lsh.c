@@ -1,10 +1,11 @@
-/* Attention inside groups of a random linear hash, the control of lha: H(x) = x [R; -R] / sqrt(d), R (d,
-   B/2) standard normal (of an odd B one direction lacks its opposite), the same for queries and keys (Kitaev
-   et al. 2020, Reformer; Sun et al. 2022, eq. 9). As there a token belongs where H is largest; made balanced
-   as lha is: softmax over the groups, then each group takes its best tokens, or with causal problems each
-   token its own best group (parts/groups/grouped.h). Random: R, once per head and call. Saved: index lists
-   and two floats a query. Cost: n d B operations for the scores, then 2 (d + d_v) a pair in a group, about 2
-   / B of all pairs. SPDX-License-Identifier: Apache-2.0 */
+/* Attention inside groups of a random linear hash: the control of lha. H(x) = x [R; -R] / sqrt(d), R (d,
+   B/2) standard normal (for odd B one direction lacks its opposite), the same for queries and keys (Kitaev
+   et al. 2020, Reformer; Sun et al. 2022, eq. 9). A token belongs where H is largest, as in Reformer, and
+   groups are balanced as in lha: softmax over the groups, then each group takes its best tokens, or, in
+   causal problems, each token its best group (parts/groups/grouped.h).
+   Random: R, once per head and call. Saved: index lists and two floats per query. Cost: n d B operations for
+   the scores, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_groups.h"
 #include "base/memory.h"
 #include "parts/groups/lsh_hash.h"
@@ -59,7 +60,7 @@ static void add_scores(const struct lsh_hash *hash, struct view rows, size_t fir
     lsh_scores(hash, view_row(rows, first), rows.stride, count, z, add);
 }
 
-/* Joint: H(q) + H(k), in one sum. */
+/* Joint: H(q) + H(k), computed as one sum. */
 static void score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
                   int worker)
 {
@@ -71,7 +72,7 @@ static void score(const void *argument, enum grouped_side side, size_t first, si
         add_scores(&scorer->hash, problem->key, first, count, z, true);
 }
 
-/* With scores; the arrays that they need lie in the scratch. */
+/* With the score function; its arrays are in the scratch. */
 static struct grouped open_grouped(const struct problem *problem, struct scorer *scorer)
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);

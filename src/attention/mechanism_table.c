@@ -1,4 +1,4 @@
-/* The table of mechanisms, in the order in which lists show them: a new one is a row here and a file beside.
+/* The table of mechanisms, in the order of lists. A new mechanism is a row here and a file in this folder.
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/mechanism.h"
 

@@ -1,9 +1,9 @@
-/* Attention inside groups that are drawn, the control of lha without content (row (a) of table 1 in Sun et
-   al. 2022): a token's scores for the groups are standard normals that depend on its place alone, queries
-   and keys apart, or one score for both with joint and causal problems; all else as in lha
-   (parts/groups/grouped.h). Random: the scores, once per head and call. Saved: index lists and two floats a
-   query. Cost: (n_q + n_k) B normals, then 2 (d + d_v) operations a pair in a group, about 2 / B of all
-   pairs. SPDX-License-Identifier: Apache-2.0 */
+/* Attention inside random groups: the control of lha that ignores content (row (a) of table 1 in Sun et al.
+   2022). A token's scores for the groups are standard normals that depend only on its position, separate for
+   queries and keys, or one score for both in joint and causal problems; the rest is as in lha
+   (parts/groups/grouped.h). Random: the scores, once per head and call. Saved: index lists and two floats
+   per query. Cost: (n_q + n_k) B normals, then 2 (d + d_v) operations per pair in a group, about 2 / B of
+   all pairs. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_groups.h"
 #include "base/random.h"
 

@@ -19,7 +19,7 @@ static struct tile_attention_sizes sizes_of(const struct problem_shape *shape)
     };
 }
 
-/* Of a causal problem. */
+/* The keys that a query of a causal problem sees. */
 static struct sight sight(const void *argument, size_t query)
 {
     return (struct sight){0, problem_seen(argument, query)};

@@ -1,15 +1,15 @@
-/* YOSO-E: the expectation of YOSO over its hash functions, exactly (Zeng et al. 2021), for one head.
+/* YOSO-E: the exact expectation of YOSO over its hash functions (Zeng et al. 2021), for one head.
      E_ij = p_ij^tau, p = 1 - angle(Q_i, K_j) / pi, tau = hash_bits; X = E V; Y = X normalised.
-   Backward, for G the gradient of X: dV = E^T G; dQ_i = sum_j <G_i, V_j> w_ij K_j, dK alike, then through
-   the unit length; w = (tau / 2) E (lower: the paper's bound) or the derivative of p^tau (true).
-   Never an n x n array: a block of 64 queries meets tiles of 64 keys. A tile stands with a row per key, so
-   that what must be transposed is the block, once, and not every tile. Angles near 0 or pi cannot be had
-   from dot products; such pairs are counted by the slot and done again from differences of the vectors, with
-   the gradient along the unit tangent, which is bounded (docs/MATH.md). The true gradient is not.
-   Causal: tiles that no query of a block sees are left out, and unseen pairs of the others weigh 0.
-   Nothing is random. Saved: one float per query. Scratch: 2 n_k d floats and a few tiles. Cost: 2 n_q n_k
-   (d + d_v) operations and n_q n_k angles and powers forward, about three times that backward; causal half.
-   Threads: blocks of queries forward; backward a grid of blocks of queries and tiles of keys, in which dQ is
+   Backward, with G the gradient of X: dV = E^T G; dQ_i = sum_j <G_i, V_j> w_ij K_j, dK likewise, then
+   through the unit length; w = (tau / 2) E (lower: the paper's bound) or the derivative of p^tau (true).
+   No n x n array exists: blocks of 64 queries meet tiles of 64 keys. A tile has one row per key, so only the
+   block is transposed, once, instead of every tile. Angles near 0 or pi cannot be computed from dot
+   products; the slot counts such pairs, and they are recomputed from differences of the vectors, with the
+   gradient along the unit tangent, which is bounded (docs/MATH.md). The true gradient is not.
+   Causal: tiles that no query of a block sees are skipped; unseen pairs in other tiles weigh 0.
+   Nothing is random. Saved: one float per query. Scratch: 2 n_k d floats and a few tiles. Cost: 2 n_q n_k (d
+   + d_v) operations and n_q n_k angles and powers forward, about three times that backward; causal half.
+   Threads: blocks of queries forward; backward a grid of blocks of queries and tiles of keys, where dQ is
    summed along a row and dK, dV along a column.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -26,37 +26,36 @@
 
 enum {
     TILE = KERNELS_TILE,
-    KEYS_AT_ONCE =
-        2 * TILE, /* backward: of a cell of the grid; more would leave threads idle at its corners */
-    ROWS_AT_ONCE = 8 * TILE, /* keys brought to unit length, or back from it, by one thread */
+    KEYS_AT_ONCE = 2 * TILE, /* backward: keys of a grid cell; more would leave threads idle at the corners */
+    ROWS_AT_ONCE = 8 * TILE, /* keys per unit of work of normalisation and its backward pass */
 };
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-/* A block of queries, all keys, and the tile where they meet. "turned" is (width, TILE): a column a row. */
+/* A block of queries, all keys, and their tile. "turned" is transposed: (width, TILE). */
 struct scratch {
     size_t width, ld, ld_value; /* width of unit rows */
-    /* Of a thread. */
+    /* Per thread. */
     float *dot, *power;   /* (TILE keys, TILE queries) */
     float *slope, *score; /* backward only: the same */
-    /* Of a block of queries: more than one are under way where there are threads. */
+    /* Per block of queries in flight. */
     float *query, *query_turned;     /* (TILE, ld) unit rows, (ld, TILE) */
     float *query_norm, *query_norm2; /* (TILE) lengths; 1, or 0 for a zero vector */
     float *x;                        /* (TILE, ld_value): X in forward, its gradient in backward */
     float *dquery, *x_turned, *bias; /* backward only: (TILE, ld), (ld_value, TILE), (TILE) */
-    /* Of all. */
+    /* Shared. */
     float *key, *key_norm, *key_norm2; /* (n_k, ld), (n_k), (n_k) */
     float *dkey;                       /* backward only: (n_k, ld) */
     float *ones, *zeros;               /* (TILE) */
 };
 
-/* Blocks of queries under way at once. */
+/* Blocks of queries in flight. */
 static size_t blocks_at_once(const struct problem_shape *shape)
 {
     return shape->workers == 1 ? 1 : 2 * shape->workers;
 }
 
-/* For one block of queries and one thread. */
+/* Scratch for one block of queries and one thread. */
 static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options *options,
                               const struct problem_shape *shape, bool backward, size_t block_number,
                               size_t worker, void *block)
@@ -115,7 +114,7 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
 {
     const struct yoso_options *options = of;
     if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
-        return "map neyshabur needs max_norm where later rows are not known: causal and in chunks";
+        return "map neyshabur needs max_norm if later rows are unknown: causal and in chunks";
     if (scratch_size(options, shape) > (size_t)1 << 40)
         return "yoso-e would need more than 1099511627776 bytes for one head";
     return NULL;
@@ -123,12 +122,12 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
 
 /* ---- blocks and tiles ---------------------------------------------------------------------------------- */
 
-/* What all threads of a pass read. */
+/* Read by all threads of a pass. */
 struct pass {
     const struct problem *problem;
-    struct view out, dout; /* dout: backward only, as the rest */
+    struct view out, dout; /* dout and the fields below: backward only */
     const struct problem_gradients *gradients;
-    size_t first_block; /* of queries, of those under way */
+    size_t first_block; /* first block of queries in flight */
     double max_norm;    /* of map neyshabur */
 };
 
@@ -145,7 +144,7 @@ static double max_norm_of(const struct problem *problem)
                : fmax(longest_of(problem->query), longest_of(problem->key));
 }
 
-/* Unit rows, zeros beyond them, what their gradients are divided by, and the squares of their lengths. */
+/* Unit rows, padded with zeros; norm: divisors of their gradients; norm2: 1, or 0 for a zero vector. */
 static void take_unit(const struct pass *pass, bool of_keys, size_t first, size_t rows, float *unit,
                       size_t ld, float *norm, float *norm2)
 {
@@ -161,7 +160,7 @@ static void take_unit(const struct pass *pass, bool of_keys, size_t first, size_
         norm2[i] = is_l2 && norm[i] < UNIT_SHORTEST ? 0 : 1;
 }
 
-/* The way back, added to rows of `to` from `first` on. */
+/* The backward pass of take_unit, added to rows first .. of `to`. */
 static void give_unit(const struct problem *problem, struct view to, size_t first, size_t rows,
                       const float *gradient, const float *unit, size_t ld, const float *norm)
 {
@@ -173,7 +172,7 @@ static void give_unit(const struct problem *problem, struct view to, size_t firs
                           to.cols);
 }
 
-/* The unit rows of queries first .. first + rows - 1, both ways round. */
+/* The unit rows of queries first .. first + rows - 1, and their transpose. */
 static void take_queries(const struct pass *pass, const struct scratch *scratch, size_t first, size_t rows)
 {
     take_unit(pass, false, first, rows, scratch->query, scratch->ld, scratch->query_norm,
@@ -211,12 +210,12 @@ static void take_keys(void *argument, size_t index, int worker)
     }
 }
 
-/* Where a block of queries meets a tile of keys. */
+/* A block of queries and a tile of keys. */
 struct meeting {
     size_t first_query, queries, first_key, keys;
 };
 
-/* Weights of keys that a query does not see. */
+/* Clears the weights of keys that a query does not see. */
 static void hide_unseen(const struct problem *problem, const struct meeting *meeting, float *tile)
 {
     for (size_t i = 0; i < meeting->queries; i++) {
@@ -226,7 +225,7 @@ static void hide_unseen(const struct problem *problem, const struct meeting *mee
     }
 }
 
-/* A little more than the slot counts, so that no pair is left out by a rounding. */
+/* Slightly wider than the slot's count, so that rounding loses no pair. */
 static bool is_near(float dot, float norms)
 {
     return norms - 2 * dot < 1.01f * COLLISION_NEAR || norms + 2 * dot < 1.01f * COLLISION_NEAR;
@@ -245,7 +244,7 @@ static float power_of_pair(const float *query, const float *key, size_t dim, int
     return (float)pow(p > 0 ? p : 0, (double)hash_bits);
 }
 
-/* Calls `pair` on the near pairs of a tile, counted by the slot. */
+/* Calls `pair` on the near pairs of a tile, until all that the slot counted are found. */
 static void each_near(const struct problem *problem, const struct scratch *scratch,
                       const struct meeting *meeting, size_t near,
                       void (*pair)(const struct problem *, const struct scratch *, const struct meeting *,
@@ -268,7 +267,7 @@ static void redo_power(const struct problem *problem, const struct scratch *scra
         scratch->width, options->hash_bits);
 }
 
-/* The tile of p^tau, and of its slope where that is asked for. Returns how many pairs are near. */
+/* The tile of p^tau, and of its slope if wanted. Returns the number of near pairs. */
 static size_t meet(const struct problem *problem, const struct scratch *scratch,
                    const struct meeting *meeting, float *slope)
 {
@@ -295,7 +294,7 @@ static void forward_block(void *argument, size_t index, int worker)
     const struct yoso_options *options = problem->options;
     const struct kernels *kernels = problem->kernels;
     struct scratch scratch = scratch_of(pass, (size_t)worker, worker);
-    /* The last queries of a causal problem see most: dearest first. */
+    /* The last queries of a causal problem see most: most expensive first. */
     size_t n_q = problem->shape.num_queries, first = (count_blocks(n_q, TILE) - 1 - index) * TILE;
     struct meeting meeting = {.first_query = first, .queries = size_min(TILE, n_q - first)};
     float *kept = options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
@@ -328,7 +327,7 @@ static void forward(const struct problem *problem, struct view out)
 
 /* ---- backward ------------------------------------------------------------------------------------------ */
 
-/* A near pair of the true gradient: out of the tile, and added from the vectors. */
+/* A near pair of the true gradient: cleared in the tile and added from the vectors. */
 static void redo_slope(const struct problem *problem, const struct scratch *scratch,
                        const struct meeting *meeting, size_t query, size_t key)
 {
@@ -392,7 +391,7 @@ static void tile_backward(const struct problem *problem, const struct scratch *s
                            keys, width, queries, true);
 }
 
-/* Unit rows and the gradient of X of a block of queries. */
+/* Unit rows of a block of queries, and their gradient of X. */
 static void begin_queries(const struct pass *pass, const struct scratch *scratch,
                           const struct meeting *meeting)
 {
@@ -409,7 +408,7 @@ static void begin_queries(const struct pass *pass, const struct scratch *scratch
     memset(scratch->dquery, 0, meeting->queries * scratch->ld * sizeof *scratch->dquery);
 }
 
-/* A block of queries meets some tiles of keys: keys in order for dQ, blocks in order for dK and dV. */
+/* One block of queries and KEYS_AT_ONCE keys: keys in order for dQ, blocks in order for dK and dV. */
 static void backward_cell(void *argument, size_t row, size_t col, int worker)
 {
     const struct pass *pass = argument;

@@ -1,10 +1,10 @@
-/* The driver of all mechanisms: checks a call, lays out its two blocks, cuts it into units of work
-   (sequence, head), and runs them dearest first on the pool, so that the last unit to end is a small one; a
-   unit for which the others would have to wait has all threads to itself before that.
-   Each unit computes what it would compute alone: its saved memory lies at a place of its own, its chance has
-   a key of its own, its gradient of learned parameters goes to a slice of its own, and slices are added in
-   the order of the sequences. So bits depend neither on threads nor on the batch. Cost beyond the mechanism:
-   a pass over the mask, a sort of the sequences. SPDX-License-Identifier: Apache-2.0 */
+/* The driver of all mechanisms. It checks a call, lays out its two memory blocks, cuts it into units of work
+   (sequence, head), and runs them on the pool, most expensive first, so that the last unit to end is small.
+   A unit that would otherwise finish last uses all threads before the remaining units start.
+   A unit computes the same bits in any batch and with any number of threads: its saved memory has its own
+   place, its random numbers their own key, its gradient of learned parameters its own slice, and slices are
+   added in the order of the sequences. Cost beyond the mechanism: a pass over the mask, a sort of the
+   sequences. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/attention.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ static const uint8_t *mask_of(const struct attention_call *call, size_t sequence
     return call->key_mask == NULL ? NULL : call->key_mask + call->key_offsets[sequence];
 }
 
-/* Of one sequence with all its keys, on one thread: what its memory is laid out for. */
+/* One sequence with all its keys, on one thread: its memory is sized for this. */
 static struct problem_shape shape_of(const struct attention_call *call, size_t sequence)
 {
     const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
@@ -40,8 +40,8 @@ static struct problem_shape shape_of(const struct attention_call *call, size_t s
     };
 }
 
-/* Without a row nothing is done and no memory is needed, whatever the numbers of heads and columns are: they
-   may come from an array without elements, which can have any. */
+/* Without rows nothing is done and no memory is needed, for any number of heads and columns: an array
+   without elements can have any. */
 static bool has_rows(const struct attention_call *call)
 {
     return call->query_offsets[call->num_sequences] > 0 || call->key_offsets[call->num_sequences] > 0;
@@ -55,20 +55,20 @@ static size_t param_count(const struct attention_call *call)
 
 /* ---- the plan ------------------------------------------------------------------------------------------ */
 
-/* Where everything lies in the caller's two blocks. Made by one function, which with NULL for both blocks
- * only measures them. */
+/* The contents of the caller's two blocks. One function makes it; with NULL for both blocks it only
+   measures. */
 struct plan {
     /* saved */
-    void *shared;         /* what `prepare` made */
+    void *shared;         /* result of `prepare` */
     unsigned char *saved; /* the whole block, for start[] */
     /* scratch */
-    size_t *order;          /* (sequences) dearest first */
-    size_t *start;          /* (sequences + 1) where the saved memory of a sequence's heads begins */
+    size_t *order;          /* (sequences) most expensive first */
+    size_t *start;          /* (sequences + 1) start of the saved memory of a sequence's heads */
     double *losses;         /* (sequences, heads) */
     float *slices;          /* (sequences, heads, parameters) */
-    unsigned char *workers; /* (threads, worker_bytes), or one unit that is spread */
+    unsigned char *workers; /* (threads, worker_bytes), or one spread unit */
     size_t worker_bytes;
-    size_t num_spread; /* units, the first in order */
+    size_t num_spread; /* the first units of the order, each on all threads */
     size_t saved_bytes, scratch_bytes;
 };
 
@@ -79,16 +79,16 @@ static size_t padded(size_t bytes)
     return arena.used;
 }
 
-/* The scratch of one unit, on one thread or, by shape->workers, on all: the rows that cannot be seen where
-   they are, because they are bfloat16 or lie among masked ones; then the mechanism's own. */
+/* The scratch of one unit, on shape->workers threads: copies of rows that cannot be read in place, because
+   they are bfloat16 or between masked rows; then the mechanism's own. */
 struct worker_memory {
     size_t *visible;
-    float *query, *key, *value, *out, *dout, *dquery, *dkey, *dvalue; /* NULL: the caller's own rows do */
+    float *query, *key, *value, *out, *dout, *dquery, *dkey, *dvalue; /* NULL: the caller's rows are used */
     void *mechanism;
     size_t bytes;
 };
 
-/* Whether a masked token is absent as a query too (`competes`). */
+/* true if a masked token is absent as a query too (`competes`). */
 static bool masks_queries(const struct attention_call *call, const struct problem_shape *shape)
 {
     return call->mechanism->competes && call->key_mask != NULL && shape->num_queries == shape->num_keys;
@@ -163,7 +163,7 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
     size_t worker_area = size_product(threads, plan.worker_bytes);
     if (spread_bytes > worker_area)
         worker_area = spread_bytes;
-    if (preparation != NULL) { /* dead before the first unit */
+    if (preparation != NULL) { /* not needed after the first unit starts */
         size_t bytes = preparation->scratch_size(call->options, call->head_dim, threads);
         worker_area = bytes > worker_area ? bytes : worker_area;
     }
@@ -188,10 +188,10 @@ size_t attention_scratch_size(const struct attention_call *call)
 static hashattn_status check_rows(struct host *host, const char *what, const struct packed *rows,
                                   size_t width, size_t count)
 {
-    FAIL_IF(rows->width != width, host, HASHATTN_INVALID, "%s has width %zu, the call says %zu", what,
+    FAIL_IF(rows->width != width, host, HASHATTN_INVALID, "%s has width %zu, %zu is needed", what,
             rows->width, width);
     FAIL_IF(count > 1 && rows->row_stride < width, host, HASHATTN_INVALID,
-            "%s has rows of width %zu only %zu apart", what, width, rows->row_stride);
+            "%s has rows of width %zu that are only %zu apart", what, width, rows->row_stride);
     return HASHATTN_OK;
 }
 
@@ -202,7 +202,7 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
            call->key_offsets[sequence] <= call->key_offsets[sequence + 1]);
     struct problem_shape shape = shape_of(call, sequence);
     FAIL_IF(call->causal && shape.num_queries != shape.num_keys, host, HASHATTN_INVALID,
-            "sequence %zu has %zu queries and %zu keys; causal attention needs as many of both", sequence,
+            "sequence %zu has %zu queries and %zu keys; causal attention needs equal numbers", sequence,
             shape.num_queries, shape.num_keys);
     bool masked = masks_queries(call, &shape);
     if (!mechanism->sees_mask)
@@ -215,14 +215,14 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
     char longest[40] = "";
     struct attention_call longer = *call;
     longer.max_len++;
-    if (param_count(&longer) != param_count(call)) /* its tensors follow the longest length */
+    if (param_count(&longer) != param_count(call)) /* its tensors grow with max_len */
         snprintf(longest, sizeof longest, ", max_len %zu", call->max_len);
     return host_fail(host, HASHATTN_REFUSED, "%s: %s (sequence %zu: %zu queries, %zu keys, head_dim %zu%s)",
                      mechanism->name, why, sequence, shape.num_queries, shape.num_keys, shape.head_dim,
                      longest);
 }
 
-/* Sequence `sequence` has the shape of the one before it, which was checked. */
+/* true if `sequence` has the shape of the previous one, which was checked. */
 static bool is_as_before(const struct attention_call *call, size_t sequence)
 {
     if (sequence == 0 || call->key_mask != NULL)
@@ -253,7 +253,7 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
     TRY(check_rows(host, "value", &call->value, call->value_dim, keys));
     size_t parameters = param_count(call);
     FAIL_IF(parameters > 0 && call->params == NULL && has_rows(call), host, HASHATTN_INVALID,
-            "%s has %zu learned parameters a head and was given none", mechanism->name, parameters);
+            "%s needs %zu learned parameters per head, none were given", mechanism->name, parameters);
     TRY(attention_check_shapes(host, call));
     size_t saved = attention_saved_size(call), scratch = attention_scratch_size(call);
     FAIL_IF(saved >= PTRDIFF_MAX || scratch >= PTRDIFF_MAX, host, HASHATTN_NO_MEMORY,
@@ -274,7 +274,7 @@ struct run {
     size_t param_count;
     struct packed out, dout, dquery, dkey, dvalue;
     void (*unit)(const struct run *run, size_t index, int worker);
-    float *dparams; /* NULL: no gradient of parameters is wanted */
+    float *dparams; /* NULL: not wanted */
     struct inspection *inspections;
 };
 
@@ -284,9 +284,9 @@ struct unit {
     struct problem problem;
     struct view out, dout;
     struct problem_gradients gradients;
-    /* Rows that moved go back to where they came from; `data` NULL: the mechanism wrote there itself. */
+    /* The caller's rows that copied rows are written back to; `data` NULL: the mechanism wrote in place. */
     struct view own_out, own_dquery, own_dkey, own_dvalue;
-    const uint8_t *gathered;         /* by this mask those of the keys; NULL: all of them */
+    const uint8_t *gathered;         /* mask of the keys that were gathered; NULL: all */
     const uint8_t *gathered_queries; /* the same for queries, outputs and their gradients */
 };
 
@@ -306,8 +306,8 @@ static struct view view_of_head(const struct attention_call *call, const struct 
     };
 }
 
-/* A sequence's chance follows its global index where it has one; where it has none (evaluation), every
- * sequence hashes alike. */
+/* A sequence with a global index has it in its key. Without (in evaluation), all sequences use the same
+   key. */
 static uint64_t unit_key(const struct attention_call *call, size_t sequence, size_t head)
 {
     uint64_t key = call->call_key;
@@ -316,14 +316,14 @@ static uint64_t unit_key(const struct attention_call *call, size_t sequence, siz
     return random_key(key, RANDOM_HEAD, call->first_head + head);
 }
 
-/* The rows on one side of a problem, as its mechanism sees them. */
+/* One side of a problem, queries or keys, as its mechanism sees it. */
 struct side {
     const struct attention_call *call;
     const size_t *offsets;
     size_t sequence, head;
-    const uint8_t *mask; /* of the rows that are gathered; NULL: all */
+    const uint8_t *mask; /* mask of the rows that are gathered; NULL: all */
     struct kept kept;
-    bool moves; /* gathered, or widened */
+    bool moves; /* rows are gathered or widened */
 };
 
 static struct view see(const struct side *side, const struct packed *rows, float *block)
@@ -335,7 +335,7 @@ static struct view see(const struct side *side, const struct packed *rows, float
     return stored;
 }
 
-/* The same for rows that are added to: *own says where they go back to. */
+/* The same for rows that are added to: *own is set to the rows they are written back to. */
 static struct view see_written(const struct side *side, const struct packed *rows, float *block,
                                struct view *own)
 {
@@ -344,8 +344,8 @@ static struct view see_written(const struct side *side, const struct packed *row
     return see(side, rows, block);
 }
 
-/* The views of a unit that is not empty; mask: of the keys that its mechanism is not given, and, where the
-   unit says so, of the queries too. */
+/* The views of a unit that is not empty. mask: of the keys hidden from its mechanism, and of the queries too
+   if masks_queries. */
 static void see_rows(const struct run *run, struct unit *unit, const uint8_t *mask, struct kept kept,
                      const struct worker_memory *memory)
 {
@@ -354,7 +354,7 @@ static void see_rows(const struct run *run, struct unit *unit, const uint8_t *ma
     struct problem_gradients *gradients = &unit->gradients;
     bool (*reads_bf16)(const void *) = call->mechanism->reads_bf16;
     bool reads = run->pass == FORWARD && reads_bf16 != NULL && reads_bf16(call->options);
-    bool half = call->dtype == DTYPE_BFLOAT16 && !reads; /* and has to be widened */
+    bool half = call->dtype == DTYPE_BFLOAT16 && !reads; /* to be widened */
     struct side queries = {.call = call,
                            .offsets = call->query_offsets,
                            .sequence = unit->sequence,
@@ -373,7 +373,7 @@ static void see_rows(const struct run *run, struct unit *unit, const uint8_t *ma
     problem->key = see(&keys, &call->key, memory->key);
     problem->value = see(&keys, &call->value, memory->value);
     unit->gathered = mask;
-    if (run->pass == FORWARD && queries.moves) { /* written whole: what is there now is not read */
+    if (run->pass == FORWARD && queries.moves) { /* written whole, not read */
         unit->own_out = view_of_head(call, &run->out, call->query_offsets, unit->sequence, unit->head);
         unit->out = view_of(memory->out, queries.kept.count, run->out.width);
     } else if (run->pass == FORWARD || run->pass == BACKWARD) {
@@ -439,7 +439,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
     return unit;
 }
 
-/* Rows that moved go back. */
+/* Writes copied rows back. */
 static void put_back(const struct run *run, struct view rows, const uint8_t *mask, struct view own)
 {
     if (own.data != NULL)
@@ -494,7 +494,7 @@ static void inspect_unit(const struct run *run, size_t index, int worker)
         facet->inspect(&unit.problem, inspection);
 }
 
-/* dparams of one head += the slices of its sequences, in order. */
+/* dparams of one head += the slices of its sequences, in their order. */
 static void add_slices(void *argument, size_t head, int worker)
 {
     (void)worker;
@@ -506,7 +506,7 @@ static void add_slices(void *argument, size_t head, int worker)
                                  run->param_count);
 }
 
-/* One of those that are not spread. */
+/* A unit on one thread. */
 static void run_unit(void *argument, size_t index, int worker)
 {
     const struct run *run = argument;

@@ -1,5 +1,5 @@
-/* Counting, gathering and putting back the rows of the keys that take part. Once per unit of work, and not
-   at all where every key is kept or the kept keys come first. SPDX-License-Identifier: Apache-2.0 */
+/* Counts, gathers and writes back the rows of the keys that take part. Once per unit of work; not needed if
+   every key is kept or the kept keys come first. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/kept.h"
 
 #include "parts/rows/elements.h"
@@ -20,7 +20,7 @@ struct kept kept_count(const uint8_t *mask, size_t n)
     return kept;
 }
 
-/* How many rows from `first` on are kept, one after another. */
+/* Length of the run of kept rows that starts at `first`. */
 static size_t run_length(const uint8_t *mask, size_t first, size_t n)
 {
     size_t end = mask == NULL ? n : first;

@@ -1,8 +1,8 @@
-/* Key masks for mechanisms that do not see them: only the kept keys are given, so a masked key is an absent
-   key to the bit. Kept keys that are the first ones (padding at the end) need no copy; else their rows are
-   gathered, and gradient rows are gathered before and put back after, which leaves exactly the bits that
-   adding in place would. Rows of bfloat16 are widened on this way, so they always move, and rounded to
-   nearest on the way back. Cost: one pass over the mask, and one over the rows that move.
+/* Key masks for mechanisms that do not see them: they receive only the kept keys, so a masked key equals an
+   absent key to the bit. Kept keys at the front (padding at the end) need no copy. Otherwise their rows are
+   gathered, and gradient rows are gathered before and written back after, which gives the bits of adding in
+   place. bfloat16 rows are always copied: widened, and rounded to nearest when written back. Cost: a pass
+   over the mask, and one over the rows that are copied.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_KEPT_H
 #define ATTENTION_KEPT_H
@@ -10,22 +10,21 @@
 #include "attention/driver/attention.h"
 
 struct kept {
-    size_t count; /* keys that take part */
+    size_t count; /* number of keys that take part */
     bool prefix;  /* they are the first `count` ones */
 };
 
 /* mask (n), 1 = the key takes part; NULL = all. */
 struct kept kept_count(const uint8_t *mask, size_t n);
 
-/* visible[i], i < n: how many of the kept keys are among the first i + 1: what query i of a causal problem
- * sees. */
+/* visible[i], i < n: number of kept keys among the first i + 1, which query i of a causal problem sees. */
 void kept_visible(const uint8_t *mask, size_t n, size_t *visible);
 
-/* The kept rows of `rows` in order, adjacent in `block`, which has room for all of them; the view of them.
-   mask: as above. */
+/* Copies the kept rows of `rows`, in order, to adjacent rows of `block`, and returns their view. mask: as
+   above. */
 struct view kept_gather(const struct kernels *kernels, struct view rows, const uint8_t *mask,
                         struct kept kept, float *block);
-/* The way back: the rows that kept_gather made are written over those that they came from. */
+/* The inverse of kept_gather: writes the gathered rows over their originals. */
 void kept_put_back(const struct kernels *kernels, struct view gathered, const uint8_t *mask,
                    struct view rows);
 

@@ -1,4 +1,4 @@
-/* What is looked up in the table of mechanisms. SPDX-License-Identifier: Apache-2.0 */
+/* Lookups in the table of mechanisms. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

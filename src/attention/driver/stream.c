@@ -1,6 +1,6 @@
-/* The loop over chunks. A state block is what `prepare` made for the call, then the mechanism's own state, so
-   it can be kept and taken up again. Cost: the mechanism's, and a copy of a chunk's kept rows where its mask
-   has holes. SPDX-License-Identifier: Apache-2.0 */
+/* The loop over chunks. A state block holds the result of `prepare` for the call and then the mechanism's
+   own state, so it can be stored and resumed. Cost: the mechanism's, and a copy of a chunk's kept rows if
+   its mask has holes. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/stream.h"
 
 #include <assert.h>
@@ -43,7 +43,7 @@ static struct state_memory state_memory(const struct stream *stream, const void 
 
 struct chunk_memory {
     size_t *visible;
-    float *key, *value; /* the kept rows, for a mechanism that does not see the mask */
+    float *key, *value; /* kept rows, for a mechanism without sees_mask */
     void *mechanism;
     size_t bytes;
 };
@@ -130,7 +130,7 @@ static hashattn_status check_chunk(struct host *host, const struct stream *strea
 {
     size_t rows = sides & KEYS ? chunk->key.rows : chunk->query.rows;
     FAIL_IF(rows > stream->chunk_rows, host, HASHATTN_INVALID,
-            "the chunk at %zu has %zu rows, at most %zu were announced", position, rows, stream->chunk_rows);
+            "the chunk at %zu has %zu rows, at most %zu are allowed", position, rows, stream->chunk_rows);
     if (sides & KEYS) {
         TRY(check_view(host, "key", position, &chunk->key, rows, stream->head_dim));
         TRY(check_view(host, "value", position, &chunk->value, rows, stream->value_dim));
@@ -142,7 +142,7 @@ static hashattn_status check_chunk(struct host *host, const struct stream *strea
     return HASHATTN_OK;
 }
 
-/* The chunk as a problem of the wanted sides, with kept keys only where the mechanism does not see masks. */
+/* The chunk as a problem of the given sides; only its kept keys, unless the mechanism sees_mask. */
 static struct problem problem_of(const struct stream *stream, int sides, const struct stream_chunk *chunk,
                                  const struct state_memory *state, const struct chunk_memory *memory)
 {

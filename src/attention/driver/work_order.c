@@ -1,19 +1,20 @@
-/* A unit runs on one thread, beside others; or it has all threads to itself, which costs some wake-ups for
-   every step inside. The dearest units are spread where one of them would last longer than all else that is
-   left, shared out, and where a rest of equal units would leave threads idle: of 3 heads on 2 threads one, of
-   12 none, of 16 sequences with a long one the long one. The others run dearest first, so that the last to
-   end is a small one. Cost: a few passes over the lengths, and a sort. SPDX-License-Identifier: Apache-2.0 */
+/* A unit runs on one thread beside others, or uses all threads, which costs a few wake-ups per step. The
+   most expensive unit is spread over all threads if it would otherwise finish last (it costs more than an
+   equal share of the remaining work), or if a remainder of equal units would leave threads idle: of 3 heads
+   on 2 threads one, of 12 none, of 16 sequences with a long one the long one. The rest runs most expensive
+   first, so that the last unit to end is small. Cost: a few passes over the lengths, and a sort.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/work_order.h"
 
 #include <stdbool.h>
 
 #include "base/memory.h"
 
-/* Below these costs of a unit waking threads is not worth it: at n 2,048 backward of yoso wakes them 40
-   times (11 us each) in 2 ms. */
+/* Below these costs of a unit, waking threads does not pay: at n 2,048 yoso's backward wakes them 40 times
+   (11 us each) in 2 ms. */
 enum { SPREAD_ROWS = 4096, SPREAD_PAIRS = 512 * 512, EQUAL_ROUNDS = 4 };
 
-/* Of one head, in pairs or rows: units of one call are compared. */
+/* Cost of one head, in pairs or rows: comparable within a call. */
 static size_t cost_of(const struct attention_call *call, size_t sequence)
 {
     const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
@@ -21,7 +22,7 @@ static size_t cost_of(const struct attention_call *call, size_t sequence)
                                       : size_sum(query[1] - query[0], key[1] - key[0]);
 }
 
-/* Sum over the units of at most `limit` each, their number, and the dearest of them. */
+/* Units that cost at most `limit` each: their total cost, number, and highest cost. */
 struct units {
     size_t cost, count, dearest;
 };
@@ -48,10 +49,10 @@ size_t work_order_spread(const struct attention_call *call)
     struct units all = units_within(call, SIZE_MAX), left = all;
     if (threads == 1 || !mechanism->mixes || all.cost == SIZE_MAX)
         return 0;
-    /* Those that would outlast the rest, a cost at a time. */
+    /* Spread the units that would finish last, one cost at a time. */
     while (left.dearest >= worth && left.dearest > left.cost / threads + left.cost / 16)
         left = units_within(call, left.dearest - 1);
-    /* A rest of equal ones. */
+    /* Spread the remainder of equal units. */
     size_t rest = left.count % threads;
     bool equal = left.count > 0 && left.dearest - left.cost / left.count <= left.dearest / 8;
     if (left.dearest < worth || !equal || left.count > EQUAL_ROUNDS * threads || 4 * rest > 3 * threads)
@@ -59,16 +60,16 @@ size_t work_order_spread(const struct attention_call *call)
     return all.count - left.count + rest;
 }
 
-/* ---- dearest first ------------------------------------------------------------------------------------ */
+/* ---- most expensive first ------------------------------------------------------------------------------ */
 
-/* a comes before b. */
+/* true if a comes before b. */
 static bool dearer(const struct attention_call *call, size_t a, size_t b)
 {
     size_t cost_a = cost_of(call, a), cost_b = cost_of(call, b);
     return cost_a != cost_b ? cost_a > cost_b : a < b;
 }
 
-/* Restores the heap below `root`, whose top is the cheapest of order[0 .. count). */
+/* Restores the heap below `root`; its top is the cheapest of order[0 .. count). */
 static void sift(const struct attention_call *call, size_t *order, size_t root, size_t count)
 {
     for (size_t child; (child = 2 * root + 1) < count; root = child) {
@@ -82,7 +83,7 @@ static void sift(const struct attention_call *call, size_t *order, size_t root, 
     }
 }
 
-/* Heap sort: in place, n log n, and qsort may allocate. */
+/* Heap sort: in place, n log n; qsort may allocate. */
 void work_order_sort(const struct attention_call *call, size_t *order)
 {
     size_t count = call->num_sequences;

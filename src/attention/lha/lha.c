@@ -1,20 +1,21 @@
 /* LHA: attention inside learned groups (Sun, Yang and Yoo 2022, Sparse attention with learning to hash), for
-   one head. Hash functions H_Q, H_K: R^d -> R^B score queries and keys for B groups; a softmax over the
-   groups; each group takes the queries and the keys that score best in it, sqrt(2) times an equal share of
-   them; softmax attention inside the groups, merged into one softmax over all that a query meets
-   (parts/groups/grouped.h, parts/groups/group_attention.h). A key met in two groups counts twice; a query
-   in no group gives 0. Joint, and in causal problems, both have one score, the mean of H_Q and H_K
-   (released) or their sum (paper), so a query meets its own key. Hashes: linear, W_Q and W_K; shared, W = (1
-   - c) S + c W' with S for both and c = private_share; mlp, two layers. Membership passes no gradient to q
-   and k, nor is the task's loss one of the hashes: they learn from a loss of their own, whose gradient goes
-   to their parameters alone, mean_i KL(psi_Q(i) || softmax z_i) + mean_j KL(psi_K(j) || softmax z_j), psi the
-   shares of a token's full attention that lie in each group: of a sample of S queries, anew at every call,
-   of all, or estimated by features (parts/groups/utility.h). Modes: where the paper and the code released
-   with it differ (docs/LHA.md has the table), whom to follow. Random: the sample, once per head; the
-   features, once per call. Saved: index lists and two floats a query. Cost: 2 (n_q
-   + n_k) d B operations to hash, then 2 (d + d_v) a pair in a group, about 2 / B of all pairs, which with B
-   near sqrt(n) is n^1.5; backward 2.5 times the latter; the loss 2 S n_k (4 d + 3 B), or 2 (n_q + n_k)
-   R (B + 2 d) for R features. SPDX-License-Identifier: Apache-2.0 */
+   one head. Hash functions H_Q, H_K: R^d -> R^B score queries and keys for B groups, followed by a softmax
+   over the groups. Each group takes the queries and the keys that score best in it, sqrt(2) times an equal
+   share of them. Softmax attention runs inside the groups and is merged into one softmax over all keys that
+   a query meets (parts/groups/grouped.h, parts/groups/group_attention.h). A key met in two groups counts
+   twice; a query in no group gives 0. With joint, and in causal problems, a token has one score, the mean of
+   H_Q and H_K (released) or their sum (paper), so a query meets its own key.
+   Hashes: linear, W_Q and W_K; shared, W = (1 - c) S + c W' with S for both and c = private_share; mlp, two
+   layers. Membership passes no gradient to q and k, and the hashes get none from the task's loss. They learn
+   from their own loss, whose gradient goes only to their parameters: mean_i KL(psi_Q(i) || softmax z_i) +
+   mean_j KL(psi_K(j) || softmax z_j), with psi the shares of a token's full attention that fall in each
+   group: for a sample of S queries, drawn anew at every call, for all queries, or estimated by features
+   (parts/groups/utility.h). mode decides whether to follow the paper or its released code where they differ
+   (table in docs/LHA.md).
+   Random: the sample, once per head; the features, once per call. Saved: index lists and two floats per
+   query. Cost: 2 (n_q + n_k) d B operations to hash, then 2 (d + d_v) per pair in a group, about 2 / B of
+   all pairs, which is n^1.5 for B near sqrt(n); backward 2.5 times the latter; the loss 2 S n_k (4 d + 3 B),
+   or 2 (n_q + n_k) R (B + 2 d) for R features. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_hashes.h"
 #include "attention/lha/lha_loss.h"
 #include "base/memory.h"
@@ -39,10 +40,9 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
     return lha_scratch_on(options, shape, attention > loss ? attention : loss, NULL).bytes;
 }
 
-/* ---- forward and backward --------------------------------------------------------------------------------
- */
+/* ---- forward and backward ------------------------------------------------------------------------------ */
 
-/* With scores, in the scratch. */
+/* With the score function; its memory is in the scratch. */
 static struct grouped open_grouped(const struct problem *problem, struct lha_scratch *scratch,
                                    struct lha_scorer *scorer)
 {
@@ -104,8 +104,7 @@ static void prepare(const struct preparation *preparation)
                       preparation->shared, preparation->scratch);
 }
 
-/* ---- inspection ------------------------------------------------------------------------------------------
- */
+/* ---- inspection ---------------------------------------------------------------------------------------- */
 
 static size_t inspect_size(const void *options, const struct problem_shape *shape)
 {
@@ -121,10 +120,9 @@ static void inspect(const struct problem *problem, struct inspection *inspection
     in_groups_inspect(&grouped, problem, scratch_size(problem->options, &problem->shape), inspection);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------
- */
+/* ---- rows ---------------------------------------------------------------------------------------------- */
 
-/* A tensor that is there only with this hash. */
+/* Shape of a tensor that only some hashes have. */
 static void shape_if(bool there, size_t height, size_t width, size_t *rows, size_t *cols)
 {
     *rows = there ? height : 0;

@@ -1,5 +1,5 @@
-/* Kernels mixed where queries and keys share them, then tiles of scores. SPDX-License-Identifier: Apache-2.0
- */
+/* Mixes the kernels that queries and keys share, then computes tiles of scores.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_hashes.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ struct lha_scratch lha_scratch_on(const struct lha_options *options, const struc
     return scratch;
 }
 
-/* effective = (1 - c) shared + c own, of one side. */
+/* effective = (1 - c) shared + c own, for one side. */
 static void mix_kernels(const struct problem *problem, float *effective, const float *shared,
                         const float *own, size_t count)
 {

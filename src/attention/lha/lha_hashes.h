@@ -1,7 +1,6 @@
-/* What lha scores tokens with: its options, and its two hash functions (parts/groups/hash_function.h; Sun et
-   al. 2022, eqs. 9 and 10) opened on a problem. Kernels that queries and keys share, W = (1 - c) S + c W' as
-   published, are mixed once for each head, 4 d B operations, which is little beside the 2 d B of every token
-   that is scored. SPDX-License-Identifier: Apache-2.0 */
+/* The options of lha and its two hash functions (parts/groups/hash_function.h; Sun et al. 2022, eqs. 9 and
+   10), opened on a problem. Shared kernels, W = (1 - c) S + c W' as published, are mixed once per head: 4 d
+   B operations, little compared with 2 d B per token scored. SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_LHA_HASHES_H
 #define ATTENTION_LHA_HASHES_H
 
@@ -21,7 +20,7 @@ struct lha_options {
 
 enum lha_targets { TARGETS_SAMPLED, TARGETS_FEATURES, TARGETS_EXACT };
 
-/* The hash that is meant, and its hidden units: 0 but for an mlp. */
+/* The hash, with auto resolved; and its hidden units, 0 unless it is an mlp. */
 enum lha_hash lha_hash_kind(const struct lha_options *options);
 size_t lha_width(const struct lha_options *options);
 
@@ -31,14 +30,14 @@ static inline size_t lha_groups(const struct lha_options *options)
 }
 
 struct lha_scratch {
-    float *effective; /* (2, d, B): the kernels of queries and of keys, where they share */
-    float *hidden;    /* (workers, SCORE_ROWS, width) */
-    size_t effective_count, hidden_count; /* of one side, of one worker */
-    void *rest;                           /* of grouped, or of the loss */
+    float *effective;                     /* (2, d, B): mixed kernels of queries and keys, with hash shared */
+    float *hidden;                        /* (workers, SCORE_ROWS, width) */
+    size_t effective_count, hidden_count; /* per side, per worker */
+    void *rest;                           /* memory of grouped, or of the loss */
     size_t bytes;
 };
 
-/* With `rest` bytes for what follows. */
+/* Scratch with `rest` bytes for grouped or the loss. */
 struct lha_scratch lha_scratch_on(const struct lha_options *options, const struct problem_shape *shape,
                                   size_t rest, void *block);
 
@@ -46,7 +45,7 @@ struct lha_hashes {
     struct hash_function query, key;
 };
 
-/* With the parameters of the problem; kernels that are shared are mixed in the scratch. */
+/* With the parameters of the problem; shared kernels are mixed in the scratch. */
 struct lha_hashes lha_open_hashes(const struct problem *problem, const struct lha_scratch *scratch);
 
 struct lha_scorer {
@@ -54,7 +53,7 @@ struct lha_scorer {
     const struct lha_scratch *scratch;
     struct lha_hashes hashes;
     bool joint;
-    struct view query, key; /* what it scores: those of the problem, or a sample of them */
+    struct view query, key; /* the rows it scores: those of the problem, or a sample */
 };
 
 static inline const float *lha_row(struct view rows, size_t i)
@@ -62,7 +61,7 @@ static inline const float *lha_row(struct view rows, size_t i)
     return view_row(rows, i);
 }
 
-/* As grouped.score wants it; the argument is a scorer. */
+/* The function for grouped.score; its argument is a scorer. */
 void lha_score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
                int worker);
 

@@ -1,4 +1,4 @@
-/* Targets of all keys, and of all queries or a sample of them, meet the scores.
+/* The loss of the hashes: targets of all keys, and of all queries or a sample, against the scores.
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_loss.h"
 
@@ -9,33 +9,34 @@
 #include "parts/groups/utility.h"
 #include "parts/rows/plain_norm.h"
 
-/* What the loss works in, beside the kernels and the hidden numbers of `scratch`. */
+/* Scratch of the loss, in addition to the kernels and the hidden units of lha_scratch. */
 struct loss_scratch {
     float *query, *key; /* (n, d) each: normed rows, with mode released */
     void *norm;         /* (workers, plain_norm_size) */
     struct homes query_homes, key_homes;
-    uint32_t *sample;                   /* (S): the queries that have targets, and of them */
-    float *weights;                     /* (S): how much each counts; NULL: all of them 1 */
-    float *attending, *hashed, *paired; /* (S, d) each: normed or not; for H_Q; for H_K, where both count */
+    uint32_t *sample; /* (S): the queries that have targets; of these: */
+    float *weights;   /* (S): weight of each; NULL: 1 */
+    float *attending, *hashed,
+        *paired; /* (S, d) each: rows that attend; rows for H_Q; rows for H_K, if joint */
     struct homes sample_homes;
-    struct members lists; /* of a side, and */
-    uint32_t *choice;     /* (n): who counts for which group, where attention has other lists */
-    float *dhash;         /* of effective kernels, with hash shared */
-    void *work;           /* of the scores that say who counts where, then of the targets */
+    struct members lists; /* of one side: see find_homes */
+    uint32_t *choice;     /* (n) of one side: see find_homes */
+    float *dhash;         /* gradient of effective kernels, with hash shared */
+    void *work;           /* for the scores of find_homes, then for the targets */
     unsigned char *slots; /* (workers, slot_bytes) */
     size_t slot_bytes, bytes;
 };
 
-/* What of it the rows that are worked on at once have for themselves. */
+/* Per worker. */
 struct loss_slot {
     float *z, *dz, *kl; /* (SCORE_ROWS, B) twice, (SCORE_ROWS) */
     float *dhidden;     /* (SCORE_ROWS + B, width) */
-    float *dhash;       /* as in loss_scratch: of rows that are not added up yet */
-    double *total;      /* of these */
+    float *dhash;       /* as in loss_scratch: of rows not yet added */
+    double *total;      /* loss of these rows */
     size_t bytes;
 };
 
-/* Numbers of both hashes: the first matrix and the second of queries, then those of keys. */
+/* Parameters of both hashes: first and second matrix of queries, then those of keys. */
 static size_t hashes_count(const struct lha_options *options, size_t dim)
 {
     size_t width = lha_width(options), groups = lha_groups(options);
@@ -68,14 +69,14 @@ static bool is_sampled(const struct lha_options *options)
     return options->targets == TARGETS_SAMPLED;
 }
 
-/* S: how many queries have targets. */
+/* S, the number of queries that have targets. */
 static size_t targets_of_queries(const struct lha_options *options, size_t n)
 {
     size_t most = size_product((size_t)options->samples_per_group, lha_groups(options));
     return is_sampled(options) && most < n ? most : n;
 }
 
-/* All that its size depends on. */
+/* The fields that its size depends on. */
 static struct utility utility_of(const struct lha_options *options, const struct problem_shape *shape)
 {
     bool released = options->grouping.mode == MODE_RELEASED;
@@ -89,7 +90,7 @@ static struct utility utility_of(const struct lha_options *options, const struct
                             .twice_scaled = released};
 }
 
-/* For lists, or for one group each. */
+/* Memory of homes: for lists, or for one group per token. */
 static struct homes take_homes(struct arena *arena, const struct grouped *grouped, size_t n)
 {
     size_t places = grouped_whole_places(grouped, n);
@@ -141,9 +142,9 @@ size_t lha_loss_size(const struct lha_options *options, const struct problem_sha
 }
 
 struct loss {
-    const struct lha_scorer *scorer, *sample; /* of all, and of the queries that have targets */
+    const struct lha_scorer *scorer, *sample; /* of all tokens, and of the queries that have targets */
     const struct loss_scratch *scratch;
-    float *dhash; /* where gradients of the matrices are added up; NULL: the value alone */
+    float *dhash; /* sum of the gradients of the matrices; NULL: value only */
     double total;
 };
 
@@ -154,7 +155,7 @@ static struct loss_slot slot_of(const struct loss *loss, size_t slot)
                         loss->scratch->slots + slot * loss->scratch->slot_bytes);
 }
 
-/* One hash of rows first .. : its gradients from dz, added to `to`. */
+/* Gradients of one hash from dz of rows first .., added to `to`. */
 static void hash_gradient(const struct hash_function *hash, const struct loss_slot *own, float *hidden,
                           struct view rows, size_t first, size_t count, float *to)
 {
@@ -165,7 +166,7 @@ static void hash_gradient(const struct hash_function *hash, const struct loss_sl
                   to + matrix);
 }
 
-/* The targets of some rows meet their scores. */
+/* Adds the loss of some rows, given their targets psi, and its gradient. */
 static void take_targets(void *argument, enum utility_side side, size_t first, size_t count, const float *psi,
                          size_t slot)
 {
@@ -205,7 +206,7 @@ static void open_slot(const struct loss *loss, size_t slot)
     memset(own.dhash, 0, hashes_count(problem->options, problem->shape.head_dim) * sizeof(float));
 }
 
-/* What a slot holds is added up, and the slot is empty again. */
+/* Adds a slot's sums to the totals and clears it. */
 static void close_slot(void *argument, size_t slot)
 {
     struct loss *loss = argument;
@@ -218,10 +219,10 @@ static void close_slot(void *argument, size_t slot)
     open_slot(loss, slot);
 }
 
-/* Who counts for which group in the targets: those whom it took (released), or those who score best in it
-   (paper). Of the whole sequence always: where each token of a causal problem chooses for itself, and each
-   counted for what it chose, all in one group would be right for ever. What looks ahead here are targets of
-   the hashes alone. */
+/* Groups of each token in the targets: the groups that took it (released), or the group where it scores best
+   (paper). Causal problems also use groups chosen over the whole sequence: if each token counted for the
+   group that it chose itself, putting all tokens into one group would be a fixed point. Only the targets of
+   the hashes look ahead here. */
 static void find_homes(const struct grouped *grouped, const struct loss_scratch *scratch,
                        enum grouped_side side, const struct members *taken, const struct homes *homes,
                        size_t n, bool released)
@@ -249,7 +250,7 @@ static struct view attending(const struct problem *problem, const struct loss_sc
     return view_of(normed, rows.rows, rows.cols);
 }
 
-/* Gradients of shared kernels become those of S and of either's own. */
+/* Gradients of the mixed kernels to those of S and of each side's own. */
 static void share_gradients(const struct problem *problem, const struct loss_scratch *scratch, float *dparams)
 {
     const struct lha_options *options = problem->options;
@@ -262,8 +263,8 @@ static void share_gradients(const struct problem *problem, const struct loss_scr
     problem->kernels->rows.axpy(dparams + 2 * count, own, dkey_hash, count);
 }
 
-/* The queries that have targets, in the place of all: their rows for attention and for the hashes, and their
-   groups. */
+/* Replaces the queries by the sample that has targets: their rows for attention and for the hashes, and
+   their groups. */
 static void take_sample(const struct problem *problem, const struct loss_scratch *own,
                         struct utility *utility, struct lha_scorer *sample)
 {

@@ -2,18 +2,18 @@
    Once), for one head.
      Q, K to unit length; m = num_hashes codes of tau = hash_bits sign bits each; c_ij = number of hashes in
      which query i and key j have the same code; X_i = sum_j (c_ij / m) V_j; Y = X normalised.
-     E[c_ij / m] = (1 - angle_ij / pi)^tau: the exact partner is yoso-e.
-   The sum is never taken over pairs: V rows are added into a table row per code and read by the queries'
-   codes. Backward, for G the gradient of X and the same codes:
+     E[c_ij / m] = (1 - angle_ij / pi)^tau: the exact counterpart is yoso-e.
+   The sum never runs over pairs: V rows are added into a table row per code and read by the queries' codes.
+   Backward, with G the gradient of X and the same codes:
      dV_j = sum_i (c_ij / m) G_i                       (the same tables, from queries to keys)
-     dQ_i = sum_j (c_ij / m) <G_i, V_j> w_ij K_j       (pairs within buckets), dK alike, then through the
+     dQ_i = sum_j (c_ij / m) <G_i, V_j> w_ij K_j       (pairs within buckets), dK likewise, then through the
    unit length. w = tau / 2 (lower, Eq. 4 of the paper) or tau / (p pi) times the unit tangent (true: Eq. 3
-   without bias; docs/MATH.md). released is the gradient of the published code: each pair that meets at all,
-   once, times the derivative of p^tau at 0.99 of its cosine; biased.
-   Causal, the tables are prefix sums; held, they are all that a stream needs (yoso_stream.c): m 2^tau d_v
-   floats, however long it is (4 MiB at m 32, tau 9, d_v 64, the key-value cache of 8,192 tokens).
-   Random: the planes (once per call) and the turn of each head. Saved: codes, and one float per query; with
-   recompute the float alone, and backward hashes again.
+   without bias; docs/MATH.md). released is the gradient of the published code: each colliding pair once,
+   times the derivative of p^tau at 0.99 of its cosine; biased.
+   Causal, the tables are prefix sums; they are also the state of a stream (yoso_stream.c): m 2^tau d_v
+   floats for any length (4 MiB at m 32, tau 9, d_v 64, as much as the key-value cache of 8,192 tokens).
+   Random: the planes (once per call) and the rotation of each head. Saved: codes, and one float per query;
+   with recompute only the float, and backward hashes again.
    Cost: 2 (n_q + n_k) d m tau operations to hash, 2 (n_q + n_k) d_v m table words, and in backward the same
    tables again and 6 d operations per colliding pair. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -34,8 +34,8 @@
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 struct saved {
-    void *query_codes, *key_codes; /* with recompute these lie in scratch */
-    float *kept;                   /* (n_q) what the normalisation keeps */
+    void *query_codes, *key_codes; /* with recompute these are in scratch */
+    float *kept;                   /* (n_q) kept by the normalisation */
 };
 
 static size_t lay_out_saved(struct saved *saved, const struct yoso_options *options,
@@ -54,10 +54,10 @@ static size_t lay_out_saved(struct saved *saved, const struct yoso_options *opti
 }
 
 struct scratch {
-    size_t ld_value; /* of value rows */
+    size_t ld_value; /* stride of value rows */
     struct tables tables;
-    struct hasher hasher;          /* its memory not in backward without recompute */
-    void *query_codes, *key_codes; /* with recompute alone */
+    struct hasher hasher;          /* no memory in backward without recompute */
+    void *query_codes, *key_codes; /* with recompute only */
     union {
         struct {
             float *value, *x; /* (n_k, ld_value), (n_q, ld_value) */
@@ -70,7 +70,7 @@ struct scratch {
     };
 };
 
-/* Values may be rounded as operands of products may. */
+/* true if values may be rounded, as operands of products may. */
 static bool rounds_values(const struct yoso_options *options, const struct problem_shape *shape)
 {
     if (options->tables == YOSO_TABLES_AUTO)
@@ -165,13 +165,14 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
     const struct yoso_options *options = of;
     const size_t most_bytes = (size_t)1 << 40;
     if (options->gradient == YOSO_GRADIENT_TRUE && options->hash_bits < 2)
-        return "gradient true needs hash_bits of at least 2: with 1 its second moment has no bound";
+        return "gradient true needs hash_bits of at least 2: with 1 its variance is unbounded";
     if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)
-        return "max_partners is for gradients true and released: lower costs no more in full buckets";
+        return "max_partners needs gradient true or released: lower is cheap in full buckets without it";
     if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
-        return "map neyshabur needs max_norm where later rows are not known: causal and in chunks";
+        return "map neyshabur needs max_norm if later rows are unknown: causal and in chunks";
     if (hadamard_is(options->planes) && (shape->head_dim < 32 || shape->head_dim > 4096))
-        return "planes hadamard and hadamard-paper need head_dim of 32 to 4096: below, their law is wrong";
+        return "planes hadamard and hadamard-paper need a head_dim of 32 to 4096: smaller ones hash with "
+               "bias";
     if (hadamard_is(options->planes) && options->projection != HASH_AUTO && options->projection != HASH_F32 &&
         options->projection != HASH_INT16_DP)
         return "planes hadamard and hadamard-paper are transforms in float32 or 16-bit fixed point: "
@@ -184,8 +185,8 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
         prepare_scratch_size(options, shape->head_dim, shape->workers) > most_bytes)
         return "yoso would need more than 1099511627776 bytes for one head";
     if (options->projection == HASH_INT8_DP && unit_map_width(options, shape->head_dim) > HASH_INT8_MOST)
-        return "projection int8-dp sums at most 32768 numbers of a vector";
-    if (shape->head_dim > 1 << 24) /* beyond, fixed point has no bits left for a coordinate */
+        return "projection int8-dp hashes vectors of at most 32768 numbers";
+    if (shape->head_dim > 1 << 24) /* beyond this, fixed point has no bits left for a coordinate */
         return "yoso hashes vectors of at most 16777216 numbers";
     return NULL;
 }
@@ -203,7 +204,7 @@ static void settle(const struct kernels *kernels, void *of)
     options->projection = (int)codes_projection(kernels, &hashing);
 }
 
-/* Hashing widens rows where they are hashed; the longest row of a head is looked for in floats. */
+/* The hasher widens its rows; the search for the longest row of a head reads floats. */
 static bool reads_bf16(const void *options)
 {
     return unit_map_is_l2(options);
@@ -212,17 +213,17 @@ static bool reads_bf16(const void *options)
 /* ---- one head ------------------------------------------------------------------------------------------ */
 
 enum {
-    BLOCK_ROWS = 4 * CODES_ROWS, /* rows of queries or keys that one thread takes at a time */
-    TAKE_ROWS = 64               /* of V, that stay in the first cache from copying to looking at them */
+    BLOCK_ROWS = 4 * CODES_ROWS, /* rows of queries or keys per unit of work */
+    TAKE_ROWS = 64               /* rows of V that stay in L1 between copy and check */
 };
 
-/* One head under way. */
+/* One head being computed. */
 struct head {
     const struct problem *problem;
     const struct yoso_options *options;
     const struct kernels *kernels;
     struct hashing hashing;
-    size_t width;    /* of unit rows */
+    size_t width;    /* width of unit rows */
     double max_norm; /* of map neyshabur */
     struct saved saved;
     struct scratch scratch;
@@ -237,7 +238,7 @@ static double longest_of(struct view rows)
     return unit_map_longest(rows.data, rows.stride, rows.rows, rows.cols);
 }
 
-/* What does not depend on where memory lies. */
+/* The fields that do not depend on the memory blocks. */
 static struct head head_of(const struct problem *problem)
 {
     struct head head = {.problem = problem, .options = problem->options, .kernels = problem->kernels};
@@ -264,7 +265,7 @@ static struct head head_open(const struct problem *problem, bool backward)
     return head;
 }
 
-/* A block of rows of one side: what a thread is given. No row's result depends on where blocks are cut. */
+/* A block of rows of one side: a unit of work. Results do not depend on the block boundaries. */
 struct block {
     bool of_keys;
     size_t first, rows;
@@ -275,7 +276,7 @@ static size_t count_blocks(size_t rows)
     return (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
 }
 
-/* Block `index` of the queries' and then the keys' ones. */
+/* Block `index`, counting the blocks of queries first, then those of keys. */
 static struct block block_at(const struct head *head, size_t index)
 {
     size_t queries = count_blocks(head->queries.n);
@@ -286,7 +287,7 @@ static struct block block_at(const struct head *head, size_t index)
     return block;
 }
 
-/* The blocks of the keys come after those of the queries. */
+/* Runs the blocks of the keys. */
 static void over_keys(struct head *head, void (*run)(void *, size_t, int))
 {
     pool_run(head->problem->pool, run, head, count_blocks(head->keys.n));
@@ -299,7 +300,7 @@ static void over_queries_and_keys(struct head *head, void (*run)(void *, size_t,
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* Someone asks for rows that are not finite, and there are some. */
+/* Sets *not_finite if it is wanted and finite is false. */
 static void tell(const struct head *head, bool finite)
 {
     if (!finite && head->problem->not_finite != NULL)
@@ -317,15 +318,15 @@ static void hash_head(struct head *head)
                             head->saved.query_codes, head->saved.key_codes));
 }
 
-/* The tables pass over the rows of V and X many times, in the caller's memory where floats lie close to each
-   other, else in a copy: rows 768 floats apart cost a third more time in every pass, rows 64 apart none. */
+/* true if the tables can use the caller's rows of V and X in place. They pass over them many times: rows 768
+   floats apart cost a third more time in every pass, rows 64 apart none. */
 static bool is_close(struct view rows)
 {
     return rows.dtype == DTYPE_FLOAT32 && rows.stride <= 2 * rows.cols;
 }
 
-/* Copies V where it does not lie close, or widens it. It is looked at for NaN and infinity while it comes
-   into the caches, where the tables will need it. */
+/* Copies V if is_close is false, or widens it. Checks it for NaN and infinity while it comes into the
+   caches, where the tables need it. */
 static void take_values(const struct head *head, const struct block *block)
 {
     struct view from = head->problem->value, to = head->value;
@@ -341,7 +342,7 @@ static void take_values(const struct head *head, const struct block *block)
     }
 }
 
-/* Takes V, and makes X zero. */
+/* Takes V and clears X. */
 static void begin_block(void *argument, size_t index, int worker)
 {
     (void)worker;
@@ -373,7 +374,7 @@ static void forward(const struct problem *problem, struct view out)
     hash_head(&head);
     over_queries_and_keys(&head, begin_block);
     if (problem->not_finite != NULL && atomic_load_explicit(problem->not_finite, memory_order_relaxed))
-        return; /* in this head or another: nobody will read out */
+        return; /* in this head or another: out will not be used */
     if (!tables_carry_fixed(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
                             head.value.data, head.value.stride, head.x.data, head.x.stride, out.cols))
         tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
@@ -420,7 +421,7 @@ static void take_block(void *argument, size_t index, int worker)
                             block.rows, head->out.cols);
 }
 
-/* The sums of dX, m dV, are added: of near keys they have a place, of others the place of V holds them. */
+/* Adds m dV, the sums of dX: keys without `sum` (see pairs_are_near) have them in place of V. */
 static void give_values(void *argument, size_t index, int worker)
 {
     (void)worker;
@@ -445,7 +446,7 @@ static void lay_values(void *argument, size_t index, int worker)
         memcpy(keys->value + j * keys->ld, view_row(value, j), value.cols * sizeof(float));
 }
 
-/* The way back through the unit length. */
+/* The backward pass of the unit length. */
 static void finish_block(void *argument, size_t index, int worker)
 {
     (void)worker;

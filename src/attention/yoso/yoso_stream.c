@@ -1,6 +1,6 @@
-/* YOSO over keys that come in chunks: the tables of all hashes are the state, m 2^tau d_v floats however long
-   the sequence is, with the head's own planes, which the first call turns: that takes longer than a token.
-   With normalize sum the tables of 1 / m are held too, one column. Cost: hashing, and
+/* YOSO over keys that come in chunks. The state is the tables of all hashes, m 2^tau d_v floats for any
+   sequence length, and the head's own planes, which the first call rotates: that takes longer than a token.
+   With normalize sum, it also has the tables of 1 / m, one column. Cost: hashing, and
    parts/collisions/table_state.c. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_stream.h"
 
@@ -12,9 +12,9 @@
 #include "parts/hashing/hasher.h"
 
 struct state {
-    struct table_state values, weights; /* of V; of 1 / m, for the sums that normalize sum divides by */
+    struct table_state values, weights; /* of V; of 1 / m, for the divisor of normalize sum */
     float *planes;
-    uint32_t *turned; /* 1: the planes are there */
+    uint32_t *turned; /* 1: the planes have been rotated */
     size_t bytes;
 };
 
@@ -39,10 +39,10 @@ static size_t state_size(const void *options, const struct problem_shape *shape)
     return state_at(options, shape, NULL).bytes;
 }
 
-/* What a chunk needs. */
+/* Scratch of a chunk. */
 struct scratch {
     void *query_codes, *key_codes;
-    float *kept; /* (n_q) what the normalisation keeps */
+    float *kept; /* (n_q) kept by the normalisation */
     float *x;    /* (n_q, ld) */
     size_t ld;
     struct hasher hasher;
@@ -69,7 +69,7 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
     return lay_out(&scratch, options, shape, NULL);
 }
 
-/* One chunk under way, its rows hashed. */
+/* One chunk, its rows hashed. */
 struct chunk {
     struct state state;
     struct scratch scratch;

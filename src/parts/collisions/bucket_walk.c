@@ -1,7 +1,7 @@
-/* Two hashes at a time, one visited and one being found. SPDX-License-Identifier: Apache-2.0 */
+/* Two hashes at a time: one is visited while the next is found. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/bucket_walk.h"
 
-enum { PARTS = 4 }; /* for each thread */
+enum { PARTS = 4 }; /* per thread */
 
 void bucket_walk_lay_out(struct bucket_walk *walk, struct arena *arena, const struct hashing *hashing,
                          size_t num_queries, size_t num_keys)
@@ -17,7 +17,7 @@ size_t bucket_walk_parts(const struct pool *pool)
     return pool_threads(pool) == 1 ? 1 : PARTS * (size_t)pool_threads(pool);
 }
 
-/* Hashes in order: the first of some takes their columns. */
+/* Called with hashes in order: the first of each CODE_COLUMNS transposes their codes. */
 static void find(struct bucket_walk *walk, size_t hash)
 {
     if (hash % CODE_COLUMNS == 0) {
@@ -43,7 +43,7 @@ struct run {
     size_t hash, parts;
 };
 
-/* Index 0 finds the next hash's buckets, the others are the parts of this one. */
+/* Index 0 finds the next hash's buckets; the other indices visit the parts of this one. */
 static void visit_or_find(void *argument, size_t index, int worker)
 {
     const struct run *run = argument;

@@ -1,13 +1,13 @@
-/* Codes of trained models crowd in few buckets, and most of these are of one side alone (listops at tau 11, n
-   500 to 2,000: 0.05 to 0.4 codes a row, and 3 to 50 that both sides have; before training 150). So rows
-   without a partner are dropped before anything is sorted: marks say which codes each side has, those of both
-   are numbered, and rows are kept by number, with no branch that depends on a code. What is left is counted
-   and laid out by number. Measured on listops, about 1.2 nanoseconds a row and side, of which half is paid by
-   rows that are dropped; counters stand apart from that pass, for rows that are not kept would all count at
-   one place and wait for each other (a sixth of the time), and numbers given by the first query that comes
-   cost a tenth more, because nobody foresees who is first. More than DIRECT_BITS bits would make the marks
-   larger than the first cache: then they are of the low bits alone, and what they let through is sorted by
-   digits from the low one on, O(n) for any hash_bits. SPDX-License-Identifier: Apache-2.0 */
+/* Codes of trained models crowd into few buckets, and most buckets have rows of only one side (listops at
+   tau 11, n 500 to 2,000: 0.05 to 0.4 codes per row, of which 3 to 50 occur on both sides; 150 before
+   training). So rows without a partner are dropped before anything is sorted: marks tell which codes each
+   side has, the codes of both are numbered, and rows are kept by number, without a branch that depends on a
+   code. The remaining rows are counted and laid out by number. Measured on listops: about 1.2 ns per row and
+   side, half of it for rows that are dropped. Counters have a separate pass: in the same pass, all dropped
+   rows would increment one counter and wait for each other (a sixth of the time). Numbering codes as the
+   first query arrives costs a tenth more, because the branch mispredicts. With more than DIRECT_BITS bits
+   the marks would exceed L1: then they mark only the low bits, and the remaining rows are radix sorted, O(n)
+   for any hash_bits. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/buckets.h"
 
 #include <string.h>
@@ -15,11 +15,11 @@
 enum {
     DIRECT_BITS = 12,
     DIRECT = 1 << DIRECT_BITS,
-    DIGIT_LEAST = 6, /* bits of a digit: about log2 n, so that counters never cost more than the rows */
+    DIGIT_LEAST = 6, /* bits of a digit: about log2 n, so that counters never cost more than rows */
     EIGHT = 8,       /* marks in a word */
 };
 
-/* Marks of all codes, or of their low bits: whole words. */
+/* Number of marks: one per code, or per value of its low bits; whole words. */
 static size_t marks_of(size_t hash_bits)
 {
     size_t bits = size_min(hash_bits, DIRECT_BITS);
@@ -57,13 +57,13 @@ static void mark(uint8_t *marks, const uint16_t *codes, size_t n)
         marks[codes[i]] = 1;
 }
 
-/* Numbers the codes that both sides have, from 1 on, in rising order; returns how many there are. */
+/* Numbers the codes that both sides have, from 1, in rising order; returns their number. */
 static size_t number_shared(const struct buckets *buckets)
 {
     const uint8_t *a = buckets->marks[0], *b = buckets->marks[1];
     size_t codes = (size_t)1 << buckets->hash_bits, shared = 0;
     memset(buckets->numbers, 0, marks_of(buckets->hash_bits) * sizeof *buckets->numbers);
-    for (size_t c = 0; c < codes; c += EIGHT) { /* there is room for eight at least */
+    for (size_t c = 0; c < codes; c += EIGHT) { /* there is room for at least eight */
         uint64_t some, others;
         memcpy(&some, a + c, EIGHT);
         memcpy(&others, b + c, EIGHT);
@@ -78,7 +78,7 @@ static size_t number_shared(const struct buckets *buckets)
     return shared;
 }
 
-/* The rows whose code has a number, and these; returns how many. */
+/* Keeps the rows whose code has a number, and these numbers; returns how many. */
 static size_t keep_shared(uint32_t *found, uint16_t *ranks, const uint16_t *numbers, const uint16_t *codes,
                           size_t n)
 {
@@ -92,8 +92,7 @@ static size_t keep_shared(uint32_t *found, uint16_t *ranks, const uint16_t *numb
     return left;
 }
 
-/* How many of the ranks are each one. (Not while rows are found: those that are not kept would all count at
-   one place, and each wait for the one before.) */
+/* Counts the rows of each rank. (A separate pass: see the head of the file.) */
 static void count(uint32_t *counts, size_t num_ranks, const uint16_t *ranks, size_t n)
 {
     memset(counts, 0, num_ranks * sizeof *counts);
@@ -101,7 +100,7 @@ static void count(uint32_t *counts, size_t num_ranks, const uint16_t *ranks, siz
         counts[ranks[i]]++;
 }
 
-/* Each row to its place: counters hold the next place of each rank. */
+/* Writes each row to its place; places[rank] is the next place of the rank. */
 static void place(uint32_t *rows, const uint32_t *found, const uint16_t *ranks, size_t n, uint32_t *places)
 {
     for (size_t i = 0; i < n; i++)
@@ -153,7 +152,7 @@ static void mark_low(uint8_t *marks, const void *codes, bool wide, size_t n)
         marks[code_at(codes, wide, i) % DIRECT] = 1;
 }
 
-/* The rows whose low bits are among the other side's. */
+/* Keeps the rows whose low bits occur on the other side; returns how many. */
 static size_t keep_marked(const struct digit_sort *sort, const uint8_t *others, const void *codes, bool wide,
                           size_t n)
 {

@@ -1,14 +1,14 @@
-/* Both lists of a bucket rise, so the keys that a query sees are a beginning of the list, and the pairs are a
-   staircase. It is cut in halves: the earlier queries with what they see, the later ones with the same keys
-   (a rectangle, done the cheaper way), the later ones with the keys that only they see. So every row meets
-   its partners in rising order, as without a limit. Cost: half of the pairs, or, where a bucket is so full
-   that products of matrices are cheaper, at most half of those products for each time that it can be halved.
+/* Both lists of a bucket rise, so a query sees a prefix of the keys, and the pairs form a staircase. It is
+   halved recursively: the earlier queries with the keys they see, the later queries with the same keys (a
+   rectangle, done the cheaper way), and the later queries with the keys that only they see. So every row
+   meets its partners in rising order, as without a limit. Cost: half of the pairs, or, in buckets so full
+   that matrix products are cheaper, at most half of those products per level of halving.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/causal_pairs.h"
 
 #include "parts/collisions/meetings.h"
 
-/* How many of the keys of the bucket are among the first `seen` rows. */
+/* Number of keys of the bucket among the first `seen` rows. */
 static size_t count_seen(const struct bucket_pairs *bucket, size_t seen)
 {
     return meetings_seen(bucket->keys, bucket->num_keys, seen);
@@ -29,7 +29,7 @@ void causal_pairs(const struct kernels *kernels, const struct crowd *crowd, cons
                   const size_t *visible)
 {
     struct bucket_pairs left = *bucket, later;
-    /* Deeper by one for each halving of the queries: at most 32 times. */
+    /* One level of recursion per halving of the queries: at most 32. */
     left.num_keys = count_seen(bucket, visible[bucket->queries[bucket->num_queries - 1]]);
     size_t seen_by_all = count_seen(&left, visible[bucket->queries[0]]);
     if (left.num_queries == 1 || seen_by_all == left.num_keys) {

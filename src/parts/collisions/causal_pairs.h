@@ -1,11 +1,11 @@
-/* The pairs of one bucket that a causal problem has: a query meets the keys that it sees alone.
+/* The pairs of one bucket in a causal problem: a query meets only the keys that it sees.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_CAUSAL_PAIRS_H
 #define PARTS_CAUSAL_PAIRS_H
 
 #include "parts/collisions/crowd.h"
 
-/* Does what slot pairs.bucket or crowd_pairs does, for pairs (i, j) with j < visible[i] (row numbers). Both
+/* As slot pairs.bucket or crowd_pairs, for pairs (i, j) with j < visible[i] (row numbers). Both
    lists of the bucket rise. `crowd` is work space. */
 void causal_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket,
                   const size_t *visible);

@@ -1,11 +1,10 @@
-/* Add then read, token by token: the tables are prefix sums forward, suffix sums backward. Nearly every step
-   adds one row and reads one, which slot tables.scan does in one pass over runs of them; where a mask left
-   steps of another size, rows are added or read by themselves. Cost: the additions and reads of tables that
-   are not causal. SPDX-License-Identifier: Apache-2.0
- */
+/* Adds then reads, token by token: the tables are prefix sums forward, suffix sums backward. Nearly every
+   step adds one row and reads one; slot tables.scan does runs of them in one pass. Other steps, which masks
+   create, add or read rows separately. Cost: the additions and reads of tables that are not causal.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/causal_tables.h"
 
-/* Rows [row, row + n) of one side are added. */
+/* Adds rows [row, row + n) of one side. */
 static void add(const struct kernels *kernels, const struct causal_pass *pass, const struct codes *codes,
                 size_t row, size_t n)
 {
@@ -22,8 +21,8 @@ static void read(const struct kernels *kernels, const struct causal_pass *pass, 
                          pass->dim);
 }
 
-/* n steps: a row from `from` on of one side is added, then one from `to` on of the other reads; or from the
-   last of them to the first. */
+/* n steps: adds row `from` of one side, then reads row `to` of the other, in rising order; or from the last
+   rows to the first. */
 static void scan(const struct kernels *kernels, const struct causal_pass *pass, bool to_queries, size_t from,
                  size_t to, size_t n)
 {
@@ -74,10 +73,10 @@ void causal_keys_to_queries(const struct kernels *kernels, const struct causal_p
 void causal_queries_to_keys(const struct kernels *kernels, const struct causal_pass *pass)
 {
     const size_t *visible = pass->visible;
-    size_t left = pass->queries->n; /* queries that were not added yet */
+    size_t left = pass->queries->n; /* queries not added yet */
     for (size_t j = pass->keys->n, run; j > 0; j -= run) {
-        /* Key j - 1 is next; query i sees it where visible[i] >= j. All but the last of those that are new.
-         */
+        /* Key j - 1 is next. Of the new queries, those with visible[i] >= j, all but the last are added
+           here. */
         size_t first = left;
         while (first > 0 && visible[first - 1] >= j)
             first--;
@@ -88,7 +87,7 @@ void causal_queries_to_keys(const struct kernels *kernels, const struct causal_p
             read(kernels, pass, pass->keys, j - 1, 1);
             continue;
         }
-        /* Each key before has one new query: the one before, which sees no more than that key. */
+        /* Extends the run while each earlier key has exactly one new query, the preceding one. */
         while (run < j && run < left && visible[left - 1 - run] == j - run &&
                (run + 1 == left || visible[left - 2 - run] < j - run))
             run++;

@@ -1,7 +1,6 @@
-/* Rows are gathered CROWD_ROWS at a time, so that operands of a product are adjacent and memory does not grow
+/* Rows are gathered CROWD_ROWS at a time, so operands of a product are adjacent and memory does not grow
    with the bucket: keys to make V^T K, queries to use it and to make G^T Q, keys again to use that. A column
-   of ones beside V and of biases beside G does the sums that belong to the bias.
-   SPDX-License-Identifier: Apache-2.0 */
+   of ones beside V and of biases beside G computes the bias terms. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/crowd.h"
 
 #include <string.h>
@@ -23,7 +22,7 @@ void crowd_lay_out(struct crowd *crowd, struct arena *arena, size_t dim, size_t 
 
 bool crowd_is_cheaper(const struct bucket_pairs *bucket)
 {
-    /* In double: products of sizes may pass 2^64. An operation costs about the same both ways. */
+    /* In double: products of sizes may pass 2^64. An operation costs about the same either way. */
     double queries = (double)bucket->num_queries, keys = (double)bucket->num_keys;
     double dim = (double)bucket->dim, value_dim = (double)bucket->value_dim;
     double by_pairs = queries * keys * (2 * value_dim + 4 * dim);
@@ -31,7 +30,7 @@ bool crowd_is_cheaper(const struct bucket_pairs *bucket)
     return bucket->weight == PAIR_CONSTANT && by_pairs > by_products;
 }
 
-/* By that count a b / (a + b), which is less than a and than b, must be more than this. */
+/* crowd_is_cheaper needs a b / (a + b), which is less than a and than b, to exceed this. */
 size_t crowd_never(size_t dim, size_t value_dim)
 {
     return (size_t)(4 * ((double)value_dim + 1) * (double)dim / (2 * (double)value_dim + 4 * (double)dim));
@@ -42,12 +41,12 @@ struct side {
     const uint32_t *rows;
     size_t count, ld, ld_value;
     const float *unit, *value;
-    const float *bias; /* what stands beside the value of a row, if anything does; NULL: 1 */
+    const float *bias; /* extra column beside the values, if it is used; NULL: 1 */
     float scale;       /* of value and bias */
     float *gradient;
 };
 
-/* Rows [first, first + count) of the side to crowd->unit and ->value. */
+/* Copies rows [first, first + count) of the side to crowd->unit and ->value. */
 static void gather(const struct kernels *kernels, const struct crowd *crowd, const struct side *side,
                    size_t first, size_t count, size_t dim, size_t value_dim, size_t width)
 {
@@ -62,8 +61,8 @@ static void gather(const struct kernels *kernels, const struct crowd *crowd, con
     }
 }
 
-/* Over all rows of a side, `width` columns of [value, bias]: make, if not NULL, <- [value, bias]^T unit; the
-   gradients of the rows += [value, bias] use, if that is not NULL. */
+/* Over all rows of a side, with the first `width` columns of [value, bias]: make <- [value, bias]^T unit,
+   unless NULL; gradients of the rows += [value, bias] use, unless NULL. */
 static void pass(const struct kernels *kernels, const struct crowd *crowd, const struct side *side,
                  float *make, const float *use, size_t dim, size_t value_dim, size_t width)
 {

@@ -1,8 +1,8 @@
-/* Gradients of the pairs of a crowded bucket, where every pair has the same weight w (gradient `lower`): with
-   a queries, b keys and G = dX, the sums over pairs are products of matrices, and
+/* Gradients of the pairs of a crowded bucket, if every pair has the same weight w (gradient `lower`): with a
+   queries, b keys and G = dX, the sums over pairs are matrix products, and
      dq_i += w (G_i (V^T K) + bias_i sum_j k_j),  dk_j += w (V_j (G^T Q) + sum_i bias_i q_i)
-   cost 4 (a + b) d_v d operations, where pairs one by one cost a b (2 d_v + 4 d). Taking the cheaper keeps
-   backward linear in n however the codes crowd. SPDX-License-Identifier: Apache-2.0 */
+   cost 4 (a + b) d_v d operations; pair by pair they cost a b (2 d_v + 4 d). Using the cheaper way keeps
+   backward linear in n, however crowded the codes are. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_CROWD_H
 #define PARTS_CROWD_H
 
@@ -11,7 +11,7 @@
 
 /* Work space for widths dim and value_dim. */
 struct crowd {
-    size_t ld, ld_value;       /* of unit rows; of value rows, which have one column more for the bias */
+    size_t ld, ld_value;       /* of unit rows; of value rows, which have an extra column for the bias */
     float *unit, *value, *sum; /* (CROWD_ROWS, ld), (CROWD_ROWS, ld_value), (CROWD_ROWS, ld) */
     float *from_keys, *from_queries; /* (value_dim + 1, ld): V^T K and w G^T Q */
 };
@@ -20,13 +20,13 @@ enum { CROWD_ROWS = 128 };
 
 void crowd_lay_out(struct crowd *crowd, struct arena *arena, size_t dim, size_t value_dim);
 
-/* Whether crowd_pairs is cheaper than slot pairs.bucket. */
+/* true if crowd_pairs is cheaper than slot pairs.bucket. */
 bool crowd_is_cheaper(const struct bucket_pairs *bucket);
 
-/* Of so many queries or so many keys that is never so. */
+/* A bucket with at most this number of queries, or of keys, is never cheaper as a crowd. */
 size_t crowd_never(size_t dim, size_t value_dim);
 
-/* Does what slot pairs.bucket does, for a bucket of constant weight, without times. TOLERANT. */
+/* As slot pairs.bucket, for constant weight and without times. TOLERANT. */
 void crowd_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket);
 
 #endif

@@ -1,17 +1,19 @@
-/* One table per hash, as many hashes in a pass as fit half the second cache; a table that does not fit alone
-   is done in slices of columns. Cost: 2 n m d additions and 3 n m d words moved, which is what counts.
-   Every pass also streams the rows that give and the rows that take, 3 d words a token. When those are too
-   many for the third cache, memory would decide: then fewer, fuller passes (the whole second cache) over half
-   the columns move a third of it. Measured, ns per token and hash, d 64, tau 9, 4 hashes x 64 columns against
-   16 x 32: 5.9 and 7.3 at n 4096, 11 to 14 and 8.3 at 16384, 16 and 8.0 at 65536.
-   Where there are more codes than rows (short sequences, large hash_bits), clearing and missing the cache
-   would cost more than the rows do. There the buckets of one hash are found and their sums carried one by
-   one: O(n) memory and time for any hash_bits. Measured on codes drawn uniformly, buckets over tables: at 4
-   codes a row (n 128, tau 9, d 64) 0.8, at 2 about 1, at 1 1.2 to 1.3. Threads share the columns: each
-   carries all hashes for columns of its own and never waits. More threads than 16 columns feed fill the
-   tables of different hashes side by side instead, and then read them all for different rows.
-   Sums in 16-bit numbers are cut the same way, with rows of half as many lines; before them members of
-   buckets are counted, m additions a token, and values looked at and rounded, 6 % of forward at n 4096.
+/* One table per hash; a pass has as many hashes as fit half of L2, and a table that does not fit on its own
+   is split into slices of columns. Cost: 2 n m d additions and 3 n m d words moved; the latter dominate.
+   Every pass also streams the rows added and the rows read into, 3 d words per token. When these exceed L3,
+   memory bandwidth would dominate. Then fewer, fuller passes (all of L2) over half the columns move a third
+   as much. Measured, ns per token and hash, d 64, tau 9, 4 hashes x 64 columns against 16 x 32: 5.9 and 7.3
+   at n 4096, 11 to 14 and 8.3 at 16384, 16 and 8.0 at 65536.
+   With more codes than rows (short sequences, large hash_bits), clearing tables and cache misses would cost
+   more than the rows. Then the buckets of one hash at a time are found and their sums are carried one by
+   one: O(n) memory and time for any hash_bits. Measured on uniform codes, time of buckets over time of
+   tables: 0.8 at 4 codes per row (n 128, tau 9, d 64), about 1 at 2, 1.2 to 1.3 at 1.
+   Threads split the columns: each carries all hashes for its own columns and never waits. With more threads
+   than slices of 16 columns, they instead fill the tables of different hashes in parallel, and then read all
+   of them for different rows.
+   Sums in 16-bit numbers are split the same way, with rows of half as many cache lines. Before that, the
+   members of buckets are counted, m additions per token, and values are scanned and rounded: 6 % of forward
+   at n 4096.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/hash_tables.h"
 
@@ -22,16 +24,16 @@
 #include "parts/collisions/causal_tables.h"
 
 enum {
-    PASS_FLOATS = 128 * 1024,  /* of all tables of a pass: half of a second cache of 1 MiB */
-    LONG_FLOATS = 1024 * 1024, /* of all rows: beyond it a pass is LONG_PASS floats of LONG_SLICE columns */
+    PASS_FLOATS = 128 * 1024,  /* of all tables of a pass: half of an L2 of 1 MiB */
+    LONG_FLOATS = 1024 * 1024, /* of all rows: above this, a pass is LONG_PASS floats of LONG_SLICE columns */
     LONG_PASS = 256 * 1024,
     LONG_SLICE = 32,
     SLICE = 16, /* the narrowest slice of columns: one cache line */
     READ_ROWS = 256,
-    CODES_A_ROW = 3,    /* more codes for each row, the mean of both sides, are done by buckets */
-    HISTOGRAMS = 8,     /* hashes whose codes are counted at a time: of one line of codes each */
-    STEPS_A_VALUE = 64, /* of the root mean square: rounding moves values by 0.45 % of it, at worst 0.8 % */
-    WEIGHED = 8,        /* every so many-th row is asked for it: all would cost a hundredth of forward */
+    CODES_A_ROW = 3,    /* with more codes per row (mean of both sides), buckets are used */
+    HISTOGRAMS = 8,     /* hashes counted at a time: their codes are in one cache line */
+    STEPS_A_VALUE = 64, /* steps per root mean square: rounding moves values by 0.45 % of it, at most 0.8 % */
+    WEIGHED = 8,        /* every WEIGHEDth row gives the mean square: all rows would cost 1 % of forward */
 };
 
 static size_t in_blocks(size_t n)
@@ -81,7 +83,7 @@ void tables_lay_out(struct tables *tables, struct arena *arena, const struct has
         bucket_walk_lay_out(&tables->walk, arena, hashing, num_queries, num_keys);
         return;
     }
-    /* No less than what fewer rows take, that do without tables. */
+    /* At least the memory of fewer rows, which use buckets: sizes never fall. */
     struct arena all = arena_on(NULL), least = arena_on(NULL);
     lay_out_tables(tables, &all, rows, dim);
     bucket_walk_lay_out(&tables->walk, &least, hashing, size_min(num_queries, few), size_min(num_keys, few));
@@ -93,7 +95,7 @@ void tables_lay_out(struct tables *tables, struct arena *arena, const struct has
 
 /* ---- passes -------------------------------------------------------------------------------------------- */
 
-/* What is carried, and how it is cut. */
+/* The rows to carry, and how the work is split. */
 struct carry {
     const struct kernels *kernels;
     const struct tables *tables;
@@ -101,12 +103,12 @@ struct carry {
     bool to_queries;
     const float *values;
     size_t ld_values;
-    bool fixed; /* tables of 16-bit numbers, of tables->rounded in place of values; out is of whole numbers */
+    bool fixed; /* 16-bit tables of tables->rounded instead of values; out holds integers */
     float *out;
     size_t ld_out, dim;
     size_t first, count; /* hashes of this pass */
     size_t begin, end;   /* columns of this pass */
-    size_t slice;        /* columns of one thread, or of one table */
+    size_t slice;        /* columns per thread, or per table */
 };
 
 static const struct codes *giving(const struct carry *carry)
@@ -119,7 +121,7 @@ static const struct codes *receiving(const struct carry *carry)
     return carry->to_queries ? &carry->queries : &carry->keys;
 }
 
-/* Numbers of the memory of one thread, columns of the narrowest slice, columns of a table's row. */
+/* Capacity of a thread's memory in numbers; columns of the narrowest slice; columns of a table's row. */
 static size_t capacity_of_thread(const struct carry *carry)
 {
     return carry->tables->capacity * (carry->fixed ? sizeof(float) / sizeof(int16_t) : 1);
@@ -153,7 +155,7 @@ static void clear_and_add(const struct carry *carry, void *table, size_t first, 
                                count, carry->values + c, carry->ld_values, from->n, width);
 }
 
-/* Rows [row, row + rows) of the receiving side. */
+/* Reads into rows [row, row + rows) of the receiving side. */
 static void read(const struct carry *carry, const void *table, size_t first, size_t count, size_t c,
                  size_t width, size_t row, size_t rows)
 {
@@ -194,7 +196,7 @@ static void carry_causal(const struct carry *carry, float *table, size_t first, 
         causal_queries_to_keys(carry->kernels, &pass);
 }
 
-/* The hashes of the pass for the columns [c, end), by one thread in its own memory. */
+/* Carries columns [c, end) through the hashes of the pass, on one thread in its own memory. */
 static void carry_columns(const struct carry *carry, size_t c, size_t end, float *table)
 {
     const struct tables *tables = carry->tables;
@@ -225,8 +227,8 @@ static void carry_slice(void *argument, size_t index, int worker)
 
 /* ---- more threads than slices -------------------------------------------------------------------------- */
 
-/* All threads share their memory: tables of different hashes and slices are filled side by side, then blocks
-   of rows read them all. */
+/* Threads share all their memory: they fill tables of different hashes and slices in parallel, then blocks
+   of rows read all tables. */
 static void *table_of(const struct carry *carry, size_t slice, size_t hash)
 {
     size_t number = carry->fixed ? sizeof(int16_t) : sizeof(float);
@@ -234,7 +236,7 @@ static void *table_of(const struct carry *carry, size_t slice, size_t hash)
                                               row_of_table(carry, carry->slice) * number;
 }
 
-/* Columns of slice s, and where they begin. */
+/* Number of columns of the slice; *c: its first column. */
 static size_t width_of(const struct carry *carry, size_t slice, size_t *c)
 {
     *c = carry->begin + slice * carry->slice;
@@ -256,7 +258,7 @@ static void read_block(void *argument, size_t index, int worker)
     size_t row = index * READ_ROWS, rows = size_min(READ_ROWS, receiving(carry)->n - row), c;
     for (size_t slice = 0; carry->begin + slice * carry->slice < carry->end; slice++) {
         size_t width = width_of(carry, slice, &c);
-        /* Tables of a narrow last slice do not adjoin. */
+        /* Tables of a narrow last slice are not adjacent. */
         size_t at_once = width == carry->slice ? carry->count : 1;
         for (size_t hash = 0; hash < carry->count; hash += at_once)
             read(carry, table_of(carry, slice, hash), carry->first + hash, at_once, c, width, row, rows);
@@ -272,7 +274,7 @@ static void carry_together(struct pool *pool, struct carry *carry)
     size_t columns = rows >= row_of_table(carry, carry->dim) ? carry->dim : rows - rows % line;
     for (; carry->begin < carry->dim; carry->begin = carry->end) {
         carry->end = size_min(carry->dim, carry->begin + columns);
-        /* Slices only where whole rows would be too few tables for the threads. */
+        /* Use slices only if tables of whole rows would be too few for the threads. */
         bool whole = size_min(num_hashes, rows / columns) >= 2 * tables->workers;
         carry->slice = size_min(whole ? columns : line, carry->end - carry->begin);
         size_t slices = (carry->end - carry->begin + carry->slice - 1) / carry->slice;
@@ -307,7 +309,7 @@ static void carry_part(void *argument, const struct buckets *buckets, size_t has
     });
 }
 
-/* Columns of each thread, where they can be shared out with little idle time; 0 where not. */
+/* Columns per thread, if they can be split with little idle time; else 0. */
 static size_t slice_for(const struct carry *carry, size_t workers)
 {
     size_t line = line_of(carry), lines = (carry->dim + line - 1) / line,
@@ -319,7 +321,7 @@ static void carry_by_tables(struct carry *carry, struct pool *pool)
 {
     size_t workers = pool == NULL ? 1 : carry->tables->workers;
     carry->slice = slice_for(carry, workers);
-    /* Rows that are read while others are still to come cannot be read side by side. */
+    /* Causal reads depend on the order of the rows, so they cannot run in parallel. */
     bool together = carry->slice == 0 && carry->tables->visible == NULL;
     carry->slice = carry->slice == 0 ? SLICE : carry->slice;
     if (together)
@@ -363,7 +365,7 @@ static size_t rows_in(size_t block, size_t n)
     return size_min(READ_ROWS, n - block * READ_ROWS);
 }
 
-/* Every WEIGHEDth row stands for the mean square of all. */
+/* Number of rows that give the mean square: every WEIGHEDth. */
 static size_t weighed_in(size_t rows)
 {
     return (rows + WEIGHED - 1) / WEIGHED;
@@ -386,7 +388,7 @@ static void weigh_block(void *argument, size_t block, int worker)
     carry->tables->squares[block] = sum;
 }
 
-/* The members of the fullest bucket of a few hashes. */
+/* Size of the fullest bucket of HISTOGRAMS hashes. */
 static void count_group(void *argument, size_t group, int worker)
 {
     const struct carry *carry = ((const struct fixing *)argument)->carry;
@@ -423,7 +425,7 @@ static void finish_block(void *argument, size_t block, int worker)
                                         rows_in(block, carry->queries.n), carry->dim, fixing->step);
 }
 
-/* Finds factor and step; false where the step is too coarse. */
+/* Finds factor and step; false if the step is too coarse. */
 static bool find_step(struct fixing *fixing, struct pool *pool)
 {
     const struct carry *carry = fixing->carry;

@@ -10,46 +10,46 @@
 
 struct tables {
     struct hashing hashing;
-    bool by_buckets; /* no tables: there are too many codes for so few rows */
+    bool by_buckets; /* no tables: too many codes for so few rows */
     size_t buckets;  /* rows of the table of one hash */
     size_t columns;  /* of a pass, at most */
     size_t capacity; /* floats of a pass of one thread */
     size_t workers;
     float *table; /* (workers, capacity) */
     struct bucket_walk walk;
-    /* For sums in 16-bit numbers; NULL: without. */
+    /* For sums in 16-bit numbers; NULL: not used. */
     int16_t *rounded; /* (num_keys, width): the values */
-    size_t width;     /* dim in whole FIXED_BLOCKs */
+    size_t width;     /* dim rounded up to whole FIXED_BLOCKs */
     uint32_t *counts; /* (workers, HISTOGRAMS, buckets) */
     uint32_t *most;   /* (groups of HISTOGRAMS hashes) */
     float *largest;   /* (blocks of rows) */
     double *squares;  /* (blocks of rows) */
-    /* Set by the caller: NULL, or how many keys each query sees, from the first on: pairs beyond are left
-       out. (parts/collisions/causal_tables.h) */
+    /* Set by the caller: query i sees the first visible[i] keys, and other pairs are skipped; NULL: all.
+       (parts/collisions/causal_tables.h) */
     const size_t *visible;
 };
 
-/* Takes the memory for tables of rows of `dim` floats, for so many threads, out of the arena; never less for
-   more rows. fixed: for tables_carry_fixed too. */
+/* Takes the memory for tables of rows of `dim` floats on `workers` threads from the arena; sizes never fall
+   with more rows. fixed: for tables_carry_fixed too. */
 void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
                     size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool fixed);
 
 enum tables_direction { KEYS_TO_QUERIES, QUERIES_TO_KEYS };
 
-/* Adds into out (rows of the receiving side, ld_out), over hashes in rising order, and within a hash the rows
-   of the giving side in rising order: the bits depend on nothing else. dim as laid out or less; ld_values may
-   be 0 (one row for all). pool: the threads that it was laid out for, or NULL. */
+/* Adds into out (rows of the receiving side, ld_out), over hashes in rising order, and within a hash over
+   rows of the giving side in rising order: the bits depend on nothing else. dim: at most as laid out;
+   ld_values may be 0 (one row for all). pool: with the number of threads laid out, or NULL. */
 void tables_carry(const struct kernels *kernels, struct pool *pool, struct tables *tables,
                   const struct codes *queries, const struct codes *keys, enum tables_direction direction,
                   const float *values, size_t ld_values, float *out, size_t ld_out, size_t dim);
 
-/* Keys to queries by sums in 16-bit whole numbers, in 0.7 of the time (kernels/simd_fixed.h): exactly what
-   tables_carry gives for values rounded to multiples of a step, with which no sum can pass 16 bits, largest
-   |value| times the members of the fullest bucket / 32767. False, and nothing is written, where a step is
-   more than 1 / 64 of the root mean square of the values, as every eighth row has it (crowded buckets; values
-   far larger than others), and where there are no tables, a causal view, wide codes, or fewer than
-   FIXED_BLOCK columns. For normal values and vectors, 9 bits, a step is 1 / 480 of it at n 1024, 1 / 166 at
-   4096, 1 / 84 at 8192, and too coarse at 16384. out is zeros before, values are finite. */
+/* Keys to queries with sums in 16-bit integers, in 0.7 of the time (kernels/simd_fixed.h). Equals
+   tables_carry exactly for values rounded to multiples of a step small enough that no sum overflows: largest
+   |value| times the members of the fullest bucket / 32767. Returns false and writes nothing if the step
+   exceeds 1 / 64 of the root mean square of the values, estimated from every eighth row (crowded buckets;
+   outliers), or if there are no tables, a causal view, wide codes, or fewer than FIXED_BLOCK columns. For
+   normal values and vectors and 9 bits, a step is 1 / 480 of it at n 1024, 1 / 166 at 4096, 1 / 84 at 8192,
+   and too coarse at 16384. out must be zeros, values finite. */
 bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
                         const struct codes *queries, const struct codes *keys, const float *values,
                         size_t ld_values, float *out, size_t ld_out, size_t dim);

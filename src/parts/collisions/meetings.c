@@ -1,8 +1,8 @@
-/* Everything goes through slot pairs.bucket in tiles of MEETING_TILE, with a tile of factors from slot
-   meetings. All pairs of a head in tiles: queries of tile a and keys of tile b meet in round b - a, so the
-   tiles of one round share no row and threads take them side by side, and every row has its partners in the
-   same order for any number of threads. Cost: as slot pairs.bucket, and num_hashes / 32 comparisons of
-   vectors a pair. SPDX-License-Identifier: Apache-2.0 */
+/* All pairs go through slot pairs.bucket in tiles of MEETING_TILE, with a tile of factors from slot
+   meetings. meetings_add_all: queries of tile a and keys of tile b meet in round b - a, so the tiles of a
+   round share no row and run in parallel, and every row meets its partners in the same order for any number
+   of threads. Cost: as slot pairs.bucket, plus num_hashes / 32 vector comparisons per pair.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/meetings.h"
 
 #include "base/random.h"
@@ -29,12 +29,12 @@ size_t meetings_seen(const uint32_t *rows, size_t count, size_t limit)
     return low;
 }
 
-/* A tile: its factors, 0 for what is not seen, and its pairs. */
+/* Adds the pairs of a tile, with their factors: 0 if unseen. */
 static void add_tile(const struct kernels *kernels, const struct meetings *meetings,
                      const struct meeting_space *space, struct bucket_pairs tile)
 {
     const size_t *visible = meetings->visible;
-    /* Rows rise: where the last query does not see the first key, none does. */
+    /* Rows rise: if the last query does not see the first key, none does. */
     if (visible != NULL && visible[tile.queries[tile.num_queries - 1]] <= tile.keys[0])
         return;
     kernels->pairs.meetings(space->times, TILE, meetings->queries->data, meetings->keys->data,
@@ -64,8 +64,8 @@ void meetings_add(const struct kernels *kernels, const struct meetings *meetings
     }
 }
 
-/* Of `count` partners the t-th that is taken is number (offset + t count) / most, where offset is uniform in
-   [0, count): of all count * most values of offset + t count, each partner has `most`. */
+/* Of `count` partners, the t-th taken is number (offset + t count) / most, with offset uniform in [0,
+   count): each partner occurs in `most` of the count * most values of offset + t count. */
 static size_t offset_of(uint64_t key, uint32_t query, size_t count)
 {
     uint32_t words[4];

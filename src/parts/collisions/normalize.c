@@ -1,4 +1,4 @@
-/* Three kinds of output row, a few operations per element. SPDX-License-Identifier: Apache-2.0 */
+/* Three kinds of normalisation, a few operations per element. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/normalize.h"
 
 #include <math.h>
@@ -9,15 +9,15 @@
 #define SHORTEST 1e-12f
 
 enum {
-    BLOCK = 64,  /* rows that stay in the first cache while they are worked on */
-    PIECE = 512, /* rows that a thread takes at a time */
+    BLOCK = 64,  /* rows that stay in L1 while they are processed */
+    PIECE = 512, /* rows per unit of work */
 };
 
 static float length_of(float square, const float *row, size_t dim)
 {
     if (square > 1e-30f && square < 1e30f)
         return sqrtf(square);
-    /* The sum of squares may have left the range of floats where the length has not. */
+    /* The sum of squares may exceed the range of float although the length does not. */
     double sum = 0;
     for (size_t c = 0; c < dim; c++)
         sum += (double)row[c] * (double)row[c];
@@ -29,7 +29,7 @@ static float inverse_or_zero(float x, float least)
     return x > least ? 1 / x : 0;
 }
 
-/* At most BLOCK rows: the factors by which x is multiplied, and what is kept. */
+/* For at most BLOCK rows: the factors of x, and `kept`. */
 static void take_factors(const struct kernels *kernels, int kind, float *factor, const float *x, size_t ld_x,
                          float scale, float *kept, size_t n, size_t dim)
 {
@@ -49,7 +49,7 @@ static void take_factors(const struct kernels *kernels, int kind, float *factor,
         }
 }
 
-/* What is done to a head's rows, for a pool. */
+/* The normalisation of a head's rows, for a pool. */
 struct work {
     const struct kernels *kernels;
     int kind;

@@ -1,19 +1,18 @@
-/* Bucket by bucket, the cheaper of two ways for each: cost in buckets.c, simd_pairs.h and crowd.c. The rows
-   of a bucket are in the first cache once, and serve its sums of dX and its pairs; tables for the sums, as
-   forward has them, took a pass of their own over everything. Lists of partners by row, for whoever meets
-   few, were tried twice: with each pair once, at n 4096, tau 9, blocks of 8 x 8 pairs are faster by half, for
-   lists have the rows in the first cache but no reuse of registers; and chains of rows by code, for less
-   than 1.5 meetings of a row in a hash, lost their gain when rows that meet nobody were dropped before
-   anything is sorted. SPDX-License-Identifier: Apache-2.0 */
+/* Bucket by bucket, each the cheaper of two ways: cost in buckets.c, simd_pairs.h and crowd.c. The rows of a
+   bucket come into L1 once and serve its sums of dX and its pairs; tables for the sums, as in forward,
+   needed a separate pass over everything. Two attempts with lists of partners by row, for rows with few
+   partners, failed: with each pair once, at n 4096, tau 9, blocks of 8 x 8 pairs are faster by half, because
+   lists have the rows in L1 but do not reuse registers; and chains of rows by code, for fewer than 1.5
+   collisions of a row per hash, lost their gain once rows without a partner were dropped before sorting.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/pairs.h"
 
 #include "base/random.h"
 
 #include "parts/collisions/causal_pairs.h"
 
-/* Of all rows: twice a second cache of 1 MiB. Beyond it sums of dX hash by hash gain nothing over tables (at
-   n 4096 0.8 to 1.4 of the time of backward, the more the busier the third cache is), and asking for rows
-   ahead saves a tenth. */
+/* Of all rows: twice an L2 of 1 MiB. Above it, sums of dX hash by hash gain nothing over tables (0.8 to 1.4
+   of the time of backward at n 4096, more when L3 is busier), and prefetching rows saves a tenth. */
 enum { NEAR_FLOATS = 1 << 19 };
 
 static size_t width_of(size_t dim, size_t value_dim, bool sums)
@@ -60,14 +59,14 @@ void pair_work_lay_out(struct pair_work *work, struct arena *arena, const struct
     }
 }
 
-/* All hashes on their way. */
+/* The walk over all hashes. */
 struct walk {
     const struct kernels *kernels;
     const struct pairs *pairs;
     struct pair_work *work;
     struct meetings meetings;
-    bool plain;   /* all pairs of a bucket, each as often as it meets: slot pairs.bucket_list or crowds */
-    size_t never; /* of so few rows a bucket is no crowd */
+    bool plain;   /* all pairs of a bucket, once per collision: slot pairs.bucket_list or crowds */
+    size_t never; /* crowd_never of the widths */
 };
 
 static struct bucket_pairs slot_of(const struct walk *walk)
@@ -95,7 +94,7 @@ static struct bucket_pairs slot_of(const struct walk *walk)
     };
 }
 
-/* One bucket, the way that its weights and its size ask for. */
+/* One bucket, the cheapest way for its weights and size. */
 static void add_bucket(const struct walk *walk, int worker, uint64_t partners_key,
                        const struct bucket_pairs *slot)
 {
@@ -115,7 +114,7 @@ static void add_bucket(const struct walk *walk, int worker, uint64_t partners_ke
         walk->kernels->pairs.bucket(slot);
 }
 
-/* The sums of the keys: what the queries of their buckets give. */
+/* Adds dX of the queries of each bucket to the sums of its keys. */
 static void give(const struct walk *walk, const struct buckets *buckets, size_t first, size_t end)
 {
     const struct pair_rows *queries = &walk->pairs->queries, *keys = &walk->pairs->keys;
@@ -171,14 +170,14 @@ static void walk_part(void *argument, const struct buckets *buckets, size_t hash
     }
 }
 
-/* Whether the buckets of the first hash, taken for each, have more pairs than the head. */
+/* true if all hashes, judged by the first, have more pairs in buckets than the head has pairs. */
 static bool all_is_cheaper(const struct pairs *pairs, struct bucket_walk *walk, const struct codes *queries,
                            const struct codes *keys)
 {
     if (pairs->weight == PAIR_CONSTANT)
         return false;
     const struct buckets *buckets = bucket_walk_first(walk, queries, keys);
-    double met = 0; /* products of sizes may pass 2^64 */
+    double met = 0; /* products of sizes may exceed 2^64 */
     for (const struct bucket *b = buckets->list; b < buckets->list + buckets->count; b++) {
         size_t most =
             pairs->max_partners > 0 && pairs->max_partners < b->num_keys ? pairs->max_partners : b->num_keys;
@@ -187,7 +186,7 @@ static bool all_is_cheaper(const struct pairs *pairs, struct bucket_walk *walk, 
     return met * (double)queries->num_hashes > (double)queries->n * (double)keys->n;
 }
 
-/* The hashes that share a pair share it out, so that it counts once. */
+/* Unless `all`, each hash that a pair collides in adds 1 / c of it, so that it counts once. */
 static void fill_of_count(float *of_count, size_t num_hashes, bool once, bool all)
 {
     of_count[0] = 0;

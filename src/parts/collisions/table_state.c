@@ -1,9 +1,8 @@
-/* Passes of as many hashes as fit the second cache, over a slice of columns. What a pool spreads shares no
-   number that is written: adding is cut by hashes and slices, reading by rows, and the scan, which goes token
-   by token, by slices of columns. A thread that comes late, because a source had it, should find something
-   left: adding is cut four times finer than the cache asks for. Cost: as hash_tables.c; a chunk of rows moves
-   every table through the cache once, so chunks should have more rows than a table has.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Passes of as many hashes as fit L2, over a slice of columns. Units of work write to disjoint memory:
+   adding is split by hashes and slices, reading by rows, and the scan, which goes token by token, by slices
+   of columns. Adding is split four times finer than the cache requires, so that a thread delayed by the
+   source still finds work. Cost: as hash_tables.c; every chunk moves all tables through the cache once, so
+   chunks should have more rows than a table. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/table_state.h"
 
 #include "base/memory.h"
@@ -13,7 +12,7 @@ enum {
     PASS_FLOATS = 256 * 1024, /* as LONG_PASS and LONG_SLICE of hash_tables.c, measured there */
     ADD_FLOATS = PASS_FLOATS / 4,
     SLICE = 32,
-    READ_ROWS = 1024, /* of queries: what a thread takes at a time */
+    READ_ROWS = 1024, /* queries per unit of work */
 };
 
 size_t table_state_floats(const struct hashing *hashing, size_t dim)
@@ -21,7 +20,7 @@ size_t table_state_floats(const struct hashing *hashing, size_t dim)
     return size_product(size_product(hashing->num_hashes, (size_t)1 << hashing->hash_bits), dim);
 }
 
-/* The columns from `column` on of all hashes. */
+/* `width` columns, from `column`, of the tables of all hashes. */
 struct slice {
     size_t column, width, buckets;
     float *tables; /* (num_hashes, buckets, width) */
@@ -41,7 +40,7 @@ static size_t count_slices(const struct table_state *state)
     return (state->dim + SLICE - 1) / SLICE;
 }
 
-/* Hashes of a pass of `floats` over a slice of full width; and how many passes there are. */
+/* Hashes of a pass of `floats` over a slice of full width; and the number of passes. */
 static size_t at_once(const struct table_state *state, size_t floats)
 {
     size_t one = ((size_t)1 << state->hashing.hash_bits) * size_min(SLICE, state->dim);
@@ -63,7 +62,7 @@ struct work {
     const size_t *visible;
 };
 
-/* The hashes of pass `index`. */
+/* The hashes of one pass. */
 struct hashes {
     size_t first, count;
     float *tables;

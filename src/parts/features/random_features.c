@@ -1,4 +1,5 @@
-/* Frames of planes.h at chi lengths, and tiles of exponentials. SPDX-License-Identifier: Apache-2.0 */
+/* Frames of planes.h, scaled to chi-distributed lengths, and tiles of exponentials.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/random_features.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 static const float epsilon = 1e-6f;
 
 struct work {
-    float *planes, *normal; /* as planes_draw lays them; (dim) */
+    float *planes, *normal; /* in the layout of planes_draw; (dim) */
     void *of_planes;
     size_t bytes;
 };

@@ -1,10 +1,10 @@
-/* Positive orthogonal random features (Choromanski et al. 2020): phi_r(x) = exp(w_r x~ - |x~|^2 / 2 - stab) +
-   1e-6 with x~ = x / d^(1/4), r < R, so that the mean of phi(x) phi(y) over the w is exp(x y / sqrt(d)) but
-   for the factor exp(stab) and R. Directions: blocks of d orthonormal rows, uniform among such frames, each
-   row at the length of a standard normal vector of its own, so each w_r is one by itself. The constant 1e-6
-   and the factor 1 / R, which every use divides out, are those of the published code. Cost of n rows: 2 n d R
-   operations for the products, from which features of the rows and of multiples of them are made with n R
-   exponentials each; the largest exponent needs none. SPDX-License-Identifier: Apache-2.0 */
+/* Positive orthogonal random features (Choromanski et al. 2020): phi_r(x) = exp(w_r x~ - |x~|^2 / 2 - stab)
+   + 1e-6 with x~ = x / d^(1/4), r < R. The expectation of phi(x) phi(y) over w is exp(x y / sqrt(d)), up to
+   the factors exp(stab) and R. Directions: blocks of d orthonormal rows, uniform among such frames, each row
+   scaled to the length of an independent standard normal vector, so that each w_r is standard normal. The
+   constant 1e-6 is that of the published code; its factor 1 / R is left out, because every use divides it
+   out. Cost of n rows: 2 n d R operations for the products; n R exponentials for the features of the rows,
+   or of a multiple of them; none for the largest exponent. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_RANDOM_FEATURES_H
 #define PARTS_RANDOM_FEATURES_H
 
@@ -14,11 +14,11 @@
 #include "base/pool.h"
 #include "kernels/kernels.h"
 
-/* Floats of the directions, and bytes of the work space of drawing them on so many threads. */
+/* Floats of the directions, and bytes of the work space to draw them on `workers` threads. */
 size_t features_count(size_t count, size_t dim);
 size_t features_work_size(size_t count, size_t dim, size_t workers);
 
-/* directions (dim, count), each over d^(1/4); on no table of kernels and on no thread do they depend. */
+/* Writes directions (dim, count), divided by d^(1/4). They depend on neither kernels nor threads. */
 void features_draw(const struct kernels *kernels, struct pool *pool, size_t count, size_t dim, uint64_t key,
                    float *directions, void *work);
 
@@ -28,7 +28,7 @@ struct features {
     size_t count, dim;
 };
 
-/* What features of some rows x, and of multiples of them, are made from. */
+/* Projections of some rows x, from which features of x and of multiples of x are computed. */
 struct feature_rows {
     float *products;       /* (rows, count): w_r x~ */
     float *half, *largest; /* (rows): |x~|^2 / 2, and the largest product */
@@ -37,13 +37,13 @@ struct feature_rows {
 void features_project(const struct features *features, const float *x, size_t ld_x, size_t rows,
                       const struct feature_rows *to);
 
-/* What is subtracted from the exponents of a row: its own largest, or with `level` the same for all rows. */
+/* Subtracted from the exponents of a row: its own maximum, or `level`, the same for all rows. */
 enum stabiliser { STABILISE_ROW, STABILISE_ALL };
 
-/* The largest exponent of the rows times `shrink`: for STABILISE_ALL, the largest of all tiles is `level`. */
+/* The largest exponent of the rows times `shrink`. `level` of STABILISE_ALL is the maximum over all tiles. */
 float features_level(const struct feature_rows *from, size_t rows, float shrink);
 
-/* phi (rows, count), adjacent: features of the rows times `shrink`. */
+/* Writes phi (rows, count), adjacent: features of the rows times `shrink`. */
 void features_of(const struct features *features, const struct feature_rows *from, size_t rows, float shrink,
                  enum stabiliser stabiliser, float level, float *phi);
 

@@ -1,5 +1,5 @@
-/* One pass over the table a round: the weights of a tile's tokens, and with them its part of the next sums of
-   the groups. SPDX-License-Identifier: Apache-2.0 */
+/* One pass over the table per round: the weights of a tile's tokens and, from them, the tile's part of the
+   groups' next sums. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/balance.h"
 
 #include <float.h>
@@ -50,7 +50,7 @@ static size_t tokens_in(const struct pass *pass, size_t tile)
     return left < TOKENS ? left : TOKENS;
 }
 
-/* Sums too small for their inverse are those of nobody. */
+/* 1 / sum; of_nobody if the sum is 0 or too small to invert. */
 static float inverse(float sum, float of_nobody)
 {
     return sum > FLT_MIN ? 1 / sum : of_nobody;
@@ -92,7 +92,7 @@ static void finish_tile(void *argument, size_t tile, int worker)
     const struct pass *pass = argument;
     const struct balance *b = pass->balance;
     weigh_tokens(pass, tile, NAN);
-    /* One weight after the other: their product may overflow. */
+    /* Apply one weight after the other: their product may overflow. */
     b->kernels->rows.scale_both(pass->p + tile * TOKENS, b->ld, pass->memory.group,
                                 pass->memory.token + tile * TOKENS, b->num_groups, tokens_in(pass, tile));
 }

@@ -1,4 +1,4 @@
-/* Tiles of gathered rows; blocks and tiles are those that exact attention was tuned to (attention/softmax.c).
+/* Tiles of gathered rows, with the block and tile sizes tuned for exact attention (attention/softmax.c).
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/group_attention.h"
 
@@ -12,11 +12,11 @@
 enum {
     BLOCK = 96, /* queries at a time */
     TILE = 128, /* keys at a time */
-    ROWS = 64,  /* rows that are put together at a time */
-    AHEAD = 12  /* rows that lie anywhere are asked for so many before they are wanted */
+    ROWS = 64,  /* rows merged per unit of work */
+    AHEAD = 12  /* scattered rows are prefetched this many rows ahead */
 };
 
-/* Where a row's maximum begins: finite, so that a tile of which it sees nothing changes nothing. */
+/* Initial maximum of a row: finite, so that a tile of unseen keys changes nothing. */
 #define LEAST (-FLT_MAX)
 
 static struct tile_products take_products(const struct group_sizes *sizes, struct arena *arena)
@@ -25,7 +25,7 @@ static struct tile_products take_products(const struct group_sizes *sizes, struc
     return tile_products_take(arena, sizes->precision, TILE, wide, wide);
 }
 
-/* to (count, cols), adjacent = the rows named by `list`. */
+/* to (count, cols), adjacent, = the rows in `list`. */
 static void gather(float *to, struct view rows, size_t cols, const uint32_t *list, size_t count)
 {
     for (size_t i = 0; i < size_min(AHEAD, count); i++)
@@ -37,7 +37,7 @@ static void gather(float *to, struct view rows, size_t cols, const uint32_t *lis
     }
 }
 
-/* Of one thread: rows that are normed. */
+/* Memory of one thread for normed rows. */
 struct norming {
     float *rows; /* (PLAIN_NORM_ROWS, d) */
     void *norm;  /* plain_norm_size */
@@ -53,9 +53,9 @@ static struct norming take_norming(const struct group_sizes *sizes, struct arena
     return norming;
 }
 
-/* gather, of queries or keys: normed on their way, in the first-level cache. Each is normed once for every
-   group that holds it, sqrt(2) times on the average; a pass over all rows before took no less time, and
-   memory for them. */
+/* As gather, for queries or keys, which are normed on the way, in L1. Each is normed once per group that
+   holds it, sqrt(2) times on average; a pass over all rows beforehand took no less time, and memory for
+   them. */
 static void gather_attending(const struct group_attention *a, const struct norming *norming, float *to,
                              struct view rows, const uint32_t *list, size_t count)
 {
@@ -71,7 +71,7 @@ static void gather_attending(const struct group_attention *a, const struct normi
     }
 }
 
-/* The columns of tile after tile of rows (count, cols), each tile (cols, TILE). */
+/* Transposes rows (count, cols) tile by tile: each tile becomes (cols, TILE). */
 static void turn_tiles(const struct kernels *kernels, float *to, const float *rows, size_t cols, size_t count)
 {
     for (size_t tile = 0; tile < count; tile += TILE)
@@ -89,7 +89,7 @@ struct seen group_seen(enum group_sight sight, const struct capacity *window, co
     return (struct seen){end > most ? end - most : 0, end};
 }
 
-/* What the queries at places first .. first + rows - 1 meet together, from a whole tile on. */
+/* The range that any query at places first .. first + rows - 1 meets, starting at a whole tile. */
 static struct seen seen_by_block(const struct group_attention *a, const uint32_t *queries, size_t first,
                                  size_t rows, size_t keys, struct seen *each)
 {
@@ -114,8 +114,7 @@ static void hide_unseen(const struct group_attention *a, float *scores, const st
                 scores[i * TILE + j] = -INFINITY;
 }
 
-/* ---- putting places together ----------------------------------------------------------------------------
- */
+/* ---- merging places ------------------------------------------------------------------------------------ */
 
 /* rows[i] += the places of row i, in order. */
 struct gathering {
@@ -146,13 +145,12 @@ static void add_all_places(const struct group_attention *a, const struct places 
     pool_run(a->pool, add_places, &gathering, (rows.rows + ROWS - 1) / ROWS);
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------
- */
+/* ---- forward ------------------------------------------------------------------------------------------- */
 
 struct forward_memory {
     float *result, *row_max, *row_sum; /* (query_places, d_v), (query_places), (query_places) */
     struct places places;
-    /* of one thread: the keys of a group and the present block of its queries */
+    /* of one thread: the keys of a group and the current block of its queries */
     float *key, *key_columns, *value, *query, *scores, *factor;
     struct norming norming;
     struct tile_products products;
@@ -169,7 +167,7 @@ static struct forward_memory forward_memory(const struct group_sizes *sizes, voi
     memory.row_sum = arena_take(&arena, sizes->query_places, sizeof(float));
     memory.places = places_take(&arena, sizes->num_queries, sizes->query_places);
     size_t bytes = 0;
-    for (int pass = 0; pass < 2; pass++) { /* measured, then taken */
+    for (int pass = 0; pass < 2; pass++) { /* the first pass measures */
         unsigned char *workers = pass == 0 ? NULL : arena_take(&arena, sizes->workers, bytes);
         own = arena_on(workers == NULL ? NULL : workers + worker * bytes);
         memory.key = arena_take(&own, size_product(keys, d), sizeof(float));
@@ -197,7 +195,7 @@ struct forward_pass {
     void *scratch;
 };
 
-/* result rows *= factor; most tiles bring no new maximum, and all factors are 1. */
+/* result rows *= factor; in most tiles no maximum is new, and all factors are 1. */
 static void rescale(const struct kernels *kernels, float *result, size_t cols, const float *factor,
                     size_t rows)
 {
@@ -208,7 +206,7 @@ static void rescale(const struct kernels *kernels, float *result, size_t cols, c
         }
 }
 
-/* `rows` queries from `first` of a group's list on. */
+/* `rows` queries of a group's list, from `first` on. */
 static void forward_block(const struct group_attention *a, const struct forward_memory *memory, size_t group,
                           size_t first, size_t rows)
 {
@@ -252,7 +250,7 @@ static void forward_group(void *argument, size_t group, int worker)
         forward_block(a, &memory, group, first, size_min(BLOCK, num_queries - first));
 }
 
-/* The places of a query: one softmax over their maxima and sums, and their results weighted. */
+/* Merges the places of a query: one softmax over their maxima and sums, and the weighted results. */
 static void merge_query(const struct forward_pass *pass, const struct forward_memory *memory, size_t i)
 {
     const struct group_attention *a = pass->attention;
@@ -263,7 +261,7 @@ static void merge_query(const struct forward_pass *pass, const struct forward_me
     for (size_t p = 0; p < count; p++)
         most = memory->row_max[place[p]] > most ? memory->row_max[place[p]] : most;
     for (size_t p = 0; p < count; p++) {
-        float *weight = memory->row_max + place[p]; /* from here on */
+        float *weight = memory->row_max + place[p]; /* row_max holds the weight from here on */
         *weight = expf(scale * (*weight - most));
         total += memory->row_sum[place[p]] * *weight;
     }
@@ -300,7 +298,7 @@ void group_forward(const struct group_attention *attention, struct view out, voi
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------
-   With P the probabilities over all that a query meets, G = dout and delta_i = <G_i, out_i>:
+   With P the probabilities over all keys that a query meets, G = dout and delta_i = <G_i, out_i>:
    dV = P^T G;  dS = P (G V^T - delta) / sqrt(d);  dQ = dS K;  dK = dS^T Q. */
 
 struct backward_memory {
@@ -326,7 +324,7 @@ static struct backward_memory backward_memory(const struct group_sizes *sizes, v
     memory.delta = arena_take(&arena, sizes->num_queries, sizeof(float));
     memory.query_places = places_take(&arena, sizes->num_queries, sizes->query_places);
     memory.key_places = places_take(&arena, sizes->num_keys, sizes->key_places);
-    for (int pass = 0; pass < 2; pass++) { /* measured, then taken */
+    for (int pass = 0; pass < 2; pass++) { /* the first pass measures */
         unsigned char *workers = pass == 0 ? NULL : arena_take(&arena, sizes->workers, bytes);
         own = arena_on(workers == NULL ? NULL : workers + worker * bytes);
         memory.key = arena_take(&own, size_product(keys, d), sizeof(float));

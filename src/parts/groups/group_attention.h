@@ -1,13 +1,14 @@
-/* Softmax attention inside groups, and its merge: query i meets the keys of every group that holds both,
-   and one softmax runs over all the pairs (group, key) that it meets, out_i = sum_{b, j} p_i(b,j) v_j,
+/* Softmax attention inside groups, merged over groups: query i meets the keys of every group that holds
+   both, and one softmax runs over all pairs (group, key) that it meets, out_i = sum_{b, j} p_i(b,j) v_j,
    p_i(b,j) = exp(s_ij - max_i) / sum_i, s_ij = q_i k_j / sqrt(d). A key that shares two groups with a query
-   is met twice and counts twice. A query that meets nothing has out 0 and no gradient. The rows of a group
-   are gathered, so its products are those of tiles; each group leaves its part of a query (maximum, sum,
-   weighted values) at the query's place in the list, and the places of a query are added in the order of its
-   groups. So groups are computed in any order and on any thread, with the same bits. Backward makes the
-   probabilities again from these and leaves gradients at places likewise. Cost: 2 (d + d_v) operations and
-   one exponential a pair met, 2.5 times that backward; memory: the parts, d_v + 2 floats a place (backward 2
-   d + d_v), and the rows of one group for each thread. SPDX-License-Identifier: Apache-2.0 */
+   is met twice and counts twice. A query that meets nothing has out 0 and no gradient.
+   The rows of a group are gathered, so its products run in tiles. Each group stores its part of a query
+   (maximum, sum, weighted values) at the query's place in the list, and the places of a query are merged in
+   the order of its groups. So groups run in any order and on any thread, with the same bits. Backward
+   recomputes the probabilities from these numbers and stores gradients at places likewise. Cost: 2 (d + d_v)
+   operations and one exponential per pair met, 2.5 times that backward. Memory: the parts, d_v + 2 floats
+   per place (backward 2 d + d_v), and the rows of one group per thread.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_GROUP_ATTENTION_H
 #define PARTS_GROUP_ATTENTION_H
 
@@ -17,30 +18,30 @@
 #include "parts/tiles/softmax_rows.h"
 #include "parts/tiles/tile_products.h"
 
-/* Which keys of its group a query meets. Where it is not all, queries and keys are the same tokens, in the
+/* The keys of its group that a query meets. Unless it is all, queries and keys are the same tokens, in the
    same lists. */
 enum group_sight {
     SIGHT_ALL,
-    SIGHT_PAST,  /* those up to its own place */
+    SIGHT_PAST,  /* those up to its own position */
     SIGHT_WINDOW /* the last of those, as many as a group takes of the tokens up to the query (capacity_of):
-                    a window that no later token moves */
+                    later tokens do not change the window */
 };
 
-/* The keys first .. end - 1 of its group's list that the query at `place` of its own list meets, of `keys`
-   in all; `queries` is its list. */
+/* The keys first .. end - 1 of its group's list that the query at `place` of its own list, `queries`, meets;
+   the group has `keys` keys. */
 struct seen {
     size_t first, end;
 };
 struct seen group_seen(enum group_sight sight, const struct capacity *window, const uint32_t *queries,
                        size_t place, size_t keys);
 
-/* What the memory depends on. */
+/* The memory depends on these. */
 struct group_sizes {
     size_t num_queries, num_keys, dim, value_dim;
     size_t query_places, key_places;   /* in all groups */
     size_t longest_query, longest_key; /* places in one group */
     enum precision precision;
-    bool norm; /* of queries and keys, which plain_norm.h norms before they meet */
+    bool norm; /* queries and keys are normed by plain_norm.h */
     size_t workers;
 };
 
@@ -49,11 +50,11 @@ struct group_attention {
     struct pool *pool; /* NULL: none */
     struct group_sizes sizes;
     enum group_sight sight;
-    struct capacity window; /* of SIGHT_WINDOW */
+    struct capacity window; /* for SIGHT_WINDOW */
     bool large;             /* as in tile_attention.h */
     struct view query, key, value;
     struct members queries, keys;
-    struct softmax_rows rows; /* (num_queries), of those that meet a key: forward writes, backward reads */
+    struct softmax_rows rows; /* (num_queries), for queries that meet a key: forward writes, backward reads */
 };
 
 /* Bytes of the scratch of each direction. */

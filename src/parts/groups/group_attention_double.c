@@ -3,7 +3,7 @@
 
 #include "parts/tiles/double_attention.h"
 
-/* Where each query stands, and what double_attention.h works in. */
+/* The places of each query, and the memory of double_attention.h. */
 struct memory {
     const struct group_attention *attention;
     struct places places; /* of queries */
@@ -21,7 +21,7 @@ static struct memory memory_on(const struct group_sizes *sizes, void *block)
     return memory;
 }
 
-/* What a query meets at one of its places. */
+/* The keys that a query meets at one of its places. */
 static bool run_of_place(const void *argument, size_t query, size_t number, struct key_run *run)
 {
     const struct memory *memory = argument;

@@ -1,12 +1,12 @@
-/* Step 3 on the lists of grouped_members.c, and the memory of all. SPDX-License-Identifier: Apache-2.0 */
+/* Step 3, on the lists of grouped_members.c, and the memory of all steps.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
 
 #include <string.h>
 
 #include "parts/rows/plain_norm.h"
 
-/* ---- memory ---------------------------------------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 size_t grouped_places(const struct grouped *b, size_t n)
 {
@@ -55,11 +55,11 @@ size_t grouped_saved_size(const struct grouped *grouped)
     return grouped_saved(&measured).bytes;
 }
 
-/* Of backward, where rows are normed. */
+/* Memory of backward, if rows are normed. */
 struct memory {
-    float *dquery, *dkey; /* (n, d): of normed rows */
+    float *dquery, *dkey; /* (n, d): gradients of normed rows */
     void *norm;           /* (workers, plain_norm_size) */
-    void *rest;           /* group_attention */
+    void *rest;           /* memory of group_attention */
     size_t bytes;
 };
 
@@ -77,7 +77,7 @@ static struct memory backward_memory(const struct grouped *b, size_t rest)
     return memory;
 }
 
-/* Scores are dead before products begin, and share their memory. */
+/* Scores and products share memory: scores are not needed once products start. */
 size_t grouped_scratch_size(const struct grouped *grouped)
 {
     struct grouped b = *grouped;
@@ -87,8 +87,7 @@ size_t grouped_scratch_size(const struct grouped *grouped)
     return size_max(forward, backward_memory(&b, group_backward_size(&sizes)).bytes);
 }
 
-/* ---- forward and backward --------------------------------------------------------------------------------
- */
+/* ---- forward and backward ------------------------------------------------------------------------------ */
 
 static struct plain_norm norm_of(const struct grouped *b, enum grouped_side side, void *scratch)
 {

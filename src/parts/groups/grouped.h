@@ -1,15 +1,17 @@
-/* Attention inside groups of tokens, from scores of the tokens for the groups to out and gradients: what
-   mechanisms share that differ in where the scores come from (learned, drawn at random, free of content).
+/* Attention inside groups of tokens, from the scores of tokens for groups to outputs and gradients. Shared
+   by mechanisms that differ in the source of the scores (learned, random, free of content).
    1. z (n, B): scores of queries and of keys, or with `joint` one for both.
    2. p_i = softmax of z_i over the groups. With `balance` rounds: of GROUPED_SHARPNESS times z_i, centred
-   and of variance 1 over the groups, and made fair to tokens and groups (balance.h). Each group takes the
-      capacity_of(n_q) queries with the largest p and, independently, the capacity_of(n_k) keys. Joint, its
+   and of
+      variance 1 over the groups, balanced across tokens and groups (balance.h). Each group takes the
+      capacity_of(n_q) queries with the largest p and, independently, the capacity_of(n_k) keys. With joint,
+   its
       keys are its queries.
-      `by_token` (joint): each token goes to the group where z_i is largest alone, ties to the lower one.
+      `by_token` (joint): each token goes only to the group where z_i is largest, ties to the lower group.
    3. Softmax attention inside the groups, merged (group_attention.h), of rows that may be normed as they
       are gathered (plain_norm.h).
-   Membership has no gradient. Saved: the lists, and two floats a query. Cost beyond the pairs: the scores, 32
-   countings of them at most, sqrt(2) n d numbers gathered, normed and put together. Scratch is linear in n.
+   Membership has no gradient. Saved: the lists, and two floats per query. Cost beyond the pairs: the scores,
+   at most 32 counts of them, sqrt(2) n d numbers gathered, normed and merged. Scratch is linear in n.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_GROUPED_H
 #define PARTS_GROUPED_H
@@ -21,11 +23,11 @@
 
 enum grouped_side { SIDE_QUERIES, SIDE_KEYS };
 
-/* Rows for which scores are asked at once. */
+/* Maximum rows per call of `score`. */
 enum { SCORE_ROWS = 64 };
 
-/* Deviation of a token's scores before balancing. Of 1, 2, 3 and 5 the third was best, by little: 29.5, 31.0,
-   31.2 and 30.7 per cent of attention caught (docs/RESULTS.md 8). */
+/* Standard deviation of a token's scores before balancing. Of 1, 2, 3 and 5, 3 was slightly the best: 29.5,
+   31.0, 31.2 and 30.7 per cent of attention captured (docs/RESULTS.md 8). */
 #define GROUPED_SHARPNESS 3.0f
 
 struct grouped {
@@ -39,21 +41,21 @@ struct grouped {
     bool joint, causal, by_token, norm;
     bool large; /* as in tile_attention.h */
     struct view query, key, value;
-    /* z (count, num_groups), adjacent, of rows first .. first + count - 1, count <= SCORE_ROWS; joint: of
-       both, and side is SIDE_QUERIES. `worker` names its scratch. */
+    /* Writes z (count, num_groups), adjacent, for rows first .. first + count - 1, count <= SCORE_ROWS; with
+       joint, for both sides, and side is SIDE_QUERIES. `worker` selects its scratch. */
     void (*score)(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
                   int worker);
     const void *argument;
     void *saved, *scratch;
 };
 
-/* The sizes follow from all that stands before the rows. They never fall as rows are added. */
+/* Sizes depend on the fields before `query`, and never fall as rows are added. */
 size_t grouped_saved_size(const struct grouped *grouped);
 size_t grouped_scratch_size(const struct grouped *grouped);
-/* Of it, what the lists need. */
+/* The part of the scratch that the lists need. */
 size_t grouped_members_size(const struct grouped *grouped);
 
-/* The lists, and what softmax keeps, in the saved block. */
+/* The saved block: the lists, and the numbers that softmax keeps. */
 struct grouped_saved {
     struct members queries, keys; /* joint: the same */
     struct softmax_rows rows;
@@ -61,37 +63,36 @@ struct grouped_saved {
 };
 struct grouped_saved grouped_saved(const struct grouped *grouped);
 
-/* Room in the lists of n tokens. */
+/* Number of places in the lists of n tokens. */
 size_t grouped_places(const struct grouped *grouped, size_t n);
 
-/* ---- scores and lists: grouped_members.c -------------------------------------------------------------- */
+/* ---- scores and lists: grouped_members.c --------------------------------------------------------------- */
 
-/* The lists alone, as forward makes them. */
+/* Makes the lists, as forward does. */
 void grouped_members(const struct grouped *grouped);
-/* Who would be where if groups took the best of the whole sequence, by_token or not: the lists of a side, or
-   the group of each token that has the largest (balanced) p; either may be NULL. */
+/* Membership if groups took the best of the whole sequence, even with by_token: the lists of a side, or the
+   group in which each token has the largest (balanced) p; either may be NULL. */
 void grouped_whole(const struct grouped *grouped, enum grouped_side side, const struct members *lists,
                    uint32_t *choice, void *scratch);
 size_t grouped_whole_size(const struct grouped *grouped);
-/* Room in those lists. */
+/* Number of places in those lists. */
 size_t grouped_whole_places(const struct grouped *grouped, size_t n);
-/* counts (num_groups): the tokens of a side that score best in each. */
+/* counts (num_groups): number of tokens of a side that score best in each group. */
 void grouped_count_best(const struct grouped *grouped, enum grouped_side side, uint32_t *counts);
 /* p <- softmax over the groups of z (count, num_groups), in place; largest, sum and factor: (count). */
 void grouped_softmax(const struct kernels *kernels, float *z, size_t num_groups, size_t count, float *largest,
                      float *sum, float *factor);
 
-/* The place of the largest of z[0 .. num_groups), ties to the lower; 0 where all are NaN. */
+/* Index of the largest of z[0 .. num_groups), ties to the lower; 0 if all are NaN. */
 size_t grouped_best(const float *z, size_t num_groups);
 
-/* ---- attention: grouped.c ------------------------------------------------------------------------------
- */
+/* ---- attention: grouped.c ------------------------------------------------------------------------------ */
 
-/* All rows as they attend: normed, in the scratch, where that is asked for. */
+/* The rows that attend: the caller's, or normed rows in the scratch if `norm`. */
 void grouped_attending(const struct grouped *grouped, struct view *query, struct view *key, void *scratch);
 size_t grouped_attending_size(const struct grouped *grouped);
 
-/* Which members of its group a query meets. */
+/* The members of its group that a query meets. */
 enum group_sight grouped_sight(const struct grouped *grouped);
 
 void grouped_forward(const struct grouped *grouped, struct view out);

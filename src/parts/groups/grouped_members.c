@@ -1,4 +1,4 @@
-/* Steps 1 and 2, each on the pool. SPDX-License-Identifier: Apache-2.0 */
+/* Steps 1 and 2 of grouped.h, on the pool. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
 
 #include <float.h>
@@ -23,14 +23,15 @@ static size_t tiles_of(size_t n)
 struct score_memory {
     float *scores;                     /* (num_groups, n) of one side, score_distance(n) apart */
     uint32_t *choice;                  /* (n): by_token */
-    double *spread;                    /* (tiles): of their scores, and */
-    void *balance;                     /* where scores are balanced */
+    double *spread;                    /* (tiles): sums of squares of the centred scores */
+    void *balance;                     /* memory of balance.h */
     float *z, *largest, *sum, *factor; /* of one thread: (SCORE_ROWS, num_groups), (SCORE_ROWS) each */
     size_t bytes;
 };
 
-/* An odd number of lines: where n is a power of two, the lines that a tile turns to would else share few sets
-   of the cache. At n 4096 turning takes 0.43 of the time so. */
+/* Distance of two groups' scores: an odd number of cache lines. If n is a power of two, the lines that a
+   transposed tile is written to would otherwise share few cache sets. At n 4096 transposing takes 0.43 of
+   the time. */
 static size_t score_distance(size_t n)
 {
     return size_product(size_sum(n, 15) / 16 | 1, 16);
@@ -97,8 +98,7 @@ struct scoring {
     void *block;
 };
 
-/* Asks for the rows of the next tile while this one is worked on: a product reads six rows at a time, which
-   is too few to wait for. */
+/* Prefetches the rows of the next tile: a product reads only six rows at a time, too few to hide latency. */
 static void ask_tile(const struct grouped *b, enum grouped_side side, size_t first, size_t n)
 {
     for (size_t i = first; i < size_min(first + SCORE_ROWS, n); i++) {
@@ -137,8 +137,8 @@ static void score_tile(void *argument, size_t tile, int worker)
     }
 }
 
-/* The standard deviation of the scores of a token, over all tokens, is 1 before GROUPED_SHARPNESS; equal
-   scores stay so. */
+/* Scales the scores of a token to standard deviation 1, over all tokens, times GROUPED_SHARPNESS; equal
+   scores are not scaled. */
 static void balance_scores(const struct grouped *b, const struct score_memory *memory, size_t n)
 {
     double sum = 0;
@@ -159,7 +159,7 @@ static void balance_scores(const struct grouped *b, const struct score_memory *m
         memory->scores);
 }
 
-/* Scores, or with by_token choices, of all tokens of a side. */
+/* Computes the scores or, with by_token, the choices of all tokens of a side. */
 static struct score_memory score_side(const struct grouped *b, enum grouped_side side, size_t n, void *block)
 {
     struct scoring scoring = {b, side, n, block};

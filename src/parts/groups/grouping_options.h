@@ -1,5 +1,5 @@
-/* The options that all mechanisms with groups of tokens have: a struct that stands first in theirs, and its
-   rows. SPDX-License-Identifier: Apache-2.0 */
+/* The options of all mechanisms with groups of tokens: a struct that comes first in theirs, and its rows.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_GROUPING_OPTIONS_H
 #define PARTS_GROUPING_OPTIONS_H
 

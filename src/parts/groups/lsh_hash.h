@@ -1,4 +1,4 @@
-/* A random linear hash for tiles of tokens, H(x) = x [R; -R] / sqrt(d), R (d, B/2) standard normal; of an odd
+/* A random linear hash for tiles of tokens, H(x) = x [R; -R] / sqrt(d), R (d, B/2) standard normal; for odd
    B one direction lacks its opposite (Kitaev et al. 2020, Reformer). Cost: n d B operations for n tokens.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_LSH_HASH_H
@@ -12,13 +12,13 @@
 struct lsh_hash {
     const struct kernels *kernels;
     size_t dim, num_groups;
-    const float *directions; /* lsh_count floats: (dim, (B + 1) / 2), each over sqrt(d) */
+    const float *directions; /* lsh_count floats: (dim, (B + 1) / 2), divided by sqrt(d) */
 };
 
 size_t lsh_count(size_t dim, size_t num_groups);
 void lsh_draw(uint64_t key, size_t dim, size_t num_groups, float *directions);
 
-/* z (count, B), adjacent, of count rows of x; add: z +=, where z is of this hash too. */
+/* z (count, B), adjacent, from count rows of x. add: z +=, where z must also come from this hash. */
 void lsh_scores(const struct lsh_hash *hash, const float *x, size_t ld_x, size_t count, float *z, bool add);
 
 #endif

@@ -45,7 +45,7 @@ void members_by_group(const struct members *members, const struct kernels *kerne
     pool_run(pool, select_group, &selection, members->num_groups);
 }
 
-/* start[b + 1] counts, then says where the next one goes, and at the end where group b + 1 begins. */
+/* start[b + 1] is first a count, then the next free entry of group b, finally the start of group b + 1. */
 static void begin_lists(uint32_t *start, size_t lists)
 {
     for (size_t b = 0, sum = 0; b < lists; b++) {
@@ -74,7 +74,7 @@ struct places places_take(struct arena *arena, size_t n, size_t places)
     return taken;
 }
 
-/* start[i + 1]: where the first entry of token i goes. */
+/* start[i + 1]: the next free entry of token i. */
 static void begin_tokens(uint32_t *start, const struct members *members, size_t n)
 {
     size_t count = members->start[members->num_groups];

@@ -1,6 +1,6 @@
-/* Who is in which group: for each group a list of token numbers, rising, and the way back, for each token
-   the places of the lists where it stands. A token may be in none, one or several groups, where each group
-   takes the tokens that score highest in it; or in exactly one, where each token takes its own best.
+/* Membership of tokens in groups: for each group a rising list of token numbers, and the inverse, for each
+   token its places in the lists. A token may be in none, one or several groups if each group takes its
+   highest-scoring tokens; it is in exactly one if each token takes its own best group.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_MEMBERS_H
 #define PARTS_MEMBERS_H
@@ -11,9 +11,9 @@
 #include "base/pool.h"
 #include "kernels/kernels.h"
 
-/* How many of n tokens a group takes: an equal share n / num_groups, enlarged, at least 1 and at most n.
-   The share of `whole` is rounded up first, as if n were padded to a multiple of the groups. Never falls
-   with n. */
+/* Number of n tokens that a group takes: an equal share n / num_groups, enlarged, at least 1 and at most
+   n. With `whole` the share is first rounded up, as if n were padded to a multiple of the groups. Never
+   falls with n. */
 struct capacity {
     size_t num_groups;
     double enlargement;
@@ -27,15 +27,15 @@ struct members {
     uint32_t *list;
 };
 
-/* Room for `places` numbers in all lists together. */
+/* Takes the memory for `places` numbers in all lists together. */
 struct members members_take(struct arena *arena, size_t num_groups, size_t places);
 
 /* Each group b takes the `count` tokens with the largest scores[b * ld + i], i < n; ties to the lower i. One
-   group an index of the pool. */
+   unit of work per group. */
 void members_by_group(const struct members *members, const struct kernels *kernels, struct pool *pool,
                       const float *scores, size_t ld, size_t n, size_t count);
 
-/* Each token is in the group choice[i] alone. */
+/* Token i is only in group choice[i]. */
 void members_by_token(const struct members *members, const uint32_t *choice, size_t n);
 
 static inline size_t members_of(const struct members *members, size_t group)
@@ -44,14 +44,14 @@ static inline size_t members_of(const struct members *members, size_t group)
 }
 
 struct places {
-    uint32_t *start; /* (n + 1): token i stands at list[place[start[i] .. start[i + 1])] */
-    uint32_t *place; /* of a token in the order of its groups */
+    uint32_t *start; /* (n + 1): token i is at list[place[start[i] .. start[i + 1])] */
+    uint32_t *place; /* the places of a token, in the order of its groups */
 };
 
 struct places places_take(struct arena *arena, size_t n, size_t places);
 void places_find(const struct places *places, const struct members *members, size_t n);
 
-/* The same with the groups of a token, rising, in place of its places. */
+/* The same with the groups of a token, rising, instead of its places. */
 void homes_find(uint32_t *start, uint32_t *group, const struct members *members, size_t n);
 
 #endif

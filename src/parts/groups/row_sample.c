@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 
-/* Where stretch s begins: the first n % count are one longer. */
+/* First row of stretch s; the first n % count stretches are one row longer. */
 static size_t stretch(size_t n, size_t count, size_t s)
 {
     size_t longer = n % count;

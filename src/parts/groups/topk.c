@@ -1,4 +1,4 @@
-/* Bisection over ordered floats, of all scores or of those that a sample leaves.
+/* Bisection over ordered floats: of all scores, or of the candidates that a sample leaves.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/topk.h"
 
@@ -8,11 +8,11 @@
 
 enum {
     SAMPLE = 128,
-    LEAST_SAMPLED = 8 * SAMPLE, /* scores; below, halving over all of them is no dearer */
+    LEAST_SAMPLED = 8 * SAMPLE, /* scores; below this, bisection over all scores costs no more */
     CANDIDATES = 1024
 };
 
-/* A whole number that grows as the float does, from -inf to inf; and back. Zeros of both signs differ by one,
+/* An integer that orders floats, from -inf to inf; and its inverse. Zeros of different sign differ by one,
    which no comparison of floats sees. */
 static int64_t order_of(float x)
 {
@@ -29,8 +29,8 @@ static float float_of(int64_t order)
     return x;
 }
 
-/* What is above the bound, and the first `more` of the others: those equal to it, or, for a bound of -inf,
-   those that are no more than it. Without branches: k of n are taken at no time that could be foretold. */
+/* Takes the scores above the bound, and the first `more` of the rest: those equal to it or, for a bound of
+   -inf, all others. Branchless: which k of n are taken is unpredictable. */
 static void take(const float *scores, size_t n, float bound, size_t more, size_t k, uint32_t *out)
 {
     bool any = bound == -INFINITY;
@@ -43,14 +43,14 @@ static void take(const float *scores, size_t n, float bound, size_t more, size_t
     }
 }
 
-/* Numbers of the order: at least `wanted` scores lie above `low`, fewer above `high`, and so many above. */
+/* Bounds, as integers of order_of: at least `wanted` scores are above `low`, fewer above `high`. */
 struct bracket {
     int64_t low, high;
     size_t above_low, above_high;
 };
 
-/* Halves the bracket until at most `most` >= wanted lie above its low end, or until its ends are neighbours:
-   then scores equal to `high` make the difference. */
+/* Bisects until at most `most` >= wanted scores are above the low end, or the ends are neighbours: then
+   scores equal to `high` are tied. */
 static void narrow(const struct kernels *kernels, const float *scores, size_t n, size_t wanted, size_t most,
                    struct bracket *b)
 {
@@ -67,7 +67,7 @@ static void narrow(const struct kernels *kernels, const float *scores, size_t n,
     }
 }
 
-/* The k largest of scores of which at least k lie above the low end, a number or -inf. */
+/* Selects the k largest scores; at least k are above the low end, which is a number or -inf. */
 static void choose(const struct kernels *kernels, const float *scores, size_t n, size_t k, struct bracket b,
                    uint32_t *out)
 {
@@ -83,8 +83,8 @@ static struct bracket all_of(size_t numbers)
     return (struct bracket){order_of(-INFINITY), order_of(INFINITY), numbers, 0};
 }
 
-/* A bound above which, by a sample of the scores at equal distances, about 2 k + n / 32 of them lie; how many
-   do. */
+/* Finds, from a sample of equidistant scores, a bound that about 2 k + n / 32 scores exceed; returns how
+   many do. */
 static size_t guess(const struct kernels *kernels, const float *scores, size_t n, size_t k, float *bound)
 {
     float sample[SAMPLE];

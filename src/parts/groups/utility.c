@@ -1,11 +1,10 @@
-/* Both ways to the targets. SPDX-License-Identifier: Apache-2.0 */
+/* Exact and estimated targets. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/utility.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- homes -----------------------------------------------------------------------------------------------
- */
+/* ---- homes --------------------------------------------------------------------------------------------- */
 
 struct homes homes_take(struct arena *arena, size_t n, size_t places)
 {
@@ -28,8 +27,8 @@ void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n
 }
 
 /* ---- blocks ----------------------------------------------------------------------------------------------
-   Rows are cut into blocks by their number alone. So many as there are threads are worked on at once, each in
-   a slot of its own, and what they left is added up in their order: the bits are those of one thread. */
+   Rows are cut into blocks by their index only. One block per thread runs at a time, each in its own slot,
+   and results are added in block order: the bits are those of one thread. */
 
 struct levels {
     float plain, shrunk;
@@ -41,9 +40,9 @@ struct pass {
     enum utility_side side;
     void (*block)(const struct pass *pass, size_t slot, size_t first, size_t end);
     size_t wave; /* its first block */
-    /* of the exact way */
+    /* exact */
     const float *psi;
-    /* of the estimate */
+    /* estimated */
     struct features features;
     enum stabiliser stabiliser;
     float shrink;
@@ -63,7 +62,7 @@ static void run_block(void *argument, size_t slot, int worker)
     pass->block(pass, slot, first, size_min(first + UTILITY_BLOCK, rows_of(pass)));
 }
 
-/* add: of each block, in order, on this thread. */
+/* add is called for each block, in order, on this thread. */
 static void run_blocks(struct pass *pass, enum utility_side side,
                        void (*block)(const struct pass *pass, size_t slot, size_t first, size_t end),
                        void (*add)(struct pass *pass, size_t slot))
@@ -84,8 +83,7 @@ static void close_block(struct pass *pass, size_t slot)
     pass->utility->close(pass->utility->argument, slot);
 }
 
-/* ---- exact -----------------------------------------------------------------------------------------------
- */
+/* ---- exact --------------------------------------------------------------------------------------------- */
 
 static struct group_sizes whole_sizes(const struct utility *u)
 {
@@ -102,11 +100,11 @@ static struct group_sizes whole_sizes(const struct utility *u)
 }
 
 struct exact_memory {
-    float *in_query, *in_key;      /* (n, B): 1, or a query's weight, where the token is in the group */
-    float *psi_query, *psi_key;    /* (n, B) */
-    float *dquery, *dkey;          /* (n, d), which nobody reads */
-    struct softmax_rows rows;      /* (n_q) */
-    uint32_t *start, *query, *key; /* one group of all */
+    float *in_query, *in_key;   /* (n, B): 1, or the query's weight, if the token is in the group; else 0 */
+    float *psi_query, *psi_key; /* (n, B) */
+    float *dquery, *dkey;       /* (n, d), unused results */
+    struct softmax_rows rows;   /* (n_q) */
+    uint32_t *start, *query, *key; /* one group with all tokens */
     void *attention;
     size_t bytes;
 };
@@ -187,8 +185,7 @@ static void exact_targets(const struct utility *u, void *scratch)
     run_blocks(&pass, UTILITY_KEYS, give_exact, close_block);
 }
 
-/* ---- estimated -------------------------------------------------------------------------------------------
- */
+/* ---- estimated ----------------------------------------------------------------------------------------- */
 
 struct memory {
     float *sums, *turned; /* (B, R): S or T; (R, B) */
@@ -211,7 +208,7 @@ static struct memory memory_on(const struct utility *u, void *block, size_t slot
     m.sums = arena_take(&arena, table, sizeof(float));
     m.turned = arena_take(&arena, table, sizeof(float));
     m.all = arena_take(&arena, features, sizeof(float));
-    for (int pass = 0; pass < 2; pass++) { /* measured, then taken */
+    for (int pass = 0; pass < 2; pass++) { /* the first pass measures */
         unsigned char *slots = pass == 0 ? NULL : arena_take(&arena, u->workers, bytes);
         own = arena_on(slots == NULL ? NULL : slots + slot * bytes);
         m.own_sums = arena_take(&own, table, sizeof(float));
@@ -230,7 +227,7 @@ static struct memory memory_on(const struct utility *u, void *block, size_t slot
     return m;
 }
 
-/* The features' products of the rows from `first` on, a tile of them at most; how many. */
+/* Projects at most a tile of rows from `first` on; returns their number. */
 static size_t project(const struct pass *pass, const struct memory *m, size_t first, size_t end)
 {
     const struct utility *u = pass->utility;
@@ -276,7 +273,7 @@ static void clear_sums(const struct utility *u, float *sums, float *all)
     memset(all, 0, u->num_features * sizeof *all);
 }
 
-/* psi = phi sums^T, the sums turned. */
+/* Passes psi = phi sums^T to `take`; turned: the sums transposed. */
 static void give_products(const struct pass *pass, const struct memory *m, size_t slot, size_t first,
                           size_t count)
 {
@@ -308,7 +305,7 @@ static void add_keys(struct pass *pass, size_t slot)
     u->kernels->rows.axpy(m.all, 1, m.own_all, u->num_features);
 }
 
-/* psi of queries from S, and their part of T. */
+/* psi of queries from S, and their contribution to T. */
 static void give_queries(const struct pass *pass, size_t slot, size_t first, size_t end)
 {
     const struct utility *u = pass->utility;
@@ -370,8 +367,7 @@ static void estimated_targets(const struct utility *u, void *scratch)
     run_blocks(&pass, UTILITY_KEYS, give_keys, close_block);
 }
 
-/* ---- either ----------------------------------------------------------------------------------------------
- */
+/* ---- either -------------------------------------------------------------------------------------------- */
 
 size_t utility_size(const struct utility *utility)
 {

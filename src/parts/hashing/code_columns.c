@@ -1,4 +1,4 @@
-/* A block of rows stays in the first cache while its columns are written: half a nanosecond a code.
+/* A block of rows stays in L1 while its columns are written: half a nanosecond per code.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/code_columns.h"
 

@@ -1,7 +1,7 @@
-/* Rows to codes, a block of rows at a time: rows are copied to where they lie dense, as floats, as pairs of
-   16 bits or as fours of 8, and projected. Cost: 2 n d num_hashes hash_bits operations in slot hash.codes or
-   hash.codes_dp, which run near the product peak, or the transforms of slot hash.codes_hadamard.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Rows to codes, a block of rows at a time: rows are copied to a dense block, as floats, pairs of 16 bits or
+   groups of four 8-bit numbers, and projected. Cost: 2 n d num_hashes hash_bits operations in slot
+   hash.codes or hash.codes_dp, which run near the product peak, or the transforms of slot
+   hash.codes_hadamard. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/codes.h"
 
 #include <math.h>
@@ -26,14 +26,14 @@ struct codes codes_at(const struct hashing *hashing, const void *data, size_t n)
         .data = data, .wide = hashing->hash_bits > 16, .num_hashes = hashing->num_hashes, .n = n};
 }
 
-/* Rows whose sum of squares is outside of this are looked at again, in double: float's range ends not far. */
+/* Rows with a sum of squares outside this range, near the limits of float, are checked again in double. */
 static bool is_safe(float square)
 {
     return square > 1e-20f && square < 1e30f;
 }
 
-/* Short rows become zero, and a huge one is made smaller by a power of two, which changes no sign. False
-   where a number is NaN or infinite: squares of floats cannot overflow a double. */
+/* Clears a short row, and scales a huge one by a power of two, which changes no sign. Returns false if a
+   number is NaN or infinite: squares of floats cannot overflow a double. */
 static bool mend_row(float *row, size_t dim)
 {
     double square = 0;
@@ -45,7 +45,7 @@ static bool mend_row(float *row, size_t dim)
     return isfinite(square);
 }
 
-/* Rows as float32, dense. False where one is not finite. */
+/* Copies rows as float32, dense. Returns false if one is not finite. */
 static bool take_rows(const struct kernels *kernels, float *rows, size_t ld, float *squares, const float *x,
                       size_t ld_x, size_t n, size_t dim)
 {
@@ -58,8 +58,8 @@ static bool take_rows(const struct kernels *kernels, float *rows, size_t ld, flo
     return finite;
 }
 
-/* Rows as pairs of 16 bits or fours of 8, in half the space; the other half takes a row that has to be mended
-   first. */
+/* Packs rows as pairs of 16 bits or fours of 8, in half the space; the other half holds a row to be mended.
+   Returns false if one is not finite. */
 static bool take_pairs(const struct kernels *kernels, enum hash_projection projection, uint32_t *pairs,
                        size_t ld, float *mended, float *squares, const float *x, size_t ld_x, size_t n,
                        size_t dim)

@@ -1,18 +1,18 @@
 /* A block H D3 H D2 H D1 is orthogonal, and its rows are nearly uniform (Andoni et al. 2015, Practical and
-   optimal LSH for angular distance). `hadamard` takes bit b of the hashes from blocks of its own, as the
-   orthogonal planes do: the bits of a hash are then independent. `hadamard-paper` takes the bits of one hash
-   from consecutive rows of one block, as the released code does: they repel, so fewer vectors meet than
-   should (docs/MATH.md has the table). Vectors that are no power of two wide are padded with zeros.
+   optimal LSH for angular distance). `hadamard` takes bit b of the hashes from separate blocks, as the
+   orthogonal planes do, so the bits of a hash are independent. `hadamard-paper` takes the bits of one hash
+   from consecutive rows of one block, as the released code does: they repel, so fewer vectors collide than
+   should (table in docs/MATH.md). Vectors whose width is no power of two are padded with zeros.
 
-   In 16-bit fixed point a row begins with length 32767. Each round multiplies by D with a factor that takes
-   back what its stages add to the length, 0.99 2^-s/2 for s stages; above six stages each group of three has
-   its own. A sum of 2^k numbers is at most 2^k/2 times their length, and rounding adds at most half a unit
-   each: after a round of s <= 6 stages, length L has become at most 0.99 L + 2^s / 2, after a group of three
-   of w numbers at most 0.99 L + sqrt(2 w), which both stay below 32767 up to w = 2^15. So nothing overflows,
-   whatever the row. Rounding moves a row of 64 by at most 3.2e-3 radians (three roundings of at most 4 units
-   in a length of about 4000), and by 9.9e-4 in the root of the mean square: one bit in 3,200 turns.
+   In 16-bit fixed point a row starts with length 32767. Each round multiplies by D with a factor that undoes
+   the growth of its stages, 0.99 2^-s/2 for s stages; above six stages each group of three has its own
+   factor. A sum of 2^k numbers is at most 2^k/2 times their length, and rounding adds at most half a unit to
+   each. So a round of s <= 6 stages turns length L into at most 0.99 L + 2^s / 2, and a group of three on w
+   numbers into at most 0.99 L + sqrt(2 w); both stay below 32767 up to w = 2^15, and no row overflows.
+   Rounding moves a row of 64 by at most 3.2e-3 radians (three roundings of at most 4 units in a length of
+   about 4000), and by 9.9e-4 root mean square: one bit in 3,200 flips.
 
-   Cost: 3 bits a coordinate for each block. SPDX-License-Identifier: Apache-2.0 */
+   Cost: 3 bits per coordinate and block. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/hadamard.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@
 #include "base/random.h"
 
 enum { ROUNDS = 3, GROUP = 3, TOGETHER = 6 };
-enum { LEAST_STAGES = 5 }; /* 32 rows: the bits of a longest hash fit in one block */
+enum { LEAST_STAGES = 5 }; /* 32 rows: the bits of the longest hash fit in one block */
 #define SIGN_BIT 0x80000000u
 
 bool hadamard_is(int planes)
@@ -32,7 +32,7 @@ bool hadamard_is(int planes)
 struct shape {
     size_t width, stages;
     size_t bits_of_block; /* see struct hadamard */
-    size_t chunks, bits;  /* blocks: for so many hashes in order, and of these for so many bits */
+    size_t chunks, bits;  /* blocks: per group of hashes in order, and per group of bits */
 };
 
 static struct shape shape_of(int planes, size_t num_hashes, size_t hash_bits, size_t dim)
@@ -87,14 +87,14 @@ void hadamard_draw(const struct planes_form *form, uint64_t key, void *block)
         for (size_t bit = 0; bit < shape.bits; bit++) {
             uint64_t bits = shape.bits_of_block > 1 ? key : random_key(key, RANDOM_PLANES, bit);
             uint64_t own = random_key(bits, RANDOM_PLANES, chunk);
-            for (size_t round = ROUNDS; round-- > 0; signs += shape.width) /* D1 has the last number */
+            for (size_t round = ROUNDS; round-- > 0; signs += shape.width) /* D1 is drawn last */
                 draw_signs(signs, shape.width, random_key(own, RANDOM_PLANES, round));
         }
 }
 
 /* ---- for each head ------------------------------------------------------------------------------------- */
 
-/* 0.99 2^-s/2 in units of 2^-15, and the same in both halves of a word. */
+/* 0.99 2^-s/2 in units of 2^-15, in both halves of a word. */
 static uint32_t factor_of(size_t stages, bool negative)
 {
     static const int16_t factors[TOGETHER + 1] = {0, 22938, 16220, 11469, 8110, 5734, 4055};
@@ -108,7 +108,7 @@ static size_t widest_of(const struct shape *shape)
     return (shape->stages - 1) % GROUP + 1;
 }
 
-/* Stages before the next scaling, of the group that begins a round. */
+/* Stages before the next scaling, for the first group of a round. */
 static size_t first_stages(const struct shape *shape, size_t round)
 {
     return shape->stages <= TOGETHER ? shape->stages : round == 1 ? GROUP : widest_of(shape);

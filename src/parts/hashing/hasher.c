@@ -1,5 +1,5 @@
-/* Blocks of rows, those of the queries first; each thread widens, maps and packs CODES_ROWS of them at a time
-   in memory of its own. Cost: codes_hash, and a pass over rows that are mapped.
+/* Blocks of rows, those of the queries first. Each thread widens, maps and packs CODES_ROWS rows at a time
+   in its own memory. Cost: codes_hash, and a pass over rows that are mapped.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/hasher.h"
 
@@ -10,7 +10,7 @@
 #include "parts/hashing/unit_map.h"
 #include "parts/rows/elements.h"
 
-enum { BLOCK_ROWS = 4 * CODES_ROWS }; /* that one thread takes at a time */
+enum { BLOCK_ROWS = 4 * CODES_ROWS }; /* rows of a unit of work */
 
 struct hashing hashing_of(const struct yoso_options *options)
 {
@@ -91,7 +91,7 @@ static void hash_block(void *argument, size_t index, int worker)
         const float *rows = stored;
         size_t ld_rows = side.stride;
         count = size_min(at_once, first + n - at);
-        if (half) { /* to where they stay, or whence they are mapped */
+        if (half) { /* the final place, or the source of the map */
             float *widened = is_l2 ? taken : work_rows;
             elements_load(work->kernels, widened, ld, stored, ld_rows, side.dtype, count, hasher->dim);
             rows = widened, ld_rows = ld;

@@ -1,17 +1,17 @@
 /* Gaussian planes are rows of independent normals, scaled to length 1. Orthogonal planes are hash_bits *
    ceil(m / d) independent blocks of at most d orthonormal rows, uniform among such frames (Haar on the
-   Stiefel manifold): bit b of every hash comes from blocks of its own. So the bits of one hash are
-   independent and the collision probability is exactly (1 - angle/pi)^hash_bits, while different hashes share
-   orthogonal blocks and repel, which lowers the variance of their mean. (Putting the bits of one hash into
-   one block, as is often done, makes them dependent and biases the probability by up to 64 %.)
+   Stiefel manifold): bit b of every hash comes from separate blocks. The bits of one hash are therefore
+   independent and the collision probability is exactly (1 - angle/pi)^hash_bits, while different hashes
+   share orthogonal blocks and repel, which lowers the variance of their mean. (Taking the bits of one hash
+   from one block, as is often done, makes them dependent and biases the probability by up to 64 %.)
 
    A frame is made from normals x_i in d - i dimensions, i = 0, 1, ...: row i is H_0 H_1 .. H_{i-1} applied
    to (0, x_i / |x_i|), where the reflection H_j acts on coordinates j .. d-1 and maps the line of the j-th
-   axis to that of x_j. Each row is thus uniform in the complement of those before it (Stewart 1980, The
-   efficient generation of random orthogonal matrices). For r rows about 2 r (r d - r^2 / 3) operations, in
+   axis to that of x_j. Each row is thus uniform in the complement of the rows before it (Stewart 1980, The
+   efficient generation of random orthogonal matrices). r rows take about 2 r (r d - r^2 / 3) operations, in
    double, and r d - r^2 / 2 normals: a frame of 32 x 64 took 50 us in plain C and takes 10 us now, a third
-   for each of slot chance.normals, slot chance.reflect and the rest. Frames, or bits where planes are
-   independent, are drawn side by side from keys of their own. SPDX-License-Identifier: Apache-2.0 */
+   each for slot chance.normals, slot chance.reflect and the rest. Frames, or bits if planes are independent,
+   are drawn in parallel from their own keys. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/planes.h"
 
 #include <math.h>
@@ -21,10 +21,9 @@
 #include "base/memory.h"
 #include "base/random.h"
 
-/* What one thread works in. */
+/* Memory of one thread. */
 struct work {
-    /* A frame of r rows, which stand side by side in lanes: inner loops run over lanes, and no sum is
-       re-ordered. */
+    /* A frame of r rows, interleaved in lanes: inner loops run over lanes, so no sum is re-ordered. */
     size_t lanes;  /* r, rounded up to HASH_LANES */
     double *row;   /* (dim, lanes): row i in lane i */
     double *axis;  /* (r, dim): the vectors of the reflections, |axis_j|^2 = 2 */
@@ -69,7 +68,7 @@ size_t planes_turned_count(size_t num_hashes, size_t hash_bits, size_t dim)
     return planes_count(num_hashes, hash_bits, dim < 2 ? 2 : dim);
 }
 
-/* The planes of a call under way. */
+/* The drawing of a call's planes. */
 struct drawing {
     const struct kernels *kernels;
     const struct planes_form *form;
@@ -79,7 +78,7 @@ struct drawing {
     size_t work_bytes;
 };
 
-/* Its coordinates lie HASH_LANES apart. */
+/* Its coordinates are HASH_LANES apart. */
 static float *plane_of(const struct drawing *drawing, size_t bit, size_t hash)
 {
     size_t group = bit * count_groups(drawing->form->num_hashes) + hash / HASH_LANES;
@@ -97,7 +96,7 @@ static double square_of(const float *x, size_t n)
     return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
 }
 
-/* Row i as x_i / |x_i| at coordinates i .. dim-1, and the axis of H_i: x/|x| + sign(x_0) e_0, scaled. */
+/* Row i = x_i / |x_i| at coordinates i .. dim-1, and the axis of H_i: x/|x| + sign(x_0) e_0, scaled. */
 static void start_row(struct work *work, size_t dim, size_t i)
 {
     size_t n = dim - i;
@@ -117,7 +116,7 @@ static void start_row(struct work *work, size_t dim, size_t i)
     axis[0] = (first + (first < 0 ? -1 : 1)) * scale;
 }
 
-/* Orthonormal rows, as many as lie in the frame; lanes past them hold noise. */
+/* Draws the orthonormal rows of a frame; lanes beyond them are undefined. */
 static void draw_frame(const struct drawing *drawing, struct work *work, size_t rows, uint64_t key)
 {
     size_t dim = drawing->form->dim;
@@ -143,7 +142,7 @@ static void draw_block(void *argument, size_t index, int worker)
     draw_frame(drawing, &work, rows, random_key(bit_key, RANDOM_PLANES, block));
     for (size_t i = 0, run; i < rows; i += run) {
         size_t hash = block * dim + i, lane = hash % HASH_LANES;
-        run = HASH_LANES - lane < rows - i ? HASH_LANES - lane : rows - i; /* of one group */
+        run = HASH_LANES - lane < rows - i ? HASH_LANES - lane : rows - i; /* within one group */
         float *plane = plane_of(drawing, bit, hash);
         for (size_t c = 0; c < dim; c++)
             for (size_t l = 0; l < run; l++)
@@ -153,7 +152,7 @@ static void draw_block(void *argument, size_t index, int worker)
 
 /* ---- independent planes -------------------------------------------------------------------------------- */
 
-/* To length 1, which changes no sign; unused planes to 0. */
+/* Scales to length 1, which changes no sign; unused planes to 0. */
 static void scale_plane(float *plane, size_t dim, bool used)
 {
     double sum = 0;
@@ -190,7 +189,7 @@ void planes_draw(const struct kernels *kernels, struct pool *pool, const struct 
         return;
     }
     size_t count = planes_count(form->num_hashes, form->hash_bits, form->dim);
-    memset(planes, 0, count * sizeof *planes); /* lanes of no hash */
+    memset(planes, 0, count * sizeof *planes); /* clears unused lanes */
     pool_run(pool, draw_block, &drawing, form->hash_bits * ((form->num_hashes + form->dim - 1) / form->dim));
 }
 

@@ -1,6 +1,6 @@
 /* Random hyperplanes for sign hashing, in the layout that slot hash.codes reads. Drawn once per call and
-   shared by all heads; each head turns them by random signs and a permutation of the coordinates, a cheap
-   rotation: planes whose law no rotation changes keep it, and different heads hash differently.
+   shared by all heads. Each head rotates them by random signs and a permutation of the coordinates, which is
+   cheap: a rotation-invariant distribution stays the same, and heads hash differently.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_PLANES_H
 #define PARTS_PLANES_H
@@ -12,28 +12,27 @@
 #include "parts/hashing/hashing.h"
 
 struct planes_form {
-    int kind; /* enum planes_kind; those by Hadamard matrices are drawn by parts/hashing/hadamard.h */
+    int kind; /* enum planes_kind, except Hadamard planes: see parts/hashing/hadamard.h */
     size_t num_hashes, hash_bits, dim;
 };
 
-/* Floats of the planes; SIZE_MAX when they overflow, here and below. */
+/* Floats of the planes; SIZE_MAX on overflow, here and below. */
 size_t planes_count(size_t num_hashes, size_t hash_bits, size_t dim);
 
-/* Floats of turned planes. */
+/* Floats of rotated planes. */
 size_t planes_turned_count(size_t num_hashes, size_t hash_bits, size_t dim);
 
-/* Writes planes (hash_bits, groups, dim, HASH_LANES), of length 1, unused lanes 0. Bit b of hash h depends on
-   (key, b, h) and the kind alone for gaussian planes, and on all hashes of the same bit and block for
-   orthogonal ones; on no table of kernels, and on no thread. work: planes_work_size bytes for the pool's
-   threads, aligned as an arena's. */
+/* Writes planes (hash_bits, groups, dim, HASH_LANES), of length 1, unused lanes 0. Bit b of hash h depends
+   only on the kind and (key, b, h) for gaussian planes, and on all hashes of the same bit and block for
+   orthogonal ones; not on the kernels or the threads. work: planes_work_size bytes for the pool's threads,
+   aligned as an arena's. */
 void planes_draw(const struct kernels *kernels, struct pool *pool, const struct planes_form *form,
                  uint64_t key, float *planes, void *work);
 size_t planes_work_size(const struct planes_form *form, size_t workers);
 
-/* turned[..][c][lane] = sign[c] * planes[..][permutation[c]][lane], drawn from the head's key, in the form
-   that the projection wants (slot hash.pack_planes); there is room for planes_turned_count floats, which is
-   enough for any: a row more than the coordinates, where they are one. permutation and sign (dim) are work
-   space. */
+/* turned[..][c][lane] = sign[c] * planes[..][permutation[c]][lane], drawn from the head's key, in the format
+   of the projection (slot hash.pack_planes). turned has planes_turned_count floats, enough for any format:
+   dim rows, two if dim is 1. permutation and sign (dim) are work space. */
 void planes_turn(const struct kernels *kernels, enum hash_projection projection, void *turned,
                  const float *planes, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t random_key,
                  uint32_t *permutation, float *sign);

@@ -13,7 +13,7 @@ size_t unit_padded(size_t width)
     return size_sum(width, line - 1) / line * line;
 }
 
-/* Of a row whose length is beyond float32. */
+/* For a row whose length is beyond float32. */
 static void take_long(float *unit, float *norm, const float *x, size_t dim)
 {
     double squares = 0;

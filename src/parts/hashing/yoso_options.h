@@ -1,5 +1,5 @@
 /* The options of YOSO attention, shared by the sampled form (yoso) and its exact expectation (yoso-e): one
-   struct, and for each form the rows that apply to it. Symbols of docs/MATH.md in brackets.
+   struct, and the option rows that apply to each form. Symbols of docs/MATH.md in brackets.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_YOSO_OPTIONS_H
 #define PARTS_YOSO_OPTIONS_H
@@ -15,14 +15,14 @@ enum yoso_map { YOSO_MAP_L2, YOSO_MAP_NEYSHABUR };
 enum yoso_tables { YOSO_TABLES_AUTO, YOSO_TABLES_F32, YOSO_TABLES_INT16 };
 
 struct yoso_options {
-    int64_t num_hashes; /* m; the exact form has none */
+    int64_t num_hashes; /* m; sampled form only */
     int64_t hash_bits;  /* tau */
     int planes, normalize, gradient, map;
     double max_norm;      /* M of the map; 0: the longest row of each head */
-    int projection;       /* enum hash_projection; the exact form has none */
-    int64_t max_partners; /* the exact form has none */
-    int recompute;        /* nor this */
-    int tables;           /* enum yoso_tables; nor this */
+    int projection;       /* enum hash_projection; sampled form only */
+    int64_t max_partners; /* sampled form only */
+    int recompute;        /* sampled form only */
+    int tables;           /* enum yoso_tables; sampled form only */
 };
 
 extern const struct option_row yoso_sampled_rows[], yoso_exact_rows[]; /* ended by a row with name NULL */

@@ -1,5 +1,5 @@
-/* Two passes over tiles of queries: who is met, then what that holds. Sums are in double, in the order of the
-   rows. SPDX-License-Identifier: Apache-2.0 */
+/* Two passes over tiles of queries: count the keys met, then sum their attention. Sums are in double, in row
+   order. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/inspect/attention_caught.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static size_t seen_keys(const struct catching *c, size_t i)
 
 struct memory {
     float *key_columns;        /* tile after tile of keys, (dim, TILE) each */
-    double *utility, *best;    /* (num_caught, num_queries) of each query */
+    double *utility, *best;    /* (num_caught, num_queries) */
     size_t *met;               /* (num_caught, num_queries): keys that it meets */
     size_t *most;              /* (num_caught): c of the bound */
     uint32_t *starts, *places; /* (num_caught, num_queries + 1), (num_caught, places): see places_of */
@@ -40,7 +40,7 @@ static struct memory memory_on(const struct catching *c, void *block, size_t wor
     memory.starts =
         arena_take(&arena, size_product(c->num_caught, size_sum(c->num_queries, 1)), sizeof(uint32_t));
     memory.places = arena_take(&arena, size_product(c->num_caught, c->places), sizeof(uint32_t));
-    for (int pass = 0; pass < 2; pass++) { /* measured, then taken */
+    for (int pass = 0; pass < 2; pass++) { /* the first pass measures */
         unsigned char *workers = pass == 0 ? NULL : arena_take(&arena, c->workers, bytes);
         own = arena_on(workers == NULL ? NULL : workers + worker * bytes);
         memory.scores = arena_take(&own, size_product(ROWS, c->num_keys), sizeof(float));
@@ -60,7 +60,7 @@ size_t attention_caught_size(const struct catching *catching)
     return memory_on(catching, NULL, 0).bytes;
 }
 
-/* Where each query stands in the lists of a membership. */
+/* The places of each query in the lists of a membership. */
 static struct places places_of(const struct catching *c, const struct memory *memory, size_t p)
 {
     return (struct places){memory->starts + p * (c->num_queries + 1), memory->places + p * c->places};
@@ -76,8 +76,8 @@ static struct memory open_memory(const struct pass *pass, int worker)
     return memory_on(pass->catching, pass->scratch, (size_t)worker);
 }
 
-/* The keys that query i meets in membership p, each once: how many, and the sum of row[j] over them (NULL:
-   0). The stamp of a key is the mark of who met it last. */
+/* Counts the distinct keys that query i meets in membership p; *sum: the sum of row[j] over them (row NULL:
+   0). stamp[j] is the mark of the last query that met key j. */
 static size_t meet(const struct catching *c, const struct memory *memory, size_t p, size_t i, uint32_t mark,
                    const float *row, double *sum)
 {
@@ -104,7 +104,7 @@ static size_t meet(const struct catching *c, const struct memory *memory, size_t
     return met;
 }
 
-/* ---- how many ------------------------------------------------------------------------------------------ */
+/* ---- counts -------------------------------------------------------------------------------------------- */
 
 static void count_rows(void *argument, size_t index, int worker)
 {
@@ -119,17 +119,17 @@ static void count_rows(void *argument, size_t index, int worker)
             memory.met[p * c->num_queries + i] = meet(c, &memory, p, i, ++mark, NULL, &nothing);
 }
 
-/* Pairs where every query has its `most` best of the keys that it may see. */
+/* Number of pairs if every query has its `most` best keys among those that it may see. */
 static double pairs_of_best(const struct catching *c, size_t most)
 {
     double n = (double)c->num_queries, each = (double)size_min(most, c->num_keys);
     return c->causal ? each * (each + 1) / 2 + (n - each) * each : n * each;
 }
 
-/* The least `most` that gives that many pairs. */
+/* The least `most` with at least `pairs` pairs. */
 static size_t most_for(const struct catching *c, double pairs)
 {
-    size_t low = 0, high = c->num_keys; /* high gives enough */
+    size_t low = 0, high = c->num_keys; /* high is always enough */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (pairs_of_best(c, middle) < pairs)
@@ -140,9 +140,9 @@ static size_t most_for(const struct catching *c, double pairs)
     return low;
 }
 
-/* ---- how much ------------------------------------------------------------------------------------------ */
+/* ---- shares -------------------------------------------------------------------------------------------- */
 
-/* exp(s - max) of the tile's rows, 0 for keys that are not seen. */
+/* exp(s - max) of the tile's rows, 0 for unseen keys. */
 static void fill_scores(const struct catching *c, const struct memory *memory, size_t first, size_t rows)
 {
     size_t n_k = c->num_keys;

@@ -1,12 +1,13 @@
-/* How much of the full attention of a head the pairs hold that some membership lets meet (attention utility,
-   Sun, Yang and Yoo 2022, eq. 5), beside what as many pairs could hold. With A the softmax of all scores of a
-   query over the keys that it may see (causal: those up to its own place; the paper has no mask):
-     utility = mean_i sum_{j met by i} A_ij, a key that is met in two groups once;
-     pairs = the pairs met over all pairs that may be seen, what a choice without looking would catch;
-     bound = mean_i sum of the c largest A_ij, c the least number that gives as many pairs as are met: the
-             paper's empirical upper bound, every query with its own best keys. It is no theorem: a membership
-             that gives some queries many more keys than others may pass it.
-   Cost: 2 n_q n_k d operations and as many exponentials, the selections of topk.h in every row for each
+/* Attention utility (Sun, Yang and Yoo 2022, eq. 5): the share of a head's full attention held by the pairs
+   that a membership lets meet, next to the share that as many pairs could hold. With A the softmax of all
+   scores of a query over the keys that it may see (causal: up to its own position; the paper has no mask):
+     utility = mean_i sum_{j met by i} A_ij; a key met in two groups counts once;
+     pairs = the pairs met over all visible pairs: the expected utility of a random choice;
+     bound = mean_i sum of the c largest A_ij, c the least number that gives at least as many pairs as are
+   met:
+             the paper's empirical upper bound, every query with its own best keys. It is no theorem: a
+             membership that gives some queries many more keys than others may exceed it.
+   Cost: 2 n_q n_k d operations and as many exponentials, and the selection of topk.h in every row for each
    membership; tiles of queries, so memory is linear in n. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_ATTENTION_CAUGHT_H
 #define PARTS_ATTENTION_CAUGHT_H
@@ -14,7 +15,7 @@
 #include "parts/groups/group_attention.h"
 #include "parts/rows/view.h"
 
-/* Who meets whom, and what that catches. */
+/* A membership, and its results. */
 struct caught {
     struct members queries, keys;
     enum group_sight sight;
@@ -27,13 +28,13 @@ struct catching {
     struct pool *pool; /* NULL: none */
     size_t workers, num_queries, num_keys, dim;
     bool causal;
-    struct view query, key; /* that attend */
+    struct view query, key; /* the rows that attend */
     size_t num_caught;
     struct caught *caught;
-    size_t places; /* of queries, in the lists of one membership at most */
+    size_t places; /* maximum places of queries in the lists of a membership */
 };
 
-/* Bytes of the scratch; it depends on the numbers above, not on rows and lists. */
+/* Bytes of the scratch; they depend on the numbers above, not on rows or lists. */
 size_t attention_caught_size(const struct catching *catching);
 void attention_caught(const struct catching *catching, void *scratch);
 

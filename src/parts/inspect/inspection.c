@@ -1,4 +1,4 @@
-/* Three memberships by one code, then one pass over all pairs. SPDX-License-Identifier: Apache-2.0 */
+/* Three memberships by the same code, then one pass over all pairs. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/inspect/inspection.h"
 
 #include <math.h>
@@ -33,14 +33,13 @@ void inspection_clear(struct inspection *inspection, size_t num_groups)
     }
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 struct memory {
-    void *saved[NUM_INSPECTED]; /* lists; of own: where forward saved them */
-    float *query, *key;         /* (n, d + 2): made asymmetric */
+    void *saved[NUM_INSPECTED]; /* lists; of own: those that forward saved */
+    float *query, *key;         /* (n, d + 2): asymmetric rows */
     float *lsh, *smyrf;         /* directions */
-    uint32_t *counts;           /* (n) of either side */
+    uint32_t *counts;           /* (n) of the longer side */
     void *attending, *catching;
     size_t bytes;
 };
@@ -82,8 +81,7 @@ size_t inspection_size(const struct grouped *grouped)
     return memory_on(grouped, NULL).bytes;
 }
 
-/* ---- the hashes that are compared ------------------------------------------------------------------------
- */
+/* ---- the hashes that are compared ---------------------------------------------------------------------- */
 
 struct comparison {
     struct lsh_hash hash;
@@ -118,7 +116,7 @@ static double largest_square(struct view rows, size_t n, size_t dim)
     return largest;
 }
 
-/* to (n, dim + 2) = [row; 0; r], or of keys [row; r; 0], with r^2 = square - |row|^2. */
+/* to (n, dim + 2) = [row; 0; r], for keys [row; r; 0], with r^2 = square - |row|^2. */
 static void make_asymmetric(float *to, struct view rows, size_t n, size_t dim, double square, bool keys)
 {
     for (size_t i = 0; i < n; i++, to += dim + 2) {
@@ -151,8 +149,7 @@ static struct comparison compare_smyrf(const struct grouped *b, const struct mem
                                b->joint};
 }
 
-/* ---- counting --------------------------------------------------------------------------------------------
- */
+/* ---- counting ------------------------------------------------------------------------------------------ */
 
 static void count_in(size_t in[IN_GROUPS], const struct members *members, uint32_t *counts, size_t n)
 {

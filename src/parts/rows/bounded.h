@@ -1,4 +1,4 @@
-/* Gradients that were made in double and go back into arrays of float32 or bfloat16.
+/* Gradients computed in double, for arrays of float32 or bfloat16.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_BOUNDED_H
 #define PARTS_BOUNDED_H
@@ -6,7 +6,7 @@
 /* The largest bfloat16: a gradient of this size stays finite in either type of array. */
 #define DOUBLE_MOST 0x1.fep127f
 
-/* x, no larger than DOUBLE_MOST in size; a NaN stays. */
+/* x limited to +-DOUBLE_MOST; NaN stays NaN. */
 static inline float double_bounded(double x)
 {
     const double most = (double)DOUBLE_MOST;

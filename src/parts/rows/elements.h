@@ -1,5 +1,5 @@
-/* Rows as callers store them, float32 or bfloat16, to floats and back: the one place where a piece of rows is
-   copied, widened or rounded on its way. SPDX-License-Identifier: Apache-2.0 */
+/* Copies rows between the caller's type, float32 or bfloat16, and float: the only place that widens and
+   rounds pieces of rows. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_ELEMENTS_H
 #define PARTS_ELEMENTS_H
 
@@ -7,7 +7,7 @@
 
 size_t element_bytes(enum dtype dtype);
 
-/* to (rows, cols) = from, whose elements are of `dtype`; and the other way, rounded to nearest. Strides in
+/* load: to (rows, cols) = from, with elements of `dtype`. store: the inverse, rounded to nearest. Strides in
    elements. */
 void elements_load(const struct kernels *kernels, float *to, size_t ld_to, const void *from, size_t ld_from,
                    enum dtype dtype, size_t rows, size_t cols);

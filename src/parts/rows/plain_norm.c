@@ -1,4 +1,4 @@
-/* Tiles of rows through the slots. SPDX-License-Identifier: Apache-2.0 */
+/* Tiles of rows, through the slots of layer norm. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/rows/plain_norm.h"
 
 #include <float.h>
@@ -12,7 +12,7 @@ enum { ROWS = PLAIN_NORM_ROWS };
 static const float epsilon = 1e-6f;
 
 struct work {
-    float *gain, *bias, *dgain, *dbias; /* (dim): 1, 0, and what nobody reads */
+    float *gain, *bias, *dgain, *dbias; /* (dim): 1, 0, and two unused results */
     float *statistics;                  /* (ROWS, 2) */
     float *rows, *drows;                /* (ROWS, dim) */
     double *wide;                       /* (dim) */
@@ -63,7 +63,7 @@ double plain_norm_row(double *out, const float *x, size_t dim)
     return sigma;
 }
 
-/* Whether the squares of row i left the range of float32: 1 / sigma is then 0 or NaN, or has lost bits. */
+/* true if the squares of row i left the range of float32: 1 / sigma is then 0, NaN or inaccurate. */
 static bool is_lost(const struct work *work, size_t i)
 {
     return !(work->statistics[2 * i + 1] >= FLT_MIN);
@@ -108,7 +108,7 @@ struct pass {
     struct view dx;
 };
 
-/* The tile's rows, adjacent, in `work`; how many. */
+/* Copies the tile's rows, adjacent, to `work`; returns their number. */
 static size_t open_tile(const struct pass *pass, size_t tile, int worker, struct work *work)
 {
     const struct plain_norm *norm = pass->norm;

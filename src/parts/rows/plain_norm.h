@@ -1,8 +1,8 @@
-/* Layer norm without gain and bias of the rows of a head, x^ = (x - mean) / sqrt(var + 1e-6), and the way
-   back. Made of the slots of layer norm with a gain of 1 and a bias of 0, tile by tile: rows of a head are
-   strided, those of the slots adjacent. Rows so large that the slots overflow are done again in double, and a
-   gradient beyond the range of float32 becomes DOUBLE_MOST in size. Normed rows have length sqrt(d), so dot
-   products over sqrt(d) lie in [-sqrt(d), sqrt(d)]. SPDX-License-Identifier: Apache-2.0 */
+/* Layer norm without gain and bias of the rows of a head, x^ = (x - mean) / sqrt(var + 1e-6), forward and
+   backward. It uses the slots of layer norm with gain 1 and bias 0, tile by tile, because the rows of a head
+   are strided and the slots need adjacent rows. Rows so large that the slots overflow are recomputed in
+   double, and a gradient beyond the range of float32 becomes +-DOUBLE_MOST. Normed rows have length sqrt(d),
+   so dot products over sqrt(d) lie in [-sqrt(d), sqrt(d)]. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_PLAIN_NORM_H
 #define PARTS_PLAIN_NORM_H
 
@@ -13,20 +13,20 @@
 #include "kernels/kernels.h"
 #include "parts/rows/view.h"
 
-/* What one thread works in. */
+/* Bytes of the memory of one thread. */
 size_t plain_norm_size(size_t dim);
 
 /* Rows of a tile. */
 enum { PLAIN_NORM_ROWS = 64 };
 
-/* out = the norms of x, both (n, dim), adjacent and apart, n <= PLAIN_NORM_ROWS. */
+/* out = the normed rows of x, both (n, dim) with adjacent rows and not overlapping, n <= PLAIN_NORM_ROWS. */
 void plain_norm_rows(const struct kernels *kernels, float *out, const float *x, size_t n, size_t dim,
                      void *scratch);
 
-/* The same of one row (dim), in double. Returns sqrt(var + 1e-6). */
+/* The same for one row (dim), in double. Returns sqrt(var + 1e-6). */
 double plain_norm_row(double *out, const float *x, size_t dim);
 
-/* scratch: plain_norm_size for each of `workers`. */
+/* scratch: plain_norm_size bytes per thread of the pool. */
 struct plain_norm {
     const struct kernels *kernels;
     struct pool *pool;
@@ -36,8 +36,8 @@ struct plain_norm {
 /* out (rows, cols of x), adjacent. */
 void plain_norm_forward(const struct plain_norm *norm, float *out);
 
-/* dx += the gradient of x from dout, adjacent rows. Computes the norms again, because forward keeps nothing.
- */
+/* dx += the gradient of x from dout (adjacent rows). Computes the statistics again, because forward saves
+   nothing. */
 void plain_norm_backward(const struct plain_norm *norm, const float *dout, struct view dx);
 
 #endif

@@ -1,5 +1,5 @@
-/* Plain loops. With terms, (q_i + v) r_t is (W (q_i + v)) sinusoids(t), so each pair costs RELATIVE_WIDTH
-   operations and no r_t is made. SPDX-License-Identifier: Apache-2.0 */
+/* Plain loops. With terms, (q_i + v) r_t is computed as (W (q_i + v)) sinusoids(t), so each pair costs
+   RELATIVE_WIDTH operations and no r_t is made. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/double_attention.h"
 
 #include <math.h>
@@ -7,15 +7,15 @@
 
 #include "parts/rows/plain_norm.h"
 
-enum { BLOCK = 16 }; /* queries of a unit of work */
+enum { BLOCK = 16 }; /* queries per unit of work */
 
-/* Of the product of the sizes of four arrays and the number of terms: 2^8 less than what overflows. */
+/* Limit of the product of four arrays' sizes and the number of terms: 2^8 below overflow. */
 static const double limit = 0x1p120;
 
-/* ---- whether ------------------------------------------------------------------------------------------- */
+/* ---- is it needed? ------------------------------------------------------------------------------------- */
 
-/* The root of the sum of squares of rows: no number, length or dot product with a row is larger than it, or
-   than the product of two. At least 1. */
+/* At least 1, and at least the root of the sum of squares of rows: bounds every number, length, and, as a
+   product of two sizes, dot product. */
 static double size_of(const struct kernels *kernels, struct view rows, size_t count, size_t cols)
 {
     double squares = 1;
@@ -49,7 +49,7 @@ bool double_is_needed(const struct double_attention *a, const struct view *dout)
 
 /* ---- one pair ------------------------------------------------------------------------------------------ */
 
-/* Of one thread; what belongs to the query under way, but for `key`. */
+/* Memory of one thread, for the current query; key: for the current pair. */
 struct memory {
     double *content, *position, *key; /* (d): q + u, q + v; k */
     double *projected;                /* (RELATIVE_WIDTH): W (q + v) */
@@ -119,7 +119,7 @@ static void take_query(const struct double_attention *a, const struct memory *m,
     }
 }
 
-/* Of the query under way, which is i, and key j, which becomes m->key. */
+/* Score of the current query, i, and key j; sets m->key to key j. */
 static double score(const struct double_attention *a, const struct memory *m, size_t i, size_t j)
 {
     take_row(a, a->key, j, m->key);
@@ -145,7 +145,7 @@ static void add_to(float *x, double y)
     *x = double_bounded((double)*x + y);
 }
 
-/* Calls `pair` on all that query i meets, in order. */
+/* A pass that calls `pair` on all keys that query i meets, in order. */
 struct pass {
     const struct double_attention *attention;
     struct memory memory;
@@ -155,8 +155,7 @@ struct pass {
     /* backward */
     struct view dout;
     const struct attention_gradients *gradients;
-    double max, sum,
-        delta; /* of the query: its largest score, the sum of exponentials above that, sum p dP */
+    double max, sum, delta; /* of the query: largest score, sum of exp(score - max), sum of p dP */
 };
 
 static void each_pair(struct pass *pass, size_t i, void (*pair)(struct pass *pass, size_t i, size_t j))
@@ -170,7 +169,7 @@ static void each_pair(struct pass *pass, size_t i, void (*pair)(struct pass *pas
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* The running softmax: what is there shrinks where the maximum grows. Returns the new key's share. */
+/* One step of the running softmax: *shrink rescales the sums so far. Returns the new key's weight. */
 static double step(struct pass *pass, double score, double *shrink)
 {
     double max = fmax(pass->max, score), weight = exp(score - max);
@@ -200,7 +199,7 @@ static void forward_block(void *argument, size_t index, int worker)
         memset(pass.memory.out, 0, a->value_dim * sizeof(double));
         take_query(a, &pass.memory, i);
         each_pair(&pass, i, forward_pair);
-        for (size_t c = 0; c < a->value_dim; c++) /* a mean of floats, so within their range */
+        for (size_t c = 0; c < a->value_dim; c++) /* a mean of floats, so within range */
             view_row(pass.out, i)[c] = pass.sum == 0 ? 0 : (float)(pass.memory.out[c] / pass.sum);
     }
 }
@@ -241,7 +240,7 @@ static void backward_pair(struct pass *pass, size_t i, size_t j)
         m->waves[k] += ds * (double)wave[k];
 }
 
-/* What the pairs left for the query and for the parameters. */
+/* Adds the gradients of the query and of the parameters. */
 static void finish_query(const struct pass *pass, size_t i)
 {
     const struct double_attention *a = pass->attention;

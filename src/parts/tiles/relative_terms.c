@@ -1,11 +1,11 @@
-/* Strips of r. SPDX-License-Identifier: Apache-2.0 */
+/* Terms are added in strips of r. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/relative_terms.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 128 }; /* of r_t in a product when they are made */
+enum { ROWS = 128 }; /* rows of r_t per product when they are made */
 
 struct relative_terms relative_terms_take(struct arena *arena, size_t dim, size_t most, size_t count)
 {
@@ -16,8 +16,8 @@ struct relative_terms relative_terms_take(struct arena *arena, size_t dim, size_
     return terms;
 }
 
-/* Sines in even columns, cosines beside them, as embeddings have them; each row turns the one before by one
-   place, in double, so that thousands of places stay right. */
+/* Sines in even columns, cosines in odd ones. Each row rotates the previous one by one position, in double,
+   so thousands of positions stay accurate. */
 static void make_sinusoids(const struct relative_terms *terms)
 {
     for (size_t c = 0; c < RELATIVE_WIDTH; c += 2) {
@@ -65,8 +65,8 @@ const float *relative_terms_sinusoids(const struct relative_terms *terms, size_t
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */
 
-/* The row of terms of the query `row` of the tile and its first key; it may lie before the first. On a ring a
-   pair has its term in one of the turns 0, -1 and 1, the one in which it lies among the terms. */
+/* The row of terms for the tile's query `row` and its first key; may be before the first term. On a ring, i
+   - j is shifted by -1, 0 or 1 ring lengths, whichever lies among the terms. */
 static ptrdiff_t term_of(const struct relative_terms *terms, const struct relative_tile *tile, size_t row,
                          int turn)
 {
@@ -79,7 +79,7 @@ struct strip {
     ptrdiff_t first, end;
 };
 
-/* Those of the pairs of one row of the tile, or of the rows from `row` back to the first. */
+/* Terms of the pairs of one row of the tile, or of rows 0 to `row`. */
 static struct strip strip_of(const struct relative_terms *terms, const struct relative_tile *tile, size_t row,
                              bool all, int turn)
 {

@@ -1,17 +1,17 @@
-/* Learned terms for how far a key is from its query (Dai et al. 2019, Transformer-XL, section 3.3):
+/* Learned terms for the distance from query to key (Dai et al. 2019, Transformer-XL, section 3.3):
      score_ij = ((q_i + u) k_j + (q_i + v) r_{i-j}) / sqrt(d),   r_t = sinusoids(t) W
    with u, v (d) and W (RELATIVE_WIDTH, d) learned. All r_t that a head can need are made at once, 2
-   RELATIVE_WIDTH d operations each; a tile of queries and keys then takes one product with a strip of them,
-   rows + columns - 1 wide, whose row for query i is shifted by i. SPDX-License-Identifier: Apache-2.0 */
+   RELATIVE_WIDTH d operations each. A tile of queries and keys then takes one product with a strip of them,
+   rows + columns - 1 wide; the row of query i is shifted by i. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_RELATIVE_TERMS_H
 #define PARTS_RELATIVE_TERMS_H
 
 #include "parts/tiles/tile_products.h"
 
 enum {
-    RELATIVE_WIDTH = 64, /* of the sinusoids: 32 wavelengths, 2 pi to 2 pi 10^4; the paper's are as wide as
-                            its model */
-    RELATIVE_STRIP = 224 /* the most r_t of one tile: its rows + columns - 1 are no more */
+    RELATIVE_WIDTH =
+        64, /* of the sinusoids: 32 wavelengths, 2 pi to 2 pi 10^4; the paper uses its model's width */
+    RELATIVE_STRIP = 224 /* maximum r_t of one tile, rows + columns - 1 */
 };
 
 struct relative_terms {
@@ -19,29 +19,28 @@ struct relative_terms {
     const float *weight;                       /* W (RELATIVE_WIDTH, dim) */
     size_t dim;
     size_t most, count; /* row t is r of i - j = most - t: later keys, later rows */
-    size_t keys_before; /* how many of the keys given stand before place 0; 0 but where keys go round */
-    /* Places on a ring of so many, 0: on a line. A distance i - j then goes the short way round, -ring / 2 <
-       i
+    size_t keys_before; /* number of keys before position 0; 0 unless keys wrap around */
+    /* Number of positions of a ring; 0: on a line. On a ring, i - j is the shorter way round, -ring / 2 < i
        - j <= ring / 2, and count <= ring. */
     size_t ring;
     float *sinusoids; /* (count, RELATIVE_WIDTH) */
     float *rows;      /* (count, dim) */
-    float *columns;   /* (dim, count): the same, turned */
+    float *columns;   /* (dim, count): the same, transposed */
 };
 
-/* The memory, and what its sizes say; the parameters are the caller's. */
+/* Takes the memory and sets the sizes; the caller sets the parameters. */
 struct relative_terms relative_terms_take(struct arena *arena, size_t dim, size_t most, size_t count);
-/* Fills it from W. */
+/* Computes the r_t from W. */
 void relative_terms_make(const struct relative_terms *terms, const struct kernels *kernels);
 /* dweight += from drows (count, dim). */
 void relative_terms_make_backward(const struct relative_terms *terms, const struct kernels *kernels,
                                   float *dweight, const float *drows);
 
-/* The sinusoids (RELATIVE_WIDTH) of the distance of a query and a key, which must be among the terms. */
+/* The sinusoids (RELATIVE_WIDTH) of the distance from query to key, which must be among the terms. */
 const float *relative_terms_sinusoids(const struct relative_terms *terms, size_t query, size_t key);
 
-/* Queries first .. first + rows - 1 and keys key .. key + cols - 1. Pairs further apart than the terms reach
-   get none: they must be unseen. */
+/* Queries first .. first + rows - 1 and keys key .. key + cols - 1. Pairs beyond the reach of the terms get
+   none: they must be unseen. */
 struct relative_tile {
     size_t first, rows, key, cols;
     const float *position; /* (rows, dim): q_i + v */
@@ -52,8 +51,7 @@ struct relative_tile {
 void relative_terms_add(const struct relative_terms *terms, const struct kernels *kernels,
                         const struct tile_products *products, const struct relative_tile *tile, float *scores,
                         size_t ld);
-/* The way back from dscores: dposition (rows, dim) is written, or added to; drows (count, dim) is added to.
- */
+/* Backward, from dscores: writes dposition (rows, dim), or adds to it; adds to drows (count, dim). */
 void relative_terms_backward(const struct relative_terms *terms, const struct kernels *kernels,
                              const struct tile_products *products, const struct relative_tile *tile,
                              const float *dscores, size_t ld, float *dposition, bool add, float *drows);

@@ -1,7 +1,7 @@
-/* What softmax attention keeps of each query from forward to backward: the largest of its products q k, not
-   scaled, and the logarithm of the sum of exp((q k - largest) / sqrt(d)). Their sum, the usual log-sum-exp,
-   would be one number, but in float32 it loses the logarithm where the products are large, and the weights of
-   backward then no longer sum to 1. SPDX-License-Identifier: Apache-2.0 */
+/* Kept of each query from forward to backward by softmax attention: the largest product q k, unscaled, and
+   the logarithm of the sum of exp((q k - largest) / sqrt(d)). Their sum, the usual log-sum-exp, would be one
+   number, but in float32 it loses the logarithm if the products are large, and the weights of backward then
+   no longer sum to 1. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_SOFTMAX_ROWS_H
 #define PARTS_SOFTMAX_ROWS_H
 
@@ -14,8 +14,8 @@ struct softmax_rows {
     float *max, *log_sum; /* (queries) each; queries >= 1 */
 };
 
-/* Whether forward ran in double (double_attention.h), which keeps nothing but this mark: no maximum is -inf.
-   Said before anything else is kept. */
+/* Marks that forward ran in double (double_attention.h), which keeps nothing else: no maximum is -inf. Call
+   it before anything else is kept. */
 static inline void softmax_rows_mark(const struct softmax_rows *rows, bool in_double)
 {
     rows->max[0] = in_double ? -INFINITY : 0;
@@ -34,7 +34,7 @@ static inline struct softmax_rows softmax_rows_take(struct arena *arena, size_t 
     return rows;
 }
 
-/* In a block of that size, or on NULL to measure it. */
+/* Bytes of the two arrays. */
 static inline size_t softmax_rows_size(size_t queries)
 {
     struct arena arena = arena_on(NULL);

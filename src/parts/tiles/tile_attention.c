@@ -1,11 +1,11 @@
-/* Forward: groups of queries, by which tiles of keys pass. SPDX-License-Identifier: Apache-2.0 */
+/* Forward: a group of queries is held while tiles of keys pass. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <float.h>
 
 #include "parts/tiles/tile_attention_parts.h"
 
-/* Queries of a group: whole blocks, so that the same queries meet in a tile whatever the group, and at least
-   two groups for each thread. */
+/* Queries per group: whole blocks, so that tiles hold the same queries for any group size, and at least two
+   groups per thread. */
 static size_t query_group(const struct tile_attention_sizes *sizes)
 {
     size_t parts = sizes->workers == 1 ? 1 : 2 * sizes->workers, block = sizes->block;
@@ -13,11 +13,11 @@ static size_t query_group(const struct tile_attention_sizes *sizes)
     return size_min(size_max(queries, block), QUERY_GROUP / block * block);
 }
 
-/* Of one thread. */
+/* Memory of one thread. */
 struct forward_memory {
     float *query, *result;             /* (group, d), (group, d_v) */
     float *row_max, *row_sum, *factor; /* (group), (group), (BLOCK) */
-    float *key_columns, *value;        /* (d, TILE), (TILE, d_v): the present tile of keys */
+    float *key_columns, *value;        /* (d, TILE), (TILE, d_v): the current tile of keys */
     float *scores;                     /* (BLOCK, TILE) */
     float *position, *strip;           /* with terms: (group, d), (BLOCK, STRIP) */
     struct tile_products products;
@@ -51,7 +51,7 @@ size_t tile_attention_forward_size(const struct tile_attention_sizes *sizes)
                     double_attention_size(sizes->dim, sizes->value_dim, sizes->workers));
 }
 
-/* result rows *= factor; most tiles bring no new maximum, and all factors are 1. */
+/* result rows *= factor; in most tiles no maximum is new, and all factors are 1. */
 static void rescale(const struct kernels *kernels, float *result, size_t cols, const float *factor,
                     size_t rows)
 {
@@ -62,7 +62,7 @@ static void rescale(const struct kernels *kernels, float *result, size_t cols, c
         }
 }
 
-/* The tile of at most `cols` keys at `tile`, for `rows` queries from `at` of the group on. */
+/* At most `cols` keys from `tile` on, and `rows` queries from `at` of the group on. */
 static void forward_tile(const struct tile_attention *a, const struct forward_memory *memory, size_t group,
                          size_t at, size_t rows, size_t tile, size_t cols)
 {
@@ -111,7 +111,7 @@ static void forward_group(void *argument, size_t index, int worker)
     size_t d = a->sizes.dim, d_v = a->sizes.value_dim, bytes = forward_memory(&a->sizes, NULL).bytes;
     struct forward_memory memory =
         forward_memory(&a->sizes, (unsigned char *)pass->scratch + (size_t)worker * bytes);
-    /* The last queries of a causal problem see most: dearest first. */
+    /* The last queries of a causal problem see most: most expensive first. */
     size_t group = pass->seeing.first + (pass->groups - 1 - index) * pass->group;
     size_t queries = size_min(pass->group, pass->seeing.end - group);
     size_t keys = sight_of(a, group + queries - 1).end;
@@ -122,7 +122,7 @@ static void forward_group(void *argument, size_t index, int worker)
         copy_biased(kernels, memory.position, a->query, d, group, queries, a->terms->position_bias);
     }
     for (size_t i = 0; i < queries; i++) {
-        memory.row_max[i] = -FLT_MAX; /* finite: the first tile may be one that a query does not see */
+        memory.row_max[i] = -FLT_MAX; /* finite: a query may not see the first tile */
         memory.row_sum[i] = 0;
     }
     for (size_t tile = sight_of(a, group).first / TILE * TILE; tile < keys; tile += TILE) {

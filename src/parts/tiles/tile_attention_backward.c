@@ -1,36 +1,36 @@
-/* Backward: groups of keys, by which blocks of queries pass.
-   With P the probabilities, G = dout and delta_i = <G_i, out_i> = sum_j P_ij <G_i, V_j>:
-   dV = P^T G;  dS_ij = P_ij (<G_i, V_j> - delta_i) / sqrt(d);  dQ = dS K;  dK = dS^T Q. With terms Q stands
-   for Q + u there, and dS goes to Q + v and r too (relative_terms.h); du and dv are sums over queries.
+/* Backward: a group of keys is held while blocks of queries pass. With P the probabilities, G = dout and
+   delta_i = <G_i, out_i> = sum_j P_ij <G_i, V_j>:
+   dV = P^T G; dS_ij = P_ij (<G_i, V_j> - delta_i) / sqrt(d); dQ = dS K; dK = dS^T Q. With terms, Q there is
+   Q + u, and dS also goes to Q + v and r (relative_terms.h); du and dv are sums over queries.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/tile_attention_parts.h"
 
-/* Of one group of keys that is under way, and of one thread. */
+/* Memory of a group of keys in flight, and of one thread. */
 struct backward_memory {
     float *key, *dkey, *dvalue;         /* (group, d), (group, d), (group, d_v) */
     float *key_columns, *value_columns; /* (group / TILE, d or d_v, TILE) */
-    float *query, *dout, *dquery; /* (BLOCK, d), (BLOCK, d_v), (BLOCK, d): the present block of queries */
+    float *query, *dout, *dquery; /* (BLOCK, d), (BLOCK, d_v), (BLOCK, d): the current block of queries */
     float *scores, *dscores;      /* (BLOCK, TILE) */
     float *position, *dposition, *strip; /* with terms: (BLOCK, d), (BLOCK, d), (BLOCK, STRIP) */
     struct tile_products products;
-    float *delta; /* (n_q), of all */
-    float *terms; /* (groups of all, terms + 2, d): the gradients of r, u and v of each group of keys */
+    float *delta; /* (n_q), shared */
+    float *terms; /* (all groups, terms + 2, d): the gradients of r, u and v of each group of keys */
     size_t bytes;
 };
 
-/* Keys of a group. In a band no block of queries sees a key of a group and one of the next but one. */
+/* Keys per group. In a band, no block of queries sees keys of both a group and the next but one. */
 static size_t key_group(const struct tile_attention_sizes *sizes)
 {
     return size_max(KEY_GROUP, whole_tiles(sizes->span, TILE));
 }
 
-/* Groups of keys under way at once: in a grid dK and dV of a group pass from thread to thread. */
+/* Groups of keys in flight: in a grid, dK and dV of a group pass from thread to thread. */
 static size_t groups_at_once(const struct tile_attention_sizes *sizes)
 {
     return sizes->workers == 1 || sizes->span > 0 ? sizes->workers : 2 * sizes->workers;
 }
 
-/* What the group of this number among those under way, and this thread, work in. */
+/* The memory of group `group` of those in flight, and of this thread. */
 static struct backward_memory backward_memory(const struct tile_attention_sizes *sizes, void *block,
                                               size_t group, size_t worker)
 {
@@ -84,11 +84,11 @@ struct backward_pass {
     const struct attention_gradients *gradients;
     void *scratch;
     struct sight seeing;
-    size_t first_group; /* in keys: of those under way in a grid; of all of a band */
-    size_t num_blocks;  /* of queries */
+    size_t first_group; /* first key of the groups in flight (grid) or of the even or odd groups (band) */
+    size_t num_blocks;  /* blocks of queries */
 };
 
-/* Query block `index`: its first query and how many there are. */
+/* A block of queries: its first query and their number. */
 struct block {
     size_t first, rows;
 };
@@ -105,15 +105,15 @@ static size_t terms_size(const struct tile_attention_sizes *sizes)
     return (sizes->terms + 2) * sizes->dim;
 }
 
-/* The block of queries against the tile of at most `cols` keys at `tile` of the group; whether it sees any.
-   fresh: dquery has no sum yet. */
+/* A block of queries and the tile of at most `cols` keys at `tile` of the group; returns whether it sees
+   any. fresh: dquery has no sum yet. */
 static bool backward_tile(const struct backward_pass *pass, const struct backward_memory *memory,
                           struct block block, size_t group, size_t tile, size_t cols, bool fresh)
 {
     const struct tile_attention *a = pass->attention;
     const struct kernels *kernels = a->kernels;
     size_t d = a->sizes.dim, d_v = a->sizes.value_dim, rows = block.rows;
-    bool add = block.first > 0; /* else the sums begin here; of what it does not see they begin as zeros */
+    bool add = block.first > 0; /* else the sums start here, and those of unseen keys start as zeros */
     struct sight seen = seen_of_tile(a, block.first, rows, group + tile, cols);
     cols = seen.end - seen.first;
     if (cols == 0)
@@ -179,7 +179,7 @@ static void group_end(const struct backward_pass *pass, const struct backward_me
     add_rows(a->kernels, g->value, group, keys, memory->dvalue);
 }
 
-/* A group of keys meets a block of queries. */
+/* A group of keys and a block of queries. */
 static void meet(const struct backward_pass *pass, const struct backward_memory *memory, size_t group,
                  size_t keys, struct block block)
 {
@@ -223,8 +223,8 @@ static void grid_cell(void *argument, size_t row, size_t col, int worker)
         group_end(pass, &memory, group, keys);
 }
 
-/* The first block whose last query sees key `key` or a later one, or, `after`, whose first query sees none
-   before it; by halves. */
+/* The first block whose last query sees key `key` or a later one; or, with `after`, whose first query sees
+   no key before it. Binary search. */
 static size_t find_block(const struct backward_pass *pass, size_t key, bool after)
 {
     size_t low = 0, high = pass->num_blocks;
@@ -241,7 +241,7 @@ static size_t find_block(const struct backward_pass *pass, size_t key, bool afte
     return low;
 }
 
-/* Every other group of a band, with the blocks that see any of it. */
+/* One of every other group of a band, and the blocks that see any of it. */
 static void band_group(void *argument, size_t index, int worker)
 {
     const struct backward_pass *pass = argument;
@@ -255,7 +255,7 @@ static void band_group(void *argument, size_t index, int worker)
     group_end(pass, &memory, group, keys);
 }
 
-/* The gradients of r, u and v: those of all groups of keys, in order, of r in the place of the first. */
+/* Adds the gradients of r, u and v of all groups of keys, in order; those of r into the first group's. */
 static void add_terms(const struct backward_pass *pass, size_t groups)
 {
     const struct tile_attention *a = pass->attention;
@@ -281,8 +281,8 @@ static void delta_block(void *argument, size_t index, int worker)
                                         block.rows, sizes->value_dim);
 }
 
-/* Whether no block sees more keys than was promised: else groups that run side by side would add to the same
-   queries. */
+/* true if no block sees more keys than span allows: otherwise groups that run in parallel would add to the
+   same queries. */
 static bool keeps_span(const struct backward_pass *pass)
 {
     const struct tile_attention *a = pass->attention;

@@ -1,4 +1,4 @@
-/* Attention in tiles from inside: what forward and backward share. SPDX-License-Identifier: Apache-2.0 */
+/* Internals of tiled attention that forward and backward share. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_TILE_ATTENTION_PARTS_H
 #define PARTS_TILE_ATTENTION_PARTS_H
 
@@ -8,19 +8,20 @@
 #include "parts/tiles/double_attention.h"
 #include "parts/tiles/tile_attention.h"
 
-/* Measured on Zen 5 at n 4096, d 64, as a share of the peak: tiles of 64 x 64 in groups half as large reach
-   71 % forward and 79 % backward, these 76 % and 83 %. A row of products is six wide on every instruction
-   set, so 96 leaves no rest; longer rows of scores halve what the running maximum costs. */
+/* Measured on Zen 5 at n 4096, d 64, as a share of peak: tiles of 64 x 64 in groups half as large reach 71 %
+   forward and 79 % backward, these 76 % and 83 %. Products are computed six rows at a time on every
+   instruction set, so 96 leaves no remainder; longer rows of scores halve the cost of the running
+   maximum. */
 enum {
     BLOCK = TILE_ATTENTION_BLOCK,
     TILE = 128,               /* keys at a time */
-    QUERY_GROUP = 10 * BLOCK, /* forward, at most: at d 64, queries and their results are 480 KiB */
+    QUERY_GROUP = 10 * BLOCK, /* forward, maximum: at d 64, queries and their results are 480 KiB */
     KEY_GROUP = 4 * TILE,     /* backward: at d 64, five arrays of 128 KiB */
-    ALIGNED = 16,             /* a product of part of a tile begins at a whole vector */
-    STRIP = RELATIVE_STRIP,   /* BLOCK + TILE - 1 and no less */
+    ALIGNED = 16,             /* a product of part of a tile starts at a whole vector */
+    STRIP = RELATIVE_STRIP,   /* at least BLOCK + TILE - 1 */
 };
 
-/* to (count, cols), adjacent = rows[first .. first + count). */
+/* to (count, cols), adjacent, = rows[first .. first + count). */
 static inline void copy_rows(float *to, struct view rows, size_t cols, size_t first, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -35,7 +36,7 @@ static inline void copy_biased(const struct kernels *kernels, float *to, struct 
     kernels->layers.add_bias(to, cols, bias, count, cols);
 }
 
-/* rows[first .. first + count) += from, adjacent. */
+/* rows[first .. first + count) += from, whose rows are adjacent. */
 static inline void add_rows(const struct kernels *kernels, struct view rows, size_t first, size_t count,
                             const float *from)
 {
@@ -43,15 +44,15 @@ static inline void add_rows(const struct kernels *kernels, struct view rows, siz
         kernels->rows.axpy(view_row(rows, first + i), 1, from + i * rows.cols, rows.cols);
 }
 
-/* ---- who sees what ------------------------------------------------------------------------------------- */
+/* ---- which keys are seen ------------------------------------------------------------------------------- */
 
 static inline struct sight sight_of(const struct tile_attention *a, size_t query)
 {
     return a->sight == NULL ? (struct sight){0, a->sizes.num_keys} : a->sight(a->argument, query);
 }
 
-/* Of the tile of at most `cols` keys at `tile`, the stretch that any of the queries first .. first + rows - 1
-   sees, counted in the tile, from a whole vector on. */
+/* The part of the tile of at most `cols` keys at `tile` that any of queries first .. first + rows - 1 sees,
+   relative to the tile and starting at a whole vector. */
 static inline struct sight seen_of_tile(const struct tile_attention *a, size_t first, size_t rows,
                                         size_t tile, size_t cols)
 {
@@ -61,7 +62,7 @@ static inline struct sight seen_of_tile(const struct tile_attention *a, size_t f
     return seen.first < seen.end ? seen : (struct sight){0, 0};
 }
 
-/* scores (rows, cols) of queries from `first` and keys from `key` on: -inf where unseen. */
+/* Sets unseen scores (rows, cols) of queries first .. and keys key .. to -inf. */
 static inline void hide_unseen(const struct tile_attention *a, float *scores, size_t first, size_t rows,
                                size_t key, size_t cols)
 {
@@ -78,7 +79,7 @@ static inline void hide_unseen(const struct tile_attention *a, float *scores, si
     }
 }
 
-/* The queries that see a key; the others have output 0 and no gradient. */
+/* The queries that see a key; all other queries have output 0 and no gradient. */
 static inline struct sight seeing(const struct tile_attention *a)
 {
     struct sight queries = {0, a->sizes.num_queries}, one;
@@ -98,7 +99,7 @@ static inline bool seen_run(const void *argument, size_t query, size_t number, s
     return number == 0;
 }
 
-/* The same problem, for double. */
+/* The same problem for double_attention.h. */
 static inline struct double_attention as_double(const struct tile_attention *a)
 {
     const struct tile_attention_sizes *sizes = &a->sizes;
@@ -118,7 +119,7 @@ static inline struct double_attention as_double(const struct tile_attention *a)
                                      .terms = a->terms};
 }
 
-/* Of one thread, for every product here: rows of TILE, BLOCK or STRIP, columns and depth of these or of a
+/* Of one thread, for every product here: rows of TILE, BLOCK or STRIP; columns and depth of these or of a
    width. */
 static inline struct tile_products take_products(const struct tile_attention_sizes *sizes,
                                                  struct arena *arena)

@@ -1,6 +1,6 @@
-/* Products of tiles in the precision of a problem: the slot tiles.product, or, in bf16, both operands rounded
-   into memory of their own and multiplied by the slot bf16.product, with sums in float32. Rounding costs a
-   pass over both operands: about a quarter of the time of the product at tiles of 96 x 128 and depth 64.
+/* Products of tiles in the precision of a problem: slot tiles.product, or in bf16, both operands rounded
+   into own memory and multiplied by slot bf16.product, with sums in float32. Rounding costs a pass over both
+   operands: about a quarter of the time of the product at tiles of 96 x 128 and depth 64.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_TILE_PRODUCTS_H
 #define PARTS_TILE_PRODUCTS_H
@@ -10,13 +10,13 @@
 #include "base/memory.h"
 #include "kernels/product_weights.h"
 
-/* The next multiple of `tile`. */
+/* rows rounded up to a multiple of `tile`. */
 static inline size_t whole_tiles(size_t rows, size_t tile)
 {
     return size_product(size_sum(rows, tile - 1) / tile, tile);
 }
 
-/* What scores are multiplied with: 1 / sqrt(dim). */
+/* The factor of scores: 1 / sqrt(dim). */
 static inline float score_scale(size_t dim)
 {
     return (float)(1 / sqrt((double)dim));
@@ -27,11 +27,11 @@ struct tile_products {
     float *turned;
 };
 
-/* Takes the memory for products of at most so many rows, columns and depth. */
+/* Takes the memory for products of at most this many rows, columns and depth. */
 struct tile_products tile_products_take(struct arena *arena, enum precision precision, size_t rows,
                                         size_t cols, size_t depth);
 
-/* c (rows, cols) = [add: c +] A B as the slot tiles.product does; a_row or a_col is 1. */
+/* c (rows, cols) = [add: c +] A B, as slot tiles.product; a_row or a_col is 1. */
 void tile_multiply(const struct tile_products *products, const struct kernels *kernels, float *c, size_t ld_c,
                    const float *a, size_t a_row, size_t a_col, const float *b, size_t ld_b, size_t rows,
                    size_t cols, size_t depth, bool add);
