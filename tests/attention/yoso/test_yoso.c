@@ -1,10 +1,10 @@
 /* yoso given its codes equals the brute force over hashes and pairs, forward and backward, on every
    instruction set, including the edge cases of hashing; and the exact symmetries of the mechanism.
    test_yoso_mean.c tests the means over codes.
-   Bugs planted and caught: keys hashed from the rows of queries, 1/m left out in dV, tau for tau / 2, tau
-   - 1 for tau, the bias of `sum` left out, its sums not cleared, gradients written instead of added, the
-   last hash dropped, V not read again in backward, >= for > in the sign of a projection, |q - k| and |q +
-   k| swapped; causal: a query read before its own key was added, keys of later rows of the same block
+   Bugs planted and caught: keys hashed from the rows of queries, 1/m left out in dV, tau for tau / 2,
+   tau - 1 for tau, the bias of `sum` left out, its sums not cleared, gradients written instead of added,
+   the last hash dropped, V not read again in backward, >= for > in the sign of a projection, |q - k| and
+   |q + k| swapped; causal: a query read before its own key was added, keys of later rows of the same block
    read, later queries added to dV only once, pairs of the later half with all keys, the half of the keys
    that only later queries see left out; a limit of partners ignored, hyperplanes not rotated again by
    recompute; short tables for all precisions or for none.

@@ -4,7 +4,7 @@
    hashes, a capacity below one slice, threads sharing memory, tables of a narrow last slice treated as
    adjacent, less memory for more rows at the size where tables begin. With integer tables: table rows that
    are not whole blocks, slices of half a block, only the fullest bucket of the first hashes, codes counted
-   on from one group of keys to the next or only those of the first keys, the largest value of the first
+   on from one group of hashes to the next or only those of the first keys, the largest value of the first
    block, steps of any size, the mean square of too few rows, fewer columns than a block.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/hash_tables.h"

@@ -103,7 +103,7 @@ static void as_in_double_precision(void **state)
                 for (size_t i = 0; i < n; i++) {
                     if (absent > 0 && i % absent == 0)
                         assert_true(isnan(p[b * n + i]));
-                    else /* a round twice adds 300 nonnegative numbers; exponents of a few tens are rounded */
+                    else /* 300 nonnegative numbers added twice per round; rounded exponents */
                         check_near((double)p[b * n + i], want[b * n + i],
                                    2e-6 * ((double)cases[k].rounds + 1 + (double)cases[k].scale) *
                                        want[b * n + i],
