@@ -6,7 +6,7 @@
     bench/peers.py [--quick]            measures: BUILD/peers.json and BUILD/peers.md, about ten minutes
     bench/peers.py --docs               measures, and fills the tables of docs/PERFORMANCE.md
 
-Contenders of one row run one after another, round after round; ratios are taken inside a round, and what is told is
+Contenders of one row run one after another, round after round; ratios are taken inside a round, and what is reported is
 their median with the least and the largest. hashattn is called through libhashattn.so on the arrays that PyTorch has;
 layers and steps, which have no such call, are processes of `hashattn bench`. Forward is timed in inference mode,
 "both" is forward + backward as training does it. A row whose package is absent is named with the reason.
@@ -26,8 +26,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 HEADS, DIM = 12, 64
 YOSO = {"num_hashes": 32, "hash_bits": 9}
 PACKAGES = ["torch==2.13.0+cpu", "numpy", "transformers", "onnxruntime", "onnx"]
-KINDS = ("iid", "clustered", "matched")  # inputs that errors are told of
-SAMPLED = 256  # queries whose error is told
+KINDS = ("iid", "clustered", "matched")  # inputs whose errors are reported
+SAMPLED = 256  # queries whose error is measured
 
 
 # ---- the private environment ---------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ SAMPLED = 256  # queries whose error is told
 def setup(environment):
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     pip = [os.path.join(environment, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check"]
-    # The wheel without CUDA, where pip is told of an index that has it; else the one with CUDA, which runs as well here.
+    # The wheel without CUDA, if pip knows an index that has it; else the one with CUDA, which runs as well here.
     if subprocess.run([*pip, PACKAGES[0]]).returncode != 0:
         subprocess.run([*pip, PACKAGES[0].partition("+")[0]], check=True)
     for package in PACKAGES[1:]:  # one at a time: what cannot be had is missing from the tables, no more

@@ -24,7 +24,7 @@ static size_t cost_of(const struct attention_call *call, size_t sequence)
 
 /* Units that cost at most `limit` each: their total cost, number, and highest cost. */
 struct units {
-    size_t cost, count, dearest;
+    size_t cost, count, largest;
 };
 
 static struct units units_within(const struct attention_call *call, size_t limit)
@@ -36,7 +36,7 @@ static struct units units_within(const struct attention_call *call, size_t limit
             continue;
         units.cost = size_sum(units.cost, size_product(cost, call->num_heads));
         units.count += call->num_heads;
-        units.dearest = cost > units.dearest ? cost : units.dearest;
+        units.largest = cost > units.largest ? cost : units.largest;
     }
     return units;
 }
@@ -50,12 +50,12 @@ size_t work_order_spread(const struct attention_call *call)
     if (threads == 1 || !mechanism->mixes || all.cost == SIZE_MAX)
         return 0;
     /* Spread the units that would finish last, one cost at a time. */
-    while (left.dearest >= worth && left.dearest > left.cost / threads + left.cost / 16)
-        left = units_within(call, left.dearest - 1);
+    while (left.largest >= worth && left.largest > left.cost / threads + left.cost / 16)
+        left = units_within(call, left.largest - 1);
     /* Spread the remainder of equal units. */
     size_t rest = left.count % threads;
-    bool equal = left.count > 0 && left.dearest - left.cost / left.count <= left.dearest / 8;
-    if (left.dearest < worth || !equal || left.count > EQUAL_ROUNDS * threads || 4 * rest > 3 * threads)
+    bool equal = left.count > 0 && left.largest - left.cost / left.count <= left.largest / 8;
+    if (left.largest < worth || !equal || left.count > EQUAL_ROUNDS * threads || 4 * rest > 3 * threads)
         rest = 0;
     return all.count - left.count + rest;
 }

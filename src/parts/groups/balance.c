@@ -50,13 +50,13 @@ static size_t tokens_in(const struct pass *pass, size_t tile)
     return left < TOKENS ? left : TOKENS;
 }
 
-/* 1 / sum; of_nobody if the sum is 0 or too small to invert. */
-static float inverse(float sum, float of_nobody)
+/* 1 / sum; of_zero if the sum is 0 or too small to invert. */
+static float inverse(float sum, float of_zero)
 {
-    return sum > FLT_MIN ? 1 / sum : of_nobody;
+    return sum > FLT_MIN ? 1 / sum : of_zero;
 }
 
-static void weigh_tokens(const struct pass *pass, size_t tile, float of_nobody)
+static void weigh_tokens(const struct pass *pass, size_t tile, float of_zero)
 {
     const struct balance *b = pass->balance;
     float *token = pass->memory.token + tile * TOKENS;
@@ -64,7 +64,7 @@ static void weigh_tokens(const struct pass *pass, size_t tile, float of_nobody)
     b->kernels->tiles.product(token, tokens, pass->memory.group, b->num_groups, 1, pass->p + tile * TOKENS,
                               b->ld, 1, tokens, b->num_groups, false);
     for (size_t i = 0; i < tokens; i++)
-        token[i] = inverse(token[i], of_nobody);
+        token[i] = inverse(token[i], of_zero);
 }
 
 static void balance_tile(void *argument, size_t tile, int worker)

@@ -177,7 +177,7 @@ static void check_against_oracle(struct attention_case *problem)
             check_near((double)result.auxiliary_dparams[i - oracle.params], loss_slope, unit * size_of_loss,
                        "gradient of the auxiliary loss");
         else
-            check_near(loss_slope, i < oracle.key ? loss_slope : 0, 0, "the loss looks at queries alone");
+            check_near(loss_slope, i < oracle.key ? loss_slope : 0, 0, "the loss depends on queries only");
     }
     free(want);
     free(oracle.x);
