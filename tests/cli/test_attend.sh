@@ -186,7 +186,7 @@ expect foreign_option 2 "softmax has no option 'num_hashes'" attend --attention 
 expect absurd_hash_bits 2 "hash_bits is 40, allowed are 1 to 24" attend --hash-bits 40 $arrays --out y.npy
 expect absurd_num_hashes 2 "num_hashes is 4000000000" attend --num-hashes 4000000000 $arrays --out y.npy
 expect number_without_end 2 "hash_bits" attend --hash-bits 99999999999999999999999 $arrays --out y.npy
-expect causal_needs_as_many 2 "5 queries and 7 keys; causal attention needs as many" attend --causal $arrays --out y.npy
+expect causal_needs_as_many 2 "5 queries and 7 keys; causal attention needs equal numbers" attend --causal $arrays --out y.npy
 expect none_needs_as_many 2 "5 queries, 7 keys" attend --attention none $arrays --out y.npy
 
 # --map neyshabur: its bound M, and rows longer than M.

@@ -2,11 +2,9 @@
    by mechanisms that differ in the source of the scores (learned, random, free of content).
    1. z (n, B): scores of queries and of keys, or with `joint` one for both.
    2. p_i = softmax of z_i over the groups. With `balance` rounds: of GROUPED_SHARPNESS times z_i, centred
-   and of
-      variance 1 over the groups, balanced across tokens and groups (balance.h). Each group takes the
+      and of variance 1 over the groups, balanced across tokens and groups (balance.h). Each group takes the
       capacity_of(n_q) queries with the largest p and, independently, the capacity_of(n_k) keys. With joint,
-   its
-      keys are its queries.
+      its keys are its queries.
       `by_token` (joint): each token goes only to the group where z_i is largest, ties to the lower group.
    3. Softmax attention inside the groups, merged (group_attention.h), of rows that may be normed as they
       are gathered (plain_norm.h).

@@ -418,7 +418,8 @@ static void refusals_name_the_numbers(void **state)
     check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "query has width 4, 3 is needed");
     call = good;
     call.key.row_stride = 2;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "key has rows of width 3 only 2");
+    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
+                 "key has rows of width 3 that are only 2");
     call = good;
     call.params = NULL;
     check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "8 learned parameters");
