@@ -468,6 +468,6 @@ const struct mechanism linear_mechanism =
 const struct mechanism blind_mechanism =
     LINEAR("blind", "the same, blind to masks", options, false, false, blind_refuse);
 const struct mechanism competing_mechanism =
-    LINEAR("competing", "blind, and its queries are told of each other", options, false, true, blind_refuse);
+    LINEAR("competing", "blind, and its queries compete", options, false, true, blind_refuse);
 const struct mechanism narrow_mechanism =
     LINEAR("narrow", "blind, with fewer features at most", narrow_options, false, false, blind_refuse);
