@@ -515,7 +515,8 @@ static void refusals(void **state)
         &host, attention_check(&host, &call), HASHATTN_REFUSED,
         "lha: joint needs as many queries as keys, which are the same tokens (sequence 0: 40 queries, 41");
     call.params = NULL;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "and was given none");
+    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
+                 "learned parameters per head, none were given");
     pool_free(&host, pool);
     attention_case_free(&data);
     free(options);
