@@ -1,8 +1,7 @@
 #!/bin/sh
 # Every default and range that the tool reports is the one listed in defaults.txt, so that none changes unnoticed. After a
 # deliberate change, `sh tests/cli/test_defaults.sh build write` rewrites the list.
-# Planted and caught: learning_rate 1e-4; balance 2; max_partners from 1 on; another number of examples for inspect; an
-# option that is gone.
+# Planted and caught: beta1 0.8; balance 2; another number of examples in the help of inspect.
 . "$(dirname "$0")/checks.sh"
 
 cat >list.py <<'P'

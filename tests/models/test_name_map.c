@@ -1,7 +1,6 @@
 /* Name maps: rules with and without a number, and a file of another program that is written and read through
-   one. Bugs planted and caught: a rule that matches the beginning of a longer name; the number left out, or
-   one digit of it; the last rule that matches; a name that is cut; tensors ignored that no pattern names;
-   the map used in writing only, or in reading only.
+   one. Bugs planted and caught: a rule that matches the beginning of a longer name; one digit of the number;
+   a name that is cut; tensors ignored that no pattern names; files read and written without the map.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/name_map.h"
 
