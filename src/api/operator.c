@@ -92,7 +92,6 @@ static hashattn_status take_problem(struct host *host, const hashattn_problem *g
     if (!has_rows(own)) {
         own->num_sequences = size_min(own->num_sequences, 1);
         own->num_queries = own->num_keys = 0;
-        own->query_offsets = own->key_offsets = NULL;
     }
     return HASHATTN_OK;
 }

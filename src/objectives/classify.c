@@ -200,7 +200,7 @@ static double loss(const void *self, const double *sums)
 }
 
 static const struct metric metrics[] = {
-    {"accuracy", accuracy, true, 1}, {"loss", loss, false, 2}, {NULL, NULL, false, 0}};
+    {"accuracy", accuracy, true, 1}, {"loss", loss, false, 2}, {.name = NULL}};
 
 static size_t baseline_size(const void *self)
 {

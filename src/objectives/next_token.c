@@ -112,7 +112,7 @@ static const struct metric metrics[] = {{"perplexity", perplexity, false, 1},
                                         {"loss", loss, false, 2},
                                         {"bits_per_byte", bits_per_byte, false, 0},
                                         {"accuracy", accuracy, true, 0},
-                                        {NULL, NULL, false, 0}};
+                                        {.name = NULL}};
 
 static size_t baseline_size(const void *self)
 {

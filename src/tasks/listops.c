@@ -31,7 +31,7 @@ static const struct option_row rows[] = {
      "maximum number of arguments of an operator"},
     {"check_labels", OPTION_FLAG, offsetof(struct listops_options, check_labels), 1, 0, 1, NULL,
      "evaluate expressions from files and refuse wrong labels"},
-    {NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    {.name = NULL},
 };
 
 static bool is_operator(uint32_t symbol)

@@ -35,7 +35,7 @@ static const struct option_row rows[] = {
     {"max_words", OPTION_INT, FIELD(max_words), 65535, 2, WORDS_MOST, NULL,
      "with words: size of the vocabulary, which is <unk>, <eos> and the most frequent words of the training "
      "file"},
-    {NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    {.name = NULL},
 };
 
 static const char *const published_endings[] = {".tokens", NULL}, *const own_endings[] = {".txt", NULL};

@@ -21,7 +21,7 @@ static const struct option_row rows[] = {
      "tokens of a generated example, including the question"},
     {"marks", OPTION_INT, offsetof(struct needle_options, marks), 0, 0, LONGEST, NULL,
      "number of marked tokens; 0 means one in 32, at least one"},
-    {NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    {.name = NULL},
 };
 
 static const char *const endings[] = {".tsv", NULL};

@@ -13,7 +13,7 @@ struct retrieval_options {
 static const struct option_row rows[] = {
     {"max_len", OPTION_INT, offsetof(struct retrieval_options, max_len), 4096, 1, 65536, NULL,
      "bytes read of each document; longer documents are cut"},
-    {NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    {.name = NULL},
 };
 
 static const char *const endings[] = {".jsonl", ".tsv", NULL};

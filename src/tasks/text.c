@@ -10,7 +10,7 @@ struct text_options {
 static const struct option_row rows[] = {
     {"max_len", OPTION_INT, offsetof(struct text_options, max_len), 4096, 1, 65536, NULL,
      "bytes read of a document; longer documents are cut"},
-    {NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    {.name = NULL},
 };
 
 static const char *const endings[] = {".jsonl", ".tsv", NULL};

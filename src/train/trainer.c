@@ -88,7 +88,7 @@ static hashattn_status trainer_open(struct trainer *t)
     t->state.evaluated = t->state.best_step = -1;
     for (size_t i = 0; i < MODEL_METRICS; i++)
         t->state.best[i] = NAN;
-    strncpy(t->state.kernels, setup->kernels->name, sizeof t->state.kernels - 1);
+    snprintf(t->state.kernels, sizeof t->state.kernels, "%s", setup->kernels->name);
     product_library(t->state.product, sizeof t->state.product);
     TRY(stepper_open(t->host, setup, t->config, &t->stepper));
     TRY(load_valid(t));

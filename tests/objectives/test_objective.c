@@ -15,7 +15,7 @@
 #include "support/check.h"
 #include "support/layers.h"
 
-enum { DIM = 8, OUTPUTS = 5, SEQUENCES = 6, ROWS = 230, MOST = 300 };
+enum { DIM = 8, OUTPUTS = 5, SEQUENCES = 6, ROWS = 230, MOST = 300, HEAD = 48 };
 static const size_t lengths[SEQUENCES] = {50, 1, 100, 9, 40, 30};
 
 struct objective_test {
@@ -24,7 +24,7 @@ struct objective_test {
     struct embed embed;
     void *self, *memory;
     bool pairs;
-    size_t offsets[SEQUENCES + 1], targets;
+    size_t offsets[HEAD + 1], targets, bytes; /* of memory */
     uint32_t ids[MOST];
     float weights[MOST];
     struct targets asked;
@@ -33,15 +33,16 @@ struct objective_test {
     struct objective_pass pass;
 };
 
-static void open_test(struct objective_test *t, const struct objective *objective, bool pairs)
+/* `sequences`: SEQUENCES with the lengths above, or HEAD of three rows each, or fewer of either. */
+static void open_shape(struct objective_test *t, const struct objective *objective, bool pairs,
+                       size_t sequences)
 {
     layer_test_open(&t->base, 2);
     t->objective = objective;
     t->pairs = pairs;
-    for (size_t s = 0; s < SEQUENCES; s++)
-        t->offsets[s + 1] = t->offsets[s] + lengths[s];
-    assert_int_equal(t->offsets[SEQUENCES], ROWS);
-    t->rows = rows_of(t->base.kernels, t->base.pool, SEQUENCES, t->offsets, NULL);
+    for (size_t s = 0; s < sequences; s++)
+        t->offsets[s + 1] = t->offsets[s] + (sequences <= SEQUENCES ? lengths[s] : 3);
+    t->rows = rows_of(t->base.kernels, t->base.pool, sequences, t->offsets, NULL);
     const struct embed_shape shape = {
         .vocab_size = OUTPUTS, .max_len = 100, .dim = DIM, .positions = POSITIONS_NONE, .tied = true};
     struct host *host = &t->base.host;
@@ -58,18 +59,22 @@ static void open_test(struct objective_test *t, const struct objective *objectiv
     check_status(host, objective->describe(host, &t->base.params, &facts, t->self), HASHATTN_OK, NULL);
     layer_test_start(&t->base, 3);
     t->targets = objective_targets(objective, &t->rows, pairs);
-    assert_int_equal(t->targets, objective->place == TARGET_ROW ? ROWS : pairs ? SEQUENCES / 2 : SEQUENCES);
+    assert_int_equal(t->targets, objective->place == TARGET_ROW ? t->rows.count
+                                 : pairs                        ? sequences / 2
+                                                                : sequences);
     for (size_t i = 0; i < t->targets; i++) {
         t->ids[i] = (uint32_t)((i * i + i / 3) % OUTPUTS);
         t->weights[i] = i % 4 == 1 ? 0 : i % 2 == 0 ? 1 : 0.5f;
     }
     t->asked = (struct targets){.ids = t->ids, .weights = t->weights};
     t->x = new_normals(9, t->rows.padded * DIM, 1);
-    memset(t->x + (size_t)ROWS * DIM, 0, (t->rows.padded - ROWS) * DIM * sizeof *t->x);
+    memset(t->x + t->rows.count * DIM, 0, (t->rows.padded - t->rows.count) * DIM * sizeof *t->x);
     t->dx = new_zeros(t->rows.padded * DIM);
-    size_t bytes = objective->memory_size(t->self, &t->rows, true);
-    t->memory = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    memset(t->memory, 0xff, bytes);
+    t->bytes = objective->memory_size(t->self, &t->rows, true);
+    assert_true(objective->memory_size(t->self, &t->rows, false) < t->bytes);
+    t->memory = guard_floats(t->bytes / sizeof(float));
+    assert_int_equal((uintptr_t)t->memory % 64, 0);
+    memset(t->memory, 0xff, t->bytes);
     t->pass = (struct objective_pass){.self = t->self,
                                       .rows = &t->rows,
                                       .values = layer_test_lay(&t->base, true),
@@ -81,12 +86,18 @@ static void open_test(struct objective_test *t, const struct objective *objectiv
                                       .memory = t->memory};
 }
 
+static void open_test(struct objective_test *t, const struct objective *objective, bool pairs)
+{
+    open_shape(t, objective, pairs, SEQUENCES);
+    assert_int_equal(t->rows.count, ROWS);
+}
+
 static void close_test(struct objective_test *t)
 {
     embed_free(&t->base.host, &t->embed);
     layer_test_close(&t->base);
     free(t->self);
-    free(t->memory);
+    guard_free(t->memory, t->bytes / sizeof(float));
     free(t->x);
     free(t->dx);
 }
@@ -137,6 +148,24 @@ static void every_objective_is_described(void **state)
     (void)state;
     for_each(check_description);
     assert_null(objective_find("nothing"));
+    static const struct {
+        const char *objective;
+        struct metric metrics[5];
+    } want[] = {{"classify", {{"accuracy", NULL, true, 1}, {"loss", NULL, false, 2}}},
+                {"next_token",
+                 {{"perplexity", NULL, false, 1},
+                  {"loss", NULL, false, 2},
+                  {"bits_per_byte", NULL, false, 0},
+                  {"accuracy", NULL, true, 0}}}};
+    for (size_t o = 0; o < sizeof want / sizeof *want; o++) {
+        const struct objective *objective = objective_find(want[o].objective);
+        assert_int_equal(objective->ties_embedding, o == 1);
+        for (size_t i = 0; want[o].metrics[i].name != NULL; i++) {
+            assert_string_equal(objective->metrics[i].name, want[o].metrics[i].name);
+            assert_int_equal(objective->metrics[i].more_is_better, want[o].metrics[i].more_is_better);
+            assert_int_equal(objective->metrics[i].selects, want[o].metrics[i].selects);
+        }
+    }
 }
 
 /* The sums match the loss that forward returns; a target of weight 0 is ignored. */
@@ -238,13 +267,112 @@ static void gradients_are_those_of_the_loss(void **state)
     for_each(check_gradients);
 }
 
+/* For `id` as every target: the weight of those that are predicted right. */
+static double correct_of(struct objective_test *t, uint32_t id)
+{
+    double sums[OBJECTIVE_SUMS] = {0};
+    for (size_t i = 0; i < t->targets; i++)
+        t->ids[i] = id;
+    t->objective->forward(&t->pass);
+    t->objective->count(&t->pass, sums);
+    return sums[sum_named(t->objective, "correct")];
+}
+
+/* Every target has one id that is correct. Without parameters all logits are equal, and it is the first. */
+static void check_correct(struct objective_test *t)
+{
+    double weights = 0, correct = 0;
+    for (size_t i = 0; i < t->targets; i++)
+        weights += (double)t->weights[i];
+    for (uint32_t id = 0; id < OUTPUTS; id++)
+        correct += correct_of(t, id);
+    check_near(correct, weights, 1e-12, "correct over all ids"); /* sums of halves */
+    if (t->objective->predict != NULL) {
+        float p[SEQUENCES * OUTPUTS];
+        double sums[OBJECTIVE_SUMS] = {0};
+        t->objective->predict(&t->pass, p);
+        for (size_t i = 0; i < t->targets; i++) {
+            t->ids[i] = 0;
+            for (uint32_t id = 1; id < OUTPUTS; id++)
+                t->ids[i] = p[i * OUTPUTS + id] > p[i * OUTPUTS + t->ids[i]] ? id : t->ids[i];
+        }
+        t->objective->count(&t->pass, sums);
+        check_near(sums[sum_named(t->objective, "correct")], weights, 0, "correct for the most probable");
+    }
+    memset(t->base.values, 0, t->base.params.total * sizeof(float));
+    t->pass.values = layer_test_lay(&t->base, true);
+    for (uint32_t id = 0; id < OUTPUTS; id++)
+        check_near(correct_of(t, id), id == 0 ? weights : 0, 0, "correct among equals");
+}
+
+static void the_largest_logit_is_the_guess(void **state)
+{
+    (void)state;
+    for_each(check_correct);
+}
+
+/* Without weights there is neither a loss nor a gradient, not even from the rows that pad a tile. */
+static void check_no_weights(struct objective_test *t)
+{
+    struct slice whole = whole_gradient(&t->base);
+    memset(t->weights, 0, sizeof t->weights);
+    check_near(t->objective->forward(&t->pass), 0, 0, "loss");
+    t->objective->backward(&t->pass, whole, t->dx, false);
+    for (size_t i = 0; i < t->rows.padded * DIM; i++)
+        assert_true(t->dx[i] == 0);
+    for (size_t i = 0; i < t->base.params.total; i++)
+        assert_true(t->base.gradients[i] == 0);
+}
+
+static void without_weights_there_is_no_gradient(void **state)
+{
+    (void)state;
+    for_each(check_no_weights);
+}
+
+/* Full tiles of the head have no rows that pad them; one example is a batch too. */
+static void batches_of_one_and_of_full_tiles(void **state)
+{
+    (void)state;
+    static const size_t sequences[] = {1, HEAD};
+    for (size_t i = 0; i < 2; i++) {
+        struct objective_test t = {.pairs = false};
+        open_shape(&t, objective_find("classify"), false, sequences[i]);
+        assert_true(t.objective->forward(&t.pass) > 0);
+        for (size_t k = 0; k < t.rows.padded * DIM; k++)
+            t.dx[k] = NAN;
+        t.objective->backward(&t.pass, whole_gradient(&t.base), t.dx, false);
+        for (size_t k = 0; k < t.rows.padded * DIM; k++)
+            assert_true(isfinite(t.dx[k]));
+        check_direction(&t, t.x, t.dx, t.rows.count * DIM, "rows");
+        close_test(&t);
+    }
+}
+
+/* The head reads the row of an example, or the four features of a pair, and is 2 dim wide. */
+static void the_head_has_the_documented_widths(void **state)
+{
+    (void)state;
+    for (int pairs = 0; pairs < 2; pairs++) {
+        struct objective_test t = {.pairs = false};
+        open_test(&t, objective_find("classify"), pairs != 0);
+        const struct params *params = &t.base.params;
+        assert_int_equal(param_named(params, "classifier.dense.weight")->count,
+                         (pairs ? 4 * DIM : DIM) * 2 * DIM);
+        assert_int_equal(param_named(params, "classifier.dense.bias")->count, 2 * DIM);
+        assert_int_equal(param_named(params, "classifier.out_proj.weight")->count, 2 * DIM * OUTPUTS);
+        assert_int_equal(param_named(params, "classifier.out_proj.bias")->count, OUTPUTS);
+        close_test(&t);
+    }
+}
+
 /* Probabilities add up to 1, and -log of the label's probability is its loss. */
 static void check_prediction(struct objective_test *t)
 {
     if (t->objective->predict == NULL)
         return;
     size_t outputs = t->objective->outputs(t->self), examples = (size_t)SEQUENCES / (t->pairs ? 2 : 1);
-    float *p = new_zeros(examples * outputs);
+    float *p = guard_floats(examples * outputs);
     double loss = t->objective->forward(&t->pass), sum = 0;
     t->objective->predict(&t->pass, p);
     for (size_t i = 0; i < examples; i++) {
@@ -255,7 +383,7 @@ static void check_prediction(struct objective_test *t)
         sum -= (double)t->weights[i] * log((double)p[i * outputs + t->ids[i]]);
     }
     check_near(sum, loss, 1e-5 * loss, "loss of the probabilities");
-    free(p);
+    guard_free(p, examples * outputs);
 }
 
 static void predictions_are_those_of_the_loss(void **state)
@@ -270,6 +398,7 @@ static void check_baseline(struct objective_test *t)
     const struct objective *objective = t->objective;
     if (objective->baseline == NULL)
         return;
+    assert_int_equal(objective->baseline_size(t->self), (OUTPUTS + 2) * sizeof(size_t));
     void *counts = calloc(1, objective->baseline_size(t->self));
     size_t asked = 0, most = 0, half = t->targets / 2;
     assert_true(isnan(objective->baseline_value(t->self, counts)));
@@ -291,6 +420,17 @@ static void baselines_are_those_of_the_targets(void **state)
 {
     (void)state;
     for_each(check_baseline);
+    /* Ids from 3 on: the number of targets, of the most frequent one, and of each id. */
+    const uint32_t ids[] = {4, 3, 4, 6, 6, 6, 6};
+    const float weights[] = {1, 0.5f, 2, 1, 0, 0, 0};
+    const struct targets plain = {.ids = ids}, weighted = {.ids = ids, .weights = weights};
+    size_t counts[7] = {0, 0, 0, 0, 0, 0, 99};
+    majority_count(&weighted, 1, 3, 4, counts);
+    check_near(majority_value(counts), 1, 0, "majority of one target");
+    majority_count(&weighted, 7, 3, 4, counts);
+    check_same_bits(counts, (const size_t[]){5, 3, 1, 3, 0, 1, 99}, sizeof counts, "counts with weights");
+    majority_count(&plain, 7, 3, 4, counts);
+    check_same_bits(counts, (const size_t[]){12, 5, 2, 5, 0, 5, 99}, sizeof counts, "counts");
 }
 
 static void what_cannot_be_is_refused(void **state)
@@ -312,8 +452,8 @@ static void what_cannot_be_is_refused(void **state)
     assert_non_null(strstr(classify->refuse(&facts), "no class"));
 }
 
-/* Bits per byte exist if ids are bytes, and perplexity matches the loss. */
-static void metrics_of_text_follow_from_the_loss(void **state)
+/* Means; bits per byte exist if ids are bytes, and perplexity matches the loss. */
+static void metrics_follow_from_the_sums(void **state)
 {
     (void)state;
     struct objective_test t = {.pairs = false};
@@ -330,6 +470,12 @@ static void metrics_of_text_follow_from_the_loss(void **state)
                                                          : 1.5 / log(2);
         check_near(m->value(t.self, sums), values[i], 1e-12, m->name);
     }
+    const struct metric *classify = objective_find("classify")->metrics;
+    check_near(classify[0].value(NULL, sums), 0.75, 0, "accuracy of classes");
+    check_near(classify[1].value(NULL, sums), 1.5, 0, "loss of classes");
+    sums[sum_named(t.objective, "count")] = 1; /* a single target has a mean */
+    check_near(classify[1].value(NULL, sums), 6, 0, "loss of one example");
+    check_near(t.objective->metrics[1].value(t.self, sums), 6, 0, "loss of one token");
     close_test(&t);
 }
 
@@ -339,10 +485,14 @@ int main(void)
         cmocka_unit_test(every_objective_is_described),
         cmocka_unit_test(losses_are_counted),
         cmocka_unit_test(gradients_are_those_of_the_loss),
+        cmocka_unit_test(the_largest_logit_is_the_guess),
+        cmocka_unit_test(without_weights_there_is_no_gradient),
+        cmocka_unit_test(batches_of_one_and_of_full_tiles),
+        cmocka_unit_test(the_head_has_the_documented_widths),
         cmocka_unit_test(predictions_are_those_of_the_loss),
         cmocka_unit_test(baselines_are_those_of_the_targets),
         cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(metrics_of_text_follow_from_the_loss),
+        cmocka_unit_test(metrics_follow_from_the_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

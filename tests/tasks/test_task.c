@@ -9,6 +9,8 @@
 
 #include "attention/driver/attention.h"
 #include "support/check.h"
+#include "support/option_range.h"
+#include "tasks/words.h"
 
 /* Each OPTION=VALUE belongs to at least one mechanism, and every mechanism with the option accepts the
    value. */
@@ -79,7 +81,68 @@ static void every_row_is_complete(void **state)
     assert_int_equal(count, 5);
     assert_null(task_find("listop"));
     assert_null(task_find(""));
-    assert_string_equal(split_name(SPLIT_VALID), "valid");
+    static const char *const splits[SPLIT_COUNT] = {"train", "valid", "test"};
+    for (enum split split = 0; split < SPLIT_COUNT; split++)
+        assert_string_equal(split_name(split), splits[split]);
+}
+
+/* Presets and options, which documents, saved runs and measured results refer to. */
+static void presets_are_those_of_the_documents(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *task;
+        bool lra;
+        struct task_preset preset;
+    } want[] = {
+        {"listops", false, {2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, "hash_bits=9"}},
+        {"listops", true, {5000, 32, 50, 1000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=11"}},
+        {"lm", false, {2000, 16, 200, 100, 2e-3, 4, 128, 4, 512, "mean", true, "hash_bits=6"}},
+        {"needle", false, {1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, "hash_bits=8"}},
+        {"retrieval", false, {2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9"}},
+        {"retrieval", true, {30000, 32, 300, 800, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12"}},
+        {"text", false, {2000, 16, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9"}},
+        {"text", true, {20000, 32, 500, 8000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12"}},
+    };
+    size_t with_lra = 0;
+    for (const struct task *const *task = task_table; *task != NULL; task++)
+        with_lra += (*task)->lra.steps != 0;
+    assert_int_equal(with_lra, 3);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const struct task *task = task_find(want[i].task);
+        const struct task_preset *a = want[i].lra ? &task->lra : &task->preset, *b = &want[i].preset;
+        assert_true(a->steps == b->steps && a->batch == b->batch && a->eval_every == b->eval_every);
+        assert_true(a->warmup == b->warmup && a->learning_rate == b->learning_rate);
+        assert_true(a->layers == b->layers && a->dim == b->dim && a->heads == b->heads && a->ffn == b->ffn);
+        assert_int_equal(a->causal, b->causal);
+        assert_string_equal(a->pooling, b->pooling);
+        assert_string_equal(a->attention, b->attention);
+    }
+}
+
+static void options_have_the_documented_ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *task;
+        struct option_range rows[6];
+    } want[] = {
+        {"listops",
+         {{"min_len", OPTION_INT, 500, 0, 65535},
+          {"max_len", OPTION_INT, 2000, 3, 65536},
+          {"max_depth", OPTION_INT, 10, 1, 64},
+          {"max_args", OPTION_INT, 10, 2, 1000},
+          {"check_labels", OPTION_FLAG, 1, 0, 1}}},
+        {"lm",
+         {{"vocabulary", OPTION_CHOICE, 0, 0, 0},
+          {"seq_len", OPTION_INT, 256, 1, 65536},
+          {"max_words", OPTION_INT, 65535, 2, WORDS_MOST}}},
+        {"needle", {{"seq_len", OPTION_INT, 1024, 2, 1 << 20}, {"marks", OPTION_INT, 0, 0, 1 << 20}}},
+        {"retrieval", {{"max_len", OPTION_INT, 4096, 1, 65536}}},
+        {"text", {{"max_len", OPTION_INT, 4096, 1, 65536}}},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        check_option_ranges(task_find(want[i].task)->options, want[i].rows);
 }
 
 static void facts_are_copied(void **state)
@@ -134,6 +197,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_complete),
+        cmocka_unit_test(presets_are_those_of_the_documents),
+        cmocka_unit_test(options_have_the_documented_ranges),
         cmocka_unit_test(facts_are_copied),
         cmocka_unit_test(objectives_are_listed_in_order),
     };

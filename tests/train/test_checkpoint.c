@@ -23,6 +23,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "models/model_io.h"
 #include "support/check.h"
 #include "support/named_metric.h"
 #include "support/small_run.h"
@@ -389,6 +390,59 @@ static void files_of_different_steps_are_refused(void **unused)
     fixture_free(&fixture);
 }
 
+/* The word "step" in the metadata of a file must be a number from 0 on. */
+static void files_without_their_step_are_refused(void **unused)
+{
+    (void)unused;
+    static const char *const words[] = {NULL, "", "one", "1 ", "1x", "-1", "99999999999999999999", "2", "1"};
+    struct fixture fixture;
+    fixture_init(&fixture, 7);
+    struct host *host = &fixture.host;
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", fixture.run, files[0]);
+    check_status(host, save_step(&fixture, fixture.run, 1), HASHATTN_OK, NULL);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const struct model_block block = {"", fixture.blocks.values, NULL};
+        const struct tensor_word step[] = {{"format", "pt"}, {"step", words[i]}};
+        char want[200];
+        struct train_state state;
+        check_status(host, model_save(host, path, fixture.params, &block, 1, step, words[i] == NULL ? 1 : 2),
+                     HASHATTN_OK, NULL);
+        snprintf(want, sizeof want, "the word 'step' of its metadata is %s, a number is needed",
+                 words[i] == NULL ? "missing" : words[i]);
+        hashattn_status status = checkpoint_load(host, fixture.run, fixture.model, &fixture.blocks, &state);
+        check_status(host, status, i == 8 ? HASHATTN_OK : HASHATTN_BAD_FILE,
+                     i == 7 ? "is of step 2, trainer.json of step 1" : want);
+    }
+    fixture_free(&fixture);
+}
+
+/* The check before the memory of a model is allocated: the files have its tensors, and of both moments. */
+static void files_of_another_model_are_refused_by_the_check(void **unused)
+{
+    (void)unused;
+    struct fixture fixture, other;
+    fixture_init(&fixture, 7);
+    fixture_init(&other, 8);
+    check_status(&fixture.host, save_step(&fixture, fixture.run, 1), HASHATTN_OK, NULL);
+    check_status(&other.host, save_step(&other, other.run, 1), HASHATTN_OK, NULL);
+    check_status(&fixture.host, checkpoint_check(&fixture.host, fixture.run, fixture.model), HASHATTN_OK,
+                 NULL);
+    for (int i = 0; i < 2; i++) {
+        copy_file(other.run, files[i], fixture.run, files[i]);
+        check_status(&fixture.host, checkpoint_check(&fixture.host, fixture.run, fixture.model),
+                     HASHATTN_BAD_FILE, files[i]);
+        check_status(&fixture.host, save_step(&fixture, fixture.run, 1), HASHATTN_OK, NULL);
+    }
+    copy_file(fixture.run, files[0], fixture.run,
+              files[4]); /* no moments, and a stale .next: it is ignored */
+    copy_file(fixture.run, files[0], fixture.run, files[1]);
+    check_status(&fixture.host, checkpoint_check(&fixture.host, fixture.run, fixture.model),
+                 HASHATTN_BAD_FILE, files[1]);
+    fixture_free(&fixture);
+    fixture_free(&other);
+}
+
 /* As older versions wrote it, which had only these metrics. */
 static const char good[] =
     "{\"format\": \"hashattn trainer\", \"version\": 1, \"step\": 5, \"evaluated\": 4, \"best_step\": 4, "
@@ -613,6 +667,8 @@ int main(void)
         cmocka_unit_test(a_full_disk_keeps_the_old_state),
         cmocka_unit_test(failing_allocations_keep_the_old_state),
         cmocka_unit_test(files_of_different_steps_are_refused),
+        cmocka_unit_test(files_without_their_step_are_refused),
+        cmocka_unit_test(files_of_another_model_are_refused_by_the_check),
         cmocka_unit_test(states_of_older_versions_are_read),
         cmocka_unit_test(hostile_states_are_refused),
         cmocka_unit_test(fingerprints_stay_what_they_were),

@@ -112,6 +112,8 @@ static void batches_of_any_size_give_what_single_examples_give(void **state)
     fixture_init(&fixture);
     size_t count = fixture.dataset.count, counts[CLASSES] = {0};
     assert_int_equal(count, 12);
+    fixture.dataset.num_cut = 3;
+    fixture.dataset.num_unknown = 5;
     double loss = 0, accuracy = 0, commonest = 0, want[12 * CLASSES];
     for (size_t i = 0; i < count; i++) {
         float probabilities[CLASSES];
@@ -136,7 +138,8 @@ static void batches_of_any_size_give_what_single_examples_give(void **state)
         check_near_all(probabilities, want, 12 * CLASSES, rounding, "probabilities");
         assert_int_equal(found.examples, 12);
         assert_int_equal(found.tokens, 12 * 24);
-        assert_true(found.seconds > 0 && found.tokens_per_second > 0);
+        assert_true(found.seconds > 0 && found.num_cut == 3 && found.num_unknown == 5);
+        check_near(found.tokens_per_second * found.seconds, 12 * 24, 1e-9, "tokens from their rate");
     }
     fixture_free(&fixture);
 }
@@ -299,6 +302,23 @@ static void rows_and_targets_of_another_kind_are_refused(void **state)
     check_data(&fixture, &floats, &data,
                "are floats per example, the model's classify predicts an id per example");
 
+    floats.num_segments = 0;
+    data = good;
+    check_data(&fixture, &floats, &data, "the data have some segments, the model takes 0");
+    floats.num_segments = 2;
+    floats.pairs = true;
+    check_data(&fixture, &floats, &data, "an example is 1 sequence, the model takes 2");
+    floats.pairs = false;
+    struct objective predicts_floats = *floats.objectives[0].objective;
+    predicts_floats.type = TARGET_FLOATS;
+    floats.objectives[0].objective = &predicts_floats;
+    check_data(&fixture, &floats, &data,
+               "are an id per example, the model's classify predicts floats per example");
+    data.targets[0] = (struct target_set){.kind = TARGETS_EXAMPLE, .width = 3, .floats = rows};
+    check_data(&fixture, &floats, &data, "a target of classify has 3 floats, the model predicts 16");
+    floats.objectives[0].num_outputs = 3;
+    check_data(&fixture, &floats, &data, NULL);
+
     /* Next ids, of which 0 is not one. */
     next = fixture.small.config.model;
     next.causal = true;
@@ -332,7 +352,9 @@ static bool stop_after_seven(void *user, const struct train_event *event)
     (*calls)++;
     assert_int_equal(event->steps, 12);
     assert_true(metric_named(event->model, event->train, "loss") > 0);
-    assert_true(event->valid == NULL && event->best == NULL);
+    assert_true(event->valid == NULL && event->best == NULL && event->seconds > 0);
+    assert_int_equal(event->step, 3 * *calls);
+    check_near(event->tokens_per_second * event->seconds, 24.0 * (double)event->step, 1e-9, "tokens");
     return event->step >= 7;
 }
 

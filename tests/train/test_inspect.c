@@ -113,6 +113,54 @@ static void stopping_and_refusals(void **state)
     small_run_free(&small);
 }
 
+/* The sequences that an inspection visits, in their order. */
+static bool count_sequences(void *user, const struct inspected_head *head)
+{
+    size_t *count = user;
+    assert_true(head->sequence == *count || head->sequence + 1 == *count);
+    *count = head->sequence + 1;
+    return false;
+}
+
+/* Of pairs both sequences are visited; 0, or more examples than there are, means all. One of two mechanisms
+   with buckets is enough. */
+static void all_sequences_are_visited(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 4, 6, 100};
+    for (int pairs = 0; pairs < 2; pairs++) {
+        struct small_run small;
+        struct dataset dataset;
+        struct model *model;
+        const char *why;
+        struct train_setup setup = {.kernels = kernels_named("auto", &why)};
+        void *values;
+        small_run_init(&small, "lha*1,softmax*1", 40, 3);
+        small_run_load(&small, SPLIT_VALID, &dataset);
+        struct host *host = &small.host;
+        small.config.model.pairs = dataset.pairs = pairs != 0;
+        dataset.count = 6;
+        check_status(host, pool_new(host, 1, &setup.pool), HASHATTN_OK, NULL);
+        check_status(host, model_new(host, &small.config.model, &model), HASHATTN_OK, NULL);
+        check_status(host,
+                     memory_new_zeroed(host, model_params(model)->total, sizeof(float), "values", &values),
+                     HASHATTN_OK, NULL);
+        params_start(model_params(model), 1, values);
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            size_t seen = 0, want = counts[i] == 0 || counts[i] > 6 ? 6 : counts[i];
+            check_status(host,
+                         inspect(host, &setup, model, values, &dataset, counts[i], 5, count_sequences, &seen),
+                         HASHATTN_OK, NULL);
+            assert_int_equal(seen, want * (pairs ? 2 : 1));
+        }
+        memory_free(host, values);
+        model_free(host, model);
+        pool_free(host, setup.pool);
+        dataset_free(host, &dataset);
+        small_run_free(&small);
+    }
+}
+
 static void allocations_fail(void **state)
 {
     (void)state;
@@ -138,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_head_is_seen),
         cmocka_unit_test(stopping_and_refusals),
+        cmocka_unit_test(all_sequences_are_visited),
         cmocka_unit_test(allocations_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

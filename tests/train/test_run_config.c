@@ -196,8 +196,8 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
     } cases[] = {
         {"hashattn run", "another", "format is 'another'"},
         {"\"format\"", "\"formal\"", "format"},
-        {"\"version\": 1", "\"version\": 3", "version"},
-        {"\"version\": 1", "\"version\": 0", "version"},
+        {"\"version\": 1", "\"version\": 3", "'version' is 3, allowed are 1 to 2"},
+        {"\"version\": 1", "\"version\": 0", "'version' is 0, allowed are 1 to 2"},
         {"\"version\": 1", "\"version\": true", "version"},
         {"\"data\"", "\"extra\": 1, \"data\"", "unknown key 'extra'"},
         {"\"data\": \"there\"", "\"data\": 7", "data"},
@@ -210,8 +210,12 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
         {"\"options\": {\"marks\": 8}", "\"options\": 8", "task.options"},
         {"\"options\": {\"marks\": 8}, ", "", "task.options"},
         {"\"vocab_size\": 34", "\"vocab_size\": 0", "vocab_size"},
-        {"\"vocab_size\": 34", "\"vocab_size\": 1048577", "vocab_size"},
-        {"\"max_len\": 16", "\"max_len\": 99999999999", "max_len"},
+        {"\"vocab_size\": 34", "\"vocab_size\": -1",
+         "'task.facts.vocab_size' is -1, allowed are 0 to 1048576"},
+        {"\"vocab_size\": 34", "\"vocab_size\": 1048577",
+         "'task.facts.vocab_size' is 1048577, allowed are 0 to 1048576"},
+        {"\"max_len\": 16", "\"max_len\": 0", "'task.facts.max_len' is 0, allowed are 1 to 16777216"},
+        {"\"max_len\": 16", "\"max_len\": 16777217", "'task.facts.max_len' is 16777217, allowed are 1"},
         {"\"max_len\": 16", "\"max_len\": 16, \"min_len\": 1", "task.facts has the unknown key 'min_len'"},
         {"[\"a\", \"b\"]", "[]", "classify: there are no classes"},
         {"[\"a\", \"b\"]", "[\"a\", 2]", "labels"},
@@ -260,6 +264,30 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
     check_status(&host, run_config_parse(&host, wide, (size_t)length, &config), HASHATTN_BAD_FILE,
                  "data is 5000 bytes long, at most 4095 fit");
     free(wide);
+}
+
+/* As many labels as are allowed, and one more. */
+static void labels_are_bounded(void **state)
+{
+    (void)state;
+    enum { MOST = 65536, EACH = 4 };
+    struct host host;
+    struct run_config config;
+    host_init(&host);
+    char *text = malloc(sizeof good + (size_t)(MOST + 1) * EACH), *labels = strstr(good, "[\"a\", \"b\"]");
+    assert_true(text != NULL && labels != NULL);
+    for (int count = MOST; count <= MOST + 1; count++) {
+        char *at = text + sprintf(text, "%.*s[", (int)(labels - good), good);
+        for (int i = 0; i < count; i++)
+            at += sprintf(at, i == 0 ? "\"a\"" : ",\"a\"");
+        strcpy(at, labels + strlen("[\"a\", \"b\""));
+        check_status(&host, run_config_parse(&host, text, strlen(text), &config),
+                     count > MOST ? HASHATTN_BAD_FILE : HASHATTN_OK,
+                     "task.facts.labels has 65537 labels, at most 65536 are allowed");
+        assert_int_equal(config.facts.num_classes, count > MOST ? 0 : MOST);
+        run_config_free(&host, &config);
+    }
+    free(text);
 }
 
 static int projection_of(const struct run_config *config)
@@ -313,7 +341,8 @@ static void next_tokens_of_version_1_are_read(void **state)
         {"\"vocab_size\": 34, \"next_token\": true, \"words\": 33, \"labels\": []", NULL, false},
         {"\"vocab_size\": 34, \"next_token\": true, \"words\": 34, \"labels\": []",
          "words is 34 with a vocab", false},
-        {"\"vocab_size\": 34, \"next_token\": true, \"words\": 1, \"labels\": []", "task.facts.words", false},
+        {"\"vocab_size\": 34, \"next_token\": true, \"words\": 1, \"labels\": []",
+         "'task.facts.words' is 1, allowed are 2 to 1048575", false},
         {"\"vocab_size\": 34, \"next_token\": true, \"labels\": [\"a\"]",
          "task.facts.labels has 1 labels, the model has 0 classes", false},
         {"\"vocab_size\": 34, \"next_token\": 1, \"labels\": []", "next_token", false},
@@ -407,7 +436,9 @@ static void what_is_wrong_in_facts_is_refused(void **state)
          "task.facts.objectives.0 has the unknown key 'extra'"},
         {OBJECTIVE(CLASSIFY("0", "2")), "classify has weight 0"},
         {OBJECTIVE(CLASSIFY("null", "2")), "classify has weight"},
-        {OBJECTIVE(CLASSIFY("1", "-2")), "outputs"},
+        {OBJECTIVE(CLASSIFY("1", "-2")), "'outputs' is -2, allowed are 0 to 1048576"},
+        {OBJECTIVE("{\"name\": \"classify\", \"weight\": 1, \"outputs\": 2, \"first_output\": -1}"),
+         "'first_output' is -1, allowed are 0 to 1048576"},
         {OBJECTIVE(CLASSIFY("1", "3")), "task.facts.labels has 2 labels, the model has 3 classes"},
         {OBJECTIVE(CLASSIFY("1", "1")), "task.facts.labels has 2 labels, the model has 1 classes"},
         {OBJECTIVE("7"), "objectives.0"},
@@ -415,9 +446,10 @@ static void what_is_wrong_in_facts_is_refused(void **state)
         {FACTS("\"vocab_size\": 34, \"objectives\": {}"), "objectives"},
         {FACTS("\"vocab_size\": 0, \"row_width\": 3, \"segments\": 2"), NULL},
         {FACTS("\"vocab_size\": 34, \"row_width\": 3"), "vocab_size is 34 and row_width 3"},
-        {FACTS("\"vocab_size\": 0, \"row_width\": 65537"), "row_width"},
-        {FACTS("\"vocab_size\": 0, \"row_width\": 0"), "row_width"},
-        {FACTS("\"vocab_size\": 34, \"segments\": 257"), "segments"},
+        {FACTS("\"vocab_size\": 0, \"row_width\": 65537"), "row_width' is 65537, allowed are 1 to 65536"},
+        {FACTS("\"vocab_size\": 0, \"row_width\": 0"), "row_width' is 0, allowed are 1 to 65536"},
+        {FACTS("\"vocab_size\": 34, \"segments\": 257"), "segments' is 257, allowed are 1 to 256"},
+        {FACTS("\"vocab_size\": 34, \"segments\": 0"), "segments' is 0, allowed are 1 to 256"},
         {FACTS("\"vocab_size\": 34, \"bytes\": 1"), "bytes"},
     };
     struct host host;
@@ -578,6 +610,7 @@ int main(void)
         cmocka_unit_test(every_option_comes_back),
         cmocka_unit_test(what_is_not_named_has_its_default),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_name),
+        cmocka_unit_test(labels_are_bounded),
         cmocka_unit_test(a_model_hashes_as_it_was_trained),
         cmocka_unit_test(words_are_kept_beside_it),
         cmocka_unit_test(next_tokens_of_version_1_are_read),

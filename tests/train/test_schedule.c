@@ -101,6 +101,7 @@ static void warmup_scales_with_steps(void **state)
     assert_int_equal(schedule_scaled_warmup(35000, 175, 1000), 5);
     assert_int_equal(schedule_scaled_warmup(35000, 175, 10), 0);
     assert_int_equal(schedule_scaled_warmup(10, 10, 3), 3);
+    assert_int_equal(schedule_scaled_warmup(10, 20, 3), 3);
 }
 
 int main(void)

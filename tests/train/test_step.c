@@ -205,8 +205,22 @@ static void the_rate_is_that_of_the_schedule(void **state)
     const struct schedule schedule = {
         (enum schedule_kind)o->schedule, o->steps, o->warmup, o->learning_rate, o->beta1,
         o->cycle_momentum != 0};
-    for (int step = 0; step < 4; step++)
+    size_t total = t.stepper.params->total;
+    float *before = malloc(total * sizeof *before), most_moved = 0;
+    assert_non_null(before);
+    memcpy(before, t.stepper.values, total * sizeof *before);
+    for (int step = 0; step < 4; step++) {
         assert_true(run(&t, step).rate == schedule_at(&schedule, step).rate);
+        for (size_t i = 0; step == 0 && i < total; i++)
+            most_moved = fmaxf(most_moved, fabsf(t.stepper.values[i] - before[i]));
+    }
+    /* The first step of Adam moves a value by the rate, unless its gradient is tiny. */
+    check_near((double)most_moved, schedule_at(&schedule, 0).rate, 1e-2 * schedule_at(&schedule, 0).rate,
+               "first step");
+    const struct param *words = &t.stepper.params->rows[0]; /* of the embedding; no token has id 0 */
+    for (int64_t i = 0; i < t.small.config.model.dim; i++)
+        assert_true(t.stepper.gradients[words->offset + (size_t)i] == 0);
+    free(before);
     close_step(&t);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "support/check.h"
+#include "support/option_range.h"
 #include "train/trainer.h"
 
 static const struct task_preset preset = {
@@ -30,6 +31,32 @@ static void defaults_come_back_from_their_text(void **state)
     check_same_bits(&options.steps, &copy.steps, offsetof(struct train_options, schedule), "options");
     assert_int_equal(options.schedule, copy.schedule);
     assert_int_equal(options.cycle_momentum, copy.cycle_momentum);
+}
+
+/* A config.json of an older run relies on the defaults of the options it lacks. */
+static void defaults_and_ranges_are_as_documented(void **state)
+{
+    (void)state;
+    static const struct option_range want[] = {
+        {"steps", OPTION_INT, 1000, 1, 1e9},
+        {"batch", OPTION_INT, 32, 1, 65536},
+        {"accumulate", OPTION_INT, 1, 1, 65536},
+        {"warmup", OPTION_INT, 100, 0, 1e9},
+        {"eval_every", OPTION_INT, 200, 1, 1e9},
+        {"eval_examples", OPTION_INT, 0, 0, 1e9},
+        {"save_every", OPTION_INT, 200, 1, 1e9},
+        {"seed", OPTION_INT, 1, 0, 0x1p53},
+        {"learning_rate", OPTION_REAL, 1e-3, 0, 10},
+        {"beta1", OPTION_REAL, 0.9, 0, 0.9999},
+        {"beta2", OPTION_REAL, 0.999, 0, 0.999999},
+        {"epsilon", OPTION_REAL, 1e-6, 1e-12, 1},
+        {"weight_decay", OPTION_REAL, 0, 0, 10},
+        {"clip", OPTION_REAL, 1, 0, 1e6},
+        {"schedule", OPTION_CHOICE, 0, 0, 0},
+        {"cycle_momentum", OPTION_FLAG, 0, 0, 1},
+        {.name = NULL},
+    };
+    check_option_ranges(train_rows, want);
 }
 
 static void names_stand_for_their_fields(void **state)
@@ -74,6 +101,7 @@ static void presets_set_what_they_say(void **state)
     assert_int_equal(options.batch, 8);
     assert_int_equal(options.warmup, 1000);
     assert_int_equal(options.eval_every, 50);
+    assert_int_equal(options.save_every, 50);
     assert_true(options.learning_rate == 1e-4 && options.clip == 1 && options.cycle_momentum == 0);
     train_options_preset(&preset, true, &options);
     assert_true(options.clip == 0 && options.cycle_momentum == 1);
@@ -130,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_come_back_from_their_text),
+        cmocka_unit_test(defaults_and_ranges_are_as_documented),
         cmocka_unit_test(names_stand_for_their_fields),
         cmocka_unit_test(presets_set_what_they_say),
         cmocka_unit_test(a_warmup_follows_the_steps_until_it_is_set),

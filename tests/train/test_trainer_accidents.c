@@ -11,13 +11,16 @@
 #include "support/trainer_case.h"
 #include "train/checkpoint.h"
 #include "train/trainer.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,6 +120,41 @@ int rename(const char *from, const char *to)
         raise(SIGKILL);
     renames_left -= renames_left > 0;
     return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+static bool no_locks; /* as on some network file systems */
+
+/* Replaces the C library's flock, which lock.c calls. */
+int flock(int file, int operation)
+{
+    if (no_locks) {
+        errno = ENOLCK;
+        return -1;
+    }
+    return (int)syscall(SYS_flock, file, operation);
+}
+
+static void expect_unlocked(struct watcher *watcher, const struct train_event *event)
+{
+    bool first = watcher->events == 1;
+    assert_int_equal(event->warning != NULL, first);
+    if (first)
+        assert_non_null(strstr(event->warning, "nothing keeps a second process from training this run: "));
+}
+
+static void a_file_system_without_locks_is_a_warning(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    struct watcher begun = {.stop_at = 5, .act = expect_unlocked},
+                   resumed = {.stop_at = -1, .act = expect_unlocked};
+    no_locks = true;
+    check_status(&small.host, train(&small, small.run, 1, &begun, false), HASHATTN_INTERRUPTED, NULL);
+    check_status(&small.host, train(&small, small.run, 1, &resumed, true), HASHATTN_OK, NULL);
+    no_locks = false;
+    assert_true(begun.warnings == 1 && resumed.warnings == 1);
+    small_run_free(&small);
 }
 
 /* Kills a training before its n-th rename. Returns false if it finished before. */
@@ -307,6 +345,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_disk_is_survived_or_named),
         cmocka_unit_test(a_best_model_that_cannot_be_written_does_not_count),
+        cmocka_unit_test(a_file_system_without_locks_is_a_warning),
         cmocka_unit_test(a_run_killed_in_its_first_save_goes_on),
         cmocka_unit_test(a_run_that_lost_a_file_is_kept),
         cmocka_unit_test(a_run_has_one_trainer),
