@@ -111,9 +111,70 @@ static void arguments_are_checked(void **state)
     check_call(context, hashattn_npy_write(context, path, data, 2, huge), HASHATTN_INVALID, "too large");
     check_call(context, hashattn_npy_write(context, "/nowhere/at/all.npy", data, 2, shape), HASHATTN_NO_DISK,
                "/nowhere/at/all.npy");
+    /* The largest array of floats that can be counted, and no numbers of a larger shape. */
+    const size_t most[] = {SIZE_MAX / sizeof(float)}, more[] = {SIZE_MAX / sizeof(float) + 1},
+                 none[] = {SIZE_MAX, 0};
+    check_call(context, hashattn_npy_write(context, path, NULL, 1, most), HASHATTN_INVALID, "data is NULL");
+    check_call(context, hashattn_npy_write(context, path, NULL, 1, more), HASHATTN_INVALID, "too large");
+    check_ok(context, hashattn_npy_write(context, path, NULL, 2, none));
+    check_ok(context, hashattn_npy_write(context, path, data, 0, NULL));
+    const size_t ones[] = {1, 1, 1, 1};
+    check_ok(context, hashattn_npy_write(context, path, data, 4, ones));
+    unlink(path);
     assert_int_equal(hashattn_npy_read(NULL, path, &array), HASHATTN_INVALID);
     assert_int_equal(hashattn_npy_write(NULL, path, data, 2, shape), HASHATTN_INVALID);
     assert_int_equal(access(path, F_OK), -1);
+    hashattn_context_free(context);
+}
+
+static void arguments_of_parts_are_checked(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    const size_t shape[] = {2};
+    const float data[2] = {1, 2};
+    float part[2];
+    hashattn_npy array;
+    hashattn_npy_reader *reader = (hashattn_npy_reader *)(void *)part;
+    hashattn_npy_writer *writer = (hashattn_npy_writer *)(void *)part;
+    assert_int_equal(hashattn_npy_begin(NULL, path, 1, shape, &writer), HASHATTN_INVALID);
+    check_call(context, hashattn_npy_begin(context, NULL, 1, shape, &writer), HASHATTN_INVALID,
+               "path is NULL");
+    check_call(context, hashattn_npy_begin(context, path, 1, shape, NULL), HASHATTN_INVALID,
+               "writer is NULL");
+    check_call(context, hashattn_npy_begin(context, path, 1, NULL, &writer), HASHATTN_INVALID,
+               "shape is NULL");
+    check_call(context, hashattn_npy_begin(context, path, 5, shape, &writer), HASHATTN_INVALID, "rank is 5");
+    assert_null(writer);
+    check_call(context, hashattn_npy_begin(context, "/nowhere/x.npy", 1, shape, &writer), HASHATTN_NO_DISK,
+               "/nowhere");
+    assert_null(writer);
+    assert_int_equal(hashattn_npy_commit(NULL), HASHATTN_INVALID);
+    check_ok(context, hashattn_npy_begin(context, path, 0, NULL, &writer)); /* a single number */
+    hashattn_npy_write_part(writer, data, 1);
+    check_ok(context, hashattn_npy_commit(writer));
+    check_ok(context, hashattn_npy_begin(context, path, 1, shape, &writer));
+    hashattn_npy_write_part(writer, data, 2);
+    check_ok(context, hashattn_npy_commit(writer));
+
+    assert_int_equal(hashattn_npy_open(NULL, path, &array, &reader), HASHATTN_INVALID);
+    check_call(context, hashattn_npy_open(context, NULL, &array, &reader), HASHATTN_INVALID, "path is NULL");
+    check_call(context, hashattn_npy_open(context, path, NULL, &reader), HASHATTN_INVALID, "array is NULL");
+    check_call(context, hashattn_npy_open(context, path, &array, NULL), HASHATTN_INVALID, "reader is NULL");
+    check_call(context, hashattn_npy_open(context, "/nowhere/x.npy", &array, &reader), HASHATTN_BAD_FILE,
+               "/nowhere");
+    assert_null(reader);
+    memset(&array, 0xff, sizeof array);
+    check_ok(context, hashattn_npy_open(context, path, &array, &reader));
+    assert_true(array.rank == 1 && array.shape[0] == 2 && array.shape[1] == 0 && array.data == NULL);
+    assert_int_equal(hashattn_npy_read_part(NULL, 0, 1, part), HASHATTN_INVALID);
+    check_call(context, hashattn_npy_read_part(reader, 0, 1, NULL), HASHATTN_INVALID, "to is NULL");
+    check_call(context, hashattn_npy_read_part(reader, 3, 0, part), HASHATTN_INVALID, "elements 3 to 3");
+    check_ok(context, hashattn_npy_read_part(reader, 2, 0, NULL));
+    check_ok(context, hashattn_npy_read_part(reader, 1, 1, part));
+    assert_true(part[0] == 2);
+    hashattn_npy_close(reader);
+    unlink(path);
     hashattn_context_free(context);
 }
 
@@ -126,6 +187,26 @@ static hashattn_status read_one(hashattn_context *context, void *user)
     return status;
 }
 
+static hashattn_status copy_in_parts(hashattn_context *context, void *user)
+{
+    (void)user;
+    hashattn_npy array;
+    hashattn_npy_reader *reader;
+    hashattn_npy_writer *writer;
+    float part[4];
+    hashattn_status status = hashattn_npy_open(context, path, &array, &reader);
+    if (status == HASHATTN_OK)
+        status = hashattn_npy_read_part(reader, 0, 4, part);
+    if (status == HASHATTN_OK)
+        status = hashattn_npy_begin(context, "copy.npy", 2, array.shape, &writer);
+    if (status == HASHATTN_OK) {
+        hashattn_npy_write_part(writer, part, 4);
+        status = hashattn_npy_commit(writer);
+    }
+    hashattn_npy_close(reader);
+    return status;
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     (void)state;
@@ -135,6 +216,8 @@ static void every_failing_allocation_is_survived(void **state)
     check_ok(context, hashattn_npy_write(context, path, data, 2, shape));
     hashattn_context_free(context);
     check_every_failing_allocation(read_one, NULL);
+    check_every_failing_allocation(copy_in_parts, NULL);
+    unlink("copy.npy");
     unlink(path);
 }
 
@@ -176,7 +259,8 @@ static void parts_make_a_whole(void **state)
     check_same_bits(array.data, data, sizeof data, "the old file");
     hashattn_npy_free(context, &array);
     write_file("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", data, 8);
-    check_call(context, hashattn_npy_open(context, path, &array, &reader), HASHATTN_BAD_FILE, "holds int64");
+    check_call(context, hashattn_npy_open(context, path, &array, &reader), HASHATTN_BAD_FILE,
+               "holds int64, float32 (or uint8 or bool) is needed");
     assert_null(reader);
     unlink(path);
     hashattn_context_free(context);
@@ -188,9 +272,13 @@ int main(void)
     if (mkdtemp(directory) == NULL || chdir(directory) != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(bytes_and_bools_are_bytes),
-        cmocka_unit_test(other_files_are_refused), cmocka_unit_test(parts_make_a_whole),
-        cmocka_unit_test(arguments_are_checked),   cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(bytes_and_bools_are_bytes),
+        cmocka_unit_test(other_files_are_refused),
+        cmocka_unit_test(parts_make_a_whole),
+        cmocka_unit_test(arguments_of_parts_are_checked),
+        cmocka_unit_test(arguments_are_checked),
+        cmocka_unit_test(every_failing_allocation_is_survived),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (chdir("/") != 0 || rmdir(directory) != 0)

@@ -256,6 +256,16 @@ static void invalid_calls_are_reported(void **state)
     check_call(context, hashattn_stream_read(stream, &chunk), HASHATTN_INVALID, "chunk");
     hashattn_stream_source source = {.struct_size = sizeof source};
     check_call(context, hashattn_stream_read_all(stream, &source, NULL), HASHATTN_INVALID, "fetch is NULL");
+    check_call(context, hashattn_stream_absorb_all(causal, &source, NULL), HASHATTN_INVALID,
+               "a causal stream gets its keys with their queries");
+    check_call(context, hashattn_stream_new(attention, &good, NULL), HASHATTN_INVALID, "stream is NULL");
+    assert_int_equal(hashattn_stream_new(NULL, &good, &causal), HASHATTN_INVALID);
+    assert_int_equal(hashattn_stream_absorb(NULL, &chunk), HASHATTN_INVALID);
+    assert_int_equal(hashattn_stream_read(NULL, &chunk), HASHATTN_INVALID);
+    assert_int_equal(hashattn_stream_absorb_all(NULL, &source, NULL), HASHATTN_INVALID);
+    assert_int_equal(hashattn_stream_read_all(NULL, &source, NULL), HASHATTN_INVALID);
+    assert_int_equal(hashattn_stream_merge(NULL, stream), HASHATTN_INVALID);
+    assert_int_equal(hashattn_stream_merge(stream, NULL), HASHATTN_INVALID);
     hashattn_stream_free(stream);
     hashattn_stream_free(causal);
     hashattn_stream_free(NULL);
@@ -345,6 +355,54 @@ static void elements_of_out_may_not_meet(void **state)
     hashattn_attention_free(attention);
     hashattn_context_free(context);
     free(data);
+}
+
+/* A stride that is not used may be large, but every product with it must fit. */
+static void strides_are_bounded(void **state)
+{
+    (void)state;
+    enum { ROOM = 8 };
+    hashattn_context *context = context_with(2, NULL);
+    hashattn_attention *attention = yoso(context);
+    struct data *data = data_new();
+    hashattn_stream_options options = options_of(4, 0);
+    hashattn_stream *stream;
+    options.num_heads = 1;
+    check_ok(context, hashattn_stream_new(attention, &options, &stream));
+    for (size_t more = 0; more < 2; more++)
+        for (int of_heads = 0; of_heads < 2; of_heads++) {
+            hashattn_chunk chunk = chunk_of(data, 0, 1);
+            *(of_heads ? &chunk.query.head_stride : &chunk.query.row_stride) = PTRDIFF_MAX / ROOM + more;
+            check_call(context, hashattn_stream_read(stream, &chunk), more ? HASHATTN_INVALID : HASHATTN_OK,
+                       of_heads ? "are too large for 1 rows and 1 heads"
+                                : "query: strides of 115292150460684");
+        }
+    hashattn_stream_free(stream);
+    hashattn_attention_free(attention);
+    hashattn_context_free(context);
+    free(data);
+}
+
+/* The state of a stream grows with its heads, its scratch memory with the heads that run at the same time. */
+static void bytes_are_those_of_states_and_scratch(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(2, NULL);
+    hashattn_attention *attention = yoso(context);
+    size_t bytes[6];
+    for (size_t heads = 2; heads < 6; heads++) {
+        hashattn_stream_options options = options_of(4, 0);
+        hashattn_stream *stream;
+        options.num_heads = heads;
+        check_ok(context, hashattn_stream_new(attention, &options, &stream));
+        bytes[heads] = hashattn_stream_bytes(stream);
+        hashattn_stream_free(stream);
+    }
+    size_t states = bytes[3] - bytes[2], scratch = bytes[2] - 2 * states;
+    assert_true(states >= 6 * 16 * D_V * sizeof(float) && scratch > 0);
+    assert_true(bytes[4] == 4 * states + scratch && bytes[5] == 5 * states + scratch);
+    hashattn_attention_free(attention);
+    hashattn_context_free(context);
 }
 
 /* A refused chunk leaves nothing: the good rows that follow give the bits of the whole. */
@@ -574,6 +632,8 @@ int main(void)
         cmocka_unit_test(sources_give_the_bits_of_the_whole),
         cmocka_unit_test(only_streams_made_alike_are_merged),
         cmocka_unit_test(elements_of_out_may_not_meet),
+        cmocka_unit_test(strides_are_bounded),
+        cmocka_unit_test(bytes_are_those_of_states_and_scratch),
         cmocka_unit_test(a_refused_chunk_leaves_the_state),
         cmocka_unit_test(changing_sources_are_reported),
         cmocka_unit_test(tables_over_memory_are_not_tried),

@@ -78,8 +78,9 @@ static size_t count_places(struct folder *folder, enum split split, uint64_t see
 static void growing_keeps_what_is_there(void **state)
 {
     (void)state;
-    struct host host;
-    host_init(&host);
+    struct failing_host failing;
+    failing_host_init(&failing, -1);
+    struct host host = failing.host;
     struct dataset_builder builder = {0};
     struct dataset data;
     size_t end = 0;
@@ -105,8 +106,10 @@ static void growing_keeps_what_is_there(void **state)
             assert_int_equal(data.ids[data.offsets[i] + k], 70000 * i + k);
     }
     dataset_free(&host, &data);
+    assert_true(builder.cut == NULL && builder.capacity == 0 && builder.dataset.ids == NULL);
     assert_null(data.ids);
-    dataset_free(&host, &data); /* twice is harmless */
+    dataset_free(&host, &data);               /* twice is harmless */
+    assert_int_equal(failing.outstanding, 0); /* and nothing was written past a block */
 }
 
 static void a_missing_split_is_cut_out_of_training(void **state)
@@ -307,6 +310,10 @@ static void pieces_are_shown_printable_and_short(void **state)
          "01234567890123456789012345678901234567\xc3\xbc..."},
         {"0123456789012345678901234567890123456\xf0\x9f\x98\x80", "0123456789012345678901234567890123456..."},
         {"\xff" FORTY, "?012345678901234567890123456789012345678..."},
+        {"a b\x80", "a b?"},
+        {"012345678901234567890123456789012345\xff"
+         "abcde",
+         "012345678901234567890123456789012345?abc..."},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[SHOWN_SIZE];
@@ -343,8 +350,9 @@ static void every_failing_allocation_is_survived(void **state)
 static void pairs_stay_together(void **state)
 {
     (void)state;
-    struct host host;
-    host_init(&host);
+    struct failing_host failing;
+    failing_host_init(&failing, -1);
+    struct host host = failing.host;
     struct dataset_builder builder = {.dataset.pairs = true};
     struct dataset data;
     dataset_classified(&builder.dataset);
@@ -365,6 +373,7 @@ static void pairs_stay_together(void **state)
             assert_int_equal(data.ids[data.offsets[2 * i] + k], i * 100 + k);
     }
     dataset_free(&host, &data);
+    assert_int_equal(failing.outstanding, 0);
 }
 
 int main(void)

@@ -432,6 +432,7 @@ static void values_are_those_of_the_arena(void **state)
         {"[SM 9 9 9 ]", 7},
         {"[SM 5 5 ]", 0},
         {"[MED 4 ]", 4},
+        {"  [MAX   2 1 ]  ", 2},
         {"[MAX [MIN 4 9 ] [SM 8 4 ] ]", 4},
         {"[SM [MED 8 7 1 ] 0 [MAX 9 9 [MIN 6 5 ] ] ]", 6},
     };
