@@ -29,8 +29,9 @@ struct operand_step {
 hashattn_status operand_check_apart(struct host *host, const char *name, size_t width,
                                     struct operand_step *steps, size_t num_steps);
 
-/* Checks the layout. packed_rows: sequences follow one another, by offsets. INVALID: rows overlap, two
-   elements of a written array overlap, or a stride exceeds the address space. */
+/* Checks the layout. packed_rows: sequences follow one another, by offsets; otherwise they have equal
+   lengths. INVALID: rows overlap, two elements of a written array overlap, or a stride exceeds the address
+   space. */
 hashattn_status operand_check(struct host *host, const struct attention_call *call, bool packed_rows,
                               struct operand *operand);
 

@@ -164,11 +164,22 @@ static void statuses_have_names(void **state)
     assert_string_equal(hashattn_context_message(NULL), "context is NULL");
 }
 
+/* Capping the library of products changes no result, so a cap is only called here. */
+static void products_are_capped(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_context_cap_products(NULL);
+    hashattn_context_cap_products(context);
+    hashattn_context_free(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_make_a_context),
         cmocka_unit_test(refusals_have_numbers),
+        cmocka_unit_test(products_are_capped),
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(instruction_sets_are_listed),
         cmocka_unit_test(cap_of_the_environment_holds),

@@ -79,14 +79,18 @@ static void arguments_are_checked(void **state)
     hashattn_layer_cost layer = {.struct_size = sizeof layer};
     hashattn_step_cost step = {.struct_size = sizeof step};
     check_call(context, hashattn_measure_layer(setup, 0, 0, 0, &layer), HASHATTN_INVALID, "seq_len is 0");
+    check_call(context, hashattn_measure_layer(setup, ((size_t)1 << 31) + 1, 0, 0, &layer), HASHATTN_INVALID,
+               "seq_len is 2147483649, allowed are 1 to 2147483648");
+    check_ok(context, hashattn_measure_layer(setup, 1, 0, 1, &layer));
     check_call(context, hashattn_measure_layer(setup, 8, 0, 0, NULL), HASHATTN_INVALID, "cost is NULL");
-    check_call(context, hashattn_measure_layer(setup, 8, 0, 2000000, &layer), HASHATTN_INVALID,
-               "repeats is 2000000");
+    check_call(context, hashattn_measure_layer(setup, 8, 0, 1000001, &layer), HASHATTN_INVALID,
+               "repeats is 1000001, allowed are 0 to 1000000");
     check_call(context, hashattn_measure_step(setup, NULL, 1, &step), HASHATTN_INVALID, "data is NULL");
     check_call(context, hashattn_measure_step(setup, "checked", 1, NULL), HASHATTN_INVALID, "cost is NULL");
     check_call(context, hashattn_measure_step(setup, "checked", 0, &step), HASHATTN_INVALID, "steps is 0");
     check_call(context, hashattn_measure_step(setup, "checked", 7, &step), HASHATTN_INVALID,
                "steps is 7, allowed are 1 to the 6");
+    check_ok(context, hashattn_measure_step(setup, "checked", 6, &step));
     check_call(context, hashattn_measure_step(setup, "absent", 1, &step), HASHATTN_BAD_FILE,
                "cannot open absent");
     check_ok(context, hashattn_setup_set(setup, "dim", "9"));

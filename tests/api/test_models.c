@@ -76,7 +76,18 @@ static void models_describe_themselves(void **state)
     assert_string_equal(hashattn_model_label(model, 0), "high");
     assert_string_equal(hashattn_model_label(model, 1), "low");
     assert_null(hashattn_model_label(model, 2));
+    assert_string_equal(info.precision, "float32");
     hashattn_model_free(model);
+    hashattn_context_options options; /* a precision that is given replaces that of the run */
+    hashattn_context_options_default(&options);
+    options.precision = "bf16";
+    hashattn_context *rough;
+    assert_int_equal(hashattn_context_new(&options, NULL, 0, &rough), HASHATTN_OK);
+    check_ok(rough, hashattn_model_load(rough, "filter", &model));
+    hashattn_model_describe(model, &info);
+    assert_string_equal(info.precision, "bf16");
+    hashattn_model_free(model);
+    hashattn_context_free(rough);
     hashattn_model_free(NULL);
     hashattn_context_free(context);
 }

@@ -223,7 +223,8 @@ static void invalid_calls_are_reported(void **state)
     check_ok(context, hashattn_attention_set(attention, "hash_bits", "24"));
     check_ok(context, hashattn_attention_set(attention, "num_hashes", "4096"));
     check_call(context, hashattn_stream_new(attention, &options, &stream), HASHATTN_NO_MEMORY,
-               "yoso would hold 52776574648512 bytes for 3 heads");
+               "yoso would hold 52776574648512 bytes for 3 heads (17592191549504 a head) and ");
+    assert_non_null(strstr(hashattn_context_message(context), " for chunks of 8 rows; this machine has "));
     check_ok(context, hashattn_attention_set(attention, "hash_bits", "4"));
     check_ok(context, hashattn_attention_set(attention, "num_hashes", "6"));
 
@@ -390,7 +391,7 @@ static void bytes_are_those_of_states_and_scratch(void **state)
     hashattn_context *context = context_with(2, NULL);
     hashattn_attention *attention = yoso(context);
     size_t bytes[6];
-    for (size_t heads = 2; heads < 6; heads++) {
+    for (size_t heads = 1; heads < 6; heads++) {
         hashattn_stream_options options = options_of(4, 0);
         hashattn_stream *stream;
         options.num_heads = heads;
@@ -401,6 +402,7 @@ static void bytes_are_those_of_states_and_scratch(void **state)
     size_t states = bytes[3] - bytes[2], scratch = bytes[2] - 2 * states;
     assert_true(states >= 6 * 16 * D_V * sizeof(float) && scratch > 0);
     assert_true(bytes[4] == 4 * states + scratch && bytes[5] == 5 * states + scratch);
+    assert_true(bytes[1] < states + scratch); /* one head at a time, on both threads */
     hashattn_attention_free(attention);
     hashattn_context_free(context);
 }

@@ -148,7 +148,7 @@ static void options_have_the_documented_ranges(void **state)
 static void facts_are_copied(void **state)
 {
     (void)state;
-    char first[] = "one", second[] = "";
+    char first[] = "one label that is the largest block of all", second[] = "";
     const char *const labels[] = {first, second};
     bool done = false;
     for (long n = 0; !done; n++) {
@@ -162,8 +162,9 @@ static void facts_are_copied(void **state)
             assert_true(facts.vocab_size == 5 && facts.max_len == 6 && facts.num_classes == 2);
             assert_true(facts.num_objectives == 1 && facts.objectives[0].num_outputs == 2);
             assert_string_equal(facts.objectives[0].name, "classify");
+            assert_int_equal(failing.largest, sizeof first);
             first[0] = 'x';
-            assert_string_equal(facts.labels[0], "one");
+            assert_string_equal(facts.labels[0], "one label that is the largest block of all");
             assert_string_equal(facts.labels[1], "");
             task_facts_free(&failing.host, &facts);
         }

@@ -165,6 +165,7 @@ static void damaged_training_files_are_refused_by_line(void **state)
         {"train.jsonl", "{\"text\": \"x\", \"label\": \"a\"}\n{\"text\": \"x\"\n",
          "train.jsonl: line 2: byte"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": \"a\"} {}\n", "train.jsonl: line 1: byte"},
+        {"train.jsonl", " \t \nx \t\n", "train.jsonl: line 2: byte"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": \"\\ud800\"}\n", "train.jsonl: line 1: byte"},
         {"train.jsonl", "{\"text\": \"x\\u0000\", \"label\": \"a\"}\n", "train.jsonl: line 1: byte"},
         {"train.jsonl", "[\"x\", 1]\n", "line 1: 'text' is missing"},

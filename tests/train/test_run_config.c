@@ -177,6 +177,10 @@ static void what_is_not_named_has_its_default(void **state)
     assert_int_equal(config.model.layers, 1);
     assert_true(config.model.dropout == 0.25 && config.model.pooling == POOL_FIRST);
     assert_int_equal(config.model.dim, option_find(model_options, "dim")->preset);
+    struct {
+        int64_t seq_len, marks;
+    } *needle = config.task_options;
+    assert_true(needle->seq_len == 1024 && needle->marks == 8);
     assert_int_equal(config.training.steps, 50);
     assert_int_equal(config.training.cycle_momentum, 1);
     assert_int_equal(config.training.batch, option_find(train_rows, "batch")->preset);

@@ -291,6 +291,44 @@ static void numbers_that_overflow_stop_the_run(void **state)
     small_run_free(&small);
 }
 
+/* A step whose loss and gradient are finite makes infinite parameters, which are neither saved nor the best.
+ */
+static void parameters_that_overflow_are_not_saved(void **state)
+{
+    (void)state;
+    for (int evaluated = 0; evaluated < 2; evaluated++) {
+        struct small_run small;
+        small_run_init(&small, "softmax", 24, 3);
+        small_run_set(&small, "eval_every", evaluated ? "5" : "10");
+        small_run_set(&small, "save_every", evaluated ? "10" : "5");
+        struct watcher stopping = {.stop_at = 4}, after = {.stop_at = -1};
+        check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+        /* The first half of the numbers: first moments. */
+        size_t size, before_size;
+        uint64_t header;
+        char path[160], *bytes = small_run_read(small.run, "optimizer.safetensors", &size);
+        memcpy(&header, bytes, 8);
+        for (size_t i = 8 + header; i + 4 <= 8 + header + (size - 8 - header) / 2; i += 4)
+            memcpy(bytes + i, &(float){3e38f}, 4);
+        snprintf(path, sizeof path, "%s/optimizer.safetensors", small.run);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        assert_int_equal(fwrite(bytes, 1, size, file), size);
+        fclose(file);
+        free(bytes);
+        char *before = small_run_read(small.run, "trainer.json", &before_size);
+        check_status(&small.host, train(&small, small.run, 1, &after, true), HASHATTN_FAILED,
+                     "the parameters are not finite after step 5 of 10: try a lower learning_rate");
+        char *now = small_run_read(small.run, "trainer.json", &size);
+        assert_true(size == before_size && memcmp(now, before, size) == 0);
+        snprintf(path, sizeof path, "%s/model.safetensors", small.run);
+        assert_false(file_exists(path));
+        free(before);
+        free(now);
+        small_run_free(&small);
+    }
+}
+
 static void every_failing_allocation_is_named(void **state)
 {
     (void)state;
@@ -350,6 +388,7 @@ int main(void)
         cmocka_unit_test(a_run_that_lost_a_file_is_kept),
         cmocka_unit_test(a_run_has_one_trainer),
         cmocka_unit_test(numbers_that_overflow_stop_the_run),
+        cmocka_unit_test(parameters_that_overflow_are_not_saved),
         cmocka_unit_test(every_failing_allocation_is_named),
         cmocka_unit_test(failing_allocations_of_resuming_lose_nothing),
     };
