@@ -138,3 +138,19 @@ void check_same_run(struct host *host, const char *a, const char *b)
     json_free(left);
     json_free(right);
 }
+
+void replace_member(const char *run, const char *key, const char *name, const char *number)
+{
+    size_t size;
+    char quoted[60], path[160], *text = small_run_read(run, "trainer.json", &size);
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    snprintf(path, sizeof path, "%s/trainer.json", run);
+    char *at = strstr(text, quoted);
+    assert_non_null(at);
+    char *rest = at + strcspn(at, ",");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "%.*s\"%s\": %s%s", (int)(at - text), text, name, number, rest);
+    fclose(file);
+    free(text);
+}

@@ -23,5 +23,7 @@ hashattn_status train(struct small_run *small, const char *run, int threads, str
 void check_same_file(const char *a, const char *b, const char *name);
 struct json *next_record(struct host *host, char **text);
 void check_same_run(struct host *host, const char *a, const char *b);
+/* Gives the member `key` of trainer.json another name and number. */
+void replace_member(const char *run, const char *key, const char *name, const char *number);
 
 #endif
