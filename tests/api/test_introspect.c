@@ -41,6 +41,7 @@ static void every_option_takes_its_own_text(void **state)
                 assert_null(row.choices);
         }
         assert_int_equal(count, info.num_options);
+        assert_int_equal(hashattn_mechanism_option(m, 0, &row), count > 0);
         hashattn_attention_free(attention);
     }
     assert_int_equal(hashattn_mechanism_get(hashattn_mechanism_count(), &info), 0);

@@ -101,6 +101,9 @@ static void arguments_are_checked(void **state)
     assert_int_equal(hashattn_profile_start(NULL), HASHATTN_INVALID);
     hashattn_profile_part part = {.struct_size = sizeof part};
     assert_int_equal(hashattn_profile_get(NULL, 0, &part), 0);
+    assert_int_equal(hashattn_profile_get(context, 0, &part), 0); /* not started */
+    check_ok(context, hashattn_profile_start(context));
+    assert_int_equal(hashattn_profile_get(context, 0, &part), 1);
     hashattn_setup_free(setup);
     hashattn_context_free(context);
 }

@@ -47,6 +47,8 @@ static void every_option_takes_its_own_text(void **state)
         hashattn_setup_free(setup);
     }
     hashattn_option row = {.struct_size = sizeof row};
+    assert_int_equal(hashattn_task_get(0, &task), 1);
+    assert_int_equal(hashattn_task_option(0, 0, &row), 1);
     assert_int_equal(hashattn_task_option(hashattn_task_count(), 0, &row), 0);
     assert_int_equal(hashattn_task_get(hashattn_task_count(), &task), 0);
     assert_int_equal(hashattn_setup_option(NULL, 0, &row), 0);
@@ -294,7 +296,12 @@ static void mistakes_are_named(void **state)
     check_call(context, hashattn_setup_set(setup, NULL, "1"), HASHATTN_INVALID, "name");
     check_call(context, hashattn_setup_set(setup, "steps", NULL), HASHATTN_INVALID, "text");
     char text[3] = "xx";
-    check_call(context, hashattn_setup_get(setup, "steps", text, 3), HASHATTN_INVALID, "there is room for 3");
+    check_call(context, hashattn_setup_get(setup, "steps", text, 3), HASHATTN_INVALID,
+               "the text of steps needs 5 chars, there is room for 3");
+    char exact[5];
+    check_call(context, hashattn_setup_get(setup, "steps", exact, 4), HASHATTN_INVALID, "needs 5 chars");
+    check_ok(context, hashattn_setup_get(setup, "steps", exact, 5));
+    assert_string_equal(exact, "1000");
     assert_string_equal(text, "xx");
     check_call(context, hashattn_setup_get(setup, NULL, text, 3), HASHATTN_INVALID, "name");
     check_call(context, hashattn_setup_get(setup, "steps", NULL, 3), HASHATTN_INVALID, "buffer");

@@ -157,6 +157,13 @@ static void rows_are_those_that_are_given(void **state)
     assert_int_equal(rows, 4 * (fixture.offsets[EXAMPLES] - EXAMPLES));
     assert_int_equal(batches_rows(&batches, 0, 7), rows);
     batches_free(&fixture.host, &batches);
+    fixture_init(&fixture);
+    dataset->pairs = true;
+    dataset->count = EXAMPLES / 2;
+    check_status(&fixture.host, batches_new(&fixture.host, dataset, 2, 5, &batches), HASHATTN_OK, NULL);
+    for (uint64_t step = 0; step < 5; step++)
+        assert_int_equal(batches_rows(&batches, step, 1), batches_get(&batches, step)->data.offsets[4]);
+    batches_free(&fixture.host, &batches);
 }
 
 /* A step of several batches is divided by the weights of the targets of all of them. */

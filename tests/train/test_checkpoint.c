@@ -165,9 +165,11 @@ static void every_bit_comes_back(void **unused)
                  HASHATTN_OK, NULL);
     memset(fixture.memory, 0, 3 * total * sizeof *copy);
     struct train_state loaded;
+    memset(&loaded, 0x55, sizeof loaded);
     check_status(&fixture.host,
                  checkpoint_load(&fixture.host, fixture.run, fixture.model, &fixture.blocks, &loaded),
                  HASHATTN_OK, NULL);
+    assert_true(loaded.best[MODEL_METRICS - 1] == 0 && loaded.running[MODEL_SUMS - 1] == 0);
     for (size_t block = 0; block < 3; block++)
         for (size_t i = 0; i < fixture.params->num_rows; i++) {
             const struct param *row = &fixture.params->rows[i];
@@ -478,6 +480,7 @@ static void states_of_older_versions_are_read(void **unused)
     const struct model *model = fixture.model;
     struct train_state state = parse(&fixture, good);
     assert_true(state.step == 5 && state.evaluated == 4 && state.best_step == 4);
+    assert_true(state.best[MODEL_METRICS - 1] == 0 && state.running[MODEL_SUMS - 1] == 0);
     assert_true(metric_named(model, state.best, "accuracy") == 0.5);
     assert_true(metric_named(model, state.best, "loss") == 1.5);
     assert_true(isnan(metric_named(model, state.best, "lha.own_loss")));

@@ -233,6 +233,8 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
         {"\"first\"", "1", "model.pooling is not a word"},
         {"\"dropout\": 0.25", "\"dropout\": -0.25", "dropout is -0.25"},
         {"\"model\"", "\"modal\"", "'modal'"},
+        {"\"projection\": \"f32\"", "\"projector\": \"f32\"", "attention has the unknown key 'projector'"},
+        {"\"name\": \"needle\"", "\"name\": \"needle\", \"extra\": 1", "task has the unknown key 'extra'"},
         {"\"name\": \"yoso\"", "\"name\": \"yosemite\"", "attention.name is 'yosemite'"},
         {"\"f32\"", "\"bf16-amx\"", "attention: projection is 'bf16-amx', allowed are auto, f32"},
         {"\"f32\"", "\"auto\"", "attention.options.projection is not settled"},
@@ -399,6 +401,11 @@ static void facts_of_every_kind_come_back(void **state)
     assert_true(loaded.model.vocab_size == 0 && loaded.model.row_width == 40 &&
                 loaded.model.num_segments == 3);
     assert_true(loaded.facts.pairs && loaded.model.pairs && !loaded.facts.bytes);
+    run_config_free(&host, &loaded);
+    facts->row_width = facts->num_segments = 1; /* the least that is written */
+    check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
+    check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
+    assert_true(loaded.facts.row_width == 1 && loaded.facts.num_segments == 1);
     run_config_free(&host, &loaded);
 
     facts->vocab_size = 300;
