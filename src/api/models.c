@@ -22,7 +22,7 @@ struct hashattn_model {
 /* A config may claim any number of parameters, so check the file for them before allocating. */
 static hashattn_status read_values(struct host *host, struct hashattn_model *model, const char *run)
 {
-    char path[4096];
+    char path[FILE_PATH];
     TRY(file_join(host, run, "model.safetensors", path, sizeof path));
     FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE,
             "%s does not exist; the first evaluation of a training writes it", path);

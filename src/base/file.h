@@ -44,6 +44,8 @@ hashattn_status file_make_directory(struct host *host, const char *path, bool ma
 /* Removes the named files from a directory, names ended by NULL, and the directory if it is then empty.
    Reports no errors and keeps the host's message: for cleaning up after a failure. */
 void file_remove_directory(struct host *host, const char *directory, const char *const *names);
+/* Bytes of the longest path that Linux opens, with its NUL. */
+enum { FILE_PATH = 4096 };
 /* Writes "directory/name" to text; INVALID if it does not fit. */
 hashattn_status file_join(struct host *host, const char *directory, const char *name, char *text,
                           size_t size);

@@ -313,7 +313,7 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
                            enum split split, uint64_t seed, const struct dataset *shape, split_reader *read,
                            const void *context, struct dataset *dataset)
 {
-    char paths[SPLIT_COUNT][4096], names[200];
+    char paths[SPLIT_COUNT][FILE_PATH], names[200];
     *dataset = (struct dataset){0};
     TRY(split_find_train(host, files, directory, paths[SPLIT_TRAIN], sizeof paths[0]));
     TRY(split_find(host, files, directory, SPLIT_VALID, paths[SPLIT_VALID], sizeof paths[0]));
@@ -351,7 +351,7 @@ hashattn_status split_write(struct host *host, const struct split_files *files, 
                             const size_t *counts, const char *header, split_writer *write, void *context)
 {
     static const enum split order[SPLIT_COUNT] = {SPLIT_TEST, SPLIT_VALID, SPLIT_TRAIN};
-    char path[4096];
+    char path[FILE_PATH];
     for (int i = 0; i < SPLIT_COUNT; i++) {
         TRY(path_of(host, directory, files->stems[order[i]], files->endings[0], path, sizeof path));
         FAIL_IF(counts[order[i]] > 0 && file_exists(path), host, HASHATTN_INVALID,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "io/json.h"
 #include "io/lines.h"
@@ -193,7 +194,7 @@ static hashattn_status collect_label(struct host *host, void *context, const str
 hashattn_status documents_facts(struct host *host, const struct split_files *files, const char *directory,
                                 size_t max_len, struct task_facts *facts)
 {
-    char path[4096];
+    char path[FILE_PATH];
     void *labels;
     *facts = (struct task_facts){
         .vocab_size = DOCUMENTS_VOCAB, .max_len = max_len, .pairs = files->pairs, .bytes = true};

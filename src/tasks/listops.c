@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "tasks/dataset.h"
 
@@ -372,7 +373,7 @@ static hashattn_status facts(struct host *host, const void *options, const char 
                              struct task_facts *result)
 {
     const struct listops_options *listops = options;
-    char path[4096];
+    char path[FILE_PATH];
     *result = (struct task_facts){0};
     TRY(split_find_train(host, &files, directory, path, sizeof path));
     size_t max_len = 1;

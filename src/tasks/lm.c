@@ -47,7 +47,7 @@ static const struct split_files own = {
 /* The published names if the training file has one of them. */
 static hashattn_status files_of(struct host *host, const char *directory, const struct split_files **files)
 {
-    char path[4096];
+    char path[FILE_PATH];
     TRY(split_find(host, &published, directory, SPLIT_TRAIN, path, sizeof path));
     *files = path[0] != '\0' ? &published : &own;
     return HASHATTN_OK;
@@ -60,7 +60,7 @@ static hashattn_status facts(struct host *host, const void *options, const char 
 {
     const struct lm_options *lm = options;
     const struct split_files *files;
-    char path[4096], *text;
+    char path[FILE_PATH], *text;
     size_t size;
     *result = (struct task_facts){0};
     TRY(files_of(host, directory, &files));

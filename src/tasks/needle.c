@@ -6,6 +6,7 @@
    are unmarked symbols, 'A' to 'P' marked ones; the label is the lower-case letter. Ids: unmarked 1 + s,
    marked 17 + s, the question 33. Cost: linear, a few nanoseconds per token.
    SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "tasks/dataset.h"
@@ -147,7 +148,7 @@ static hashattn_status facts(struct host *host, const void *options, const char 
     (void)options;
     static const char *const labels[SYMBOLS] = {"a", "b", "c", "d", "e", "f", "g", "h",
                                                 "i", "j", "k", "l", "m", "n", "o", "p"};
-    char path[4096];
+    char path[FILE_PATH];
     struct reading reading = {.longest = 0, .builder = NULL};
     *result = (struct task_facts){0};
     TRY(split_find_train(host, &files, directory, path, sizeof path));

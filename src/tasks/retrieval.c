@@ -4,6 +4,7 @@
    new_aan_pairs.train.tsv, .eval and .test: label, two names, two texts (documents.h has the format). The
    preset lra is that of the released YOSO configurations, which cut a document at 4,000 bytes of 4,096
    positions. SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
 #include "tasks/documents.h"
 
 struct retrieval_options {
@@ -25,7 +26,7 @@ static const struct split_files published = {
 /* The published file names if the training file has one of them. */
 static hashattn_status files_of(struct host *host, const char *directory, const struct split_files **files)
 {
-    char path[4096];
+    char path[FILE_PATH];
     TRY(split_find(host, &published, directory, SPLIT_TRAIN, path, sizeof path));
     *files = path[0] != '\0' ? &published : &own;
     return HASHATTN_OK;

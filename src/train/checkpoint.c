@@ -16,7 +16,7 @@
 #define STATE_FORMAT  "hashattn trainer"
 #define STATE_VERSION 1
 
-enum { PATH_SIZE = 4096, NUM_FILES = 2 };
+enum { NUM_FILES = 2 };
 
 static const char state_name[] = "trainer.json";
 static const char *const file_names[NUM_FILES] = {"last.safetensors", "optimizer.safetensors"};
@@ -128,7 +128,7 @@ static hashattn_status put_state(struct host *host, struct json *root, const str
 static hashattn_status save_json(struct host *host, const char *run, const struct model *model,
                                  const struct train_state *state)
 {
-    char path[PATH_SIZE];
+    char path[FILE_PATH];
     struct json *root;
     TRY(file_join(host, run, state_name, path, sizeof path));
     TRY(json_new_object(host, &root));
@@ -243,7 +243,7 @@ hashattn_status train_state_parse(struct host *host, const char *text, size_t si
 static hashattn_status load_json(struct host *host, const char *run, const struct model *model,
                                  struct train_state *state)
 {
-    char path[PATH_SIZE];
+    char path[FILE_PATH];
     struct json *root;
     memset(state, 0, sizeof *state);
     TRY(file_join(host, run, state_name, path, sizeof path));
@@ -279,7 +279,7 @@ static hashattn_status step_of(struct host *host, const char *path, int64_t *ste
    load finds the file as .next again. */
 static hashattn_status take_place(struct host *host, const char *run, int i)
 {
-    char from[PATH_SIZE], to[PATH_SIZE];
+    char from[FILE_PATH], to[FILE_PATH];
     TRY(file_join(host, run, next_names[i], from, sizeof from));
     TRY(file_join(host, run, file_names[i], to, sizeof to));
     FAIL_IF(rename(from, to) != 0, host, HASHATTN_NO_DISK, "%.300s: cannot rename: %s", from,
@@ -291,7 +291,7 @@ static hashattn_status take_place(struct host *host, const char *run, int i)
    overwrite the only copy of a file. */
 static hashattn_status settle(struct host *host, const char *run, const struct model *model)
 {
-    char path[PATH_SIZE];
+    char path[FILE_PATH];
     for (int i = 0; i < NUM_FILES; i++) {
         struct train_state state;
         int64_t step;
@@ -318,7 +318,7 @@ static size_t blocks_of(int i, const struct train_blocks *blocks, struct model_b
 hashattn_status checkpoint_save(struct host *host, const char *run, const struct model *model,
                                 const struct train_blocks *blocks, const struct train_state *state)
 {
-    char path[PATH_SIZE], text[32];
+    char path[FILE_PATH], text[32];
     TRY(file_join(host, run, state_name, path, sizeof path));
     if (file_exists(path))
         TRY(settle(host, run, model));
@@ -344,7 +344,7 @@ hashattn_status checkpoint_load(struct host *host, const char *run, const struct
     for (int i = 0; i < NUM_FILES; i++) {
         struct model_block file_blocks[MOST_BLOCKS];
         size_t count = blocks_of(i, blocks, file_blocks);
-        char path[PATH_SIZE];
+        char path[FILE_PATH];
         int64_t step;
         TRY(file_join(host, run, file_names[i], path, sizeof path));
         TRY(step_of(host, path, &step));
@@ -364,7 +364,7 @@ hashattn_status checkpoint_check(struct host *host, const char *run, const struc
     for (int i = 0; i < NUM_FILES; i++) {
         struct model_block file_blocks[MOST_BLOCKS];
         size_t count = blocks_of(i, &none, file_blocks);
-        char path[PATH_SIZE];
+        char path[FILE_PATH];
         TRY(file_join(host, run, file_names[i], path, sizeof path));
         TRY(model_check_file(host, path, model_params(model), file_blocks, count));
     }

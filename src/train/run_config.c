@@ -194,7 +194,7 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
 
 hashattn_status run_config_save(struct host *host, const char *run, const struct run_config *config)
 {
-    char path[4096];
+    char path[FILE_PATH];
     struct json *root;
     if (config->facts.words != NULL) {
         TRY(file_join(host, run, "vocab.txt", path, sizeof path));
@@ -504,7 +504,7 @@ hashattn_status run_config_parse(struct host *host, const char *text, size_t siz
 /* Loads the words that the facts count; the message has the path. */
 static hashattn_status load_words(struct host *host, const char *run, struct task_facts *facts)
 {
-    char path[4096];
+    char path[FILE_PATH];
     if (facts->num_words == 0)
         return HASHATTN_OK;
     TRY(file_join(host, run, "vocab.txt", path, sizeof path));
@@ -513,7 +513,7 @@ static hashattn_status load_words(struct host *host, const char *run, struct tas
 
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config)
 {
-    char path[4096];
+    char path[FILE_PATH];
     struct json *root;
     memset(config, 0, sizeof *config);
     TRY(file_join(host, run, "config.json", path, sizeof path));

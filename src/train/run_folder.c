@@ -19,7 +19,7 @@ static const char *const names[] = {"lock",
 
 static bool has(struct host *host, const char *run, const char *name)
 {
-    char path[4096];
+    char path[FILE_PATH];
     return file_join(host, run, name, path, sizeof path) == HASHATTN_OK && file_exists(path);
 }
 
@@ -58,7 +58,7 @@ bool run_folder_has_state(struct host *host, const char *run)
 
 hashattn_status run_folder_lock(struct host *host, const char *run, struct lock *lock)
 {
-    char path[4096];
+    char path[FILE_PATH];
     TRY(file_join(host, run, names[0], path, sizeof path));
     hashattn_status status = lock_take(host, path, lock);
     if (status == HASHATTN_OK)

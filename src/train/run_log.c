@@ -41,7 +41,7 @@ void run_record_text(struct run_record *record, const char *key, const char *val
 hashattn_status run_record_append(struct run_record *record, const char *run)
 {
     struct host *host = record->host;
-    char path[4096], *text = NULL;
+    char path[FILE_PATH], *text = NULL;
     size_t size;
     hashattn_status status;
     TRY_DONE(record->status);
@@ -70,7 +70,7 @@ static bool line_stays(struct host *host, const char *line, size_t size, int64_t
 
 hashattn_status run_log_trim(struct host *host, const char *run, int64_t step)
 {
-    char path[4096], *bytes;
+    char path[FILE_PATH], *bytes;
     size_t size;
     struct file_writer writer;
     TRY(file_join(host, run, "log.jsonl", path, sizeof path));

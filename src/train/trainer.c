@@ -260,7 +260,7 @@ static bool still_evaluating(void *user, const struct train_event *event)
 
 static hashattn_status best_save(struct trainer *t)
 {
-    char path[4096];
+    char path[FILE_PATH];
     const struct model_block block = {"", t->stepper.values, NULL};
     const struct tensor_word words[] = {{"format", "pt"}, {"mechanism", t->config->model.plan.text}};
     TRY(file_join(t->host, t->run, "model.safetensors", path, sizeof path));

@@ -558,6 +558,7 @@ static void hostile_states_are_refused(void **unused)
         check_status(&fixture.host,
                      checkpoint_load(&fixture.host, fixture.run, fixture.model, &fixture.blocks, &state),
                      HASHATTN_BAD_FILE, cases[i].part);
+        assert_true(strncmp(fixture.host.message, fixture.run, strlen(fixture.run)) == 0);
     }
     fixture_free(&fixture);
 }

@@ -209,8 +209,14 @@ static void the_rate_is_that_of_the_schedule(void **state)
     float *before = malloc(total * sizeof *before), most_moved = 0;
     assert_non_null(before);
     memcpy(before, t.stepper.values, total * sizeof *before);
+    assert_true(o->cycle_momentum != 0 && o->clip > 0);
     for (int step = 0; step < 4; step++) {
-        assert_true(run(&t, step).rate == schedule_at(&schedule, step).rate);
+        struct step_outcome outcome = run(&t, step);
+        assert_true(outcome.rate == schedule_at(&schedule, step).rate);
+        /* The first moments are (1 - beta1) times the clipped gradient; beta1 cycles from 0.95. */
+        double largest = fmin(1, o->clip / outcome.norm) * (double)most(t.stepper.gradients, total) * 0.05;
+        if (step == 0)
+            check_near((double)most(t.stepper.optim.m, total), largest, 1e-5 * largest, "first moments");
         for (size_t i = 0; step == 0 && i < total; i++)
             most_moved = fmaxf(most_moved, fabsf(t.stepper.values[i] - before[i]));
     }
