@@ -1,9 +1,10 @@
 /* What every objective of the table promises, and the special features of each, on given rows of floats,
    without a trunk. The gradients of rows and parameters are compared with differences of the float loss;
    those of whole models with double precision in tests/models. Planted and caught: targets of weight 0
-   counted in the sums; the weight left out of the gradient, or of the loss; dx written instead of added; rows
-   after the last not cleared; the mean over this batch instead of the step; the most frequent id of all
-   instead of the targets; pairs averaged as single sequences; probabilities of the wrong example.
+   counted in the sums; the weight left out of the gradient, or of the loss; dx written instead of added;
+   rows after the last not cleared; the mean over this batch instead of the step; the most frequent id of
+   all instead of the targets; pairs averaged as single sequences; probabilities of the wrong example; rows
+   that pad a tile cleared beyond the memory; the last among equal logits; a class beyond the last.
    Covers: classify.c next_token.c objective_table.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "objectives/objective.h"

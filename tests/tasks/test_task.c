@@ -1,7 +1,7 @@
 /* The table of tasks: complete rows, unique names, presets that a trainer can use.
    Covers: task.c task_table.c
    Bugs planted and caught: the first label everywhere, labels without their NUL, no objective, an objective
-   written over the last one, a preset of an option that no mechanism has.
+   written over the last one, a preset of an option that no mechanism has, numbers of presets one off.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/task.h"
 

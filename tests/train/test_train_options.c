@@ -1,8 +1,8 @@
 /* The training options: every default is legal and comes back from its own text, presets set the documented
    values, and ranges are refused with the numbers.
    Bugs planted and caught: a row that points at its neighbour's field; the lra preset without cycling; steps
-   changed before the warm-up is scaled; a warm-up that was set scaled all the same; a refused value accepted.
-   SPDX-License-Identifier: Apache-2.0 */
+   changed before the warm-up is scaled; a warm-up that was set scaled all the same; a refused value accepted;
+   a default one off. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 
