@@ -212,6 +212,8 @@ static void damaged_files_are_refused_by_line(void **state)
     read_as_train(folder, HASHATTN_OK, NULL);
     folder_put_text(folder, "train.tsv", "a\t?bAb\nnothing\n");
     read_as_train(folder, HASHATTN_BAD_FILE, "train.tsv: line 2");
+    folder_put_text(folder, "train.tsv", "");
+    read_as_train(folder, HASHATTN_BAD_FILE, "train.tsv has no examples");
     folder_remove(folder, "train.tsv");
     read_as_train(folder, HASHATTN_BAD_FILE, "no train.tsv");
 }

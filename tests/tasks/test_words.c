@@ -191,7 +191,10 @@ static void the_file_gives_back_the_same(void **state)
 
 static void what_is_no_vocabulary_is_refused(void **state)
 {
-    struct host *host = &((struct folder *)*state)->host;
+    (void)state;
+    struct failing_host failing; /* it fails never, and counts */
+    failing_host_init(&failing, -1);
+    struct host *host = &failing.host;
     static const struct {
         const char *text, *part;
     } cases[] = {
@@ -217,6 +220,7 @@ static void what_is_no_vocabulary_is_refused(void **state)
     check_status(host, words_parse(host, text, strlen(text), 4, &words), HASHATTN_BAD_FILE,
                  "1001 bytes, allowed are 1000");
     check_status(host, words_count(host, "a\n\xc3\n", 4, 10, &words), HASHATTN_BAD_FILE, "line 2");
+    assert_int_equal(failing.outstanding, 0);
 }
 
 static void every_failing_allocation_is_survived(void **state)

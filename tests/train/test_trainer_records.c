@@ -1,8 +1,7 @@
 /* What a training leaves besides its results: the records of the log, the metadata of its files, warnings,
    and the profile. Covers: trainer.c. Bugs planted and caught: training-only metrics logged for evaluations,
-   or own losses not logged; a profile that is not begun before a save, a step or an evaluation; names of
-   kernels and library exchanged in the warning, or no warning; a failure to write or trim the log passed
-   over. SPDX-License-Identifier: Apache-2.0 */
+   or own losses not logged; a profile that is not begun before a save or an evaluation; names of kernels and
+   library exchanged in the warning, or no warning. SPDX-License-Identifier: Apache-2.0 */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -135,8 +134,11 @@ static void files_say_what_they_are(void **state)
             fail_msg("trainer.json has no %s: %s", want[i], text);
     free(text);
     check_status(&small.host, train(&small, small.run, 1, &after, true), HASHATTN_OK, NULL);
-    assert_int_equal(after.evaluations, 10);         /* of steps 1 to 10 */
-    assert_int_equal(after.events, 9 + 10 + 10 * 1); /* an evaluation of one example has one batch */
+    assert_int_equal(after.evaluations, 10);                 /* of steps 1 to 10 */
+    assert_int_equal(after.events, 9 + 10 + 10 * 1);         /* an evaluation of one example has one batch */
+    text = small_run_read(small.run, "trainer.json", &size); /* means begin anew after an evaluation */
+    assert_true(strstr(text, "\"tokens\": 0,") != NULL && strstr(text, "\"seconds\": 0.0") != NULL);
+    free(text);
     text = small_run_read(small.run, "model.safetensors", &size);
     if (strstr(text + 8, "{\"format\": \"pt\", \"mechanism\": \"lha\"}") == NULL)
         fail_msg("the metadata of the model: %.200s", text + 8);
