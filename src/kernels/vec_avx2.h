@@ -196,6 +196,12 @@ static inline float v_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
+static inline const float *v_address(const float *p)
+{
+    __asm__("" : "+r"(p));
+    return p;
+}
+
 static inline void v_sum4(float *out, vf a, vf b, vf c, vf d, float shift, float factor)
 {
     vf ab = v_add(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));

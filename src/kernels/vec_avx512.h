@@ -199,6 +199,14 @@ static inline float v_largest(vf a)
     return _mm512_reduce_max_ps(a);
 }
 
+/* p, of which the compiler knows nothing: lines from it on are prefetched from one address, not from one
+   precomputed offset each. */
+static inline const float *v_address(const float *p)
+{
+    __asm__("" : "+r"(p));
+    return p;
+}
+
 /* out[0..4) = ((the sums of the lanes of a, b, c, d) + shift) * factor: a third of the shuffles of four
    v_sum. */
 static inline void v_sum4(float *out, vf a, vf b, vf c, vf d, float shift, float factor)

@@ -4,8 +4,9 @@
    keys beyond the first block dropped; u and v exchanged; the factor 2 of the sine; p where pi p is wanted; a
    coinciding pair that weighs; nearly opposite pairs taken from 4 - u^2; sigma forgotten in dkey; a wrong
    coefficient of the angle; times of the row before, or taken from the first row in every block; 1 for
-   PAIR_SHRUNK; p^hash_bits there; no least sine, or sigma used beside it. SPDX-License-Identifier: Apache-2.0
- */
+   PAIR_SHRUNK; p^hash_bits there; no least sine, or sigma used beside it; a key's sum added up for another;
+   weights of a block with the wrong row length; blocks of keys that overlap.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 #define PI 3.14159265358979323846

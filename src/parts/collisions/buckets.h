@@ -12,17 +12,18 @@ struct digit_sort {
 };
 
 struct buckets {
-    struct bucket *list; /* (count) in order of place; the rows of a bucket rise */
+    struct bucket *list; /* (count) by falling shape, see the head of buckets.c; the rows of a bucket rise */
     size_t count;
     uint32_t *queries, *keys; /* rows of the buckets, one bucket after another */
     size_t num_queries, num_keys;
     /* work space */
     size_t hash_bits;
-    uint8_t *marks[2];     /* by code, or by its low bits: 1 if the side has it */
-    uint16_t *numbers;     /* by code: its number from 1 if both sides have it; else 0 */
-    uint32_t *found[2];    /* (n) rows of each side whose code the other side has too */
-    uint16_t *ranks[2];    /* (n) number of that code */
-    uint32_t *counters[2]; /* (codes + 1) by number */
+    struct bucket *by_code; /* (count) */
+    uint8_t *marks[2];      /* by code, or by its low bits: 1 if the side has it */
+    uint16_t *numbers;      /* by code: its number from 1 if both sides have it; else 0 */
+    uint32_t *found[2];     /* (n) rows of each side whose code the other side has too */
+    uint16_t *ranks[2];     /* (n) number of that code */
+    uint32_t *counters[2];  /* (codes + 1) by number */
     struct digit_sort sorts[2];
 };
 

@@ -1,7 +1,8 @@
 /* Buckets and their parts against a comparison of all codes. Bugs planted and caught: rows kept whose code
    no other row has; row numbers written for the marks of one side only, or left over from the previous
    hash; a counter not cleared; with many bits, the result read from the wrong array, the marks of another
-   code, and a run cut at its end; a part that begins after its first bucket.
+   code, and a run cut at its end; a part that begins after its first bucket; buckets left in order of code,
+   and rows that stay where they are while the list is ordered.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/buckets.h"
 
@@ -34,6 +35,15 @@ static void *random_codes(size_t n, size_t hash_bits, bool few, uint64_t key)
             narrow[i] = (uint16_t)code;
     }
     return wide;
+}
+
+/* Sizes from 16 on are not told apart. */
+static bool comes_before(const struct bucket *a, const struct bucket *b)
+{
+    uint32_t keys_a = a->num_keys < 16 ? a->num_keys : 16, keys_b = b->num_keys < 16 ? b->num_keys : 16;
+    uint32_t queries_a = a->num_queries < 16 ? a->num_queries : 16,
+             queries_b = b->num_queries < 16 ? b->num_queries : 16;
+    return keys_a > keys_b || (keys_a == keys_b && queries_a >= queries_b);
 }
 
 /* The rows of a list between these positions ascend and have one code. */
@@ -85,14 +95,16 @@ static void check_size(size_t n_q, size_t n_k, size_t hash_bits, bool few)
     code_columns_take(&key_columns, &keys, 0);
     for (size_t hash = 0; hash < M; hash++) {
         buckets_find(&buckets, &query_columns, &key_columns, hash);
-        size_t pairs = 0, want = 0, query_rows = 0;
+        size_t pairs = 0, want = 0, query_rows = 0, key_rows = 0;
         for (size_t i = 0; i < n_q; i++)
             for (size_t j = 0; j < n_k; j++)
                 want += code_at(&queries, i, hash) == code_at(&keys, j, hash);
         for (const struct bucket *b = buckets.list; b < buckets.list + buckets.count; b++) {
-            assert_true(b->first_query >= query_rows); /* positions ascend: they cut the parts */
-            query_rows = b->first_query + b->num_queries;
-            assert_true(query_rows <= buckets.num_queries && buckets.num_queries <= n_q);
+            assert_true(b == buckets.list || comes_before(b - 1, b));
+            assert_int_equal(b->first_query, query_rows); /* one after another: they cut the parts */
+            assert_int_equal(b->first_key, key_rows);
+            query_rows += b->num_queries;
+            key_rows += b->num_keys;
             check_rows(buckets.queries + b->first_query, b->num_queries, &queries, hash);
             check_rows(buckets.keys + b->first_key, b->num_keys, &keys, hash);
             assert_int_equal(code_at(&queries, buckets.queries[b->first_query], hash),
@@ -100,6 +112,8 @@ static void check_size(size_t n_q, size_t n_k, size_t hash_bits, bool few)
             pairs += (size_t)b->num_queries * b->num_keys;
         }
         assert_int_equal(pairs, want);
+        assert_true(query_rows <= buckets.num_queries && buckets.num_queries <= n_q);
+        assert_true(key_rows <= buckets.num_keys && buckets.num_keys <= n_k);
         check_parts(&buckets);
     }
     free(block), free(query_data), free(key_data);
@@ -114,6 +128,7 @@ static void sizes(void **state)
             for (int few = 0; few < 2; few++)
                 check_size(n[a], n[(a * 5 + bits) % (sizeof n / sizeof *n)], bits, few);
     check_size(5000, 300, 13, false);
+    check_size(300, 5000, 7, false);
 }
 
 int main(void)
