@@ -114,6 +114,20 @@ static void what_does_not_fit_is_named_with_its_path(void **state)
     check_status(&host, json_get_object(&host, root, "training.steps", &found), HASHATTN_BAD_FILE,
                  "an object is needed");
     check_status(&host, json_get_array(&host, root, "", &found), HASHATTN_BAD_FILE, "an array is needed");
+    whole = 7;
+    check_status(&host, json_get_int(&host, root, "training.steps", 13, 20, &whole), HASHATTN_BAD_FILE, NULL);
+    assert_int_equal(whole, 0);
+    check_status(&host, json_get_int(&host, root, "training.steps", 12, 12, &whole), HASHATTN_OK, NULL);
+    char number[JSON_MAX_NUMBER] = "old";
+    check_status(&host, json_get_text(&host, root, "training", number, &text), HASHATTN_BAD_FILE,
+                 "'training' is an object, a string, a number, true or false is needed");
+    assert_string_equal(text, "");
+    json_free(root);
+    root = parse(&host, "[7]");
+    assert_ptr_equal(json_find(root, "000000000000000000"), json_element(root, 0));
+    assert_null(json_find(root, "0000000000000000000")); /* more than 18 digits */
+    assert_null(json_find(root, "/"));
+    assert_null(json_find(root, ":"));
     json_free(root);
 }
 
@@ -137,6 +151,11 @@ static void hostile_text_is_refused(void **state)
     host_init(&host);
     struct json *root;
     check_status(&host, json_parse(&host, "{}\0 ", 4, &root), HASHATTN_BAD_FILE, "byte");
+    check_refused("]][", "byte 1 of 3"); /* not too deep */
+    check_status(&host, json_parse(&host, "{\"a\": \"\\u0001\"}", 15, &root), HASHATTN_OK, NULL);
+    json_free(root);
+    check_status(&host, json_parse(&host, "12", 1, &root), HASHATTN_OK, NULL);
+    json_free(root);
 }
 
 static void depth_is_bounded(void **state)
@@ -305,6 +324,11 @@ static void too_deep_is_reported_with_its_byte(void **state)
     char text[64] = "  \n  ";
     memset(text + 5, '[', 40);
     check_refused(text, "byte 37: nested deeper than 32 levels");
+    /* Nothing after the text counts. */
+    struct host host;
+    struct json *root;
+    host_init(&host);
+    check_status(&host, json_parse(&host, text, 37, &root), HASHATTN_BAD_FILE, "byte 37 of 37: ");
 }
 
 static void each_new_value_tells_that_memory_ended(void **state)
@@ -374,8 +398,30 @@ static void files_are_written_and_read(void **state)
     check_status(&host, file_commit(&host, &writer), HASHATTN_OK, NULL);
     check_status(&host, json_read_file(&host, path, &back), HASHATTN_BAD_FILE, path);
     check_status(&host, HASHATTN_BAD_FILE, HASHATTN_BAD_FILE, "byte 7 of 7");
+    /* No block stays, and a write past one is detected. */
+    struct failing_host failing;
+    failing_host_init(&failing, -1);
+    check_status(&failing.host, json_read_file(&failing.host, path, &back), HASHATTN_BAD_FILE, path);
+    root = build(&failing.host);
+    check_status(&failing.host, json_write_file(&failing.host, path, root), HASHATTN_OK, NULL);
+    check_status(&failing.host, json_read_file(&failing.host, path, &back), HASHATTN_OK, NULL);
+    json_free(back);
+    assert_int_equal(failing.outstanding, 0);
+    char *text;
+    size_t size;
+    check_status(&host, file_read(&host, path, 1000, &text, &size), HASHATTN_OK, NULL);
+    assert_true(memcmp(text, "{\n  \"z\"", 7) == 0 && memcmp(text + size - 4, "]\n}\n", 4) == 0);
+    memory_free(&host, text);
+    check_status(&failing.host, json_write_file(&failing.host, "/nowhere/x.json", root), HASHATTN_NO_DISK,
+                 "/nowhere/x.json");
+    failing_host_init(&failing, 0);
+    check_status(&failing.host, json_to_text(&failing.host, root, JSON_LINE, &text, &size),
+                 HASHATTN_NO_MEMORY, "JSON text");
+    assert_null(text);
+    json_free(root);
     remove(path);
     check_status(&host, json_read_file(&host, path, &back), HASHATTN_BAD_FILE, "No such file");
+    assert_null(back);
     rmdir(directory);
 }
 

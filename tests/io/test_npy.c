@@ -142,6 +142,79 @@ static void broken_dictionaries_are_refused(void **state)
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ()} x\n", 4, "0x78");
     check_refused(4, DICTIONARY("'<f4'", "False", "()"), 4, "version is 4.0, not 1.0, 2.0 or 3.0");
     check_refused(0, DICTIONARY("'<f4'", "False", "()"), 4, "version is 0.0");
+    check_refused(1, "{'a key that is longer than forty characters and so on': 1}\n", 0,
+                  "unknown key 'a key that is longer than forty characte'");
+    check_refused(1, "{'a key that has forty characters exactly_': 1}\n", 0,
+                  "unknown key 'a key that has forty characters exactly_'");
+    check_refused(1, DICTIONARY("'a type of more than 20 characters'", "False", "()"), 4,
+                  "the type is 'a type of more than ', not");
+    check_refused(1, DICTIONARY("'a type of 20 letters'", "False", "()"), 4,
+                  "the type is 'a type of 20 letters', not");
+    check_refused(1, DICTIONARY("''", "False", "()"), 4, "the type is '', not");
+    check_refused(1, DICTIONARY("'<f4'", "False", "(3)"), 12, "byte 63 of the header: a shape of one");
+    check_refused(1, DICTIONARY("'|u1'", "False", "(9223372036854775808,)"), 0, "a length before byte 80 is");
+}
+
+/* What follows the header is data, even if it looks like the rest of the dictionary. */
+static void a_header_ends_where_its_length_says(void **state)
+{
+    (void)state;
+    static const char dictionary[] =
+        "{'descr' : '<f4' , 'fortran_order' : False , 'shape' : ( 12 , 3 , ) , }  \n";
+    struct host host, want;
+    host_init(&host);
+    host_init(&want);
+    for (size_t cut = 0; cut + 1 < sizeof dictionary; cut++) {
+        char file[300] = "\x93NUMPY\x01\x00", header[sizeof dictionary];
+        struct npy array;
+        size_t start, rest = sizeof dictionary - 1 - cut;
+        memcpy(header, dictionary, cut);
+        header[cut] = '\0';
+        size_t size = make(file, 1, header, rest);
+        check_status(&want, npy_parse(&want, file, size, &array, &start), HASHATTN_BAD_FILE, "");
+        memcpy(file + size - rest, dictionary + cut, rest);
+        check_status(&host, npy_parse(&host, file, size, &array, &start), HASHATTN_BAD_FILE, want.message);
+    }
+}
+
+static void descriptions_are_cut_to_the_buffer(void **state)
+{
+    (void)state;
+    static const char whole[] = "(12, 345, 6, 7) uint16";
+    const struct npy array = {.type = NPY_UINT16, .rank = 4, .shape = {12, 345, 6, 7}};
+    for (size_t size = 1; size <= sizeof whole; size++) {
+        char text[sizeof whole + 8];
+        memset(text, '#', sizeof text);
+        npy_describe(&array, text, size);
+        assert_int_equal(strlen(text), size - 1);
+        assert_memory_equal(text, whole, size - 1);
+        assert_int_equal(text[size], '#');
+    }
+}
+
+/* For every length of the dictionary. */
+static void data_begin_at_a_multiple_of_64_bytes(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    char path[] = "/tmp/test_npy.XXXXXX";
+    close(mkstemp(path));
+    size_t length = 1;
+    for (int digits = 1; digits <= 18; digits++, length *= 10)
+        for (int rank = 2; rank <= NPY_RANK; rank++) {
+            struct npy array = {.type = NPY_INT32, .rank = rank, .shape = {0, length, 1, 1}}, back;
+            char *bytes;
+            size_t size;
+            check_status(&host, npy_write(&host, path, &array), HASHATTN_OK, NULL);
+            check_status(&host, npy_read(&host, path, 1000, &back), HASHATTN_OK, NULL);
+            assert_int_equal(back.shape[1], length);
+            check_status(&host, file_read(&host, path, 1000, &bytes, &size), HASHATTN_OK, NULL);
+            assert_int_equal(size, 128);
+            assert_int_equal(bytes[127], '\n');
+            memory_free(&host, bytes);
+        }
+    remove(path);
 }
 
 static void every_prefix_is_refused(void **state)
@@ -165,6 +238,12 @@ static void every_prefix_is_refused(void **state)
     char file[20] = "\x93NUMPY\x02\0\xff\xff\xff\xff";
     size_t start;
     struct npy array;
+    check_status(&host, npy_parse(&host, file, 9, &array, &start), HASHATTN_BAD_FILE,
+                 "cut short: 9 bytes, the preamble alone needs 10");
+    file[6] = 1, file[9] = 1;
+    check_status(&host, npy_parse(&host, file, 20, &array, &start), HASHATTN_BAD_FILE,
+                 "cut short: 20 bytes, preamble and header alone need 521");
+    file[6] = 2, file[9] = '\xff';
     check_status(&host, npy_parse(&host, file, sizeof file, &array, &start), HASHATTN_BAD_FILE,
                  "4294967295 bytes, at most 65535");
     file[7] = 1;
@@ -321,6 +400,9 @@ int main(void)
         cmocka_unit_test(headers_that_lie_are_refused),
         cmocka_unit_test(broken_dictionaries_are_refused),
         cmocka_unit_test(every_prefix_is_refused),
+        cmocka_unit_test(a_header_ends_where_its_length_says),
+        cmocka_unit_test(descriptions_are_cut_to_the_buffer),
+        cmocka_unit_test(data_begin_at_a_multiple_of_64_bytes),
         cmocka_unit_test(our_file_is_numpys_file),
         cmocka_unit_test(arrays_come_back),
         cmocka_unit_test(messages_name_the_file),

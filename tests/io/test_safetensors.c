@@ -67,7 +67,10 @@ static void good_files_are_accepted(void **state)
     check_accepted("{" F32("a", "[]", 0, 4) "}", 4, 1);
     check_accepted("{" F32("a", "[0]", 0, 0) "}", 0, 1);
     check_accepted("{" F32("b", "[2]", 4, 12) ", " F32("a", "[1, 1]", 0, 4) "}", 12, 2);
-    /* Empty tensors may begin where another begins. */
+    check_accepted("{" F32("a", "[1, 1, 1, 1, 1, 1, 1, 1]", 0, 4) "}", 4, 1);
+    /* Empty tensors may begin where another begins, in any order. */
+    check_accepted("{" F32("a", "[1]", 0, 4) ", " F32("e", "[0]", 0, 0) ", " F32("f", "[0]", 4, 4) "}", 4, 3);
+    check_accepted("{" F32("f", "[0]", 4, 4) ", " F32("e", "[0]", 0, 0) ", " F32("a", "[1]", 0, 4) "}", 4, 3);
     check_accepted("{" F32("b", "[1]", 4, 8) ", " F32("e", "[3, 0]", 4, 4) ", " F32("a", "[1]", 0, 4) "}", 8,
                    3);
     check_accepted("{\"__metadata__\": {}}", 0, 0);
@@ -113,6 +116,11 @@ static void files_that_lie_are_refused(void **state)
     check_refused(" {}", 0, "does not begin with '{'");
     check_refused("{", 0, "header: byte");
     check_refused("{} x", 0, "header: byte");
+    check_refused("{" F32("a", "[1, 1, 1, 1, 1, 1, 1, 1]", 0, 4) "}", 5, "end at byte 4"); /* 8 are allowed */
+    check_refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0]}}", 4,
+                  "1 data_offsets");
+    check_refused("{" F32("b", "[2]", 4, 12) ", " F32("a", "[1]", 0, 4) "}", 13,
+                  "end at byte 12 of the data, the file has 13");
 }
 
 static void lengths_that_lie_are_refused(void **state)
@@ -349,6 +357,35 @@ static void what_cannot_be_written_is_refused(void **state)
                  "/nowhere/x");
     struct safetensors file;
     check_status(&host, safetensors_read(&host, path, 4096, &file), HASHATTN_BAD_FILE, "No such file");
+    assert_null(file.bytes);
+    static const size_t most = (size_t)INT64_MAX;
+    const struct tensor wide[] = {
+        {.name = "a", .type = TENSOR_U8, .rank = 1, .shape = {most}, .data = data_a},
+        {.name = "b", .type = TENSOR_U8, .rank = 1, .shape = {1}, .data = data_a}};
+    check_status(&host, safetensors_write(&host, path, wide, 2, NULL, 0), HASHATTN_INVALID,
+                 "tensor 'b' is too large");
+}
+
+/* Long shapes fit the message. */
+static void shapes_of_every_length_are_named(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    size_t size, shape[TENSOR_RANK];
+    char *bytes = make("{" F32("a", "[0, 0, 0, 0, 0, 0, 0, 0]", 0, 0) "}", 0, &size), want[200] = "(";
+    struct safetensors file;
+    check_status(&host, safetensors_parse(&host, bytes, size, &file), HASHATTN_OK, NULL);
+    for (int i = 0; i < TENSOR_RANK; i++) {
+        shape[i] = SIZE_MAX;
+        sprintf(want + strlen(want), "%s18446744073709551615", i > 0 ? ", " : "");
+    }
+    strcat(want, ") is needed");
+    check_status(&host, safetensors_check(&host, &file, "a", TENSOR_RANK, shape), HASHATTN_BAD_FILE,
+                 "tensor 'a' is F32 (0, 0, 0, 0, 0, 0, 0, 0), F32 (18446744073709551615");
+    check_status(&host, HASHATTN_BAD_FILE, HASHATTN_BAD_FILE, want);
+    safetensors_free(&host, &file);
+    free(bytes);
 }
 
 /* The host's and jansson's allocations fail from the n-th on. */
@@ -440,6 +477,7 @@ int main(void)
         cmocka_unit_test(a_header_gives_the_same_description),
         cmocka_unit_test(a_file_of_the_inventors_is_read),
         cmocka_unit_test(what_cannot_be_written_is_refused),
+        cmocka_unit_test(shapes_of_every_length_are_named),
         cmocka_unit_test(too_long_a_header_is_not_written),
         cmocka_unit_test(failing_allocations_are_survived),
     };

@@ -97,6 +97,59 @@ static void what_is_no_plan_is_refused(void **state)
     }
 }
 
+/* 8 mechanisms in a list, 32 lists, 256 heads, 255 characters. */
+static void the_longest_plans_are_read(void **state)
+{
+    (void)state;
+    struct host host;
+    struct head_plan plan;
+    struct head_group groups[HEAD_GROUPS];
+    char text[PLAN_TEXT];
+    host_init(&host);
+    check_status(&host, head_plan_new(&host, "none*1,none,none,none,none,none,none,local*1", &plan),
+                 HASHATTN_OK, NULL);
+    assert_int_equal(head_plan_groups(&plan, 0, 8, groups), HEAD_GROUPS);
+    head_plan_free(&host, &plan);
+    assert_true(plan.num_used == 0 && plan.num_lists == 0 && plan.text[0] == '\0');
+    check_status(&host, head_plan_new(&host, "local*256", &plan), HASHATTN_OK, NULL);
+    assert_int_equal(head_plan_groups(&plan, 0, 256, groups), 1);
+    assert_int_equal(groups[0].heads, 256);
+    head_plan_free(&host, &plan);
+    strcpy(text, "none");
+    for (int i = 1; i < PLAN_LISTS; i++)
+        strcat(text, "/none");
+    check_status(&host, head_plan_new(&host, text, &plan), HASHATTN_OK, NULL);
+    assert_int_equal(plan.num_lists, PLAN_LISTS);
+    check_status(&host, head_plan_check(&host, &plan, PLAN_LISTS, 1), HASHATTN_OK, NULL);
+    head_plan_free(&host, &plan);
+    memset(text, 'x', sizeof text);
+    text[PLAN_TEXT - 1] = '\0';
+    check_status(&host, head_plan_new(&host, text, &plan), HASHATTN_INVALID, "no mechanism 'xxx");
+}
+
+static int64_t option(const struct head_plan *plan, size_t used, const char *name)
+{
+    const struct option_row *row = option_find(plan->used[used].mechanism->options, name);
+    return *(int64_t *)(void *)((char *)plan->used[used].options + row->offset);
+}
+
+/* Known options are set, the others are left. */
+static void presets_are_read_word_by_word(void **state)
+{
+    (void)state;
+    struct host host;
+    struct head_plan plan;
+    host_init(&host);
+    check_status(&host, head_plan_new(&host, "local*1,lha*1", &plan), HASHATTN_OK, NULL);
+    check_status(&host, head_plan_preset(&host, &plan, "hash_bits=12 num_buckets=6  block_size=17"),
+                 HASHATTN_OK, NULL);
+    assert_true(option(&plan, 0, "block_size") == 17 && option(&plan, 1, "num_buckets") == 6);
+    check_status(&host, head_plan_preset(&host, &plan, NULL), HASHATTN_OK, NULL);
+    check_status(&host, head_plan_preset(&host, &plan, "block_size=-1"), HASHATTN_INVALID,
+                 "local: block_size is -1");
+    head_plan_free(&host, &plan);
+}
+
 static void check_fit(const char *text, size_t layers, size_t heads, const char *part)
 {
     struct host host;
@@ -116,12 +169,6 @@ static void a_plan_must_fit_the_model(void **state)
     check_fit("local,none", 2, 3, "does not fit 3 heads in layer 0");
     check_fit("local/none*3", 2, 4, "does not fit 4 heads in layer 1");
     check_fit("local/none/local", 2, 4, "has lists for 3 layers, the model has 2");
-}
-
-static int64_t option(const struct head_plan *plan, size_t used, const char *name)
-{
-    const struct option_row *row = option_find(plan->used[used].mechanism->options, name);
-    return *(int64_t *)(void *)((char *)plan->used[used].options + row->offset);
 }
 
 static void options_are_of_all_or_of_one(void **state)
@@ -195,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_say_who_has_which_head), cmocka_unit_test(what_is_no_plan_is_refused),
+        cmocka_unit_test(the_longest_plans_are_read),   cmocka_unit_test(presets_are_read_word_by_word),
         cmocka_unit_test(a_plan_must_fit_the_model),    cmocka_unit_test(options_are_of_all_or_of_one),
         cmocka_unit_test(all_are_set_or_none),          cmocka_unit_test(failing_allocations_are_survived),
     };

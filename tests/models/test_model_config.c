@@ -153,6 +153,77 @@ static void bad_configs_are_refused_with_numbers(void **state)
     model_free(&host, NULL);
 }
 
+/* Each limit is accepted, and the next number is not. */
+static void limits_are_allowed(void **state)
+{
+    (void)state;
+    struct model_config good = lra(32, 300, 10, 0);
+    good.heads = 1;
+    struct host host;
+    host_init(&host);
+#define LIMITS(field, least, below, most, above, part)                                                       \
+    do {                                                                                                     \
+        struct model_config config = good;                                                                   \
+        config.field = (least);                                                                              \
+        check_status(&host, model_config_check(&host, &config), HASHATTN_OK, NULL);                          \
+        config.field = (most);                                                                               \
+        check_status(&host, model_config_check(&host, &config), HASHATTN_OK, NULL);                          \
+        config.field = (below);                                                                              \
+        check_status(&host, model_config_check(&host, &config), HASHATTN_INVALID, part);                     \
+        config.field = (above);                                                                              \
+        check_status(&host, model_config_check(&host, &config), HASHATTN_INVALID, part);                     \
+    } while (0)
+    LIMITS(vocab_size, 2, 1, 1048576, 1048577, ", allowed are 2 to 1048576");
+    LIMITS(num_segments, 0, -1, 256, 257, ", allowed are 0 to 256");
+    LIMITS(max_len, 1, 0, 2147483648, 2147483649, ", allowed are 1 to 2147483648");
+    LIMITS(layers, 1, 0, 256, 257, ", allowed are 1 to 256");
+    LIMITS(dim, 1, 0, 16384, 16385, ", allowed are 1 to 16384");
+    LIMITS(ffn, 1, 0, 65536, 65537, ", allowed are 1 to 65536");
+    LIMITS(conv_window, 0, -1, 1023, 1024, ", allowed are 0 to 1023");
+    LIMITS(pooling, 0, -1, 2, 3, ", allowed are 0 to 2");
+    LIMITS(norm, 0, -1, 1, 2, ", allowed are 0 to 1");
+    LIMITS(positions, 0, -1, 2, 3, ", allowed are 0 to 2");
+    LIMITS(precision, 0, -1, 1, 2, ", allowed are 0 to 1");
+    LIMITS(dropout, 0, -1e-9, 0.9, 0.9000001, ", allowed are 0 to 0.9");
+    LIMITS(objectives[0].weight, 1e-300, 0, 1e6, 1.1e6, "allowed are numbers above 0 up to 1e6");
+    LIMITS(objectives[0].num_outputs, 0, -1, 1 << 20, (1 << 20) + 1, "allowed are 0 to 1048576");
+    LIMITS(objectives[0].first_output, 0, -1, 1 << 20, -2, "outputs from -");
+    good.dim = 256;
+    LIMITS(heads, 1, 0, 256, 257, ", allowed are 1 to 256");
+    good.vocab_size = 0;
+    LIMITS(row_width, 1, 0, 65536, 65537, "row_width ");
+    good.row_width = 1;
+    good.num_objectives = 2;
+    good.objectives[1] = (struct model_objective){objective_find("next_token"), 1, 1, 0};
+    check_status(&host, model_config_check(&host, &good), HASHATTN_OK, NULL);
+#undef LIMITS
+}
+
+/* The mechanism is asked about the problem of a head. */
+static const char *refuse_unless_as_asked(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    return shape->num_queries == 300 && shape->num_keys == 300 && shape->max_len == 300 &&
+                   shape->head_dim == 32 && shape->value_dim == 32 && shape->causal && shape->workers == 1
+               ? NULL
+               : "it is another problem";
+}
+
+static void the_mechanism_sees_the_problem_of_a_head(void **state)
+{
+    (void)state;
+    struct model_config config = lra(32, 300, 10, 0);
+    struct mechanism picky = *attention_find("softmax");
+    struct host host;
+    host_init(&host);
+    picky.refuse = refuse_unless_as_asked;
+    config.plan = head_plan_of(&picky, NULL);
+    config.causal = 1;
+    check_status(&host, model_config_check(&host, &config), HASHATTN_OK, NULL);
+    config.causal = 0;
+    check_status(&host, model_config_check(&host, &config), HASHATTN_REFUSED, "it is another problem");
+}
+
 static void defaults_are_the_small_model(void **state)
 {
     (void)state;
@@ -160,7 +231,7 @@ static void defaults_are_the_small_model(void **state)
     options_preset(model_options, &config);
     assert_true(config.layers == 2 && config.dim == 64 && config.heads == 2 && config.ffn == 128);
     assert_true(config.conv_window == 0 && config.pooling == POOL_MEAN && config.norm == 0 &&
-                config.positions == 0);
+                config.positions == 0 && config.causal == 0 && config.precision == PRECISION_FLOAT32);
     check_near(config.dropout, 0.1, 0, "dropout");
 }
 
@@ -188,6 +259,8 @@ int main(void)
         cmocka_unit_test(parameter_counts_are_the_published_models),
         cmocka_unit_test(names_are_the_fields_and_unique),
         cmocka_unit_test(bad_configs_are_refused_with_numbers),
+        cmocka_unit_test(limits_are_allowed),
+        cmocka_unit_test(the_mechanism_sees_the_problem_of_a_head),
         cmocka_unit_test(defaults_are_the_small_model),
         cmocka_unit_test(failing_allocations_are_survived),
     };

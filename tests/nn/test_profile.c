@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "support/check.h"
+#include "support/fake_clock.h"
 
 static void spin(double seconds)
 {
@@ -128,6 +129,55 @@ static void laps_of_a_part_add_up(void **state)
     drop(&host, profile);
 }
 
+/* On a clock that advances by a tick at each reading. */
+static void laps_are_exact(void **state)
+{
+    (void)state;
+    const double tick = 0.125;
+    struct host host;
+    struct profile *profile = new_profile(&host, 1);
+    fake_clock_tick = tick;
+    profile->watches[0].seconds[PROFILE_GELU] = 5; /* begin clears it */
+    profile_begin(profile);
+    profile_lap(profile, PROFILE_DATA);
+    profile_lap(profile, PROFILE_NORM);
+    profile_lap(profile, PROFILE_DATA);
+    check_near(profile->wall[PROFILE_DATA], 2 * tick, 0, "two laps");
+    check_near(profile->wall[PROFILE_NORM], tick, 0, "one lap");
+    check_near(total(profile->wall), 3 * tick, 0, "nothing else");
+    struct watch *watch = profile_watch(profile, 0);
+    watch_lap(watch, PROFILE_GELU);
+    watch_lap(watch, PROFILE_NORM);
+    watch_lap(watch, PROFILE_GELU);
+    watch_lap(watch, PROFILE_GELU);
+    check_near(watch->seconds[PROFILE_GELU], 3 * tick, 0, "laps of the watch");
+    profile_lap(profile, PROFILE_HEAD); /* six readings since the last lap: 3 to 1 for GELU */
+    check_near(profile->wall[PROFILE_GELU], 6 * tick * 3 / 4, 0, "three laps of four");
+    check_near(profile->wall[PROFILE_NORM], tick + 6 * tick / 4, 0, "one lap of four");
+    check_near(profile->wall[PROFILE_HEAD], 0, 0, "no time is left");
+    profile_lap(profile, PROFILE_HEAD);
+    check_near(profile->wall[PROFILE_HEAD], tick, 0, "the watch is cleared");
+    for (int i = 0; i < PROFILE_PARTS; i++)
+        check_near(profile->thread[i], profile->wall[i], 0, "one thread is always busy");
+    fake_clock_tick = 0;
+    drop(&host, profile);
+}
+
+static void failing_allocations_are_survived(void **state)
+{
+    (void)state;
+    for (long fail = 0; fail <= 2; fail++) {
+        struct failing_host failing;
+        struct profile *profile;
+        failing_host_init(&failing, fail);
+        check_status(&failing.host, profile_new(&failing.host, NULL, &profile),
+                     fail < 2 ? HASHATTN_NO_MEMORY : HASHATTN_OK, "profile");
+        assert_true((profile != NULL) == (fail == 2));
+        profile_free(&failing.host, profile);
+        assert_int_equal(failing.outstanding, 0);
+    }
+}
+
 static void no_profile_is_no_work(void **state)
 {
     (void)state;
@@ -159,6 +209,8 @@ int main(void)
         cmocka_unit_test(time_goes_to_the_part_that_laps),
         cmocka_unit_test(a_pass_is_shared_out_by_what_workers_lapped),
         cmocka_unit_test(laps_of_a_part_add_up),
+        cmocka_unit_test(laps_are_exact),
+        cmocka_unit_test(failing_allocations_are_survived),
         cmocka_unit_test(no_profile_is_no_work),
         cmocka_unit_test(every_part_has_a_name),
     };
