@@ -144,7 +144,6 @@ static hashattn_status parse_shape(struct cursor *c, struct npy *array)
 {
     if (!take(c, '('))
         return fail_at(c, "a shape like (3, 4)");
-    array->rank = 0;
     bool comma = true;
     while (!take(c, ')')) {
         if (!comma)

@@ -43,6 +43,34 @@ static void sizes_at_and_over_the_limit(void **state)
     }
 }
 
+/* A process may start without standard input: then a file gets descriptor 0. */
+static void descriptor_0_is_a_descriptor(void **state)
+{
+    struct place *place = *state;
+    hashattn_status status[5];
+    char *bytes[3] = {NULL};
+    size_t size, count;
+    place_put(place, "text");
+    int kept = dup(STDIN_FILENO), file;
+    close(STDIN_FILENO);
+    status[0] = file_open_regular(&place->host, place->path, &file, &size);
+    close(file);
+    status[1] = file_read(&place->host, place->path, 100, &bytes[0], &size);
+    status[2] = file_read_regular(&place->host, place->path, 100, &bytes[1], &size);
+    status[3] = file_read_start(&place->host, place->path, 2, &bytes[2], &count, &size);
+    status[4] = file_append_line(&place->host, place->path, "line");
+    int next = dup(kept);
+    dup2(kept, STDIN_FILENO);
+    close(kept);
+    assert_true(file == 0 && next == 0); /* and all are closed */
+    for (int i = 0; i < 5; i++)
+        check_status(&place->host, status[i], HASHATTN_OK, NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(bytes[i], i < 2 ? "text" : "te");
+        memory_free(&place->host, bytes[i]);
+    }
+}
+
 static void a_pipe_is_read_to_its_end(void **state)
 {
     struct place *place = *state;
@@ -280,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PLACED(sizes_at_and_over_the_limit),
         PLACED(a_pipe_is_read_to_its_end),
+        PLACED(descriptor_0_is_a_descriptor),
         PLACED(an_endless_file_ends_at_the_limit),
         PLACED(what_cannot_be_read_is_named),
         PLACED(only_regular_files_are_read_as_such),

@@ -95,6 +95,19 @@ static void a_link_stays_a_link(void **state)
     place_check(place, "new");
 }
 
+/* The target of a link must exist. */
+static void a_link_to_nothing_is_refused(void **state)
+{
+    struct place *place = *state;
+    struct file_writer writer;
+    char target[200];
+    snprintf(target, sizeof target, "%s.absent", place->path);
+    assert_int_equal(symlink(target, place->path), 0);
+    check_status(&place->host, file_open_writer(&place->host, place->path, &writer), HASHATTN_NO_DISK,
+                 "file: cannot write: No such file");
+    assert_false(file_exists(target));
+}
+
 static void put_beside(const struct place *place, const char *ending, const char *text)
 {
     char path[200];
@@ -487,6 +500,7 @@ int main(void)
         PLACED(nothing_shows_before_commit_and_nothing_stays_after_abandon),
         PLACED(a_private_file_stays_private),
         PLACED(a_link_stays_a_link),
+        PLACED(a_link_to_nothing_is_refused),
         PLACED(files_beside_are_left_alone),
         PLACED(two_writers_of_one_file_do_not_meet),
         PLACED(a_new_file_has_the_mode_of_the_umask),

@@ -143,6 +143,23 @@ static void a_file_system_without_locks_is_told(void **state)
     flock_error = 0;
 }
 
+/* A process may start without standard input: then a file gets descriptor 0. */
+static void descriptor_0_is_a_descriptor(void **state)
+{
+    struct place *place = *state;
+    struct lock lock;
+    int kept = dup(0);
+    close(0);
+    hashattn_status status = lock_take(&place->host, place->path, &lock);
+    int file = lock.file, open = fcntl(0, F_GETFD);
+    lock_release(&lock);
+    int after = fcntl(0, F_GETFD);
+    dup2(kept, 0);
+    close(kept);
+    check_status(&place->host, status, HASHATTN_OK, NULL);
+    assert_true(file == 0 && open >= 0 && after < 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +168,7 @@ int main(void)
         PLACED(a_holder_without_a_text_is_told_too),
         PLACED(other_files_are_left_alone),
         PLACED(a_file_system_without_locks_is_told),
+        PLACED(descriptor_0_is_a_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

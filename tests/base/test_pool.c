@@ -229,10 +229,13 @@ static void work_aside_goes_on_beside_runs(void **state)
     struct host host;
     host_init(&host);
     static struct aside aside;
+    double start = 0;
     for (int threads = 1; threads <= THREADS; threads += threads < 3 ? 1 : 5)
         for (int round = 0; round < 20; round++) {
-            if (round == 0)
+            if (round == 0) {
+                start = clock_seconds();
                 check_status(&host, pool_new(&host, threads, &aside.pool), HASHATTN_OK, NULL);
+            }
             aside.waits = threads > 1 && round % 2;
             aside.runs_done = aside.times = aside.meeting.numbers = 0;
             pool_begin_aside(aside.pool, do_aside, &aside);
@@ -249,8 +252,11 @@ static void work_aside_goes_on_beside_runs(void **state)
             pool_end_aside(aside.pool);
             assert_int_equal(aside.times, 1);
             assert_int_equal(aside.too_early, 0);
-            if (round == 19)
+            if (round == 19) {
+                double helping = pool_times(aside.pool).helping;
+                assert_true(helping >= 0 && helping <= threads * (clock_seconds() - start));
                 pool_free(&host, aside.pool);
+            }
         }
     aside.waits = false;
     pool_begin_aside(NULL, do_aside, &aside);

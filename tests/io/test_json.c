@@ -341,6 +341,14 @@ static void each_new_value_tells_that_memory_ended(void **state)
     hashattn_status first = json_new_object(&host, &object), second = json_new_array(&host, &array);
     json_set_alloc_funcs(malloc, free);
     assert_true(first == HASHATTN_NO_MEMORY && second == HASHATTN_NO_MEMORY);
+    assert_string_equal(host.message, "no memory for the JSON value '{}'");
+    static const char *const keys[] = {NULL, "key"}, *const shown[] = {"'[]'", "'key'"};
+    for (int i = 0; i < 2; i++) {
+        json_set_alloc_funcs(no_memory, free);
+        hashattn_status status = json_put_real(&host, NULL, keys[i], 0.5);
+        json_set_alloc_funcs(malloc, free);
+        check_status(&host, status, HASHATTN_NO_MEMORY, shown[i]);
+    }
     assert_true(object == NULL && array == NULL);
 }
 

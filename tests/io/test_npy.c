@@ -251,6 +251,21 @@ static void every_prefix_is_refused(void **state)
                  "version is 2.1");
 }
 
+static void types_have_their_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        enum npy_type type;
+        const char *name;
+        size_t size;
+    } want[] = {{NPY_FLOAT32, "float32", 4}, {NPY_BOOL, "bool", 1},   {NPY_UINT8, "uint8", 1},
+                {NPY_UINT16, "uint16", 2},   {NPY_INT32, "int32", 4}, {NPY_INT64, "int64", 8}};
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        assert_string_equal(npy_type_name(want[i].type), want[i].name);
+        assert_int_equal(npy_type_size(want[i].type), want[i].size);
+    }
+}
+
 /* The bytes that numpy 2.4 writes for numpy.save(f, numpy.array([[1, -2.5]], '<f4')). */
 static void our_file_is_numpys_file(void **state)
 {
@@ -403,6 +418,7 @@ int main(void)
         cmocka_unit_test(a_header_ends_where_its_length_says),
         cmocka_unit_test(descriptions_are_cut_to_the_buffer),
         cmocka_unit_test(data_begin_at_a_multiple_of_64_bytes),
+        cmocka_unit_test(types_have_their_sizes),
         cmocka_unit_test(our_file_is_numpys_file),
         cmocka_unit_test(arrays_come_back),
         cmocka_unit_test(messages_name_the_file),

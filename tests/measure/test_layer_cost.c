@@ -81,10 +81,12 @@ static void a_layer_computes_real_passes(void **state)
     const size_t offsets[] = {0, ROWS};
     const uint64_t sample = 0;
     const struct rows rows = rows_of(setup.kernels, pool, 1, offsets, &sample);
-    for (int training = 0; training <= 1; training++) {
+    for (int run = 0; run < 4; run++) {
+        bool training = run % 2 == 1;
         struct keeping_host keeping;
         struct layer_cost cost;
         struct made_layer made;
+        small.config.model.precision = run / 2 == 1 ? PRECISION_BF16 : PRECISION_FLOAT32;
         keeping_host_init(&keeping);
         check_status(
             &keeping.host,

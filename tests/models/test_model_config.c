@@ -128,6 +128,11 @@ static void bad_configs_are_refused_with_numbers(void **state)
     config.objectives[config.num_objectives++] = config.objectives[0];
     check_refused(config, HASHATTN_INVALID, "objective classify is listed twice");
     config = good;
+    config.num_objectives = 3;
+    config.objectives[1] = config.objectives[2] =
+        (struct model_objective){objective_find("next_token"), 1, 31, 1};
+    check_refused(config, HASHATTN_INVALID, "objective next_token is listed twice");
+    config = good;
     config.causal = 1;
     config.conv_window = 3;
     check_refused(config, HASHATTN_INVALID, "conv_window is 3, and half of its taps would see");

@@ -152,6 +152,15 @@ static void failing_allocations_are_survived(void **state)
             assert_true(fail < 1000);
         }
     }
+    struct failing_host failing;
+    for (int blocks = 1; blocks <= 2; blocks++) { /* a file that is good, and one that lacks tensors */
+        const struct model_block two[2] = {{"", test.values, NULL}, {"v.", test.values, NULL}};
+        failing_host_init(&failing, -1);
+        check_status(&failing.host,
+                     model_check_file(&failing.host, scratch_path(), &test.params, two, (size_t)blocks),
+                     blocks == 1 ? HASHATTN_OK : HASHATTN_BAD_FILE, "'v.a.weight' is missing");
+        assert_int_equal(failing.outstanding, 0);
+    }
     unlink(scratch_path());
     layer_test_close(&test);
 }

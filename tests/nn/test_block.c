@@ -66,6 +66,7 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     memset(t, 0, sizeof *t);
     struct layer_test *base = &t->base;
     layer_test_open(base, 2);
+    layer_test_shift(base);
     const struct head_group group = {mechanism, options, HEADS};
     struct block_shape shape = {DIM, HEADS, WIDE, taps, norm, &group, 1, false, 0};
     check_status(&base->host, block_describe(&base->host, &base->params, "b", &shape, &t->block), HASHATTN_OK,
@@ -312,7 +313,7 @@ static void check_stretches(enum block_norm norm)
     open_block(&t, attention_find("softmax"), NULL, TAPS, 0, true, norm);
     const struct block *b = &t.block;
     const float *gradient = t.base.gradients;
-    assert_true(b->first == 0 && b->first < b->mix && b->mix < b->leave && b->leave < b->end);
+    assert_true(b->first > 0 && b->first < b->mix && b->mix < b->leave && b->leave < b->end);
     assert_int_equal(b->end, t.base.params.total);
     run_forward(&t);
     block_leave_backward(b, &t.pass, &t.space, &t.scratch, whole_gradient(&t.base), t.g, &t.d, 0);

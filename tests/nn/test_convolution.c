@@ -41,6 +41,7 @@ static void check_taps(size_t taps)
     for (int threads = 1; threads <= 3; threads += 2) {
         struct layer_test *test = &c.test;
         layer_test_open(test, threads);
+        layer_test_shift(test);
         check_status(
             &test->host,
             convolution_describe(&test->host, &test->params, "conv", HEADS, WIDTH, taps, &c.convolution),

@@ -39,6 +39,7 @@ static void check_case(size_t n, size_t in, size_t out)
     struct dense_case c = {.n = n};
     struct layer_test *test = &c.test;
     layer_test_open(test, 1);
+    layer_test_shift(test);
     check_status(&test->host, dense_describe(&test->host, &test->params, "layer", in, out, &c.dense),
                  HASHATTN_OK, NULL);
     layer_test_start(test, n + in);

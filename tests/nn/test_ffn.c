@@ -37,6 +37,7 @@ static void check_rate(double rate)
     struct ffn_case c;
     struct layer_test *test = &c.test;
     layer_test_open(test, 1);
+    layer_test_shift(test);
     check_status(&test->host, ffn_describe(&test->host, &test->params, "l", DIM, WIDE, &c.ffn), HASHATTN_OK,
                  NULL);
     assert_int_equal(param_named(&test->params, "l.intermediate.dense.weight")->shape[0], WIDE);
@@ -83,11 +84,39 @@ static void ffn_with_dropout_agrees_with_double(void **state)
     check_rate(0.4);
 }
 
+/* More columns than go through GELU at a time. */
+static void many_columns_are_computed_in_ranges(void **state)
+{
+    (void)state;
+    enum { MANY = 385 };
+    struct layer_test test;
+    struct ffn ffn;
+    layer_test_open(&test, 1);
+    layer_test_shift(&test);
+    check_status(&test.host, ffn_describe(&test.host, &test.params, "l", DIM, MANY, &ffn), HASHATTN_OK, NULL);
+    layer_test_start(&test, 1);
+    const size_t offsets[] = {0, ROWS};
+    struct rows rows = rows_of(test.kernels, test.pool, 1, offsets, NULL);
+    struct dropout dropout = dropout_of(0);
+    float *x = new_normals(1, ROWS * DIM, 1), y[ROWS * DIM], before[ROWS * MANY], after[ROWS * MANY];
+    double *in = new_doubles(x, ROWS * DIM), wide[ROWS * MANY], want[ROWS * DIM];
+    ffn_forward(&ffn, &rows, layer_test_lay(&test, false), &dropout, 0, y, before, after, x, 0, ROWS, NULL,
+                NULL);
+    oracle_dense(wide, in, test.exact + ffn.first.weight, test.exact + ffn.first.bias, ROWS, DIM, MANY);
+    for (int i = 0; i < ROWS * MANY; i++)
+        wide[i] = oracle_gelu(wide[i]);
+    oracle_dense(want, wide, test.exact + ffn.second.weight, test.exact + ffn.second.bias, ROWS, MANY, DIM);
+    check_near_all(y, want, ROWS * DIM, (DIM + MANY + 8) * EPSILON * 4, "y");
+    free(x), free(in);
+    layer_test_close(&test);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ffn_agrees_with_double),
         cmocka_unit_test(ffn_with_dropout_agrees_with_double),
+        cmocka_unit_test(many_columns_are_computed_in_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,9 +32,10 @@ static void check_case(size_t n, size_t dim, double scale, double level, double 
     struct norm_case c = {.n = n};
     struct layer_test *test = &c.test;
     layer_test_open(test, 1);
+    layer_test_shift(test);
     check_status(&test->host, norm_describe(&test->host, &test->params, "norm", dim, &c.norm), HASHATTN_OK,
                  NULL);
-    assert_true(test->params.rows[0].start == START_ONES && test->params.rows[1].start == START_ZEROS);
+    assert_true(test->params.rows[1].start == START_ONES && test->params.rows[2].start == START_ZEROS);
     layer_test_start(test, dim);
     float *x = new_normals(1, n * dim, scale), *y = guard_floats(n * dim), *statistics = guard_floats(2 * n);
     float *dy = new_normals(2, n * dim, 1), *dx = new_normals(3, n * dim, 1);

@@ -62,6 +62,9 @@ static void chunks_cover_the_tiles_in_order(void **state)
         }
     assert_int_equal(rows_chunks(0, 5), 0);
     assert_int_equal(rows_chunks(100, 10000000), 8); /* the budget of memory allows no more */
+    assert_int_equal(rows_chunks(100, 1 << 20), 16); /* sums of 64 MiB */
+    assert_int_equal(rows_chunks(100, 1 << 19), 32);
+    assert_int_equal(rows_chunks(100, 0), 32);
 }
 
 static void sums_are_added_in_order(void **state)

@@ -49,6 +49,7 @@ static void open_mix(struct mix_test *t, const struct head_group *groups, size_t
 {
     memset(t, 0, sizeof *t);
     layer_test_open(&t->base, 2);
+    layer_test_shift(&t->base);
     check_status(&t->base.host, describe(&t->base, groups, num_groups, LONGEST, &t->attention), HASHATTN_OK,
                  NULL);
     layer_test_start(&t->base, 4);

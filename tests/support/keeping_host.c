@@ -6,12 +6,16 @@
 
 #include "support/check.h"
 
+static const char canary[64] = "behind the block";
+
 static void *keep_allocate(void *user, size_t alignment, size_t bytes)
 {
     struct keeping_host *keeping = user;
     assert_true(keeping->count < sizeof keeping->blocks / sizeof *keeping->blocks);
-    void *block = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    size_t size = bytes + sizeof canary;
+    char *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
     assert_non_null(block);
+    memcpy(block + bytes, canary, sizeof canary);
     keeping->blocks[keeping->count++] = (struct kept_block){.block = block, .bytes = bytes};
     return block;
 }
@@ -36,7 +40,9 @@ void keeping_host_init(struct keeping_host *keeping)
 void keeping_host_free(struct keeping_host *keeping)
 {
     for (size_t i = 0; i < keeping->count; i++) {
-        assert_true(keeping->blocks[i].released);
+        const struct kept_block *kept = &keeping->blocks[i];
+        assert_true(kept->released);
+        assert_memory_equal((const char *)kept->block + kept->bytes, canary, sizeof canary);
         free(keeping->blocks[i].block);
     }
 }

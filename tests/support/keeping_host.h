@@ -18,7 +18,7 @@ struct keeping_host {
 };
 
 void keeping_host_init(struct keeping_host *keeping);
-/* Frees the blocks. Fails the test if one was not released. */
+/* Frees the blocks. Fails the test if one was not released or written past its end. */
 void keeping_host_free(struct keeping_host *keeping);
 
 /* `count` zero floats, aligned as blocks of a host. Free with free(). */

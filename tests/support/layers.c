@@ -17,6 +17,14 @@ void layer_test_open(struct layer_test *test, int threads)
         test->kernels = *all;
 }
 
+void layer_test_shift(struct layer_test *test)
+{
+    size_t offset, count = 20;
+    check_status(&test->host,
+                 params_add(&test->host, &test->params, START_NORMAL, 1, &offset, 1, &count, "other"),
+                 HASHATTN_OK, NULL);
+}
+
 void layer_test_start(struct layer_test *test, uint64_t seed)
 {
     const struct params *params = &test->params;

@@ -20,6 +20,8 @@ struct layer_test {
     double *exact;             /* values in double */
 };
 void layer_test_open(struct layer_test *test, int threads);
+/* Describes a tensor before those of the layer, so that no offset of the layer is 0. */
+void layer_test_shift(struct layer_test *test);
 /* Call after the layer is described. Sets initial values from the seed, then moves biases and gains away from
    0 and 1, so that no term of a gradient vanishes. */
 void layer_test_start(struct layer_test *test, uint64_t seed);

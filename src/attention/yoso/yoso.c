@@ -43,7 +43,6 @@ static size_t lay_out_saved(struct saved *saved, const struct yoso_options *opti
 {
     struct arena arena = arena_on(block);
     struct hashing hashing = hashing_of(options);
-    saved->query_codes = saved->key_codes = NULL;
     if (!options->recompute) {
         saved->query_codes = arena_take(&arena, codes_size(&hashing, shape->num_queries), 1);
         saved->key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);

@@ -39,6 +39,7 @@ static void head_agrees_with_double(void **state)
     struct head_case c;
     struct layer_test *test = &c.test;
     layer_test_open(test, 1);
+    layer_test_shift(test);
     check_status(&test->host, head_describe(&test->host, &test->params, DIM, WIDE, CLASSES, &c.head),
                  HASHATTN_OK, NULL);
     assert_int_equal(param_named(&test->params, "classifier.dense.weight")->shape[0], WIDE);

@@ -61,6 +61,7 @@ static void open_case(struct next_case *c, size_t chunk, enum precision precisio
 {
     *c = (struct next_case){.weight = 0.3f};
     layer_test_open(&c->test, threads);
+    layer_test_shift(&c->test);
     c->test.params.precision = precision;
     struct host *host = &c->test.host;
     struct params *params = &c->test.params;
@@ -68,7 +69,7 @@ static void open_case(struct next_case *c, size_t chunk, enum precision precisio
         .vocab_size = VOCAB, .max_len = ROWS, .dim = DIM, .positions = POSITIONS_NONE, .tied = true};
     check_status(host, embed_describe(host, params, &shape, &c->embed), HASHATTN_OK, NULL);
     check_status(host, tied_output_describe(host, params, &c->embed, FIRST, &c->next), HASHATTN_OK, NULL);
-    assert_true(c->next.words == WORDS && c->next.chunk == TIED_OUTPUT_CHUNK && params->num_rows == 2);
+    assert_true(c->next.words == WORDS && c->next.chunk == TIED_OUTPUT_CHUNK && params->num_rows == 3);
     c->next.chunk = chunk;
     layer_test_start(&c->test, 6);
     c->offsets[1] = ROWS;

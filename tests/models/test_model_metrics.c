@@ -1,0 +1,196 @@
+/* Names, sums, metrics and baselines of a model with two objectives and two mechanisms with own losses.
+   Planted and caught: the second own loss not counted; metrics of the second objective from the sums of the
+   first; a baseline that is written backwards.
+   Covers: model.c
+   SPDX-License-Identifier: Apache-2.0 */
+#include "models/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/check.h"
+#include "support/layers.h"
+#include "support/linear_mechanism.h"
+#include "support/named_metric.h"
+
+enum { VOCAB = 5, CLASSES = 3, SEQUENCES = 3, TOKENS = 12 };
+
+struct metrics_test {
+    struct host host;
+    struct mechanism second;
+    unsigned char options[2][64];
+    struct model_config config;
+    struct model *model;
+};
+
+static void open_test(struct metrics_test *t)
+{
+    memset(t, 0, sizeof *t);
+    host_init(&t->host);
+    assert_true(linear_mechanism.options_size <= sizeof t->options[0]);
+    t->second = linear_mechanism;
+    t->second.name = "second";
+    for (int i = 0; i < 2; i++)
+        options_preset(linear_mechanism.options, t->options[i]);
+    t->config = (struct model_config){
+        .vocab_size = VOCAB,
+        .max_len = 9,
+        .causal = 1,
+        .num_objectives = 2,
+        .objectives = {{objective_find("classify"), 0.5, CLASSES, 0},
+                       {objective_find("next_token"), 1, VOCAB - 1, 1}},
+        .layers = 1,
+        .dim = 9,
+        .heads = 3,
+        .ffn = 8,
+        .plan = head_plan_of(&linear_mechanism, t->options[0]),
+    };
+    struct head_plan *plan = &t->config.plan;
+    plan->used[plan->num_used++] = (struct planned){&t->second, t->options[1]};
+    plan->lists[0].num_groups = 2;
+    plan->lists[0].groups[0].heads = 1;
+    plan->lists[0].groups[1].used = 1;
+    check_status(&t->host, model_new(&t->host, &t->config, &t->model), HASHATTN_OK, NULL);
+    check_status(&t->host, model_fit(&t->host, t->model, 9), HASHATTN_OK, NULL);
+}
+
+static void names_and_values_are_those_of_the_objectives(void **state)
+{
+    (void)state;
+    struct metrics_test t;
+    open_test(&t);
+    char own[2][METRIC_NAME], name[METRIC_NAME];
+    for (int i = 0; i < 2; i++)
+        snprintf(own[i], METRIC_NAME, "%s.own_loss", i == 0 ? linear_mechanism.name : "second");
+    /* loss, correct, count of either objective; sum and count of the own losses */
+    static const double sums[] = {6, 3, 4, 10, 2, 5, 7, 2, 0, 0};
+    const struct {
+        const char *name;
+        double value;
+        int selects;
+        bool more, training_only;
+    } want[] = {{"classify.accuracy", 0.75, 1, true, false},
+                {"classify.loss", 1.5, 2, false, false},
+                {"next_token.perplexity", exp(2), 0, false, false},
+                {"next_token.loss", 2, 0, false, false},
+                {"next_token.accuracy", 0.4, 0, true, false},
+                {own[0], 3.5, 0, false, true},
+                {own[1], (double)NAN, 0, false, true}};
+    enum { METRICS = sizeof want / sizeof *want, SUMS = sizeof sums / sizeof *sums };
+    double values[MODEL_METRICS];
+    assert_int_equal(model_num_metrics(t.model), METRICS);
+    assert_int_equal(model_num_sums(t.model), SUMS);
+    model_metrics(t.model, sums, values);
+    for (size_t i = 0; i < METRICS; i++) {
+        const struct model_metric *metric = model_metric(t.model, i);
+        assert_string_equal(metric->name, want[i].name);
+        assert_true(metric->selects == want[i].selects && metric->more_is_better == want[i].more &&
+                    metric->training_only == want[i].training_only);
+        if (isnan(want[i].value))
+            assert_true(isnan(values[i]));
+        else
+            check_near(values[i], want[i].value, 1e-15, want[i].name);
+    }
+    static const char *const sum_names[] = {"classify.loss",   "classify.correct",   "classify.count",
+                                            "next_token.loss", "next_token.correct", "next_token.count"};
+    for (size_t i = 0; i < 6; i++) {
+        model_sum_name(t.model, i, name);
+        assert_string_equal(name, sum_names[i]);
+    }
+    model_sum_name(t.model, 8, name);
+    assert_string_equal(name, "second.own_loss");
+    model_sum_name(t.model, 9, name);
+    assert_string_equal(name, "second.count");
+
+    /* Better by accuracy; if equal, by the loss; the rest does not select. */
+    double best[MODEL_METRICS];
+    memcpy(best, values, sizeof best);
+    assert_false(model_is_better(t.model, values, best));
+    best[2] = 100, best[4] = 0;
+    assert_false(model_is_better(t.model, values, best));
+    best[1] = 1.6;
+    assert_true(model_is_better(t.model, values, best));
+    best[1] = 1.4;
+    assert_false(model_is_better(t.model, values, best));
+    best[0] = 0.7;
+    assert_true(model_is_better(t.model, values, best));
+    best[0] = 0.8, best[1] = 1.6;
+    assert_false(model_is_better(t.model, values, best));
+    model_free(&t.host, t.model);
+}
+
+static void batches_are_counted(void **state)
+{
+    (void)state;
+    struct metrics_test t;
+    open_test(&t);
+    const struct params *params = model_params(t.model);
+    const size_t offsets[] = {0, 3, 4, TOKENS};
+    const uint32_t tokens[TOKENS] = {0, 1, 2, 3, 4, 3, 2, 1, 0, 1, 2, 3}, labels[SEQUENCES] = {2, 1, 2},
+                   next[TOKENS] = {1, 1, 1, 2, 3, 4, 1, 2, 1, 1, 4, 4};
+    const uint64_t samples[SEQUENCES] = {4, 5, 6};
+    const struct targets targets[] = {{.ids = labels}, {.ids = next}};
+    struct model_batch batch = {
+        .kernels = kernels_all()[0],
+        .num_sequences = SEQUENCES,
+        .offsets = offsets,
+        .input = {.ids = tokens},
+        .targets = targets,
+        .sample_ids = samples,
+        .random_key = 7,
+        .training = true,
+    };
+    float *values = new_zeros(params->total), *room = new_zeros(params_room(params) + 1);
+    params_start(params, 3, values);
+    const float *laid = params_lay(params, batch.kernels, NULL, values, true, room);
+    size_t bytes = model_workspace_size(t.model, &batch);
+    void *workspace = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    double sums[MODEL_SUMS] = {0};
+    model_forward(t.model, &batch, laid, workspace);
+    for (int i = 0; i < 2; i++)
+        model_count(t.model, &batch, workspace, sums);
+    check_near(sums[2], 2 * SEQUENCES, 0, "examples");
+    check_near(sums[5], 2 * TOKENS, 0, "tokens");
+    check_near(sums[7], 2 * SEQUENCES, 0, "sequences of the first mechanism");
+    check_near(sums[9], 2 * SEQUENCES, 0, "sequences of the second mechanism");
+    assert_true(sums[6] > 0 && sums[8] > 0 && sums[6] != sums[8]);
+    batch.training = false;
+    free(workspace);
+    workspace = aligned_alloc(64, (model_workspace_size(t.model, &batch) + 63) / 64 * 64);
+    memset(sums, 0, sizeof sums);
+    model_forward(t.model, &batch, laid, workspace);
+    model_count(t.model, &batch, workspace, sums);
+    check_near(sums[2], SEQUENCES, 0, "examples");
+    check_near(sums[7] + sums[9], 0, 0, "no own losses in evaluation");
+
+    assert_int_equal(model_outputs(t.model), CLASSES);
+    assert_int_equal(model_num_baselines(t.model), 2);
+    char name[METRIC_NAME];
+    model_baseline_name(t.model, 0, name);
+    assert_string_equal(name, "classify.majority");
+    model_baseline_name(t.model, 1, name);
+    assert_string_equal(name, "next_token.majority");
+    double baselines[3] = {-1, -1, -1};
+    size_t size = model_baselines_size(t.model);
+    assert_int_equal(size, 2 * 64); /* five and six counts of eight bytes, in whole cache lines */
+    void *counts = aligned_alloc(64, size);
+    memset(counts, 0, size);
+    model_baseline_count(t.model, &batch, counts);
+    model_baselines(t.model, counts, baselines);
+    check_near(baselines[0], 2.0 / 3, 1e-15, "two labels of three are 2");
+    check_near(baselines[1], 6.0 / 12, 1e-15, "six tokens of twelve are 1");
+    check_near(baselines[2], -1, 0, "not written");
+    free(counts), free(workspace), free(values), free(room);
+    model_free(&t.host, t.model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_and_values_are_those_of_the_objectives),
+        cmocka_unit_test(batches_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
