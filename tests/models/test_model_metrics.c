@@ -82,7 +82,9 @@ static void names_and_values_are_those_of_the_objectives(void **state)
     double values[MODEL_METRICS];
     assert_int_equal(model_num_metrics(t.model), METRICS);
     assert_int_equal(model_num_sums(t.model), SUMS);
+    values[METRICS] = -7;
     model_metrics(t.model, sums, values);
+    assert_true(values[METRICS] == -7);
     for (size_t i = 0; i < METRICS; i++) {
         const struct model_metric *metric = model_metric(t.model, i);
         assert_string_equal(metric->name, want[i].name);
@@ -121,6 +123,29 @@ static void names_and_values_are_those_of_the_objectives(void **state)
     model_free(&t.host, t.model);
 }
 
+static void one_objective_has_plain_names(void **state)
+{
+    (void)state;
+    struct metrics_test t;
+    open_test(&t);
+    struct model_config config = t.config;
+    struct model *plain;
+    char name[METRIC_NAME];
+    config.num_objectives = 1;
+    config.plan = head_plan_of(attention_find("softmax"), NULL); /* no own loss */
+    check_status(&t.host, model_new(&t.host, &config, &plain), HASHATTN_OK, NULL);
+    assert_true(model_num_metrics(plain) == 2 && model_num_sums(plain) == 3);
+    assert_string_equal(model_metric(plain, 0)->name, "accuracy");
+    assert_string_equal(model_metric(plain, 1)->name, "loss");
+    model_sum_name(plain, 2, name);
+    assert_string_equal(name, "count");
+    assert_int_equal(model_num_baselines(plain), 1);
+    model_baseline_name(plain, 0, name);
+    assert_string_equal(name, "majority");
+    model_free(&t.host, plain);
+    model_free(&t.host, t.model);
+}
+
 static void batches_are_counted(void **state)
 {
     (void)state;
@@ -155,7 +180,7 @@ static void batches_are_counted(void **state)
     check_near(sums[5], 2 * TOKENS, 0, "tokens");
     check_near(sums[7], 2 * SEQUENCES, 0, "sequences of the first mechanism");
     check_near(sums[9], 2 * SEQUENCES, 0, "sequences of the second mechanism");
-    assert_true(sums[6] > 0 && sums[8] > 0 && sums[6] != sums[8]);
+    assert_true(sums[6] > 0 && sums[8] > 0 && sums[6] != sums[8] && sums[10] == 0 && sums[11] == 0);
     batch.training = false;
     free(workspace);
     workspace = aligned_alloc(64, (model_workspace_size(t.model, &batch) + 63) / 64 * 64);
@@ -190,6 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_values_are_those_of_the_objectives),
+        cmocka_unit_test(one_objective_has_plain_names),
         cmocka_unit_test(batches_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

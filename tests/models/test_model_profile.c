@@ -1,7 +1,9 @@
 /* Which part of the profile each piece of a step is charged to. On a clock that advances by one tick at each
    reading, a lap that is missing or charged to another part changes a number. For instance, the first tile of
    a forward reads the clock six times (begin, four laps, the end of the pass), and embedding is one lap of
-   the four: 1.5 ticks. Planted and caught: dropout of the input not lapped. Covers: trunk.c model.c
+   the four: 1.5 ticks.
+   Planted and caught: dropout of the input not lapped.
+   Covers: trunk.c model.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
