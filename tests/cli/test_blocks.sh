@@ -43,7 +43,9 @@ for name in q k v; do cp $name.npy ${name}3.npy; done
 python3 "$source_dir/tests/cli/npy.py" make 4
 python3 "$source_dir/tests/cli/npy.py" raw m.npy '<f4' '(7,)' "$(printf '%056d' 0)"
 python3 "$source_dir/tests/cli/npy.py" raw mask.npy '|u1' '(7,)' 01000101010001
+python3 "$source_dir/tests/cli/npy.py" raw zeros.npy '<f4' '(3, 60, 16)' "$(printf '%023040d' 0)" # 11,520 bytes
 arrays="--q q.npy --k k.npy --v v.npy --out new.npy"
+zeros="--q zeros.npy --k zeros.npy --v zeros.npy --grad-out zeros.npy --out new.npy --grad-dir grads"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 4 --quiet"
 "$tool" data needle --out d --train 20 --valid 12 --test 5 --seq-len 16 --marks 4 --quiet
 "$tool" train needle --data d --out run --attention lha --num-buckets 4 --steps 2 --eval-every 1 $tiny
@@ -58,6 +60,8 @@ blocks info_of_none 2 0 info --attention lah
 blocks version 0 0 --version
 blocks attend 0 3 attend $arrays --attention softmax --mask mask.npy --grad-out g.npy --grad-dir grads --json
 blocks attend_in_bf16 0 10 attend $arrays --precision bf16 --grad-out g.npy --grad-dir grads
+blocks attend_to_long_blocks 0 3 attend $zeros
+blocks attend_to_long_halves 0 10 attend $zeros --precision bf16
 blocks attend_in_chunks 0 8 attend $arrays --chunk 3 --mask mask.npy
 blocks attend_with_a_bad_mask 3 0 attend $arrays --mask m.npy --chunk 3
 blocks attend_to_nowhere 4 0 attend --q q.npy --k k.npy --v v.npy --out nowhere/y.npy --grad-out g.npy --grad-dir grads
@@ -72,7 +76,7 @@ blocks predict 0 0 predict filter new.txt --out made
 blocks predict_nothing 3 0 predict filter nowhere --out made
 blocks inspect 0 4 inspect run --examples 12 --plots made
 blocks inspect_nothing 2 0 inspect run --split tset
-blocks bench_attention 0 7 bench attention --seq-len 20 --heads 2 --head-dim 8 --repeats 1 --backward
+blocks bench_attention 0 7 bench attention --seq-len 100 --heads 2 --head-dim 8 --repeats 1 --backward
 blocks bench_of_lha 0 8 bench attention --attention lha --seq-len 20 --heads 2 --head-dim 8 --repeats 1 --backward
 blocks bench_in_bf16 0 15 bench attention --seq-len 20 --heads 2 --head-dim 8 --repeats 1 --backward --precision bf16
 blocks bench_of_nothing 2 0 bench attention --hash-bits 99
