@@ -1,7 +1,7 @@
 /* Preloaded into the tool by test_blocks.sh: fails allocation number HASHATTN_FAIL of the tool's own code,
    ends the process if a block is written beyond its end, and at exit appends to the file HASHATTN_BLOCKS the
    number of the tool's allocations and of the blocks that the tool and the library have left. New blocks are
-   filled with 0xa5. SPDX-License-Identifier: Apache-2.0 */
+   filled with 0xff, which is NaN as a float32. SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -43,8 +43,8 @@ static void *take(int owner, size_t alignment, size_t size, int zero)
     if (at != NULL && count == MOST)
         abort();
     if (at != NULL) {
-        memset(at, zero ? 0 : 0xa5, size);
-        memset(at + size, 0xa5, FENCE);
+        memset(at, zero ? 0 : 0xff, size);
+        memset(at + size, 0xff, FENCE);
         blocks[count++] = (struct block){at, size, owner};
     }
     pthread_mutex_unlock(&lock);
@@ -63,7 +63,7 @@ static size_t give_back(void *at)
         }
     pthread_mutex_unlock(&lock);
     for (size_t i = 0; i < FENCE && size != SIZE_MAX; i++)
-        if (((unsigned char *)at)[size + i] != 0xa5) {
+        if (((unsigned char *)at)[size + i] != 0xff) {
             fprintf(stderr, "a block of %zu bytes was written beyond its end\n", size);
             abort();
         }
