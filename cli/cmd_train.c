@@ -244,7 +244,8 @@ static int read_until(const struct options *options, const char *text, struct wa
         watched->until_value = strtod(equals + 1, &end);
     if (equals == NULL || equals == text || (size_t)(equals - text) >= sizeof watched->until ||
         end == equals + 1 || *end != '\0' || !isfinite(watched->until_value))
-        return options_fail(options, "--until is '%s'; it must be METRIC=VALUE, as in accuracy=0.95", text);
+        return options_fail(options, "--until is '%.60s'; it must be METRIC=VALUE, as in accuracy=0.95",
+                            text);
     memcpy(watched->until, text, (size_t)(equals - text));
     return EXIT_GOOD;
 }

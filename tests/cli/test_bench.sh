@@ -17,6 +17,7 @@ holds figures_are_figures json yoso.json 'd["forward_ms"] > 0 and d["backward_ms
 holds what_was_measured json yoso.json '(d["attention"], d["seq_len"], d["heads"], d["head_dim"], d["input"], d["options"]["hash_bits"]) == ("yoso", 512, 2, 32, "iid", "6")'
 # For independent vectors E p^tau is computed by a sum over the distribution of the cosine at d = 32.
 holds pairs_of_iid json yoso.json 'abs(d["pairs_over_uniform"] / (lambda n, tau: sum((1 - math.acos(-1 + (i + .5) * 2 / n) / math.pi) ** tau * (1 - (-1 + (i + .5) * 2 / n) ** 2) ** 14.5 for i in range(n)) / sum((1 - (-1 + (i + .5) * 2 / n) ** 2) ** 14.5 for i in range(n)) * 2 ** tau)(2000, 6) - 1) < .05'
+holds settled_options json yoso.json 'd["options"]["projection"] == "int16-dp" == d["projection"]'
 holds cosine_of_iid json yoso.json 'abs(d["mean_cosine"]) < .01'
 bench --attention yoso --hash-bits 6 --seed 4 --threads 1
 cp out again.json
@@ -36,6 +37,11 @@ bench --attention yoso --hash-bits 6 --seed 4 --input same --gradient released -
 cp out same.json
 holds same_fills_one_bucket json same.json 'abs(d["mean_cosine"] - 1) < 1e-5 and abs(d["pairs_over_uniform"] - 64) < 1e-3 and d["backward_ms"] > 0'
 
+# The inputs of a seed are always the same numbers.
+for known in "iid -0.0017881300" "clustered 0.4731070208" "matched 0.0083825293" "same 1.0"; do
+    run bench attention --attention none --seq-len 100 --heads 3 --head-dim 8 --seed 4 --repeats 1 --input "${known% *}" --json
+    holds "inputs_of_a_seed_${known% *}" json out "abs(d['mean_cosine'] - ${known#* }) < 1e-6"
+done
 bench --attention yoso-e --hash-bits 6
 cp out exact.json
 holds exact_has_no_error json exact.json 'd["error_radians"] < 1e-3'

@@ -5,7 +5,7 @@
 # noise along the output included (matched inputs); log2 of the width; a variance divided by count - 2; another exit code
 # when memory runs out; one seed for all inputs, or for all hashing; the smallest tau suggested instead of the largest;
 # suggested times not scaled to the full length.
-# Covers: bench_error.c bench_suggest.c noise.c
+# Covers: bench_error.c bench_suggest.c noise.c inputs.c
 . "$(dirname "$0")/checks.sh"
 # lines FILE EXPRESSION: evaluates a python expression of the JSONL file's list of rows.
 lines() { python3 -c 'import json, math, sys; rows = [json.loads(line) for line in open(sys.argv[1])]; sys.exit(0 if eval(sys.argv[2]) else "not so: " + sys.argv[2] + " in " + str(rows)[:900])' "$1" "$2"; }

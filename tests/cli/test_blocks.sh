@@ -81,7 +81,7 @@ blocks bench_attention 0 7 bench attention --seq-len 100 --heads 2 --head-dim 8 
 blocks bench_of_lha 0 8 bench attention --attention lha --seq-len 20 --heads 2 --head-dim 8 --repeats 1 --backward
 blocks bench_in_bf16 0 15 bench attention --seq-len 20 --heads 2 --head-dim 8 --repeats 1 --backward --precision bf16
 blocks bench_of_nothing 2 0 bench attention --hash-bits 99
-blocks bench_error 0 8 bench error --seq-len 20 --num-hashes 2 --hash-bits 2 --heads 2 --head-dim 8 --seeds 1
+blocks bench_error 0 8 bench error --seq-len 20 --num-hashes 2 --hash-bits 2 --heads 2 --head-dim 8 --seeds 2
 blocks bench_error_of_arrays 0 7 bench error --q q3.npy --k k3.npy --v v3.npy --num-hashes 2 --hash-bits 2 --seeds 1
 blocks bench_suggest 0 8 bench suggest --seq-len 16 --error 1.4 --heads 1 --head-dim 8
 blocks bench_suggest_of_arrays 0 8 bench suggest --q q3.npy --k k3.npy --v v3.npy --error 1.4 --heads 1 --json

@@ -4,6 +4,7 @@
 # handled although it was ignored; a pipe opened in place of a file of a run, or refused as an input of the user; a run
 # without a lock; a run killed in its first save that cannot continue; memory allocated for the sizes in config.json
 # although the tensors are missing; a loop over heads or sequences without rows.
+# Covers: signals.c attend_chunks.c
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 arrays="--q q.npy --k k.npy --v v.npy"

@@ -9,6 +9,8 @@ OLDPATH=$PATH
 run inspect run --examples 3 --json
 cp out found.json
 holds every_head json found.json '[(h["layer"], h["head"], h["attention"], h["num_buckets"]) for h in d["heads"]] == [(l, h, "lha", 4) for l in (0, 1) for h in (0, 1)]'
+membership="utility bound pairs queries_in keys_in sizes_off ratios_off"
+holds keys json found.json 'list(d) == "task attention split sequences tokens all heads".split() and (d["task"], d["attention"]) == ("needle", "lha") and all(list(h) == "layer head attention num_buckets own lsh smyrf".split() and all(list(h[m]) == "'"$membership"' buckets".split() for m in ("own", "lsh", "smyrf")) for h in d["heads"]) and list(d["all"]["own"]) == "'"$membership"'".split()'
 holds counts json found.json 'd["sequences"] == 3 and d["tokens"] == 144 and d["split"] == "valid" and all(sum(b[s] for b in h[m]["buckets"]) == 48 for h in d["heads"] for m in ("own", "lsh", "smyrf") for s in (0, 1))'
 holds shares json found.json 'all(abs(sum(h[m][s]) - 1) < 1e-9 for h in d["heads"] for m in ("own", "lsh", "smyrf") for s in ("queries_in", "keys_in"))'
 holds utilities json found.json 'all(0 < h[m]["utility"] < h[m]["bound"] < 1 for h in d["heads"] for m in ("own", "lsh", "smyrf"))'

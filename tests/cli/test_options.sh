@@ -34,6 +34,9 @@ expect negated_flag_has_no_value 2 "--no-joint takes no value" bench attention -
 expect negation_has_a_dash 2 "info has no option --no_joint" info --no_joint
 expect only_flags_are_negated 2 "info has no option --no-num-hashes" info --no-num-hashes
 
+expect long_name 2 "info has no option --$(printf '%063d' 1) (see" info "--$(printf '%063d' 1)"
+expect longer_name 2 "info has no option --$(printf '%063d' 1) (see" info "--$(printf '%063d' 1)x"
+
 # Where options end; operands; the limit of options of the library.
 for word in -j --json -h --help; do
     expect "operand_$word" 2 "info takes no operand, got '$word' (see" info -- $word

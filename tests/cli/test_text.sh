@@ -2,7 +2,7 @@
 # Task text on files of the user: training, prediction in order, and every kind of bad file.
 # Planted and caught: predictions out of order; the first label reported for every document;
 # --out that shows half a file; a line number one too low; the probabilities of one class left out.
-# Covers: cmd_predict.c
+# Covers: cmd_predict.c json_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --max-len 32 --learning-rate 0.02 --quiet"
 

@@ -2,7 +2,7 @@
 # data, train, eval: generated tasks through the tool. Stops, resuming and threads are compared bit for bit.
 # Planted and caught: a second start that overwrites a run; exit code 0 after SIGINT; --until never reached; the seed of the
 # tool not passed to the training; a given warm-up scaled; a bar written to something that is not a terminal.
-# Covers: cmd_train.c cmd_eval.c cmd_data.c
+# Covers: cmd_train.c cmd_eval.c cmd_data.c profile_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --quiet"
 
@@ -181,7 +181,7 @@ for given in needle "--data d" "--out x" "--preset lra" "--attention yoso" "--st
     expect "resume_takes_no_${given%% *}" 2 "--resume continues with the options of the run" train --resume whole $given
 done
 for until in =1 accuracy= accuracy=1x accuracy=inf accuracy=nan "$(printf '%064d' 1)=1"; do
-    expect "until_'$until'" 2 "--until is '$until'; it must be METRIC=VALUE" train needle --data d --out x --until "$until"
+    expect "until_'$until'" 2 "--until is '$(printf %.60s "$until")'; it must be METRIC=VALUE" train needle --data d --out x --until "$until"
 done
 expect until_long_unknown_metric 2 "no metric is called '$(printf '%063d' 1)'; there are: accuracy, loss" train needle --data d --out misspelt2 --steps 2 --eval-every 1 --until "$(printf '%063d' 1)=1" $tiny
 # A smaller loss is better; a condition that the last step meets stops nothing.
