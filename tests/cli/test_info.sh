@@ -90,7 +90,7 @@ says attend_takes_tensors_of_relative '"attention": "local"' attend --json --att
 expect info_takes_no_operand 2 "info takes no operand, got 'yoso'" info yoso
 run info --attention lha --json
 cp out plain.json
-holds width_of_64_by_default json plain.json '{t["shape_per_head"][0] for t in d["tensors"]} == {65} or [t["shape_per_head"] for t in d["tensors"]]'
+holds width_of_64_by_default json plain.json '[t["shape_per_head"] for t in d["tensors"]] == [[64, 16]] * 3'
 expect foreign_option 2 "softmax has no option 'num_hashes'" info --attention softmax --num-hashes 4
 expect option_out_of_range 2 "hash_bits is 40, allowed are 1 to 24" info --attention yoso --hash-bits 40
 expect option_without_mechanism 2 "hash is an option of mechanisms; name one with --attention NAME" info --hash mlp

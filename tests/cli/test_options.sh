@@ -1,6 +1,8 @@
 #!/bin/sh
 # The command line: what is read as a value, where options end, limits of the tables, the layout of every help, and every
 # suggestion, which a program of its own derives from the names.
+# Planted and caught: --isa or --quiet left out; every distance 0; a loop over one name too many; operands that are not kept;
+# flags of the library not found.
 # Covers: arguments.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
