@@ -39,15 +39,11 @@ static int run(const struct command *self, int argc, char **argv)
     const char *directory = NULL;
     size_t counts[3] = {10000, 1000, 1000};
     options_begin(&options, self);
-    const struct option rows[] = {
-        {"out", OPTION_TEXT, &directory, "DIR", "directory of the files, created if absent", 0, 0},
-        {"train", OPTION_COUNT, &counts[0], "N", "training examples (default 10000)", 0, 1e9},
-        {"valid", OPTION_COUNT, &counts[1], "N", "validation examples (default 1000)", 0, 1e9},
-        {"test", OPTION_COUNT, &counts[2], "N", "test examples (default 1000)", 0, 1e9},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        options_add(&options, rows[i]);
-    options_add_tasks(&options, "task", argc > 1 ? argv[1] : NULL);
+    options_add_text(&options, "out", &directory, "DIR", "directory of the files, created if absent");
+    options_add_count(&options, "train", &counts[0], "N", "training examples (default 10000)", 0, 1e9);
+    options_add_count(&options, "valid", &counts[1], "N", "validation examples (default 1000)", 0, 1e9);
+    options_add_count(&options, "test", &counts[2], "N", "test examples (default 1000)", 0, 1e9);
+    options_add_tasks(&options, "task", argv[1]);
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;

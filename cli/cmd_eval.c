@@ -63,11 +63,9 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     const char *data = NULL, *split = "test";
     options_begin(&options, self);
-    options_add(&options,
-                (struct option){"data", OPTION_TEXT, &data, "DIR",
-                                "directory of the data set (default: the one recorded in the run)", 0, 0});
-    options_add(&options, (struct option){"split", OPTION_TEXT, &split, "NAME",
-                                          "train, valid or test (default test)", 0, 0});
+    options_add_text(&options, "data", &data, "DIR",
+                     "directory of the data set (default: the one recorded in the run)");
+    options_add_text(&options, "split", &split, "NAME", "train, valid or test (default test)");
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))

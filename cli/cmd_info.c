@@ -149,14 +149,12 @@ static int run(const struct command *self, int argc, char **argv)
     const char *name = NULL;
     size_t head_dim = 64, max_len = 4096;
     options_begin(&options, self);
-    options_add(&options,
-                (struct option){"attention", OPTION_TEXT, &name, "NAME",
-                                "describe this mechanism: its options, and its tensors for the given options",
-                                0, 0});
-    options_add(&options, (struct option){"head-dim", OPTION_COUNT, &head_dim, "N",
-                                          "width of a head, for tensor shapes (default 64)", 1, 65536});
-    options_add(&options, (struct option){"max-len", OPTION_COUNT, &max_len, "N",
-                                          "longest sequence, for tensor shapes (default 4096)", 1, 1e9});
+    options_add_text(&options, "attention", &name, "NAME",
+                     "describe this mechanism: its options, and its tensors for the given options");
+    options_add_count(&options, "head-dim", &head_dim, "N", "width of a head, for tensor shapes (default 64)",
+                      1, 65536);
+    options_add_count(&options, "max-len", &max_len, "N",
+                      "longest sequence, for tensor shapes (default 4096)", 1, 1e9);
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))

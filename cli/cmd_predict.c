@@ -81,8 +81,7 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     const char *out = "-";
     options_begin(&options, self);
-    options_add(&options,
-                (struct option){"out", OPTION_TEXT, &out, "FILE", "file to write (default: stdout)", 0, 0});
+    options_add_text(&options, "out", &out, "FILE", "file to write (default: stdout)");
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))

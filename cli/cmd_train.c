@@ -244,7 +244,8 @@ static int read_until(const struct options *options, const char *text, struct wa
         watched->until_value = strtod(equals + 1, &end);
     if (equals == NULL || equals == text || (size_t)(equals - text) >= sizeof watched->until ||
         end == equals + 1 || *end != '\0' || !isfinite(watched->until_value))
-        return options_fail(options, "--until is '%s'; it must be METRIC=VALUE, as in accuracy=0.95", text);
+        return options_fail(options, "--until is '%.60s'; it must be METRIC=VALUE, as in accuracy=0.95",
+                            text);
     memcpy(watched->until, text, (size_t)(equals - text));
     return EXIT_GOOD;
 }
@@ -255,29 +256,25 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     const char *until = NULL;
     options_begin(&options, self);
-    const struct option rows[] = {
-        {"data", OPTION_TEXT, &train.data, "DIR", "directory of the data set", 0, 0},
-        {"out", OPTION_TEXT, &train.out, "RUN", "directory of the run, must not exist yet", 0, 0},
-        {"attention", OPTION_TEXT, &train.mechanism, "NAME",
-         "mechanism, see info (default yoso). A comma list divides the heads of a layer, as in "
-         "local*5,lha*5; / separates layers, and the last list holds for all further layers. An option sets "
-         "every mechanism that has it; --lha.num-buckets sets one",
-         0, 0},
-        {"preset", OPTION_TEXT, &train.preset, "NAME",
-         "lra: model and training as in the released Long Range Arena configurations", 0, 0},
-        {"resume", OPTION_TEXT, &train.resume, "RUN",
-         "continue this run; the result is bit for bit that of an uninterrupted run", 0, 0},
-        {"until", OPTION_TEXT, &until, "METRIC=VALUE",
-         "stop when this validation metric is reached, as in accuracy=0.95 or perplexity=20", 0, 0},
-        {"max-seconds", OPTION_NUMBER, &train.watched.max_seconds, "T", "save and stop after this time", 0,
-         1e9},
-        {"profile", OPTION_SWITCH, &train.profile, NULL,
-         "print where the time of the steps went and how busy the threads were", 0, 0},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        options_add(&options, rows[i]);
+    options_add_text(&options, "data", &train.data, "DIR", "directory of the data set");
+    options_add_text(&options, "out", &train.out, "RUN", "directory of the run, must not exist yet");
+    options_add_text(
+        &options, "attention", &train.mechanism, "NAME",
+        "mechanism, see info (default yoso). A comma list divides the heads of a layer, as in "
+        "local*5,lha*5; / separates layers, and the last list holds for all further layers. An option sets "
+        "every mechanism that has it; --lha.num-buckets sets one");
+    options_add_text(&options, "preset", &train.preset, "NAME",
+                     "lra: model and training as in the released Long Range Arena configurations");
+    options_add_text(&options, "resume", &train.resume, "RUN",
+                     "continue this run; the result is bit for bit that of an uninterrupted run");
+    options_add_text(&options, "until", &until, "METRIC=VALUE",
+                     "stop when this validation metric is reached, as in accuracy=0.95 or perplexity=20");
+    options_add_number(&options, "max-seconds", &train.watched.max_seconds, "T",
+                       "save and stop after this time", 0, 1e9);
+    options_add_switch(&options, "profile", &train.profile,
+                       "print where the time of the steps went and how busy the threads were");
     options_add_mechanisms(&options);
-    options_add_tasks(&options, NULL, argc > 1 ? argv[1] : NULL);
+    options_add_tasks(&options, NULL, argv[1]);
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;

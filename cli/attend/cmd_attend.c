@@ -433,31 +433,28 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     hashattn_problem_default(&a.problem);
     options_begin(&options, self);
-    const struct option rows[] = {
-        {"attention", OPTION_TEXT, &a.mechanism, "NAME", "mechanism, see info (default yoso)", 0, 0},
-        {"q", OPTION_TEXT, &a.q, "Q.npy", "queries, float32 (n, d), (heads, n, d) or (batch, heads, n, d)", 0,
-         0},
-        {"k", OPTION_TEXT, &a.k, "K.npy", "keys, with the same number of axes", 0, 0},
-        {"v", OPTION_TEXT, &a.v, "V.npy", "values, one row per key", 0, 0},
-        {"mask", OPTION_TEXT, &a.mask, "M.npy",
-         "key mask, bool or uint8, (n_k) or (batch, n_k): 1 = the key takes part", 0, 0},
-        {"params", OPTION_TEXT, &a.params, "P.safetensors",
-         "learned parameters of the mechanism, each (heads, rows, cols); info --attention NAME with the same "
-         "options and --head-dim lists them (default: drawn from the seed)",
-         0, 0},
-        {"causal", OPTION_SWITCH, &a.causal, NULL, "query i sees keys 0 to i", 0, 0},
-        {"chunk", OPTION_COUNT, &a.chunk_rows, "N",
-         "read the arrays N rows at a time, so that memory does not depend on n; for mechanisms with a state "
-         "of constant size, such as yoso",
-         1, 1e9},
-        {"out", OPTION_TEXT, &a.out, "Y.npy", "output file; - for stdout", 0, 0},
-        {"grad-out", OPTION_TEXT, &a.grad_out, "G.npy", "gradient with respect to the output, with its shape",
-         0, 0},
-        {"grad-dir", OPTION_TEXT, &a.grad_dir, "DIR",
-         "directory for dq.npy, dk.npy and dv.npy, the gradients with respect to q, k and v", 0, 0},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        options_add(&options, rows[i]);
+    options_add_text(&options, "attention", &a.mechanism, "NAME", "mechanism, see info (default yoso)");
+    options_add_text(&options, "q", &a.q, "Q.npy",
+                     "queries, float32 (n, d), (heads, n, d) or (batch, heads, n, d)");
+    options_add_text(&options, "k", &a.k, "K.npy", "keys, with the same number of axes");
+    options_add_text(&options, "v", &a.v, "V.npy", "values, one row per key");
+    options_add_text(&options, "mask", &a.mask, "M.npy",
+                     "key mask, bool or uint8, (n_k) or (batch, n_k): 1 = the key takes part");
+    options_add_text(
+        &options, "params", &a.params, "P.safetensors",
+        "learned parameters of the mechanism, each (heads, rows, cols); info --attention NAME with the same "
+        "options and --head-dim lists them (default: drawn from the seed)");
+    options_add_switch(&options, "causal", &a.causal, "query i sees keys 0 to i");
+    options_add_count(
+        &options, "chunk", &a.chunk_rows, "N",
+        "read the arrays N rows at a time, so that memory does not depend on n; for mechanisms with a state "
+        "of constant size, such as yoso",
+        1, 1e9);
+    options_add_text(&options, "out", &a.out, "Y.npy", "output file; - for stdout");
+    options_add_text(&options, "grad-out", &a.grad_out, "G.npy",
+                     "gradient with respect to the output, with its shape");
+    options_add_text(&options, "grad-dir", &a.grad_dir, "DIR",
+                     "directory for dq.npy, dk.npy and dv.npy, the gradients with respect to q, k and v");
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))

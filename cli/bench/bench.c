@@ -55,10 +55,9 @@ int bench_measure(bench_run *once, void *user, size_t repeats, size_t parts, dou
 
 void bench_add_repeats(struct options *options, size_t *repeats)
 {
-    options_add(options, (struct option){
-                             "repeats", OPTION_COUNT, repeats, "N",
-                             "runs; the median is reported (default: as many as fit into 2 seconds, 3 to 25)",
-                             1, BENCH_MOST_REPEATS});
+    options_add_count(options, "repeats", repeats, "N",
+                      "runs; the median is reported (default: as many as fit into 2 seconds, 3 to 25)", 1,
+                      BENCH_MOST_REPEATS);
 }
 
 /* ---- mechanisms and their errors --------------------------------------------------------------------- */

@@ -52,7 +52,9 @@ static hashattn_status run_exact(const struct bench *b, const struct options *op
 static int compare_exact(struct bench *b, const struct options *options)
 {
     size_t n = b->seq_len, d = b->head_dim, queries = bench_sampled(n);
-    b->mean_cosine = bench_mean_cosine(&b->arrays);
+    int code = bench_mean_cosine(&b->arrays, &b->mean_cosine);
+    if (code != EXIT_GOOD)
+        return code;
     if (n == 0 || b->timed.causal) { /* sampled queries see all keys, which causal ones do not */
         b->pairs_over_uniform = b->error_radians = NAN;
         return EXIT_GOOD;
@@ -172,17 +174,14 @@ static int run(const struct command *self, int argc, char **argv)
     struct bench b = {.mechanism = "yoso", .seq_len = 4096, .heads = 12, .head_dim = 64};
     struct options options;
     options_begin(&options, self);
-    const struct option rows[] = {
-        {"attention", OPTION_TEXT, &b.mechanism, "NAME", "mechanism, see info (default yoso)", 0, 0},
-        {"seq-len", OPTION_COUNT, &b.seq_len, "N", "queries and keys of each head (default 4096)", 0, 1e12},
-        {"heads", OPTION_COUNT, &b.heads, "H", "heads (default 12)", 1, 1e6},
-        {"head-dim", OPTION_COUNT, &b.head_dim, "D", "width of a head (default 64)", 1, 1e6},
-        {"causal", OPTION_SWITCH, &b.timed.causal, NULL,
-         "query i sees keys 0 to i; error and colliding pairs are not reported", 0, 0},
-        {"backward", OPTION_SWITCH, &b.timed.backward, NULL, "also time the backward pass", 0, 0},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        options_add(&options, rows[i]);
+    options_add_text(&options, "attention", &b.mechanism, "NAME", "mechanism, see info (default yoso)");
+    options_add_count(&options, "seq-len", &b.seq_len, "N", "queries and keys of each head (default 4096)", 0,
+                      1e12);
+    options_add_count(&options, "heads", &b.heads, "H", "heads (default 12)", 1, 1e6);
+    options_add_count(&options, "head-dim", &b.head_dim, "D", "width of a head (default 64)", 1, 1e6);
+    options_add_switch(&options, "causal", &b.timed.causal,
+                       "query i sees keys 0 to i; error and colliding pairs are not reported");
+    options_add_switch(&options, "backward", &b.timed.backward, "also time the backward pass");
     bench_add_input(&options, &input);
     bench_add_repeats(&options, &b.repeats);
     options_add_mechanisms(&options);

@@ -237,20 +237,16 @@ static int run(const struct command *self, int argc, char **argv)
     const char *input = "iid", *lengths = NULL, *hashes = "8,16,32,64,128", *bits = "9";
     struct options options;
     options_begin(&options, self);
-    const struct option rows[] = {
-        {"seq-len", OPTION_TEXT, &lengths, "N,...", "numbers of queries and keys (default 64,256,1024,4096)",
-         0, 0},
-        {"num-hashes", OPTION_TEXT, &hashes, "M,...", "numbers of hash functions (default 8,16,32,64,128)", 0,
-         0},
-        {"hash-bits", OPTION_TEXT, &bits, "T,...",
-         "bits per hash, or log2 for log2 of the length (default 9)", 0, 0},
-        {"heads", OPTION_COUNT, &e.heads, "H", "heads (default 2)", 1, 1e6},
-        {"head-dim", OPTION_COUNT, &e.head_dim, "D", "width of a head (default 64)", 1, 1e6},
-        {"seeds", OPTION_COUNT, &e.seeds, "N", "number of seeds, starting at --seed (default 3)", 1,
-         MOST_SEEDS},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        options_add(&options, rows[i]);
+    options_add_text(&options, "seq-len", &lengths, "N,...",
+                     "numbers of queries and keys (default 64,256,1024,4096)");
+    options_add_text(&options, "num-hashes", &hashes, "M,...",
+                     "numbers of hash functions (default 8,16,32,64,128)");
+    options_add_text(&options, "hash-bits", &bits, "T,...",
+                     "bits per hash, or log2 for log2 of the length (default 9)");
+    options_add_count(&options, "heads", &e.heads, "H", "heads (default 2)", 1, 1e6);
+    options_add_count(&options, "head-dim", &e.head_dim, "D", "width of a head (default 64)", 1, 1e6);
+    options_add_count(&options, "seeds", &e.seeds, "N", "number of seeds, starting at --seed (default 3)", 1,
+                      MOST_SEEDS);
     bench_add_input(&options, &input);
     bench_add_given(&options, &e.q, &e.k, &e.v);
     options_add_mechanisms(&options);

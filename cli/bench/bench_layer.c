@@ -150,19 +150,16 @@ static int run(const struct command *self, int argc, char **argv)
     struct layer_bench b = {.mechanism = "yoso", .dim = 768, .heads = 12, .ffn = 3072, .seq_len = 4096};
     struct options options;
     options_begin(&options, self);
-    const struct option rows[] = {
-        {"attention", OPTION_TEXT, &b.mechanism, "NAME",
-         "mechanism, or several as for train --attention (default yoso)", 0, 0},
-        {"seq-len", OPTION_COUNT, &b.seq_len, "N", "tokens (default 4096)", 1, 1e9},
-        {"dim", OPTION_COUNT, &b.dim, "N", "width of a token's row, a multiple of heads (default 768)", 1,
-         16384},
-        {"heads", OPTION_COUNT, &b.heads, "N", "attention heads (default 12)", 1, 256},
-        {"ffn", OPTION_COUNT, &b.ffn, "N", "width of the feed-forward layer (default 3072)", 1, 65536},
-        {"backward", OPTION_SWITCH, &b.backward, NULL,
-         "as in training: with dropout, and also time the backward pass", 0, 0},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        options_add(&options, rows[i]);
+    options_add_text(&options, "attention", &b.mechanism, "NAME",
+                     "mechanism, or several as for train --attention (default yoso)");
+    options_add_count(&options, "seq-len", &b.seq_len, "N", "tokens (default 4096)", 1, 1e9);
+    options_add_count(&options, "dim", &b.dim, "N",
+                      "width of a token's row, a multiple of heads (default 768)", 1, 16384);
+    options_add_count(&options, "heads", &b.heads, "N", "attention heads (default 12)", 1, 256);
+    options_add_count(&options, "ffn", &b.ffn, "N", "width of the feed-forward layer (default 3072)", 1,
+                      65536);
+    options_add_switch(&options, "backward", &b.backward,
+                       "as in training: with dropout, and also time the backward pass");
     bench_add_repeats(&options, &b.repeats);
     options_add_mechanisms(&options);
     add_model_options(&options);

@@ -34,8 +34,7 @@ static int run(const struct command *self, int argc, char **argv)
     double seconds = 0.5;
     struct options options;
     options_begin(&options, self);
-    options_add(&options, (struct option){"seconds", OPTION_NUMBER, &seconds, "X",
-                                          "seconds per figure (default 0.5)", 0.01, 60});
+    options_add_number(&options, "seconds", &seconds, "X", "seconds per figure (default 0.5)", 0.01, 60);
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;

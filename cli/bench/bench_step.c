@@ -131,19 +131,16 @@ static int run(const struct command *self, int argc, char **argv)
     struct step_bench b = {.repeats = 10};
     struct options options;
     options_begin(&options, self);
-    const struct option rows[] = {
-        {"data", OPTION_TEXT, &b.data, "DIR",
-         "directory of a data set (default: generate temporary examples)", 0, 0},
-        {"attention", OPTION_TEXT, &b.mechanism, "NAME",
-         "mechanism, or several as for train --attention (default yoso)", 0, 0},
-        {"preset", OPTION_TEXT, &b.preset, "NAME",
-         "lra: model and training as in the released Long Range Arena configurations", 0, 0},
-        {"repeats", OPTION_COUNT, &b.repeats, "N", "steps; the median is reported (default 10)", 1, 1e6},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        options_add(&options, rows[i]);
+    options_add_text(&options, "data", &b.data, "DIR",
+                     "directory of a data set (default: generate temporary examples)");
+    options_add_text(&options, "attention", &b.mechanism, "NAME",
+                     "mechanism, or several as for train --attention (default yoso)");
+    options_add_text(&options, "preset", &b.preset, "NAME",
+                     "lra: model and training as in the released Long Range Arena configurations");
+    options_add_count(&options, "repeats", &b.repeats, "N", "steps; the median is reported (default 10)", 1,
+                      1e6);
     options_add_mechanisms(&options);
-    options_add_tasks(&options, NULL, argc > 1 ? argv[1] : NULL);
+    options_add_tasks(&options, NULL, argv[1]);
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;

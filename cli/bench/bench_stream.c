@@ -144,19 +144,15 @@ static int run(const struct command *self, int argc, char **argv)
         .mechanism = "yoso", .seq_len = 1000000, .heads = 1, .head_dim = 64, .chunk_rows = 16384};
     struct options options;
     options_begin(&options, self);
-    const struct option rows[] = {
-        {"attention", OPTION_TEXT, &b.mechanism, "NAME",
-         "mechanism with a state of constant size (default yoso)", 0, 0},
-        {"seq-len", OPTION_COUNT, &b.seq_len, "N", "queries and keys of each head (default 1000000)", 1,
-         1e12},
-        {"heads", OPTION_COUNT, &b.heads, "H", "heads (default 1)", 1, 1e6},
-        {"head-dim", OPTION_COUNT, &b.head_dim, "D", "width of a head (default 64)", 1, 1e6},
-        {"chunk", OPTION_COUNT, &b.chunk_rows, "N", "rows generated and computed at a time (default 16384)",
-         1, 1e9},
-        {"causal", OPTION_SWITCH, &b.causal, NULL, "query i sees keys 0 to i: one pass instead of two", 0, 0},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        options_add(&options, rows[i]);
+    options_add_text(&options, "attention", &b.mechanism, "NAME",
+                     "mechanism with a state of constant size (default yoso)");
+    options_add_count(&options, "seq-len", &b.seq_len, "N", "queries and keys of each head (default 1000000)",
+                      1, 1e12);
+    options_add_count(&options, "heads", &b.heads, "H", "heads (default 1)", 1, 1e6);
+    options_add_count(&options, "head-dim", &b.head_dim, "D", "width of a head (default 64)", 1, 1e6);
+    options_add_count(&options, "chunk", &b.chunk_rows, "N",
+                      "rows generated and computed at a time (default 16384)", 1, 1e9);
+    options_add_switch(&options, "causal", &b.causal, "query i sees keys 0 to i: one pass instead of two");
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))

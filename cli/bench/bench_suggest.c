@@ -23,7 +23,7 @@ struct choice {
 struct suggestion {
     const char *q, *k, *v;
     size_t seq_len, heads, head_dim, max_hashes, fixed_bits;
-    double error, cosine;
+    double error, cosine, mean_cosine; /* as requested; of the arrays */
     uint64_t seed;
     hashattn_context *context;
     struct bench_arrays arrays;
@@ -139,7 +139,7 @@ static void report_json(const struct suggestion *s)
     json_out_count(&json, "num_hashes", s->best.hashes);
     json_out_count(&json, "hash_bits", (uint64_t)s->best.bits);
     json_out_number(&json, "predicted_radians", s->best.predicted);
-    json_out_number(&json, "mean_cosine", bench_mean_cosine(&s->arrays));
+    json_out_number(&json, "mean_cosine", s->mean_cosine);
     json_out_count(&json, "heads", s->heads);
     json_out_count(&json, "head_dim", s->head_dim);
     json_out_number(&json, "forward_ms", s->timed.forward_ms);
@@ -191,10 +191,11 @@ static int suggest_with(struct suggestion *s, const struct options *options)
     size_t keys = s->seq_len < MODEL_KEYS ? s->seq_len : MODEL_KEYS;
     int code = s->q != NULL ? bench_read_arrays(s->context, s->q, s->k, s->v, &s->arrays)
                             : bench_make_arrays(&s->arrays, &input, MODEL_HEADS, keys, s->head_dim, s->seed);
+    code = code != EXIT_GOOD ? code : bench_mean_cosine(&s->arrays, &s->mean_cosine);
     if (code == EXIT_GOOD && s->q != NULL) {
         s->seq_len = s->seq_len == 0 ? s->arrays.keys : s->seq_len;
         s->head_dim = s->arrays.head_dim;
-        s->cosine = fmin(0.99, fmax(0, bench_mean_cosine(&s->arrays)));
+        s->cosine = fmin(0.99, fmax(0, s->mean_cosine));
     }
     code = code != EXIT_GOOD ? code : choose_all(s);
     if (code == EXIT_GOOD && !s->reached)
@@ -220,23 +221,19 @@ static int run(const struct command *self, int argc, char **argv)
     struct suggestion s = {.heads = 12, .head_dim = 64, .max_hashes = 128, .cosine = NAN};
     struct options options;
     options_begin(&options, self);
-    const struct option rows[] = {
-        {"seq-len", OPTION_COUNT, &s.seq_len, "N",
-         "number of queries and keys; required unless arrays are given", 1, 1e12},
-        {"error", OPTION_NUMBER, &s.error, "R", "largest angle between yoso and yoso-e in radians; required",
-         1e-3, 1.5},
-        {"cosine", OPTION_NUMBER, &s.cosine, "C",
-         "mean cosine of queries and keys (default 0: independent, the hardest case)", 0, 0.99},
-        {"max-hashes", OPTION_COUNT, &s.max_hashes, "M", "maximum number of hash functions (default 128)", 1,
-         MOST_HASHES},
-        {"hash-bits", OPTION_COUNT, &s.fixed_bits, "T",
-         "use this number of bits (default: the largest up to log2 of the length that suffices)", 1,
-         NOISE_MOST_BITS},
-        {"heads", OPTION_COUNT, &s.heads, "H", "heads for the reported cost (default 12)", 1, 1e4},
-        {"head-dim", OPTION_COUNT, &s.head_dim, "D", "width of a head (default 64)", 1, 1e4},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        options_add(&options, rows[i]);
+    options_add_count(&options, "seq-len", &s.seq_len, "N",
+                      "number of queries and keys; required unless arrays are given", 1, 1e12);
+    options_add_number(&options, "error", &s.error, "R",
+                       "largest angle between yoso and yoso-e in radians; required", 1e-3, 1.5);
+    options_add_number(&options, "cosine", &s.cosine, "C",
+                       "mean cosine of queries and keys (default 0: independent, the hardest case)", 0, 0.99);
+    options_add_count(&options, "max-hashes", &s.max_hashes, "M",
+                      "maximum number of hash functions (default 128)", 1, MOST_HASHES);
+    options_add_count(&options, "hash-bits", &s.fixed_bits, "T",
+                      "use this number of bits (default: the largest up to log2 of the length that suffices)",
+                      1, NOISE_MOST_BITS);
+    options_add_count(&options, "heads", &s.heads, "H", "heads for the reported cost (default 12)", 1, 1e4);
+    options_add_count(&options, "head-dim", &s.head_dim, "D", "width of a head (default 64)", 1, 1e4);
     bench_add_given(&options, &s.q, &s.k, &s.v);
     options_add_mechanisms(&options);
     int code;

@@ -27,12 +27,10 @@ int bench_find_input(const struct options *options, const char *name, struct ben
 
 void bench_add_input(struct options *options, const char **name)
 {
-    options_add(options,
-                (struct option){
-                    "input", OPTION_TEXT, name, "NAME",
-                    "iid: independent normal numbers (default); clustered: mean cosine 0.5; matched: query i "
-                    "has cosine 0.9 with key i; same: all rows equal, so that all fall into one bucket",
-                    0, 0});
+    options_add_text(
+        options, "input", name, "NAME",
+        "iid: independent normal numbers (default); clustered: mean cosine 0.5; matched: query i "
+        "has cosine 0.9 with key i; same: all rows equal, so that all fall into one bucket");
 }
 
 /* rows = own * rows + other * others, scaled to length sqrt(d). `others` advances one row per `each` rows. */
@@ -151,13 +149,10 @@ int bench_read_arrays(hashattn_context *context, const char *query, const char *
 
 void bench_add_given(struct options *options, const char **query, const char **key, const char **value)
 {
-    options_add(options,
-                (struct option){
-                    "q", OPTION_TEXT, query, "Q.npy",
-                    "queries from a file, float32 (n, d) or (heads, n, d), instead of generated ones", 0, 0});
-    options_add(options,
-                (struct option){"k", OPTION_TEXT, key, "K.npy", "keys, with the same number of axes", 0, 0});
-    options_add(options, (struct option){"v", OPTION_TEXT, value, "V.npy", "values, one row per key", 0, 0});
+    options_add_text(options, "q", query, "Q.npy",
+                     "queries from a file, float32 (n, d) or (heads, n, d), instead of generated ones");
+    options_add_text(options, "k", key, "K.npy", "keys, with the same number of axes");
+    options_add_text(options, "v", value, "V.npy", "values, one row per key");
 }
 
 int bench_check_given(const struct options *options, const char *query, const char *key, const char *value)
@@ -214,18 +209,20 @@ static void add_units(const float *rows, size_t num_rows, size_t width, double *
 }
 
 /* The mean over pairs is the inner product of the means of the unit vectors. */
-double bench_mean_cosine(const struct bench_arrays *arrays)
+int bench_mean_cosine(const struct bench_arrays *arrays, double *mean)
 {
     size_t d = arrays->head_dim, pairs = arrays->queries * arrays->keys;
-    double total = 0, *sums = calloc(2 * d, sizeof *sums);
-    for (size_t h = 0; h < arrays->heads && sums != NULL && pairs > 0; h++) {
+    double total = 0, *sums = malloc(2 * d * sizeof *sums);
+    if (sums == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for means of %zu columns", d);
+    for (size_t h = 0; h < arrays->heads && pairs > 0; h++) {
         memset(sums, 0, 2 * d * sizeof *sums);
         add_units(arrays->query + h * arrays->queries * d, arrays->queries, d, sums);
         add_units(arrays->key + h * arrays->keys * d, arrays->keys, d, sums + d);
         for (size_t c = 0; c < d; c++)
             total += sums[c] / (double)arrays->queries * (sums[d + c] / (double)arrays->keys);
     }
-    double mean = sums == NULL || pairs == 0 ? NAN : total / (double)arrays->heads;
+    *mean = pairs == 0 ? NAN : total / (double)arrays->heads;
     free(sums);
-    return mean;
+    return EXIT_GOOD;
 }

@@ -48,7 +48,8 @@ struct bench_problem bench_problem_of(const struct bench_arrays *arrays, size_t 
 /* The smaller of `rows` and BENCH_SAMPLED_QUERIES. */
 size_t bench_sampled(size_t rows);
 
-/* The mean of <q, k> / (|q| |k|) over all pairs of each head; NaN if there are no pairs. */
-double bench_mean_cosine(const struct bench_arrays *arrays);
+/* *mean = the mean of <q, k> / (|q| |k|) over all pairs of each head; NaN if there are no pairs. Returns
+   EXIT_GOOD, or EXIT_ROOM if memory runs out. */
+int bench_mean_cosine(const struct bench_arrays *arrays, double *mean);
 
 #endif

@@ -185,27 +185,18 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     struct asked asked = {.split = "valid", .examples = 8, .layer = SIZE_MAX};
     options_begin(&options, self);
-    options_add(&options,
-                (struct option){"data", OPTION_TEXT, &asked.data, "DIR",
-                                "directory of the data set (default: the one recorded in the run)", 0, 0});
-    options_add(&options, (struct option){"split", OPTION_TEXT, &asked.split, "NAME",
-                                          "train, valid or test (default valid)", 0, 0});
-    options_add(
-        &options,
-        (struct option){"examples", OPTION_COUNT, &asked.examples, "N",
-                        "use the first N examples; 0: all. The cost is quadratic in the length (default 8)",
-                        0, 1e9});
-    options_add(
-        &options,
-        (struct option){
-            "plots", OPTION_TEXT, &asked.plots, "DIR",
-            "directory for plots of utility and buckets: gnuplot scripts, and SVG if gnuplot is installed", 0,
-            0});
-    options_add(&options,
-                (struct option){
-                    "layer", OPTION_COUNT, &asked.layer, "N",
-                    "layer whose buckets are plotted individually (default: the first layer with buckets)", 0,
-                    255});
+    options_add_text(&options, "data", &asked.data, "DIR",
+                     "directory of the data set (default: the one recorded in the run)");
+    options_add_text(&options, "split", &asked.split, "NAME", "train, valid or test (default valid)");
+    options_add_count(&options, "examples", &asked.examples, "N",
+                      "use the first N examples; 0: all. The cost is quadratic in the length (default 8)", 0,
+                      1e9);
+    options_add_text(
+        &options, "plots", &asked.plots, "DIR",
+        "directory for plots of utility and buckets: gnuplot scripts, and SVG if gnuplot is installed");
+    options_add_count(&options, "layer", &asked.layer, "N",
+                      "layer whose buckets are plotted individually (default: the first layer with buckets)",
+                      0, 255);
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))

@@ -10,28 +10,6 @@
 
 #include "cli/shared/suggest.h"
 
-void options_begin(struct options *options, const struct command *command)
-{
-    *options = (struct options){.command = command, .common = {.isa = "auto"}};
-    struct common *common = &options->common;
-    options_add(options, (struct option){"threads", OPTION_COUNT, &common->threads, "N",
-                                         "number of threads (default: all processors)", 1, 1024});
-    options_add(options, (struct option){"isa", OPTION_TEXT, &common->isa, "NAME",
-                                         "instruction set from `hashattn info`, or auto (default)", 0, 0});
-    options_add(options, (struct option){"precision", OPTION_TEXT, &common->precision, "NAME",
-                                         "float32 or bf16, for matrix products and for the arrays of attend "
-                                         "and bench (default float32; for a trained run: as in training)",
-                                         0, 0});
-    options_add(options, (struct option){"seed", OPTION_SEED, &common->seed, "N",
-                                         "random seed (default 0; for a trained run: as in training)", 0, 0});
-    options_add(options, (struct option){"json", OPTION_SWITCH, &common->json, NULL,
-                                         "print the result as JSON on stdout", 0, 0});
-    options_add(options, (struct option){"quiet", OPTION_SWITCH, &common->quiet, NULL,
-                                         "print only errors on stderr", 0, 0});
-    options_add(options,
-                (struct option){"help", OPTION_SWITCH, &options->help, NULL, "print this help", 0, 0});
-}
-
 /* Only this program fills the tables, so a full one is a bug. */
 static size_t next_place(size_t *count, size_t capacity)
 {
@@ -42,11 +20,56 @@ static size_t next_place(size_t *count, size_t capacity)
     return (*count)++;
 }
 
-void options_add(struct options *options, struct option row)
+static void add(struct options *options, struct option row)
 {
     options->rows[next_place(&options->num_rows, MOST_OPTIONS)] = row;
 }
 
+void options_add_text(struct options *options, const char *name, const char **target, const char *argument,
+                      const char *help)
+{
+    add(options,
+        (struct option){
+            .name = name, .kind = OPTION_TEXT, .target = target, .argument = argument, .help = help});
+}
+
+void options_add_count(struct options *options, const char *name, size_t *target, const char *argument,
+                       const char *help, double minimum, double maximum)
+{
+    add(options, (struct option){name, OPTION_COUNT, target, argument, help, minimum, maximum});
+}
+
+void options_add_number(struct options *options, const char *name, double *target, const char *argument,
+                        const char *help, double minimum, double maximum)
+{
+    add(options, (struct option){name, OPTION_NUMBER, target, argument, help, minimum, maximum});
+}
+
+void options_add_switch(struct options *options, const char *name, int *target, const char *help)
+{
+    add(options, (struct option){.name = name, .kind = OPTION_SWITCH, .target = target, .help = help});
+}
+
+void options_begin(struct options *options, const struct command *command)
+{
+    *options = (struct options){.command = command, .common = {.isa = "auto"}};
+    struct common *common = &options->common;
+    options_add_count(options, "threads", &common->threads, "N",
+                      "number of threads (default: all processors)", 1, 1024);
+    options_add_text(options, "isa", &common->isa, "NAME",
+                     "instruction set from `hashattn info`, or auto (default)");
+    options_add_text(options, "precision", &common->precision, "NAME",
+                     "float32 or bf16, for matrix products and for the arrays of attend "
+                     "and bench (default float32; for a trained run: as in training)");
+    add(options, (struct option){.name = "seed",
+                                 .kind = OPTION_SEED,
+                                 .target = &common->seed,
+                                 .argument = "N",
+                                 .help = "random seed (default 0; for a trained run: as in training)"});
+    options_add_switch(options, "json", &common->json, "print the result as JSON on stdout");
+    options_add_switch(options, "quiet", &common->quiet, "print only errors on stderr");
+    options_add_switch(options, "help", &options->help, "print this help");
+}
 /* The command line has dashes instead of the library's underscores. */
 static bool same_name(const char *dashed, const char *name)
 {
@@ -55,11 +78,14 @@ static bool same_name(const char *dashed, const char *name)
     return *dashed == '\0' && *name == '\0';
 }
 
+/* Of two options of one type: both lists are NULL, or none is. */
 static bool same_choices(const char *const *a, const char *const *b)
 {
-    while (a != NULL && b != NULL && *a != NULL && *b != NULL && strcmp(*a, *b) == 0)
+    if (a == NULL)
+        return true;
+    while (*a != NULL && *b != NULL && strcmp(*a, *b) == 0)
         a++, b++;
-    return a == b || (a != NULL && b != NULL && *a == NULL && *b == NULL);
+    return *a == *b; /* NULL at the end of both */
 }
 
 /* True if the rows agree in every field. Mechanisms may have different options of the same name. */
@@ -180,14 +206,18 @@ static int set_count(const struct options *options, const struct option *row, co
     char *end;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    if (end == text || *end != '\0' || text[strspn(text, " \t")] == '-' || errno != 0 ||
-        (double)value < row->minimum || (double)value > row->maximum)
+    bool is_number = end != text && *end == '\0' && text[strspn(text, " \t")] != '-' && errno == 0;
+    if (row->kind == OPTION_SEED) {
+        *(uint64_t *)row->target = value;
+        return is_number
+                   ? EXIT_GOOD
+                   : options_fail(options, "--%s is '%.60s'; it must be a whole number from 0 to 2^64 - 1",
+                                  row->name, text);
+    }
+    if (!is_number || (double)value < row->minimum || (double)value > row->maximum)
         return options_fail(options, "--%s is '%.60s'; it must be a whole number from %.0f to %.0f",
                             row->name, text, row->minimum, row->maximum);
-    if (row->kind == OPTION_SEED)
-        *(uint64_t *)row->target = value;
-    else
-        *(size_t *)row->target = (size_t)value;
+    *(size_t *)row->target = (size_t)value;
     return EXIT_GOOD;
 }
 
@@ -208,11 +238,7 @@ static int set_row(const struct options *options, const struct option *row, cons
     case OPTION_TEXT:
         *(const char **)row->target = text;
         return EXIT_GOOD;
-    case OPTION_SEED: {
-        struct option whole = *row;
-        whole.maximum = 18446744073709551615.0;
-        return set_count(options, &whole, text);
-    }
+    case OPTION_SEED:
     case OPTION_COUNT:
         return set_count(options, row, text);
     case OPTION_NUMBER:
@@ -224,13 +250,11 @@ static int set_row(const struct options *options, const struct option *row, cons
     return EXIT_USAGE;
 }
 
-/* Returns the table row called `name`, or NULL; *library is the library's row, or NULL. "no-x" finds the flag
-   x of the library and sets *negated. */
+/* Returns the table row called `name`, or NULL; then *library, NULL before, becomes the library's row if
+   there is one. "no-x" finds the flag x of the library and sets *negated. */
 static const struct option *find(const struct options *options, const char *name,
                                  const hashattn_option **library, bool *negated)
 {
-    *library = NULL;
-    *negated = false;
     for (size_t i = 0; i < options->num_rows; i++)
         if (strcmp(options->rows[i].name, name) == 0)
             return &options->rows[i];
@@ -255,15 +279,15 @@ static size_t scope_of(const char *name)
     return 0;
 }
 
-/* Parses one argument that begins with "--"; *used is the number of arguments consumed. */
+/* Parses one argument that begins with "--"; *used becomes 2 if the next one is its value. */
 static int parse_option(struct options *options, int left, char **argv, int *used)
 {
     char name[64];
     const char *equals = strchr(argv[0], '=');
     int length = equals != NULL ? (int)(equals - argv[0] - 2) : (int)strlen(argv[0]) - 2;
     snprintf(name, sizeof name, "%.*s", length, argv[0] + 2);
-    const hashattn_option *library;
-    bool negated;
+    const hashattn_option *library = NULL;
+    bool negated = false;
     size_t scope = scope_of(name);
     const struct option *row = find(options, name + scope, &library, &negated);
     if ((row == NULL && library == NULL) ||
@@ -271,7 +295,6 @@ static int parse_option(struct options *options, int left, char **argv, int *use
         return fail_unknown(options, name);
     bool is_switch = row != NULL ? row->kind == OPTION_SWITCH : library->type == HASHATTN_OPTION_FLAG;
     const char *text = equals != NULL ? equals + 1 : NULL;
-    *used = 1;
     if (text != NULL && (negated || (row != NULL && is_switch)))
         return options_fail(options, "--%s takes no value", name);
     if (text == NULL && is_switch)
@@ -301,8 +324,6 @@ static int parse(struct options *options, int argc, char **argv)
     for (int i = 1, used = 1; i < argc; i += used, used = 1) {
         if (!only_operands && strcmp(argv[i], "--") == 0) {
             only_operands = true;
-        } else if (!only_operands && strcmp(argv[i], "-h") == 0) {
-            options->help = 1;
         } else if (!only_operands && strncmp(argv[i], "--", 2) == 0) {
             int code = parse_option(options, argc - i, argv + i, &used);
             if (code != EXIT_GOOD)
@@ -409,11 +430,8 @@ static void name_owners(const hashattn_option *option, char *text, size_t size)
 static void print_mechanisms(const struct options *options)
 {
     char owners[MOST_LIBRARY][200];
-    for (size_t i = 0; i < options->num_library; i++) {
+    for (size_t i = 0; i < options->num_library; i++) /* "" for options of a task, a model or training */
         name_owners(&options->library[i], owners[i], sizeof owners[i]);
-        if (strcmp(options->library[i].owner, "attention") != 0)
-            *owners[i] = '\0';
-    }
     for (size_t i = 0; i < options->num_library; i++) {
         bool titled = *owners[i] == '\0';
         for (size_t j = 0; j < i && !titled; j++)

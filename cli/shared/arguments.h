@@ -17,10 +17,10 @@ enum option_kind {
 struct option {
     const char *name; /* "grad-out" */
     enum option_kind kind;
-    void *target;         /* written only if the option is given */
-    const char *argument; /* "FILE" in the help; NULL for a switch */
-    const char *help;     /* includes the default unless it is obvious */
-    double minimum, maximum;
+    void *target;
+    const char *argument;    /* "FILE" in the help; NULL for a switch */
+    const char *help;        /* includes the default unless it is obvious */
+    double minimum, maximum; /* of counts and numbers */
 };
 
 /* A given option of the library: its name there ("num_hashes", or "lha.num_buckets" for one mechanism of
@@ -48,7 +48,14 @@ struct options {
 
 /* Starts with the common options and their defaults. */
 void options_begin(struct options *options, const struct command *command);
-void options_add(struct options *options, struct option row);
+/* Add one option with its target, which is written only if the option is given. */
+void options_add_text(struct options *options, const char *name, const char **target, const char *argument,
+                      const char *help);
+void options_add_count(struct options *options, const char *name, size_t *target, const char *argument,
+                       const char *help, double minimum, double maximum);
+void options_add_number(struct options *options, const char *name, double *target, const char *argument,
+                        const char *help, double minimum, double maximum);
+void options_add_switch(struct options *options, const char *name, int *target, const char *help);
 /* A second row of the same name is ignored. Rows of mechanisms are ignored only if they are identical:
    options of one name with different ranges or meanings are listed separately. */
 void options_add_library(struct options *options, const hashattn_option *row);

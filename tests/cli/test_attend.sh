@@ -117,13 +117,13 @@ done
 attend $arrays --chunk 3 --out y.npy --json
 cp out report.json
 holds report_of_chunks json report.json 'd["scratch_bytes"] > 300000 and d["peak_rss_bytes"] > 1 << 20 and d["forward_ms"] > 0'
-# Chunks that no memory holds: a file of 26 GB, of which no block is on the disk.
+# Chunks that no memory holds: a file of 1.8 GB, of which no block is on the disk.
 if [ -z "${HASHATTN_SANITIZED:-}" ]; then
-    python3 "$npy" raw long.npy '<f4' '(100000000, 64)' ''
-    truncate -s $(($(wc -c <long.npy) + 25600000000)) long.npy
-    (ulimit -v 4000000 && exec "$tool" attend --q long.npy --k long.npy --v long.npy --chunk 100000000 --out y.npy) >out 2>err
+    python3 "$npy" raw long.npy '<f4' '(7000000, 64)' ''
+    truncate -s $(($(wc -c <long.npy) + 1792000000)) long.npy
+    (ulimit -v 4000000 && exec "$tool" attend --q long.npy --k long.npy --v long.npy --chunk 7000000 --out y.npy) >out 2>err
     code=$?
-    [ $code = 4 ] && grep -qF "no memory for chunks of 100000000 rows, 64 and 64 wide" err && passed no_memory_for_chunks ||
+    [ $code = 4 ] && grep -qF "no memory for chunks of 7000000 rows, 64 and 64 wide" err && passed no_memory_for_chunks ||
         failed no_memory_for_chunks "code $code: $(head -c 300 err)"
     rm long.npy
 fi
@@ -169,6 +169,11 @@ attend --attention softmax $arrays --out y.npy
 holds streams_of_arrays cmp y.npy streamed.npy
 attend --attention softmax $arrays --out y.npy --json
 cp out report.json
+holds fields_of_report json report.json 'list(d) == "attention batch heads queries keys saved_bytes scratch_bytes peak_rss_bytes forward_ms isa precision threads".split() and d["peak_rss_bytes"] > 1 << 20 and d["scratch_bytes"] > 0 and d["precision"] == "float32"'
+attend --attention softmax $arrays --out - --json --threads 2 --grad-out g.npy --grad-dir grads
+cp err report_of_stream.json
+holds report_beside_a_stream json report_of_stream.json 'd["threads"] == 2 and d["backward_ms"] > 0 and list(d)[9] == "backward_ms"'
+holds stream_beside_a_report cmp out streamed.npy
 holds report_is_json json report.json 'd["attention"] == "softmax" and (d["batch"], d["heads"], d["queries"], d["keys"]) == (2, 3, 5, 7) and d["forward_ms"] > 0 and d["saved_bytes"] >= 0 and "backward_ms" not in d'
 python3 "$npy" raw e.npy '<f4' '(0, 4)' ''
 python3 "$npy" raw k2.npy '<f4' '(1, 4)' 00000000000000000000000000000000
@@ -232,6 +237,19 @@ broken nan_has_a_place "query is nan at sequence 1, head 2, row 3, column 0"
 python3 "$npy" raw m.npy '|u1' '(6,)' 010101010101
 expect mask_of_other_length 3 "m.npy: is (6) bytes; it must be (7) or (2, 7) of bool or uint8" attend $arrays --mask m.npy --out new.npy
 python3 "$npy" raw m.npy '|u1' '(7,)' 01010201010101
+python3 "$npy" raw m.npy '<f4' '(7,)' "$(printf '%056d' 0)"
+expect mask_of_floats 3 "m.npy: is (7) float32; it must be (7) or (2, 7)" attend $arrays --mask m.npy --out new.npy
+python3 "$npy" raw m.npy '|u1' '(3,7)' "$(printf '%042d' 0)"
+expect mask_of_other_batch 3 "m.npy: is (3, 7) bytes; it must be (7) or (2, 7)" attend $arrays --mask m.npy --out new.npy
+python3 "$npy" raw m.npy '|u1' '(1,2,7)' "$(printf '%028d' 0)"
+expect mask_of_rank_3 3 "m.npy: is (1, 2, 7) bytes; it must be (7) or (2, 7)" attend $arrays --mask m.npy --out new.npy
+expect mask_that_is_gone 3 "gone.npy: " attend $arrays --mask gone.npy --out new.npy
+for shapes in "(2,3,0,0) (2,3,0,6)" "(2,3,0,4) (2,3,0,0)" "(2,0,5,4) (2,0,5,6)"; do
+    python3 "$npy" raw k0.npy '<f4' "${shapes% *}" ''
+    python3 "$npy" raw v0.npy '<f4' "${shapes#* }" ''
+    expect "no_columns_$shapes" 3 "k0.npy or v0.npy has an axis of 0; only n and batch may be 0" attend --q k0.npy --k k0.npy --v v0.npy --out new.npy
+done
+python3 "$npy" raw m.npy '|u1' '(7,)' 01010201010101
 expect mask_of_other_values 3 "key_mask[2] is 2, allowed are 0 and 1" attend $arrays --mask m.npy --out new.npy
 expect gradient_of_other_shape 3 "g.npy" attend --q k.npy --k k.npy --v v.npy --grad-out g.npy --grad-dir grads --out new.npy
 [ -e new.npy ] && failed nothing_was_written "new.npy is there" || passed nothing_was_written
@@ -241,6 +259,10 @@ attend --attention softmax $arrays --out y.npy && cp y.npy want.npy
 without_room attend --attention yoso $arrays --out y.npy
 [ "$code" = 4 ] && passed full_disk || failed full_disk "code $code, $(cat err)"
 holds old_output_stays cmp y.npy want.npy
+expect no_gradients_there 4 "cannot create the directory nowhere/grads: No such file" attend $arrays --out y.npy --grad-out g.npy --grad-dir nowhere/grads
+expect gradients_are_no_file 4 "y.npy/dq.npy" attend $arrays --out y2.npy --grad-out g.npy --grad-dir y.npy
+long=$(printf '%04091d' 0)
+expect long_name_of_gradients 4 "cannot create the directory 000" attend $arrays --out y.npy --grad-out g.npy --grad-dir "$long"
 expect no_such_directory 4 "/nowhere/y.npy" attend $arrays --out /nowhere/y.npy
 "$tool" attend $arrays --out - >/dev/full 2>err
 [ $? = 4 ] && passed full_stdout || failed full_stdout "$(cat err)"

@@ -5,7 +5,7 @@
 # noise along the output included (matched inputs); log2 of the width; a variance divided by count - 2; another exit code
 # when memory runs out; one seed for all inputs, or for all hashing; the smallest tau suggested instead of the largest;
 # suggested times not scaled to the full length.
-# Covers: bench_error.c bench_suggest.c noise.c
+# Covers: bench_error.c bench_suggest.c noise.c inputs.c
 . "$(dirname "$0")/checks.sh"
 # lines FILE EXPRESSION: evaluates a python expression of the JSONL file's list of rows.
 lines() { python3 -c 'import json, math, sys; rows = [json.loads(line) for line in open(sys.argv[1])]; sys.exit(0 if eval(sys.argv[2]) else "not so: " + sys.argv[2] + " in " + str(rows)[:900])' "$1" "$2"; }
@@ -74,6 +74,92 @@ P
 else
     echo "SKIPPED: errors of given arrays (no numpy)"
 fi
+# The model on given arrays, computed here from its definition, with rows of zeros and more queries than it looks at: the
+# prediction, the smallest m for each tau, the answer, the mean cosine. With values of 0 the expectation has no direction.
+cat >model.py <<'P'
+import json, math, subprocess, sys
+tool = sys.argv[1]
+sys.path.insert(0, sys.argv[2])
+import npy
+q, k, v = npy.normal((2, 130, 4), 1), npy.normal((2, 9, 4), 2), npy.normal((2, 9, 3), 3)
+for h in range(2):
+    k[h] = [[0.0] * 4] + [[a + 0.7 * b for a, b in zip(q[h][0], row)] for row in k[h][1:]]
+    q[h][2] = [0.0] * 4
+for name, array in dict(q=q, k=k, v=v, zero=[[[0.0] * 3] * 9] * 2).items():
+    npy.write(f"model_{name}.npy", array)
+q, k, v = (npy.read(f"model_{name}.npy") for name in "qkv")
+given = ["--q", "model_q.npy", "--k", "model_k.npy", "--v", "model_v.npy"]
+dot = lambda a, b: sum(x * y for x, y in zip(a, b))
+def cosine(a, b):
+    both = math.sqrt(dot(a, a) * dot(b, b))
+    return max(-1, min(1, dot(a, b) / both)) if both else 0
+def ratio(q, keys, values, tau):
+    p = [(1 if dot(q, q) == dot(k, k) == 0 else 1 - math.acos(cosine(q, k)) / math.pi) ** tau for k in keys]
+    x = [sum(w * v[c] for w, v in zip(p, values)) for c in range(3)]
+    across = [dot(v, v) - dot(x, v) ** 2 / dot(x, x) for v in values]
+    return math.sqrt(sum(w * (1 - w) * a for w, a in zip(p, across)) / dot(x, x))
+ratios = {tau: [ratio(q[h][i], k[h], v[h], tau) for h in range(2) for i in range(0, 128, 2)] for tau in (1, 2, 3)}
+angle = lambda tau, m: sum(math.atan(r / math.sqrt(m)) for r in ratios[tau]) / 128
+def ran(*words):
+    got = subprocess.run([tool, "bench", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return got.returncode, [json.loads(line) for line in got.stdout.splitlines() if line[0] == "{"], got.stderr
+code, rows, _ = ran("error", *given, "--num-hashes", "1,5", "--hash-bits", "1,2,3", "--seeds", "2", "--json")
+assert code == 0 and len(rows) == 6
+for row in rows:
+    assert abs(row["predicted_radians"] / angle(row["hash_bits"], row["num_hashes"]) - 1) < 1e-5, row
+_, rows, _ = ran("error", *given[:5], "model_zero.npy", "--num-hashes", "3", "--hash-bits", "2", "--seeds", "1", "--json")
+assert abs(rows[0]["predicted_radians"] - math.pi / 2) < 1e-9 and abs(rows[0]["radians"] - math.pi / 2) < 1e-9, rows
+mean = sum(cosine(a, b) for h in range(2) for a in q[h] for b in k[h]) / (2 * 130 * 9)
+for error, most in ((0.5, 128), (0.25, 128), (0.9, 4), (0.02, 4096)):
+    least = {tau: next((m for m in range(1, 4097) if angle(tau, m) <= error), None) for tau in (1, 2, 3)}
+    good = [tau for tau in least if least[tau] and least[tau] <= most]
+    code, rows, err = ran("suggest", *given, "--error", str(error), "--max-hashes", str(most), "--heads", "1", "--json")
+    assert code == (0 if good else 1), (error, code, least)
+    if good:
+        tau, (d,) = max(good), rows
+        assert (d["hash_bits"], d["num_hashes"], d["seq_len"], d["head_dim"]) == (tau, least[tau], 9, 4), (d, least)
+        assert abs(d["predicted_radians"] / angle(tau, least[tau]) - 1) < 1e-5 and abs(d["mean_cosine"] - mean) < 1e-6, (d, mean)
+        assert {c["hash_bits"]: c["num_hashes"] for c in d["choices"]} == least, (d["choices"], least)
+code, _, err = ran("suggest", *given, "--error", "0.01", "--max-hashes", "7")
+tau = min((1, 2, 3), key=lambda tau: angle(tau, 7))
+assert code == 1 and f"at n 9 to 0.01 radians; the smallest is {angle(tau, 7):.3f}, with m 7 and tau {tau} (--max-hashes allows more)\n" in err, err
+code, _, err = ran("suggest", *given, "--error", "0.001", "--max-hashes", "4096")
+assert code == 1 and "up to 4096 " in err and err.endswith(f"with m 4096 and tau {tau}\n"), err
+code, (d,), _ = ran("suggest", *given, "--error", "0.5", "--hash-bits", "2", "--heads", "3", "--seq-len", "500", "--json")
+assert [c["hash_bits"] for c in d["choices"]] == [2] and (d["seq_len"], d["hash_bits"], d["timed_seq_len"]) == (500, 2, 500), d
+# The memory of the answer is that of the same call of bench attention.
+code, (b,), _ = ran("attention", "--seq-len", "500", "--heads", "3", "--head-dim", "4", "--num-hashes", str(d["num_hashes"]), "--hash-bits", "2", "--repeats", "1", "--json")
+assert (b["saved_bytes"], b["scratch_bytes"]) == (d["saved_bytes"], d["scratch_bytes"]) and b["saved_bytes"] > 0, (b, d)
+P
+holds model_by_its_definition python3 model.py "$tool" "$source_dir/tests/cli"
+raw() { python3 "$source_dir/tests/cli/npy.py" raw "$1.npy" '<f4' "$2" "$(head -c $(($3 * 8)) /dev/zero | tr '\0' 0)"; }
+raw a234 '(2,3,4)' 24
+raw a134 '(1,3,4)' 12
+raw a235 '(2,3,5)' 30
+raw a304 '(3,0,4)' 0
+raw a034 '(0,3,4)' 0
+raw a340 '(3,4,0)' 0
+raw a1234 '(1,2,3,4)' 24
+for q_k_v in "134 234 234" "234 234 134" "234 235 234"; do
+    set -- $q_k_v
+    expect "do_not_fit_$1_$2_$3" 3 "do not fit: all need the same heads, queries and keys the same width, keys and values the same rows" bench error --q a$1.npy --k a$2.npy --v a$3.npy
+done
+for empty in 304 034 340; do
+    expect "has_no_elements_$empty" 3 "a$empty.npy: ($(echo $empty | sed 's/./&, /g; s/, $//')) has no elements" bench error --q a$empty.npy --k a234.npy --v a234.npy
+done
+expect four_axes 3 "a1234.npy: 4 axes of float32; it must be" bench error --q a1234.npy --k a234.npy --v a234.npy
+expect no_value_array 3 "nowhere.npy" bench error --q a234.npy --k a234.npy --v nowhere.npy
+expect no_key_array 3 "nowhere.npy" bench error --q a234.npy --k nowhere.npy --v a234.npy
+expect no_value_option 2 "must be given together" bench error --q q --k k
+expect no_key_option 2 "must be given together" bench suggest --q q --v v --error 1
+expect no_query_option 2 "must be given together" bench suggest --k k --v v --error 1
+for list in "" " 8" +8 -8 8, 0 4097 99999999999999999999999; do
+    expect "list_'$list'" 2 "--num-hashes is '$list'; it must be a comma-separated list of whole numbers from 1 to 4096 (see" bench error "--num-hashes=$list"
+done
+expect no_log2_of_hashes 2 "--num-hashes is 'log2'" bench error --num-hashes log2
+run bench error --seq-len 1 --num-hashes 4096,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15 --hash-bits log2 --seeds 1 --heads 1 --json
+cp out longest.jsonl
+holds longest_list lines longest.jsonl '[d["num_hashes"] for d in rows] == [4096, *range(1, 16)] and all(d["hash_bits"] == 1 for d in rows)'
 expect all_arrays_or_none 2 "--q, --k and --v must be given together" bench error --q q.npy
 expect length_of_given_arrays 2 "--seq-len is for generated inputs" bench error --q q --k k --v v --seq-len 8
 expect list_of_words 2 "--num-hashes is '8,x'; it must be a comma-separated list of whole numbers from 1 to 4096" bench error --num-hashes 8,x

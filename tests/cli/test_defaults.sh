@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every default and range that the tool reports is the one listed in defaults.txt, so that none changes unnoticed. After a
+# Every default, kind and range that the tool reports is the one listed in defaults.txt, so that none changes unnoticed. After a
 # deliberate change, `sh tests/cli/test_defaults.sh build write` rewrites the list.
 # Planted and caught: beta1 0.8; balance 2; another number of examples in the help of inspect.
 . "$(dirname "$0")/checks.sh"
@@ -26,6 +26,17 @@ for command in commands:
         found = re.match(r"  (--[\w.-]+).*\(([^()]*\bdefault [^()]*)\)$", line)
         if found and not mechanisms:  # those of mechanisms are above
             print(f"{command} {found.group(1)}: {found.group(2)}")
+
+# Kind and range of the tool's own options, as refused values tell them.
+for command in ["info", "data needle", "train needle"] + [c for c in commands if not re.match("data|train", c)]:
+    own = re.sub(r"\noptions of (?!every).*(?=\noptions of every)", "", said(*command.split(), "--help"), flags=re.S)
+    for name in re.findall(r"^  (--[\w-]+)", own, flags=re.M):
+        if command != "info" and name in common:
+            continue
+        refused = subprocess.run([tool, *command.split(), name + "=x", "--unknown"], stderr=subprocess.PIPE, text=True).stderr
+        found = re.search(r"must be a (.*) \(see|takes (no value)|has no option (--unknown)", refused)
+        print(f"{command} {name}: {(found.group(1) or found.group(2) or 'text') if found else refused}")
+    common = re.findall(r"^  (--[\w-]+)", own, flags=re.M)[-7:]
 P
 python3 list.py "$tool" >got
 [ "${2:-}" = write ] && cp got "$source_dir/tests/cli/defaults.txt"

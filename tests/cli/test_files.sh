@@ -4,6 +4,7 @@
 # handled although it was ignored; a pipe opened in place of a file of a run, or refused as an input of the user; a run
 # without a lock; a run killed in its first save that cannot continue; memory allocated for the sizes in config.json
 # although the tensors are missing; a loop over heads or sequences without rows.
+# Covers: signals.c attend_chunks.c
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 arrays="--q q.npy --k k.npy --v v.npy"
@@ -209,6 +210,9 @@ python3 "$npy" raw one.npy '<f4' '(1, 4)' 00000000000000000000000000000000
 python3 "$npy" raw hollow_k.npy '<f4' '(0, 4)' ''
 python3 "$npy" raw hollow_v.npy '<f4' '(0, 4294967296)' ''
 expect wide_values_without_a_row 3 "hollow_v.npy is (0, 4294967296) float32: values without rows may be at most 4096 wide" attend --q one.npy --k hollow_k.npy --v hollow_v.npy --out new.npy
+python3 "$npy" raw hollow_v.npy '<f4' '(0, 4097)' ''
+expect values_too_wide 3 "may be at most 4096 wide" attend --q one.npy --k hollow_k.npy --v hollow_v.npy --out new.npy
+says wide_values_without_a_query '"keys": 0' attend --q hollow_k.npy --k hollow_k.npy --v hollow_v.npy --out hollow_y.npy --json
 python3 "$npy" raw hollow_v.npy '<f4' '(0, 4096)' ''
 says values_without_a_row '"keys": 0' attend --q one.npy --k hollow_k.npy --v hollow_v.npy --out hollow_y.npy --json
 finish

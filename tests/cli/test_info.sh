@@ -44,6 +44,18 @@ holds defaults_are_typed json yoso.json '[o["default"] for o in d["options"] if 
 holds ranges_are_told json yoso.json '[(o["minimum"], o["maximum"]) for o in d["options"] if o["name"] == "hash_bits"] == [(1, 24)]'
 holds choices_are_told json yoso.json '[o["choices"] for o in d["options"] if o["name"] == "normalize"] == [["l2", "sum", "none"]]'
 holds tensors_are_told json yoso.json 'd["tensors"] == []'
+holds kinds_of_mechanisms json info.json '[m["name"] for m in d["mechanisms"] if not m["exact"]] == ["yoso", "lha", "lsh", "random"] and len(d["mechanisms"]) == 8'
+holds kinds_of_tasks json info.json '[(t["name"], t["generates"], t["predicts"], t["preset_lra"]) for t in d["tasks"]] == [("needle", True, False, False), ("listops", True, True, True), ("text", False, True, True), ("retrieval", False, True, True), ("lm", False, False, False)]'
+"$tool" info --attention yoso >words
+python3 - words <<'P' >told 2>&1
+import json, sys
+d = json.load(open("yoso.json"))
+text = lambda o: str(o["default"]).lower() if o["type"] in ("flag", "choice") else f"{o['default']:.12g}"
+want = [f"{d['name']}: {d['summary']}"] + [f"  {o['name']:<16}  {o['help']} (default {text(o)})" for o in d["options"]]
+assert open(sys.argv[1]).read().splitlines() == want, want
+assert (d["exact"], d["name"]) == (False, "yoso")
+P
+holds words_of_yoso_are_those_of_the_json sh -c '[ ! -s told ] || { cat told; exit 1; }'
 says words_of_yoso "num_hashes" info --attention yoso
 # Tensors are those for the given options; attend --params accepts their names and shapes.
 run info --attention lha --hash mlp --hash-width 24 --num-buckets 8 --head-dim 4 --json
@@ -75,6 +87,10 @@ tensors lha.json lha.safetensors
 tensors local.json local.safetensors
 says attend_takes_tensors_of_hash_mlp '"attention": "lha"' attend --json --attention lha --hash mlp --hash-width 24 --num-buckets 8 --q k.npy --k k.npy --v v.npy --params lha.safetensors --out y.npy
 says attend_takes_tensors_of_relative '"attention": "local"' attend --json --attention local --relative --q k.npy --k k.npy --v v.npy --params local.safetensors --out y.npy
+expect info_takes_no_operand 2 "info takes no operand, got 'yoso'" info yoso
+run info --attention lha --json
+cp out plain.json
+holds width_of_64_by_default json plain.json '[t["shape_per_head"] for t in d["tensors"]] == [[64, 16]] * 3'
 expect foreign_option 2 "softmax has no option 'num_hashes'" info --attention softmax --num-hashes 4
 expect option_out_of_range 2 "hash_bits is 40, allowed are 1 to 24" info --attention yoso --hash-bits 40
 expect option_without_mechanism 2 "hash is an option of mechanisms; name one with --attention NAME" info --hash mlp

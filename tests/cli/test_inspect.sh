@@ -1,13 +1,17 @@
 #!/bin/sh
 # `inspect`: table and JSON of a small lha run agree, and have the properties that all results must have; plots are scripts,
 # drawn if gnuplot is installed; refusals and usage errors.
+# Planted and caught: count and sum of utilities exchanged in a plot; the first membership left out.
 # Covers: cmd_inspect.c findings.c inspect_plots.c
 . "$(dirname "$0")/checks.sh"
+OLDPATH=$PATH
 "$tool" data needle --out needles --train 200 --valid 12 --test 4 --seq-len 48 --marks 4 2>err >/dev/null
 "$tool" train needle --data needles --attention lha --num-buckets 4 --layers 2 --steps 6 --eval-every 3 --out run --quiet 2>err
 run inspect run --examples 3 --json
 cp out found.json
 holds every_head json found.json '[(h["layer"], h["head"], h["attention"], h["num_buckets"]) for h in d["heads"]] == [(l, h, "lha", 4) for l in (0, 1) for h in (0, 1)]'
+membership="utility bound pairs queries_in keys_in sizes_off ratios_off"
+holds keys json found.json 'list(d) == "task attention split sequences tokens all heads".split() and (d["task"], d["attention"]) == ("needle", "lha") and all(list(h) == "layer head attention num_buckets own lsh smyrf".split() and all(list(h[m]) == "'"$membership"' buckets".split() for m in ("own", "lsh", "smyrf")) for h in d["heads"]) and list(d["all"]["own"]) == "'"$membership"'".split()'
 holds counts json found.json 'd["sequences"] == 3 and d["tokens"] == 144 and d["split"] == "valid" and all(sum(b[s] for b in h[m]["buckets"]) == 48 for h in d["heads"] for m in ("own", "lsh", "smyrf") for s in (0, 1))'
 holds shares json found.json 'all(abs(sum(h[m][s]) - 1) < 1e-9 for h in d["heads"] for m in ("own", "lsh", "smyrf") for s in ("queries_in", "keys_in"))'
 holds utilities json found.json 'all(0 < h[m]["utility"] < h[m]["bound"] < 1 for h in d["heads"] for m in ("own", "lsh", "smyrf"))'
@@ -22,7 +26,14 @@ for h in d["heads"]:
     want = [h["own"]["pairs"], *(h[m]["utility"] for m in ("own", "lsh", "smyrf")), h["own"]["bound"], *h["own"]["queries_in"],
             *(h[m]["sizes_off"] for m in ("own", "lsh", "smyrf")), *(h[m]["ratios_off"] for m in ("own", "lsh", "smyrf"))]
     assert [f"{100 * w:.1f}" for w in want] == row[2:-1] and row[-1] == "lha", (want, row)
-assert sum(r[1:2] == ["all"] for r in rows) == 2 and rows[-1][0] == "all"
+rates = lambda h: [h["own"]["pairs"], *(h[m]["utility"] for m in ("own", "lsh", "smyrf")), h["own"]["bound"], *h["own"]["queries_in"]]
+for name, heads in (("0 all", d["heads"][:2]), ("1 all", d["heads"][2:]), ("all", d["heads"])):
+    row, = (r[len(name.split()):] for r in rows if r[:len(name.split())] == name.split())
+    want = [sum(column) / len(heads) for column in zip(*map(rates, heads))]
+    want += [sum(h[m]["sizes_off"] for h in heads) / len(heads) for m in ("own", "lsh", "smyrf")]
+    assert all(abs(100 * w - float(x)) < 0.051 for w, x in zip(want, row)) and len(row) == 16, (name, want, row)
+assert rows[-1][0] == "all" and len(rows) == 16, rows
+assert open("table").readline() == "lha on needle, valid: 3 sequences of 48 tokens; 4 buckets; all figures in per cent\n"
 P
 holds table_says_the_same sh -c '[ ! -s told ] || { cat told; exit 1; }'
 run inspect run --examples 3 --json --threads 1
@@ -54,29 +65,74 @@ cp out one.json
 python3 - <<'P' >told 2>&1
 import json
 d = json.load(open("one.json"))
-blocks, name = {}, None
+blocks, name, other = {}, None, []
 for figure in ("utility", "buckets", "histograms"):
     for line in open(f"bare/{figure}.gp"):
+        if line.startswith("$") or not name and not line.startswith("EOD"):
+            other.append(line)
         if line.startswith("$"):
             name, rows = figure + line.split()[0], []
         elif line.startswith("EOD"):
             blocks[name], name = rows, None
         elif name and line[0] != "#":
             rows.append([float(x) for x in line.split()])
+# Buckets that are off, by definition: sizes relative to 24 tokens, ratios of buckets with both.
+alls = {m: [0, 0, 0, 0] for m in ("own", "lsh", "smyrf")}
+for h in d["heads"]:
+    for m, sums in alls.items():
+        both = [q / k for q, k in h[m]["buckets"] if min(q, k) > 0]
+        figures = [sum(not 12 <= q + k <= 48 for q, k in h[m]["buckets"]), 4, sum(not 0.5 <= r <= 2 for r in both), len(both)]
+        assert abs(h[m]["sizes_off"] - figures[0] / 4) < 1e-12 and abs(h[m]["ratios_off"] - (figures[2] / figures[3] if both else 0)) < 1e-12
+        sums[:] = [a + b for a, b in zip(sums, figures)]
+for m, (off, num, uneven, both) in alls.items():
+    assert abs(d["all"][m]["sizes_off"] - off / num) < 1e-12 and abs(d["all"][m]["ratios_off"] - uneven / both) < 1e-12, m
 of = lambda m, k: [h[m][k] for h in d["heads"]]
 want = list(zip(of("own", "bound"), of("own", "utility"), of("lsh", "utility"), of("smyrf", "utility")))
 assert all(abs(x - y) < 1e-6 for row, w in zip(blocks["utility$data"], want) for x, y in zip(row, w)) and len(want) == 4
 for m in ("own", "lsh", "smyrf"):
     found = [row[1:] for row in blocks["buckets$" + m]]
     assert found == [b for h in d["heads"][:2] for b in h[m]["buckets"]], (m, found)
+    assert [row[0] for row in blocks["buckets$" + m]] == [0, 1, 2, 3, 5, 6, 7, 8], m  # a gap between heads
     assert [sum(r) for r in found[:4]] == sorted((sum(r) for r in found[:4]), reverse=True)
     sizes = sorted(r[0] for r in blocks[f"histograms${m}_sizes"])
     assert all(abs(x - y) < 1e-3 for x, y in zip(sizes, sorted(sum(b) / 24 for h in d["heads"] for b in h[m]["buckets"]))) and len(sizes) == 16
     both = [b for h in d["heads"] for b in h[m]["buckets"] if min(b) > 0]
     ratios = sorted(2 ** r[0] for r in blocks[f"histograms${m}_ratios"])
     assert len(ratios) == len(both) and all(abs(x / (b[0] / b[1]) - 1) < 1e-2 for x, b in zip(ratios, sorted(both, key=lambda b: b[0] / b[1])))
+open("plots.txt", "w").write("".join(other))
 P
 holds scripts_hold_the_numbers sh -c '[ ! -s told ] || { cat told; exit 1; }'
+
+[ "${2:-}" = write ] && cp plots.txt "$source_dir/tests/cli/plots.txt"
+holds scripts_are_those_of_the_list diff "$source_dir/tests/cli/plots.txt" plots.txt
+
+# A gnuplot that only records how it is called; one that fails, is killed, or cannot be executed.
+mkdir fake
+gnuplot() { printf '#!/bin/sh\n%s\n' "$1" >fake/gnuplot; chmod "$2" fake/gnuplot; }
+gnuplot "echo \"\$(basename \"\$PWD\") \$*\" >>../calls" 755
+PATH=$work/fake:$PATH
+export PATH
+run inspect run --examples 1 --plots drawn
+[ "$code" = 0 ] && [ "$(tr '\n' ' ' <calls)" = "drawn utility.gp drawn buckets.gp drawn histograms.gp " ] && [ "$(cat err)" = "plots: drawn/utility.svg, buckets.svg, histograms.svg" ] && passed draws_every_script || failed draws_every_script "code $code: $(cat calls err)"
+run inspect run --examples 1 --plots drawn --quiet
+[ "$code" = 0 ] && [ ! -s err ] && passed draws_quietly_again || failed draws_quietly_again "code $code: $(cat err)"
+gnuplot "exit 1" 755
+expect gnuplot_fails 1 "gnuplot drawn/utility.gp: it failed" inspect run --examples 1 --plots drawn
+gnuplot 'kill -KILL $$' 755
+expect gnuplot_is_killed 1 "gnuplot drawn/utility.gp: it failed" inspect run --examples 1 --plots drawn
+rm fake/gnuplot
+mkdir fake/gnuplot
+PATH=$work/fake
+run inspect run --examples 1 --plots drawn
+PATH=$OLDPATH
+[ "$code" = 1 ] && grep -qx "hashattn: gnuplot drawn/utility.gp: Permission denied" err && passed gnuplot_is_no_program || failed gnuplot_is_no_program "code $code: $(cat err)"
+PATH=empty "$tool" inspect run --examples 1 --plots bare --quiet >out 2>err
+[ $? = 0 ] && [ ! -s err ] && passed quiet_without_gnuplot || failed quiet_without_gnuplot "$(cat err)"
+mkdir full
+ln -s /dev/full full/buckets.gp
+expect no_room_for_plots 4 "cannot write full/buckets.gp: No space left" inspect run --examples 1 --plots full
+expect no_place_for_plots 4 "cannot create nowhere/plots: No such file" inspect run --examples 1 --plots nowhere/plots
+expect one_run_only 2 "inspect needs one operand, the run; got 2" inspect run run
 
 # Heads of other mechanisms are left out.
 "$tool" train needle --data needles --attention 'local/local,lha' --num-buckets 4 --steps 4 --eval-every 2 --out mixed --quiet 2>err

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Task lm: a text of known entropy is learned to near its entropy, with bytes and with words; reports of a run; resuming;
 # refusals. A perplexity below the entropy of the text would mean that attention sees the future.
+# Covers: metrics_out.c
 . "$(dirname "$0")/checks.sh"
 small="--layers 1 --dim 32 --heads 2 --ffn 128 --batch 64 --seq-len 16 --dropout 0 --learning-rate 0.01 --warmup 20"
 

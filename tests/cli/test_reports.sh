@@ -47,6 +47,18 @@ words forward_of_layer out "  forward   $number ms"
 grep -q backward out && failed no_backward_of_layer "$(cat out)" || passed no_backward_of_layer
 words weights_of_layer out "  weights packed in $number ms, once in advance, as in an evaluation"
 words products_of_layer out "  products  $number GF/s, [0-9]+ % of the peak of $number"
+python3 - out <<'P' >told 2>&1
+import json, re, sys
+text = open(sys.argv[1]).read()
+rate, share, peak = map(float, re.search(r"products  ([0-9.]+) GF/s, ([0-9]+) % of the peak of ([0-9.]+)", text).groups())
+assert abs(share / 100 - rate / peak) < 0.006 + 0.1 * (rate / peak) * (1 / rate + 1 / peak), text
+plain = re.search(r"\n            ([0-9]+) % of the ([0-9.]+) GF/s of plain (.*) on the same products\n", text)
+assert (plain is None) == (json.load(open("layer.json"))["products"] == "own"), text
+if plain:
+    share, library = float(plain[1]), float(plain[2])
+    assert abs(share / 100 - rate / library) < 0.006 + 0.1 * (rate / library) * (1 / rate + 1 / library), text
+P
+holds shares_of_layer sh -c '[ ! -s told ] || { cat told; exit 1; }'
 words profile_of_layer out "  forward                      ms     share      busy"
 run bench layer --repeats 1 --attention none --seq-len 4 --json
 cp out layer.json
@@ -217,12 +229,13 @@ holds words_of_eval sh -c '[ ! -s told ] || { cat told; exit 1; }'
 
 # ---- the bar on a terminal of 100 columns: share done, remaining time, words ----
 python3 - "$tool" $tiny <<'P' >told 2>&1
-import fcntl, os, pty, re, struct, sys, termios
+import fcntl, os, pty, re, struct, sys, termios, time
 def terminal(columns, environment, arguments):
     child, fd = pty.fork()
     if child == 0:
         fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        os.environ.update(environment)
+        for name, value in environment.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
         os.execv(sys.argv[1], [sys.argv[1], "train", "needle", "--data", "d", *arguments, *sys.argv[2:]])
     text = b""
     try:
@@ -248,6 +261,21 @@ text, code = terminal(100, {"TERM": "dumb"}, ["--out", "bar4", "--steps", "8", "
 assert code == 0 and " left " not in text, text
 text, code = terminal(100, {"TERM": "xterm"}, ["--out", "bar5", "--steps", "8", "--eval-every", "8", "--quiet"])
 assert code == 0 and text == "", text
+text, code = terminal(100, {"TERM": None}, ["--out", "bar6", "--steps", "8", "--eval-every", "8"])
+assert code == 0 and " left " not in text, text
+text, code = terminal(0, {"TERM": "xterm", "NO_COLOR": "1"}, ["--out", "bar7", "--steps", "8", "--eval-every", "8"])
+bars = re.findall(r"\r([#-]+)( [^\r\033]*)\033\[K", text)  # of 80 columns if the terminal does not say
+assert bars and all(len(bar + rest) == 79 for bar, rest in bars if 6 < len(bar) < 16), bars
+# At most ten bars a second, but for those of the last step; hours that are left.
+begun = time.time()
+text, code = terminal(100, {"TERM": "xterm", "NO_COLOR": "1"}, ["--out", "bar8", "--steps", "200", "--eval-every", "200"])
+assert code == 0 and 2 <= len(re.findall(r" left ", text)) <= 12 + (time.time() - begun) / 0.1, text
+begun = time.time()
+text, code = terminal(100, {"TERM": "xterm", "NO_COLOR": "1"}, ["--out", "bar9", "--steps", "1000000000", "--max-seconds", "0.6"])
+bars = re.findall(r"  ([0-9]+)/1000000000  ([0-9]+):([0-9]{2}):([0-9]{2}) left ", text)
+step, hours, minutes, seconds = map(int, bars[-1])
+elapsed = (3600 * hours + 60 * minutes + seconds) * (step - 1) / (1000000000 - step)
+assert code == 0 and 0.09 < elapsed < time.time() - begun and minutes < 60 and seconds < 60, (bars, elapsed)
 P
 holds bar_on_a_terminal sh -c '[ ! -s told ] || { cat told; exit 1; }'
 finish

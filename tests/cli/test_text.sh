@@ -2,7 +2,7 @@
 # Task text on files of the user: training, prediction in order, and every kind of bad file.
 # Planted and caught: predictions out of order; the first label reported for every document;
 # --out that shows half a file; a line number one too low; the probabilities of one class left out.
-# Covers: cmd_predict.c
+# Covers: cmd_predict.c json_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --max-len 32 --learning-rate 0.02 --quiet"
 
@@ -41,6 +41,23 @@ cp out plain
 holds plain_lines cmp plain lines
 run predict filter new.jsonl --num-hashes 64
 cmp -s out lines && failed hashes_may_differ "the same probabilities" || passed hashes_may_differ
+run predict filter new.jsonl --seed 0
+holds seed_of_the_run_by_default cmp out lines
+run predict filter new.jsonl --seed 5
+cmp -s out lines && failed seed_of_predict "the same probabilities" || passed seed_of_predict
+# Labels of any bytes: quotes, backslashes and control characters are escaped, all else is written as it is.
+python3 - <<'P'
+labels = 'a b"c', 'd\\e\x01\x1f\x7f é'
+import os
+os.mkdir("odd")
+open("odd/train.tsv", "w").write("".join(f"{label}\taa\n" for label in labels * 10))
+P
+run train text --data odd --out odd_labels --steps 2 --eval-every 2 $tiny
+printf 'aa\n' >one.txt
+run predict odd_labels one.txt
+sed 's/.*"probabilities": //; s/: [0-9.e-]*/: P/g' out >escaped
+printf '%s\n' '{"a b\"c": P, "d\\e\u0001\u001f\u007f é": P}}' >want
+holds labels_are_escaped diff want escaped
 says eval_of_text '"split": "test"' eval filter --json
 
 # A full disk leaves the old file unchanged.

@@ -2,7 +2,7 @@
 # data, train, eval: generated tasks through the tool. Stops, resuming and threads are compared bit for bit.
 # Planted and caught: a second start that overwrites a run; exit code 0 after SIGINT; --until never reached; the seed of the
 # tool not passed to the training; a given warm-up scaled; a bar written to something that is not a terminal.
-# Covers: cmd_train.c cmd_eval.c cmd_data.c
+# Covers: cmd_train.c cmd_eval.c cmd_data.c profile_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --quiet"
 
@@ -113,6 +113,32 @@ else
     echo "SKIPPED: progress bar (no script command, or no pseudo-terminal)"
 fi
 
+# Time of a run: a profile has no more than the run took, and a limit counts from the start of this process.
+holds profile_within_the_run json profiled.json 'sum(p["ms"] for p in d["profile"] if p["part"] not in ("evaluation", "saving")) * 12 / 1000 <= d["seconds"] * 1.01 and all((p["ms"] == 0) == (p["share"] == 0) and (p["ms"] > 0 or p["busy"] == 0) for p in d["profile"])'
+run train --resume part --max-seconds 0.2 --json --quiet
+cp out more.json
+holds time_of_this_process json more.json 'd["stopped_by"] == "time" and d["task"] is None and d["run"] == "part" and d["seconds"] > .2 and d["steps"] > json.load(open("part.json"))["steps"] + 1'
+run train --resume whole --profile --json
+cp out nothing.json
+holds profile_of_nothing json nothing.json 'd["busy"] == 0 and all((p["ms"], p["share"], p["busy"]) == (0, 0, 0) for p in d["profile"]) and d["seconds"] is None and d["stopped_by"] == "steps"'
+grep -qx "  all  *0.000     0.0 %     0.0 %" err && passed profile_of_nothing_is_told || failed profile_of_nothing_is_told "$(cat err)"
+run train needle --data d --out silent --steps 2 --profile $tiny
+[ "$code" = 0 ] && [ ! -s err ] && passed quiet_profile || failed quiet_profile "$(cat err)"
+run data needle --out d3 --train 2 --valid 1 --test 1 --seq-len 8 --marks 2 --quiet
+[ "$code" = 0 ] && [ ! -s err ] && [ ! -s out ] && passed quiet_data || failed quiet_data "$(cat err out)"
+rm -r d3
+# The second signal ends a long step at once.
+"$tool" data needle --out long --train 8 --valid 1 --test 1 --seq-len 16384 --marks 4 --quiet
+"$tool" train needle --data long --out slow --attention softmax --steps 9 --batch 8 --quiet 2>err &
+process=$!
+while [ ! -s slow/log.jsonl ]; do kill -0 $process 2>/dev/null || break; done
+kill -TERM $process
+sleep 0.2
+kill -TERM $process
+wait $process
+code=$?
+[ $code = 143 ] && passed second_signal_ends_at_once || failed second_signal_ends_at_once "code $code: $(cat err)"
+
 # eval.
 run eval whole --json
 cp out eval.json
@@ -127,6 +153,11 @@ run eval whole --json --num-hashes 1
 cp out eval4.json
 holds hashes_may_differ json eval4.json "d['loss'] != $(python3 -c 'import json; print(json.load(open("eval.json"))["loss"])')"
 says words_of_eval "majority 0" eval whole
+run eval whole --json --seed 5
+cp out eval5.json
+run eval whole --json --seed 6
+cp out eval6.json
+holds seed_of_eval json eval.json 'd["loss"] == json.load(open("eval5.json"))["loss"] != json.load(open("eval6.json"))["loss"]'
 
 # Usage errors.
 expect run_is_not_overwritten 2 "whole exists already; a run is never overwritten" train needle --data d --out whole $tiny
@@ -145,7 +176,25 @@ expect heads_that_do_not_divide 2 "dim is 30, which is not a multiple of heads, 
 expect until_without_value 2 "--until is 'accuracy'; it must be METRIC=VALUE" train needle --data d --out x --until accuracy
 expect until_without_number 2 "--until is 'accuracy=much'" train needle --data d --out x --until accuracy=much
 expect until_unknown_metric 2 "no metric is called 'acuracy'; there are: accuracy, loss" train needle --data d --out misspelt --steps 2 --eval-every 1 --until acuracy=1 $tiny
-expect resume_takes_no_options 2 "--resume continues with the options of the run" train --resume whole --steps 20
+for given in needle "--data d" "--out x" "--preset lra" "--attention yoso" "--steps 20" "--seed 1 --threads 1" "--precision bf16"; do
+    # shellcheck disable=SC2086
+    expect "resume_takes_no_${given%% *}" 2 "--resume continues with the options of the run" train --resume whole $given
+done
+for until in =1 accuracy= accuracy=1x accuracy=inf accuracy=nan "$(printf '%064d' 1)=1"; do
+    expect "until_'$until'" 2 "--until is '$(printf %.60s "$until")'; it must be METRIC=VALUE" train needle --data d --out x --until "$until"
+done
+expect until_long_unknown_metric 2 "no metric is called '$(printf '%063d' 1)'; there are: accuracy, loss" train needle --data d --out misspelt2 --steps 2 --eval-every 1 --until "$(printf '%063d' 1)=1" $tiny
+# A smaller loss is better; a condition that the last step meets stops nothing.
+run train needle --data d --out less --steps 9 --eval-every 2 --until loss=100 --json $tiny
+cp out less.json
+holds a_loss_is_reached json less.json '(d["stopped_by"], d["steps"]) == ("loss", 2)'
+run train needle --data d --out least --steps 4 --eval-every 2 --until loss=0.00001 --json $tiny
+cp out least.json
+holds a_loss_is_not_reached json least.json '(d["stopped_by"], d["steps"]) == ("steps", 4)'
+run train needle --data d --out last --steps 2 --eval-every 2 --until loss=100 --json --layers 1 --dim 16 --heads 2 --ffn 16
+cp out last.json
+holds the_last_step_stops_nothing json last.json '(d["stopped_by"], d["steps"]) == ("steps", 2)'
+grep -q "^done: 2 steps in .* s, best accuracy 0[.0-9]*, in last$" err && passed the_last_step_is_told || failed the_last_step_is_told "$(cat err)"
 expect resume_of_nothing 3 "nowhere" train --resume nowhere
 expect eval_of_nothing 3 "nowhere/config.json" eval nowhere
 expect eval_needs_a_run 2 "eval needs one operand" eval

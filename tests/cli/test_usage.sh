@@ -10,6 +10,18 @@
 says help_lists_commands "attend" --help
 says help_is_a_command "train" help
 says version_tells_what_runs "products:" --version
+cp out version
+"$tool" info --json >info.json
+python3 - version <<'P' >told 2>&1
+import json, sys
+d = json.load(open("info.json"))
+assert open(sys.argv[1]).read() == f"hashattn {d['version']}\ninstruction set: {d['isa']}\nproducts: {d['products']}\nprocessor: {d['processor'] or 'unknown'}\nthreads: {d['threads']}\n"
+P
+holds words_of_version sh -c '[ ! -s told ] || { cat told; exit 1; }'
+for word in -h help --help; do
+    run $word
+    [ "$code" = 0 ] && [ ! -s err ] && [ "$(sed -n 's/^  \([a-z]*\)   *[A-Z].*/\1/p' out | tr '\n' ' ')" = "info attend data train eval predict inspect bench " ] && passed "usage_by_$word" || failed "usage_by_$word" "$(cat out err)"
+done
 run
 [ "$code" = 2 ] && [ ! -s out ] && grep -q "commands:" err && passed no_command_is_usage || failed no_command_is_usage "code $code"
 expect unknown_command_suggests 2 "no command 'trian'; did you mean train?" trian
