@@ -132,6 +132,7 @@ void options_add_tasks(struct options *options, const char *owner, const char *n
     for (size_t i = 0; named != NULL && hashattn_task_get(i, &task); i++)
         if (strcmp(task.name, named) == 0) {
             add_task(options, i, owner);
+            options->task_sets = task.attention;
             return;
         }
     for (size_t i = 0; hashattn_task_get(i, &task); i++)
@@ -445,6 +446,18 @@ static void print_mechanisms(const struct options *options)
     }
 }
 
+/* "hash_bits=8 joint=1" as "--hash-bits 8 --joint 1". */
+static void print_task_sets(const char *text)
+{
+    printf("\nThis task has its own default for mechanisms with the option: --");
+    for (; *text != '\0'; text++)
+        if (*text == ' ')
+            printf(" --");
+        else
+            putchar(*text == '_' ? '-' : *text == '=' ? ' ' : *text);
+    putchar('\n');
+}
+
 static void print_help(const struct options *options)
 {
     const struct command *command = options->command;
@@ -462,6 +475,8 @@ static void print_help(const struct options *options)
         print_own(options, num_common + 1, options->num_rows);
     }
     print_mechanisms(options);
+    if (options->task_sets != NULL && *options->task_sets != '\0')
+        print_task_sets(options->task_sets);
     print_library(options, "task", "options of the task");
     print_library(options, "model", "options of the model");
     print_library(options, "training", "options of the training");

@@ -39,6 +39,7 @@ struct options {
     size_t num_rows;
     hashattn_option library[MOST_LIBRARY];
     size_t num_library;
+    const char *task_sets; /* hashattn_task_info.attention of the named task; NULL: none is named */
     struct setting settings[MOST_SETTINGS];
     size_t num_settings;
     const char *operands[MOST_OPERANDS];

@@ -14,9 +14,10 @@ extern "C" {
 typedef struct hashattn_task_info {
     size_t struct_size;
     const char *name, *summary;
-    int generates; /* 1: hashattn_setup_generate works */
-    int predicts;  /* 1: hashattn_model_predict_file works */
-    int has_lra;   /* 1: it has the preset "lra" */
+    int generates;         /* 1: hashattn_setup_generate works */
+    int predicts;          /* 1: hashattn_model_predict_file works */
+    int has_lra;           /* 1: it has the preset "lra" */
+    const char *attention; /* option values that its setups give to mechanisms: "hash_bits=8"; "" none */
 } hashattn_task_info;
 
 HASHATTN_API size_t hashattn_task_count(void);

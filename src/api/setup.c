@@ -32,7 +32,8 @@ int hashattn_task_get(size_t index, hashattn_task_info *info)
                               .summary = task->summary,
                               .generates = task->generate != NULL,
                               .predicts = task->load_file != NULL,
-                              .has_lra = task->lra.steps > 0};
+                              .has_lra = task->lra.steps > 0,
+                              .attention = task->preset.attention == NULL ? "" : task->preset.attention};
     version_give(info, &own, sizeof own);
     return 1;
 }

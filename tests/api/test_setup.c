@@ -85,7 +85,10 @@ static void known_tasks_are_listed(void **state)
     static const struct {
         const char *name;
         int generates, predicts, has_lra;
-    } want[] = {{"needle", 1, 0, 0}, {"listops", 1, 1, 1}, {"text", 0, 1, 1}};
+        const char *attention;
+    } want[] = {{"needle", 1, 0, 0, "hash_bits=8"},
+                {"listops", 1, 1, 1, "hash_bits=9"},
+                {"text", 0, 1, 1, "hash_bits=9"}};
     for (size_t i = 0; i < 3; i++) {
         hashattn_task_info task = {.struct_size = sizeof task};
         size_t t = 0;
@@ -95,6 +98,7 @@ static void known_tasks_are_listed(void **state)
         assert_int_equal(task.generates, want[i].generates);
         assert_int_equal(task.predicts, want[i].predicts);
         assert_int_equal(task.has_lra, want[i].has_lra);
+        assert_string_equal(task.attention, want[i].attention);
     }
 }
 
