@@ -266,7 +266,7 @@ def baseline(build):
     if os.path.exists(path):
         known = json.load(open(path))
     tests = {}
-    scripts = ["cli/" + f[:-3] for f in sorted(os.listdir("tests/cli")) if f.startswith("test_") and f != "test_install.sh"]
+    scripts = ["cli/" + f[:-3] for f in sorted(os.listdir("tests/cli")) if f.startswith("test_") and f.endswith(".sh") and f != "test_install.sh"]
     for name in [t for t in sorted(build.targets) if t.startswith("test_")] + scripts:
         source = f"tests/{name}.sh" if "/" in name else next(
             c for c in build.commands[build.targets[name][0]] if c.endswith(".c")).replace(build.tree + "/", "")
