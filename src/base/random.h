@@ -31,6 +31,7 @@ enum random_purpose {
     RANDOM_FEATURES = 17,
     RANDOM_INSPECTION = 18,
     RANDOM_TARGETS = 19,
+    RANDOM_HASHES = 20,
 };
 
 uint64_t random_key(uint64_t parent, enum random_purpose purpose, uint64_t index);

@@ -82,7 +82,7 @@ struct setting {
     size_t n_q, n_k, d, d_v;
     int64_t num_hashes, hash_bits;
     int planes, gradient, projection;
-    int64_t max_partners;
+    int64_t max_partners, gradient_hashes;
     int samples;
     bool causal;
 };
@@ -110,6 +110,7 @@ static struct yoso_case *leaning(const struct setting *s)
     options.gradient = s->gradient;
     options.projection = s->projection;
     options.max_partners = s->max_partners;
+    options.gradient_hashes = s->gradient_hashes;
     options.normalize = YOSO_NORMALIZE_NONE; /* G is dout, the same for every sample */
     struct yoso_case *c = case_new(&mechanism_yoso, kernels_named(NULL, &(const char *){0}), &options, s->n_q,
                                    s->n_k, s->d, s->d_v, 3);
@@ -259,6 +260,27 @@ static void partners_keep_the_mean(void **state)
                                          .causal = form & 2});
 }
 
+/* Hashes drawn for the gradient keep the mean, in buckets, in causal attention, and where all pairs of a head
+   are cheaper (the last form). */
+static void gradient_hashes_keep_the_mean(void **state)
+{
+    (void)state;
+    for (int64_t hashes = 1; hashes < 6; hashes += 2)
+        for (int form = 0; form < 5; form++)
+            check_mean(&(struct setting){.n_q = 12,
+                                         .n_k = 10,
+                                         .d = 8,
+                                         .d_v = 4,
+                                         .num_hashes = 6,
+                                         .hash_bits = form == 4 ? 2 : 4,
+                                         .planes = PLANES_ORTHOGONAL,
+                                         .gradient =
+                                             form & 1 || form == 4 ? YOSO_GRADIENT_TRUE : YOSO_GRADIENT_LOWER,
+                                         .gradient_hashes = hashes,
+                                         .samples = 4000,
+                                         .causal = form & 2});
+}
+
 /* The same tally detects a bias of 2 % in each of the four arrays. */
 static void a_bias_of_two_percent_is_seen(void **state)
 {
@@ -331,6 +353,7 @@ int main(void)
         cmocka_unit_test(one_bit),
         cmocka_unit_test(released_has_its_own_mean),
         cmocka_unit_test(partners_keep_the_mean),
+        cmocka_unit_test(gradient_hashes_keep_the_mean),
         cmocka_unit_test(a_bias_of_two_percent_is_seen),
         cmocka_unit_test(variance_falls_with_hashes),
     };

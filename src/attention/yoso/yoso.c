@@ -100,7 +100,8 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
         scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
         return arena.used;
     }
-    bool near = pairs_are_near(n_q, n_k, width, shape->value_dim);
+    /* With fewer hashes in the gradient, the sums of dX, which need all of them, come from tables. */
+    bool near = options->gradient_hashes == 0 && pairs_are_near(n_q, n_k, width, shape->value_dim);
     pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, width, shape->value_dim, false, near);
     pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, width, shape->value_dim, true, near);
     pair_work_lay_out(&scratch->backward.pairs, &arena, &hashing, n_q, n_k, width, shape->value_dim,
@@ -167,6 +168,10 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
         return "gradient true needs hash_bits of at least 2: with 1 its variance is unbounded";
     if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)
         return "max_partners needs gradient true or released: lower is cheap in full buckets without it";
+    if (options->gradient == YOSO_GRADIENT_RELEASED && options->gradient_hashes > 0)
+        return "gradient_hashes needs gradient lower or true: released counts a pair once for all hashes";
+    if (options->gradient_hashes > options->num_hashes)
+        return "gradient_hashes must be at most num_hashes";
     if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
         return "map neyshabur needs max_norm if later rows are unknown: causal and in chunks";
     if (hadamard_is(options->planes) && (shape->head_dim < 32 || shape->head_dim > 4096))
@@ -481,6 +486,8 @@ static struct pairs pairs_of(struct head *head)
         .hash_bits = head->hashing.hash_bits,
         .max_partners = (size_t)head->options->max_partners,
         .partners_key = problem->random_key,
+        .gradient_hashes = (size_t)head->options->gradient_hashes,
+        .hashes_key = problem->random_key,
         .visible = problem->visible,
     };
     if (head->options->gradient == YOSO_GRADIENT_LOWER) {

@@ -347,8 +347,10 @@ void tables_carry(const struct kernels *kernels, struct pool *pool, struct table
         .dim = dim,
         .count = tables->hashing.num_hashes,
     };
+    const struct hash_list all = {NULL, queries->num_hashes};
     if (tables->by_buckets)
-        bucket_walk_run(&tables->walk, pool, bucket_walk_parts(pool), queries, keys, carry_part, &carry);
+        bucket_walk_run(&tables->walk, pool, bucket_walk_parts(pool), queries, keys, &all, carry_part,
+                        &carry);
     else
         carry_by_tables(&carry, pool);
 }

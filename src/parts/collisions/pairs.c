@@ -7,6 +7,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/pairs.h"
 
+#include <assert.h>
+
 #include "base/random.h"
 
 #include "parts/collisions/causal_pairs.h"
@@ -45,6 +47,7 @@ void pair_work_lay_out(struct pair_work *work, struct arena *arena, const struct
 {
     bucket_walk_lay_out(&work->walk, arena, hashing, num_queries, num_keys);
     work->of_count = arena_take(arena, size_sum(hashing->num_hashes, 1), sizeof *work->of_count);
+    work->hashes = arena_take(arena, hashing->num_hashes, sizeof *work->hashes);
     work->crowds = arena_take(arena, workers, sizeof *work->crowds);
     work->spaces = arena_take(arena, workers, sizeof *work->spaces);
     for (size_t worker = 0; worker < workers; worker++) {
@@ -67,6 +70,8 @@ struct walk {
     struct meetings meetings;
     bool plain;   /* all pairs of a bucket, once per collision: slot pairs.bucket_list or crowds */
     size_t never; /* crowd_never of the widths */
+    struct hash_list hashes;
+    float scale; /* of a weight */
 };
 
 static struct bucket_pairs slot_of(const struct walk *walk)
@@ -87,7 +92,7 @@ static struct bucket_pairs slot_of(const struct walk *walk)
         .bias = pairs->bias,
         .dquery = pairs->queries.gradient,
         .dkey = pairs->keys.gradient,
-        .scale = pairs->scale,
+        .scale = walk->scale,
         .weight = pairs->weight,
         .hash_bits = (unsigned)pairs->hash_bits,
         .far = !pairs->near,
@@ -170,20 +175,33 @@ static void walk_part(void *argument, const struct buckets *buckets, size_t hash
     }
 }
 
-/* true if all hashes, judged by the first, have more pairs in buckets than the head has pairs. */
+/* true if the hashes that count, judged by the first, have more pairs in buckets than the head has pairs. */
 static bool all_is_cheaper(const struct pairs *pairs, struct bucket_walk *walk, const struct codes *queries,
-                           const struct codes *keys)
+                           const struct codes *keys, const struct hash_list *hashes)
 {
     if (pairs->weight == PAIR_CONSTANT)
         return false;
-    const struct buckets *buckets = bucket_walk_first(walk, queries, keys);
+    const struct buckets *buckets = bucket_walk_first(walk, queries, keys, hashes);
     double met = 0; /* products of sizes may exceed 2^64 */
     for (const struct bucket *b = buckets->list; b < buckets->list + buckets->count; b++) {
         size_t most =
             pairs->max_partners > 0 && pairs->max_partners < b->num_keys ? pairs->max_partners : b->num_keys;
         met += (double)b->num_queries * (double)most;
     }
-    return met * (double)queries->num_hashes > (double)queries->n * (double)keys->n;
+    return met * (double)hashes->count > (double)queries->n * (double)keys->n;
+}
+
+/* Draws `count` of num_hashes hashes: each is taken with the probability of those still wanted among those
+   that are left. */
+static struct hash_list draw_hashes(uint32_t *hashes, size_t count, size_t num_hashes, uint64_t key)
+{
+    struct random random = random_open(random_key(key, RANDOM_HASHES, 0));
+    size_t taken = 0;
+    for (size_t h = 0; h < num_hashes; h++) {
+        hashes[taken] = (uint32_t)h;
+        taken += random_below(&random, (uint32_t)(num_hashes - h)) < count - taken;
+    }
+    return (struct hash_list){hashes, count};
 }
 
 /* Unless `all`, each hash that a pair collides in adds 1 / c of it, so that it counts once. */
@@ -197,19 +215,31 @@ static void fill_of_count(float *of_count, size_t num_hashes, bool once, bool al
 void pairs_add(const struct kernels *kernels, struct pool *pool, const struct pairs *pairs,
                struct pair_work *work, const struct codes *queries, const struct codes *keys)
 {
+    size_t num_hashes = queries->num_hashes;
+    bool some = pairs->gradient_hashes > 0 && pairs->gradient_hashes < num_hashes;
+    assert(!some || (!pairs->once && !pairs->near));
     struct walk walk = {.kernels = kernels,
                         .pairs = pairs,
                         .work = work,
                         .meetings = {queries, keys, work->of_count, pairs->visible},
                         .plain = !pairs->once && pairs->visible == NULL && pairs->max_partners == 0,
                         .never = pairs->weight == PAIR_CONSTANT ? crowd_never(pairs->dim, pairs->value_dim)
-                                                                : SIZE_MAX};
-    bool all = all_is_cheaper(pairs, &work->walk, queries, keys);
-    fill_of_count(work->of_count, queries->num_hashes, pairs->once, all);
-    bucket_walk_run(&work->walk, pool, bucket_walk_parts(pool), queries, keys, all ? give_part : walk_part,
-                    &walk);
+                                                                : SIZE_MAX,
+                        .hashes = {NULL, num_hashes},
+                        .scale = pairs->scale};
+    if (some)
+        walk.hashes = draw_hashes(work->hashes, pairs->gradient_hashes, num_hashes, pairs->hashes_key);
+    bool all = all_is_cheaper(pairs, &work->walk, queries, keys, &walk.hashes);
+    fill_of_count(work->of_count, num_hashes, pairs->once, all);
     if (all) {
         struct bucket_pairs slot = slot_of(&walk);
+        if (pairs->keys.sum != NULL)
+            bucket_walk_run(&work->walk, pool, bucket_walk_parts(pool), queries, keys, &walk.hashes,
+                            give_part, &walk);
         meetings_add_all(kernels, pool, &walk.meetings, work->spaces, &slot);
+        return;
     }
+    walk.scale *= (float)num_hashes / (float)walk.hashes.count;
+    bucket_walk_run(&work->walk, pool, bucket_walk_parts(pool), queries, keys, &walk.hashes, walk_part,
+                    &walk);
 }

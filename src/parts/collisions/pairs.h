@@ -39,6 +39,10 @@ struct pairs {
        0: all. */
     size_t max_partners;
     uint64_t partners_key;
+    /* Not with `once` and not with `near`: only so many hashes count, drawn from hashes_key, each num_hashes
+       / gradient_hashes times; 0: all. */
+    size_t gradient_hashes;
+    uint64_t hashes_key;
     const size_t *visible; /* causal: (n_q) query i sees the first visible[i] keys; NULL: all */
 };
 
@@ -48,6 +52,7 @@ struct pair_work {
     struct crowd *crowds;         /* (workers) */
     struct meeting_space *spaces; /* (workers) */
     float *of_count;              /* (num_hashes + 1) factor of a pair by its number of collisions */
+    uint32_t *hashes;             /* (num_hashes) those that count */
 };
 
 void pair_work_lay_out(struct pair_work *work, struct arena *arena, const struct hashing *hashing,

@@ -73,6 +73,13 @@ const struct option_row yoso_sampled_rows[] = {
      .maximum = INT32_MAX,
      .help = "with gradient true or released: each query uses at most this many random keys of a bucket, "
              "which keeps the cost linear without bias; 0 uses all keys"},
+    {.name = FIELD(gradient_hashes),
+     .type = OPTION_INT,
+     .preset = 0,
+     .minimum = 0,
+     .maximum = 4096,
+     .help = "with gradient lower or true: queries and keys get their gradient from this many of the hashes, "
+             "drawn anew for each head and step, without bias: less time, more variance; 0 uses all"},
     {.name = FIELD(recompute),
      .type = OPTION_FLAG,
      .preset = 0,

@@ -18,11 +18,12 @@ struct yoso_options {
     int64_t num_hashes; /* m; sampled form only */
     int64_t hash_bits;  /* tau */
     int planes, normalize, gradient, map;
-    double max_norm;      /* M of the map; 0: the longest row of each head */
-    int projection;       /* enum hash_projection; sampled form only */
-    int64_t max_partners; /* sampled form only */
-    int recompute;        /* sampled form only */
-    int tables;           /* enum yoso_tables; sampled form only */
+    double max_norm;         /* M of the map; 0: the longest row of each head */
+    int projection;          /* enum hash_projection; sampled form only */
+    int64_t max_partners;    /* sampled form only */
+    int64_t gradient_hashes; /* of num_hashes; 0: all. Sampled form only */
+    int recompute;           /* sampled form only */
+    int tables;              /* enum yoso_tables; sampled form only */
 };
 
 extern const struct option_row yoso_sampled_rows[], yoso_exact_rows[]; /* ended by a row with name NULL */

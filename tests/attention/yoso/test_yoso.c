@@ -600,6 +600,17 @@ static void says_what_it_refuses(void **state)
     options.gradient = YOSO_GRADIENT_LOWER;
     options.max_partners = 5;
     assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "max_partners"));
+    options.max_partners = 0;
+    options.gradient_hashes = options.num_hashes;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
+    options.gradient_hashes++;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "at most num_hashes"));
+    options.gradient_hashes = 1;
+    options.gradient = YOSO_GRADIENT_RELEASED;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "gradient_hashes"));
+    options.gradient_hashes = 0;
+    options.gradient = YOSO_GRADIENT_LOWER;
+    options.max_partners = 5;
     options.gradient = YOSO_GRADIENT_RELEASED;
     assert_null(mechanism_yoso.refuse(&options, &shape));
 }

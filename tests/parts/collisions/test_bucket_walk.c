@@ -1,7 +1,7 @@
-/* A walk visits every colliding pair of each hash once, for any number of threads and parts, and with more
-   hashes than one pass takes. Bugs planted and caught: the last hash left out; the next hash's buckets
-   written over the current ones; code columns of the previous hashes; the buckets of another hash passed
-   for the first.
+/* A walk visits every colliding pair of each hash of its list once, for any number of threads and parts, and
+   with more hashes than one pass takes. Bugs planted and caught: the last hash left out; the next hash's
+   buckets written over the current ones; code columns of the previous hashes; the buckets of another hash
+   passed for the first; the index in the list passed for the hash; columns of the hashes of another list.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/bucket_walk.h"
 
@@ -30,9 +30,20 @@ static void visit(void *argument, const struct buckets *buckets, size_t hash, si
                 seen->times[hash][buckets->queries[b->first_query + i]][buckets->keys[b->first_key + j]]++;
 }
 
+static bool is_listed(const struct hash_list *list, size_t hash)
+{
+    for (size_t i = 0; i < list->count && list->hashes != NULL; i++)
+        if (list->hashes[i] == hash)
+            return true;
+    return list->hashes == NULL;
+}
+
 static void visits_all_that_meet(void **state)
 {
     (void)state;
+    static const uint32_t some[] = {1, 2, 7, CODE_COLUMNS + 1, CODE_COLUMNS + 3}, late[] = {CODE_COLUMNS + 2},
+                          early[] = {3};
+    static const struct hash_list lists[] = {{NULL, M}, {some, 5}, {late, 1}, {early, 1}};
     const struct hashing hashing = {.num_hashes = M, .hash_bits = BITS};
     static uint16_t query_codes[N_Q * M], key_codes[N_K * M];
     struct random random = random_open(1);
@@ -54,18 +65,26 @@ static void visits_all_that_meet(void **state)
         arena = arena_on(block);
         bucket_walk_lay_out(&walk, &arena, &hashing, N_Q, N_K);
         struct seen *seen = calloc(1, sizeof *seen);
-        const struct buckets *first = bucket_walk_first(&walk, &queries, &keys);
-        assert_true(first->count > 1 && first->count <= 1 << BITS);
-        visit(seen, first, 0, 0, first->count, 0);
-        for (size_t i = 0; i < N_Q; i++)
-            for (size_t j = 0; j < N_K; j++)
-                assert_int_equal(seen->times[0][i][j], query_codes[i * M] == key_codes[j * M]);
-        memset(seen, 0, sizeof *seen);
-        bucket_walk_run(&walk, pool, bucket_walk_parts(pool), &queries, &keys, visit, seen);
-        for (size_t h = 0; h < M; h++)
+        for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+            const struct hash_list *list = &lists[l];
+            size_t first = list->hashes == NULL ? 0 : list->hashes[0];
+            const struct buckets *buckets = bucket_walk_first(&walk, &queries, &keys, list);
+            assert_true(buckets->count > 1 && buckets->count <= 1 << BITS);
+            memset(seen, 0, sizeof *seen);
+            visit(seen, buckets, first, 0, buckets->count, 0);
             for (size_t i = 0; i < N_Q; i++)
                 for (size_t j = 0; j < N_K; j++)
-                    assert_int_equal(seen->times[h][i][j], query_codes[i * M + h] == key_codes[j * M + h]);
+                    assert_int_equal(seen->times[first][i][j],
+                                     query_codes[i * M + first] == key_codes[j * M + first]);
+            memset(seen, 0, sizeof *seen);
+            bucket_walk_run(&walk, pool, bucket_walk_parts(pool), &queries, &keys, list, visit, seen);
+            for (size_t h = 0; h < M; h++)
+                for (size_t i = 0; i < N_Q; i++)
+                    for (size_t j = 0; j < N_K; j++)
+                        assert_int_equal(seen->times[h][i][j],
+                                         is_listed(list, h) &&
+                                             query_codes[i * M + h] == key_codes[j * M + h]);
+        }
         free(seen), free(block);
         pool_free(&host, pool);
     }

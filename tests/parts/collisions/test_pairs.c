@@ -2,9 +2,9 @@
    crowded or spread, so that every path for a bucket and for a head is taken. On one thread and on three.
    Bugs planted and caught: the last bucket of a stretch dropped, a scale 1 % off, the count instead of its
    inverse if pairs count once, 1 instead of the count if a head is processed whole, no sums of dV, the
-   bucket after a crowded one skipped. Caught by test_yoso: memory for sums that shrinks as rows get wider,
-   sums of keys that no query sees.
-   SPDX-License-Identifier: Apache-2.0 */
+   bucket after a crowded one skipped; with gradient_hashes, the weight of one hash instead of its share, the
+   first hashes always, and a hash drawn twice. Caught by test_yoso: memory for sums that shrinks as rows get
+   wider, sums of keys that no query sees. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/pairs.h"
 
 #include <math.h>
@@ -123,6 +123,81 @@ static void check_form(const struct kernels *kernels, struct pool *pool, enum pa
     free(block);
 }
 
+/* Gradients of `count` of the hashes, drawn from `key`; 0: all. Only the hashes of `bits` have codes that
+   meet. */
+static void gradients_of(size_t count, uint64_t key, enum pair_weight weight, unsigned bits, float *out)
+{
+    const struct hashing hashing = {.num_hashes = M, .hash_bits = BITS};
+    uint16_t query_codes[N_Q * M], key_codes[N_K * M];
+    struct random random = random_open(9);
+    for (size_t i = 0; i < N_Q * M; i++)
+        query_codes[i] = (uint16_t)(2 * random_below(&random, 14));
+    for (size_t i = 0; i < N_K * M; i++)
+        key_codes[i] = (uint16_t)(2 * random_below(&random, 14) + (bits >> i % M & 1 ? 0 : 1));
+    struct pair_work work;
+    struct pairs pairs = {.dim = D,
+                          .value_dim = D_V,
+                          .scale = 0.5f,
+                          .weight = weight,
+                          .hash_bits = BITS,
+                          .gradient_hashes = count,
+                          .hashes_key = key};
+    struct arena arena = arena_on(NULL);
+    void *block = NULL;
+    for (int measured = 0; measured < 2; measured++) {
+        pair_rows_lay_out(&pairs.queries, &arena, N_Q, D, D_V, false, false);
+        pair_rows_lay_out(&pairs.keys, &arena, N_K, D, D_V, true, false);
+        pair_work_lay_out(&work, &arena, &hashing, N_Q, N_K, D, D_V, 1);
+        if (measured == 0)
+            block = aligned_alloc(64, arena.used);
+        arena = arena_on(block);
+    }
+    fill_rows(&pairs.queries, N_Q, 1);
+    fill_rows(&pairs.keys, N_K, 2);
+    struct codes queries = codes_at(&hashing, query_codes, N_Q), keys = codes_at(&hashing, key_codes, N_K);
+    pairs_add(kernels_named(NULL, &(const char *){0}), NULL, &pairs, &work, &queries, &keys);
+    for (size_t i = 0; i < N_Q; i++)
+        memcpy(out + i * D, pairs.queries.gradient + i * pairs.queries.ld, D * sizeof *out);
+    for (size_t j = 0; j < N_K; j++)
+        memcpy(out + (N_Q + j) * D, pairs.keys.gradient + j * pairs.keys.ld, D * sizeof *out);
+    free(block);
+}
+
+static bool is_multiple(const float *x, const float *of, double factor)
+{
+    for (size_t i = 0; i < (N_Q + N_K) * D; i++)
+        if (!(fabs((double)x[i] - factor * (double)of[i]) < 1e-4))
+            return false;
+    return true;
+}
+
+/* `count` of M hashes give M / count times their own gradient, and each such set is drawn as often. */
+static void some_hashes_count_for_all(void **state)
+{
+    (void)state;
+    static float of_set[1 << M][(N_Q + N_K) * D], drawn[(N_Q + N_K) * D];
+    enum { DRAWS = 300 };
+    for (int weight = PAIR_CONSTANT; weight <= PAIR_TANGENT; weight++)
+        for (size_t count = 1; count <= M; count++) {
+            int times[1 << M] = {0}, sets = 0;
+            for (unsigned set = 0; set < 1 << M; set++)
+                gradients_of(0, 0, (enum pair_weight)weight, set, of_set[set]);
+            for (int draw = 0; draw < DRAWS; draw++) {
+                gradients_of(count, (uint64_t)draw, (enum pair_weight)weight, (1 << M) - 1, drawn);
+                for (unsigned set = 0; set < 1 << M; set++)
+                    if (is_multiple(drawn, of_set[set], (double)M / (double)count)) {
+                        assert_int_equal(__builtin_popcount(set), count);
+                        times[set]++;
+                    }
+            }
+            for (unsigned set = 0; set < 1 << M; set++)
+                sets += (size_t)__builtin_popcount(set) == count;
+            for (unsigned set = 0; set < 1 << M; set++) /* 5 deviations of a binomial around 100 */
+                if ((size_t)__builtin_popcount(set) == count)
+                    assert_true(abs(times[set] - DRAWS / sets) < 41);
+        }
+}
+
 static size_t bytes_of(size_t n, bool of_keys, size_t dim)
 {
     struct pair_rows rows;
@@ -162,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_all_pairs),
+        cmocka_unit_test(some_hashes_count_for_all),
         cmocka_unit_test(sizes_grow_with_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
