@@ -108,7 +108,7 @@ def changes(text):
             begin = m.end()
             if begin <= first or code[begin] in "{}#":
                 continue
-            found = STATEMENT.match(code, begin, min(last, code.index(";", begin) + 1))
+            found = STATEMENT.match(code, begin, min(last, (code + ";").index(";", begin) + 1))
             if found and not re.match(r"(?:for|if|while|switch|return|case|do)\b", code[begin:]) \
                     and not DECLARATION.match(code, begin):
                 yield begin, found.end(), ";"
