@@ -10,6 +10,7 @@ import ctypes
 import functools
 from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint8, c_uint64, c_void_p
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 LIBRARY = FOLDER / "lib" / "libhashattn.so.0"
@@ -22,7 +23,7 @@ OK, FAILED, INVALID, REFUSED, BAD_FILE, NO_MEMORY, NO_DISK, INTERRUPTED = range(
 class Sized(ctypes.Structure):
     """A struct that begins with struct_size, which is set here."""
 
-    def __init__(self, **fields: object) -> None:
+    def __init__(self, **fields: Any) -> None:
         super().__init__(struct_size=ctypes.sizeof(self), **fields)
 
 
@@ -116,7 +117,7 @@ _ARRAY = POINTER(Array)
 _CALL = [_HANDLE, POINTER(Problem)]
 
 # name: (type of the result, types of the arguments)
-FUNCTIONS: dict[str, tuple[object, list[object]]] = {
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "context_new": (c_int, [POINTER(ContextOptions), c_char_p, c_size_t, _NEW]),
     "context_free": (None, [_HANDLE]),
     "context_message": (c_char_p, [_HANDLE]),
@@ -176,6 +177,9 @@ class Functions:
             function = getattr(loaded, "hashattn_" + name)
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers: the attributes come from the table
+        raise AttributeError(f"the table FUNCTIONS has no {name}")
 
 
 @functools.lru_cache(maxsize=None)

@@ -31,7 +31,8 @@ def take(name: str, given: Any) -> np.ndarray:
         raise InvalidTypeError(
             f"{name} has dtype {given.dtype} and shape {given.shape}; float32 or bfloat16 (ml_dtypes) is needed"
         )
-    return given
+    array: np.ndarray = given
+    return array
 
 
 def element_of(array: np.ndarray) -> int:
@@ -103,7 +104,7 @@ def check_output(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype,
         raise InvalidError(f"{name}, of shape {shape}, is read-only")
     for given in inputs:
         try:
-            shared = np.shares_memory(array, given, max_work=10000)
+            shared = np.shares_memory(array, given, max_work=10000)  # type: ignore[arg-type,unused-ignore]
         except RuntimeError:  # NumPy's TooHardError: not decided in max_work steps
             shared = True
         if shared:

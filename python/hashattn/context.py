@@ -13,7 +13,7 @@ import os
 import threading
 import weakref
 from contextlib import contextmanager
-from typing import Callable, Iterator, NamedTuple
+from typing import Callable, Iterator, NamedTuple, TypeVar
 
 from . import _library, errors
 
@@ -62,8 +62,8 @@ class ContextHandle:
     def release(self) -> None:
         self._released = True
         if not self.users and self.pointer is not None:
-            pointer, self.pointer = self.pointer, None
-            self._free(pointer)
+            self._free(self.pointer)
+            self.pointer = None
 
     def forget(self, user: int) -> None:
         self.users.discard(user)
@@ -79,18 +79,23 @@ class ObjectHandle:
     """A C object made in a context, with its function that frees it."""
 
     def __init__(self, origin: ContextHandle, pointer: int, free: Callable[[int], None]) -> None:
-        self.origin, self.pointer, self._free = origin, pointer, free
+        self.origin, self._free = origin, free
+        self._pointer: int | None = pointer
         origin.users.add(id(self))
 
+    @property
+    def pointer(self) -> int:
+        assert self._pointer is not None
+        return self._pointer
+
     def release(self) -> None:
-        if self.pointer is not None:
-            pointer, self.pointer = self.pointer, None
-            self._free(pointer)
+        if self._pointer is not None:
+            self._free(self._pointer)
+            self._pointer = None
             self.origin.forget(id(self))
 
     def __del__(self) -> None:
-        if getattr(self, "pointer", None) is not None:
-            self.release()
+        self.release()
 
 
 class Description(NamedTuple):
@@ -154,8 +159,9 @@ class Context:
         found = _library.Description()
         with self._use() as handle:
             _library.functions().context_describe(handle.pointer, ctypes.byref(found))
-        fields = [getattr(found, name) for name in Description._fields]
-        return Description(*(_library.text(field) if isinstance(field, bytes) else field for field in fields))
+        values = {name: getattr(found, name) for name in Description._fields}
+        texts = {name: _library.text(value) for name, value in values.items() if isinstance(value, bytes)}
+        return Description(**texts, threads=found.threads)
 
     @property
     def closed(self) -> bool:
@@ -183,6 +189,9 @@ class Context:
             return "<hashattn.Context closed>"
         found = self.describe()
         return f"<hashattn.Context threads={found.threads} isa={found.isa!r} precision={found.precision!r}>"
+
+
+_Made = TypeVar("_Made", bound="ContextObject")
 
 
 class ContextObject:
@@ -224,7 +233,7 @@ class ContextObject:
             with self._context._use():
                 self._release()
 
-    def __enter__(self):  # type: ignore[no-untyped-def]
+    def __enter__(self: _Made) -> _Made:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -9,7 +9,7 @@ from . import _library
 
 
 class Error(Exception):
-    """Base of all exceptions of the library but `Interrupted`."""
+    """Base of all exceptions of the library."""
 
 
 class InvalidError(Error, ValueError):
@@ -40,8 +40,8 @@ class OutOfMemoryError(Error, MemoryError):
     """Memory runs out, or sizes overflow."""
 
 
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended a training after saving, or an evaluation. The message says how to continue."""
+class Interrupted(Error):
+    """A progress function stopped an evaluation or prediction. Ctrl-C is KeyboardInterrupt everywhere."""
 
 
 _CLASSES = {
@@ -55,7 +55,7 @@ _CLASSES = {
 }
 
 
-def of_status(status: int, message: bytes | None) -> BaseException:
+def of_status(status: int, message: bytes | None) -> Error:
     """The exception of a status other than OK."""
     said = _library.text(message)
     return _CLASSES.get(status, FailedError)(said or f"status {status}")

@@ -105,7 +105,8 @@ def _options(fill: Callable[[int, Any], int]) -> dict[str, Option]:
 
 @functools.lru_cache(maxsize=None)
 def _mechanisms() -> dict[str, Mechanism]:
-    library, info, found = _library.functions(), _library.MechanismInfo(), {}
+    found: dict[str, Mechanism] = {}
+    library, info = _library.functions(), _library.MechanismInfo()
     while library.mechanism_get(len(found), byref(info)):
         index = len(found)
         options = _options(lambda option, row: library.mechanism_option(index, option, row))
@@ -116,7 +117,8 @@ def _mechanisms() -> dict[str, Mechanism]:
 
 @functools.lru_cache(maxsize=None)
 def _tasks() -> dict[str, Task]:
-    library, info, found = _library.functions(), _library.TaskInfo(), {}
+    found: dict[str, Task] = {}
+    library, info = _library.functions(), _library.TaskInfo()
     while library.task_get(len(found), byref(info)):
         index = len(found)
         options = _options(lambda option, row: library.task_option(index, option, row))
@@ -142,7 +144,8 @@ def names_of(mechanism: str) -> list[Option]:
 
 def instruction_sets() -> dict[str, str | None]:
     """All known instruction sets, narrowest first, with the reason why one does not run here; None if it does."""
-    library, found = _library.functions(), {}
+    found: dict[str, str | None] = {}
+    library = _library.functions()
     names = library.isa_names()
     while names[len(found)] is not None:
         refusal = library.isa_refusal(names[len(found)])

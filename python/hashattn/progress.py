@@ -52,7 +52,7 @@ class _Bar:
         self._bar: Any = None
 
     def __call__(self, now: Progress) -> None:
-        from tqdm.auto import tqdm
+        from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
 
         if self._bar is None:
             self._bar = tqdm(total=now.steps, unit=self._unit, initial=max(0, now.step - 1), disable=None)
@@ -68,7 +68,7 @@ class _Bar:
 
 def _bar(unit: str) -> _Bar | None:
     try:
-        import tqdm  # noqa: F401
+        import tqdm  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
     except ImportError:
         return None
     return _Bar(unit)

@@ -9,7 +9,7 @@ import ctypes
 import json
 import os
 from ctypes import byref
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple
 
 from . import _library
 from .arrays import seed_of
@@ -90,21 +90,23 @@ class Run(ContextObject):
 
         data: a directory; None = the recorded one. seed: of the hashing; None = that of training. progress: True = a
         tqdm bar where tqdm is installed, or a function of `Progress` that is called after each batch and returns True to
-        stop. Interrupted (a KeyboardInterrupt): stopped, by the function or by Ctrl-C.
+        stop, which raises Interrupted. Ctrl-C stops after a batch.
         """
         found = _library.Evaluation()
         directory = None if data is None else path_of("data", data)
-        number = self.seed if seed is None else seed_of(seed)
+        name, number = text_of("split", split).encode(), self.seed if seed is None else seed_of(seed)
+        function = _library.functions().model_evaluate
+        metrics: dict[str, float] = {}
 
         def call(pointer: int) -> int:
-            return _library.functions().model_evaluate(pointer, directory, text_of("split", split).encode(), number,
-                                                       byref(found))
+            status = function(pointer, directory, name, number, byref(found))
+            if status == _library.OK:
+                metrics.update(metrics_of(found.metrics))
+            return int(status)
 
-        def read() -> Evaluation:
-            return Evaluation(metrics_of(found.metrics), found.examples, found.num_cut, found.seconds,
-                              found.tokens_per_second, found.tokens, found.num_unknown)
-
-        return self._watched(progress, call, read)
+        self._watched(progress, call)
+        return Evaluation(metrics, found.examples, found.num_cut, found.seconds, found.tokens_per_second,
+                          found.tokens, found.num_unknown)
 
     def predict(self, path: Any, *, seed: int | None = None, progress: Watcher = True) -> list[Prediction]:
         """Predicts every document of a file in the format of the run's task; labels in it are ignored.
@@ -119,14 +121,12 @@ class Run(ContextObject):
             return 0
 
         callback = _library.PREDICTION_CALLBACK(take)
+        function = _library.functions().model_predict_file
+        self._watched(progress, lambda pointer: function(pointer, encoded, number, callback, None, None))
+        return found
 
-        def call(pointer: int) -> int:
-            return _library.functions().model_predict_file(pointer, encoded, number, callback, None, None)
-
-        return self._watched(progress, call, lambda: found)
-
-    def _watched(self, progress: Watcher, call: Any, read: Any) -> Any:
-        """The result of `read` after `call`, whose progress is reported."""
+    def _watched(self, progress: Watcher, call: Callable[[int], int]) -> None:
+        """Runs `call`, which returns a status, and reports its progress."""
         watch = Watch(progress, "example")
         callback = _library.EVALUATION_CALLBACK(lambda user, done, count: watch(Progress(done, count)))
         library = _library.functions()
@@ -138,11 +138,14 @@ class Run(ContextObject):
                 library.model_watch(handle.pointer, _library.EVALUATION_CALLBACK(), None)
             if watch.error is not None:
                 raise watch.error
-            handle.origin.check(status)
-            result = read()
+            try:
+                handle.origin.check(status)
+            except Interrupted as stopped:
+                if watch.interrupted:
+                    raise KeyboardInterrupt(str(stopped)) from None
+                raise
         if watch.interrupted:
-            raise Interrupted("interrupted after the last batch")
-        return result
+            raise KeyboardInterrupt("interrupted after the last batch")
 
 
 def evaluate(run: Any, split: str = "test", *, data: Any = None, seed: int | None = None, progress: Watcher = True,

@@ -67,10 +67,9 @@ def _finish(watch: Watch, origin: ContextHandle, status: int, run: bytes) -> Non
     try:
         origin.check(status)
     except Interrupted as stopped:
-        name = os.fsdecode(run)
-        raise Interrupted(f"{stopped}; continue with hashattn.resume({name!r})") from None
+        raise KeyboardInterrupt(f"{stopped}; continue with hashattn.resume({os.fsdecode(run)!r})") from None
     if watch.interrupted:
-        raise Interrupted(f"interrupted after the last step; {os.fsdecode(run)} is saved")
+        raise KeyboardInterrupt(f"interrupted after the last step; {os.fsdecode(run)} is saved")
 
 
 def _loaded(run: Any, context: Context) -> Run | None:
@@ -95,8 +94,8 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
         step, batch of an evaluation and evaluation. It returns True for a clean stop: `train` then returns the run, or
         None before the first evaluation, which writes the model.
 
-    Ctrl-C, or an exception of the function, saves the run and is raised after that; Ctrl-C as Interrupted, a
-    KeyboardInterrupt. `resume` continues bit for bit. InvalidError: an option. BadFileError (an OSError): the data.
+    Ctrl-C, or an exception of the function, saves the run and is raised after that; Ctrl-C as KeyboardInterrupt.
+    `resume` continues bit for bit. InvalidError: an option. BadFileError (an OSError): the data.
     NoDiskError (an OSError): the run cannot be written. FailedError (a RuntimeError): the loss is not finite.
     """
     used = context or default_context()
