@@ -31,7 +31,8 @@ if [ -z "$python" ]; then
 fi
 PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider -rs tests/python >"$log" 2>&1
 code=$?
-count() { grep -oE "[0-9]+ $1" "$log" | tail -n 1 | grep -oE '^[0-9]+' || echo 0; }
+summary=$(grep -E '[0-9]+ (passed|failed|errors?).* in [0-9.]+s' "$log" | tail -n 1)
+count() { echo "$summary" | grep -oE "[0-9]+ $1" | grep -oE '^[0-9]+' || echo 0; }
 passed=$(count passed) failed=$(($(count failed) + $(count error)))
 if [ $code != 0 ]; then
     grep -E '^(E  |FAILED|ERROR)' "$log" | head -n 60 >&2

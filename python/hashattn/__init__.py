@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "context": ("Context", "Description"),
-    "errors": ("Error", "InvalidError", "InvalidTypeError", "RefusedError", "FailedError", "BadFileError", "NoDiskError",
-               "OutOfMemoryError", "Interrupted"),
+    "errors": ("Error", "InvalidError", "InvalidTypeError", "RefusedError", "FailedError", "BadFileError",
+               "NoDiskError", "OutOfMemoryError", "Interrupted"),
     "operator": ("attention", "Attention"),
     "options": ("Mechanism", "Option", "Task", "instruction_sets", "mechanisms", "tasks"),
     "progress": ("Progress",),

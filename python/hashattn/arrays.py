@@ -11,15 +11,18 @@ import operator
 from typing import Any, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _library
 from .errors import InvalidError, InvalidTypeError
+
+Numbers = npt.NDArray[Any]
 
 SHAPES = "(n, d), (heads, n, d) or (batch, heads, n, d)"
 PACKED_SHAPE = "(rows, heads, d), because there are offsets"
 
 
-def take(name: str, given: Any) -> np.ndarray:
+def take(name: str, given: Any) -> Numbers:
     """`given` as an array of float32 or bfloat16. InvalidTypeError: another dtype, or memory of another device."""
     if not isinstance(given, np.ndarray):
         device = getattr(given, "device", None)
@@ -31,11 +34,11 @@ def take(name: str, given: Any) -> np.ndarray:
         raise InvalidTypeError(
             f"{name} has dtype {given.dtype} and shape {given.shape}; float32 or bfloat16 (ml_dtypes) is needed"
         )
-    array: np.ndarray = given
+    array: Numbers = given
     return array
 
 
-def element_of(array: np.ndarray) -> int:
+def element_of(array: Numbers) -> int:
     return _library.FLOAT32 if array.dtype == np.float32 else _library.BF16
 
 
@@ -60,9 +63,9 @@ class Layout:
     `array` has the order of the user's axes; `struct` is the C struct; `copied` is the copy that it describes, or None.
     """
 
-    def __init__(self, array: np.ndarray, packed: bool) -> None:
+    def __init__(self, array: Numbers, packed: bool) -> None:
         self.array = array
-        self.copied: np.ndarray | None = None
+        self.copied: Numbers | None = None
         view = self._view(array, packed)
         if not self._fits(view):
             self.copied = array.copy(order="C")
@@ -72,11 +75,11 @@ class Layout:
         self.struct = _library.Array(view.ctypes.data, strides[0], strides[1], strides[2])
 
     @staticmethod
-    def _view(array: np.ndarray, packed: bool) -> np.ndarray:
+    def _view(array: Numbers, packed: bool) -> Numbers:
         return array[np.newaxis] if packed else array[(np.newaxis,) * (4 - array.ndim)].transpose(0, 2, 1, 3)
 
     @staticmethod
-    def _fits(view: np.ndarray) -> bool:
+    def _fits(view: Numbers) -> bool:
         """True if the C API can use it as it is."""
         size, width = view.itemsize, view.shape[3]
         steps = [stride for count, stride in zip(view.shape, view.strides) if count > 1]
@@ -93,7 +96,8 @@ class Layout:
             self.array[...] = self.copied
 
 
-def check_output(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype, inputs: Sequence[np.ndarray]) -> np.ndarray:
+def check_output(name: str, array: Any, shape: tuple[int, ...], dtype: "np.dtype[Any]",
+                 inputs: Sequence[Numbers]) -> Numbers:
     """An array of the user to write to. InvalidError: read-only, another shape, or shared with an input."""
     if not isinstance(array, np.ndarray) or array.dtype != dtype:
         what = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else f"type {type(array).__name__}"
@@ -112,7 +116,7 @@ def check_output(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype,
     return array
 
 
-def _counts(name: str, given: Any, count: int, most: int) -> np.ndarray:
+def _counts(name: str, given: Any, count: int, most: int) -> Numbers:
     """`given` as (count) whole numbers from 0 to `most`."""
     numbers = np.asarray(given)
     if numbers.dtype.kind not in "iu" and numbers.size > 0:
@@ -146,12 +150,12 @@ class Call:
             raise InvalidError("lengths and offsets cannot both be given")
         self.inputs = list(named.values())
         self._check_shapes(named)
-        self._kept: list[np.ndarray] = []
+        self._kept: list[Numbers] = []
         q, k, v = self.inputs
         self.problem = problem = _library.Problem(
             head_dim=q.shape[-1], value_dim=v.shape[-1], causal=bool(causal), seed=seed_of(seed), element=element_of(q))
-        self.lengths: np.ndarray | None = None  # of queries, if rows are padded
-        self.key_lengths: np.ndarray | None = None
+        self.lengths: Numbers | None = None  # of queries, if rows are padded
+        self.key_lengths: Numbers | None = None
         if self.packed:
             problem.num_heads = q.shape[1]
             self._take_offsets(offsets)
@@ -170,7 +174,7 @@ class Call:
         self.layouts = [Layout(array, self.packed) for array in self.inputs]
         self.out_shape = q.shape[:-1] + v.shape[-1:]
 
-    def _check_shapes(self, named: dict[str, np.ndarray]) -> None:
+    def _check_shapes(self, named: dict[str, Numbers]) -> None:
         q, k, v = self.inputs
         for name, array in named.items():
             if array.ndim not in ((3,) if self.packed else (2, 3, 4)):
@@ -184,7 +188,7 @@ class Call:
             if axis != q.ndim - 1 and k.shape[axis] != v.shape[axis]:
                 raise InvalidError(f"k has shape {k.shape} and v {v.shape}; they may differ only in the last axis")
 
-    def _keep(self, array: np.ndarray) -> int:
+    def _keep(self, array: Numbers) -> int:
         """The address of an array that must live as long as the call."""
         self._kept.append(array)
         return int(array.ctypes.data)
@@ -202,7 +206,7 @@ class Call:
             raise InvalidError(f"there are offsets for {pair[0].size - 1} query and {pair[1].size - 1} key sequences")
         self._set_offsets(pair)
 
-    def _set_offsets(self, pair: list[np.ndarray]) -> None:
+    def _set_offsets(self, pair: list[Numbers]) -> None:
         problem = self.problem
         problem.num_sequences = pair[0].size - 1
         problem.query_offsets, problem.key_offsets = self._keep(pair[0]), self._keep(pair[1])
@@ -239,12 +243,12 @@ class Call:
             mask = mask[np.arange(keys) < self.key_lengths[:, np.newaxis].astype(np.int64)]
         problem.key_mask = self._keep(np.ascontiguousarray(mask).view(np.uint8))
 
-    def output(self, shape: tuple[int, ...]) -> np.ndarray:
+    def output(self, shape: tuple[int, ...]) -> Numbers:
         """An array for a result; rows beyond the lengths are 0."""
         new = np.empty if self.lengths is None else np.zeros
         return new(shape, self.inputs[0].dtype)
 
-    def clear_padding(self, array: np.ndarray) -> None:
+    def clear_padding(self, array: Numbers) -> None:
         """Sets the rows of a user's output beyond the lengths of the queries to 0."""
         if self.lengths is not None:
             whole = array[(np.newaxis,) * (4 - array.ndim)]
@@ -252,7 +256,7 @@ class Call:
                 sequence[:, int(length):] = 0
 
 
-def block(size: int) -> tuple[np.ndarray, int]:
+def block(size: int) -> tuple[Numbers, int]:
     """Memory of `size` bytes and its address, aligned to 64 bytes."""
     try:
         memory = np.empty(size + 64, np.uint8)

@@ -1,8 +1,8 @@
 """Contexts: threads, instruction set and precision; their locks; what happens after a fork.
 
-A context and its objects serve one thread at a time, so each call holds the context's lock; calls on two contexts run at
-once, because ctypes releases the GIL. A forked child has none of the parent's threads: a context reopens itself there on
-first use, and streams and runs made before the fork continue on one thread.
+A context and its objects serve one thread at a time, so each call holds the context's lock; calls on two contexts run
+at once, because ctypes releases the GIL. A forked child has none of the parent's threads: a context reopens itself
+there on first use, and streams and runs made before the fork continue on one thread.
 Source: include/hashattn/attention.h. SPDX-License-Identifier: Apache-2.0
 """
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library
-from .arrays import Call, Layout, block, check_output, take, whole_number
+from .arrays import Call, Layout, Numbers, block, check_output, take, whole_number
 from .context import Context, ContextHandle, ContextObject, ObjectHandle
 from .errors import InvalidError, InvalidTypeError
 from .options import OptionValue, names_of, path_of, text_of, value_of
@@ -34,14 +34,15 @@ def attention(
     lengths: Counts = None,
     offsets: Counts = None,
     seed: int = 0,
-    out: np.ndarray | None = None,
+    out: Numbers | None = None,
     context: Context | None = None,
     **options: OptionValue,
-) -> np.ndarray:
+) -> Numbers:
     """Attention of queries `q` over keys `k` and values `v`, in the dtype of the inputs.
 
-    q: (n_q, d), (heads, n_q, d) or (batch, heads, n_q, d), float32, or bfloat16 of ml_dtypes. k and v have n_k rows, v
-    may have another width d_v. Any strides; nothing is copied if the last axis is contiguous and no axis runs backwards.
+    q: (n_q, d), (heads, n_q, d) or (batch, heads, n_q, d), float32, or bfloat16 of ml_dtypes. k and v have n_k rows,
+        v may have another width d_v. Any strides; nothing is copied if the last axis is contiguous and no axis runs
+        backwards.
     mechanism: "yoso" (sampled hash collisions, linear in n), "softmax" (exact), and the others of `mechanisms()`.
     causal: query i sees keys 0 .. i; n_q = n_k.
     key_mask: (n_k) or (batch, n_k), bool or uint8; True means that the key takes part. Packed: (rows of k).
@@ -56,9 +57,9 @@ def attention(
 
     Returns (..., n_q, d_v); empty if n_q is 0. A query without any key gets 0.
 
-    InvalidError (a ValueError): shapes do not fit, a number is out of range, an input holds NaN or infinity, or `out` is
-    read-only. InvalidTypeError (also a TypeError): wrong dtype or device. RefusedError (a ValueError): the mechanism has
-    no causal form. OutOfMemoryError (a MemoryError): memory runs out or sizes overflow.
+    InvalidError (a ValueError): shapes do not fit, a number is out of range, an input holds NaN or infinity, or `out`
+    is read-only. InvalidTypeError (also a TypeError): wrong dtype or device. RefusedError (a ValueError): the mechanism
+    has no causal form. OutOfMemoryError (a MemoryError): memory runs out or sizes overflow.
     """
     with Attention(mechanism, context=context, **options) as made:
         return made.forward(q, k, v, causal=causal, key_mask=key_mask, lengths=lengths, offsets=offsets, seed=seed,
@@ -80,11 +81,11 @@ class Attention(ContextObject):
         self._texts = {name: text_of(name, value) for name, value in options.items()}
         self._learned: tuple[Any, ...] | None = None  # the call that set the parameters, to repeat after a fork
         self._learned_from: Any = None  # what its arguments point to
-        self._saved: tuple[Call, Layout, int, np.ndarray] | None = None
+        self._saved: tuple[Call, Layout, int, Numbers] | None = None
         with self._context._use() as handle:
             self._handle = self._open(handle)
 
-    # ---- the C object --------------------------------------------------------------------------------------------------
+    # ---- the C object ------------------------------------------------------------------------------------------------
 
     def _open(self, context: ContextHandle) -> ObjectHandle:
         library, made = _library.functions(), ctypes.c_void_p()
@@ -105,7 +106,7 @@ class Attention(ContextObject):
         assert self._handle is not None
         return self._handle
 
-    # ---- options -------------------------------------------------------------------------------------------------------
+    # ---- options -----------------------------------------------------------------------------------------------------
 
     @property
     def options(self) -> dict[str, OptionValue]:
@@ -130,7 +131,7 @@ class Attention(ContextObject):
                 self._texts[name] = text
                 self._learned = self._saved = None
 
-    # ---- learned tensors -----------------------------------------------------------------------------------------------
+    # ---- learned tensors ---------------------------------------------------------------------------------------------
 
     def tensors(self, head_dim: int, value_dim: int | None = None, max_len: int = 0) -> dict[str, tuple[int, int]]:
         """The shape (rows, cols) per head of each learned tensor, for these widths and the current options.
@@ -154,16 +155,17 @@ class Attention(ContextObject):
             yield _library.text(tensor.name), (tensor.rows, tensor.cols)
             index += 1
 
-    def _split(self, handle: ObjectHandle, sizes: tuple[int, int, int], flat: np.ndarray) -> dict[str, np.ndarray]:
+    def _split(self, handle: ObjectHandle, sizes: tuple[int, int, int], flat: Numbers) -> dict[str, Numbers]:
         """(heads, floats of a head) as one array (heads, rows, cols) for each tensor."""
-        at, found = 0, {}
+        at = 0
+        found: dict[str, Numbers] = {}
         for name, (rows, cols) in self._tensors(handle, sizes):
             found[name] = flat[:, at:at + rows * cols].reshape(len(flat), rows, cols).copy()
             at += rows * cols
         return found
 
     def params(self, heads: int, head_dim: int, value_dim: int | None = None, max_len: int = 0,
-               seed: int = 0) -> dict[str, np.ndarray]:
+               seed: int = 0) -> dict[str, Numbers]:
         """Copies of the learned tensors that a call of these sizes uses, (heads, rows, cols) float32, by name."""
         sizes = self._sizes(head_dim, value_dim, max_len)
         heads = whole_number("heads", heads, 2**31)
@@ -217,7 +219,7 @@ class Attention(ContextObject):
         self._learned = (function, *arguments)
         self._learned_from = kept
 
-    # ---- forward and backward ------------------------------------------------------------------------------------------
+    # ---- forward and backward ----------------------------------------------------------------------------------------
 
     def forward(
         self,
@@ -232,9 +234,9 @@ class Attention(ContextObject):
         seed: int = 0,
         max_len: int | None = None,
         sample_ids: npt.ArrayLike | None = None,
-        out: np.ndarray | None = None,
+        out: Numbers | None = None,
         save: bool = True,
-    ) -> np.ndarray:
+    ) -> Numbers:
         """As `attention`. With `save`, keeps what `backward` and `own_loss` need until the next forward.
 
         max_len: the longest sequence that learned tensors are made for; None = the longest of this call.
@@ -265,12 +267,12 @@ class Attention(ContextObject):
                 self._saved = call, written, saved, memory
         return result
 
-    def _last(self) -> tuple[Call, Layout, int, np.ndarray]:
+    def _last(self) -> tuple[Call, Layout, int, Numbers]:
         if self._saved is None:
             raise InvalidError("there is no forward to follow: call forward(..., save=True) first")
         return self._saved
 
-    def backward(self, dout: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def backward(self, dout: npt.ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
         """The gradients (dq, dk, dv) of sum(out * dout) after `forward`, in the shapes and dtype of q, k and v.
 
         dout: the shape and dtype of the output. RefusedError: the mechanism has no backward. InvalidError: no forward
@@ -289,7 +291,7 @@ class Attention(ContextObject):
             handle.origin.check(library.attention_backward(handle.pointer, byref(call.problem), *arrays, saved, None))
         return results[0], results[1], results[2]
 
-    def own_loss(self) -> tuple[float, dict[str, np.ndarray]]:
+    def own_loss(self) -> tuple[float, dict[str, Numbers]]:
         """The mechanism's own loss after `forward`, summed over sequences and heads, and its gradient.
 
         The gradient has an array (heads, rows, cols) for each learned tensor. (0.0, {}) if the mechanism has none.

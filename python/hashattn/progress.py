@@ -1,7 +1,7 @@
 """Progress of training, evaluation and prediction: callbacks, a tqdm bar, and Ctrl-C.
 
-The library calls back on the thread of the call. An exception of a callback, or Ctrl-C, becomes a clean stop: the run is
-saved, the call returns, and then the exception is raised. SPDX-License-Identifier: Apache-2.0
+The library calls back on the thread of the call. An exception of a callback, or Ctrl-C, becomes a clean stop: the run
+is saved, the call returns, and then the exception is raised. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations

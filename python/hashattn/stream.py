@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library
-from .arrays import Layout, check_output, seed_of, take, whole_number
+from .arrays import Layout, Numbers, check_output, seed_of, take, whole_number
 from .context import Context, ContextObject, ObjectHandle
 from .errors import InvalidError, InvalidTypeError
 from .operator import Attention
@@ -92,11 +92,11 @@ class Stream(ContextObject):
                 handle.origin.check(function(handle.pointer, byref(chunk)))
 
     def read(self, q: npt.ArrayLike, k: npt.ArrayLike | None = None, v: npt.ArrayLike | None = None,
-             key_mask: npt.ArrayLike | None = None, *, out: np.ndarray | None = None) -> np.ndarray:
+             key_mask: npt.ArrayLike | None = None, *, out: Numbers | None = None) -> Numbers:
         """Attention of the queries over all keys so far, (rows, d_v) or (heads, rows, d_v).
 
-        A causal stream takes k and v of the same rows and adds them in order; a decoder reads one row at a time. out: an
-        array for the result. Errors as of `absorb`.
+        A causal stream takes k and v of the same rows and adds them in order; a decoder reads one row at a time.
+        out: an array for the result. Errors as of `absorb`.
         """
         arrays = {"query": self._take("q", q, self.head_dim)}
         if self.causal != (k is not None) or self.causal != (v is not None):
@@ -115,7 +115,7 @@ class Stream(ContextObject):
                 handle.origin.check(function(handle.pointer, byref(chunk)))
         return result
 
-    def _take(self, name: str, given: Any, width: int) -> np.ndarray:
+    def _take(self, name: str, given: Any, width: int) -> Numbers:
         array = take(name, given)
         if array.dtype != np.float32:
             raise InvalidTypeError(f"{name} has dtype {array.dtype}; streams take float32")
@@ -125,7 +125,7 @@ class Stream(ContextObject):
             raise InvalidError(f"{name} has shape {array.shape}; {needed} is needed")
         return array
 
-    def _take_mask(self, key_mask: Any, arrays: dict[str, np.ndarray]) -> np.ndarray | None:
+    def _take_mask(self, key_mask: Any, arrays: dict[str, Numbers]) -> Numbers | None:
         shapes = {name: array.shape for name, array in arrays.items()}
         rows = {shape[-2] for shape in shapes.values()}
         if len(rows) > 1:
@@ -139,8 +139,8 @@ class Stream(ContextObject):
             raise InvalidError(f"key_mask has shape {mask.shape}; {(*rows,)} is needed")
         return np.ascontiguousarray(mask).view(np.uint8)
 
-    def _chunks(self, arrays: dict[str, np.ndarray], mask: np.ndarray | None,
-                out: np.ndarray | None = None) -> Iterator[_library.Chunk]:
+    def _chunks(self, arrays: dict[str, Numbers], mask: Numbers | None,
+                out: Numbers | None = None) -> Iterator[_library.Chunk]:
         """Each chunk of rows, which the caller processes before it asks for the next."""
         rows = next(iter(arrays.values())).shape[-2]
         for first in range(0, rows, max(1, self._chunk_rows)):

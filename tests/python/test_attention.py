@@ -1,7 +1,7 @@
 """attention(): the bits of the tool in every form, shapes, strides, element types, masks, lengths and offsets.
 
 Planted and caught: row and head strides swapped; the mask of padded keys not packed; the rest of padded outputs left as
-it was; the copy of an output not copied back; a transposed input taken in place; offsets of queries used for keys.
+it was; the copy of an output not copied back; columns that are apart taken in place; offsets of queries used for keys.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -48,8 +48,9 @@ def test_masks_have_the_bits_of_the_tool(tmp_path):
     mask = np.random.default_rng(3).random((2, 50)) < 0.6
     for name, array in {"q": q, "k": k, "v": v, "m": mask}.items():
         np.save(tmp_path / f"{name}.npy", array)
-    run_tool("attend", "--attention", "yoso", *(word for name in "qkv" for word in (f"--{name}", tmp_path / f"{name}.npy")),
-             "--mask", tmp_path / "m.npy", "--out", tmp_path / "y.npy", "--seed", 5)
+    files = [word for name in "qkv" for word in (f"--{name}", tmp_path / f"{name}.npy")]
+    run_tool("attend", "--attention", "yoso", *files, "--mask", tmp_path / "m.npy", "--out", tmp_path / "y.npy",
+             "--seed", 5)
     found = hashattn.attention(q, k, v, key_mask=mask, seed=5)
     assert same_bits(found, np.load(tmp_path / "y.npy"))
     assert same_bits(found, hashattn.attention(q, k, v, key_mask=mask.astype(np.uint8), seed=5))
@@ -78,6 +79,10 @@ def strided(array, how):
         wide = np.repeat(array, 2, axis=-2)
         wide[..., 1::2, :] = np.nan
         return wide[..., ::2, :]
+    if how == "every other column":
+        wide = np.repeat(array, 2, axis=-1)
+        wide[..., 1::2] = np.nan
+        return wide[..., ::2]
     if how == "backwards":
         return np.ascontiguousarray(array[..., ::-1, :])[..., ::-1, :]
     if how == "columns first":
@@ -90,7 +95,8 @@ def strided(array, how):
     raise ValueError(how)
 
 
-LAYOUTS = ["heads inside rows", "part of a wider array", "every other row", "backwards", "columns first", "not aligned"]
+LAYOUTS = ["heads inside rows", "part of a wider array", "every other row", "every other column", "backwards",
+           "columns first", "not aligned"]
 IN_PLACE = LAYOUTS[:3]
 
 

@@ -1,7 +1,7 @@
 """Bad input: an exception with the numbers, of the kind that a Python user expects; nothing is written or crashes.
 
 Planted and caught: float64 taken as float32; a read-only output written; an overlap of output and input not noticed;
-offsets that end too early; a closed context used; seeds cut to 64 bits. SPDX-License-Identifier: Apache-2.0
+offsets that end too early; a closed context opened again; seeds cut to 64 bits. SPDX-License-Identifier: Apache-2.0
 """
 
 import numpy as np
@@ -96,7 +96,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("kind, message, arrays, options", CASES, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize("kind, message, arrays, options", CASES, ids=[case[1] for case in CASES])
 def test_bad_calls(kind, message, arrays, options):
     before = Q.copy()
     with pytest.raises(kind, match=message) as caught:

@@ -1,7 +1,7 @@
 """Contexts: threads, instruction sets, calls at once, forks, the end of the interpreter during a call.
 
 Planted and caught: the default context used by two threads at once without its lock; the handle of the parent used in a
-forked child; a lock that another thread of the parent held, kept in the child; objects not freed with their context.
+forked child; a lock that another thread of the parent held, kept in the child; objects of the library not freed.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -158,7 +158,7 @@ def test_objects_of_a_cycle_are_freed_in_any_order():
     gc.collect()
 
 
-# ---- forks -------------------------------------------------------------------------------------------------------------
+# ---- forks -----------------------------------------------------------------------------------------------------------
 
 
 def in_child(function):
@@ -239,7 +239,7 @@ def test_pools_of_processes():
         assert all(same_bits(a, b) for a, b in zip(pool.map(work_of_a_loader, range(4)), expected))
 
 
-# ---- the end of the interpreter --------------------------------------------------------------------------------------------
+# ---- the end of the interpreter --------------------------------------------------------------------------------------
 
 
 def run_python(code, **keywords):
@@ -277,8 +277,8 @@ def test_the_interpreter_may_end_during_a_training(needles, tmp_path):
         def watch(progress):
             started.set()
         def work():
-            hashattn.train("needle", {str(needles)!r}, {str(tmp_path / "run")!r}, progress=watch, steps=1000000, layers=1,
-                           dim=16, heads=2, ffn=16, batch=4)
+            hashattn.train("needle", {str(needles)!r}, {str(tmp_path / "run")!r}, progress=watch, steps=1000000,
+                           layers=1, dim=16, heads=2, ffn=16, batch=4)
         threading.Thread(target=work, daemon=True).start()
         started.wait()
         time.sleep(0.1)

@@ -1,7 +1,7 @@
 """Attention: gradients with the bits of the tool, learned tensors, own loss, options.
 
-Planted and caught: dk and dv swapped; the gradient of the loss not split by head; parameters lost after backward; the
-layout of a copied dout; options not typed. SPDX-License-Identifier: Apache-2.0
+Planted and caught: dk and dv swapped; learned tensors not split by head, or in another order than the library's; the
+gradients of padding left as they were; options not typed. SPDX-License-Identifier: Apache-2.0
 """
 
 import numpy as np
@@ -11,7 +11,8 @@ import hashattn
 from conftest import numbers, run_tool, same_bits
 
 
-@pytest.mark.parametrize("mechanism, options", [("yoso", {}), ("softmax", {}), ("yoso-e", {}), ("lha", {"num_buckets": 4})])
+@pytest.mark.parametrize("mechanism, options", [("yoso", {}), ("softmax", {}), ("yoso-e", {}),
+                                                ("lha", {"num_buckets": 4})])
 def test_gradients_have_the_bits_of_the_tool(tmp_path, mechanism, options):
     shape = (2, 3, 30, 8)
     arrays = {name: numbers(*shape, seed=i) for i, name in enumerate(["q", "k", "v", "grad-out"])}

@@ -1,6 +1,6 @@
 """The package as users meet it: import, the tool, the README's lines, type hints and docstrings.
 
-Planted and caught: NumPy imported with the package; internal symbols exported; a public function without a docstring.
+Planted and caught: NumPy imported with the package; a public function without a docstring.
 SPDX-License-Identifier: Apache-2.0
 """
 

@@ -50,7 +50,7 @@ def test_shards_are_merged():
         two.absorb(K[:, 30:], V[:, 30:])
         one.merge(two)
         assert np.allclose(one.read(Q), hashattn.attention(Q, K, V, **options), atol=1e-6)
-        with hashattn.Stream(3, 8, num_hashes=9, seed=2) as other, pytest.raises(ValueError, match="merge|num_hashes|options"):
+        with hashattn.Stream(3, 8, num_hashes=9, seed=2) as other, pytest.raises(ValueError, match="options"):
             one.merge(other)
 
 
