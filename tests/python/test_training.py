@@ -118,9 +118,11 @@ def test_a_callback_may_not_use_the_busy_context(needles, tmp_path):
         hashattn.train("needle", needles, tmp_path / "run", progress=watch, **TINY)
 
 
+# A test may run where SIGINT is ignored, as in the background of a shell.
 INTERRUPTED = """
     import os, signal, sys
     import hashattn
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     def watch(now):
         if now.step == 7:
             os.kill(os.getpid(), signal.SIGINT)
@@ -148,6 +150,7 @@ def test_ctrl_c_ends_an_evaluation(text_run):
     code = """
         import os, signal, sys
         import hashattn
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             hashattn.evaluate(sys.argv[1], "train", progress=lambda now: os.kill(os.getpid(), signal.SIGINT))
         except KeyboardInterrupt as error:
