@@ -38,8 +38,13 @@ def take(name: str, given: Any) -> Numbers:
     return array
 
 
-def element_of(array: Numbers) -> int:
-    return _library.FLOAT32 if array.dtype == np.float32 else _library.BF16
+def take_inputs(query: Any, key: Any, value: Any) -> tuple[list[Numbers], int]:
+    """The three arrays, of one dtype, and their element type."""
+    arrays = [take(name, given) for name, given in (("q", query), ("k", key), ("v", value))]
+    dtypes = [array.dtype for array in arrays]
+    if len(set(dtypes)) > 1:
+        raise InvalidTypeError(f"q, k and v have dtypes {', '.join(map(str, dtypes))}; they must be equal")
+    return arrays, _library.FLOAT32 if dtypes[0] == np.float32 else _library.BF16
 
 
 def whole_number(name: str, value: Any, most: int) -> int:
@@ -139,21 +144,19 @@ def _pair(given: Any) -> tuple[Any, Any]:
 class Call:
     """The problem of one call, its inputs, and what they keep alive."""
 
-    def __init__(self, query: Any, key: Any, value: Any, *, causal: bool, key_mask: Any, lengths: Any, offsets: Any,
-                 seed: int, max_len: int | None, sample_ids: Any) -> None:
-        named = {"q": take("q", query), "k": take("k", key), "v": take("v", value)}
-        if len({array.dtype for array in named.values()}) > 1:
-            raise InvalidTypeError("q, k and v have dtypes " + ", ".join(str(a.dtype) for a in named.values())
-                                   + "; they must be equal")
+    def __init__(self, inputs: Sequence[Numbers], element: int, *, causal: bool = False, key_mask: Any = None,
+                 lengths: Any = None, offsets: Any = None, seed: Any = 0, max_len: int | None = None,
+                 sample_ids: Any = None) -> None:
+        """inputs: query, key and value, of the element type `element`; the other arguments are those of the user."""
         self.packed = offsets is not None
         if self.packed and lengths is not None:
             raise InvalidError("lengths and offsets cannot both be given")
-        self.inputs = list(named.values())
-        self._check_shapes(named)
+        self.inputs = list(inputs)
+        self._check_shapes()
         self._kept: list[Numbers] = []
         q, k, v = self.inputs
         self.problem = problem = _library.Problem(
-            head_dim=q.shape[-1], value_dim=v.shape[-1], causal=bool(causal), seed=seed_of(seed), element=element_of(q))
+            head_dim=q.shape[-1], value_dim=v.shape[-1], causal=bool(causal), seed=seed_of(seed), element=element)
         self.lengths: Numbers | None = None  # of queries, if rows are padded
         self.key_lengths: Numbers | None = None
         if self.packed:
@@ -174,9 +177,9 @@ class Call:
         self.layouts = [Layout(array, self.packed) for array in self.inputs]
         self.out_shape = q.shape[:-1] + v.shape[-1:]
 
-    def _check_shapes(self, named: dict[str, Numbers]) -> None:
+    def _check_shapes(self) -> None:
         q, k, v = self.inputs
-        for name, array in named.items():
+        for name, array in zip("qkv", self.inputs):
             if array.ndim not in ((3,) if self.packed else (2, 3, 4)):
                 raise InvalidError(
                     f"{name} has shape {array.shape}; it must be {PACKED_SHAPE if self.packed else SHAPES}")

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _library
-from .arrays import Call, Layout, Numbers, block, check_output, take, whole_number
+from .arrays import Call, Layout, Numbers, block, check_output, take, take_inputs, whole_number
 from .context import Context, ContextHandle, ContextObject, ObjectHandle
 from .errors import InvalidError, InvalidTypeError
 from .options import OptionValue, names_of, path_of, text_of, value_of
@@ -245,27 +245,45 @@ class Attention(ContextObject):
 
         The arrays must stay unchanged until `backward`.
         """
-        call = Call(q, k, v, causal=causal, key_mask=key_mask, lengths=lengths, offsets=offsets, seed=seed,
-                    max_len=max_len, sample_ids=sample_ids)
-        library = _library.functions()
+        call = Call(*take_inputs(q, k, v), causal=causal, key_mask=key_mask, lengths=lengths, offsets=offsets,
+                    seed=seed, max_len=max_len, sample_ids=sample_ids)
         with self._use() as handle:
             self._saved = None
-            sizes = ctypes.c_size_t(), ctypes.c_size_t()
-            # Refuses problems that are too large before anything is allocated for them.
-            handle.origin.check(library.attention_sizes(handle.pointer, byref(call.problem), *map(byref, sizes)))
+            saved_bytes = self._saved_bytes(handle, call)  # refuses sizes that overflow, before anything is allocated
             dtype = call.inputs[0].dtype
             result = (call.output(call.out_shape) if out is None
                       else check_output("out", out, call.out_shape, dtype, call.inputs))
             written = Layout(result, call.packed)
-            memory, saved = block(sizes[0].value) if save else (np.empty(0, np.uint8), None)
-            arrays = [byref(layout.struct) for layout in (*call.layouts, written)]
-            handle.origin.check(library.attention_forward(handle.pointer, byref(call.problem), *arrays, saved, None))
-            written.finish()
+            memory, saved = block(saved_bytes) if save else (np.empty(0, np.uint8), None)
+            self._forward(handle, call, written, saved)
             if out is not None:
                 call.clear_padding(result)
             if saved is not None:
                 self._saved = call, written, saved, memory
         return result
+
+    @staticmethod
+    def _saved_bytes(handle: ObjectHandle, call: Call) -> int:
+        sizes = ctypes.c_size_t(), ctypes.c_size_t()
+        function = _library.functions().attention_sizes
+        handle.origin.check(function(handle.pointer, byref(call.problem), *map(byref, sizes)))
+        return sizes[0].value
+
+    @staticmethod
+    def _forward(handle: ObjectHandle, call: Call, written: Layout, saved: int | None) -> None:
+        arrays = [byref(layout.struct) for layout in (*call.layouts, written)]
+        function = _library.functions().attention_forward
+        handle.origin.check(function(handle.pointer, byref(call.problem), *arrays, saved, None))
+        written.finish()
+
+    @staticmethod
+    def _backward(handle: ObjectHandle, call: Call, out: Layout, layouts: Sequence[Layout], saved: int) -> None:
+        """layouts: of dout, dq, dk and dv."""
+        arrays = [byref(layout.struct) for layout in (*call.layouts, out, *layouts)]
+        function = _library.functions().attention_backward
+        handle.origin.check(function(handle.pointer, byref(call.problem), *arrays, saved, None))
+        for layout in layouts[1:]:
+            layout.finish()
 
     def _last(self) -> tuple[Call, Layout, int, Numbers]:
         if self._saved is None:
@@ -279,7 +297,6 @@ class Attention(ContextObject):
         came before, or dout holds NaN or infinity.
         """
         given = take("dout", dout)
-        library = _library.functions()
         with self._use() as handle:
             call, written, saved, _ = self._last()
             if given.shape != call.out_shape or given.dtype != call.inputs[0].dtype:
@@ -287,8 +304,7 @@ class Attention(ContextObject):
                                    f"{call.inputs[0].dtype} are needed, as of the output")
             results = [call.output(array.shape) for array in call.inputs]
             layouts = [Layout(array, call.packed) for array in (given, *results)]
-            arrays = [byref(layout.struct) for layout in (*call.layouts, written, *layouts)]
-            handle.origin.check(library.attention_backward(handle.pointer, byref(call.problem), *arrays, saved, None))
+            self._backward(handle, call, written, layouts, saved)
         return results[0], results[1], results[2]
 
     def own_loss(self) -> tuple[float, dict[str, Numbers]]:

@@ -49,6 +49,7 @@ class Task(NamedTuple):
     generates: bool  #: `generate` makes its data
     predicts: bool  #: `predict` works
     presets: tuple[str, ...]
+    attention: str  #: option values that its trainings give to mechanisms, "hash_bits=8"; "" none
     options: dict[str, Option]  #: of the task, the model and training; those of mechanisms are not included
 
 
@@ -124,7 +125,7 @@ def _tasks() -> dict[str, Task]:
         options = _options(lambda option, row: library.task_option(index, option, row))
         name = _library.text(info.name)
         found[name] = Task(name, _library.text(info.summary), bool(info.generates), bool(info.predicts),
-                           ("lra",) if info.has_lra else (), options)
+                           ("lra",) if info.has_lra else (), _library.text(info.attention), options)
     return found
 
 

@@ -1,11 +1,16 @@
 """Progress of training, evaluation and prediction: callbacks, a tqdm bar, and Ctrl-C.
 
 The library calls back on the thread of the call. An exception of a callback, or Ctrl-C, becomes a clean stop: the run
-is saved, the call returns, and then the exception is raised. SPDX-License-Identifier: Apache-2.0
+is saved, the call returns, and then the exception is raised.
+
+A daemon thread must not call back into an interpreter that has ended, so the end of the interpreter stops the calls of
+other threads and waits for them; their runs are saved. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
 import threading
 import warnings
@@ -66,6 +71,19 @@ class _Bar:
             self._bar.close()
 
 
+_running: "set[Watch]" = set()  # calls that have callbacks
+
+
+def _end() -> None:
+    for watch in list(_running):
+        watch.ending = True
+        watch.done.wait()
+
+
+atexit.register(_end)
+os.register_at_fork(after_in_child=_running.clear)
+
+
 def _bar(unit: str) -> _Bar | None:
     try:
         import tqdm  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
@@ -89,12 +107,15 @@ class Watch:
         self._warned: set[str] = set()
         self._before: Any = None
         self.interrupted = False  # by Ctrl-C
+        self.ending = False  # the interpreter ends
+        self.done = threading.Event()
         self.error: BaseException | None = None  # of the function
 
     def __enter__(self) -> "Watch":
         own = threading.current_thread() is threading.main_thread()
         if own and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._before = signal.signal(signal.SIGINT, self._interrupt)
+        _running.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -102,6 +123,8 @@ class Watch:
             signal.signal(signal.SIGINT, self._before)
         if self._bar is not None:
             self._bar.close()
+        _running.discard(self)
+        self.done.set()
 
     def _interrupt(self, number: int, frame: Any) -> None:
         self.interrupted = True
@@ -116,4 +139,4 @@ class Watch:
             stop = self._function is not None and bool(self._function(now))
         except BaseException as error:  # raised again after the call
             self.error, stop = error, True
-        return int(stop or self.interrupted)
+        return int(stop or self.interrupted or self.ending)

@@ -1,7 +1,8 @@
 """Contexts: threads, instruction sets, calls at once, forks, the end of the interpreter during a call.
 
 Planted and caught: the default context used by two threads at once without its lock; the handle of the parent used in a
-forked child; a lock that another thread of the parent held, kept in the child; objects of the library not freed.
+forked child; a lock that another thread of the parent held, kept in the child; objects of the library not freed; a
+training called back after the end of the interpreter; a child that waits for a training of its parent.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -244,7 +245,7 @@ def test_pools_of_processes():
 
 def run_python(code, **keywords):
     return subprocess.run([sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)], capture_output=True,
-                          text=True, timeout=120, **keywords)
+                          text=True, timeout=60, **keywords)
 
 
 @pytest.mark.parametrize("ending", ["pass", "sys.exit(3)", "raise RuntimeError('end')"])
@@ -269,9 +270,10 @@ def test_the_interpreter_may_end_during_a_call(ending):
     assert "Fatal" not in done.stderr and "Segmentation" not in done.stderr
 
 
-def test_the_interpreter_may_end_during_a_training(needles, tmp_path):
+@pytest.mark.parametrize("forks", [False, True])
+def test_the_interpreter_may_end_during_a_training(needles, tmp_path, forks):
     done = run_python(f"""
-        import threading, time
+        import os, sys, threading, time
         import hashattn
         started = threading.Event()
         def watch(progress):
@@ -282,9 +284,15 @@ def test_the_interpreter_may_end_during_a_training(needles, tmp_path):
         threading.Thread(target=work, daemon=True).start()
         started.wait()
         time.sleep(0.1)
+        if {forks}:  # a child has none of the threads that it would wait for
+            child = os.fork()
+            if child == 0:
+                sys.exit(7)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     """)
     assert done.returncode == 0, done.stderr
     assert "Fatal" not in done.stderr
+    assert (tmp_path / "run" / "last.safetensors").exists()
 
 
 def test_objects_alive_at_the_end():
