@@ -30,10 +30,12 @@ wheel:
 	@tools/setup.sh
 	@tools/wheel.sh $(BUILD)
 
-# Builds the wheel and tests it in a clean environment of each of PYTHONS.
+# Builds the wheel and tests it in a clean environment of each of PYTHONS, beside PyTorch if TORCH names it
+# (TORCH=torch==2.13.0).
 PYTHONS ?= python3
+TORCH ?=
 test-python: wheel
-	@PYTHONS="$(PYTHONS)" tools/test_wheel.sh $(BUILD)
+	@PYTHONS="$(PYTHONS)" TORCH="$(TORCH)" tools/test_wheel.sh $(BUILD)
 
 # The slow checks: ASan+UBSan, TSan, and every instruction set of this machine.
 check: test

@@ -4,6 +4,7 @@ Planted and caught: NumPy imported with the package; a public function without a
 SPDX-License-Identifier: Apache-2.0
 """
 
+import importlib.util
 import inspect
 import re
 import shutil
@@ -62,25 +63,40 @@ def python_lines(text):
     return re.findall(r"```python\n(.*?)```", text, re.S)
 
 
-def test_the_lines_of_the_readme():
-    """README.md, From Python: three lines for NumPy. q, k and v are the reader's."""
-    q, k, v = (numbers(12, 256, 64, seed=i) for i in range(3))
-    block = next(block for block in python_lines((ROOT / "README.md").read_text()) if "hashattn.attention(" in block)
+def block_of_the_readme(call):
+    """The three lines that make this call; q, k and v are the reader's."""
+    block = next(block for block in python_lines((ROOT / "README.md").read_text()) if call in block)
     assert len([line for line in block.splitlines() if line.strip()]) == 3
+    return block
+
+
+def test_the_lines_of_the_readme():
+    q, k, v = (numbers(12, 256, 64, seed=i) for i in range(3))
+    block = block_of_the_readme("hashattn.attention(")
     names = {"q": q, "k": k, "v": v}
     exec(block, names)
     assert same_bits(names["out"], hashattn.attention(q, k, v, num_hashes=64))
+
+
+def test_the_lines_of_the_readme_for_pytorch():
+    torch = pytest.importorskip("torch")
+    names = {name: torch.from_numpy(numbers(12, 256, 64, seed=i)).requires_grad_() for i, name in enumerate("qkv")}
+    exec(block_of_the_readme("hashattn.torch.attention("), names)
+    names["out"].sum().backward()
+    assert names["q"].grad.shape == (12, 256, 64)
 
 
 def test_the_blocks_of_the_packages_readme(tmp_path, monkeypatch):
     """python/README.md: every block, in order, in one session."""
     monkeypatch.chdir(tmp_path)
     blocks = python_lines((ROOT / "python" / "README.md").read_text())
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names = {}
     for block in blocks:
+        if "torch" in block and importlib.util.find_spec("torch") is None:
+            continue
         exec(block.replace("(3, 2, 12, 4096, 64)", "(3, 2, 12, 128, 64)").replace("[4096, 1000]", "[128, 100]"), names)
-    assert names["dq"].shape == names["q"].shape and names["row"].shape == (12, 1, 64)
+    assert names["dq"].shape[-1] == 64 and names["row"].shape == (12, 1, 64)
     assert names["run"].log
 
 
@@ -104,7 +120,8 @@ def test_everything_public_is_documented_and_typed():
 
 def test_types_agree():
     pytest.importorskip("mypy")
-    done = run_python("-m", "mypy", "--strict", "--python-version", "3.10", str(ROOT / "python" / "hashattn"))
+    without = [] if importlib.util.find_spec("torch") else ["--exclude", "torch.py"]
+    done = run_python("-m", "mypy", "--strict", "--python-version", "3.10", *without, str(ROOT / "python" / "hashattn"))
     assert done.returncode == 0, done.stdout
 
 
