@@ -5,7 +5,7 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all tests demo test install help clean format check fuzz bench valgrind mutants
+.PHONY: all tests demo test test-python wheel install help clean format check fuzz bench valgrind mutants
 
 all:
 	@tools/setup.sh
@@ -24,6 +24,18 @@ demo:
 test: tests
 	@tools/check.sh
 	@tools/run_tests.sh $(BUILD)
+
+# The Python package as a wheel, which needs neither a compiler nor libraries of the system: BUILD/wheel/hashattn-*.whl.
+wheel:
+	@tools/setup.sh
+	@tools/wheel.sh $(BUILD)
+
+# Builds the wheel and tests it in a clean environment of each of PYTHONS, beside PyTorch if TORCH names it
+# (TORCH=torch==2.13.0).
+PYTHONS ?= python3
+TORCH ?=
+test-python: wheel
+	@PYTHONS="$(PYTHONS)" TORCH="$(TORCH)" tools/test_wheel.sh $(BUILD)
 
 # The slow checks: ASan+UBSan, TSan, and every instruction set of this machine.
 check: test
@@ -67,6 +79,8 @@ help:
 	@echo 'make          build the library and the tool, build/hashattn'
 	@echo 'make demo     build, then measure and train yoso beside softmax (two to four minutes)'
 	@echo 'make test     run the structure checks and all tests (ten minutes)'
+	@echo 'make wheel    build the Python package, build/wheel/hashattn-*.whl, with everything it needs inside'
+	@echo 'make test-python  build the wheel and test it in a clean environment of each of PYTHONS=python3'
 	@echo 'make install  install library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (under DESTDIR)'
 	@echo 'make check    run make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
 	@echo 'make fuzz     run each fuzz target for SECONDS=60 under libFuzzer, ASan and UBSan (needs clang)'

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the tests of a build folder through ctest, except those that match the pattern LEAVE_OUT. The last line is
-# "N passed, N failed", where each test function counts.
+# Runs the tests of a build folder: through ctest, except those that match the pattern LEAVE_OUT, and those of the Python
+# package, unless the build has sanitizers, which Python does not load. The last line is "N passed, N failed", where each
+# test function counts.
 set -u
 build=${1:-build}
 log=$build/Testing/log.txt
@@ -11,5 +12,13 @@ passed=$(grep -cE '\[ +OK +\]' "$log")
 failed=$(grep -cE '\[ +FAILED +\] [A-Za-z_0-9]+$|^ *[0-9]+/[0-9]+ Test +#.*(\*\*\*Exception|\*\*\*Timeout|\*\*\*Not Run)' "$log")
 [ $code -eq 0 ] || { grep -E '\*\*\*|\[  ERROR|\[  FAILED|Error:|^[0-9]+: .*(ERROR|error:|got|WARNING)' "$log" | head -60 >&2; [ "$failed" -gt 0 ] || failed=1; }
 grep -oE 'SKIPPED: .*' "$log" | sort | uniq -c | sed 's/^ *//' || true
+if [ -z "${HASHATTN_SANITIZED:-}" ]; then
+    python=$(tools/run_python_tests.sh "$build")
+    echo "$python" | sed '$d'
+    count=$(echo "$python" | tail -n 1)
+    passed=$((passed + ${count%% passed*}))
+    count=${count#* passed, }
+    failed=$((failed + ${count%% failed}))
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -142,6 +142,9 @@ HASHATTN_API hashattn_status hashattn_attention_get(const hashattn_attention *at
    or whatever suits the hyperplanes. Results do not change. */
 HASHATTN_API hashattn_status hashattn_attention_settle(hashattn_attention *attention);
 
+/* What one call computes; see below. */
+typedef struct hashattn_problem hashattn_problem;
+
 /* A tensor that the mechanism learns, (rows, cols) per head. */
 typedef struct hashattn_tensor {
     size_t struct_size;
@@ -164,13 +167,24 @@ HASHATTN_API int hashattn_attention_tensor(const hashattn_attention *attention, 
 HASHATTN_API hashattn_status hashattn_attention_read_params(hashattn_attention *attention, const char *path,
                                                             size_t num_heads, size_t head_dim,
                                                             size_t value_dim, size_t max_len);
+/* As hashattn_attention_read_params, from memory. params: (num_heads, floats of all tensors of a head), in
+   the order of hashattn_attention_tensor; they are copied. INVALID: NaN or infinity, with its position; the
+   present parameters then stay. */
+HASHATTN_API hashattn_status hashattn_attention_set_params(hashattn_attention *attention, const float *params,
+                                                           size_t num_heads, size_t head_dim,
+                                                           size_t value_dim, size_t max_len);
+/* Copies the parameters that a call with this problem uses, set, read or drawn, in the layout of
+   hashattn_attention_set_params. Uses num_heads, head_dim, value_dim, max_len and seed of the problem. */
+HASHATTN_API hashattn_status hashattn_attention_get_params(hashattn_attention *attention,
+                                                           const hashattn_problem *problem, float *params);
 
 /* ---- the operator ---- */
 
 /* Element (sequence s, row r, head h, column c) is data[s * sequence_stride + r * row_stride + h *
    head_stride + c]. With offsets, row r of sequence s is packed row offsets[s] + r, and sequence_stride is
-   ignored. A row_stride below the width is INVALID, and so are strides that make two elements of an output
-   overlap. An output must not overlap any other array. */
+   ignored, unless the problem is padded. A row_stride below the width is INVALID, and so are strides that
+   make two elements of an output overlap; the heads or sequences of an input may share rows (stride 0). An
+   output must not overlap any other array. */
 typedef struct hashattn_array {
     void *data; /* floats, or uint16_t if the problem's element is BF16; inputs are not written; may be NULL
                    if there are no elements */
@@ -185,7 +199,7 @@ HASHATTN_API hashattn_array hashattn_array_of_rows(void *data, size_t heads, siz
 /* Element types. BF16: the upper 16 bits of a float, as uint16_t. BYTE: uint8 or bool, only in files. */
 typedef enum hashattn_element { HASHATTN_FLOAT32, HASHATTN_BYTE, HASHATTN_BF16 } hashattn_element;
 
-typedef struct hashattn_problem {
+struct hashattn_problem {
     size_t struct_size;
     /* If no sequence has any rows, nothing is computed, and these numbers cost neither time nor memory. */
     size_t num_sequences, num_heads;
@@ -212,7 +226,11 @@ typedef struct hashattn_problem {
     /* The longest sequence that the mechanism's learned tensors are made for. 0: unknown; a mechanism whose
        shapes depend on it is then REFUSED. */
     size_t max_len;
-} hashattn_problem;
+    /* 1, with offsets: sequences of different lengths lie sequence_stride apart, as in a padded batch, and
+       offsets[s + 1] - offsets[s] is the length of sequence s. Rows beyond it are neither read nor written,
+       and cost no time. key_mask stays (key rows). */
+    int padded;
+};
 
 /* 1 sequence, 1 head, everything else 0 or NULL. */
 HASHATTN_API void hashattn_problem_default(hashattn_problem *problem);

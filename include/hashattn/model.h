@@ -44,6 +44,12 @@ typedef struct hashattn_evaluation {
     size_t tokens, num_unknown; /* tokens given to the model; targets that are not in the vocabulary */
 } hashattn_evaluation;
 
+/* Called after every batch of an evaluation or prediction. Return non-zero to stop with INTERRUPTED. */
+typedef int hashattn_evaluation_callback(void *user, size_t examples_done, size_t examples);
+/* Sets the callback of this model's evaluations and predictions; NULL: none. */
+HASHATTN_API void hashattn_model_watch(hashattn_model *model, hashattn_evaluation_callback *callback,
+                                       void *user);
+
 /* split: "train", "valid" or "test". data: a directory, or NULL for the recorded one. seed: of the hashing;
    splits that are cut from a training file are always the ones of training. */
 HASHATTN_API hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,

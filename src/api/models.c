@@ -17,6 +17,8 @@ struct hashattn_model {
     struct model *net;
     float *values;              /* the parameters, one block */
     struct metric_list metrics; /* of the last evaluation */
+    hashattn_evaluation_callback *callback;
+    void *user; /* of the callback */
 };
 
 /* A config may claim any number of parameters, so check the file for them before allocating. */
@@ -128,9 +130,27 @@ const char *hashattn_model_label(const hashattn_model *model, size_t index)
     return index < model->config.facts.num_classes ? model->config.facts.labels[index] : NULL;
 }
 
-static struct train_setup setup_of(const struct hashattn_model *model)
+void hashattn_model_watch(hashattn_model *model, hashattn_evaluation_callback *callback, void *user)
 {
-    return (struct train_setup){.kernels = model->context->kernels, .pool = model->context->pool};
+    if (model == NULL)
+        return;
+    model->callback = callback;
+    model->user = user;
+}
+
+/* Passes the progress of an evaluation to the public callback. */
+static bool tell_done(void *user, const struct train_event *event)
+{
+    const struct hashattn_model *model = user;
+    return model->callback(model->user, (size_t)event->step, (size_t)event->steps) != 0;
+}
+
+static struct train_setup setup_of(struct hashattn_model *model)
+{
+    return (struct train_setup){.kernels = model->context->kernels,
+                                .pool = model->context->pool,
+                                .callback = model->callback == NULL ? NULL : tell_done,
+                                .user = model};
 }
 
 /* data NULL: the recorded directory. */

@@ -49,17 +49,16 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
         FAIL_IF(steps[i].count > 1 && steps[i].stride > operand_most / steps[i].count, host, HASHATTN_INVALID,
                 "%s: %s is %zu, too large for %zu positions", array->name, steps[i].name, steps[i].stride,
                 steps[i].count);
-    /* Rows must not overlap, but all heads of an input may share one. */
+    /* Rows must not overlap, but heads and sequences of an input may share them. */
     FAIL_IF(rows > 1 && given.row_stride < array->width, host, HASHATTN_INVALID,
             "%s: row_stride is %zu, at least %zu is needed", array->name, given.row_stride, array->width);
-    FAIL_IF(sequences > 1 && given.sequence_stride == 0, host, HASHATTN_INVALID,
-            "%s: sequence_stride is 0 for %zu sequences", array->name, sequences);
     if (array->written)
         TRY(operand_check_apart(host, array->name, array->width, steps, 3));
     array->packed.data = given.data;
     array->packed.row_stride = given.row_stride;
     array->packed.head_stride = given.head_stride;
-    array->packed.sequence_stride = sequences > 1 ? given.sequence_stride : 0;
+    array->packed.sequence_stride = given.sequence_stride;
+    array->packed.padded = !packed_rows;
     return HASHATTN_OK;
 }
 
@@ -67,8 +66,7 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
 static void *row_of(const struct attention_call *call, const struct packed *array, const size_t *offsets,
                     size_t s, size_t h, size_t r)
 {
-    size_t sequence =
-        array->sequence_stride != 0 ? s * array->sequence_stride : offsets[s] * array->row_stride;
+    size_t sequence = array->padded ? s * array->sequence_stride : offsets[s] * array->row_stride;
     size_t element = sequence + r * array->row_stride + h * array->head_stride;
     return (unsigned char *)array->data + element * element_bytes(call->dtype);
 }

@@ -62,6 +62,8 @@ static hashattn_status check_problem(struct host *host, const hashattn_problem *
     FAIL_IF(p->value_dim == 0, host, HASHATTN_INVALID, "value_dim is 0, at least 1 is needed");
     FAIL_IF((p->query_offsets == NULL) != (p->key_offsets == NULL), host, HASHATTN_INVALID,
             "query_offsets and key_offsets are given together or not at all");
+    FAIL_IF(p->padded != 0 && p->query_offsets == NULL, host, HASHATTN_INVALID,
+            "padded is %d without offsets, which give the lengths of the sequences", p->padded);
     FAIL_IF(p->num_sequences > operand_most, host, HASHATTN_INVALID, "num_sequences is %zu, too many",
             p->num_sequences);
     if (p->query_offsets != NULL) {
@@ -81,6 +83,12 @@ static bool has_rows(const hashattn_problem *p)
     if (p->query_offsets != NULL)
         return p->query_offsets[p->num_sequences] > 0 || p->key_offsets[p->num_sequences] > 0;
     return p->num_sequences > 0 && (p->num_queries > 0 || p->num_keys > 0);
+}
+
+/* True if the rows of all sequences follow one another. */
+static bool is_packed(const hashattn_problem *p)
+{
+    return p->query_offsets != NULL && p->padded == 0;
 }
 
 /* Checks and copies the problem. If no sequence has any rows, one stands for all, because there may be any
@@ -251,7 +259,7 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
         {.name = "out", .given = out, .width = own.value_dim, .written = true},
     };
     for (size_t a = 0; a < INPUTS + 1; a++)
-        TRY_DONE(operand_check(host, &call, own.query_offsets != NULL, &arrays[a]));
+        TRY_DONE(operand_check(host, &call, is_packed(&own), &arrays[a]));
     if (!has_rows(&own))
         goto done;
     TRY_DONE(operands_check_mask(host, &call));
@@ -302,7 +310,7 @@ hashattn_status hashattn_attention_backward(hashattn_attention *attention, const
         {.name = "dvalue", .given = dvalue, .width = own.value_dim, .of_keys = true, .written = true},
     };
     for (size_t a = 0; a < 8; a++)
-        TRY_DONE(operand_check(host, &call, own.query_offsets != NULL, &arrays[a]));
+        TRY_DONE(operand_check(host, &call, is_packed(&own), &arrays[a]));
     if (!has_rows(&own))
         goto done;
     TRY_DONE(operands_check_finite(host, &call, arrays, 1, false)); /* forward checked the other arrays */
@@ -341,7 +349,7 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
         {.name = "value", .given = value, .width = own.value_dim, .of_keys = true},
     };
     for (size_t a = 0; a < 3; a++)
-        TRY_DONE(operand_check(host, &call, own.query_offsets != NULL, &arrays[a]));
+        TRY_DONE(operand_check(host, &call, is_packed(&own), &arrays[a]));
     call.query = arrays[0].packed;
     call.key = arrays[1].packed;
     call.value = arrays[2].packed;

@@ -1,10 +1,11 @@
 /* Draws or reads a tensor (heads, rows, cols) for each of the mechanism's rows, and stores them head by head
-   for the driver. SPDX-License-Identifier: Apache-2.0 */
+   for the driver; copies them from and to memory in that layout. SPDX-License-Identifier: Apache-2.0 */
 #include "api/own_params.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "api/versions.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "io/safetensors.h"
@@ -111,12 +112,12 @@ hashattn_status own_params_for(hashattn_attention *attention, const hashattn_pro
     bool fits = same_heads && count_of(attention, of) == count;
     if (attention->params != NULL && !attention->params_drawn) {
         FAIL_IF(!same_heads, host, HASHATTN_INVALID,
-                "the parameters that were read are for %zu heads of width %zu and values of width %zu, the "
+                "the learned parameters are for %zu heads of width %zu and values of width %zu, the "
                 "problem has %zu, %zu and %zu",
                 attention->params_heads, of->head_dim, of->value_dim, p->num_heads, p->head_dim,
                 p->value_dim);
         FAIL_IF(!fits, host, HASHATTN_INVALID,
-                "the parameters that were read are for max_len %zu, the problem has max_len %zu", of->max_len,
+                "the learned parameters are for max_len %zu, the problem has max_len %zu", of->max_len,
                 p->max_len);
         return HASHATTN_OK;
     }
@@ -131,6 +132,21 @@ hashattn_status own_params_for(hashattn_attention *attention, const hashattn_pro
     return status;
 }
 
+/* *count: learned floats of a head, at least 1. */
+static hashattn_status check_sizes(const hashattn_attention *attention, size_t num_heads,
+                                   const struct parameter_sizes *sizes, size_t *count)
+{
+    struct host *host = &attention->context->host;
+    FAIL_IF(num_heads == 0 || sizes->head_dim == 0 || sizes->value_dim == 0, host, HASHATTN_INVALID,
+            "num_heads is %zu, head_dim %zu, value_dim %zu; each must be at least 1", num_heads,
+            sizes->head_dim, sizes->value_dim);
+    *count = count_of(attention, sizes);
+    FAIL_IF(*count == 0, host, HASHATTN_INVALID,
+            "%s has no learned parameters of its own with these options and max_len %zu",
+            attention->mechanism->name, sizes->max_len);
+    return HASHATTN_OK;
+}
+
 hashattn_status hashattn_attention_read_params(hashattn_attention *attention, const char *path,
                                                size_t num_heads, size_t head_dim, size_t value_dim,
                                                size_t max_len)
@@ -139,14 +155,9 @@ hashattn_status hashattn_attention_read_params(hashattn_attention *attention, co
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
     FAIL_IF(path == NULL, host, HASHATTN_INVALID, "path is NULL");
-    FAIL_IF(num_heads == 0 || head_dim == 0 || value_dim == 0, host, HASHATTN_INVALID,
-            "num_heads is %zu, head_dim %zu, value_dim %zu; each must be at least 1", num_heads, head_dim,
-            value_dim);
     const struct parameter_sizes sizes = {head_dim, value_dim, max_len};
-    size_t count = count_of(attention, &sizes);
-    FAIL_IF(count == 0, host, HASHATTN_INVALID,
-            "%s has no learned parameters of its own with these options and max_len %zu",
-            attention->mechanism->name, max_len);
+    size_t count;
+    TRY(check_sizes(attention, num_heads, &sizes, &count));
     struct safetensors file;
     size_t bytes = size_product(size_product(num_heads, count), sizeof(float));
     TRY(safetensors_read_given(host, path, size_sum(size_product(2, bytes), (size_t)SAFETENSORS_MAX_HEADER),
@@ -163,4 +174,43 @@ hashattn_status hashattn_attention_read_params(hashattn_attention *attention, co
     }
     safetensors_free(host, &file);
     return status;
+}
+
+hashattn_status hashattn_attention_set_params(hashattn_attention *attention, const float *params,
+                                              size_t num_heads, size_t head_dim, size_t value_dim,
+                                              size_t max_len)
+{
+    if (attention == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &attention->context->host;
+    FAIL_IF(params == NULL, host, HASHATTN_INVALID, "params is NULL");
+    const struct parameter_sizes sizes = {head_dim, value_dim, max_len};
+    size_t count;
+    TRY(check_sizes(attention, num_heads, &sizes, &count));
+    size_t total = size_product(num_heads, count);
+    for (size_t i = 0; i < total; i++)
+        FAIL_IF(!isfinite(params[i]), host, HASHATTN_INVALID,
+                "params holds %g at float %zu of head %zu, which has %zu", (double)params[i], i % count,
+                i / count, count);
+    TRY(make_room(attention, num_heads, &sizes));
+    attention->params_drawn = false;
+    memcpy(attention->params, params, total * sizeof *params);
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_attention_get_params(hashattn_attention *attention, const hashattn_problem *problem,
+                                              float *params)
+{
+    if (attention == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &attention->context->host;
+    FAIL_IF(params == NULL, host, HASHATTN_INVALID, "params is NULL");
+    hashattn_problem own;
+    TRY(version_take(host, &own, sizeof own, problem, sizeof own, "problem"));
+    const struct parameter_sizes sizes = {own.head_dim, own.value_dim, own.max_len};
+    size_t count;
+    TRY(check_sizes(attention, own.num_heads, &sizes, &count));
+    TRY(own_params_for(attention, &own));
+    memcpy(params, attention->params, own.num_heads * count * sizeof *params);
+    return HASHATTN_OK;
 }

@@ -2,7 +2,7 @@
    runs. Planted and caught: the options kept after a refused set; an encoder not rebuilt; probabilities of
    the wrong row; the least likely class returned as best; the split cut by the seed of the hashing; the
    values leaked when a load fails; memory allocated for a model before its file was checked, or for all
-   sinusoids that its config claims. SPDX-License-Identifier: Apache-2.0 */
+   sinusoids that its config claims; an evaluation not stopped. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,6 +175,50 @@ static void documents_are_predicted_in_order(void **state)
     check_call(context, hashattn_model_predict_file(model, "documents.jsonl", 1, NULL, NULL, NULL),
                HASHATTN_INVALID, "callback is NULL");
     assert_int_equal(hashattn_model_predict_file(NULL, "x", 1, hear, &heard, NULL), HASHATTN_INVALID);
+    hashattn_model_free(model);
+    hashattn_context_free(context);
+}
+
+/* The reports of one evaluation. */
+struct watched {
+    size_t calls, done, count, stop_at;
+};
+
+static int watch(void *user, size_t done, size_t count)
+{
+    struct watched *watched = user;
+    assert_true(done > watched->done && done <= count);
+    watched->done = done;
+    watched->count = count;
+    return ++watched->calls == watched->stop_at;
+}
+
+static void evaluations_are_watched_and_stopped(void **state)
+{
+    (void)state;
+    make_mail();
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_model *model;
+    check_ok(context, hashattn_model_load(context, "filter", &model));
+    hashattn_evaluation found = {.struct_size = sizeof found};
+    struct watched watched = {0};
+    hashattn_model_watch(model, watch, &watched);
+    check_ok(context, hashattn_model_evaluate(model, NULL, "train", 1, &found));
+    assert_int_equal(watched.calls, 6); /* 48 examples in batches of 8 */
+    assert_int_equal(watched.done, 48);
+    assert_int_equal(watched.count, 48);
+    watched = (struct watched){.stop_at = 2};
+    check_call(context, hashattn_model_evaluate(model, NULL, "train", 1, &found), HASHATTN_INTERRUPTED,
+               "stopped after 16 of 48 examples");
+    write_text("watched.jsonl", "{\"text\": \"aaaaa\"}\n{\"text\": \"zzzz\"}\n");
+    struct heard heard = {0};
+    watched = (struct watched){0};
+    check_ok(context, hashattn_model_predict_file(model, "watched.jsonl", 1, hear, &heard, NULL));
+    assert_int_equal(watched.done, 2);
+    hashattn_model_watch(model, NULL, NULL);
+    check_ok(context, hashattn_model_evaluate(model, NULL, "train", 1, &found));
+    assert_int_equal(watched.calls, 1);
+    hashattn_model_watch(NULL, watch, NULL);
     hashattn_model_free(model);
     hashattn_context_free(context);
 }
@@ -421,6 +465,7 @@ int main(void)
         cmocka_unit_test(models_describe_themselves),
         cmocka_unit_test(splits_are_those_of_the_training),
         cmocka_unit_test(documents_are_predicted_in_order),
+        cmocka_unit_test(evaluations_are_watched_and_stopped),
         cmocka_unit_test(options_may_differ_from_training),
         cmocka_unit_test(buckets_are_inspected),
         cmocka_unit_test(broken_runs_are_reported),

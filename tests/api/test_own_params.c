@@ -3,7 +3,8 @@
    shape; a file for other heads accepted; NaN accepted; parameters from a file drawn again; twice the loss;
    its gradient not written, or added to old contents; partly read tensors kept after a file was refused;
    every tensor drawn as normals; max_len not passed down, compared although no shape depends on it, or not
-   compared although one does; memory allocated before the file was checked.
+   compared although one does; memory allocated before the file was checked; parameters set
+   from memory drawn again.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -223,6 +224,51 @@ static void they_start_as_their_rows_say(void **state)
     close_case(&c);
 }
 
+static void they_are_set_from_memory(void **state)
+{
+    (void)state;
+    struct case_of c;
+    open_case(&c);
+    float drawn[HEADS * 2 * SIZE], own[HEADS * 2 * SIZE], found[HEADS * 2 * SIZE];
+    check_ok(c.context, hashattn_attention_get_params(c.attention, &c.problem, drawn));
+    check_ok(c.context, run(&c));
+    check_same_bits(drawn, c.attention->params, sizeof drawn, "drawn");
+    float before[HEADS * N * D];
+    memcpy(before, c.out, sizeof before);
+    random_normals(5, 0, own, HEADS * 2 * SIZE);
+    check_ok(c.context, hashattn_attention_set_params(c.attention, own, HEADS, D, D, 0));
+    c.problem.seed++; /* does not replace them */
+    check_ok(c.context, hashattn_attention_get_params(c.attention, &c.problem, found));
+    check_same_bits(found, own, sizeof own, "set");
+    check_ok(c.context, run(&c));
+    assert_memory_not_equal(before, c.out, sizeof before);
+    check_ok(c.context, hashattn_attention_set_params(c.attention, drawn, HEADS, D, D, 0));
+    check_ok(c.context, run(&c));
+    check_same_bits(c.out, before, sizeof before, "out");
+    own[2 * SIZE + 5] = INFINITY;
+    check_call(c.context, hashattn_attention_set_params(c.attention, own, HEADS, D, D, 0), HASHATTN_INVALID,
+               "params holds inf at float 5 of head 1, which has 48");
+    check_ok(c.context, hashattn_attention_get_params(c.attention, &c.problem, found));
+    check_same_bits(found, drawn, sizeof drawn, "kept");
+    check_call(c.context, hashattn_attention_set_params(c.attention, NULL, HEADS, D, D, 0), HASHATTN_INVALID,
+               "params is NULL");
+    check_call(c.context, hashattn_attention_set_params(c.attention, drawn, 0, D, D, 0), HASHATTN_INVALID,
+               "num_heads is 0");
+    check_call(c.context, hashattn_attention_get_params(c.attention, &c.problem, NULL), HASHATTN_INVALID,
+               "params is NULL");
+    c.problem.num_heads = 2;
+    check_call(c.context, hashattn_attention_get_params(c.attention, &c.problem, found), HASHATTN_INVALID,
+               "are for 3 heads");
+    hashattn_attention *yoso;
+    check_ok(c.context, hashattn_attention_new(c.context, "yoso", &yoso));
+    check_call(c.context, hashattn_attention_set_params(yoso, drawn, HEADS, D, D, 0), HASHATTN_INVALID,
+               "yoso has no learned parameters");
+    hashattn_attention_free(yoso);
+    assert_int_equal(hashattn_attention_set_params(NULL, drawn, HEADS, D, D, 0), HASHATTN_INVALID);
+    assert_int_equal(hashattn_attention_get_params(NULL, &c.problem, found), HASHATTN_INVALID);
+    close_case(&c);
+}
+
 static void they_are_read_for_one_length(void **state)
 {
     const struct folder *folder = *state;
@@ -246,7 +292,7 @@ static void they_are_read_for_one_length(void **state)
     check_ok(c.context, hashattn_attention_read_params(&placed, path, HEADS, D, D, LONGEST));
     c.problem.max_len = N;
     check_call(c.context, run_placed(&c, &placed), HASHATTN_INVALID,
-               "the parameters that were read are for max_len 50, the problem has max_len 40");
+               "the learned parameters are for max_len 50, the problem has max_len 40");
     c.problem.max_len = LONGEST;
     check_ok(c.context, run_placed(&c, &placed));
     check_same_bits(placed.params + PLACED, numbers + LONGEST, LONGEST * sizeof *numbers,
@@ -310,6 +356,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_come_from_the_seed),
+        cmocka_unit_test(they_are_set_from_memory),
         cmocka_unit_test(the_loss_has_its_slope),
         cmocka_unit_test(they_start_as_their_rows_say),
         cmocka_unit_test_setup_teardown(they_are_read, folder_enter, folder_leave),

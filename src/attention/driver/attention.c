@@ -294,8 +294,7 @@ static struct view view_of_head(const struct attention_call *call, const struct 
                                 const size_t *offsets, size_t sequence, size_t head)
 {
     size_t count = offsets[sequence + 1] - offsets[sequence];
-    size_t first =
-        rows->sequence_stride != 0 ? sequence * rows->sequence_stride : offsets[sequence] * rows->row_stride;
+    size_t first = rows->padded ? sequence * rows->sequence_stride : offsets[sequence] * rows->row_stride;
     size_t at = (first + head * rows->head_stride) * element_bytes(call->dtype);
     return (struct view){
         .data = count == 0 ? NULL : (unsigned char *)rows->data + at,

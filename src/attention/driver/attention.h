@@ -11,11 +11,12 @@
 #include "parts/inspect/inspected.h"
 
 /* Rows of all sequences, (total rows, heads, width): row r of head h starts at data + r * row_stride + h *
-   head_stride. If sequence_stride is not 0, row r of sequence s, counted within the sequence, starts at data
-   + s * sequence_stride + r * row_stride + h * head_stride. */
+   head_stride. If `padded`, row r of sequence s, counted within the sequence, starts at data + s *
+   sequence_stride + r * row_stride + h * head_stride. */
 struct packed {
     void *data;
     size_t width, row_stride, head_stride, sequence_stride;
+    bool padded;
 };
 
 struct attention_call {

@@ -1,0 +1,79 @@
+"""Attention by hashing for NumPy: YOSO and LHA at linear cost, on ordinary processors.
+
+    import hashattn
+    out = hashattn.attention(q, k, v)  # (n, d), (heads, n, d) or (batch, heads, n, d), float32
+
+`attention` computes in one call, `Attention` also gradients, `Stream` in chunks. `train`, `evaluate` and `predict` work
+on runs, as the tool does; `python -m hashattn` is the tool. A `Context` sets threads, instruction set and precision.
+The library loads on first use; NumPy too, so importing the package takes a few milliseconds.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .context import Context as Context
+    from .context import Description as Description
+    from .errors import BadFileError as BadFileError
+    from .errors import Error as Error
+    from .errors import FailedError as FailedError
+    from .errors import Interrupted as Interrupted
+    from .errors import InvalidError as InvalidError
+    from .errors import InvalidTypeError as InvalidTypeError
+    from .errors import NoDiskError as NoDiskError
+    from .errors import OutOfMemoryError as OutOfMemoryError
+    from .errors import RefusedError as RefusedError
+    from .operator import Attention as Attention
+    from .operator import attention as attention
+    from .options import Mechanism as Mechanism
+    from .options import Option as Option
+    from .options import Task as Task
+    from .options import instruction_sets as instruction_sets
+    from .options import mechanisms as mechanisms
+    from .options import tasks as tasks
+    from .progress import Progress as Progress
+    from .run import Evaluation as Evaluation
+    from .run import Prediction as Prediction
+    from .run import Run as Run
+    from .run import evaluate as evaluate
+    from .run import predict as predict
+    from .stream import Stream as Stream
+    from .training import generate as generate
+    from .training import resume as resume
+    from .training import train as train
+
+_HOMES = {
+    "context": ("Context", "Description"),
+    "errors": ("Error", "InvalidError", "InvalidTypeError", "RefusedError", "FailedError", "BadFileError",
+               "NoDiskError", "OutOfMemoryError", "Interrupted"),
+    "operator": ("attention", "Attention"),
+    "options": ("Mechanism", "Option", "Task", "instruction_sets", "mechanisms", "tasks"),
+    "progress": ("Progress",),
+    "run": ("Evaluation", "Prediction", "Run", "evaluate", "predict"),
+    "stream": ("Stream",),
+    "training": ("generate", "resume", "train"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from .context import Context
+
+        with Context(threads=1) as context:
+            value: Any = context.describe().version
+    elif name in _HOME_OF:
+        value = getattr(importlib.import_module("." + _HOME_OF[name], __name__), name)
+    else:
+        raise AttributeError(f"module 'hashattn' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,193 @@
+"""The C library for ctypes: the structs and functions of include/hashattn/, and loading libhashattn.
+
+The structs repeat the headers field by field; tests/python/test_headers.py compares them with a compiler's layout.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint8, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent
+LIBRARY = FOLDER / "lib" / "libhashattn.so.0"
+TOOL = FOLDER / "bin" / "hashattn"
+
+FLOAT32, BYTE, BF16 = 0, 1, 2
+OK, FAILED, INVALID, REFUSED, BAD_FILE, NO_MEMORY, NO_DISK, INTERRUPTED = range(8)
+
+
+class Sized(ctypes.Structure):
+    """A struct that begins with struct_size, which is set here."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(struct_size=ctypes.sizeof(self), **fields)
+
+
+class ContextOptions(Sized):
+    _fields_ = [("struct_size", c_size_t), ("threads", c_int), ("precision", c_char_p), ("isa", c_char_p),
+                ("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p)]
+
+
+class Description(Sized):
+    _fields_ = [("struct_size", c_size_t), ("version", c_char_p), ("isa", c_char_p), ("projection", c_char_p),
+                ("precision", c_char_p), ("bf16", c_char_p), ("products", c_char * 64), ("processor", c_char * 64),
+                ("threads", c_int)]
+
+
+class Option(Sized):
+    _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("owner", c_char_p), ("type", c_int),
+                ("preset", c_char * 64), ("minimum", c_double), ("maximum", c_double),
+                ("choices", POINTER(c_char_p)), ("help", c_char_p)]
+
+
+class MechanismInfo(Sized):
+    _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("summary", c_char_p), ("exact", c_int),
+                ("num_options", c_size_t), ("num_params", c_size_t)]
+
+
+class Tensor(Sized):
+    _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("rows", c_size_t), ("cols", c_size_t)]
+
+
+class Array(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("sequence_stride", c_size_t), ("row_stride", c_size_t),
+                ("head_stride", c_size_t)]
+
+
+class Problem(Sized):
+    _fields_ = [("struct_size", c_size_t), ("num_sequences", c_size_t), ("num_heads", c_size_t),
+                ("num_queries", c_size_t), ("num_keys", c_size_t), ("head_dim", c_size_t), ("value_dim", c_size_t),
+                ("query_offsets", c_void_p), ("key_offsets", c_void_p), ("key_mask", c_void_p), ("causal", c_int),
+                ("seed", c_uint64), ("sample_ids", c_void_p), ("element", c_int), ("max_len", c_size_t),
+                ("padded", c_int)]
+
+
+class StreamOptions(Sized):
+    _fields_ = [("struct_size", c_size_t), ("num_heads", c_size_t), ("head_dim", c_size_t), ("value_dim", c_size_t),
+                ("chunk_rows", c_size_t), ("causal", c_int), ("first_head", c_size_t), ("seed", c_uint64)]
+
+
+class Chunk(Sized):
+    _fields_ = [("struct_size", c_size_t), ("rows", c_size_t), ("query", Array), ("key", Array), ("value", Array),
+                ("out", Array), ("key_mask", c_void_p)]
+
+
+class Metric(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value", c_double), ("more_is_better", c_int), ("selects", c_int)]
+
+
+class Metrics(ctypes.Structure):
+    _fields_ = [("count", c_size_t), ("list", POINTER(Metric))]
+
+
+class ModelInfo(Sized):
+    _fields_ = [("struct_size", c_size_t), ("task", c_char_p), ("mechanism", c_char_p), ("data", c_char_p),
+                ("num_params", c_size_t), ("num_classes", c_size_t), ("max_len", c_size_t), ("seed", c_uint64),
+                ("predicts", c_int), ("precision", c_char_p)]
+
+
+class Evaluation(Sized):
+    _fields_ = [("struct_size", c_size_t), ("metrics", Metrics), ("examples", c_size_t), ("num_cut", c_size_t),
+                ("seconds", c_double), ("tokens_per_second", c_double), ("tokens", c_size_t),
+                ("num_unknown", c_size_t)]
+
+
+class TaskInfo(Sized):
+    _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("summary", c_char_p), ("generates", c_int),
+                ("predicts", c_int), ("has_lra", c_int), ("attention", c_char_p)]
+
+
+class Progress(Sized):
+    _fields_ = [("struct_size", c_size_t), ("step", c_int64), ("steps", c_int64), ("train", Metrics),
+                ("valid", Metrics), ("best", Metrics), ("tokens_per_second", c_double), ("seconds", c_double),
+                ("learning_rate", c_double), ("saved_bytes", c_size_t), ("warning", c_char_p)]
+
+
+PROGRESS_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Progress))
+EVALUATION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
+PREDICTION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t, POINTER(c_float))
+
+_HANDLE = c_void_p
+_NEW = POINTER(c_void_p)
+_ARRAY = POINTER(Array)
+_CALL = [_HANDLE, POINTER(Problem)]
+
+# name: (type of the result, types of the arguments)
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "context_new": (c_int, [POINTER(ContextOptions), c_char_p, c_size_t, _NEW]),
+    "context_free": (None, [_HANDLE]),
+    "context_message": (c_char_p, [_HANDLE]),
+    "context_describe": (None, [_HANDLE, POINTER(Description)]),
+    "isa_names": (POINTER(c_char_p), []),
+    "isa_refusal": (c_char_p, [c_char_p]),
+    "status_name": (c_char_p, [c_int]),
+    "mechanism_get": (c_int, [c_size_t, POINTER(MechanismInfo)]),
+    "mechanism_option": (c_int, [c_size_t, c_size_t, POINTER(Option)]),
+    "attention_new": (c_int, [_HANDLE, c_char_p, _NEW]),
+    "attention_free": (None, [_HANDLE]),
+    "attention_set": (c_int, [_HANDLE, c_char_p, c_char_p]),
+    "attention_get": (c_int, [_HANDLE, c_char_p, c_char_p, c_size_t]),
+    "attention_tensor": (c_int, [_HANDLE, c_size_t, c_size_t, c_size_t, c_size_t, POINTER(Tensor)]),
+    "attention_read_params": (c_int, [_HANDLE, c_char_p] + [c_size_t] * 4),
+    "attention_set_params": (c_int, [_HANDLE, c_void_p] + [c_size_t] * 4),
+    "attention_get_params": (c_int, _CALL + [c_void_p]),
+    "attention_sizes": (c_int, _CALL + [POINTER(c_size_t)] * 2),
+    "attention_forward": (c_int, _CALL + [_ARRAY] * 4 + [c_void_p] * 2),
+    "attention_backward": (c_int, _CALL + [_ARRAY] * 8 + [c_void_p] * 2),
+    "attention_own_loss": (c_int, _CALL + [_ARRAY] * 3 + [POINTER(c_double)] + [c_void_p] * 3),
+    "problem_default": (None, [POINTER(Problem)]),
+    "stream_options_default": (None, [POINTER(StreamOptions)]),
+    "stream_new": (c_int, [_HANDLE, POINTER(StreamOptions), _NEW]),
+    "stream_free": (None, [_HANDLE]),
+    "stream_clear": (None, [_HANDLE]),
+    "stream_bytes": (c_size_t, [_HANDLE]),
+    "stream_absorb": (c_int, [_HANDLE, POINTER(Chunk)]),
+    "stream_read": (c_int, [_HANDLE, POINTER(Chunk)]),
+    "stream_merge": (c_int, [_HANDLE, _HANDLE]),
+    "task_get": (c_int, [c_size_t, POINTER(TaskInfo)]),
+    "task_option": (c_int, [c_size_t, c_size_t, POINTER(Option)]),
+    "setup_new": (c_int, [_HANDLE, c_char_p, _NEW]),
+    "setup_free": (None, [_HANDLE]),
+    "setup_preset": (c_int, [_HANDLE, c_char_p]),
+    "setup_mechanism": (c_int, [_HANDLE, c_char_p]),
+    "setup_set": (c_int, [_HANDLE, c_char_p, c_char_p]),
+    "setup_generate": (c_int, [_HANDLE, c_char_p, POINTER(c_size_t), c_uint64]),
+    "train": (c_int, [_HANDLE, c_char_p, c_char_p, PROGRESS_CALLBACK, c_void_p]),
+    "train_resume": (c_int, [_HANDLE, c_char_p, PROGRESS_CALLBACK, c_void_p]),
+    "model_load": (c_int, [_HANDLE, c_char_p, _NEW]),
+    "model_free": (None, [_HANDLE]),
+    "model_set": (c_int, [_HANDLE, c_char_p, c_char_p]),
+    "model_describe": (None, [_HANDLE, POINTER(ModelInfo)]),
+    "model_label": (c_char_p, [_HANDLE, c_size_t]),
+    "model_watch": (None, [_HANDLE, EVALUATION_CALLBACK, c_void_p]),
+    "model_evaluate": (c_int, [_HANDLE, c_char_p, c_char_p, c_uint64, POINTER(Evaluation)]),
+    "model_predict_file": (c_int, [_HANDLE, c_char_p, c_uint64, PREDICTION_CALLBACK, c_void_p, POINTER(c_size_t)]),
+}
+
+
+class Functions:
+    """The library's functions as attributes, without their prefix "hashattn_". Calls release the GIL."""
+
+    def __init__(self, loaded: ctypes.CDLL) -> None:
+        for name, (result, arguments) in FUNCTIONS.items():
+            function = getattr(loaded, "hashattn_" + name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:  # for type checkers: the attributes come from the table
+        raise AttributeError(f"the table FUNCTIONS has no {name}")
+
+
+@functools.lru_cache(maxsize=None)
+def functions() -> Functions:
+    """Loads the library of this package on first use. OSError: it is missing or does not load."""
+    return Functions(ctypes.CDLL(str(LIBRARY)))
+
+
+def text(value: bytes | None) -> str:
+    """A string of the library, "" for NULL."""
+    return "" if value is None else value.decode("utf-8", "surrogateescape")

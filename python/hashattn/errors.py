@@ -1,0 +1,61 @@
+"""The library's errors as exceptions. Each carries the library's message, which has the numbers.
+
+Source: include/hashattn/status.h. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+from . import _library
+
+
+class Error(Exception):
+    """Base of all exceptions of the library."""
+
+
+class InvalidError(Error, ValueError):
+    """An argument is out of range, or arguments do not fit each other."""
+
+
+class InvalidTypeError(InvalidError, TypeError):
+    """An argument has the wrong type: dtype, device or class."""
+
+
+class RefusedError(InvalidError):
+    """The mechanism or task does not support this form, such as `causal`."""
+
+
+class FailedError(Error, RuntimeError):
+    """The work failed, such as a training whose loss is not finite."""
+
+
+class BadFileError(Error, OSError):
+    """A file or directory is missing, or its contents are wrong."""
+
+
+class NoDiskError(Error, OSError):
+    """A file cannot be written."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Memory runs out, or sizes overflow."""
+
+
+class Interrupted(Error):
+    """A progress function stopped an evaluation or prediction. Ctrl-C is KeyboardInterrupt everywhere."""
+
+
+_CLASSES = {
+    _library.FAILED: FailedError,
+    _library.INVALID: InvalidError,
+    _library.REFUSED: RefusedError,
+    _library.BAD_FILE: BadFileError,
+    _library.NO_MEMORY: OutOfMemoryError,
+    _library.NO_DISK: NoDiskError,
+    _library.INTERRUPTED: Interrupted,
+}
+
+
+def of_status(status: int, message: bytes | None) -> Error:
+    """The exception of a status other than OK."""
+    said = _library.text(message)
+    return _CLASSES.get(status, FailedError)(said or f"status {status}")

@@ -1,0 +1,162 @@
+"""Trained runs: evaluate them on a data set, predict documents.
+
+Source: include/hashattn/model.h. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from ctypes import byref
+from typing import Any, Callable, Mapping, NamedTuple
+
+from . import _library
+from .arrays import seed_of
+from .context import Context, ContextObject, ObjectHandle
+from .errors import BadFileError, Interrupted
+from .options import OptionValue, path_of, text_of
+from .progress import Progress, Watch, Watcher, metrics_of
+
+
+class Evaluation(NamedTuple):
+    """The result of an evaluation."""
+
+    metrics: Mapping[str, float]  #: "accuracy", "loss", "perplexity", ... and baselines such as "majority"
+    examples: int
+    num_cut: int  #: examples cut to the model's greatest length
+    seconds: float
+    tokens_per_second: float
+    tokens: int
+    num_unknown: int  #: targets that are not in the vocabulary
+
+
+class Prediction(NamedTuple):
+    """The prediction for one document."""
+
+    label: str
+    probabilities: dict[str, float]  #: of every label
+
+
+class Run(ContextObject):
+    """A trained run, read from its directory.
+
+    path: the directory, with config.json and model.safetensors. options: of its mechanism, which may differ from
+    training, such as num_hashes=128. context: None = one for the process. `with` or `close` frees it.
+
+    BadFileError (an OSError): not a run of this version, with the file and what is wrong in it. InvalidError: the
+    trained parameters do not fit an option.
+    """
+
+    def __init__(self, path: Any, *, context: Context | None = None, **options: OptionValue) -> None:
+        super().__init__(context)
+        encoded, texts = path_of("path", path), {name: text_of(name, value) for name, value in options.items()}
+        self.path: str = os.fsdecode(encoded)
+        library, made, info = _library.functions(), ctypes.c_void_p(), _library.ModelInfo()
+        with self._context._use() as origin:
+            origin.check(library.model_load(origin.pointer, encoded, byref(made)))
+            assert made.value is not None
+            handle = ObjectHandle(origin, made.value, library.model_free)
+            for name, text in texts.items():
+                origin.check(library.model_set(handle.pointer, name.encode(), text.encode()))
+            library.model_describe(handle.pointer, byref(info))
+            labels = [library.model_label(handle.pointer, i) for i in range(info.num_classes)]
+            self.task = _library.text(info.task)
+            self.mechanism = _library.text(info.mechanism)
+            self.data = _library.text(info.data)  #: directory of its training data
+            self.num_params = int(info.num_params)
+            self.max_len = int(info.max_len)
+            self.seed = int(info.seed)  #: of its training
+            self.predicts = bool(info.predicts)
+            self.precision = _library.text(info.precision)  #: of products
+        self.labels: tuple[str, ...] = tuple(_library.text(label) for label in labels if label is not None)
+        self._handle = handle
+
+    def __repr__(self) -> str:
+        return f"<hashattn.Run {self.path!r} task={self.task!r} mechanism={self.mechanism!r}>"
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The lines of the run's log.jsonl; docs/FORMATS.md describes them."""
+        try:
+            with open(os.path.join(self.path, "log.jsonl"), encoding="utf-8") as lines:
+                return [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise BadFileError(f"{self.path}/log.jsonl: {error}") from error
+
+    def evaluate(self, split: str = "test", *, data: Any = None, seed: int | None = None,
+                 progress: Watcher = True) -> Evaluation:
+        """Evaluates the model on a split, "train", "valid" or "test".
+
+        data: a directory; None = the recorded one. seed: of the hashing; None = that of training.
+        progress: True = a tqdm bar where tqdm is installed; False = nothing; or a function of `Progress` that is called
+            after each batch and returns True to stop, which raises Interrupted. Ctrl-C stops after a batch.
+        """
+        found = _library.Evaluation()
+        directory = None if data is None else path_of("data", data)
+        name, number = text_of("split", split).encode(), self.seed if seed is None else seed_of(seed)
+        function = _library.functions().model_evaluate
+        metrics: dict[str, float] = {}
+
+        def call(pointer: int) -> int:
+            status = function(pointer, directory, name, number, byref(found))
+            if status == _library.OK:
+                metrics.update(metrics_of(found.metrics))
+            return int(status)
+
+        self._watched(progress, call)
+        return Evaluation(metrics, found.examples, found.num_cut, found.seconds, found.tokens_per_second,
+                          found.tokens, found.num_unknown)
+
+    def predict(self, path: Any, *, seed: int | None = None, progress: Watcher = True) -> list[Prediction]:
+        """Predicts every document of a file in the format of the run's task; labels in it are ignored.
+
+        Arguments as of `evaluate`. RefusedError: the task has no such files.
+        """
+        encoded, number = path_of("path", path), self.seed if seed is None else seed_of(seed)
+        found: list[Prediction] = []
+
+        def take(user: Any, document: int, best: int, probabilities: Any) -> int:
+            found.append(Prediction(self.labels[best], dict(zip(self.labels, probabilities[: len(self.labels)]))))
+            return 0
+
+        callback = _library.PREDICTION_CALLBACK(take)
+        function = _library.functions().model_predict_file
+        self._watched(progress, lambda pointer: function(pointer, encoded, number, callback, None, None))
+        return found
+
+    def _watched(self, progress: Watcher, call: Callable[[int], int]) -> None:
+        """Runs `call`, which returns a status, and reports its progress."""
+        watch = Watch(progress, "example")
+        callback = _library.EVALUATION_CALLBACK(lambda user, done, count: watch(Progress(done, count)))
+        library = _library.functions()
+        with watch, self._use() as handle:
+            library.model_watch(handle.pointer, callback, None)
+            try:
+                status = call(handle.pointer)
+            finally:
+                library.model_watch(handle.pointer, _library.EVALUATION_CALLBACK(), None)
+            if watch.error is not None:
+                raise watch.error
+            try:
+                handle.origin.check(status)
+            except Interrupted as stopped:
+                if watch.interrupted:
+                    raise KeyboardInterrupt(str(stopped)) from None
+                raise
+        if watch.interrupted:
+            raise KeyboardInterrupt("interrupted after the last batch")
+
+
+def evaluate(run: Any, split: str = "test", *, data: Any = None, seed: int | None = None, progress: Watcher = True,
+             context: Context | None = None, **options: OptionValue) -> Evaluation:
+    """Evaluates the run in the directory `run`; see `Run` and `Run.evaluate`."""
+    with Run(run, context=context, **options) as loaded:
+        return loaded.evaluate(split, data=data, seed=seed, progress=progress)
+
+
+def predict(run: Any, path: Any, *, seed: int | None = None, progress: Watcher = True, context: Context | None = None,
+            **options: OptionValue) -> list[Prediction]:
+    """Predicts every document of the file `path` with the run in the directory `run`; see `Run` and `Run.predict`."""
+    with Run(run, context=context, **options) as loaded:
+        return loaded.predict(path, seed=seed, progress=progress)

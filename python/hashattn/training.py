@@ -1,0 +1,122 @@
+"""Generating data, training and resuming runs.
+
+Source: include/hashattn/train.h. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import contextmanager
+from ctypes import byref
+from typing import Any, Iterator, Mapping
+
+from . import _library
+from .arrays import seed_of, whole_number
+from .context import Context, ContextHandle, ObjectHandle, default_context
+from .errors import Interrupted
+from .options import OptionValue, path_of, text_of
+from .progress import Watch, Watcher, progress_of
+from .run import Run
+
+
+@contextmanager
+def _setup(context: Context, task: str, preset: str | None, mechanism: str | None,
+           options: Mapping[str, OptionValue]) -> Iterator[ObjectHandle]:
+    """A setup of this task: first the preset, then the mechanism, then the options. Holds the context."""
+    given = {"task": task, "preset": preset, "mechanism": mechanism}
+    names = {name: text_of(name, value).encode() for name, value in given.items() if value is not None}
+    texts = {name: text_of(name, value) for name, value in options.items()}
+    library, made = _library.functions(), ctypes.c_void_p()
+    with context._use() as origin:
+        origin.check(library.setup_new(origin.pointer, names["task"], byref(made)))
+        assert made.value is not None
+        handle = ObjectHandle(origin, made.value, library.setup_free)
+        try:
+            if "preset" in names:
+                origin.check(library.setup_preset(handle.pointer, names["preset"]))
+            if "mechanism" in names:
+                origin.check(library.setup_mechanism(handle.pointer, names["mechanism"]))
+            for name, text in texts.items():
+                origin.check(library.setup_set(handle.pointer, name.encode(), text.encode()))
+            yield handle
+        finally:
+            handle.release()
+
+
+def generate(task: str, directory: Any, *, train: int = 0, valid: int = 0, test: int = 0, seed: int = 0,
+             context: Context | None = None, **options: OptionValue) -> None:
+    """Generates examples of a task ("needle", "listops") in `directory`, which is created if absent.
+
+    train, valid, test: numbers of examples. options: of the task. RefusedError: its data cannot be generated.
+    NoDiskError (an OSError): a file cannot be written, or exists.
+    """
+    numbers = {"train": train, "valid": valid, "test": test}
+    counts = (ctypes.c_size_t * 3)(*(whole_number(name, count, 2**48) for name, count in numbers.items()))
+    encoded, number = path_of("directory", directory), seed_of(seed)
+    with _setup(context or default_context(), task, None, None, options) as handle:
+        handle.origin.check(_library.functions().setup_generate(handle.pointer, encoded, counts, number))
+
+
+def _finish(watch: Watch, origin: ContextHandle, status: int, run: bytes) -> None:
+    """Raises what ended a training early; a stop that the progress function asked for is none."""
+    if watch.error is not None:
+        raise watch.error
+    if status == _library.INTERRUPTED and not watch.interrupted:
+        return
+    try:
+        origin.check(status)
+    except Interrupted as stopped:
+        raise KeyboardInterrupt(f"{stopped}; continue with hashattn.resume({os.fsdecode(run)!r})") from None
+    if watch.interrupted:
+        raise KeyboardInterrupt(f"interrupted after the last step; {os.fsdecode(run)} is saved")
+
+
+def _loaded(run: Any, context: Context) -> Run | None:
+    """The run, or None if no evaluation has written its model."""
+    return Run(run, context=context) if os.path.exists(os.path.join(run, "model.safetensors")) else None
+
+
+def _callback(watch: Watch) -> Any:
+    return _library.PROGRESS_CALLBACK(lambda user, report: watch(progress_of(report.contents)))
+
+
+def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, preset: str | None = None,
+          progress: Watcher = True, context: Context | None = None, **options: OptionValue) -> Run | None:
+    """Trains a new run in the directory `run`, which must not exist, and returns it loaded.
+
+    task: "text", "retrieval", "lm", "needle", "listops". data: the directory of the data set.
+    mechanism: None = "yoso"; a list for several heads or layers, "local*5,lha*5", as in the tool.
+    preset: "lra", the settings of YOSO's Long Range Arena configurations.
+    options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
+        `tasks()[task].options` and `mechanisms()[name].options` list them.
+    progress: True = a tqdm bar where tqdm is installed; False = nothing; or a function of `Progress`, called after each
+        step, batch of an evaluation and evaluation. It returns True for a clean stop: `train` then returns the run, or
+        None before the first evaluation, which writes the model.
+
+    Ctrl-C, or an exception of the function, saves the run and is raised after that; Ctrl-C as KeyboardInterrupt.
+    `resume` continues bit for bit. InvalidError: an option. BadFileError (an OSError): the data.
+    NoDiskError (an OSError): the run cannot be written. FailedError (a RuntimeError): the loss is not finite.
+    """
+    used = context or default_context()
+    paths = path_of("data", data), path_of("run", run)
+    watch = Watch(progress, "step")
+    callback = _callback(watch)
+    with _setup(used, task, preset, mechanism, options) as handle, watch:
+        status = _library.functions().train(handle.pointer, *paths, callback, None)
+        _finish(watch, handle.origin, status, paths[1])
+    return _loaded(run, used)
+
+
+def resume(run: Any, *, progress: Watcher = True, context: Context | None = None) -> Run | None:
+    """Continues a training that was stopped, bit for bit as if it had not been, and returns the run loaded.
+
+    Arguments and errors as of `train`. InvalidError: another process or context is training it.
+    """
+    used, path = context or default_context(), path_of("run", run)
+    watch = Watch(progress, "step")
+    callback = _callback(watch)
+    with used._use() as origin, watch:
+        status = _library.functions().train_resume(origin.pointer, path, callback, None)
+        _finish(watch, origin, status, path)
+    return _loaded(run, used)

@@ -1,0 +1,87 @@
+"""The ctypes declarations of the package against the C headers, with a C compiler.
+
+Planted and caught: two fields of a struct swapped; a field left out; an argument left out; a result of another type.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import ctypes
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import ROOT
+from hashattn import _library
+
+HEADERS = sorted((ROOT / "include" / "hashattn").glob("*.h"))
+STRUCTS = {
+    "context_options": _library.ContextOptions, "description": _library.Description, "option": _library.Option,
+    "mechanism_info": _library.MechanismInfo, "tensor": _library.Tensor, "array": _library.Array,
+    "problem": _library.Problem, "stream_options": _library.StreamOptions, "chunk": _library.Chunk,
+    "metric": _library.Metric, "metrics": _library.Metrics, "model_info": _library.ModelInfo,
+    "evaluation": _library.Evaluation, "task_info": _library.TaskInfo, "progress": _library.Progress,
+}
+
+
+def compiler():
+    found = shutil.which("cc") or shutil.which("gcc")
+    if found is None:
+        pytest.skip("no C compiler")
+    return found
+
+
+def test_structs_have_the_layout_of_the_headers(tmp_path):
+    lines = []
+    for name, struct in STRUCTS.items():
+        lines.append(f'printf("{name} %zu\\n", sizeof(hashattn_{name}));')
+        lines += [f'printf("{name}.{field} %zu %zu\\n", offsetof(hashattn_{name}, {field}), '
+                  f'sizeof(((hashattn_{name} *)0)->{field}));' for field, *_ in struct._fields_]
+    source = tmp_path / "layout.c"
+    source.write_text("#include <stdio.h>\n#include <hashattn/hashattn.h>\nint main(void) {" + "\n".join(lines) + "}\n")
+    subprocess.run([compiler(), "-I", ROOT / "include", source, "-o", tmp_path / "layout"], check=True)
+    found = subprocess.run([tmp_path / "layout"], check=True, capture_output=True, text=True).stdout.splitlines()
+    expected = []
+    for name, struct in STRUCTS.items():
+        expected.append(f"{name} {ctypes.sizeof(struct)}")
+        fields = [(field[0], getattr(struct, field[0])) for field in struct._fields_]
+        expected += [f"{name}.{field} {place.offset} {place.size}" for field, place in fields]
+    assert found == expected
+
+
+def prototypes():
+    """Result and number of arguments of every function of the headers, by name without its prefix."""
+    text = "".join(re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S) for header in HEADERS)
+    found = {}
+    for result, name, arguments in re.findall(r"HASHATTN_API ([^;(]*?)\bhashattn_(\w+)\(([^;]*)\);", text):
+        count = 0 if arguments.strip() == "void" else arguments.count(",") + 1
+        found[name] = ("".join(result.split()), count)
+    return found
+
+
+def test_functions_are_those_of_the_headers():
+    found = prototypes()
+    assert len(found) > 60
+    results = {"void": None, "int": ctypes.c_int, "hashattn_status": ctypes.c_int, "size_t": ctypes.c_size_t,
+               "constchar*": ctypes.c_char_p, "constchar*const*": ctypes.POINTER(ctypes.c_char_p)}
+    for name, (result, arguments) in _library.FUNCTIONS.items():
+        declared, count = found[name]
+        assert results[declared] is result and count == len(arguments), name
+
+
+def test_statuses_are_those_of_the_header():
+    text = (ROOT / "include" / "hashattn" / "status.h").read_text()
+    rows = re.findall(r"X\((\w+), (\d+), \d+,", text)
+    assert len(rows) == 8
+    for name, value in rows:
+        assert getattr(_library, name) == int(value)
+
+
+def test_defaults_have_the_sizes_of_the_library():
+    library = _library.functions()
+    for struct, fill in [(_library.Problem, library.problem_default),
+                         (_library.StreamOptions, library.stream_options_default)]:
+        found = struct()
+        found.struct_size = 0
+        fill(ctypes.byref(found))
+        assert found.struct_size == ctypes.sizeof(struct)

@@ -1,0 +1,140 @@
+"""The package as users meet it: import, the tool, the README's lines, type hints and docstrings.
+
+Planted and caught: NumPy imported with the package; a public function without a docstring.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import importlib.util
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import hashattn
+from conftest import ROOT, numbers, same_bits
+from hashattn import _library
+
+
+def run_python(*arguments, **keywords):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=100, **keywords)
+
+
+def test_import_takes_less_than_100_ms():
+    code = ("import time; start = time.perf_counter(); import hashattn; end = time.perf_counter(); import sys; "
+            "print(end - start, 'numpy' in sys.modules, 'torch' in sys.modules, 'ctypes' in sys.modules)")
+    times = []
+    for _ in range(3):
+        seconds, *loaded = run_python("-c", code).stdout.split()
+        assert loaded == ["False"] * 3
+        times.append(float(seconds))
+    assert min(times) < 0.1
+
+
+def test_the_first_call_takes_little():
+    """NumPy, which a caller has, not counted."""
+    code = ("import numpy as np, time; q = np.ones((8, 4), 'f4'); start = time.perf_counter(); import hashattn; "
+            "hashattn.attention(q, q, q); print(time.perf_counter() - start)")
+    assert min(float(run_python("-c", code).stdout) for _ in range(3)) < 0.3
+
+
+def test_the_tool_is_the_module():
+    version = run_python("-m", "hashattn", "--version")
+    assert version.returncode == 0 and version.stdout.startswith(f"hashattn {hashattn.__version__}\n")
+    refused = run_python("-m", "hashattn", "atend")
+    assert refused.returncode == 2 and "did you mean attend" in refused.stderr
+    assert run_python("-m", "hashattn", "info", "--json").stdout.startswith("{")
+
+
+def test_the_library_shows_only_its_interface():
+    if shutil.which("nm") is None:
+        pytest.skip("nm is not installed")
+    found = subprocess.run(["nm", "-D", "--defined-only", _library.LIBRARY], check=True, capture_output=True, text=True)
+    names = {line.split()[-1].partition("@")[0] for line in found.stdout.splitlines()}
+    assert {name for name in names if not name.startswith(("hashattn_", "HASHATTN_"))} == set()
+    assert "hashattn_attention_forward" in names
+
+
+def python_lines(text):
+    """The blocks of Python in a document."""
+    return re.findall(r"```python\n(.*?)```", text, re.S)
+
+
+def block_of_the_readme(call):
+    """The three lines that make this call; q, k and v are the reader's."""
+    block = next(block for block in python_lines((ROOT / "README.md").read_text()) if call in block)
+    assert len([line for line in block.splitlines() if line.strip()]) == 3
+    return block
+
+
+def test_the_lines_of_the_readme():
+    q, k, v = (numbers(12, 256, 64, seed=i) for i in range(3))
+    block = block_of_the_readme("hashattn.attention(")
+    names = {"q": q, "k": k, "v": v}
+    exec(block, names)
+    assert same_bits(names["out"], hashattn.attention(q, k, v, num_hashes=64))
+
+
+def test_the_lines_of_the_readme_for_pytorch():
+    torch = pytest.importorskip("torch")
+    names = {name: torch.from_numpy(numbers(12, 256, 64, seed=i)).requires_grad_() for i, name in enumerate("qkv")}
+    exec(block_of_the_readme("hashattn.torch.attention("), names)
+    names["out"].sum().backward()
+    assert names["q"].grad.shape == (12, 256, 64)
+
+
+def test_the_blocks_of_the_packages_readme(tmp_path, monkeypatch):
+    """python/README.md: every block, in order, in one session."""
+    monkeypatch.chdir(tmp_path)
+    blocks = python_lines((ROOT / "python" / "README.md").read_text())
+    assert len(blocks) == 4
+    names = {}
+    for block in blocks:
+        if "torch" in block and importlib.util.find_spec("torch") is None:
+            continue
+        exec(block.replace("(3, 2, 12, 4096, 64)", "(3, 2, 12, 128, 64)").replace("[4096, 1000]", "[128, 100]"), names)
+    assert names["dq"].shape[-1] == 64 and names["row"].shape == (12, 1, 64)
+    assert names["run"].log
+
+
+def test_everything_public_is_documented_and_typed():
+    for name in hashattn.__all__:
+        item = getattr(hashattn, name)
+        assert item.__doc__, name
+        if inspect.isclass(item):
+            for method, function in inspect.getmembers(item, inspect.isfunction):
+                if not method.startswith("_") and not issubclass(item, tuple):
+                    assert function.__doc__, f"{name}.{method}"
+        else:
+            signature = inspect.signature(item)
+            assert signature.return_annotation is not inspect.Signature.empty, name
+            assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values()), name
+    assert (_library.FOLDER / "py.typed").exists()
+    assert set(hashattn.__all__) < set(dir(hashattn))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        hashattn.nothing
+
+
+def test_types_agree():
+    pytest.importorskip("mypy")
+    without = [] if importlib.util.find_spec("torch") else ["--exclude", "torch.py"]
+    done = run_python("-m", "mypy", "--strict", "--python-version", "3.10", *without, str(ROOT / "python" / "hashattn"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_exceptions_are_of_the_kinds_of_python():
+    kinds = {hashattn.InvalidError: ValueError, hashattn.InvalidTypeError: TypeError, hashattn.RefusedError: ValueError,
+             hashattn.FailedError: RuntimeError, hashattn.BadFileError: OSError, hashattn.NoDiskError: OSError,
+             hashattn.OutOfMemoryError: MemoryError, hashattn.Interrupted: Exception}
+    for own, kind in kinds.items():
+        assert issubclass(own, kind) and issubclass(own, hashattn.Error)
+        assert str(own("12 is too many")) == "12 is too many"
+    q = np.ones((4, 8), np.float32)
+    with pytest.raises(MemoryError, match="this machine has"):
+        hashattn.Stream(2**40, 8)
+    with pytest.raises(hashattn.RefusedError):
+        hashattn.Stream(2, 8, mechanism="softmax")
+    assert hashattn.attention(q, q, q).shape == (4, 8)

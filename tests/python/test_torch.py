@@ -1,0 +1,157 @@
+"""hashattn.torch: the bits of hashattn.attention, torch's own checks of operators, compile, export, autocast.
+
+Planted and caught: dk and dv swapped; seeds above 2^63 cut; the width of keys in the fake output; saved memory not set;
+gradients that can be differentiated; autocast not registered; the mask not passed on. SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import hashattn  # noqa: E402
+import hashattn.torch  # noqa: E402
+from conftest import numbers  # noqa: E402
+
+
+def tensors(*shape, dtype=torch.float32, gradient=False, count=3):
+    return [torch.from_numpy(numbers(*shape, seed=i)).to(dtype).requires_grad_(gradient) for i in range(count)]
+
+
+FORMS = [("yoso", {}), ("yoso", {"causal": True, "num_hashes": 8}), ("softmax", {}), ("yoso-e", {}),
+         ("lha", {"num_buckets": 4}), ("lsh", {"num_buckets": 4}), ("local", {"block_size": 8})]
+
+
+@pytest.mark.parametrize("mechanism, options", FORMS)
+@pytest.mark.parametrize("shape", [(40, 16), (3, 40, 16), (2, 3, 40, 16)])
+def test_bits_are_those_of_numpy(mechanism, options, shape):
+    q, k, v = tensors(*shape, gradient=True)
+    g = tensors(*shape, count=4)[3]
+    out = hashattn.torch.attention(q, k, v, mechanism=mechanism, seed=2**64 - 5, **options)
+    out.backward(g)
+    causal = options.get("causal", False)
+    with hashattn.Attention(mechanism, **{n: o for n, o in options.items() if n != "causal"}) as attention:
+        expected = attention.forward(*(t.detach().numpy() for t in (q, k, v)), seed=2**64 - 5, causal=causal)
+        gradients = attention.backward(g.numpy())
+    assert np.array_equal(out.detach().numpy(), expected)
+    for tensor, gradient in zip((q, k, v), gradients):
+        assert np.array_equal(tensor.grad.numpy(), gradient)
+
+
+def arguments(q, k, v, mechanism="yoso", mask=None, lengths=None, causal=False, save=True):
+    counts = (lengths, lengths)
+    options = ["num_hashes", "8"] if mechanism == "yoso" else []
+    return (q, k, v, mask, *counts, lengths is not None, torch.tensor(5), causal, mechanism, options, save)
+
+
+def test_opcheck():
+    operator = torch.ops.hashattn.attention.default
+    q, k, v = tensors(2, 3, 20, 8, gradient=True)
+    mask = torch.arange(20).remainder(3).ne(0).expand(2, 20)
+    for given in (
+        arguments(q, k, v),
+        arguments(q, k, v, "softmax"),
+        arguments(q, k, v, mask=mask, lengths=torch.tensor([20, 7])),
+        arguments(q, k, v, causal=True),
+        arguments(q, k, v[..., :5]),
+        arguments(*tensors(2, 3, 20, 8), save=False),
+        arguments(*tensors(2, 3, 20, 8, gradient=True, dtype=torch.bfloat16)),
+        arguments(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)),
+    ):
+        torch.library.opcheck(operator, given)
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "yoso-e"])
+def test_gradcheck(mechanism):
+    """In float32, the only type; so with larger steps and tolerances than usual."""
+    inputs = tensors(2, 6, 4, gradient=True)
+    assert torch.autograd.gradcheck(
+        lambda *given: hashattn.torch.attention(*given, mechanism=mechanism, seed=1,
+                                                **({"gradient": "true"} if mechanism == "yoso-e" else {})),
+        inputs, eps=1e-2, atol=2e-3, rtol=2e-2, nondet_tol=0.0)
+
+
+def test_double_backward_is_refused():
+    q, k, v = tensors(2, 10, 8, gradient=True)
+    out = hashattn.torch.attention(q, k, v, mechanism="softmax")
+    (gradient,) = torch.autograd.grad(out.square().sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="hashattn has no double backward"):
+        gradient.sum().backward()
+
+
+def test_compile_and_export():
+    q, k, v = tensors(2, 3, 24, 8, gradient=True)
+
+    def loss(q, k, v):
+        return hashattn.torch.attention(q * 2, k, v, seed=3, num_hashes=8).square().sum()
+
+    expected = torch.autograd.grad(loss(q, k, v), (q, k, v))
+    for dynamic in (False, True):
+        compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+        for a, b in zip(torch.autograd.grad(compiled(q, k, v), (q, k, v)), expected):
+            assert torch.equal(a, b)
+
+    class Module(torch.nn.Module):
+        def forward(self, q, k, v):
+            return hashattn.torch.attention(q, k, v, seed=3)
+
+    inputs = tensors(2, 3, 24, 8)
+    rows = torch.export.Dim("rows", min=2)
+    program = torch.export.export(Module(), tuple(inputs), dynamic_shapes=[{2: rows}] * 3)
+    assert torch.equal(program.module()(*inputs), Module()(*inputs))
+    longer = tensors(2, 3, 40, 8)
+    assert torch.equal(program.module()(*longer), Module()(*longer))
+
+
+def test_seeds_come_from_the_generator():
+    q, k, v = tensors(2, 24, 8)
+    torch.manual_seed(1)
+    one, two = (hashattn.torch.attention(q, k, v, num_hashes=4) for _ in range(2))
+    torch.manual_seed(1)
+    assert torch.equal(hashattn.torch.attention(q, k, v, num_hashes=4), one) and not torch.equal(one, two)
+    fixed = hashattn.torch.attention(q, k, v, seed=torch.tensor(4))
+    assert torch.equal(hashattn.torch.attention(q, k, v, seed=4), fixed)
+
+
+def test_autocast_and_inference():
+    q, k, v = tensors(2, 24, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = hashattn.torch.attention(q, k, v, seed=1)
+    assert out.dtype == torch.bfloat16
+    assert torch.equal(out, hashattn.torch.attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), seed=1))
+    with torch.inference_mode():
+        assert torch.equal(hashattn.torch.attention(q, k, v, seed=1), hashattn.torch.attention(q, k, v, seed=1))
+
+
+def test_strides_lengths_and_offsets():
+    q, k, v = tensors(2, 24, 3, 8)
+    moved = [t.transpose(1, 2) for t in (q, k, v)]
+    expected = hashattn.torch.attention(*(t.contiguous() for t in moved), seed=1)
+    assert torch.equal(hashattn.torch.attention(*moved, seed=1), expected)
+    wide = q[:1, :, :1].transpose(1, 2).expand(2, 3, 24, 8)
+    assert torch.equal(hashattn.torch.attention(wide, *moved[1:], seed=1),
+                       hashattn.torch.attention(wide.contiguous(), *moved[1:], seed=1))
+    cut = hashattn.torch.attention(*moved, lengths=torch.tensor([24, 9]), seed=1)
+    mask = torch.arange(24) < torch.tensor([[24], [9]])
+    masked = hashattn.torch.attention(*moved, key_mask=mask, seed=1)
+    assert torch.equal(cut[0], masked[0]) and torch.equal(cut[1, :, :9], masked[1, :, :9]) and not cut[1, :, 9:].any()
+    packed = [torch.cat([t[0], t[1, :9]]) for t in (q, k, v)]
+    out = hashattn.torch.attention(*packed, offsets=[0, 24, 33], seed=1)
+    assert torch.equal(out[24:].transpose(0, 1), cut[1, :, :9])
+
+
+def test_bad_input():
+    q, k, v = tensors(2, 24, 8)
+    for kind, message, call in [
+        (TypeError, "q has dtype torch.float64", lambda: hashattn.torch.attention(q.double(), k, v)),
+        (TypeError, "q, k, v have dtypes", lambda: hashattn.torch.attention(q, k.bfloat16(), v)),
+        (ValueError, "may differ only", lambda: hashattn.torch.attention(q, k[:1], v)),
+        (ValueError, "query is nan", lambda: hashattn.torch.attention(q * float("nan"), k, v)),
+        (ValueError, "yoso has no option", lambda: hashattn.torch.attention(q, k, v, x=1)),
+        (TypeError, "key_mask has dtype float32", lambda: hashattn.torch.attention(q, k, v, key_mask=torch.ones(24))),
+        (ValueError, "seed is -1", lambda: hashattn.torch.attention(q, k, v, seed=-1)),
+    ]:
+        with pytest.raises(kind, match=message):
+            call()
+    with pytest.raises((TypeError, NotImplementedError), match="CPU|meta"):
+        hashattn.torch.attention(*(t.to("meta") for t in (q, k, v)), seed=1).numpy()

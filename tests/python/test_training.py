@@ -1,0 +1,222 @@
+"""train, resume, evaluate, predict and Run: the bits and numbers of the tool, progress, stops, Ctrl-C.
+
+Planted and caught: Ctrl-C lost in a callback; no handler for it; an exception of the progress function swallowed;
+labels in the wrong order; options set before the mechanism. SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import pytest
+
+import hashattn
+from conftest import TINY, run_tool
+from hashattn import _library
+
+
+def tool_flags(options):
+    return [word for name, value in options.items() for word in ("--" + name.replace("_", "-"), str(value))]
+
+
+def parameters(run):
+    return (run / "model.safetensors").read_bytes(), (run / "last.safetensors").read_bytes()
+
+
+def test_a_run_has_the_bits_of_the_tool(needles, tmp_path):
+    reports = []
+    run = hashattn.train("needle", needles, tmp_path / "ours", progress=reports.append, **TINY)
+    run_tool("train", "needle", "--data", needles, "--out", tmp_path / "theirs", *tool_flags(TINY))
+    assert parameters(tmp_path / "ours") == parameters(tmp_path / "theirs")
+    assert reports[-1].step == reports[-1].steps == TINY["steps"]
+    assert {report.step for report in reports} == set(range(1, 21))
+    assert "accuracy" in reports[-1].valid and "loss" in reports[-1].best and reports[-1].learning_rate >= 0
+    assert (run.task, run.mechanism, run.seed, run.predicts) == ("needle", "yoso", 3, False)
+    assert run.num_params > 0 and run.data == str(needles) and len(run.labels) == 16
+    assert [line["step"] for line in run.log if "step" in line][-1] == 20
+    theirs = json.loads(run_tool("eval", tmp_path / "theirs", "--json"))
+    found = run.evaluate(progress=False)
+    assert found.examples == 16 and found.metrics["accuracy"] == pytest.approx(theirs["accuracy"])
+    assert found.metrics["loss"] == pytest.approx(theirs["loss"])
+    other = hashattn.evaluate(tmp_path / "ours", "valid", data=needles, seed=1, progress=False, num_hashes=9)
+    assert other.examples == 16
+
+
+def test_mechanisms_have_their_options(needles, tmp_path):
+    options = {**TINY, "steps": 2, "eval_every": 1}
+    del options["num_hashes"]
+    run = hashattn.train("needle", needles, tmp_path / "run", mechanism="local*1,lha*1", num_buckets=4, progress=False,
+                         **{"lha.hash": "linear", **options})
+    assert run.mechanism == "local*1,lha*1"
+
+
+def test_generated_data_are_those_of_the_tool(needles, tmp_path):
+    run_tool("data", "needle", "--out", tmp_path / "d", "--train", 64, "--valid", 16, "--test", 16, "--seed", 1,
+             "--seq-len", 64, "--marks", 8)
+    names = sorted(path.name for path in needles.iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "d").iterdir()) and names
+    assert all((needles / name).read_bytes() == (tmp_path / "d" / name).read_bytes() for name in names)
+
+
+def test_predictions(text_run, tmp_path):
+    documents = tmp_path / "documents.jsonl"
+    documents.write_text("".join(json.dumps({"text": text}) + "\n" for text in ["aaaaa", "zzzz", "aaab", "zzzzzzz"]))
+    reports = []
+    found = hashattn.predict(text_run, documents, progress=reports.append)
+    assert [one.label for one in found] == ["low", "high", "low", "high"]
+    assert reports[-1].step == reports[-1].steps == 4
+    theirs = [json.loads(line) for line in run_tool("predict", text_run, documents).splitlines()]
+    for one, other in zip(found, theirs):
+        assert one.label == other["label"] and one.probabilities == pytest.approx(other["probabilities"], abs=1e-6)
+    with hashattn.Run(text_run) as run:
+        assert run.predict(documents, progress=False) == found and run.labels == ("high", "low")
+    with pytest.raises(ValueError, match="closed"):
+        run.predict(documents)
+
+
+def test_a_stop_and_resume_change_nothing(needles, tmp_path):
+    stopped = hashattn.train("needle", needles, tmp_path / "a", progress=lambda now: now.step == 13, **TINY)
+    assert isinstance(stopped, hashattn.Run)  # the evaluation of step 10 wrote the model
+    steps = []
+    hashattn.resume(tmp_path / "a", progress=lambda now: steps.append(now.step))
+    assert steps[0] == 14
+    hashattn.train("needle", needles, tmp_path / "b", progress=False, **TINY)
+    assert parameters(tmp_path / "a") == parameters(tmp_path / "b")
+    assert hashattn.train("needle", needles, tmp_path / "c", progress=lambda now: True, **TINY) is None
+
+
+def test_an_exception_of_the_progress_function_is_raised_after_saving(needles, tmp_path, text_run):
+    def fail(now):
+        if now.step == 5:
+            raise LookupError("from the function")
+
+    with pytest.raises(LookupError, match="from the function"):
+        hashattn.train("needle", needles, tmp_path / "run", progress=fail, **TINY)
+    assert (tmp_path / "run" / "last.safetensors").exists()
+    with hashattn.Run(text_run) as run:
+        with pytest.raises(ZeroDivisionError):
+            run.evaluate("train", progress=lambda now: 1 / 0)
+        with pytest.raises(hashattn.Interrupted, match="stopped after 8 of 48 examples"):
+            run.evaluate("train", progress=lambda now: True)
+        assert run.evaluate("train", progress=False).examples == 48
+    with pytest.raises(TypeError, match="progress is 'bar'"):
+        hashattn.evaluate(text_run, progress="bar")
+
+
+def test_a_callback_may_not_use_the_busy_context(needles, tmp_path):
+    q = __import__("numpy").ones((4, 8), "f4")
+    other = hashattn.Context(threads=1)
+
+    def watch(now):
+        assert hashattn.attention(q, q, q, context=other).shape == (4, 8)
+        hashattn.attention(q, q, q)
+
+    with pytest.raises(RuntimeError, match="the context is busy"):
+        hashattn.train("needle", needles, tmp_path / "run", progress=watch, **TINY)
+
+
+# A test may run where SIGINT is ignored, as in the background of a shell.
+INTERRUPTED = """
+    import os, signal, sys
+    import hashattn
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    def watch(now):
+        if now.step == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+    try:
+        hashattn.train("needle", sys.argv[1], sys.argv[2], progress=watch, steps=20, batch=8, layers=1, dim=16, heads=2,
+                       ffn=16, eval_every=10, seed=3, num_hashes=8)
+    except KeyboardInterrupt as error:
+        print(type(error).__name__, error)
+        raise
+"""
+
+
+def test_ctrl_c_saves_and_exits(needles, tmp_path):
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(INTERRUPTED), needles, tmp_path / "run"],
+                          capture_output=True, text=True, timeout=100)
+    assert done.returncode == -signal.SIGINT, done.stderr  # 130 in a shell
+    assert done.stdout.startswith("KeyboardInterrupt stopped after step") and "hashattn.resume(" in done.stdout
+    assert "Exception ignored" not in done.stderr
+    run_tool("train", "--resume", tmp_path / "run")
+    hashattn.train("needle", needles, tmp_path / "other", progress=False, **TINY)
+    assert parameters(tmp_path / "run") == parameters(tmp_path / "other")
+
+
+def test_ctrl_c_ends_an_evaluation(text_run):
+    code = """
+        import os, signal, sys
+        import hashattn
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            hashattn.evaluate(sys.argv[1], "train", progress=lambda now: os.kill(os.getpid(), signal.SIGINT))
+        except KeyboardInterrupt as error:
+            print(error)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), text_run], capture_output=True, text=True,
+                          timeout=100)
+    assert done.returncode == 0 and done.stdout == "stopped after 8 of 48 examples\n", done.stderr
+
+
+def test_bars_of_tqdm(needles, tmp_path, monkeypatch):
+    tqdm = pytest.importorskip("tqdm.auto")
+    made = []
+
+    class Bar(tqdm.tqdm):
+        def __init__(self, *arguments, **keywords):
+            super().__init__(*arguments, **{**keywords, "disable": False, "file": open(tmp_path / "bar", "w")})
+            made.append(self)
+
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
+    run = hashattn.train("needle", needles, tmp_path / "run", **TINY)
+    assert made[0].n == made[0].total == 20 and made[0].unit == "step"
+    run.evaluate()
+    assert made[1].n == made[1].total == 16 and made[1].unit == "example"
+
+
+def test_bad_trainings(needles, tmp_path, text_run):
+    (tmp_path / "there").mkdir()
+    for kind, message, call in [
+        (ValueError, "no task 'needles'", lambda: hashattn.train("needles", needles, tmp_path / "x")),
+        (ValueError, "there", lambda: hashattn.train("needle", needles, tmp_path / "there")),
+        (OSError, "nowhere", lambda: hashattn.train("needle", tmp_path / "nowhere", tmp_path / "x")),
+        (ValueError, "no option 'layer'", lambda: hashattn.train("needle", needles, tmp_path / "x", layer=1)),
+        (ValueError, "preset", lambda: hashattn.train("needle", needles, tmp_path / "x", preset="lra")),
+        (ValueError, "no mechanism 'y'", lambda: hashattn.train("needle", needles, tmp_path / "x", mechanism="y")),
+        (TypeError, "data is None", lambda: hashattn.train("needle", None, tmp_path / "x")),
+        (ValueError, "zero byte", lambda: hashattn.train("needle", needles, "x\0y")),
+        (OSError, "nowhere", lambda: hashattn.resume(tmp_path / "nowhere")),
+        (OSError, "nowhere", lambda: hashattn.Run(tmp_path / "nowhere")),
+        (OSError, "nowhere.jsonl", lambda: hashattn.predict(text_run, "nowhere.jsonl", progress=False)),
+        (ValueError, "split is 'tset', allowed are train, valid, test", lambda: hashattn.evaluate(text_run, "tset")),
+        (ValueError, "has no option 'dim'", lambda: hashattn.Run(text_run, dim=5)),
+        (ValueError, "text cannot be generated", lambda: hashattn.generate("text", tmp_path / "g")),
+        (ValueError, "train is -1", lambda: hashattn.generate("needle", tmp_path / "g", train=-1)),
+    ]:
+        with pytest.raises(kind, match=message) as caught:
+            call()
+        assert isinstance(caught.value, hashattn.Error)
+    assert not (tmp_path / "x").exists()
+
+
+def test_warnings_of_the_library_are_warnings():
+    from hashattn.progress import Progress, Watch
+
+    watch = Watch(False, "step")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert watch(Progress(1, 2, warning="cannot save: disk full")) == 0
+        assert watch(Progress(2, 2, warning="cannot save: disk full")) == 0
+    assert [str(warning.message) for warning in caught] == ["cannot save: disk full"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert watch(Progress(2, 2, warning="another")) == 1
+    assert isinstance(watch.error, RuntimeWarning)
+
+
+def test_the_tool_is_here():
+    assert _library.TOOL.exists()

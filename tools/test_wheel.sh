@@ -1,0 +1,16 @@
+#!/bin/sh
+# Installs the wheel of a build folder into a clean environment of every Python in PYTHONS, beside NumPy, and runs the
+# Python tests there: test_wheel.sh BUILD. An empty environment must already run the tool. TORCH=torch==2.13.0 installs
+# PyTorch too; without it the tests of hashattn.torch are skipped.
+set -eu
+build=${1:-build}
+for python in ${PYTHONS:-python3}; do
+    env=$build/test-env
+    rm -rf "$env"
+    "$python" -m venv "$env"
+    echo "$("$env/bin/python" --version), $(ls "$build"/wheel)"
+    "$env/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$build"/wheel/*.whl
+    env -u LD_LIBRARY_PATH "$env/bin/hashattn" info --json >/dev/null
+    "$env/bin/python" -m pip install --quiet --disable-pip-version-check numpy pytest ml_dtypes tqdm mypy ${TORCH:-}
+    tools/run_python_tests.sh "$build" "$env/bin/python"
+done
