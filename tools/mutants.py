@@ -252,6 +252,8 @@ def tests_for(tests, path):
         elif test["folder"].split("/")[0] == floor:
             own = ("test_" + unit, "test_slots_" + re.sub("^(simd|ref)_", "", unit))
             near = 0 if name in own or unit + ".c" in test["covers"] else 1 if test["folder"] == folder else 2
+        elif unit + ".c" in test["covers"]:
+            near = 2
         elif floor != "cli" and rank.get(test["folder"].split("/")[0], 99) >= rank[floor]:
             near = 2
         else:

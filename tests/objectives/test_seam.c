@@ -4,7 +4,9 @@
    Planted and caught: the gradient of the second objective written over that of the first; the weight of an
    objective left out; the second divided by the counts of the first; row targets packed from the first row of
    the data; target weights not packed, or not counted over the step; the projection's gradient left out of
-   the first stage; a sum not saved in trainer.json; the sums of one objective under the names of another.
+   the first stage; a sum not saved in trainer.json; the sums of one objective under the names of another; an
+   objective without a baseline that is not passed over.
+   Covers: model.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -196,6 +198,7 @@ static void open_gradient(struct gradient_test *t, int norm, double second_weigh
     layer_test_open(&t->base, 2);
     struct host *host = &t->base.host;
     check_status(host, model_new(host, &t->small.config.model, &t->model), HASHATTN_OK, NULL);
+    assert_int_equal(model_num_baselines(t->model), 1); /* `follow` has none */
     t->base.params = *model_params(t->model);
     layer_test_start(&t->base, 4);
     small_run_load(&t->small, SPLIT_TRAIN, &t->data);
