@@ -611,8 +611,9 @@ static void check_noticed(const struct dataset *dataset, void *at, const void *o
 static void a_fingerprint_notices_every_change(void **unused)
 {
     (void)unused;
-    uint32_t ids[6] = {1, 2, 3, 4, 5, 6}, labels[2] = {0, 1}, row_ids[6] = {9, 8, 7, 6, 5, 4};
-    uint8_t segments[6] = {0, 0, 1, 1, 1, 0};
+    /* The seventh row belongs to no example. */
+    uint32_t ids[7] = {1, 2, 3, 4, 5, 6, 7}, labels[2] = {0, 1}, row_ids[7] = {9, 8, 7, 6, 5, 4, 3};
+    uint8_t segments[7] = {0, 0, 1, 1, 1, 0, 0};
     float floats[6 * 2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, answers[2 * 2] = {1, 2, 3, 4};
     float weights[2] = {1, 1}, row_weights[6] = {1, 1, 1, 1, 1, 1}, answer_weights[2] = {1, 1};
     size_t offsets[3] = {0, 2, 6}, three = 3;
@@ -643,6 +644,8 @@ static void a_fingerprint_notices_every_change(void **unused)
         check_noticed(&dataset, &row_weights[i], &zero, sizeof zero, "a row that is not asked for");
     }
     check_noticed(&dataset, &segments[5], &segment, sizeof segment, "a segment");
+    ids[6] = row_ids[6] = segments[6] = 1;
+    assert_true(fingerprint_of(&dataset).hash == first.hash);
     check_noticed(&dataset, &offsets[1], &three, sizeof three, "a length");
     for (int i = 0; i < 2; i++) {
         check_noticed(&dataset, &labels[i], &id, sizeof id, "a label");
