@@ -185,8 +185,7 @@ INLINE void hash_block(const enum hash_projection projection, const enum hash_fo
                 uint16_t *signs = (uint16_t *)out + (first + p) * HASH_CHUNK + token + t;
                 unsigned bits =
                     whole ? u_positive(sum[t][p].whole) : v_bits(v_less(v_zero(), sum[t][p].real));
-                memcpy((char *)signs + lane / 8, &bits,
-                       VLEN / 8); /* little-endian: the low bits come first */
+                memcpy((char *)signs + lane / 8, &bits, VLEN / 8); /* little-endian */
             } else if (whole) {
                 u_code_bit(codes, sum[t][p].whole, value);
             } else {
