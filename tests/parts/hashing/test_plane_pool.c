@@ -137,7 +137,7 @@ static void codes_are_signs_of_products(void **state)
 static void hadamard_codes_are_gathered(void **state)
 {
     (void)state;
-    enum { N = CODES_ROWS + 5, DIM = 40, M = 30, R = 11 };
+    enum { N = CODES_ROWS + 5, DIM = 40, M = 100, R = 11 }; /* more hashes than a block of 64 has rows */
     static float x[N * DIM];
     random_normals(4, 0, x, N * DIM);
     for (int form = 0; form < 2; form++) {
