@@ -87,7 +87,7 @@ int noise_of_one_hash(const struct bench_arrays *arrays, long least, long most, 
 /* Ordered pairs of m hashes that share a plane (docs/MATH.md, section 3.4). */
 static double sharing_pairs(size_t m, long bits, size_t r)
 {
-    if (r == 0 || m <= r)
+    if (r == 0)
         return 0;
     double k = (double)(m / r), s = (double)(m % r);
     return (double)bits * ((double)r * k * (k - 1) + 2 * s * k);

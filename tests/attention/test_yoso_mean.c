@@ -3,9 +3,9 @@
    entry by z-scores, and as one scalar, <A, B> / <B, B> with B the exact array, which detects a small bias
    common to all entries. The test also checks on the same samples that a bias of 2 % is detected.
    Bugs planted and caught: the bits of one hash from one block of hyperplanes, one key for two bits, keys
-   hashed from the rows of queries, 2 % too much in X, 2 % too much in the weights of pairs, bits of one pool
-   hash read twice by a hash. Each call has its own hyperplanes and rotation, so samples are independent.
-   SPDX-License-Identifier: Apache-2.0 */
+   hashed from the rows of queries, 2 % too much in X, 2 % too much in the weights of pairs; in a pool, one
+   key for all bits, the bits of a hash from one block. Each call has its own hyperplanes and rotation, so
+   samples are independent. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

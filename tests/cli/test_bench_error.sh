@@ -4,8 +4,8 @@
 # Planted and caught: a model without the 1 / m; a variance without the factor 1 - p^tau (matched inputs, small tau);
 # noise along the output included (matched inputs); log2 of the width; a variance divided by count - 2; another exit code
 # when memory runs out; one seed for all inputs, or for all hashing; the smallest tau suggested instead of the largest;
-# suggested times not scaled to the full length; the
-# covariance of hashes that share planes left out, or counted for a number of hashes below the pool.
+# suggested times not scaled to the full length; the covariance of hashes that share planes left out; more bits than
+# planes in the pool suggested.
 # Covers: bench_error.c bench_suggest.c noise.c inputs.c
 . "$(dirname "$0")/checks.sh"
 # lines FILE EXPRESSION: evaluates a python expression of the JSONL file's list of rows.

@@ -2,9 +2,11 @@
    planes in their own layout, and the formula of the contract.
    Bugs planted and caught: the signs of a second block of 16 planes shifted the wrong way; the third block of
    24-bit codes left out; a run of 16 hashes that starts at the wrong block; the start values of int8-dp
-   skipped; one row of surplus tokens written; the low instead of the high lanes of a block taken; b + a c for
-   a + b c; the second copy of a row of the pool left out; the last vector of a row stored whole; the first
-   hash of a later block of rows taken from the first block; whole codes copied for c = 1.
+   skipped; a surplus row written; the low instead of the high lanes of a block taken; the step of c = 1 for
+   all c; bit 0 that starts at c; the second copy of a row of the pool left out; the last row of the pool read
+   past its end; a later block of rows read from the first; whole codes copied for c = 1; the last
+   vector of a row stored whole. With AVX-512: indices not reduced modulo r, the
+   c of the first lane for all, a row of the pool read past its end, the last vector of a row stored whole.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 

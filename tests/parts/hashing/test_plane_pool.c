@@ -1,9 +1,10 @@
 /* Hashes that share a pool of planes: codes against products in double precision, and for Hadamard planes
    against the codes of the pool; two hashes share at most one plane; each hash by itself collides as often as
    one with planes of its own; the variance of the mean over hashes is that of docs/MATH.md, section 3.4.
-   Bugs planted and caught: the plane of hash a for all c; b for b c; the planes of the next bit; the pool's
-   codes of a second block of rows not hashed; a pool as large as the number of hashes still shared; one key
-   for all bits; the bits of a hash from one block. SPDX-License-Identifier: Apache-2.0 */
+   Bugs planted and caught: only bit 0 gathered; bit 1 read from the pool hash of bit 0; planes numbered by
+   bit first; the pool's codes of a second block of rows not computed; a pool as large as the number of hashes
+   still shared; one key for all bits; the bits of a hash from one block; transforms drawn for all hashes; no
+   work space for hash.share. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ struct head {
     struct yoso_options options;
     struct hashing hashing;
     struct planes_form form;
-    size_t dim;
+    size_t dim, drawn_floats;
     float *drawn, *turned, *rows, sign[MOST_DIM], squares[CODES_ROWS];
     uint32_t permutation[MOST_DIM];
     void *work;
@@ -45,7 +46,8 @@ static struct head head_new(int planes, int projection, size_t m, size_t bits, s
     head.hashing = hashing_of(&head.options);
     head.form = hasher_form(&head.options, dim);
     bool transforms = hadamard_is(planes);
-    head.drawn = malloc(transforms ? hadamard_size(&head.form) : planes_count(&head.form) * sizeof(float));
+    head.drawn_floats = transforms ? hadamard_size(&head.form) / sizeof(float) : planes_count(&head.form);
+    head.drawn = guard_floats(head.drawn_floats);
     head.turned = malloc(hasher_planes(&head.options, dim) * sizeof(float));
     head.rows = guard_floats(codes_work(&head.hashing, dim));
     head.work = aligned_alloc(64, planes_work_size(&head.form, 1) / 64 * 64 + 64);
@@ -74,7 +76,8 @@ static void head_hash(struct head *head, const struct hashing *hashing, const fl
 static void head_free(struct head *head)
 {
     guard_free(head->rows, codes_work(&head->hashing, head->dim));
-    free(head->drawn), free(head->turned), free(head->work);
+    guard_free(head->drawn, head->drawn_floats);
+    free(head->turned), free(head->work);
 }
 
 static uint32_t code_at(const void *codes, bool wide, size_t at)
