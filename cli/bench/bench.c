@@ -75,6 +75,18 @@ hashattn_status bench_new_mechanism(hashattn_context *context, const char *name,
     return status;
 }
 
+int bench_plane_pool(hashattn_context *context, const struct options *options, size_t *plane_pool)
+{
+    hashattn_attention *attention = NULL;
+    char text[32] = "";
+    hashattn_status status = bench_new_mechanism(context, "yoso", options, &attention);
+    if (status == HASHATTN_OK)
+        status = hashattn_attention_get(attention, "plane_pool", text, sizeof text);
+    *plane_pool = strtoull(text, NULL, 10);
+    hashattn_attention_free(attention);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(context, status);
+}
+
 /* One forward pass, and one backward pass if t->backward. */
 static int run_once(void *user, double *part_ms)
 {

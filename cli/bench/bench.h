@@ -38,6 +38,9 @@ void bench_add_repeats(struct options *options, size_t *repeats);
 hashattn_status bench_new_mechanism(hashattn_context *context, const char *name,
                                     const struct options *options, hashattn_attention **attention);
 
+/* plane_pool of yoso with the given options. Returns an exit code. */
+int bench_plane_pool(hashattn_context *context, const struct options *options, size_t *plane_pool);
+
 /* Timing of one mechanism. The caller sets `attention`, `backward` and `causal`; bench_time sets the rest. */
 struct bench_timed {
     hashattn_attention *attention;

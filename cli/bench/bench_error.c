@@ -32,6 +32,7 @@ struct errors {
     size_t heads, head_dim, seeds;
     uint64_t seed;
     struct list lengths, hashes, bits;
+    size_t plane_pool;
     hashattn_context *context;
     struct bench_arrays arrays;
     struct cell cells[MOST_LISTED][MOST_LISTED]; /* [bits][hashes] */
@@ -121,27 +122,27 @@ static int measure(struct errors *e, const struct options *options, uint64_t see
            looked_at = e->arrays.heads * noise_queries(&e->arrays);
     float *exact = bench_block(rows * width * sizeof(float)),
           *sampled = bench_block(rows * width * sizeof(float));
-    double *ratios = malloc(looked_at * sizeof *ratios);
+    struct noise *noise = malloc(looked_at * sizeof *noise);
     int code = EXIT_GOOD;
-    if (exact == NULL || sampled == NULL || ratios == NULL)
+    if (exact == NULL || sampled == NULL || noise == NULL)
         code = tool_fail(EXIT_ROOM, "no memory for outputs of %zu rows of %zu", rows, width);
     for (size_t b = 0; b < e->bits.count && code == EXIT_GOOD; b++) {
         long bits = bits_of(e, b);
-        code = noise_of_one_hash(&e->arrays, bits, bits, ratios);
+        code = noise_of_one_hash(&e->arrays, bits, bits, noise);
         hashattn_status status = output(e, options, 0, bits, seed, exact);
         for (size_t h = 0; h < e->hashes.count && status == HASHATTN_OK && code == EXIT_GOOD; h++) {
             struct cell *cell = &e->cells[b][h];
             status = output(e, options, e->hashes.values[h], bits, seed, sampled);
             if (status == HASHATTN_OK)
                 add_angles(cell, sampled, exact, rows, width);
-            cell->predicted += noise_angle(ratios, looked_at, (double)e->hashes.values[h]);
+            cell->predicted += noise_angle(noise, looked_at, e->hashes.values[h], bits, e->plane_pool);
         }
         if (status != HASHATTN_OK)
             code = tool_fail_status(e->context, status);
     }
     free(exact);
     free(sampled);
-    free(ratios);
+    free(noise);
     return code;
 }
 
@@ -164,6 +165,7 @@ static void report_json(const struct errors *e, const struct cell *cell, size_t 
     json_out_count(&json, "head_dim", e->arrays.head_dim);
     json_out_count(&json, "num_hashes", hashes);
     json_out_count(&json, "hash_bits", (uint64_t)bits);
+    json_out_count(&json, "plane_pool", e->plane_pool);
     json_out_number(&json, "radians", cell->sum / (double)cell->angles);
     json_out_number(&json, "query_deviation", deviation(cell->sum, cell->squares, cell->angles));
     json_out_number(&json, "seed_deviation", deviation(cell->means, cell->squares_of_mean, seeds));
@@ -220,6 +222,8 @@ static int run_length(struct errors *e, const struct options *options, size_t le
 static int run_all(struct errors *e, const struct options *options)
 {
     int code = tool_open(&options->common, &e->context);
+    if (code == EXIT_GOOD)
+        code = bench_plane_pool(e->context, options, &e->plane_pool);
     size_t lengths = e->q == NULL ? e->lengths.count : 1;
     for (size_t i = 0; i < lengths && code == EXIT_GOOD; i++) {
         code = run_length(e, options, e->lengths.values[i]);

@@ -16,13 +16,13 @@ enum { MODEL_KEYS = 2048, MODEL_HEADS = 4, MOST_HASHES = 4096, TIMED_NUMBERS = 1
 
 struct choice {
     long bits;
-    size_t hashes; /* 0: not even MOST_HASHES suffice */
+    size_t hashes; /* 0: not even all that are possible suffice */
     double predicted;
 };
 
 struct suggestion {
     const char *q, *k, *v;
-    size_t seq_len, heads, head_dim, max_hashes, fixed_bits;
+    size_t seq_len, heads, head_dim, max_hashes, fixed_bits, plane_pool;
     double error, cosine, mean_cosine; /* as requested; of the arrays */
     uint64_t seed;
     hashattn_context *context;
@@ -37,20 +37,27 @@ struct suggestion {
 
 /* ---- choosing ------------------------------------------------------------------------------------------ */
 
-/* Bisection for the smallest m: the angle falls as m grows. */
-static struct choice choose(const double *ratios, size_t count, long bits, double error)
+/* `limit`, or the number of hashes that a pool of r planes per bit makes, if that is less. */
+static size_t most_hashes(const struct suggestion *s, size_t limit)
 {
-    if (noise_angle(ratios, count, MOST_HASHES) > error)
-        return (struct choice){bits, 0, noise_angle(ratios, count, MOST_HASHES)};
-    size_t too_few = 0, enough = MOST_HASHES;
-    while (enough - too_few > 1) {
-        size_t middle = too_few + (enough - too_few) / 2;
-        if (noise_angle(ratios, count, (double)middle) <= error)
-            enough = middle;
-        else
-            too_few = middle;
+    size_t r = s->plane_pool;
+    return r > 0 && r * r < limit ? r * r : limit;
+}
+
+/* The smallest m that will do, for one tau. Tries all in turn if planes are shared, because the angle may
+   then rise with m; otherwise it falls. */
+static struct choice choose(const struct suggestion *s, const struct noise *noise, size_t count, long bits)
+{
+    size_t most = most_hashes(s, MOST_HASHES), r = s->plane_pool;
+    double least = noise_angle(noise, count, most, bits, r);
+    if (r == 0 && least > s->error)
+        return (struct choice){bits, 0, least};
+    for (size_t m = 1; m <= most; m++) {
+        double angle = noise_angle(noise, count, m, bits, r);
+        if (angle <= s->error)
+            return (struct choice){bits, m, angle};
     }
-    return (struct choice){bits, enough, noise_angle(ratios, count, (double)enough)};
+    return (struct choice){bits, 0, least};
 }
 
 /* Tries the given tau, or all tau up to log2 of the length: beyond it buckets average under one key. */
@@ -58,27 +65,30 @@ static int choose_all(struct suggestion *s)
 {
     long most = lround(log2((double)s->seq_len)), least = 1;
     most = most < 1 ? 1 : most > NOISE_MOST_BITS ? NOISE_MOST_BITS : most;
+    if (s->plane_pool > 0 && (size_t)most > s->plane_pool)
+        most = (long)s->plane_pool;
     if (s->fixed_bits > 0)
         least = most = (long)s->fixed_bits;
     size_t count = s->arrays.heads * noise_queries(&s->arrays);
     s->num_choices = (size_t)(most - least) + 1;
-    double *ratios = malloc(s->num_choices * count * sizeof *ratios);
-    if (ratios == NULL)
+    struct noise *noise = malloc(s->num_choices * count * sizeof *noise);
+    if (noise == NULL)
         return tool_fail(EXIT_ROOM, "no memory for %zu predictions", s->num_choices * count);
-    int code = noise_of_one_hash(&s->arrays, least, most, ratios);
+    int code = noise_of_one_hash(&s->arrays, least, most, noise);
     s->best.predicted = INFINITY;
     for (size_t i = 0; i < s->num_choices && code == EXIT_GOOD; i++) {
         struct choice *choice = &s->choices[i];
-        *choice = choose(ratios + i * count, count, least + (long)i, s->error);
-        double nearest = noise_angle(ratios + i * count, count, (double)s->max_hashes);
+        *choice = choose(s, noise + i * count, count, least + (long)i);
+        size_t allowed = most_hashes(s, s->max_hashes);
+        double nearest = noise_angle(noise + i * count, count, allowed, choice->bits, s->plane_pool);
         if (choice->hashes > 0 && choice->hashes <= s->max_hashes) {
             s->best = *choice;
             s->reached = true;
         } else if (!s->reached && nearest < s->best.predicted) {
-            s->best = (struct choice){choice->bits, s->max_hashes, nearest};
+            s->best = (struct choice){choice->bits, allowed, nearest};
         }
     }
-    free(ratios);
+    free(noise);
     return code;
 }
 
@@ -138,6 +148,7 @@ static void report_json(const struct suggestion *s)
     json_out_number(&json, "error_radians", s->error);
     json_out_count(&json, "num_hashes", s->best.hashes);
     json_out_count(&json, "hash_bits", (uint64_t)s->best.bits);
+    json_out_count(&json, "plane_pool", s->plane_pool);
     json_out_number(&json, "predicted_radians", s->best.predicted);
     json_out_number(&json, "mean_cosine", s->mean_cosine);
     json_out_count(&json, "heads", s->heads);
@@ -165,7 +176,10 @@ static void report_json(const struct suggestion *s)
 
 static void report_text(const struct suggestion *s)
 {
-    printf("--num-hashes %zu --hash-bits %ld\n", s->best.hashes, s->best.bits);
+    printf("--num-hashes %zu --hash-bits %ld", s->best.hashes, s->best.bits);
+    if (s->plane_pool > 0)
+        printf(" --plane-pool %zu", s->plane_pool);
+    printf("\n");
     printf("  predicted error     %.3f radians, at most %.3f requested (bench error measures it)\n",
            s->best.predicted, s->error);
     printf("  forward             %.2f ms\n  backward            %.2f ms", s->timed.forward_ms,
@@ -180,7 +194,7 @@ static void report_text(const struct suggestion *s)
         if (s->choices[i].hashes > 0)
             printf("%zu", s->choices[i].hashes);
         else
-            printf("over %d", MOST_HASHES);
+            printf("over %zu", most_hashes(s, MOST_HASHES));
     }
     printf("\n");
 }
@@ -197,13 +211,15 @@ static int suggest_with(struct suggestion *s, const struct options *options)
         s->head_dim = s->arrays.head_dim;
         s->cosine = fmin(0.99, fmax(0, s->mean_cosine));
     }
+    code = code != EXIT_GOOD ? code : bench_plane_pool(s->context, options, &s->plane_pool);
     code = code != EXIT_GOOD ? code : choose_all(s);
     if (code == EXIT_GOOD && !s->reached)
         return tool_fail(EXIT_WORK,
                          "no m up to %zu is predicted to reduce the error at n %zu to %g radians; the "
                          "smallest is %.3f, with m %zu and tau %ld%s",
-                         s->max_hashes, s->seq_len, s->error, s->best.predicted, s->best.hashes, s->best.bits,
-                         s->max_hashes < MOST_HASHES ? " (--max-hashes allows more)" : "");
+                         most_hashes(s, s->max_hashes), s->seq_len, s->error, s->best.predicted,
+                         s->best.hashes, s->best.bits,
+                         s->max_hashes < most_hashes(s, MOST_HASHES) ? " (--max-hashes allows more)" : "");
     code = code != EXIT_GOOD ? code : measure_cost(s, options);
     if (code != EXIT_GOOD)
         return code;

@@ -32,9 +32,9 @@ static void agreement(const float *query, const float *keys, const double *key_s
     }
 }
 
-/* The ratio of one query. x is scratch memory for d_v numbers. */
-static double ratio_of(const float *values, const double *value_squares, const double *p, long bits,
-                       size_t num_keys, size_t width, double *x)
+/* The noise of one query. x is scratch memory for d_v numbers. */
+static struct noise noise_of(const float *values, const double *value_squares, const double *p, long bits,
+                             size_t num_keys, size_t width, double *x)
 {
     memset(x, 0, width * sizeof *x);
     for (size_t j = 0; j < num_keys; j++) {
@@ -42,21 +42,24 @@ static double ratio_of(const float *values, const double *value_squares, const d
         for (size_t c = 0; c < width; c++)
             x[c] += weight * values[j * width + c];
     }
-    double squares = 0, variance = 0;
+    double squares = 0;
+    struct noise noise = {0, 0};
     for (size_t c = 0; c < width; c++)
         squares += x[c] * x[c];
     if (!(squares > 0))
-        return INFINITY;
+        return (struct noise){INFINITY, 0};
     for (size_t j = 0; j < num_keys; j++) {
         double weight = pow(p[j], (double)bits), along = 0;
         for (size_t c = 0; c < width; c++)
             along += x[c] * values[j * width + c];
-        variance += weight * (1 - weight) * fmax(0, value_squares[j] - along * along / squares);
+        double across = fmax(0, value_squares[j] - along * along / squares) / squares;
+        noise.variance += weight * (1 - weight) * across;
+        noise.covariance += pow(p[j], (double)(2 * bits - 1)) * (1 - p[j]) * across;
     }
-    return sqrt(variance / squares);
+    return noise;
 }
 
-int noise_of_one_hash(const struct bench_arrays *arrays, long least, long most, double *ratios)
+int noise_of_one_hash(const struct bench_arrays *arrays, long least, long most, struct noise *noise)
 {
     size_t n = arrays->keys, d = arrays->head_dim, width = arrays->value_dim, queries = noise_queries(arrays);
     double *room = malloc((3 * n + width) * sizeof *room);
@@ -73,18 +76,27 @@ int noise_of_one_hash(const struct bench_arrays *arrays, long least, long most, 
             size_t row = h * arrays->queries + i * (arrays->queries / queries);
             agreement(arrays->query + row * d, keys, key_squares, n, d, p);
             for (long bits = least; bits <= most; bits++)
-                ratios[(size_t)(bits - least) * arrays->heads * queries + h * queries + i] =
-                    ratio_of(values, value_squares, p, bits, n, width, x);
+                noise[(size_t)(bits - least) * arrays->heads * queries + h * queries + i] =
+                    noise_of(values, value_squares, p, bits, n, width, x);
         }
     }
     free(room);
     return EXIT_GOOD;
 }
 
-double noise_angle(const double *ratios, size_t count, double num_hashes)
+/* Ordered pairs of m hashes that share a plane (docs/MATH.md, section 3.4). */
+static double sharing_pairs(size_t m, long bits, size_t r)
 {
-    double sum = 0;
+    if (r == 0)
+        return 0;
+    double k = (double)(m / r), s = (double)(m % r);
+    return (double)bits * ((double)r * k * (k - 1) + 2 * s * k);
+}
+
+double noise_angle(const struct noise *noise, size_t count, size_t m, long bits, size_t r)
+{
+    double sum = 0, pairs = sharing_pairs(m, bits, r) / (double)m;
     for (size_t i = 0; i < count; i++)
-        sum += atan(ratios[i] / sqrt(num_hashes));
+        sum += atan(sqrt((noise[i].variance + pairs * noise[i].covariance) / (double)m));
     return count == 0 ? NAN : sum / (double)count;
 }

@@ -11,13 +11,19 @@ enum { NOISE_QUERIES = 64, NOISE_MOST_BITS = 24 };
 
 size_t noise_queries(const struct bench_arrays *arrays);
 
-/* ratios[(tau - least) * count + i], count = heads * noise_queries(), for tau from least to most: for one
-   hash of tau bits, the standard deviation of the output perpendicular to its expectation, divided by the
-   length of the expectation. Cost: about queries x keys x width x 2 (most - least + 2) operations. Returns
-   EXIT_GOOD, or EXIT_ROOM if memory runs out. */
-int noise_of_one_hash(const struct bench_arrays *arrays, long least, long most, double *ratios);
+/* For one query and one hash: the variance of the output perpendicular to its expectation, and the covariance
+   with a hash that shares one plane, both divided by the square of the length of the expectation. */
+struct noise {
+    double variance, covariance;
+};
 
-/* The mean of the angle atan(ratio / sqrt(m)) over `count` queries, in radians; m = num_hashes. */
-double noise_angle(const double *ratios, size_t count, double num_hashes);
+/* noise[(tau - least) * count + i], count = heads * noise_queries(), for tau from least to most bits. Cost:
+   about queries x keys x width x 2 (most - least + 2) operations. Returns EXIT_GOOD, or EXIT_ROOM if memory
+   runs out. */
+int noise_of_one_hash(const struct bench_arrays *arrays, long least, long most, struct noise *noise);
+
+/* The mean angle over `count` queries, in radians, for m hashes of `bits` bits that share a pool of r planes
+   per bit; r 0: they share none. */
+double noise_angle(const struct noise *noise, size_t count, size_t m, long bits, size_t r);
 
 #endif

@@ -171,7 +171,8 @@ struct mechanism {
        float. */
     bool (*reads_bf16)(const void *options);
 
-    /* NULL if the shape can be handled, else a constant sentence that says why not. */
+    /* NULL if the shape can be handled, else a constant sentence that says why not. {name} in it stands for
+       the value of that option (options_fill). */
     const char *(*refuse)(const void *options, const struct problem_shape *shape);
 
     /* (optional) Replaces options that say auto by their meaning with these kernels. */

@@ -136,3 +136,31 @@ void option_text(const struct option_row *row, const void *values, char *text, s
         break;
     }
 }
+
+/* The option whose name, up to a brace, is at `text`; NULL: none. */
+static const struct option_row *braced(const struct option_row *rows, const char *text)
+{
+    for (; rows->name != NULL; rows++) {
+        size_t length = strlen(rows->name);
+        if (strncmp(text, rows->name, length) == 0 && text[length] == '}')
+            return rows;
+    }
+    return NULL;
+}
+
+void options_fill(const struct option_row *rows, const void *values, const char *sentence, char *text,
+                  size_t size)
+{
+    size_t used = 0;
+    while (*sentence != '\0' && used + 1 < size) {
+        const struct option_row *row = *sentence == '{' ? braced(rows, sentence + 1) : NULL;
+        if (row == NULL) {
+            text[used++] = *sentence++;
+            continue;
+        }
+        option_text(row, values, text + used, size - used);
+        used += strlen(text + used);
+        sentence += strlen(row->name) + 2;
+    }
+    text[used] = '\0';
+}

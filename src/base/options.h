@@ -34,5 +34,9 @@ hashattn_status option_set(struct host *host, const struct option_row *rows, con
                            const char *name, const char *text);
 /* Writes the value as text that option_set accepts, at most `size` bytes with NUL. */
 void option_text(const struct option_row *row, const void *values, char *text, size_t size);
+/* Writes `sentence` with each {name} replaced by the value of that option, at most `size` bytes with NUL.
+   Other braces stay. */
+void options_fill(const struct option_row *rows, const void *values, const char *sentence, char *text,
+                  size_t size);
 
 #endif

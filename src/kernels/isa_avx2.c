@@ -13,6 +13,7 @@ const struct isa isa_avx2 = {
     .kernels =
         {
             .name = "avx2",
+            .hash.share = hash_share,
             .hash.unit = hash_unit,
             .hash.unit_backward = hash_unit_backward,
             SIMD_SLOTS,

@@ -6,6 +6,7 @@
 #include "kernels/vec_avx512.h"
 #include "kernels/vec_dot2_widened.h"
 
+#include "kernels/simd_share_avx512.h"
 #include "kernels/simd_slots.h"
 #include "kernels/simd_turn_avx512.h"
 
@@ -14,6 +15,7 @@ const struct isa isa_avx512 = {
     .kernels =
         {
             .name = "avx512",
+            .hash.share = hash_share_avx512,
             .hash.unit = hash_unit_avx512,
             .hash.unit_backward = hash_unit_backward_avx512,
             SIMD_SLOTS,

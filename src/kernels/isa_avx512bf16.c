@@ -8,6 +8,7 @@
 #include "kernels/vec_avx512.h"
 #include "kernels/vec_dot2_avx512bf16.h"
 
+#include "kernels/simd_share_avx512.h"
 #include "kernels/simd_slots.h"
 #include "kernels/simd_turn_avx512.h"
 
@@ -16,6 +17,7 @@ const struct isa isa_avx512bf16 = {
     .kernels =
         {
             .name = "avx512bf16",
+            .hash.share = hash_share_avx512,
             .hash.unit = hash_unit_avx512,
             .hash.unit_backward = hash_unit_backward_avx512,
             SIMD_SLOTS,

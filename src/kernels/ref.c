@@ -12,6 +12,7 @@
 #include "kernels/ref_layers.h"
 #include "kernels/ref_pairs.h"
 #include "kernels/ref_peak.h"
+#include "kernels/ref_pool.h"
 #include "kernels/ref_rows.h"
 #include "kernels/ref_softmax.h"
 #include "kernels/ref_tables.h"
@@ -29,6 +30,7 @@ const struct isa isa_ref = {
             REF_LAYERS,
             REF_PAIRS,
             REF_PEAK,
+            REF_POOL,
             REF_ROWS,
             REF_SOFTMAX,
             REF_TABLES,

@@ -18,6 +18,7 @@
 
 #include <string.h>
 
+#include "kernels/simd_hash.h"
 #include "kernels/simd_math.h"
 #include "kernels/slots_hash.h"
 
@@ -293,18 +294,6 @@ INLINE void hadamard_columns(const enum hash_projection projection, const struct
     }
 }
 
-/* Transposes columns of codes (hashes, VLEN) to rows of `tokens` <= VLEN tokens. */
-INLINE void hadamard_rows(void *codes, bool wide, size_t num_hashes, vf column[VLEN], size_t hashes,
-                          size_t tokens)
-{
-    v_transpose(column);
-    for (size_t t = 0; t < tokens; t++)
-        if (wide)
-            v_put((float *)codes + t * num_hashes, column[t], hashes);
-        else
-            u_put_shorts((uint16_t *)codes + t * num_hashes, u_from(column[t]), hashes);
-}
-
 /* Writes the codes of one group of hashes from their words. */
 INLINE void hadamard_give(const enum hash_projection projection, void *codes, bool wide, size_t num_hashes,
                           const uint32_t *words, size_t hashes, size_t tokens)
@@ -325,9 +314,9 @@ INLINE void hadamard_give(const enum hash_projection projection, void *codes, bo
             second[l] = v_from(u_or(u_right(bits, 16), u_and(more, u_set(0xffff0000u))));
         }
         char *to = (char *)codes + hash * size;
-        hadamard_rows(to, wide, num_hashes, first, count, tokens < VLEN ? tokens : VLEN);
+        hash_rows(to, wide, num_hashes, first, count, tokens < VLEN ? tokens : VLEN);
         if (projection != HASH_F32 && tokens > VLEN)
-            hadamard_rows(to + VLEN * num_hashes * size, wide, num_hashes, second, count, tokens - VLEN);
+            hash_rows(to + VLEN * num_hashes * size, wide, num_hashes, second, count, tokens - VLEN);
     }
 }
 

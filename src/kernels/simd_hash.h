@@ -130,13 +130,12 @@ INLINE vu hash_word(const void *p, size_t c)
     return u_set(word);
 }
 
-/* Bits [bit, bit + planes) of VLEN hashes of HASH_TOKENS tokens; codes has rows of HASH_LANES. Rows and
-   planes have `words` words of 32 bits; planes of bytes have one more, the start of the sums. */
-INLINE void hash_block(const enum hash_projection projection, const size_t planes, uint32_t *codes,
-                       const void *const x[HASH_TOKENS], const uint32_t *plane, size_t plane_step,
-                       size_t words, size_t bit)
+/* The sums of VLEN lanes of a block of planes for HASH_TOKENS tokens. Rows and planes have `words` words of
+   32 bits; planes of bytes have one more, the start of the sums. */
+INLINE void hash_sums(const enum hash_projection projection, const size_t planes,
+                      struct hash_sum sum[HASH_TOKENS][HASH_PLANES], const void *const x[HASH_TOKENS],
+                      const uint32_t *plane, size_t plane_step, size_t words)
 {
-    struct hash_sum sum[HASH_TOKENS][HASH_PLANES];
     vu right[HASH_PLANES];
     UNROLLED
     for (size_t t = 0; t < HASH_TOKENS; t++) {
@@ -158,48 +157,85 @@ INLINE void hash_block(const enum hash_projection projection, const size_t plane
                 hash_step(projection, &sum[t][p], each, right[p]);
         }
     }
+}
+
+/* What the signs of a chunk of tokens become. */
+enum hash_form {
+    HASH_CODES, /* bits of codes (HASH_CHUNK, HASH_LANES), uint32_t: a plane's lanes are hashes, planes bits
+                 */
+    HASH_SIGNS  /* rows of signs (planes, HASH_CHUNK), uint16_t: bit l is lane l */
+};
+
+/* Planes [first, first + planes) of a chunk, VLEN lanes from `lane` on, for HASH_TOKENS tokens from `token`
+   on. */
+INLINE void hash_block(const enum hash_projection projection, const enum hash_form form, const size_t planes,
+                       void *out, size_t token, size_t lane, size_t first, const void *const x[HASH_TOKENS],
+                       const uint32_t *plane, size_t plane_step, size_t words)
+{
+    const bool whole = projection == HASH_INT16_DP || projection == HASH_INT8_DP;
+    struct hash_sum sum[HASH_TOKENS][HASH_PLANES];
+    hash_sums(projection, planes, sum, x, plane, plane_step, words);
     UNROLLED
     for (size_t t = 0; t < HASH_TOKENS; t++) {
         UNROLLED
         for (size_t p = 0; p < planes; p++) {
-            uint32_t value = (uint32_t)1 << (bit + p);
-            if (projection == HASH_INT16_DP || projection == HASH_INT8_DP)
-                u_code_bit(codes + t * HASH_LANES, sum[t][p].whole, value);
-            else
-                v_code_bit(codes + t * HASH_LANES, sum[t][p].real, value);
+            uint32_t value = (uint32_t)1 << (first + p);
+            uint32_t *codes = (uint32_t *)out + (token + t) * HASH_LANES + lane;
+            if (form == HASH_SIGNS) {
+                uint16_t *signs = (uint16_t *)out + (first + p) * HASH_CHUNK + token + t;
+                unsigned bits =
+                    whole ? u_positive(sum[t][p].whole) : v_bits(v_less(v_zero(), sum[t][p].real));
+                memcpy((char *)signs + lane / 8, &bits, VLEN / 8); /* little-endian */
+            } else if (whole) {
+                u_code_bit(codes, sum[t][p].whole, value);
+            } else {
+                v_code_bit(codes, sum[t][p].real, value);
+            }
         }
     }
 }
 
-/* All bits of one group of hashes for up to HASH_CHUNK tokens. */
-INLINE void hash_chunk(const enum hash_projection projection, uint32_t codes[HASH_CHUNK][HASH_LANES],
+/* The products of up to HASH_CHUNK tokens with `count` planes of HASH_LANES lanes. */
+INLINE void hash_chunk(const enum hash_projection projection, const enum hash_form form, void *out,
                        const uint32_t *x, size_t ld_x, size_t tokens, size_t words, const uint32_t *planes,
-                       size_t plane_step, size_t hash_bits)
+                       size_t plane_step, size_t count)
 {
-    for (size_t t = 0; t < HASH_CHUNK; t++)
-        for (size_t h = 0; h < HASH_LANES; h++)
-            codes[t][h] = 0;
-    size_t bit = 0;
-    while (bit < hash_bits) {
+    memset(out, 0,
+           form == HASH_SIGNS ? count * HASH_CHUNK * sizeof(uint16_t)
+                              : HASH_CHUNK * HASH_LANES * sizeof(uint32_t));
+    size_t at = 0;
+    while (at < count) {
         /* Splits the last 4 planes into 2 + 2: a block of one plane has too few sums to hide the latency. */
-        size_t left = hash_bits - bit, some = left == 4 ? 2 : left < HASH_PLANES ? left : HASH_PLANES;
+        size_t left = count - at, some = left == 4 ? 2 : left < HASH_PLANES ? left : HASH_PLANES;
         for (size_t first = 0; first < tokens; first += HASH_TOKENS) {
             /* Missing tokens repeat the last one; their codes are not used. */
             const void *row[HASH_TOKENS];
             for (size_t t = 0; t < HASH_TOKENS; t++)
                 row[t] = x + (first + t < tokens ? first + t : tokens - 1) * ld_x;
             for (size_t lane = 0; lane < HASH_LANES; lane += VLEN) {
-                const uint32_t *plane = planes + bit * plane_step + lane;
+                const uint32_t *plane = planes + at * plane_step + lane;
                 if (some == 3)
-                    hash_block(projection, 3, &codes[first][lane], row, plane, plane_step, words, bit);
+                    hash_block(projection, form, 3, out, first, lane, at, row, plane, plane_step, words);
                 else if (some == 2)
-                    hash_block(projection, 2, &codes[first][lane], row, plane, plane_step, words, bit);
+                    hash_block(projection, form, 2, out, first, lane, at, row, plane, plane_step, words);
                 else
-                    hash_block(projection, 1, &codes[first][lane], row, plane, plane_step, words, bit);
+                    hash_block(projection, form, 1, out, first, lane, at, row, plane, plane_step, words);
             }
         }
-        bit += some;
+        at += some;
     }
+}
+
+/* Transposes columns of codes (hashes, VLEN) to rows of `tokens` <= VLEN tokens. */
+INLINE void hash_rows(void *codes, bool wide, size_t num_hashes, vf column[VLEN], size_t hashes,
+                      size_t tokens)
+{
+    v_transpose(column);
+    for (size_t t = 0; t < tokens; t++)
+        if (wide)
+            v_put((float *)codes + t * num_hashes, column[t], hashes);
+        else
+            u_put_shorts((uint16_t *)codes + t * num_hashes, u_from(column[t]), hashes);
 }
 
 INLINE void hash_all(const enum hash_projection projection, void *codes, bool wide, const uint32_t *x,
@@ -213,8 +249,8 @@ INLINE void hash_all(const enum hash_projection projection, void *codes, bool wi
         size_t tokens = n - first < HASH_CHUNK ? n - first : HASH_CHUNK;
         for (size_t hash = 0; hash < num_hashes; hash += HASH_LANES) {
             size_t lanes = num_hashes - hash < HASH_LANES ? num_hashes - hash : HASH_LANES;
-            hash_chunk(projection, block, x + first * ld_x, ld_x, tokens, words, planes + hash * plane_words,
-                       groups * plane_words * HASH_LANES, hash_bits);
+            hash_chunk(projection, HASH_CODES, block, x + first * ld_x, ld_x, tokens, words,
+                       planes + hash * plane_words, groups * plane_words * HASH_LANES, hash_bits);
             for (size_t t = 0; t < tokens; t++) {
                 size_t at = (first + t) * num_hashes + hash;
                 if (wide)

@@ -18,6 +18,7 @@
 #include "kernels/simd_pack.h"
 #include "kernels/simd_pairs.h"
 #include "kernels/simd_peak.h"
+#include "kernels/simd_pool.h"
 #include "kernels/simd_random.h"
 #include "kernels/simd_rows.h"
 #include "kernels/simd_scan.h"
@@ -28,7 +29,7 @@
 
 #define SIMD_SLOTS                                                                                           \
     SIMD_BF16, SIMD_CARRY, SIMD_COLLISION, SIMD_DROPOUT, SIMD_FIXED, SIMD_FRAME, SIMD_HADAMARD, SIMD_HASH,   \
-        SIMD_LAYERS, SIMD_MEETINGS, SIMD_PACK, SIMD_PAIRS, SIMD_PEAK, SIMD_RANDOM, SIMD_ROWS, SIMD_SCAN,     \
-        SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
+        SIMD_LAYERS, SIMD_MEETINGS, SIMD_PACK, SIMD_PAIRS, SIMD_PEAK, SIMD_POOL, SIMD_RANDOM, SIMD_ROWS,     \
+        SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
 
 #endif

@@ -31,6 +31,9 @@ struct hadamard {
     uint32_t scale, widest_scale; /* factors for the groups of stages except the first of a round, or 0 */
 };
 
+/* Rows that hash.share takes at a time, which bounds its work space. */
+enum { SHARE_ROWS = 32 };
+
 /* The largest dim of HASH_INT8_DP: sums of 255 x 127 plus the start value fit 31 bits. */
 enum { HASH_INT8_MOST = 32768 };
 
@@ -98,6 +101,20 @@ struct hash_slots {
        bytes. */
     void (*codes_dp)(void *codes, bool wide, enum hash_projection projection, const uint32_t *rows, size_t ld,
                      size_t n, size_t words, const uint32_t *planes, size_t num_hashes, size_t hash_bits);
+
+    /* codes as hash.codes (HASH_F32, rows of floats, words = dim) and hash.codes_dp, from planes without
+       unused lanes: bit b of hash h is plane p = h hash_bits + b, lane p % HASH_LANES of group p / HASH_LANES
+       of ceil(num_hashes hash_bits / HASH_LANES) groups. EXACT: the codes of the same planes in either layout
+       are equal. It costs a block of 16 lanes per 16 planes: 10 for 17 hashes of 9 bits, where hash.codes
+       computes 18. */
+    void (*codes_dense)(void *codes, bool wide, enum hash_projection projection, const void *rows, size_t ld,
+                        size_t n, size_t words, const void *planes, size_t num_hashes, size_t hash_bits);
+
+    /* Codes of hashes that share planes. pool (n, r): codes of r hashes with planes of their own. codes (n,
+       num_hashes): bit b of hash a + r c, a < r, is bit b of pool hash (a + b c) % r. Both are uint16_t, or
+       uint32_t if wide. 1 <= r. work: 2 SHARE_ROWS (r + HASH_LANES) words. EXACT. */
+    void (*share)(void *codes, bool wide, const void *pool, size_t n, size_t r, size_t num_hashes,
+                  size_t hash_bits, uint32_t *work);
 
     /* codes as hash.codes, by transforms instead of products. Rows (n, ld): floats for HASH_F32, words of
        hash.pack_rows for HASH_INT16_DP.

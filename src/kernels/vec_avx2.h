@@ -487,14 +487,14 @@ static inline vu u_xor(vu a, vu b)
     return _mm256_xor_si256(a, b);
 }
 
-static inline vu u_left(vu a, int bits)
+static inline vu u_left(vu a, unsigned bits)
 {
-    return _mm256_slli_epi32(a, bits);
+    return _mm256_slli_epi32(a, (int)bits);
 }
 
-static inline vu u_right(vu a, int bits)
+static inline vu u_right(vu a, unsigned bits)
 {
-    return _mm256_srli_epi32(a, bits);
+    return _mm256_srli_epi32(a, (int)bits);
 }
 
 static inline vu u_select_nan(vf a, vu nan, vu number)
@@ -511,6 +511,14 @@ static inline vu u_get_shorts(const uint16_t *p, size_t n)
 static inline void u_put_twos(uint16_t *p, vu a, size_t n)
 {
     _mm256_maskstore_epi32((int *)(void *)p, v_first(n), a);
+}
+
+static inline void u_put_halves(uint16_t *p, vu a, size_t n)
+{
+    uint16_t part[2 * VLEN];
+    _mm256_storeu_si256((__m256i *)(void *)(n < 2 * VLEN ? part : p), a);
+    for (size_t i = 0; n < 2 * VLEN && i < n; i++)
+        p[i] = part[i];
 }
 
 /* AVX2 has no 16-bit masks: a partial vector is copied through memory. */
@@ -602,6 +610,11 @@ static inline vu u_code_halves(vu codes, vu a, uint16_t bit)
 {
     __m256i positive = _mm256_cmpgt_epi16(a, _mm256_setzero_si256());
     return _mm256_or_si256(codes, _mm256_and_si256(positive, _mm256_set1_epi16((int16_t)bit)));
+}
+
+static inline unsigned u_positive(vu a)
+{
+    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(a, _mm256_setzero_si256())));
 }
 
 static inline void u_code_bit(uint32_t *codes, vu a, uint32_t bit)

@@ -536,6 +536,12 @@ static inline void u_put_twos(uint16_t *p, vu a, size_t n)
     _mm512_mask_storeu_epi32(p, v_first(n), a);
 }
 
+/* Stores n <= 2 VLEN of them, n even or odd. */
+static inline void u_put_halves(uint16_t *p, vu a, size_t n)
+{
+    _mm512_mask_storeu_epi16(p, (__mmask32)(((uint64_t)1 << n) - 1), a);
+}
+
 /* n <= VLEN 16-bit numbers, one per lane, the rest 0; load and store. */
 static inline vu u_widen_shorts(const uint16_t *p, size_t n)
 {
@@ -633,6 +639,12 @@ static inline vu u_code_halves(vu codes, vu a, uint16_t bit)
 {
     __mmask32 positive = _mm512_cmpgt_epi16_mask(a, _mm512_setzero_si512());
     return _mm512_mask_add_epi16(codes, positive, codes, _mm512_set1_epi16((int16_t)bit));
+}
+
+/* Bit l is set if lane l is > 0 as a signed integer. */
+static inline unsigned u_positive(vu a)
+{
+    return (unsigned)_mm512_cmpgt_epi32_mask(a, _mm512_setzero_si512());
 }
 
 /* codes[lane] |= bit in the lanes with a > 0, as signed integers. */

@@ -11,7 +11,8 @@
 enum { MEMORY_FLOATS = 32 << 20, MOST_THREADS = 1024 };
 /* Hashing is measured at the default m and tau, on a typical number of rows per head. */
 enum { HASH_DIM = 64, HASH_ROWS = 4096, NUM_HASHES = 32, HASH_BITS = 9 };
-static const struct planes_form hash_form = {PLANES_ORTHOGONAL, NUM_HASHES, HASH_BITS, HASH_DIM};
+static const struct planes_form hash_form = {
+    .kind = PLANES_ORTHOGONAL, .num_hashes = NUM_HASHES, .hash_bits = HASH_BITS, .dim = HASH_DIM};
 
 struct peak_job {
     const struct kernels *kernels;
@@ -60,8 +61,8 @@ static size_t lay_out(struct hash_job *job, void *block, size_t threads, float *
 {
     struct arena arena = arena_on(block);
     *x = arena_take(&arena, HASH_ROWS * HASH_DIM, sizeof(float));
-    *drawn = arena_take(&arena, planes_count(NUM_HASHES, HASH_BITS, HASH_DIM), sizeof(float));
-    *turned = arena_take(&arena, planes_count(NUM_HASHES, HASH_BITS, HASH_DIM), sizeof(float));
+    *drawn = arena_take(&arena, planes_count(&hash_form), sizeof(float));
+    *turned = arena_take(&arena, planes_count(&hash_form), sizeof(float));
     job->work = arena_take(&arena, planes_work_size(&hash_form, threads), 1);
     *permutation = arena_take(&arena, HASH_DIM, sizeof(uint32_t));
     *sign = arena_take(&arena, HASH_DIM, sizeof(float));
@@ -84,8 +85,7 @@ static hashattn_status hash_rate(struct host *host, struct pool *pool, struct ha
     uint64_t key = random_key(0, RANDOM_BENCH, 0);
     random_normals(key, 0, x, HASH_ROWS * HASH_DIM);
     planes_draw(job->kernels, pool, &hash_form, key, drawn, job->work);
-    planes_turn(job->kernels, job->hashing.projection, turned, drawn, NUM_HASHES, HASH_BITS, HASH_DIM, key,
-                permutation, sign);
+    planes_turn(job->kernels, job->hashing.projection, turned, drawn, &hash_form, key, permutation, sign);
     job->x = x;
     job->planes = turned;
     pool_run(pool, measure_hashing, job, threads);

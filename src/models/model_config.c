@@ -107,9 +107,13 @@ static hashattn_status check_mechanisms(struct host *host, const struct model_co
     };
     for (size_t i = 0; i < config->plan.num_used; i++) {
         const struct mechanism *mechanism = config->plan.used[i].mechanism;
-        const char *why = mechanism->refuse(config->plan.used[i].options, &shape);
+        const void *options = config->plan.used[i].options;
+        const char *why = mechanism->refuse(options, &shape);
+        char sentence[200] = "";
+        if (why != NULL)
+            options_fill(mechanism->options, options, why, sentence, sizeof sentence);
         FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s cannot do max_len %zu with heads of %zu: %s",
-                mechanism->name, max_len, head_dim, why);
+                mechanism->name, max_len, head_dim, sentence);
     }
     return head_plan_check(host, &config->plan, (size_t)config->layers, (size_t)config->heads);
 }

@@ -3,9 +3,9 @@
    entry by z-scores, and as one scalar, <A, B> / <B, B> with B the exact array, which detects a small bias
    common to all entries. The test also checks on the same samples that a bias of 2 % is detected.
    Bugs planted and caught: the bits of one hash from one block of hyperplanes, one key for two bits, keys
-   hashed from the rows of queries, 2 % too much in X, 2 % too much in the weights of pairs. Each call has
-   its own hyperplanes and rotation, so samples are independent.
-   SPDX-License-Identifier: Apache-2.0 */
+   hashed from the rows of queries, 2 % too much in X, 2 % too much in the weights of pairs; in a pool, one
+   key for all bits, the bits of a hash from one block. Each call has its own hyperplanes and rotation, so
+   samples are independent. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +80,7 @@ static void tally_free(struct tally *t)
 
 struct setting {
     size_t n_q, n_k, d, d_v;
-    int64_t num_hashes, hash_bits;
+    int64_t num_hashes, hash_bits, plane_pool;
     int planes, gradient, projection;
     int64_t max_partners, gradient_hashes;
     int samples;
@@ -107,6 +107,7 @@ static struct yoso_case *leaning(const struct setting *s)
     options.num_hashes = s->num_hashes;
     options.hash_bits = s->hash_bits;
     options.planes = s->planes;
+    options.plane_pool = s->plane_pool;
     options.gradient = s->gradient;
     options.projection = s->projection;
     options.max_partners = s->max_partners;
@@ -139,10 +140,11 @@ static void check_mean(const struct setting *s)
     }
     for (int t = 0; t < 4; t++) {
         char what[160];
-        snprintf(what, sizeof what,
-                 "%s of n %zu %zu d %zu %zu m %d tau %d planes %d gradient %d projection %d partners %d",
-                 names[t], s->n_q, s->n_k, s->d, s->d_v, (int)s->num_hashes, (int)s->hash_bits, s->planes,
-                 s->gradient, s->projection, (int)s->max_partners);
+        snprintf(
+            what, sizeof what,
+            "%s of n %zu %zu d %zu %zu m %d tau %d planes %d pool %d gradient %d projection %d partners %d",
+            names[t], s->n_q, s->n_k, s->d, s->d_v, (int)s->num_hashes, (int)s->hash_bits, s->planes,
+            (int)s->plane_pool, s->gradient, s->projection, (int)s->max_partners);
         check_tally(tallies[t], what);
         tally_free(tallies[t]);
     }
@@ -203,6 +205,49 @@ static void hadamard_means_are_as_good_as_exact(void **state)
                                      .projection = form & 2 ? HASH_F32 : HASH_AUTO,
                                      .samples = 3000,
                                      .causal = form == 3});
+}
+
+/* Hashes that share planes: each by itself has the law of the others, so the means are the same. */
+static void shared_planes_keep_the_mean(void **state)
+{
+    (void)state;
+    static const struct setting shapes[] = {
+        {.n_q = 9,
+         .n_k = 7,
+         .d = 4,
+         .d_v = 3,
+         .num_hashes = 25,
+         .hash_bits = 2,
+         .plane_pool = 5,
+         .samples = 4000},
+        {.n_q = 5,
+         .n_k = 12,
+         .d = 16,
+         .d_v = 4,
+         .num_hashes = 49,
+         .hash_bits = 5,
+         .plane_pool = 7,
+         .samples = 3000},
+        {.n_q = 8,
+         .n_k = 8,
+         .d = 32,
+         .d_v = 5,
+         .num_hashes = 30,
+         .hash_bits = 9,
+         .plane_pool = 11,
+         .samples = 3000},
+    };
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int form = 0; form < 8; form++) {
+            struct setting setting = shapes[s];
+            setting.planes = form % 2;
+            setting.gradient = form / 2 % 2;
+            setting.causal = form >= 4 && setting.n_q == setting.n_k;
+            if (form >= 4 && setting.d == 32)
+                setting.planes = PLANES_HADAMARD;
+            if (form < 4 || setting.planes == PLANES_HADAMARD)
+                check_mean(&setting);
+        }
 }
 
 /* One bit, where `true` is refused: X, dV and `lower`. */
@@ -350,6 +395,7 @@ int main(void)
         cmocka_unit_test(means_are_exact),
         cmocka_unit_test(means_are_exact_with_any_projection),
         cmocka_unit_test(hadamard_means_are_as_good_as_exact),
+        cmocka_unit_test(shared_planes_keep_the_mean),
         cmocka_unit_test(one_bit),
         cmocka_unit_test(released_has_its_own_mean),
         cmocka_unit_test(partners_keep_the_mean),

@@ -1,7 +1,8 @@
 /* Options to and from text, at both ends of their ranges. Bugs tried and caught: minimum exclusive; maximum
    exclusive; letters after a number accepted; overflow of a whole number accepted; infinity accepted; choice
    found by its prefix; flag "1" accepted; real written with too few digits; a refused text changing the
-   field; real numbers read or written with the decimal point of the caller's locale.
+   field; real numbers read or written with the decimal point of the caller's locale; a sentence filled past
+   its end; an option found by the beginning of its name in braces.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/options.h"
 
@@ -170,6 +171,32 @@ static void real_numbers_have_a_dot_in_every_locale(void **state)
     }
 }
 
+static void sentences_are_filled(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sentence, *want;
+        size_t size;
+    } cases[] = {
+        {"no braces", "no braces", 60},
+        {"{num_hashes} hashes of {normalize}", "32 hashes of sum", 60},
+        {"{num_hashes}{dropout}", "320.1", 60},
+        {"{num_hash} {num_hashes2} {", "{num_hash} {num_hashes2} {", 60},
+        {"a {causal} one", "a tr", 5},
+        {"abcdef", "abc", 4},
+    };
+    struct values values;
+    options_preset(rows, &values);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[60];
+        memset(text, 'x', sizeof text);
+        options_fill(rows, &values, cases[i].sentence, text, cases[i].size);
+        assert_string_equal(text, cases[i].want);
+        if (cases[i].size < sizeof text)
+            assert_int_equal(text[cases[i].size], 'x');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +205,7 @@ int main(void)
         cmocka_unit_test(good_text_is_taken),
         cmocka_unit_test(bad_text_is_refused_and_changes_nothing),
         cmocka_unit_test(text_comes_back_as_the_same_value),
+        cmocka_unit_test(sentences_are_filled),
         cmocka_unit_test(real_numbers_have_a_dot_in_every_locale),
     };
     locales_make();

@@ -114,6 +114,13 @@ for rows in 1 3 100; do
     attend --attention yoso --causal --q q.npy --k q.npy --v g.npy --chunk $rows --threads 3 --out chunks.npy
     holds causal_chunks_of_$rows cmp y.npy chunks.npy
 done
+# Shared planes: in chunks, and on several threads as in one call, and not as without.
+attend --attention yoso --num-hashes 40 --plane-pool 13 $arrays --mask m.npy --out y.npy
+attend --attention yoso --num-hashes 40 --plane-pool 13 $arrays --mask m.npy --chunk 2 --threads 3 --out chunks.npy
+holds chunks_with_shared_planes cmp y.npy chunks.npy
+attend --attention yoso --num-hashes 40 --plane-pool 41 $arrays --mask m.npy --out chunks.npy
+cmp -s y.npy chunks.npy && failed planes_are_shared "the same output" || passed planes_are_shared
+expect pools_of_chunks 2 "yoso: plane_pool is 21; it must be a prime number" attend --plane-pool 21 $arrays --chunk 3 --out new.npy
 attend $arrays --chunk 3 --out y.npy --json
 cp out report.json
 holds report_of_chunks json report.json 'd["scratch_bytes"] > 300000 and d["peak_rss_bytes"] > 1 << 20 and d["forward_ms"] > 0'

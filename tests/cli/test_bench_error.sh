@@ -4,7 +4,8 @@
 # Planted and caught: a model without the 1 / m; a variance without the factor 1 - p^tau (matched inputs, small tau);
 # noise along the output included (matched inputs); log2 of the width; a variance divided by count - 2; another exit code
 # when memory runs out; one seed for all inputs, or for all hashing; the smallest tau suggested instead of the largest;
-# suggested times not scaled to the full length.
+# suggested times not scaled to the full length; the covariance of hashes that share planes left out; more bits than
+# planes in the pool suggested.
 # Covers: bench_error.c bench_suggest.c noise.c inputs.c
 . "$(dirname "$0")/checks.sh"
 # lines FILE EXPRESSION: evaluates a python expression of the JSONL file's list of rows.
@@ -21,6 +22,15 @@ for input in iid clustered matched; do
         holds "spreads_of_${input}_$planes" lines $input.jsonl 'all(0 < d["seed_deviation"] < .2 and 0 < d["query_deviation"] < .6 for d in rows)'
     done
 done
+# Shared planes add a covariance, which the model knows: without it, its error for matched inputs is a fifth too small.
+for input in iid matched; do
+    run bench error --input $input --planes gaussian --plane-pool 11 --seq-len 1024 --num-hashes 8,64,121 --hash-bits 9 --seeds 4 --json
+    cp out pool_$input.jsonl
+    holds "model_of_shared_planes_$input" lines pool_$input.jsonl 'all(d["plane_pool"] == 11 and 1 / 1.1 < d["predicted_radians"] / d["radians"] < 1.1 for d in rows)'
+done
+expect pool_is_prime 2 "yoso: plane_pool is 12; it must be a prime number, or 0 to share no planes" bench error --seq-len 64 --plane-pool 12
+expect pool_has_room_for_the_bits 2 "yoso: plane_pool is 7; it must be at least hash_bits, which is 9" bench error --seq-len 64 --plane-pool 7
+expect pool_has_room_for_the_hashes 2 "yoso: plane_pool 11 is too small for num_hashes 128" bench error --seq-len 64 --plane-pool 11
 run bench error --seq-len 64,1000 --num-hashes 16 --hash-bits log2 --seeds 1 --heads 1 --head-dim 16 --json
 cp out log2.jsonl
 holds bits_are_log2_of_the_length lines log2.jsonl '[d["hash_bits"] for d in rows] == [6, 10] and all(d["seed_deviation"] is None and d["head_dim"] == 16 for d in rows)'
@@ -181,6 +191,14 @@ holds long_ones_are_told_in_proportion json long.json 'd["timed_seq_len"] == 655
 run bench suggest --seq-len 65536 --error 0.9 --hash-bits 3 --heads 2 --head-dim 32 --json
 cp out short.json
 holds cost_grows_with_the_length json long.json "d['forward_ms'] > 1.3 * $(python3 -c 'import json; print(json.load(open("short.json"))["forward_ms"])')"
+run bench suggest --seq-len 1024 --error 0.6 --cosine 0.5 --heads 1 --hash-bits 7 --json
+cp out alone.json
+run bench suggest --seq-len 1024 --error 0.6 --cosine 0.5 --heads 1 --hash-bits 7 --plane-pool 11 --json
+cp out shared.json
+holds shared_planes_need_more_hashes json shared.json "1.1 * $(python3 -c 'import json; print(json.load(open("alone.json"))["num_hashes"])') < d['num_hashes'] <= 121 and d['plane_pool'] == 11"
+says suggestion_names_the_pool "over 25" bench suggest --seq-len 1024 --error 0.6 --heads 1 --plane-pool 5
+grep -qx -- "--num-hashes [0-9]* --hash-bits [1-5] --plane-pool 5" out && passed words_of_a_pool || failed words_of_a_pool "$(cat out)"
+expect no_more_hashes_in_the_pool 1 "no m up to 25 is predicted" bench suggest --seq-len 1024 --error 0.1 --plane-pool 5
 says words_of_suggest "--num-hashes" bench suggest --seq-len 64 --error 1 --heads 1
 expect error_out_of_reach 1 "no m up to 16 is predicted to reduce the error at n 4096 to 0.01 radians; the smallest is 0." bench suggest --seq-len 4096 --error 0.01 --max-hashes 16
 grep -q "with m 16 and tau 1 (--max-hashes allows more)" err && passed best_there_is || failed best_there_is "$(cat err)"

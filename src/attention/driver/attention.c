@@ -212,13 +212,14 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
     const char *why = mechanism->refuse(call->options, &shape);
     if (why == NULL)
         return HASHATTN_OK;
-    char longest[40] = "";
+    char longest[40] = "", sentence[200];
+    options_fill(mechanism->options, call->options, why, sentence, sizeof sentence);
     struct attention_call longer = *call;
     longer.max_len++;
     if (param_count(&longer) != param_count(call)) /* its tensors grow with max_len */
         snprintf(longest, sizeof longest, ", max_len %zu", call->max_len);
     return host_fail(host, HASHATTN_REFUSED, "%s: %s (sequence %zu: %zu queries, %zu keys, head_dim %zu%s)",
-                     mechanism->name, why, sequence, shape.num_queries, shape.num_keys, shape.head_dim,
+                     mechanism->name, sentence, sequence, shape.num_queries, shape.num_keys, shape.head_dim,
                      longest);
 }
 

@@ -90,8 +90,11 @@ hashattn_status stream_check(struct host *host, const struct stream *stream)
             stream->value_dim, stream->chunk_rows);
     struct problem_shape shape = shape_of(stream, stream->chunk_rows, stream->chunk_rows);
     const char *why = mechanism->refuse(stream->options, &shape);
+    char sentence[200] = "";
+    if (why != NULL)
+        options_fill(mechanism->options, stream->options, why, sentence, sizeof sentence);
     FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s: %s (in chunks of %zu rows, head_dim %zu)",
-            mechanism->name, why, stream->chunk_rows, stream->head_dim);
+            mechanism->name, sentence, stream->chunk_rows, stream->head_dim);
     size_t state = stream_state_size(stream), scratch = stream_scratch_size(stream);
     FAIL_IF(state >= PTRDIFF_MAX || scratch >= PTRDIFF_MAX, host, HASHATTN_NO_MEMORY,
             "%s in chunks of %zu rows needs more bytes than can be counted (state %zu, scratch %zu)",

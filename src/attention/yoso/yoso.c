@@ -12,6 +12,7 @@
    times the derivative of p^tau at 0.99 of its cosine; biased.
    Causal, the tables are prefix sums; they are also the state of a stream (yoso_stream.c): m 2^tau d_v
    floats for any length (4 MiB at m 32, tau 9, d_v 64, as much as the key-value cache of 8,192 tokens).
+   With plane_pool, hashes share planes, each two at most one (parts/hashing/codes.c, slot hash.share).
    Random: the planes (once per call) and the rotation of each head. Saved: codes, and one float per query;
    with recompute only the float, and backward hashes again.
    Cost: 2 (n_q + n_k) d m tau operations to hash, 2 (n_q + n_k) d_v m table words, and in backward the same
@@ -128,31 +129,23 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 
 /* ---- planes: once per call ----------------------------------------------------------------------------- */
 
-static struct planes_form planes_form_of(const struct yoso_options *options, size_t head_dim)
-{
-    return (struct planes_form){.kind = options->planes,
-                                .num_hashes = (size_t)options->num_hashes,
-                                .hash_bits = (size_t)options->hash_bits,
-                                .dim = unit_map_width(options, head_dim)};
-}
-
 static size_t shared_size(const void *options, size_t head_dim)
 {
-    struct planes_form form = planes_form_of(options, head_dim);
+    struct planes_form form = hasher_form(options, head_dim);
     if (hadamard_is(form.kind))
         return hadamard_size(&form);
-    return size_product(planes_count(form.num_hashes, form.hash_bits, form.dim), sizeof(float));
+    return size_product(planes_count(&form), sizeof(float));
 }
 
 static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
 {
-    struct planes_form form = planes_form_of(options, head_dim);
+    struct planes_form form = hasher_form(options, head_dim);
     return hadamard_is(form.kind) ? 0 : planes_work_size(&form, workers);
 }
 
 static void prepare(const struct preparation *preparation)
 {
-    struct planes_form form = planes_form_of(preparation->options, preparation->head_dim);
+    struct planes_form form = hasher_form(preparation->options, preparation->head_dim);
     if (hadamard_is(form.kind))
         hadamard_draw(&form, preparation->call_key, preparation->shared);
     else
@@ -160,10 +153,32 @@ static void prepare(const struct preparation *preparation)
                     preparation->shared, preparation->scratch);
 }
 
+/* r prime and >= tau: two hashes then share at most one plane (docs/MATH.md, section 3.4). */
+static const char *refuse_pool(const struct yoso_options *options)
+{
+    int64_t r = options->plane_pool, divisor = 2;
+    while (divisor * divisor <= r && r % divisor != 0)
+        divisor++;
+    if (r == 0)
+        return NULL;
+    if (r == 1 || divisor * divisor <= r)
+        return "plane_pool is {plane_pool}; it must be a prime number, or 0 to share no planes";
+    if (r < options->hash_bits)
+        return "plane_pool is {plane_pool}; it must be at least hash_bits, which is {hash_bits}";
+    if (r * r < options->num_hashes)
+        return "plane_pool {plane_pool} is too small for num_hashes {num_hashes}: a pool of r makes r^2 "
+               "hashes";
+    if (options->planes == PLANES_HADAMARD_PAPER)
+        return "planes hadamard-paper cannot be shared: plane_pool is {plane_pool} and must be 0";
+    return NULL;
+}
+
 static const char *refuse(const void *of, const struct problem_shape *shape)
 {
     const struct yoso_options *options = of;
     const size_t most_bytes = (size_t)1 << 40;
+    if (refuse_pool(options) != NULL)
+        return refuse_pool(options);
     if (options->gradient == YOSO_GRADIENT_TRUE && options->hash_bits < 2)
         return "gradient true needs hash_bits of at least 2: with 1 its variance is unbounded";
     if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)

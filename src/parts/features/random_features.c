@@ -21,7 +21,7 @@ static struct work work_on(const struct planes_form *form, size_t workers, void 
 {
     struct work work;
     struct arena arena = arena_on(block);
-    work.planes = arena_take(&arena, planes_count(form->num_hashes, 1, form->dim), sizeof(float));
+    work.planes = arena_take(&arena, planes_count(form), sizeof(float));
     work.normal = arena_take(&arena, form->dim, sizeof(float));
     work.of_planes = arena_take(&arena, planes_work_size(form, workers), 1);
     work.bytes = arena.used;
@@ -30,7 +30,7 @@ static struct work work_on(const struct planes_form *form, size_t workers, void 
 
 static struct planes_form form_of(size_t count, size_t dim)
 {
-    return (struct planes_form){PLANES_ORTHOGONAL, count, 1, dim};
+    return (struct planes_form){.kind = PLANES_ORTHOGONAL, .num_hashes = count, .hash_bits = 1, .dim = dim};
 }
 
 size_t features_count(size_t count, size_t dim)

@@ -83,38 +83,78 @@ enum hash_projection codes_projection(const struct kernels *kernels, const struc
     return hash_projection_of(kernels, hashing->projection);
 }
 
+/* Work space of codes_hash, in words. */
+struct work {
+    uint32_t *rows;      /* (CODES_ROWS, ld) */
+    uint32_t *transform; /* of slot hash.codes_hadamard */
+    uint32_t *pool;      /* (CODES_ROWS, pool) codes */
+    uint32_t *share;     /* of slot hash.share */
+    size_t words;
+};
+
+static struct work work_at(const struct hashing *hashing, size_t dim, float *block)
+{
+    size_t rows = size_product(unit_padded(dim), CODES_ROWS), pool = hashing->pool;
+    size_t transform = hadamard_is(hashing->planes) ? hadamard_work(hashing, dim) : 0;
+    struct work work = {.rows = (uint32_t *)(void *)block};
+    work.words = size_sum(rows, transform);
+    if (pool > 0)
+        work.words = size_sum(work.words, CODES_ROWS * pool + 2 * SHARE_ROWS * (pool + HASH_LANES));
+    if (block != NULL) {
+        work.transform = work.rows + rows;
+        work.pool = work.transform + transform;
+        work.share = work.pool + CODES_ROWS * pool;
+    }
+    return work;
+}
+
 size_t codes_work(const struct hashing *hashing, size_t dim)
 {
-    size_t rows = size_product(unit_padded(dim), CODES_ROWS);
-    return hadamard_is(hashing->planes) ? size_sum(rows, hadamard_work(hashing, dim)) : rows;
+    return work_at(hashing, dim, NULL).words;
+}
+
+/* The products or transforms of `count` rows with all planes: codes, or those of the pool. */
+static void project(const struct kernels *kernels, void *codes, const struct hashing *hashing,
+                    enum hash_projection projection, const struct work *work, size_t ld, size_t count,
+                    size_t dim, const void *planes)
+{
+    bool wide = hashing->hash_bits > 16;
+    size_t drawn = hashing_drawn(hashing), bits = hashing->hash_bits;
+    size_t words = projection == HASH_F32 ? dim : projection == HASH_INT8_DP ? (dim + 3) / 4 : (dim + 1) / 2;
+    if (hadamard_is(hashing->planes)) {
+        const struct hadamard hadamard = hadamard_at(hashing, dim, planes);
+        kernels->hash.codes_hadamard(codes, wide, projection, work->rows, ld, count, &hadamard,
+                                     work->transform);
+    } else if (hashing->pool > 0) {
+        kernels->hash.codes_dense(codes, wide, projection, work->rows, ld, count, words, planes, drawn, bits);
+    } else if (projection == HASH_F32) {
+        kernels->hash.codes(codes, wide, (const float *)(const void *)work->rows, ld, count, dim, planes,
+                            drawn, bits);
+    } else {
+        kernels->hash.codes_dp(codes, wide, projection, work->rows, ld, count, words, planes, drawn, bits);
+    }
 }
 
 bool codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,
                 size_t ld_x, size_t n, size_t dim, const void *planes, float *rows, size_t ld, float *squares)
 {
     size_t row_bytes = hashing->num_hashes * code_bytes(hashing), half = ld / 2;
-    bool wide = hashing->hash_bits > 16, transforms = hadamard_is(hashing->planes), finite = true;
+    bool finite = true;
     enum hash_projection projection = codes_projection(kernels, hashing);
-    const struct hadamard hadamard = transforms ? hadamard_at(hashing, dim, planes) : (struct hadamard){0};
-    uint32_t *pairs = (uint32_t *)(void *)rows, *work = pairs + CODES_ROWS * ld;
+    const struct work work = work_at(hashing, dim, rows);
     for (size_t first = 0; first < n; first += CODES_ROWS) {
         size_t count = n - first < CODES_ROWS ? n - first : CODES_ROWS;
         char *codes = (char *)data + first * row_bytes;
         if (projection == HASH_F32)
             finite &= take_rows(kernels, rows, ld, squares, x + first * ld_x, ld_x, count, dim);
         else
-            finite &= take_pairs(kernels, projection, pairs, half, rows + CODES_ROWS * half, squares,
+            finite &= take_pairs(kernels, projection, work.rows, half, rows + CODES_ROWS * half, squares,
                                  x + first * ld_x, ld_x, count, dim);
-        if (transforms)
-            kernels->hash.codes_hadamard(codes, wide, projection, rows, projection == HASH_F32 ? ld : half,
-                                         count, &hadamard, work);
-        else if (projection == HASH_F32)
-            kernels->hash.codes(codes, wide, rows, ld, count, dim, planes, hashing->num_hashes,
-                                hashing->hash_bits);
-        else
-            kernels->hash.codes_dp(codes, wide, projection, pairs, half, count,
-                                   projection == HASH_INT8_DP ? (dim + 3) / 4 : (dim + 1) / 2, planes,
-                                   hashing->num_hashes, hashing->hash_bits);
+        project(kernels, hashing->pool > 0 ? (void *)work.pool : codes, hashing, projection, &work,
+                projection == HASH_F32 ? ld : half, count, dim, planes);
+        if (hashing->pool > 0)
+            kernels->hash.share(codes, hashing->hash_bits > 16, work.pool, count, hashing->pool,
+                                hashing->num_hashes, hashing->hash_bits, work.share);
     }
     return finite;
 }

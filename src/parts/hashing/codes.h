@@ -29,7 +29,7 @@ static inline const void *codes_row(const struct codes *codes, size_t row)
     return (const char *)codes->data + row * codes->num_hashes * (codes->wide ? 4 : 2);
 }
 
-/* Floats of the work space of codes_hash: CODES_ROWS rows, and the memory of transforms. */
+/* Floats of the work space of codes_hash: CODES_ROWS rows, and the memory of transforms and of a pool. */
 size_t codes_work(const struct hashing *hashing, size_t dim);
 
 /* Hashes the rows of x into data: the signs of their projections, with the same bits on every instruction

@@ -50,7 +50,7 @@ static struct shape shape_of(int planes, size_t num_hashes, size_t hash_bits, si
 
 static struct shape shape_at(const struct hashing *hashing, size_t dim)
 {
-    return shape_of(hashing->planes, hashing->num_hashes, hashing->hash_bits, dim);
+    return shape_of(hashing->planes, hashing_drawn(hashing), hashing->hash_bits, dim);
 }
 
 static size_t count_signs(const struct shape *shape)
@@ -145,7 +145,7 @@ struct hadamard hadamard_at(const struct hashing *hashing, size_t dim, const uin
     struct shape shape = shape_at(hashing, dim);
     struct hadamard planes = {.dim = dim,
                               .stages = shape.stages,
-                              .num_hashes = hashing->num_hashes,
+                              .num_hashes = hashing_drawn(hashing),
                               .hash_bits = hashing->hash_bits,
                               .bits_of_block = shape.bits_of_block,
                               .place = turned,
@@ -160,8 +160,6 @@ struct hadamard hadamard_at(const struct hashing *hashing, size_t dim, const uin
 size_t hadamard_work(const struct hashing *hashing, size_t dim)
 {
     struct shape shape = shape_at(hashing, dim);
-    size_t hashes = shape.width / shape.bits_of_block;
-    if (hashes > hashing->num_hashes)
-        hashes = hashing->num_hashes;
+    size_t hashes = size_min(shape.width / shape.bits_of_block, hashing_drawn(hashing));
     return size_product(size_sum(shape.width, hashes), 2 * HASH_LANES);
 }

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 
 #include "parts/hashing/hadamard.h"
-#include "parts/hashing/planes.h"
 #include "parts/hashing/unit_map.h"
 #include "parts/rows/elements.h"
 
@@ -17,15 +16,26 @@ struct hashing hashing_of(const struct yoso_options *options)
     return (struct hashing){.num_hashes = (size_t)options->num_hashes,
                             .hash_bits = (size_t)options->hash_bits,
                             .projection = (enum hash_projection)options->projection,
-                            .planes = options->planes};
+                            .planes = options->planes,
+                            .pool =
+                                options->plane_pool < options->num_hashes ? (size_t)options->plane_pool : 0};
+}
+
+struct planes_form hasher_form(const struct yoso_options *options, size_t dim)
+{
+    struct hashing hashing = hashing_of(options);
+    return (struct planes_form){.kind = hashing.planes,
+                                .num_hashes = hashing_drawn(&hashing),
+                                .hash_bits = hashing.hash_bits,
+                                .dim = unit_map_width(options, dim),
+                                .dense = hashing.pool > 0};
 }
 
 size_t hasher_planes(const struct yoso_options *options, size_t dim)
 {
     struct hashing hashing = hashing_of(options);
-    size_t width = unit_map_width(options, dim);
-    return hadamard_is(options->planes) ? hadamard_turned(&hashing, width)
-                                        : planes_turned_count(hashing.num_hashes, hashing.hash_bits, width);
+    struct planes_form form = hasher_form(options, dim);
+    return hadamard_is(options->planes) ? hadamard_turned(&hashing, form.dim) : planes_turned_count(&form);
 }
 
 void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yoso_options *options,
@@ -55,8 +65,9 @@ void hasher_turn(const struct kernels *kernels, const struct hasher *hasher, con
                       hasher->permutation, hasher->sign);
         return;
     }
-    planes_turn(kernels, hasher->hashing.projection, hasher->planes, shared, hasher->hashing.num_hashes,
-                hasher->hashing.hash_bits, hasher->width, random_key, hasher->permutation, hasher->sign);
+    struct planes_form form = hasher_form(hasher->options, hasher->dim);
+    planes_turn(kernels, hasher->hashing.projection, hasher->planes, shared, &form, random_key,
+                hasher->permutation, hasher->sign);
 }
 
 struct work {

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "parts/hashing/codes.h"
+#include "parts/hashing/planes.h"
 #include "parts/hashing/yoso_options.h"
 #include "parts/rows/view.h"
 
@@ -24,6 +25,9 @@ struct hasher {
 };
 
 struct hashing hashing_of(const struct yoso_options *options);
+
+/* The planes to draw for rows of `dim` numbers, before the map. */
+struct planes_form hasher_form(const struct yoso_options *options, size_t dim);
 
 /* Lays out all but the planes: the caller passes hasher_planes floats. max_norm is as in the options. */
 void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yoso_options *options,

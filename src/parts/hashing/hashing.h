@@ -11,7 +11,14 @@ enum planes_kind { PLANES_GAUSSIAN, PLANES_ORTHOGONAL, PLANES_HADAMARD, PLANES_H
 struct hashing {
     size_t num_hashes, hash_bits;
     enum hash_projection projection;
-    int planes; /* enum planes_kind */
+    int planes;  /* enum planes_kind */
+    size_t pool; /* r < num_hashes: hashes share r planes per bit (slot hash.share); 0: each has its own */
 };
+
+/* Planes drawn for each bit. */
+static inline size_t hashing_drawn(const struct hashing *hashing)
+{
+    return hashing->pool > 0 ? hashing->pool : hashing->num_hashes;
+}
 
 #endif

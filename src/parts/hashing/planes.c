@@ -58,14 +58,20 @@ static size_t count_groups(size_t num_hashes)
     return (num_hashes + HASH_LANES - 1) / HASH_LANES;
 }
 
-size_t planes_count(size_t num_hashes, size_t hash_bits, size_t dim)
+static size_t all_groups(const struct planes_form *form)
 {
-    return size_product(hash_bits * count_groups(num_hashes) * HASH_LANES, dim);
+    return form->dense ? count_groups(form->num_hashes * form->hash_bits)
+                       : form->hash_bits * count_groups(form->num_hashes);
 }
 
-size_t planes_turned_count(size_t num_hashes, size_t hash_bits, size_t dim)
+size_t planes_count(const struct planes_form *form)
 {
-    return planes_count(num_hashes, hash_bits, dim < 2 ? 2 : dim);
+    return size_product(all_groups(form) * HASH_LANES, form->dim);
+}
+
+size_t planes_turned_count(const struct planes_form *form)
+{
+    return size_product(all_groups(form) * HASH_LANES, form->dim < 2 ? 2 : form->dim);
 }
 
 /* The drawing of a call's planes. */
@@ -81,8 +87,10 @@ struct drawing {
 /* Its coordinates are HASH_LANES apart. */
 static float *plane_of(const struct drawing *drawing, size_t bit, size_t hash)
 {
-    size_t group = bit * count_groups(drawing->form->num_hashes) + hash / HASH_LANES;
-    return drawing->planes + group * drawing->form->dim * HASH_LANES + hash % HASH_LANES;
+    const struct planes_form *form = drawing->form;
+    size_t plane =
+        form->dense ? hash * form->hash_bits + bit : bit * count_groups(form->num_hashes) * HASH_LANES + hash;
+    return drawing->planes + plane / HASH_LANES * form->dim * HASH_LANES + plane % HASH_LANES;
 }
 
 /* ---- frames -------------------------------------------------------------------------------------------- */
@@ -143,6 +151,7 @@ static void draw_block(void *argument, size_t index, int worker)
     for (size_t i = 0, run; i < rows; i += run) {
         size_t hash = block * dim + i, lane = hash % HASH_LANES;
         run = HASH_LANES - lane < rows - i ? HASH_LANES - lane : rows - i; /* within one group */
+        run = form->dense ? 1 : run;
         float *plane = plane_of(drawing, bit, hash);
         for (size_t c = 0; c < dim; c++)
             for (size_t l = 0; l < run; l++)
@@ -163,16 +172,32 @@ static void scale_plane(float *plane, size_t dim, bool used)
         plane[c * HASH_LANES] = (float)((double)plane[c * HASH_LANES] * factor);
 }
 
-static void draw_gaussian(void *argument, size_t bit, int worker)
+/* Draws `lanes` adjacent planes, a multiple of HASH_LANES, of which the first `used` are planes. */
+static void draw_lanes(const struct drawing *drawing, size_t index, size_t lanes, size_t used)
+{
+    size_t dim = drawing->form->dim;
+    float *planes = drawing->planes + index * lanes * dim;
+    drawing->kernels->chance.normals(planes, random_key(drawing->key, RANDOM_PLANES, index), lanes * dim);
+    for (size_t lane = 0; lane < lanes; lane++)
+        scale_plane(planes + lane / HASH_LANES * dim * HASH_LANES + lane % HASH_LANES, dim, lane < used);
+}
+
+/* Index: bit. */
+static void draw_gaussian(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct drawing *drawing = argument;
-    const struct planes_form *form = drawing->form;
-    size_t hashes = count_groups(form->num_hashes) * HASH_LANES;
-    drawing->kernels->chance.normals(plane_of(drawing, bit, 0), random_key(drawing->key, RANDOM_PLANES, bit),
-                                     hashes * form->dim);
-    for (size_t hash = 0; hash < hashes; hash++)
-        scale_plane(plane_of(drawing, bit, hash), form->dim, hash < form->num_hashes);
+    size_t hashes = drawing->form->num_hashes;
+    draw_lanes(drawing, index, count_groups(hashes) * HASH_LANES, hashes);
+}
+
+/* Index: group. */
+static void draw_gaussian_dense(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct drawing *drawing = argument;
+    size_t left = drawing->form->num_hashes * drawing->form->hash_bits - index * HASH_LANES;
+    draw_lanes(drawing, index, HASH_LANES, left);
 }
 
 void planes_draw(const struct kernels *kernels, struct pool *pool, const struct planes_form *form,
@@ -185,20 +210,20 @@ void planes_draw(const struct kernels *kernels, struct pool *pool, const struct 
                               .work = work,
                               .work_bytes = work_at(form, NULL).bytes};
     if (form->kind == PLANES_GAUSSIAN) {
-        pool_run(pool, draw_gaussian, &drawing, form->hash_bits);
+        pool_run(pool, form->dense ? draw_gaussian_dense : draw_gaussian, &drawing,
+                 form->dense ? all_groups(form) : form->hash_bits);
         return;
     }
-    size_t count = planes_count(form->num_hashes, form->hash_bits, form->dim);
-    memset(planes, 0, count * sizeof *planes); /* clears unused lanes */
+    memset(planes, 0, planes_count(form) * sizeof *planes); /* clears unused lanes */
     pool_run(pool, draw_block, &drawing, form->hash_bits * ((form->num_hashes + form->dim - 1) / form->dim));
 }
 
 void planes_turn(const struct kernels *kernels, enum hash_projection projection, void *turned,
-                 const float *planes, size_t num_hashes, size_t hash_bits, size_t dim, uint64_t key,
-                 uint32_t *permutation, float *sign)
+                 const float *planes, const struct planes_form *form, uint64_t key, uint32_t *permutation,
+                 float *sign)
 {
-    random_permutation(random_key(key, RANDOM_TURN, 0), permutation, dim);
-    random_signs(random_key(key, RANDOM_TURN, 1), sign, dim);
-    kernels->hash.pack_planes(turned, hash_projection_of(kernels, projection), planes,
-                              hash_bits * count_groups(num_hashes), dim, permutation, sign);
+    random_permutation(random_key(key, RANDOM_TURN, 0), permutation, form->dim);
+    random_signs(random_key(key, RANDOM_TURN, 1), sign, form->dim);
+    kernels->hash.pack_planes(turned, hash_projection_of(kernels, projection), planes, all_groups(form),
+                              form->dim, permutation, sign);
 }

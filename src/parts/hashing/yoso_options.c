@@ -52,6 +52,14 @@ const struct option_row yoso_sampled_rows[] = {
      .choices = planes_names,
      .help = "how hyperplanes are drawn: gaussian (independent), orthogonal across hashes (less variance), "
              "hadamard (nearly orthogonal, half the work), hadamard-paper (as in the paper's code, biased)"},
+    {.name = FIELD(plane_pool),
+     .type = OPTION_INT,
+     .preset = 0,
+     .minimum = 0,
+     .maximum = 4096,
+     .help = "hashes share this many planes per bit, a prime of at least hash_bits; no two hashes share more "
+             "than one plane, so hashing is cheaper, without bias but with more variance; 0, or num_hashes "
+             "and more, gives each hash planes of its own"},
     {.name = FIELD(projection),
      .type = OPTION_CHOICE,
      .preset = HASH_AUTO,

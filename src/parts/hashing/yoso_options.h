@@ -18,6 +18,7 @@ struct yoso_options {
     int64_t num_hashes; /* m; sampled form only */
     int64_t hash_bits;  /* tau */
     int planes, normalize, gradient, map;
+    int64_t plane_pool;      /* r; sampled form only */
     double max_norm;         /* M of the map; 0: the longest row of each head */
     int projection;          /* enum hash_projection; sampled form only */
     int64_t max_partners;    /* sampled form only */

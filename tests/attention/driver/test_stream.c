@@ -203,19 +203,25 @@ static void yoso_streams_are_the_whole(void **state)
     host_init(&host);
     struct pool *pool;
     check_status(&host, pool_new(&host, 3, &pool), HASHATTN_OK, NULL);
-    for (int form = 0; form < 24; form++) {
+    for (int form = 0; form < 48; form++) {
+        if (form >= 24 && form % 2 == 0)
+            continue; /* shared planes: with short codes */
         struct yoso_options options;
         options_preset(yoso_sampled_rows, &options);
         options.num_hashes = 4;                /* weights of 1 / 4 add up exactly */
         options.hash_bits = form % 2 ? 3 : 17; /* 17: codes of 32 bits, more codes than rows */
         options.normalize = form / 4 % 3;
+        if (form >= 24) {
+            options.num_hashes = 16;
+            options.plane_pool = 5;
+        }
         struct attention_case problem = case_of(attention_find("yoso"), NULL);
         problem.options = &options;
         problem.causal = form / 2 % 2;
         problem.value_dim = WIDE;
         problem.queries[0] = N;
         problem.keys[0] = problem.causal ? N : N + 9;
-        attention_case_fill(&problem, 5, form / 12);
+        attention_case_fill(&problem, 5, form / 12 % 2);
         if (problem.key_mask != NULL) {
             problem.key_mask[0] = 0;
             memset(problem.key_mask + 7, 0, 8);

@@ -7,7 +7,7 @@
    |q + k| swapped; causal: a query read before its own key was added, keys of later rows of the same block
    read, later queries added to dV only once, pairs of the later half with all keys, the half of the keys
    that only later queries see left out; a limit of partners ignored, hyperplanes not rotated again by
-   recompute; short tables for all precisions or for none.
+   recompute; a pool that is no prime accepted (121); short tables for all precisions or for none.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -140,7 +140,7 @@ static void check_case(struct yoso_case *c)
 
 struct size {
     size_t n_q, n_k, d, d_v;
-    int64_t num_hashes, hash_bits;
+    int64_t num_hashes, hash_bits, plane_pool;
 };
 
 /* Every combination of options, not causal and causal in two ways. */
@@ -153,6 +153,7 @@ static void each_form(const struct size *size, void (*change)(struct yoso_case *
         options.normalize = form / 6 % 3;
         options.gradient = form / 2 % 3;
         options.planes = form % 2;
+        options.plane_pool = size->plane_pool;
         if (options.gradient == YOSO_GRADIENT_TRUE && options.hash_bits == 1)
             continue;
         struct yoso_case *c = case_new(&mechanism_yoso, best(), &options, size->n_q, size->n_k, size->d,
@@ -170,9 +171,10 @@ static void equals_brute_force(void **state)
 {
     (void)state;
     static const struct size sizes[] = {
-        {1, 1, 1, 1, 1, 1},     {5, 9, 1, 2, 7, 2},     {9, 5, 3, 1, 16, 3},
-        {40, 33, 8, 16, 17, 2}, {33, 70, 64, 64, 5, 5}, {150, 20, 17, 5, 4, 6},
-        {12, 9, 4, 20, 3, 16},  {9, 12, 5, 3, 33, 17},  {20, 20, 6, 7, 2, 24},
+        {1, 1, 1, 1, 1, 1, 0},     {5, 9, 1, 2, 7, 2, 0},      {9, 5, 3, 1, 16, 3, 0},
+        {40, 33, 8, 16, 17, 2, 0}, {33, 70, 64, 64, 5, 5, 0},  {150, 20, 17, 5, 4, 6, 0},
+        {12, 9, 4, 20, 3, 16, 0},  {9, 12, 5, 3, 33, 17, 0},   {20, 20, 6, 7, 2, 24, 0},
+        {40, 33, 8, 16, 17, 2, 5}, {20, 20, 6, 7, 33, 17, 19},
     };
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         each_form(&sizes[s], NULL);
@@ -199,7 +201,8 @@ static void plant_edges(struct yoso_case *c)
 static void edges_equal_brute_force(void **state)
 {
     (void)state;
-    static const struct size sizes[] = {{6, 6, 4, 3, 20, 2}, {30, 20, 16, 16, 8, 4}};
+    static const struct size sizes[] = {
+        {6, 6, 4, 3, 20, 2, 0}, {30, 20, 16, 16, 8, 4, 0}, {30, 20, 16, 16, 18, 4, 5}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         each_form(&sizes[s], plant_edges);
 }
@@ -216,7 +219,8 @@ static void all_one(struct yoso_case *c)
 static void one_bucket_equals_brute_force(void **state)
 {
     (void)state;
-    static const struct size sizes[] = {{130, 150, 8, 8, 3, 3}, {3, 200, 4, 2, 2, 9}, {200, 1, 4, 2, 2, 9}};
+    static const struct size sizes[] = {
+        {130, 150, 8, 8, 3, 3, 0}, {3, 200, 4, 2, 2, 9, 0}, {200, 1, 4, 2, 2, 9, 0}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         each_form(&sizes[s], all_one);
 }
@@ -615,6 +619,35 @@ static void says_what_it_refuses(void **state)
     assert_null(mechanism_yoso.refuse(&options, &shape));
 }
 
+static void says_which_pools_it_refuses(void **state)
+{
+    (void)state;
+    struct yoso_options options = yoso_preset();
+    const struct problem_shape shape = {
+        .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64};
+    static const int64_t composite[] = {1, 4, 9, 15, 25, 121, 169, 2047};
+    options.num_hashes = 121;
+    for (size_t i = 0; i < sizeof composite / sizeof *composite; i++) {
+        options.plane_pool = composite[i];
+        assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "must be a prime number"));
+    }
+    options.plane_pool = 7;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "at least hash_bits"));
+    options.hash_bits = 7;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "too small for num_hashes"));
+    options.num_hashes = 49;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
+    options.planes = PLANES_HADAMARD_PAPER;
+    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "hadamard-paper cannot be shared"));
+    options.planes = PLANES_HADAMARD;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
+    options.hash_bits = options.plane_pool = 2;
+    options.num_hashes = 4;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
+    options.plane_pool = 4093;
+    assert_null(mechanism_yoso.refuse(&options, &shape));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -633,6 +666,7 @@ int main(void)
         cmocka_unit_test(hashing_again_changes_nothing),
         cmocka_unit_test(short_tables_round_values),
         cmocka_unit_test(says_what_it_refuses),
+        cmocka_unit_test(says_which_pools_it_refuses),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     print_message("largest error over its bound: %.2f\n", worst_ratio);

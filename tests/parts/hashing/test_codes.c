@@ -29,14 +29,16 @@ static const enum hash_projection projections[PROJECTIONS] = {HASH_F32, HASH_INT
 /* Hyperplanes drawn and rotated, as codes_hash takes them. */
 static void *planes_of(const struct kernels *kernels, const struct hashing *hashing, size_t dim)
 {
-    size_t m = hashing->num_hashes, bits = hashing->hash_bits;
-    const struct planes_form form = {PLANES_GAUSSIAN, m, bits, dim};
-    float *drawn = malloc(planes_count(m, bits, dim) * sizeof *drawn);
-    void *turned = malloc(planes_count(m, bits, dim) * sizeof *drawn);
+    const struct planes_form form = {.kind = PLANES_GAUSSIAN,
+                                     .num_hashes = hashing->num_hashes,
+                                     .hash_bits = hashing->hash_bits,
+                                     .dim = dim};
+    float *drawn = malloc(planes_count(&form) * sizeof *drawn);
+    void *turned = malloc(planes_count(&form) * sizeof *drawn);
     uint32_t *permutation = malloc(dim * sizeof *permutation);
     float *sign = malloc(dim * sizeof *sign);
     planes_draw(kernels, NULL, &form, 2, drawn, NULL);
-    planes_turn(kernels, hashing->projection, turned, drawn, m, bits, dim, 3, permutation, sign);
+    planes_turn(kernels, hashing->projection, turned, drawn, &form, 3, permutation, sign);
     free(drawn), free(permutation), free(sign);
     return turned;
 }

@@ -29,10 +29,21 @@ struct head {
     size_t drawn_bytes;
 };
 
+static struct planes_form form_of(int planes, size_t num_hashes, size_t hash_bits, size_t dim)
+{
+    return (struct planes_form){.kind = planes, .num_hashes = num_hashes, .hash_bits = hash_bits, .dim = dim};
+}
+
+static size_t size_of(int planes, size_t num_hashes, size_t hash_bits, size_t dim)
+{
+    const struct planes_form form = form_of(planes, num_hashes, hash_bits, dim);
+    return hadamard_size(&form);
+}
+
 static struct head head_new(const struct hashing *hashing, size_t dim)
 {
     struct head head = {.hashing = *hashing, .dim = dim, .ld = unit_padded(dim)};
-    head.form = (struct planes_form){hashing->planes, hashing->num_hashes, hashing->hash_bits, dim};
+    head.form = form_of(hashing->planes, hashing->num_hashes, hashing->hash_bits, dim);
     head.drawn_bytes = hadamard_size(&head.form);
     head.drawn = (uint32_t *)(void *)guard_floats(head.drawn_bytes / 4);
     head.turned = (uint32_t *)(void *)guard_floats(hadamard_turned(hashing, dim));
@@ -179,7 +190,7 @@ static void codes_are_signs_of_planes(void **state)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             for (int form = 0; form < 4; form++) {
                 const struct hashing hashing = {shapes[s].num_hashes, shapes[s].hash_bits,
-                                                projections[form % 2], kinds[form / 2]};
+                                                projections[form % 2], kinds[form / 2], 0};
                 check_signs(*kernels, &hashing, shapes[s].dim, 40);
             }
 }
@@ -193,7 +204,7 @@ static void the_longest_sums_do_not_overflow(void **state)
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     for (size_t d = 0; d < 8; d++) {
         size_t dim = dims[d];
-        const struct hashing hashing = {8, 1, HASH_INT16_DP, PLANES_HADAMARD};
+        const struct hashing hashing = {8, 1, HASH_INT16_DP, PLANES_HADAMARD, 0};
         struct head head = head_new(&hashing, dim);
         double *plane = malloc(dim * sizeof *plane);
         float *x = malloc(dim * sizeof *x);
@@ -230,7 +241,7 @@ static void few_bits_are_other_than_in_float32(void **state)
     for (size_t w = 0; w < 4; w++) {
         double other = 0;
         for (size_t p = 0; p < 2; p++) {
-            const struct hashing hashing = {M, 8, projections[p], PLANES_HADAMARD};
+            const struct hashing hashing = {M, 8, projections[p], PLANES_HADAMARD, 0};
             struct head head = head_new(&hashing, widths[w].dim);
             head_draw(&head, w);
             head_hash(kernels, &head, codes[p], x, N);
@@ -254,7 +265,7 @@ static void heads_and_lengths(void **state)
     static const uint16_t zeros[N * M];
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     for (size_t p = 0; p < 2; p++) {
-        const struct hashing hashing = {M, 9, projections[p], PLANES_HADAMARD};
+        const struct hashing hashing = {M, 9, projections[p], PLANES_HADAMARD, 0};
         struct head head = head_new(&hashing, D);
         random_normals(1, 0, x, N * D);
         head_draw(&head, 1);
@@ -317,7 +328,7 @@ static void make_pairs(float *x, enum inputs inputs, double cosine)
 static struct law law_of(int kind, enum hash_projection projection, enum inputs inputs, double cosine,
                          int draws)
 {
-    const struct hashing hashing = {M, TAU, projection, kind};
+    const struct hashing hashing = {M, TAU, projection, kind, 0};
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     static float x[BATCHES * 2 * PAIRS * D];
     static uint16_t codes[2 * PAIRS * M];
@@ -411,12 +422,10 @@ static void hashes_of_a_block_repel(void **state)
 static void sizes_do_not_wrap(void **state)
 {
     (void)state;
-    assert_true(hadamard_size(&(struct planes_form){PLANES_HADAMARD, 4096, 24, SIZE_MAX / 8}) == SIZE_MAX);
-    assert_true(hadamard_size(&(struct planes_form){PLANES_HADAMARD, 4096, 24, SIZE_MAX}) == SIZE_MAX);
-    assert_true(hadamard_size(&(struct planes_form){PLANES_HADAMARD, 32, 9, 64}) ==
-                9 * 3 * 64 * sizeof(uint32_t));
-    assert_true(hadamard_size(&(struct planes_form){PLANES_HADAMARD_PAPER, 32, 9, 64}) ==
-                5 * 3 * 64 * sizeof(uint32_t));
+    assert_true(size_of(PLANES_HADAMARD, 4096, 24, SIZE_MAX / 8) == SIZE_MAX);
+    assert_true(size_of(PLANES_HADAMARD, 4096, 24, SIZE_MAX) == SIZE_MAX);
+    assert_true(size_of(PLANES_HADAMARD, 32, 9, 64) == 9 * 3 * 64 * sizeof(uint32_t));
+    assert_true(size_of(PLANES_HADAMARD_PAPER, 32, 9, 64) == 5 * 3 * 64 * sizeof(uint32_t));
 }
 
 int main(void)

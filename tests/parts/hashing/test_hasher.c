@@ -2,7 +2,7 @@
    both maps and both kinds of element; a number that is not finite is reported. Bugs planted and caught: a
    block of keys counted from the blocks of queries; codes of a block written at the beginning; keys mapped
    as queries; the length M of the options ignored; threads sharing scratch memory; the hyperplanes not
-   rotated.
+   rotated; the pool's codes of one thread written over those of another.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/hasher.h"
 
@@ -23,8 +23,8 @@ static void codes_alone(const struct kernels *kernels, const struct yoso_options
                         const float *x, size_t n, bool of_keys, void *codes)
 {
     const struct hashing hashing = hashing_of(options);
+    const struct planes_form form = hasher_form(options, D);
     size_t width = unit_map_width(options, D), ld = unit_padded(width);
-    size_t m = hashing.num_hashes, bits = hashing.hash_bits;
     float *planes = malloc(hasher_planes(options, D) * sizeof *planes);
     float *rows = malloc(codes_work(&hashing, width) * sizeof *rows), *mapped = malloc(ld * sizeof *mapped);
     float sign[D + 2], squares[CODES_ROWS], norm;
@@ -32,7 +32,7 @@ static void codes_alone(const struct kernels *kernels, const struct yoso_options
     if (hadamard_is(hashing.planes))
         hadamard_turn(&hashing, width, (uint32_t *)(void *)planes, drawn, 99, permutation, sign);
     else
-        planes_turn(kernels, hashing.projection, planes, drawn, m, bits, width, 99, permutation, sign);
+        planes_turn(kernels, hashing.projection, planes, drawn, &form, 99, permutation, sign);
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * LD;
         if (!unit_map_is_l2(options)) {
@@ -50,7 +50,7 @@ static void check_codes(const struct yoso_options *options, struct pool *pool, e
 {
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     const struct hashing hashing = hashing_of(options);
-    size_t width = unit_map_width(options, D), workers = (size_t)pool_threads(pool);
+    size_t workers = (size_t)pool_threads(pool);
     static float query[N_Q * LD], key[N_K * LD];
     random_normals(1, 0, query, N_Q * LD);
     random_normals(2, 0, key, N_K * LD);
@@ -62,7 +62,7 @@ static void check_codes(const struct yoso_options *options, struct pool *pool, e
         kernels->bf16.widen(query, LD, query_half, LD, N_Q, LD);
         kernels->bf16.widen(key, LD, key_half, LD, N_K, LD);
     }
-    const struct planes_form which = {options->planes, hashing.num_hashes, hashing.hash_bits, width};
+    const struct planes_form which = hasher_form(options, D);
     float *drawn = malloc(hasher_planes(options, D) * sizeof *drawn);
     void *work = aligned_alloc(64, planes_work_size(&which, 1) / 64 * 64 + 64);
     if (hadamard_is(which.kind))
@@ -110,17 +110,18 @@ static void blocks_have_the_codes_of_rows(void **state)
     (void)state;
     struct host host;
     host_init(&host);
-    for (int form = 0; form < 24; form++) {
+    for (int form = 0; form < 48; form++) {
         struct yoso_options options;
         options_preset(yoso_sampled_rows, &options);
         options.num_hashes = 5;
-        options.planes = form % 12 < 8 ? PLANES_ORTHOGONAL : PLANES_HADAMARD + form / 12;
+        options.plane_pool = form < 24 ? 0 : 3; /* fewer than bits: any number will do here */
+        options.planes = form % 12 < 8 ? PLANES_ORTHOGONAL : PLANES_HADAMARD + form / 12 % 2;
         options.hash_bits = form % 2 ? 17 : 4;
         options.map = form / 2 % 2 ? YOSO_MAP_NEYSHABUR : YOSO_MAP_L2;
         options.max_norm = options.map == YOSO_MAP_L2 ? 0 : 6;
         struct pool *pool;
         check_status(&host, pool_new(&host, 1 + form / 4 % 3, &pool), HASHATTN_OK, NULL);
-        enum dtype dtype = form / 12 ? DTYPE_BFLOAT16 : DTYPE_FLOAT32;
+        enum dtype dtype = form / 12 % 2 ? DTYPE_BFLOAT16 : DTYPE_FLOAT32;
         check_codes(&options, pool, dtype, N_Q, N_K);
         check_codes(&options, pool, dtype, 0, CODES_ROWS + 1);
         check_codes(&options, pool, dtype, 1, 0);

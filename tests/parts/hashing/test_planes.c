@@ -4,7 +4,7 @@
    Bugs planted and caught: the bits of one hash taken from one block, the reflections applied in the wrong
    order, a row reflected by its own axis, the sign of the axis fixed, the same key for two bits, rotated
    rows not permuted, lanes without a hash not cleared, one key for all blocks of a bit, an axis read from
-   the wrong coordinate on.
+   the wrong coordinate on; in the dense layout, planes numbered by bit first, or runs of adjacent lanes.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/planes.h"
 
@@ -22,6 +22,7 @@
 
 struct shape {
     size_t num_hashes, hash_bits, dim;
+    bool dense;
 };
 
 static void *block_of(size_t bytes)
@@ -32,11 +33,20 @@ static void *block_of(size_t bytes)
     return block;
 }
 
+static struct planes_form form_of(int kind, const struct shape *shape)
+{
+    return (struct planes_form){.kind = kind,
+                                .num_hashes = shape->num_hashes,
+                                .hash_bits = shape->hash_bits,
+                                .dim = shape->dim,
+                                .dense = shape->dense};
+}
+
 static float *draw_with(const struct kernels *kernels, struct pool *pool, int kind, const struct shape *shape,
                         uint64_t key)
 {
-    const struct planes_form form = {kind, shape->num_hashes, shape->hash_bits, shape->dim};
-    float *planes = block_of(planes_count(shape->num_hashes, shape->hash_bits, shape->dim) * sizeof *planes);
+    const struct planes_form form = form_of(kind, shape);
+    float *planes = block_of(planes_count(&form) * sizeof *planes);
     void *work = block_of(planes_work_size(&form, (size_t)pool_threads(pool)));
     planes_draw(kernels, pool, &form, key, planes, work);
     free(work);
@@ -51,8 +61,8 @@ static float *draw(int kind, const struct shape *shape, uint64_t key)
 static double plane_at(const float *planes, const struct shape *shape, size_t bit, size_t hash, size_t c)
 {
     size_t groups = (shape->num_hashes + HASH_LANES - 1) / HASH_LANES;
-    return (
-        double)planes[((bit * groups + hash / HASH_LANES) * shape->dim + c) * HASH_LANES + hash % HASH_LANES];
+    size_t plane = shape->dense ? hash * shape->hash_bits + bit : bit * groups * HASH_LANES + hash;
+    return (double)planes[(plane / HASH_LANES * shape->dim + c) * HASH_LANES + plane % HASH_LANES];
 }
 
 static double dot_of(const float *planes, const struct shape *shape, size_t bit, size_t a, size_t b)
@@ -63,8 +73,9 @@ static double dot_of(const float *planes, const struct shape *shape, size_t bit,
     return sum;
 }
 
-static const struct shape shapes[] = {{32, 9, 64}, {1, 1, 1},   {7, 3, 1},
-                                      {20, 2, 3},  {33, 2, 17}, {50, 1, 48}};
+static const struct shape shapes[] = {{32, 9, 64, false}, {1, 1, 1, false},   {7, 3, 1, false},
+                                      {20, 2, 3, false},  {33, 2, 17, false}, {50, 1, 48, false},
+                                      {17, 9, 64, true},  {20, 2, 3, true},   {37, 7, 17, true}};
 
 static void blocks_are_orthonormal(void **state)
 {
@@ -84,23 +95,30 @@ static void blocks_are_orthonormal(void **state)
 static void gaussian_planes_have_length_1(void **state)
 {
     (void)state;
-    float *planes = draw(PLANES_GAUSSIAN, &shapes[4], 5);
-    for (size_t bit = 0; bit < shapes[4].hash_bits; bit++)
-        for (size_t a = 0; a < shapes[4].num_hashes; a++)
-            check_near(dot_of(planes, &shapes[4], bit, a, a), 1, 2e-7, "square of a plane");
-    free(planes);
+    for (size_t s = 4; s < sizeof shapes / sizeof *shapes; s++) {
+        float *planes = draw(PLANES_GAUSSIAN, &shapes[s], 5);
+        for (size_t bit = 0; bit < shapes[s].hash_bits; bit++)
+            for (size_t a = 0; a < shapes[s].num_hashes; a++)
+                check_near(dot_of(planes, &shapes[s], bit, a, a), 1, 2e-7, "square of a plane");
+        free(planes);
+    }
 }
 
 static void unused_lanes_are_zero(void **state)
 {
     (void)state;
-    static const struct shape shape = {5, 2, 3};
+    static const struct shape shape = {5, 2, 3, false}, dense = {5, 2, 3, true};
     for (int kind = 0; kind < 2; kind++) {
         float *planes = draw(kind, &shape, 5);
         for (size_t bit = 0; bit < 2; bit++)
             for (size_t lane = 0; lane < HASH_LANES; lane++)
                 for (size_t c = 0; c < 3; c++)
                     assert_true((plane_at(planes, &shape, bit, lane, c) == 0) == (lane >= 5));
+        free(planes);
+        planes = draw(kind, &dense, 5); /* 10 planes in 16 lanes */
+        for (size_t lane = 0; lane < HASH_LANES; lane++)
+            for (size_t c = 0; c < 3; c++)
+                assert_true((planes[c * HASH_LANES + lane] == 0) == (lane >= 10));
         free(planes);
     }
 }
@@ -111,7 +129,7 @@ static void frames_are_uniform(void **state)
 {
     (void)state;
     enum { DRAWS = 4000, D = 4, M = 6 };
-    static const struct shape shape = {M, 2, D};
+    static const struct shape shape = {M, 2, D, false};
     double first[M][D] = {{0}}, second[M][D] = {{0}}, fourth[M][D] = {{0}}, across_bits = 0,
            across_blocks = 0;
     for (int i = 0; i < DRAWS; i++) {
@@ -156,12 +174,12 @@ static void measure(int kind, enum hash_projection projection, const struct shap
     uint16_t codes[2 * MOST_HASHES];
     double sum = 0, sum_squares = 0;
     assert_true(shape->num_hashes <= MOST_HASHES && dim <= MOST_DIM);
-    float *turned = malloc(planes_count(shape->num_hashes, shape->hash_bits, dim) * sizeof *turned);
+    const struct planes_form form = form_of(kind, shape);
+    float *turned = malloc(planes_count(&form) * sizeof *turned);
     for (int i = 0; i < draws; i++) {
         uint64_t key = random_key(seed, RANDOM_BENCH, (uint64_t)i);
         float *planes = draw(kind, shape, key);
-        planes_turn(kernels, projection, turned, planes, shape->num_hashes, shape->hash_bits, dim, key,
-                    permutation, sign);
+        planes_turn(kernels, projection, turned, planes, &form, key, permutation, sign);
         pair[0] = 1;
         pair[dim] = (float)cos(angle);
         pair[dim + 1] = (float)sin(angle);
@@ -182,7 +200,8 @@ static void collision_law(void **state)
 {
     (void)state;
     enum { DRAWS = 1500, ANGLES = 12 };
-    static const struct shape tried[] = {{16, 4, 8}, {16, 2, 3}, {8, 6, 16}, {10, 3, 2}};
+    static const struct shape tried[] = {
+        {16, 4, 8, false}, {16, 2, 3, false}, {8, 6, 16, false}, {10, 3, 2, false}};
     for (int form = 0; form < 8; form++)
         for (size_t s = 0; s < sizeof tried / sizeof *tried; s++) {
             int kind = form % 2;
@@ -210,7 +229,7 @@ static void collision_law(void **state)
 static void orthogonal_planes_vary_less(void **state)
 {
     (void)state;
-    static const struct shape shape = {16, 2, 16};
+    static const struct shape shape = {16, 2, 16, false};
     double mean, gaussian, orthogonal;
     measure(PLANES_GAUSSIAN, HASH_AUTO, &shape, PI / 6, 4000, 1, &mean, &gaussian);
     measure(PLANES_ORTHOGONAL, HASH_AUTO, &shape, PI / 6, 4000, 2, &mean, &orthogonal);
@@ -224,15 +243,16 @@ static void heads_turn_planes(void **state)
 {
     (void)state;
     enum { HEADS = 300, D = 5, M = 18, BITS = 2 };
-    static const struct shape shape = {M, BITS, D};
+    static const struct shape shape = {M, BITS, D, false};
     static uint32_t permutation[HEADS][D];
     static float sign[HEADS][D];
     float *planes = draw(PLANES_GAUSSIAN, &shape, 1);
-    float *turned = malloc(planes_count(M, BITS, D) * sizeof *turned);
+    const struct planes_form form = form_of(PLANES_GAUSSIAN, &shape);
+    float *turned = malloc(planes_count(&form) * sizeof *turned);
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     int same = 0, went[D][D][2] = {{{0}}};
     for (size_t head = 0; head < HEADS; head++) {
-        planes_turn(kernels, HASH_F32, turned, planes, M, BITS, D, head, permutation[head], sign[head]);
+        planes_turn(kernels, HASH_F32, turned, planes, &form, head, permutation[head], sign[head]);
         for (size_t bit = 0; bit < BITS; bit++)
             for (size_t h = 0; h < M; h++)
                 for (size_t c = 0; c < D; c++)
@@ -252,7 +272,8 @@ static void heads_turn_planes(void **state)
     free(planes), free(turned);
 }
 
-static const struct shape wide[] = {{32, 9, 64}, {40, 3, 32}, {20, 5, 48}};
+static const struct shape wide[] = {
+    {32, 9, 64, false}, {40, 3, 32, false}, {20, 5, 48, false}, {17, 9, 64, true}};
 
 /* The bits do not depend on threads or on the table of kernels. */
 static void threads_and_tables_draw_the_same_bits(void **state)
@@ -264,9 +285,10 @@ static void threads_and_tables_draw_the_same_bits(void **state)
     assert_int_equal(pool_new(&host, 3, &pool), HASHATTN_OK);
     const struct kernels *const *tables = kernels_all();
     for (int kind = PLANES_GAUSSIAN; kind <= PLANES_ORTHOGONAL; kind++)
-        for (size_t s = 0; s < 3; s++) {
+        for (size_t s = 0; s < sizeof wide / sizeof *wide; s++) {
             const struct shape *shape = &wide[s];
-            size_t bytes = planes_count(shape->num_hashes, shape->hash_bits, shape->dim) * sizeof(float);
+            const struct planes_form form = form_of(kind, shape);
+            size_t bytes = planes_count(&form) * sizeof(float);
             float *want = draw_with(tables[0], NULL, kind, shape, 7);
             for (size_t t = 0; tables[t] != NULL; t++) {
                 float *got = draw_with(tables[t], pool, kind, shape, 7);
@@ -281,13 +303,18 @@ static void threads_and_tables_draw_the_same_bits(void **state)
 static void sizes_do_not_wrap(void **state)
 {
     (void)state;
-    const struct planes_form widest = {PLANES_ORTHOGONAL, 4096, 24, SIZE_MAX};
-    const struct planes_form wide_one = {PLANES_ORTHOGONAL, 4096, 24, SIZE_MAX / 8};
-    assert_true(planes_count(4096, 24, SIZE_MAX / 8) == SIZE_MAX);
-    assert_true(planes_count(32, 9, 64) == 32 * 9 * 64);
+    const struct planes_form widest = form_of(PLANES_ORTHOGONAL, &(struct shape){4096, 24, SIZE_MAX, false});
+    const struct planes_form wide_one =
+        form_of(PLANES_ORTHOGONAL, &(struct shape){4096, 24, SIZE_MAX / 8, false});
+    const struct planes_form usual = form_of(PLANES_ORTHOGONAL, &(struct shape){32, 9, 64, false});
+    const struct planes_form pool = form_of(PLANES_ORTHOGONAL, &(struct shape){17, 9, 64, true});
+    const struct planes_form normal = form_of(PLANES_GAUSSIAN, &(struct shape){4096, 24, SIZE_MAX, false});
+    assert_true(planes_count(&wide_one) == SIZE_MAX);
+    assert_true(planes_count(&usual) == 32 * 9 * 64);
+    assert_true(planes_count(&pool) == 160 * 64); /* 153 planes */
     assert_true(planes_work_size(&widest, 2) == SIZE_MAX);
     assert_true(planes_work_size(&wide_one, 2) == SIZE_MAX);
-    assert_true(planes_work_size(&(struct planes_form){PLANES_GAUSSIAN, 4096, 24, SIZE_MAX}, 2) == 0);
+    assert_true(planes_work_size(&normal, 2) == 0);
 }
 
 int main(void)

@@ -14,6 +14,7 @@ static void defaults(void **state)
     assert_int_equal(options.num_hashes, 32);
     assert_int_equal(options.hash_bits, 9);
     assert_int_equal(options.planes, PLANES_ORTHOGONAL);
+    assert_int_equal(options.plane_pool, 0);
     assert_int_equal(options.normalize, YOSO_NORMALIZE_L2);
     assert_int_equal(options.gradient, YOSO_GRADIENT_LOWER);
     assert_int_equal(options.max_partners, 0);
@@ -22,6 +23,7 @@ static void defaults(void **state)
     options_preset(yoso_exact_rows, &options);
     assert_int_equal(options.num_hashes, -7);
     assert_null(option_find(yoso_exact_rows, "planes"));
+    assert_null(option_find(yoso_exact_rows, "plane_pool"));
     assert_null(option_find(yoso_exact_rows, "max_partners"));
 }
 
