@@ -155,9 +155,12 @@ static void peaks_are_operations_over_time(void **state)
     enum { ROWS = 4096, DIM = 64, NUM_HASHES = 32, HASH_BITS = 9 };
     const char *why;
     const struct kernels *kernels = kernels_named("auto", &why);
-    const struct hashing hashing = {NUM_HASHES, HASH_BITS, hash_projection_of(kernels, HASH_AUTO), 0};
-    const struct planes_form form = {PLANES_ORTHOGONAL, NUM_HASHES, HASH_BITS, DIM};
-    size_t bytes = codes_size(&hashing, ROWS), lanes = planes_turned_count(NUM_HASHES, HASH_BITS, DIM);
+    const struct hashing hashing = {.num_hashes = NUM_HASHES,
+                                    .hash_bits = HASH_BITS,
+                                    .projection = hash_projection_of(kernels, HASH_AUTO)};
+    const struct planes_form form = {
+        .kind = PLANES_ORTHOGONAL, .num_hashes = NUM_HASHES, .hash_bits = HASH_BITS, .dim = DIM};
+    size_t bytes = codes_size(&hashing, ROWS), lanes = planes_turned_count(&form);
     float *x = aligned_zeros(ROWS * DIM), *planes = aligned_zeros(lanes), *turned = aligned_zeros(lanes),
           *sign = aligned_zeros(DIM), *rows = aligned_zeros(CODES_ROWS * unit_padded(DIM)),
           *squares = aligned_zeros(CODES_ROWS);
@@ -166,8 +169,7 @@ static void peaks_are_operations_over_time(void **state)
     uint64_t key = random_key(0, RANDOM_BENCH, 0);
     random_normals(key, 0, x, ROWS * DIM);
     planes_draw(kernels, NULL, &form, key, planes, work);
-    planes_turn(kernels, hashing.projection, turned, planes, NUM_HASHES, HASH_BITS, DIM, key, permutation,
-                sign);
+    planes_turn(kernels, hashing.projection, turned, planes, &form, key, permutation, sign);
     codes_hash(kernels, codes, &hashing, x, DIM, ROWS, DIM, turned, rows, unit_padded(DIM), squares);
     for (int threads = 1; threads <= 2; threads++) {
         struct keeping_host keeping;

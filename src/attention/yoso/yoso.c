@@ -184,9 +184,11 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
     if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)
         return "max_partners needs gradient true or released: lower is cheap in full buckets without it";
     if (options->gradient == YOSO_GRADIENT_RELEASED && options->gradient_hashes > 0)
-        return "gradient_hashes needs gradient lower or true: released counts a pair once for all hashes";
+        return "gradient_hashes is {gradient_hashes}; gradient released needs 0, because it counts a pair "
+               "once for "
+               "all hashes";
     if (options->gradient_hashes > options->num_hashes)
-        return "gradient_hashes must be at most num_hashes";
+        return "gradient_hashes is {gradient_hashes}; it must be at most num_hashes, which is {num_hashes}";
     if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
         return "map neyshabur needs max_norm if later rows are unknown: causal and in chunks";
     if (hadamard_is(options->planes) && (shape->head_dim < 32 || shape->head_dim > 4096))
