@@ -198,6 +198,9 @@ cp out shared.json
 holds shared_planes_need_more_hashes json shared.json "1.1 * $(python3 -c 'import json; print(json.load(open("alone.json"))["num_hashes"])') < d['num_hashes'] <= 121 and d['plane_pool'] == 11"
 says suggestion_names_the_pool "over 25" bench suggest --seq-len 1024 --error 0.6 --heads 1 --plane-pool 5
 grep -qx -- "--num-hashes [0-9]* --hash-bits [1-5] --plane-pool 5" out && passed words_of_a_pool || failed words_of_a_pool "$(cat out)"
+run bench suggest --seq-len 1024 --error 0.6 --heads 1 --plane-pool 5 --json
+cp out pool.json
+holds no_more_bits_than_planes json pool.json '[c["hash_bits"] for c in d["choices"]] == [1, 2, 3, 4, 5]'
 expect no_more_hashes_in_the_pool 1 "no m up to 25 is predicted" bench suggest --seq-len 1024 --error 0.1 --plane-pool 5
 says words_of_suggest "--num-hashes" bench suggest --seq-len 64 --error 1 --heads 1
 expect error_out_of_reach 1 "no m up to 16 is predicted to reduce the error at n 4096 to 0.01 radians; the smallest is 0." bench suggest --seq-len 4096 --error 0.01 --max-hashes 16
