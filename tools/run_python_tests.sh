@@ -27,7 +27,8 @@ if [ -z "$python" ]; then
         exit 0
     }
     tools/stage_python.sh "$build"
-    export PYTHONPATH="$build/python"
+    PYTHONPATH=$(cd "$build/python" && pwd)
+    export PYTHONPATH
 fi
 PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider -rs tests/python >"$log" 2>&1
 code=$?

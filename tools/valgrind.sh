@@ -30,5 +30,22 @@ for test in "$build"/tests/test_*; do
         grep -m 12 '^==' "$log"
     fi
 done
+# The Python package, for invalid reads and writes of the library: CPython uses memory that was not set, and the C library
+# compares text by words.
+python=$(python3 -c 'import sys, numpy, pytest; print(sys.executable)' 2>/dev/null)
+if [ -n "$python" ] && echo python | grep -qE "$pattern"; then
+    log=$build/Testing/valgrind-python.txt
+    tools/stage_python.sh "$build"
+    if PYTHONMALLOC=malloc PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 valgrind --quiet --undef-value-errors=no \
+        --fullpath-after= "$python" -m pytest -q -p no:cacheprovider tests/python/test_attention.py \
+        tests/python/test_bad_input.py tests/python/test_gradients.py tests/python/test_stream.py >"$log" 2>&1 &&
+        ! grep -q "($PWD/src/" "$log"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "failed: the Python package, $log"
+        grep -m 12 -e '^E ' -e "($PWD/src/" "$log"
+    fi
+fi
 echo "$passed without a finding, $failed failed"
 [ "$failed" -eq 0 ]

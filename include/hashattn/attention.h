@@ -169,12 +169,12 @@ HASHATTN_API hashattn_status hashattn_attention_read_params(hashattn_attention *
                                                             size_t value_dim, size_t max_len);
 /* As hashattn_attention_read_params, from memory. params: (num_heads, floats of all tensors of a head), in
    the order of hashattn_attention_tensor; they are copied. INVALID: NaN or infinity, with its position; the
-   present parameters then stay. */
+   current parameters are then kept. */
 HASHATTN_API hashattn_status hashattn_attention_set_params(hashattn_attention *attention, const float *params,
                                                            size_t num_heads, size_t head_dim,
                                                            size_t value_dim, size_t max_len);
-/* Copies the parameters that a call with this problem uses, set, read or drawn, in the layout of
-   hashattn_attention_set_params. Uses num_heads, head_dim, value_dim, max_len and seed of the problem. */
+/* Copies the parameters that a call with this problem uses, whether set, read or drawn, in the layout of
+   hashattn_attention_set_params. Reads num_heads, head_dim, value_dim, max_len and seed of the problem. */
 HASHATTN_API hashattn_status hashattn_attention_get_params(hashattn_attention *attention,
                                                            const hashattn_problem *problem, float *params);
 
@@ -226,9 +226,9 @@ struct hashattn_problem {
     /* The longest sequence that the mechanism's learned tensors are made for. 0: unknown; a mechanism whose
        shapes depend on it is then REFUSED. */
     size_t max_len;
-    /* 1, with offsets: sequences of different lengths lie sequence_stride apart, as in a padded batch, and
-       offsets[s + 1] - offsets[s] is the length of sequence s. Rows beyond it are neither read nor written,
-       and cost no time. key_mask stays (key rows). */
+    /* 1, with offsets: a padded batch. Sequence s starts at data[s * sequence_stride] and has
+       offsets[s + 1] - offsets[s] rows; rows beyond them are neither read nor written, and cost no time.
+       key_mask is (key rows), as with packed sequences. */
     int padded;
 };
 

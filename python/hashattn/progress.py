@@ -35,7 +35,7 @@ class Progress(NamedTuple):
     warning: str = ""  #: a problem, such as a save that just failed
 
 
-#: True: a tqdm bar where tqdm is installed; False: nothing; or a function, which returns True for a clean stop.
+#: True: a tqdm bar if tqdm is installed; False: nothing; or a function, which returns True for a clean stop.
 Watcher = Union[bool, Callable[[Progress], Any]]
 
 

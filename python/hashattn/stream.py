@@ -26,7 +26,7 @@ class Stream(ContextObject):
     heads, head_dim, value_dim: of the arrays, (rows, d) for one head, else (heads, rows, d); value_dim None = head_dim.
     mechanism: "yoso"; "softmax" and "yoso-e" have no such state and are refused.
     causal: keys and queries arrive together in `read`, and query i sees keys 0 .. i of the whole sequence.
-    chunk_rows: longer arrays are taken in chunks of so many rows, whose memory is allocated once.
+    chunk_rows: the most rows that are processed at once; their memory is allocated once.
     first_head: number of the first head, if the heads of a model are split over several streams.
     seed, context, options: as for `attention`.
 

@@ -59,7 +59,7 @@ def generate(task: str, directory: Any, *, train: int = 0, valid: int = 0, test:
 
 
 def _finish(watch: Watch, origin: ContextHandle, status: int, run: bytes) -> None:
-    """Raises what ended a training early; a stop that the progress function asked for is none."""
+    """Raises what ended a training early, except a stop by the progress function."""
     if watch.error is not None:
         raise watch.error
     if status == _library.INTERRUPTED and not watch.interrupted:
@@ -90,7 +90,7 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     preset: "lra", the settings of YOSO's Long Range Arena configurations.
     options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
         `tasks()[task].options` and `mechanisms()[name].options` list them.
-    progress: True = a tqdm bar where tqdm is installed; False = nothing; or a function of `Progress`, called after each
+    progress: True = a tqdm bar if tqdm is installed; False = nothing; or a function of `Progress`, called after each
         step, batch of an evaluation and evaluation. It returns True for a clean stop: `train` then returns the run, or
         None before the first evaluation, which writes the model.
 

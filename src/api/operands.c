@@ -9,6 +9,15 @@
 #include "parts/rows/elements.h"
 #include "parts/tiles/double_attention.h"
 
+static size_t longest(const size_t *offsets, size_t count)
+{
+    size_t rows = 0;
+    for (size_t s = 0; s < count; s++)
+        if (offsets[s + 1] - offsets[s] > rows)
+            rows = offsets[s + 1] - offsets[s];
+    return rows;
+}
+
 hashattn_status operand_check_apart(struct host *host, const char *name, size_t width,
                                     struct operand_step *steps, size_t num_steps)
 {
@@ -41,7 +50,8 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
     if (total == 0)
         return HASHATTN_OK;
     FAIL_IF(given.data == NULL, host, HASHATTN_INVALID, "%s.data is NULL", array->name);
-    size_t sequences = packed_rows ? 1 : call->num_sequences, rows = total / sequences;
+    size_t sequences = packed_rows ? 1 : call->num_sequences;
+    size_t rows = packed_rows ? total : longest(offsets, sequences); /* lengths differ in a padded batch */
     struct operand_step steps[] = {{"row_stride", rows, given.row_stride},
                                    {"head_stride", call->num_heads, given.head_stride},
                                    {"sequence_stride", sequences, given.sequence_stride}};

@@ -94,10 +94,11 @@ def test_the_gil_is_released():
     """Python runs while another thread computes."""
     query = numbers(8, 3000, 64)
     started, counted = threading.Event(), []
+    context = hashattn.Context(threads=1)
 
     def compute():
         started.set()
-        hashattn.attention(query, query, query, mechanism="softmax")
+        hashattn.attention(query, query, query, mechanism="softmax", context=context)
 
     thread = threading.Thread(target=compute)
     thread.start()

@@ -1,8 +1,11 @@
 """hashattn.torch: the bits of hashattn.attention, torch's own checks of operators, compile, export, autocast.
 
 Planted and caught: dk and dv swapped; seeds above 2^63 cut; the width of keys in the fake output; saved memory not set;
-gradients that can be differentiated; autocast not registered; the mask not passed on. SPDX-License-Identifier: Apache-2.0
+gradients that can be differentiated; no autocast; the mask or the learned tensors not passed on; the slope of the loss
+not scaled; learned tensors joined in the order of their names. SPDX-License-Identifier: Apache-2.0
 """
+
+import json
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 import hashattn  # noqa: E402
 import hashattn.torch  # noqa: E402
-from conftest import numbers  # noqa: E402
+from conftest import TINY, numbers  # noqa: E402
 
 
 def tensors(*shape, dtype=torch.float32, gradient=False, count=3):
@@ -40,8 +43,16 @@ def test_bits_are_those_of_numpy(mechanism, options, shape):
 
 def arguments(q, k, v, mechanism="yoso", mask=None, lengths=None, causal=False, save=True):
     counts = (lengths, lengths)
-    options = ["num_hashes", "8"] if mechanism == "yoso" else []
-    return (q, k, v, mask, *counts, lengths is not None, torch.tensor(5), causal, mechanism, options, save)
+    options = {"yoso": ["num_hashes", "8"], "lha": ["num_buckets", "4"]}.get(mechanism, [])
+    params = learned(3, q.shape[-1]) if mechanism == "lha" else None
+    return (q, k, v, mask, *counts, params, lengths is not None, torch.tensor(5), causal, mechanism, options, save)
+
+
+def learned(heads, head_dim):
+    """The learned tensors of lha with 4 buckets, (heads, floats)."""
+    with hashattn.Attention("lha", num_buckets=4) as attention:
+        found = attention.params(heads, head_dim, seed=3)
+    return torch.cat([torch.from_numpy(array).flatten(1) for array in found.values()], 1).requires_grad_()
 
 
 def test_opcheck():
@@ -54,11 +65,15 @@ def test_opcheck():
         arguments(q, k, v, mask=mask, lengths=torch.tensor([20, 7])),
         arguments(q, k, v, causal=True),
         arguments(q, k, v[..., :5]),
+        arguments(q, k, v, "lha"),
         arguments(*tensors(2, 3, 20, 8), save=False),
         arguments(*tensors(2, 3, 20, 8, gradient=True, dtype=torch.bfloat16)),
         arguments(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)),
     ):
         torch.library.opcheck(operator, given)
+    given = arguments(*tensors(2, 3, 20, 8), "lha")
+    saved = operator(*given)[1]
+    torch.library.opcheck(torch.ops.hashattn.own_loss.default, (*given[:-1], saved))
 
 
 @pytest.mark.parametrize("mechanism", ["softmax", "yoso-e"])
@@ -155,3 +170,68 @@ def test_bad_input():
             call()
     with pytest.raises((TypeError, NotImplementedError), match="CPU|meta"):
         hashattn.torch.attention(*(t.to("meta") for t in (q, k, v)), seed=1).numpy()
+
+
+def test_own_loss_teaches_the_hashes():
+    q, k, v = tensors(2, 3, 60, 8, gradient=True)
+    params = learned(3, 8)
+    out, loss = hashattn.torch.attention_and_loss(q, k, v, params, num_buckets=4, seed=3)
+    (out.sum() + 2 * loss).backward()
+    with hashattn.Attention("lha", num_buckets=4) as attention:
+        assert np.array_equal(attention.forward(*(t.detach().numpy() for t in (q, k, v)), seed=3), out.detach().numpy())
+        expected, gradient = attention.own_loss()
+    flat = np.concatenate([array.reshape(3, -1) for array in gradient.values()], 1)
+    assert loss.item() == np.float32(expected) and np.array_equal(params.grad.numpy(), 2 * flat)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded, other = hashattn.torch.attention_and_loss(q, k, v, params, num_buckets=4, seed=3)
+    assert rounded.dtype == torch.bfloat16 and other.dtype == torch.float32 and abs(other - loss) < 0.1 * loss
+    with pytest.raises(ValueError, match=r"params has shape \(3, 95\)"):
+        hashattn.torch.attention(q, k, v, mechanism="lha", num_buckets=4, params=params[:, 1:])
+
+
+@pytest.mark.parametrize("kind, options", [("YosoAttention", {"num_hashes": 8}), ("LHAAttention", {"num_buckets": 4})])
+def test_modules(kind, options):
+    torch.manual_seed(2)
+    layer = getattr(hashattn.torch, kind)(24, 3, **options)
+    rows = tensors(2, 40, 24, gradient=True)[0]
+    lengths = torch.tensor([40, 11])
+    out = layer(rows, lengths=lengths, seed=1)
+    assert out.shape == rows.shape and torch.equal(out[1, 11:], layer.output.dense.bias.expand(29, 24))
+    loss = out.square().sum() + (layer.own_loss if kind == "LHAAttention" else 0)
+    loss.backward()
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in layer.parameters())
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(rows, lengths=lengths, seed=1), out)
+    layer.eval()
+    assert torch.equal(layer(rows[0], seed=1), out[0])
+    parts = [layer._heads(each(rows)) for each in (layer.query, layer.key, layer.value)]
+    drawn = hashattn.torch.attention(*parts, mechanism=layer.mechanism, seed=0, **options)  # with the initial hashes
+    assert torch.equal(layer(rows, seed=0), layer.output(drawn.transpose(1, 2).flatten(2)))
+    again = getattr(hashattn.torch, kind)(24, 3, **options).eval()
+    again.load_state_dict(layer.state_dict())
+    assert torch.equal(again(rows, lengths=lengths, seed=1), out)
+    with pytest.raises(ValueError, match="dim is 25, which 3 heads do not divide"):
+        getattr(hashattn.torch, kind)(25, 3)
+    with pytest.raises(ValueError, match="no option 'x'"):
+        getattr(hashattn.torch, kind)(24, 3, x=1)
+
+
+def read_safetensors(path):
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    data = path.read_bytes()[8:]
+    header = json.loads(data[:size])
+    return {name: torch.frombuffer(bytearray(data[size + row["data_offsets"][0]:size + row["data_offsets"][1]]),
+                                   dtype=torch.float32).reshape(row["shape"])
+            for name, row in header.items() if name != "__metadata__"}
+
+
+@pytest.mark.parametrize("kind, options", [("YosoAttention", {"num_hashes": 8}), ("LHAAttention", {"num_buckets": 4})])
+def test_modules_have_the_names_of_the_runs(needles, tmp_path, kind, options):
+    layer = getattr(hashattn.torch, kind)(16, 2, **options)
+    given = {**TINY, "steps": 1, "eval_every": 1}
+    del given["num_hashes"]
+    hashattn.train("needle", needles, tmp_path / "run", mechanism=layer.mechanism, progress=False, **given, **options)
+    prefix = "encoder.layer.0.attention."
+    stored = read_safetensors(tmp_path / "run" / "model.safetensors")
+    found = {name[len(prefix):]: tensor for name, tensor in stored.items() if name.startswith(prefix)}
+    layer.load_state_dict(found)  # strict: the same names and shapes
