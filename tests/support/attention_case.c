@@ -116,6 +116,7 @@ static struct rows rows_new(const struct attention_case *problem, const size_t *
         packed->row_stride = width;
         packed->head_stride = longest * width;
         packed->sequence_stride = heads * longest * width;
+        packed->padded = true;
         rows.floats = problem->num_sequences * packed->sequence_stride;
         break;
     }
