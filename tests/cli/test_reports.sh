@@ -114,7 +114,7 @@ run bench error --seq-len 40,50 --num-hashes 3 --hash-bits 4 --heads 3 --head-di
 python3 - out <<'P' >told 2>&1
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
-assert [list(r) for r in rows] == 2 * ["input seq_len heads head_dim num_hashes hash_bits radians query_deviation seed_deviation predicted_radians queries seeds seed".split()]
+assert [list(r) for r in rows] == 2 * ["input seq_len heads head_dim num_hashes hash_bits plane_pool radians query_deviation seed_deviation predicted_radians queries seeds seed".split()]
 assert [(r["seq_len"], r["heads"], r["head_dim"], r["num_hashes"], r["hash_bits"], r["queries"], r["seeds"], r["seed"]) for r in rows] == [(n, 3, 24, 3, 4, 3 * n * 2, 2, 7) for n in (40, 50)]
 json.dump(rows, open("rows.json", "w"))
 P
@@ -137,7 +137,7 @@ run bench error --num-hashes 1 --hash-bits 2 --json
 
 run bench suggest --seq-len 300 --error 0.9 --cosine 0.3 --heads 64 --head-dim 512 --max-hashes 100 --threads 2 --json
 cp out suggest.json
-report suggest suggest.json "seq_len error_radians num_hashes hash_bits predicted_radians mean_cosine heads head_dim forward_ms backward_ms timed_seq_len saved_bytes scratch_bytes isa threads choices" '(d["seq_len"], d["error_radians"], d["heads"], d["head_dim"], d["timed_seq_len"], d["threads"]) == (300, .9, 64, 512, 128, 2) and abs(d["mean_cosine"] - .3) < .05 and d["num_hashes"] <= 100 and d["scratch_bytes"] > 0 and [c["hash_bits"] for c in d["choices"]] == list(range(1, 9)) and d["num_hashes"] == [c["num_hashes"] for c in d["choices"] if c["hash_bits"] == d["hash_bits"]][0]'
+report suggest suggest.json "seq_len error_radians num_hashes hash_bits plane_pool predicted_radians mean_cosine heads head_dim forward_ms backward_ms timed_seq_len saved_bytes scratch_bytes isa threads choices" '(d["seq_len"], d["error_radians"], d["heads"], d["head_dim"], d["timed_seq_len"], d["threads"]) == (300, .9, 64, 512, 128, 2) and abs(d["mean_cosine"] - .3) < .05 and d["num_hashes"] <= 100 and d["scratch_bytes"] > 0 and [c["hash_bits"] for c in d["choices"]] == list(range(1, 9)) and d["num_hashes"] == [c["num_hashes"] for c in d["choices"] if c["hash_bits"] == d["hash_bits"]][0]'
 run bench suggest --seq-len 300 --error 0.9 --cosine 0.3 --heads 64 --head-dim 512 --max-hashes 100 --threads 2
 python3 - out <<'P' >told 2>&1
 import json, re, sys

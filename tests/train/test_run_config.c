@@ -23,6 +23,8 @@ static void other_value(const struct option_row *row, char text[64])
     switch (row->type) {
     case OPTION_INT:
         snprintf(text, 64, "%.0f", row->preset < row->maximum ? row->preset + 1 : row->minimum);
+        if (strcmp(row->name, "plane_pool") == 0) /* not every number is a pool */
+            strcpy(text, "31");
         break;
     case OPTION_REAL: /* thirds have no short decimal form */
         snprintf(text, 64, "%.17g", row->minimum + (row->maximum - row->minimum) / 3);
@@ -281,7 +283,8 @@ static void labels_are_bounded(void **state)
     struct run_config config;
     host_init(&host);
     char *text = malloc(sizeof good + (size_t)(MOST + 1) * EACH), *labels = strstr(good, "[\"a\", \"b\"]");
-    assert_true(text != NULL && labels != NULL);
+    if (text == NULL || labels == NULL)
+        fail_msg("no memory, or no labels in the text");
     for (int count = MOST; count <= MOST + 1; count++) {
         char *at = text + sprintf(text, "%.*s[", (int)(labels - good), good);
         for (int i = 0; i < count; i++)
