@@ -283,8 +283,10 @@ static void labels_are_bounded(void **state)
     struct run_config config;
     host_init(&host);
     char *text = malloc(sizeof good + (size_t)(MOST + 1) * EACH), *labels = strstr(good, "[\"a\", \"b\"]");
-    if (text == NULL || labels == NULL)
+    if (text == NULL || labels == NULL) {
         fail_msg("no memory, or no labels in the text");
+        return;
+    }
     for (int count = MOST; count <= MOST + 1; count++) {
         char *at = text + sprintf(text, "%.*s[", (int)(labels - good), good);
         for (int i = 0; i < count; i++)

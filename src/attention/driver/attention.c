@@ -1,4 +1,4 @@
-/* The driver of all mechanisms. It checks a call, lays out its two memory blocks, cuts it into units of work
+/* The driver of all mechanisms. It lays out a call's two memory blocks, cuts it into units of work
    (sequence, head), and runs them on the pool, most expensive first, so that the last unit to end is small.
    A unit that would otherwise finish last uses all threads before the remaining units start.
    A unit computes the same bits in any batch and with any number of threads: its saved memory has its own
@@ -8,50 +8,14 @@
 #include "attention/driver/attention.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "attention/driver/call_shape.h"
 #include "attention/driver/kept.h"
 #include "attention/driver/work_order.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "parts/rows/elements.h"
-
-/* ---- shapes -------------------------------------------------------------------------------------------- */
-
-static const uint8_t *mask_of(const struct attention_call *call, size_t sequence)
-{
-    return call->key_mask == NULL ? NULL : call->key_mask + call->key_offsets[sequence];
-}
-
-/* One sequence with all its keys, on one thread: its memory is sized for this. */
-static struct problem_shape shape_of(const struct attention_call *call, size_t sequence)
-{
-    const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
-    return (struct problem_shape){
-        .num_queries = query[1] - query[0],
-        .num_keys = key[1] - key[0],
-        .head_dim = call->head_dim,
-        .value_dim = call->value_dim,
-        .max_len = call->max_len,
-        .causal = call->causal,
-        .precision = call->precision,
-        .workers = 1,
-    };
-}
-
-/* Without rows nothing is done and no memory is needed, for any number of heads and columns: an array
-   without elements can have any. */
-static bool has_rows(const struct attention_call *call)
-{
-    return call->query_offsets[call->num_sequences] > 0 || call->key_offsets[call->num_sequences] > 0;
-}
-
-static size_t param_count(const struct attention_call *call)
-{
-    const struct parameter_sizes sizes = {call->head_dim, call->value_dim, call->max_len};
-    return attention_param_count(call->mechanism, call->options, &sizes);
-}
 
 /* ---- the plan ------------------------------------------------------------------------------------------ */
 
@@ -88,12 +52,6 @@ struct worker_memory {
     size_t bytes;
 };
 
-/* true if a masked token is absent as a query too (`competes`). */
-static bool masks_queries(const struct attention_call *call, const struct problem_shape *shape)
-{
-    return call->mechanism->competes && call->key_mask != NULL && shape->num_queries == shape->num_keys;
-}
-
 static struct worker_memory worker_memory(const struct attention_call *call,
                                           const struct problem_shape *shape, void *block)
 {
@@ -106,7 +64,7 @@ static struct worker_memory worker_memory(const struct attention_call *call,
     size_t outputs = size_product(shape->num_queries, shape->value_dim);
     size_t keys = size_product(shape->num_keys, shape->head_dim);
     size_t values = size_product(shape->num_keys, shape->value_dim);
-    if (half || masks_queries(call, shape)) {
+    if (half || call_masks_queries(call, shape)) {
         memory.query = arena_take(&arena, queries, sizeof(float));
         memory.out = arena_take(&arena, outputs, sizeof(float));
         memory.dout = arena_take(&arena, outputs, sizeof(float));
@@ -131,7 +89,7 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
 {
     const struct mechanism *mechanism = call->mechanism;
     struct plan plan = {.saved = saved};
-    if (!has_rows(call))
+    if (!call_has_rows(call))
         return plan;
     struct arena keep = arena_on(saved), work = arena_on(scratch);
     const struct preparation_facet *preparation = mechanism->preparation;
@@ -143,9 +101,9 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
     plan.start = arena_take(&work, size_sum(call->num_sequences, 1), sizeof *plan.start);
     if (mechanism->own_loss != NULL)
         plan.losses = arena_take(&work, units, sizeof *plan.losses);
-    plan.slices = arena_take(&work, size_product(units, param_count(call)), sizeof *plan.slices);
+    plan.slices = arena_take(&work, size_product(units, call_param_count(call)), sizeof *plan.slices);
     for (size_t s = 0; s < call->num_sequences; s++) {
-        struct problem_shape shape = shape_of(call, s);
+        struct problem_shape shape = call_shape(call, s);
         if (plan.start != NULL)
             plan.start[s] = keep.used;
         arena_take(&keep, call->num_heads, padded(mechanism->saved_size(call->options, &shape)));
@@ -181,87 +139,6 @@ size_t attention_saved_size(const struct attention_call *call)
 size_t attention_scratch_size(const struct attention_call *call)
 {
     return plan_of(call, NULL, NULL).scratch_bytes;
-}
-
-/* ---- the check ----------------------------------------------------------------------------------------- */
-
-static hashattn_status check_rows(struct host *host, const char *what, const struct packed *rows,
-                                  size_t width, size_t count)
-{
-    FAIL_IF(rows->width != width, host, HASHATTN_INVALID, "%s has width %zu, %zu is needed", what,
-            rows->width, width);
-    FAIL_IF(count > 1 && rows->row_stride < width, host, HASHATTN_INVALID,
-            "%s has rows of width %zu that are only %zu apart", what, width, rows->row_stride);
-    return HASHATTN_OK;
-}
-
-static hashattn_status check_sequence(struct host *host, const struct attention_call *call, size_t sequence)
-{
-    const struct mechanism *mechanism = call->mechanism;
-    assert(call->query_offsets[sequence] <= call->query_offsets[sequence + 1] &&
-           call->key_offsets[sequence] <= call->key_offsets[sequence + 1]);
-    struct problem_shape shape = shape_of(call, sequence);
-    FAIL_IF(call->causal && shape.num_queries != shape.num_keys, host, HASHATTN_INVALID,
-            "sequence %zu has %zu queries and %zu keys; causal attention needs equal numbers", sequence,
-            shape.num_queries, shape.num_keys);
-    bool masked = masks_queries(call, &shape);
-    if (!mechanism->sees_mask)
-        shape.num_keys = kept_count(mask_of(call, sequence), shape.num_keys).count;
-    if (masked)
-        shape.num_queries = shape.num_keys;
-    const char *why = mechanism->refuse(call->options, &shape);
-    if (why == NULL)
-        return HASHATTN_OK;
-    char longest[40] = "", sentence[200];
-    options_fill(mechanism->options, call->options, why, sentence, sizeof sentence);
-    struct attention_call longer = *call;
-    longer.max_len++;
-    if (param_count(&longer) != param_count(call)) /* its tensors grow with max_len */
-        snprintf(longest, sizeof longest, ", max_len %zu", call->max_len);
-    return host_fail(host, HASHATTN_REFUSED, "%s: %s (sequence %zu: %zu queries, %zu keys, head_dim %zu%s)",
-                     mechanism->name, sentence, sequence, shape.num_queries, shape.num_keys, shape.head_dim,
-                     longest);
-}
-
-/* true if `sequence` has the shape of the previous one, which was checked. */
-static bool is_as_before(const struct attention_call *call, size_t sequence)
-{
-    if (sequence == 0 || call->key_mask != NULL)
-        return false;
-    struct problem_shape shape = shape_of(call, sequence), before = shape_of(call, sequence - 1);
-    return shape.num_queries == before.num_queries && shape.num_keys == before.num_keys;
-}
-
-hashattn_status attention_check_shapes(struct host *host, const struct attention_call *call)
-{
-    assert(call->query_offsets[0] == 0 && call->key_offsets[0] == 0);
-    for (size_t s = 0; s < call->num_sequences; s++)
-        if (!is_as_before(call, s))
-            TRY(check_sequence(host, call, s));
-    return HASHATTN_OK;
-}
-
-hashattn_status attention_check(struct host *host, const struct attention_call *call)
-{
-    const struct mechanism *mechanism = call->mechanism;
-    assert(call->kernels != NULL && call->pool != NULL && mechanism != NULL);
-    FAIL_IF(call->num_heads < 1 || call->head_dim < 1 || call->value_dim < 1, host, HASHATTN_INVALID,
-            "num_heads is %zu, head_dim %zu, value_dim %zu; each must be at least 1", call->num_heads,
-            call->head_dim, call->value_dim);
-    size_t queries = call->query_offsets[call->num_sequences], keys = call->key_offsets[call->num_sequences];
-    TRY(check_rows(host, "query", &call->query, call->head_dim, queries));
-    TRY(check_rows(host, "key", &call->key, call->head_dim, keys));
-    TRY(check_rows(host, "value", &call->value, call->value_dim, keys));
-    size_t parameters = param_count(call);
-    FAIL_IF(parameters > 0 && call->params == NULL && has_rows(call), host, HASHATTN_INVALID,
-            "%s needs %zu learned parameters per head, none were given", mechanism->name, parameters);
-    TRY(attention_check_shapes(host, call));
-    size_t saved = attention_saved_size(call), scratch = attention_scratch_size(call);
-    FAIL_IF(saved >= PTRDIFF_MAX || scratch >= PTRDIFF_MAX, host, HASHATTN_NO_MEMORY,
-            "%s on %zu queries, %zu keys, %zu heads needs more bytes than can be counted (%zu saved, %zu "
-            "scratch)",
-            mechanism->name, queries, keys, call->num_heads, saved, scratch);
-    return HASHATTN_OK;
 }
 
 /* ---- units of work ------------------------------------------------------------------------------------- */
@@ -392,7 +269,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
     const struct attention_call *call = run->call;
     size_t sequence = run->plan.order[index / call->num_heads], head = index % call->num_heads;
     const size_t *start = run->plan.start + sequence;
-    struct problem_shape shape = shape_of(call, sequence);
+    struct problem_shape shape = call_shape(call, sequence);
     bool spread = index < run->plan.num_spread;
     if (spread)
         shape.workers = (size_t)pool_threads(call->pool);
@@ -419,7 +296,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
         unit.gradients.params = run->plan.slices + (sequence * call->num_heads + head) * run->param_count;
         memset(unit.gradients.params, 0, run->param_count * sizeof(float));
     }
-    const uint8_t *mask = mask_of(call, sequence);
+    const uint8_t *mask = call_mask(call, sequence);
     struct kept kept = kept_count(mask, shape.num_keys);
     unit.empty = shape.num_queries == 0 || kept.count == 0;
     if (call->mechanism->sees_mask) {
@@ -427,7 +304,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
         mask = NULL;
         kept = kept_count(NULL, shape.num_keys);
     }
-    if (masks_queries(call, &shape))
+    if (call_masks_queries(call, &shape))
         unit.gathered_queries = mask;
     if (call->causal) {
         bool same = unit.gathered_queries != NULL;
@@ -530,10 +407,10 @@ void attention_forward(const struct attention_call *call, struct packed out, voi
     struct run run = {.call = call,
                       .plan = plan_of(call, saved, scratch),
                       .pass = FORWARD,
-                      .param_count = param_count(call),
+                      .param_count = call_param_count(call),
                       .out = out};
     assert(out.width == call->value_dim);
-    if (!has_rows(call))
+    if (!call_has_rows(call))
         return;
     const struct preparation preparation = {.kernels = call->kernels,
                                             .options = call->options,
@@ -554,7 +431,7 @@ void attention_backward(const struct attention_call *call, struct packed out, st
     struct run run = {.call = call,
                       .plan = plan_of(call, saved, scratch),
                       .pass = BACKWARD,
-                      .param_count = param_count(call),
+                      .param_count = call_param_count(call),
                       .out = out,
                       .dout = dout,
                       .dquery = dquery,
@@ -562,7 +439,7 @@ void attention_backward(const struct attention_call *call, struct packed out, st
                       .dvalue = dvalue};
     assert(dout.width == call->value_dim && dvalue.width == call->value_dim);
     assert(dquery.width == call->head_dim && dkey.width == call->head_dim);
-    if (!has_rows(call))
+    if (!call_has_rows(call))
         return;
     run.dparams = run.param_count == 0 ? NULL : dparams;
     run_units(&run, backward_unit);
@@ -570,12 +447,12 @@ void attention_backward(const struct attention_call *call, struct packed out, st
 
 double attention_auxiliary(const struct attention_call *call, float *dparams, void *saved, void *scratch)
 {
-    if (call->mechanism->own_loss == NULL || !has_rows(call))
+    if (call->mechanism->own_loss == NULL || !call_has_rows(call))
         return 0;
     struct run run = {.call = call,
                       .plan = plan_of(call, saved, scratch),
                       .pass = AUXILIARY,
-                      .param_count = param_count(call)};
+                      .param_count = call_param_count(call)};
     run.dparams = run.param_count == 0 ? NULL : dparams;
     run_units(&run, auxiliary_unit);
     double loss = 0;
@@ -590,7 +467,7 @@ void attention_inspect(const struct attention_call *call, struct inspection *ins
     struct run run = {.call = call,
                       .plan = plan_of(call, saved, scratch),
                       .pass = INSPECTION,
-                      .param_count = param_count(call),
+                      .param_count = call_param_count(call),
                       .inspections = inspections};
     assert(call->inspects && call->mechanism->inspection != NULL);
     run_units(&run, inspect_unit);

@@ -4,7 +4,7 @@
    ids left out of the key, or the place in the batch used for the id; shared memory laid over the first
    unit; the parameters of head 0 for all heads; the cheapest unit first, and ties in descending order; an
    empty unit's loss read; refuse called with all keys; the first unit of the order given to one thread
-   instead of all; a pass over the heads of a call without rows.
+   instead of all; a pass over the heads of a call without rows. Covers: attention_check.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>

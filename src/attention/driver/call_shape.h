@@ -1,0 +1,48 @@
+/* What follows from the fields of a call: the shape and mask of a sequence, and the number of parameters.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTENTION_CALL_SHAPE_H
+#define ATTENTION_CALL_SHAPE_H
+
+#include "attention/driver/attention.h"
+
+static inline const uint8_t *call_mask(const struct attention_call *call, size_t sequence)
+{
+    return call->key_mask == NULL ? NULL : call->key_mask + call->key_offsets[sequence];
+}
+
+/* One sequence with all its keys, on one thread: its memory is sized for this. */
+static inline struct problem_shape call_shape(const struct attention_call *call, size_t sequence)
+{
+    const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
+    return (struct problem_shape){
+        .num_queries = query[1] - query[0],
+        .num_keys = key[1] - key[0],
+        .head_dim = call->head_dim,
+        .value_dim = call->value_dim,
+        .max_len = call->max_len,
+        .causal = call->causal,
+        .precision = call->precision,
+        .workers = 1,
+    };
+}
+
+/* Without rows nothing is done and no memory is needed, for any number of heads and columns: an array
+   without elements can have any. */
+static inline bool call_has_rows(const struct attention_call *call)
+{
+    return call->query_offsets[call->num_sequences] > 0 || call->key_offsets[call->num_sequences] > 0;
+}
+
+static inline size_t call_param_count(const struct attention_call *call)
+{
+    const struct parameter_sizes sizes = {call->head_dim, call->value_dim, call->max_len};
+    return attention_param_count(call->mechanism, call->options, &sizes);
+}
+
+/* true if a masked token is absent as a query too (`competes`). */
+static inline bool call_masks_queries(const struct attention_call *call, const struct problem_shape *shape)
+{
+    return call->mechanism->competes && call->key_mask != NULL && shape->num_queries == shape->num_keys;
+}
+
+#endif
