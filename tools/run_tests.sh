@@ -8,8 +8,9 @@ log=$build/Testing/log.txt
 mkdir -p "$build/Testing"
 ctest --test-dir "$build" -E "${LEAVE_OUT:-^$}" -j "$(nproc)" --output-on-failure -V >"$log" 2>&1
 code=$?
-passed=$(grep -cE '\[ +OK +\]' "$log")
-failed=$(grep -cE '\[ +FAILED +\] [A-Za-z_0-9]+$|^ *[0-9]+/[0-9]+ Test +#.*(\*\*\*Exception|\*\*\*Timeout|\*\*\*Not Run)' "$log")
+# ctest repeats the output of a program that fails, without the number in front.
+passed=$(grep -cE '^[0-9]+: \[ +OK +\]' "$log")
+failed=$(grep -oE '^[0-9]+: \[ +FAILED +\] [A-Za-z_0-9]+$|^ *[0-9]+/[0-9]+ Test +#.*(\*\*\*Exception|\*\*\*Timeout|\*\*\*Not Run)' "$log" | sort -u | wc -l)
 [ $code -eq 0 ] || { grep -E '\*\*\*|\[  ERROR|\[  FAILED|Error:|^[0-9]+: .*(ERROR|error:|got|WARNING)' "$log" | head -60 >&2; [ "$failed" -gt 0 ] || failed=1; }
 grep -oE 'SKIPPED: .*' "$log" | sort | uniq -c | sed 's/^ *//' || true
 if [ -z "${HASHATTN_SANITIZED:-}" ]; then
