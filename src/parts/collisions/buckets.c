@@ -65,9 +65,14 @@ static size_t shape_of(const struct bucket *bucket)
     return SHAPES - 1 - (keys * SHAPE_SIDE + queries);
 }
 
-/* list <- by_code in order of shape, those with most keys first, then those with most queries. */
+/* list <- by_code in order of shape, those with most keys first, then those with most queries. With fewer
+   buckets than shapes the order stays: sorting would cost more than it saves (0.07 of backward at n 256). */
 static void sort_by_shape(struct buckets *buckets)
 {
+    if (buckets->count < SHAPES) {
+        memcpy(buckets->list, buckets->by_code, buckets->count * sizeof *buckets->list);
+        return;
+    }
     uint32_t places[SHAPES + 1] = {0};
     const struct bucket *end = buckets->by_code + buckets->count;
     for (const struct bucket *b = buckets->by_code; b < end; b++)
