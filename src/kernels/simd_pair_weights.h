@@ -1,4 +1,5 @@
-/* The weights of the pairs of a block other than a constant: see slot pairs.bucket.
+/* The weights of the pairs of a block other than a constant, from their sums: vector loops over all pairs,
+   about 30 operations each. Slot pairs.bucket has the formulas.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_PAIR_WEIGHTS_H
 #define KERNELS_SIMD_PAIR_WEIGHTS_H

@@ -2,16 +2,15 @@
    (simd_pair_sums.h, simd_pair_weights.h), then gradients (simd_pair_spread.h), while the rows of later
    buckets are prefetched. Per pair 2 value_dim + 4 dim operations; the tangent form adds 5 dim and about 30
    for the angle. Measured on Zen 4, one thread beside other work, dim 64, constant weight, nanoseconds a pair
-   (arithmetic: 3.4 with 512 bits, 3.4 with 256), buckets by shape as buckets.c orders them:
+   (at the rate of products it would take 3.4), buckets by shape as buckets.c orders them. "Before": a whole
+   bucket prefetched at once, one side's gradients at a time, blocks filled up to multiples of four rows.
 
-                                       AVX-512        AVX2
-     n 4096, tau 9 (8 x 8)             6.2 of 8.3     7.7 of 9.5
-     n 16384, tau 11 (8 x 8)           9.2 of 13.6    8.9 of 19.0
-     n 1024, tau 9 (2 x 2)             14.9 of 15.3   19.4 of 22.3
-     n 256, tau 9, in the caches       26.5 of 26.0   39.0 of 48.0
+                                    AVX-512   before   AVX2   before
+     n 4096, tau 9 (8 x 8)            6.2       8.3     7.7     9.5
+     n 16384, tau 11 (8 x 8)          9.2      13.6     8.9    19.0
+     n 1024, tau 9 (2 x 2)           14.9      15.3    19.4    22.3
 
-   "of": prefetching a whole bucket before the one before it, gradients of one side at a time, and blocks
-   filled up to multiples of four rows.
+   docs/notes/2026-11-22-backward-pairs.md says what each change gained.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_PAIRS_H
 #define KERNELS_SIMD_PAIRS_H

@@ -4,7 +4,8 @@
     out = hashattn.torch.attention(q, k, v)
 
 The operators read and write the tensors' own memory and give the bits of `hashattn.attention`. They work with
-torch.compile(fullgraph=True), torch.export, autocast and inference mode. Made with PyTorch 2.13.
+torch.compile(fullgraph=True), tested with the backend aot_eager, with torch.export, autocast and inference mode. Made
+with PyTorch 2.13.
 Sources: as of hashattn.attention. SPDX-License-Identifier: Apache-2.0
 """
 

@@ -177,16 +177,16 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
 {
     const struct yoso_options *options = of;
     const size_t most_bytes = (size_t)1 << 40;
-    if (refuse_pool(options) != NULL)
-        return refuse_pool(options);
+    const char *pool = refuse_pool(options);
+    if (pool != NULL)
+        return pool;
     if (options->gradient == YOSO_GRADIENT_TRUE && options->hash_bits < 2)
         return "gradient true needs hash_bits of at least 2: with 1 its variance is unbounded";
     if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)
         return "max_partners needs gradient true or released: lower is cheap in full buckets without it";
     if (options->gradient == YOSO_GRADIENT_RELEASED && options->gradient_hashes > 0)
-        return "gradient_hashes is {gradient_hashes}; gradient released needs 0, because it counts a pair "
-               "once for "
-               "all hashes";
+        return "gradient_hashes is {gradient_hashes}; it must be 0 with gradient released, which counts a "
+               "pair once for all hashes";
     if (options->gradient_hashes > options->num_hashes)
         return "gradient_hashes is {gradient_hashes}; it must be at most num_hashes, which is {num_hashes}";
     if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))

@@ -57,9 +57,10 @@ const struct option_row yoso_sampled_rows[] = {
      .preset = 0,
      .minimum = 0,
      .maximum = 4096,
-     .help = "hashes share this many planes per bit, a prime of at least hash_bits; no two hashes share more "
-             "than one plane, so hashing is cheaper, without bias but with more variance; 0, or num_hashes "
-             "and more, gives each hash planes of its own"},
+     .help =
+         "hashes share this many planes per bit, a prime of at least hash_bits, and no two share more than "
+         "one: hashing takes less time, without bias but with more variance; 0, or num_hashes and more, "
+         "gives each hash planes of its own"},
     {.name = FIELD(projection),
      .type = OPTION_CHOICE,
      .preset = HASH_AUTO,
