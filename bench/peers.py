@@ -4,27 +4,30 @@
 
     bench/peers.py --setup              once: PyTorch, transformers and ONNX Runtime into BUILD/peers-env (1.3 GB)
     bench/peers.py [--quick]            measures: BUILD/peers.json and BUILD/peers.md, about ten minutes
-    bench/peers.py --docs               measures, and fills the tables of docs/PERFORMANCE.md
+    bench/peers.py --docs               measures, and fills this machine's column in the tables of docs/PERFORMANCE.md
 
 Contenders of one row run one after another, round after round; ratios are taken inside a round, and what is reported is
 their median with the least and the largest. hashattn is called through libhashattn.so on the arrays that PyTorch has;
 layers and steps, which have no such call, are processes of `hashattn bench`. Forward is timed in inference mode,
-"both" is forward + backward as training does it. A row whose package is absent is named with the reason.
+"both" is forward + backward as training does it. Memory is what a call adds to the resident memory at its peak, and for
+processes of `hashattn bench` what the library allocates for it. A row whose package is absent is named with the reason.
 """
 
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+from contest import Contender, clock, compete, optional
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 HEADS, DIM = 12, 64
 YOSO = {"num_hashes": 32, "hash_bits": 9}
+MOST_HASHES = 1024  # tried for the time of an opponent
 PACKAGES = ["torch==2.13.0+cpu", "numpy", "transformers", "onnxruntime", "onnx"]
 KINDS = ("iid", "clustered", "matched")  # inputs whose errors are reported
 SAMPLED = 256  # queries whose error is measured
@@ -53,61 +56,6 @@ def enter(environment, threads):
         os.execv(python, [python, os.path.abspath(__file__), *sys.argv[1:]])
 
 
-# ---- the clock -----------------------------------------------------------------------------------------------------
-
-def clock(call):
-    """Milliseconds of a call: the median of as many as fit 60 ms, after one that warms; what takes seconds runs once."""
-    time.sleep(0.01)  # threads of the one before stop spinning
-    begun = time.perf_counter()
-    call()
-    first = time.perf_counter() - begun
-    if first > 1.5:
-        return 1e3 * first
-    times = []
-    while not times or (sum(times) < 0.06 and len(times) < 15):
-        begun = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begun)
-    return 1e3 * statistics.median(times)
-
-
-class Contender:
-    """calls: name of the figure ("forward", "both") -> what is run; or measure, which gives all figures at once."""
-
-    def __init__(self, key, label, precision="float32", calls=None, measure=None, **facts):
-        self.row = {"key": key, "label": label, "precision": precision, **facts, "ms": {}}
-        self.calls, self.measure = calls or {}, measure
-
-    def round(self):
-        found = self.measure() if self.measure else {name: clock(call) for name, call in self.calls.items()}
-        for name, ms in found.items():
-            self.row["ms"].setdefault(name, []).append(ms)
-
-
-def compete(results, work, contenders, rounds, **facts):
-    """All contenders of one row in turn; one that fails is named with the reason and leaves."""
-    for index in range(rounds):
-        for contender in list(contenders):
-            try:
-                contender.round()
-            except Exception as error:  # whatever a package raises: the others still run
-                results["missing"].append({"work": work, "label": contender.row["label"], **facts,
-                                           "reason": f"{type(error).__name__}: {error}".split("\n")[0][:200]})
-                contenders.remove(contender)
-        print(f"{work} {facts}: round {index + 1} of {rounds}", file=sys.stderr)
-    results["rows"] += [{"work": work, **facts, **c.row} for c in contenders]
-
-
-def optional(results, work, label, make, **facts):
-    """A contender, or None and its name among the missing."""
-    try:
-        return make()
-    except Exception as error:
-        results["missing"].append({"work": work, "label": label, **facts,
-                                   "reason": f"{type(error).__name__}: {error}".split("\n")[0][:200]})
-        return None
-
-
 # ---- attention -----------------------------------------------------------------------------------------------------
 
 def arrays(torch, n, kind, heads=HEADS):
@@ -126,20 +74,26 @@ def arrays(torch, n, kind, heads=HEADS):
     return made
 
 
-def ours(torch, library, name, label, data, both=True, dtype=None, **options):
+def size_of(x):
+    return x.numel() * x.element_size()
+
+
+def ours(torch, library, name, label, data, both=True, dtype=None, row=None, **options):
     """A mechanism of hashattn, with blocks made before and outputs written where they are wanted."""
     from library import Attention
     query, key, value, dout = (x[0] if dtype is None else x[0].to(dtype) for x in data)
     out, *gradients = (torch.zeros_like(x) for x in (value, query, key, value))
     attention = Attention(library.in_bf16() if dtype else library, name, **options)
-    attention.prepare(query, key, value, 1, "HASHATTN_BF16" if dtype else "HASHATTN_FLOAT32")
+    attention.prepare(query, key, value, 1, bf16=dtype is not None)
     forward = lambda: attention.forward(query, key, value, out)
 
     def both_ways():
         forward()
         attention.backward(query, key, value, out, dout, *gradients)
-    contender = Contender(name, label, "bf16" if dtype else "float32",
-                          calls={"forward": forward, **({"both": both_ways} if both else {})}, saved_bytes=attention.saved_bytes)
+    held = attention.saved_bytes + attention.scratch_bytes + size_of(out)
+    contender = Contender(row or name, label, "bf16" if dtype else "float32",
+                          calls={"forward": forward, **({"both": both_ways} if both else {})},
+                          held={"forward": held, "both": held + sum(map(size_of, gradients))})
     contender.output = lambda: (forward(), out[None])[1]
     return contender
 
@@ -184,13 +138,16 @@ def error(torch, out, reference):
 
 
 def lengths_work(torch, library, results, lengths, rounds):
-    """yoso, our softmax and SDPA at every length, forward and both."""
+    """yoso, our softmax and SDPA at every length, forward and both; where 9 bits are too few, also with 11."""
     import opponents
     for n in lengths:
         data = arrays(torch, n, "iid")
         contenders = [ours(torch, library, "yoso", "hashattn yoso", data, **YOSO),
                       ours(torch, library, "softmax", "hashattn softmax", data),
                       theirs(torch, "sdpa", "PyTorch SDPA", opponents.sdpa, data)]
+        if n > 4096:
+            contenders.insert(1, ours(torch, library, "yoso", "hashattn yoso, tau 11", data, row="yoso-11",
+                                      **{**YOSO, "hash_bits": 11}))
         compete(results, "length", contenders, min(rounds, 3) if n > 4096 else rounds, n=n, input="iid")
 
 
@@ -291,6 +248,8 @@ def approximations_work(torch, library, results, n, rounds, threads, try_compile
         return make
 
     own = enter_one("hashattn yoso", lambda d: ours(torch, library, "yoso", "hashattn yoso", d, **YOSO), "yoso-e")
+    enter_one("hashattn yoso, dQ and dK of 8 hashes", lambda d: ours(
+        torch, library, "yoso", "hashattn yoso, dQ and dK of 8 hashes", d, row="yoso-quarter", gradient_hashes=8, **YOSO), "yoso-e")
     enter_one("hashattn yoso-e", lambda d: ours(torch, library, "yoso-e", "hashattn yoso-e", d, hash_bits=9), "yoso-e")
     enter_one("hashattn softmax", lambda d: ours(torch, library, "softmax", "hashattn softmax", d), "softmax")
     enter_one("PyTorch SDPA", lambda d: theirs(torch, "sdpa", "PyTorch SDPA", opponents.sdpa, d), "softmax")
@@ -314,6 +273,25 @@ def approximations_work(torch, library, results, n, rounds, threads, try_compile
     label = f"RACE, {tables} x {1 << bits} buckets, beta {beta:g}" + (": our error" if reached else ": nearest")
     enter_one(label, formula("race-equal", label, opponents.Race(tables, bits, beta, DIM)), "yoso-e")
     compete(results, "approximation", found, min(rounds, 3), **facts)
+    equal_time_work(torch, library, results, found, inputs, references["yoso-e"])
+
+
+def equal_time_work(torch, library, results, found, inputs, reference):
+    """The error of yoso with as many hashes as fit the time of each opponent's forward: its time grows with their number."""
+    own = statistics.median(found[0].row["ms"]["forward"])
+    results["equal_time"] = []
+    for opponent in found:
+        if opponent.row["label"].startswith("hashattn"):
+            continue
+        hashes = int(YOSO["num_hashes"] * statistics.median(opponent.row["ms"]["forward"]) / own)
+        options = {**YOSO, "num_hashes": max(1, min(MOST_HASHES, hashes))}
+        make = lambda data: ours(torch, library, "yoso", "", data, both=False, **options)
+        contender = make(inputs["iid"])
+        ratios = [clock(contender.calls["forward"]) / clock(opponent.calls["forward"]) for _ in range(3)]
+        errors = {kind: error(torch, make(data).output(), reference[kind]) for kind, data in inputs.items()}
+        results["equal_time"].append({"label": opponent.row["label"], "error": opponent.row["error"],
+                                      "num_hashes": options["num_hashes"], "time": statistics.median(ratios),
+                                      "ours": {"to": "yoso-e", "radians": errors}})
 
 
 # ---- layers and steps ----------------------------------------------------------------------------------------------
@@ -343,7 +321,7 @@ def layer_work(torch, build, results, n, rounds, threads, try_compiler):
             told = tool(build, threads, *words)
             for key in ("products_share_of_peak", "products_over_library"):
                 contender.row[key] = told[key]
-            return {"forward": told["forward_ms"]}
+            return {"forward": told["forward_ms"], "memory": {"forward": told["saved_bytes"] + told["workspace_bytes"]}}
         contender = Contender(name, f"hashattn layer with {name}", precision, measure=measure)
         return contender
 
@@ -381,7 +359,7 @@ def step_work(torch, build, results, batch, longest, rounds, threads):
         def measure():
             told = tool(build, threads, *words)
             contender.row["tokens"] = told["tokens_per_step"]
-            return {"step": told["step_ms"]}
+            return {"step": told["step_ms"], "memory": {"step": told["saved_bytes"] + told["workspace_bytes"]}}
         contender = Contender(name, f"hashattn step with {name}, packed", measure=measure)
         return contender
     step = opponents.LraStep(lengths, longest)
@@ -442,29 +420,10 @@ def files_work(build, results, tokens, threads, rounds):
 
 # ---- the run -------------------------------------------------------------------------------------------------------
 
-def surroundings(torch, library, threads):
-    import importlib.metadata as metadata
-    versions = {"python": platform.python_version()}
-    for name in ("torch", "transformers", "onnxruntime", "numpy"):
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = None
-    is_ = library.describe()
-    versions["hashattn"] = is_["version"]
-    flags = set()
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo") as file:
-            flags = set(next((line.split(":")[1] for line in file if line.startswith("flags")), "").split())
-    return {"processor": is_["processor"], "cores": os.cpu_count(), "threads": threads, "isa": is_["isa"],
-            "torch_isa": torch.backends.cpu.get_cpu_capability(), "products": is_["products"],
-            "projection": is_["projection"], "amx": "amx_tile" in flags, "avx512_bf16": "avx512_bf16" in flags,
-            "versions": versions, "date": time.strftime("%Y-%m-%d")}
-
-
 def measure(asked):
     import warnings
     import torch
+    import machine
     from library import Library
     warnings.filterwarnings("ignore")
     torch.set_num_threads(asked.threads)
@@ -472,7 +431,7 @@ def measure(asked):
     quick, only = asked.quick, asked.only.split(",") if asked.only else None
     n, long, rounds = (512, 1024, 1) if quick else (4096, 16384, asked.rounds)
     lengths = [128, 512, 1024] if quick else [128, 256, 384, 512, 1024, 2048, 4096, 8192, 16384]
-    results = {"machine": surroundings(torch, library, asked.threads), "quick": quick, "rounds": rounds,
+    results = {"machine": machine.describe(torch, library, asked.threads), "quick": quick, "rounds": rounds,
                "n": n, "long": long, "heads": HEADS, "head_dim": DIM, **YOSO, "rows": [], "missing": []}
     build, threads, compiler = asked.build, asked.threads, not asked.no_compile
     works = {
@@ -507,17 +466,15 @@ def main():
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--setup", action="store_true", help="make the private environment, then leave")
     parser.add_argument("--quick", action="store_true", help="small shapes, one round: does everything run?")
-    parser.add_argument("--docs", action="store_true", help="fill the tables of docs/PERFORMANCE.md too")
+    parser.add_argument("--docs", action="store_true", help="fill this machine's column in docs/PERFORMANCE.md")
     parser.add_argument("--tables", metavar="FILE.json", help="measure nothing: the tables of an earlier run")
     parser.add_argument("--only", metavar="WORK,...", help="peak, length, clustered, bf16, approximation, layer, step, lha, stream, files")
     parser.add_argument("--no-compile", action="store_true", help="do not try torch.compile")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args()
-    if asked.docs and asked.only:
-        parser.error("--docs fills every table of the page: leave out --only")
     environment = os.path.join(asked.build, "peers-env")
-    sys.path.insert(0, HERE)
+    import page
     import tables
     if asked.setup:
         return setup(environment)
@@ -532,7 +489,7 @@ def main():
         file.write(text)
     print(text)
     if asked.docs:
-        tables.fill(os.path.join(HERE, "..", "docs", "PERFORMANCE.md"), results)
+        page.fill(os.path.join(HERE, "..", "docs", "PERFORMANCE.md"), tables.tables(results), results["machine"]["kind"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The marked tables of docs/PERFORMANCE.md. A table has a column for each kind of machine. fill() replaces the column of one
+kind and leaves those of the others, so that figures of two machines are never mixed. tests/cli/test_tables.sh checks it.
+Standard library only."""
+
+import re
+
+KINDS = ("Zen 5", "Zen 4", "Zen 3", "Granite Rapids", "Emerald Rapids", "Sapphire Rapids")
+
+
+class Table:
+    """keys: names of the first columns, which identify a row. rows: [(cells of the keys, {column: cell})]."""
+
+    def __init__(self, keys, rows):
+        self.keys, self.rows = list(keys), [(tuple(key), dict(cells)) for key, cells in rows]
+
+    def columns(self):
+        """Columns that are not kinds of machines come first, then the known kinds in the order of KINDS."""
+        names = dict.fromkeys(name for _, cells in self.rows for name in cells)
+        place = lambda name: KINDS.index(name) if name in KINDS else -1 if name.startswith("aim") else len(KINDS)
+        return sorted(names, key=place)
+
+    def text(self):
+        columns = self.columns()
+        line = lambda cells: "| " + " | ".join(cells) + " |"
+        return "\n".join([line(self.keys + columns), "|" + "---|" * len(self.keys + columns)]
+                         + [line([*key, *(cells.get(name, "-") for name in columns)]) for key, cells in self.rows])
+
+
+def parse(text, keys):
+    """The table in text; one without rows if it has other keys."""
+    lines = [[cell.strip() for cell in line.strip()[1:-1].split(" | ")] for line in text.splitlines() if line.startswith("|")]
+    if not lines or lines[0][:len(keys)] != list(keys):
+        return Table(keys, [])
+    names = lines[0][len(keys):]
+    return Table(keys, [(line[:len(keys)], {name: cell for name, cell in zip(names, line[len(keys):]) if cell != "-"})
+                        for line in lines[2:]])
+
+
+def merge(old, new, kind):
+    """new's rows with old's cells of other machines; rows that only others have come last."""
+    kept = {key: {name: cell for name, cell in cells.items() if name in KINDS and name != kind} for key, cells in old.rows}
+    rows = [(key, {**kept.pop(key, {}), **cells}) for key, cells in new.rows]
+    return Table(new.keys, rows + [(key, cells) for key, cells in kept.items() if cells])
+
+
+def fill(path, tables, kind):
+    """Merges the tables {name: Table} into the page; a table that is not given stays as it is. Raises ValueError if a
+    table's two marks do not each occur once; then nothing is written."""
+    with open(path) as file:
+        page = file.read()
+    for name, table in tables.items():
+        begin, end = f"<!-- peers: {name} -->", f"<!-- peers: end of {name} -->"
+        if page.count(begin) != 1 or page.count(end) != 1:
+            raise ValueError(f"{path}: the marks '{begin}' and '{end}' must each occur once")
+        head, rest = page.split(begin)
+        old, tail = rest.split(end)
+        page = f"{head}{begin}\n{merge(parse(old, table.keys), table, kind).text()}\n{end}{tail}"
+    with open(path, "w") as file:
+        file.write(page)
+
+
+def names(page):
+    """The names of the tables that have marks, in order."""
+    return re.findall(r"<!-- peers: (?!end of )(.*?) -->", page)
