@@ -8,6 +8,9 @@
    512x3072x768 211 and 170, 256x256x2048 A transposed 234 and 204. Primitives created once per shape (matmul)
    reached 236 at 2048x64x64, 221 at 512x768x768 and 186 at 512x3072x768, which does not justify a cache of
    them.
+   With AVX2 the library reads B in place if A has few rows, and is slow then. GF/s of the library and of our
+   tiles on Zen 4 (peak 118): 192x512x512 77 and 105, 192x1024x256 53 and 102, 192x3072x768 50 and 89, A
+   transposed 256x1024x192 49 and 102; but 512x768x768 105 and 90, A transposed 768x768x192 111 and 84.
    Only the measurement of the library's best rate creates a primitive; that is the only code in which
    versions 2 and 3 differ.
    SPDX-License-Identifier: Apache-2.0 */
@@ -26,14 +29,21 @@
 extern int omp_get_max_threads(void);
 extern void omp_set_num_threads(int threads);
 
-enum { OWN_COLUMNS = 256, OWN_DEPTH = 256 };
+enum { OWN_COLUMNS = 256, OWN_DEPTH = 256, AVX2_ROWS = 256, AVX2_RESULTS = 512 * 512 };
+
+/* true if our tiles are at least as fast; see above. */
+static bool own_is_faster(const struct kernels *kernels, size_t m, size_t n, size_t k)
+{
+    if (n <= OWN_COLUMNS && k <= OWN_DEPTH)
+        return true;
+    return strcmp(kernels->name, "avx2") == 0 && (m <= AVX2_ROWS || n <= AVX2_RESULTS / m);
+}
 
 void product(const struct kernels *kernels, float *c, size_t ld_c, const float *a, size_t ld_a,
              bool transpose_a, const float *b, size_t ld_b, bool transpose_b, size_t m, size_t n, size_t k,
              bool add)
 {
-    bool own = n <= OWN_COLUMNS && k <= OWN_DEPTH;
-    if (!own && m > 0) {
+    if (m > 0 && !own_is_faster(kernels, m, n, k)) {
         int threads = omp_get_max_threads();
         omp_set_num_threads(1);
         dnnl_status_t status = dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (dnnl_dim_t)m,

@@ -5,7 +5,8 @@
    Bugs planted and caught: later panels of the depth overwrite C; the depth of a transposed A or B ignored;
    the steps of A exchanged; transpose_b or add not passed to the library; k = 0 leaving C as it was; the
    number of rows deciding who computes (row alone); OpenMP's setting not restored, in either place; the peak
-   or the library's rate in the wrong unit; a cap of the library that does nothing.
+   or the library's rate in the wrong unit; a cap of the library that does nothing; AVX2's products of few
+   rows in the library; a copied panel from the wrong rows or columns of B.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
@@ -30,8 +31,9 @@ typedef void product_function(const struct kernels *, float *, size_t, const flo
                               const float *, size_t, bool, size_t, size_t, size_t, bool);
 
 static const size_t shapes[][3] = {
-    {0, 5, 5},    {5, 0, 5},     {5, 5, 0},     {1, 1, 1},    {3, 17, 5},      {64, 64, 64}, {65, 63, 66},
-    {128, 96, 7}, {7, 130, 129}, {130, 1, 300}, {1, 200, 64}, {200, 192, 192}, {9, 300, 20}, {40, 20, 400},
+    {0, 5, 5},    {5, 0, 5},     {5, 5, 0},      {1, 1, 1},       {3, 17, 5},   {64, 64, 64},
+    {65, 63, 66}, {128, 96, 7},  {7, 130, 129},  {130, 1, 300},   {1, 200, 64}, {200, 192, 192},
+    {9, 300, 20}, {40, 20, 400}, {64, 1023, 20}, {70, 1023, 140}, /* rows of B a page apart */
 };
 
 static void check_shape(product_function *multiply, const struct kernels *kernels, size_t m, size_t n,
@@ -96,6 +98,28 @@ static void a_row_of_a_small_product_stands_alone(void **state)
                 check_same_bits(alone, all + i * N, sizeof alone, "a row alone");
             }
         }
+}
+
+/* Products with few rows or few results have the bits of our tiles; the library sums another way. */
+static void small_products_with_avx2_are_ours(void **state)
+{
+    (void)state;
+    enum { M = 512, N = 500, K = 900 };
+    static float a[M * K], b[K * N], c[M * N], tiles[M * N];
+    char library[64];
+    product_library(library, sizeof library);
+    random_normals(1, 0, a, M * K);
+    random_normals(2, 0, b, K * N);
+    for (const struct kernels *const *table = kernels_all(); *table != NULL; table++) {
+        bool avx2 = strcmp((*table)->name, "avx2") == 0, own = strcmp(library, "own") == 0;
+        const size_t rows[] = {1, 192, M};
+        for (size_t i = 0; i < 3; i++) {
+            product(*table, c, N, a, K, false, b, N, false, rows[i], N, K, false);
+            product_tiles(*table, tiles, N, a, K, false, b, N, false, rows[i], N, K, false);
+            if (own || avx2)
+                check_same_bits(c, tiles, rows[i] * N * sizeof *c, "ours");
+        }
+    }
 }
 
 static void openmp_is_left_as_it_was(void **state)
@@ -215,6 +239,7 @@ int main(void)
         cmocka_unit_test(a_cap_holds_the_library), /* first: before any product of this process */
         cmocka_unit_test(product_is_the_sum_of_products),
         cmocka_unit_test(a_row_of_a_small_product_stands_alone),
+        cmocka_unit_test(small_products_with_avx2_are_ours),
         cmocka_unit_test(openmp_is_left_as_it_was),
         cmocka_unit_test(the_peak_is_in_gigaflops),
         cmocka_unit_test(the_library_alone_is_in_gigaflops),
