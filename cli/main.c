@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/shared/command.h"
+#include "cli/shared/facts_out.h"
 #include "cli/shared/signals.h"
 #include "cli/shared/suggest.h"
 
@@ -69,10 +70,7 @@ static int print_version(void)
     int code = tool_open(&common, &context);
     if (code != EXIT_GOOD)
         return code;
-    hashattn_description is = {.struct_size = sizeof is};
-    hashattn_context_describe(context, &is);
-    printf("hashattn %s\ninstruction set: %s\nproducts: %s\nprocessor: %s\nthreads: %d\n", is.version, is.isa,
-           is.products, is.processor[0] == '\0' ? "unknown" : is.processor, is.threads);
+    facts_words(context);
     tool_close(context);
     return tool_finish();
 }
@@ -85,7 +83,8 @@ static void print_usage(FILE *stream)
     for (size_t i = 0; i < NUM_COMMANDS; i++)
         fprintf(stream, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\nhashattn COMMAND --help   options of a command, with an example\n"
-          "hashattn --version        version, instruction set, processor\n\nexample:\n  hashattn info\n",
+          "hashattn --version        version, build and machine, for reports of bugs\n\nexample:\n  hashattn "
+          "info\n",
           stream);
 }
 

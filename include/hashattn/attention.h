@@ -72,6 +72,8 @@ typedef struct hashattn_description {
     char products[64];      /* "oneDNN 2.6.3" or "own" */
     char processor[64];     /* model name, "" if unknown */
     int threads;
+    char libraries[64]; /* the libraries for files: "jansson 2.14, ..." */
+    char caches[64];    /* of the first processor: "L1 32 KiB, L2 1 MiB, L3 32 MiB"; "" if unknown */
 } hashattn_description;
 
 /* Set description->struct_size first. The strings stay valid as long as the library is loaded. */
