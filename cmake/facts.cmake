@@ -1,6 +1,8 @@
 # What `hashattn --version` says about the build: the commit, if the source is a git repository of its own, and the compiler
-# with its flags. A new commit runs CMake again. Only the tool knows them, so only the tool is linked again.
+# with its flags. Man pages have the date of the commit, otherwise that of the build, or SOURCE_DATE_EPOCH. A new commit runs
+# CMake again. Only the tool knows all this, so only the tool is linked again.
 set(COMMIT "")
+string(TIMESTAMP DATE "%Y-%m-%d" UTC)
 find_package(Git QUIET)
 if(GIT_FOUND)
   execute_process(COMMAND ${GIT_EXECUTABLE} rev-parse --show-toplevel WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
@@ -9,6 +11,8 @@ if(GIT_FOUND)
     execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --abbrev=12 --exclude=* --dirty=-modified
                     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
                     OUTPUT_VARIABLE COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    execute_process(COMMAND ${GIT_EXECUTABLE} log -1 --format=%cs WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+                    OUTPUT_VARIABLE DATE OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     execute_process(COMMAND ${GIT_EXECUTABLE} rev-parse --path-format=absolute --git-path logs/HEAD
                     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
                     OUTPUT_VARIABLE HEADS OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
@@ -26,3 +30,4 @@ endif()
 string(REGEX REPLACE " +" " " COMPILER "${COMPILER}")
 set_source_files_properties(cli/shared/facts_out.c PROPERTIES COMPILE_DEFINITIONS
                             "HASHATTN_COMMIT=\"${COMMIT}\";HASHATTN_COMPILER=\"${COMPILER}\"")
+set_source_files_properties(cli/shared/page.c PROPERTIES COMPILE_DEFINITIONS "HASHATTN_DATE=\"${DATE}\"")
