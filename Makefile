@@ -5,7 +5,7 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all tests demo test test-python wheel install help clean format check fuzz bench valgrind mutants
+.PHONY: all tests demo test test-python wheel install help clean format check fuzz bench valgrind mutants docs
 
 all:
 	@tools/setup.sh
@@ -69,6 +69,13 @@ bench: all
 	@[ -e $(BUILD)/peers-env ] || bench/peers.py $(BUILD) --setup
 	@bench/peers.py $(BUILD) --docs
 
+# The API reference as HTML, from the public headers: BUILD/docs/html/index.html.
+docs:
+	@tools/setup.sh doxygen
+	@mkdir -p $(BUILD)/docs
+	@DOCS=$(BUILD)/docs doxygen Doxyfile
+	@echo "$(BUILD)/docs/html/index.html"
+
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
@@ -82,6 +89,7 @@ help:
 	@echo 'make wheel    build the Python package, build/wheel/hashattn-*.whl, with everything it needs inside'
 	@echo 'make test-python  build the wheel and test it in a clean environment of each of PYTHONS=python3'
 	@echo 'make install  install library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (under DESTDIR)'
+	@echo 'make docs     make the API reference from the headers, build/docs/html/index.html'
 	@echo 'make check    run make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
 	@echo 'make fuzz     run each fuzz target for SECONDS=60 under libFuzzer, ASan and UBSan (needs clang)'
 	@echo 'make valgrind run the quick tests under memcheck, with the AVX2 kernels'

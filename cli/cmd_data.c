@@ -44,6 +44,7 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_count(&options, "valid", &counts[1], "N", "validation examples (default 1000)", 0, 1e9);
     options_add_count(&options, "test", &counts[2], "N", "test examples (default 1000)", 0, 1e9);
     options_add_tasks(&options, "task", argv[1]);
+    options.only_generated = true;
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;

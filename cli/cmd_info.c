@@ -1,9 +1,10 @@
-/* `info`: what this build and this machine support. With --attention: the options of one mechanism, and its
-   tensors for the given options. SPDX-License-Identifier: Apache-2.0 */
+/* `info`: the build, the machine, mechanisms and tasks. With --attention: the options of one mechanism, and
+   its tensors for the given options. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/shared/arguments.h"
+#include "cli/shared/facts_out.h"
 #include "cli/shared/json_out.h"
 
 /* Writes one option row as an array element. */
@@ -33,27 +34,11 @@ static void option_json(struct json_out *json, const hashattn_option *row)
     json_out_end_object(json);
 }
 
-static void describe_json(const hashattn_description *is)
+static void describe_json(const hashattn_context *context)
 {
     struct json_out json = json_out_to(stdout);
     json_out_object(&json, NULL);
-    json_out_text(&json, "version", is->version);
-    json_out_text(&json, "processor", is->processor);
-    json_out_count(&json, "threads", (uint64_t)is->threads);
-    json_out_text(&json, "isa", is->isa);
-    json_out_text(&json, "projection", is->projection);
-    json_out_text(&json, "precision", is->precision);
-    json_out_text(&json, "bf16", is->bf16);
-    json_out_text(&json, "products", is->products);
-    json_out_array(&json, "instruction_sets");
-    for (const char *const *name = hashattn_isa_names(); *name != NULL; name++) {
-        json_out_object(&json, NULL);
-        json_out_text(&json, "name", *name);
-        json_out_flag(&json, "runs", hashattn_isa_refusal(*name) == NULL);
-        json_out_text(&json, "why_not", hashattn_isa_refusal(*name));
-        json_out_end_object(&json);
-    }
-    json_out_end_array(&json);
+    facts_json(&json, context);
     json_out_array(&json, "mechanisms");
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
     for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++) {
@@ -79,18 +64,9 @@ static void describe_json(const hashattn_description *is)
     json_out_end_object(&json);
 }
 
-static void describe_text(const hashattn_description *is)
+static void describe_text(const hashattn_context *context)
 {
-    printf("hashattn %s\n\n", is->version);
-    printf("processor         %s, %d thread%s\n", is->processor[0] == '\0' ? "unknown" : is->processor,
-           is->threads, is->threads == 1 ? "" : "s");
-    printf("products          %s, %s; bf16 %s; hash projection %s\n", is->products, is->precision, is->bf16,
-           is->projection);
-    printf("instruction set   %s\n", is->isa);
-    for (const char *const *name = hashattn_isa_names(); *name != NULL; name++) {
-        const char *why = hashattn_isa_refusal(*name);
-        printf("  %-14s  %s\n", *name, why == NULL ? "runs here" : why);
-    }
+    facts_words(context);
     printf("\nmechanisms\n");
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
     for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
@@ -176,12 +152,7 @@ static int run(const struct command *self, int argc, char **argv)
                    : describe_mechanism(name, options.common.json, attention, head_dim, max_len);
         hashattn_attention_free(attention);
     } else {
-        hashattn_description is = {.struct_size = sizeof is};
-        hashattn_context_describe(context, &is);
-        if (options.common.json)
-            describe_json(&is);
-        else
-            describe_text(&is);
+        (options.common.json ? describe_json : describe_text)(context);
         code = tool_finish();
     }
     tool_close(context);
@@ -191,7 +162,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_info = {
     .name = "info",
     .operands = "",
-    .summary = "Lists mechanisms, tasks, and the instruction sets of this machine",
+    .summary = "Lists mechanisms and tasks, and describes the build and the machine",
     .example = "  hashattn info\n  hashattn info --attention yoso --json\n"
                "  hashattn info --attention lha --hash mlp --head-dim 32\n",
     .run = run,

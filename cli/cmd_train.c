@@ -263,8 +263,7 @@ static int run(const struct command *self, int argc, char **argv)
         "mechanism, see info (default yoso). A comma list divides the heads of a layer, as in "
         "local*5,lha*5; / separates layers, and the last list holds for all further layers. An option sets "
         "every mechanism that has it; --lha.num-buckets sets one");
-    options_add_text(&options, "preset", &train.preset, "NAME",
-                     "lra: model and training as in the released Long Range Arena configurations");
+    options_add_preset(&options, &train.preset);
     options_add_text(&options, "resume", &train.resume, "RUN",
                      "continue this run; the result is bit for bit that of an uninterrupted run");
     options_add_text(&options, "until", &until, "METRIC=VALUE",

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "cli/shared/command.h"
+#include "cli/shared/complete.h"
+#include "cli/shared/facts_out.h"
+#include "cli/shared/page.h"
 #include "cli/shared/signals.h"
 #include "cli/shared/suggest.h"
 
@@ -69,36 +72,69 @@ static int print_version(void)
     int code = tool_open(&common, &context);
     if (code != EXIT_GOOD)
         return code;
-    hashattn_description is = {.struct_size = sizeof is};
-    hashattn_context_describe(context, &is);
-    printf("hashattn %s\ninstruction set: %s\nproducts: %s\nprocessor: %s\nthreads: %d\n", is.version, is.isa,
-           is.products, is.processor[0] == '\0' ? "unknown" : is.processor, is.threads);
+    facts_words(context);
     tool_close(context);
     return tool_finish();
 }
 
-static void print_usage(FILE *stream)
+static void print_usage(struct page *page)
 {
-    fputs("usage: hashattn COMMAND [options]\n\nAttention by hashing: Transformers whose attention grows "
-          "linearly with the sequence.\n\ncommands:\n",
-          stream);
+    static const char *const entries[][3] = {
+        {"options", "--help", "print this help; after a command: its options, with an example"},
+        {"options", "--version", "print version, build and machine, for reports of bugs"},
+        {"exit codes", "0", "success"},
+        {"exit codes", "1", "the work failed"},
+        {"exit codes", "2", "wrong usage"},
+        {"exit codes", "3", "bad input file"},
+        {"exit codes", "4", "out of memory or disk space"},
+        {"exit codes", "130", "interrupted, after saving"},
+        {"environment", "HASHATTN_ISA", "widest instruction set to use, as in --isa"},
+    };
+    page_begin(page, "", "COMMAND",
+               "Attention by hashing: Transformers whose attention grows linearly with the sequence");
+    page_section(page, "commands");
     for (size_t i = 0; i < NUM_COMMANDS; i++)
-        fprintf(stream, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\nhashattn COMMAND --help   options of a command, with an example\n"
-          "hashattn --version        version, instruction set, processor\n\nexample:\n  hashattn info\n",
-          stream);
+        page_entry(page, 12, commands[i]->name, commands[i]->summary);
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
+        if (i == 0 || strcmp(entries[i][0], entries[i - 1][0]) != 0)
+            page_section(page, entries[i][0]);
+        page_entry(page, 16, entries[i][1], entries[i][2]);
+    }
+    page_section(page, "example");
+    page_example(page, "  hashattn info\n");
+    for (size_t i = 0; i < NUM_COMMANDS; i++) {
+        page_refer(page, commands[i]->name);
+        for (const struct command *const *kind = commands[i]->kinds; kind != NULL && *kind != NULL; kind++)
+            page_refer(page, (*kind)->name);
+    }
+    page_end(page);
+}
+
+static int complete_command(const char *word)
+{
+    for (size_t i = 0; i < NUM_COMMANDS; i++)
+        complete_offer(word, "", commands[i]->name, commands[i]->summary);
+    if (word[0] == '-') {
+        complete_offer(word, "", "--help", NULL);
+        complete_offer(word, "", "--version", NULL);
+    }
+    return tool_finish();
 }
 
 int main(int argc, char **argv)
 {
+    struct page page = {.stream = stdout};
     if (argc < 2) {
-        print_usage(stderr);
+        page.stream = stderr;
+        print_usage(&page);
         return EXIT_USAGE;
     }
+    if (complete_wanted(argc, argv) && argc < 4)
+        return complete_command(argc == 3 ? argv[1] : "");
     if (strcmp(argv[1], "--version") == 0)
         return print_version();
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        print_usage(stdout);
+    if (page_wanted(argv[1], &page) || strcmp(argv[1], "help") == 0) {
+        print_usage(&page);
         return tool_finish();
     }
     const char *names[NUM_COMMANDS];

@@ -31,6 +31,8 @@ void bench_add_input(struct options *options, const char **name)
         options, "input", name, "NAME",
         "iid: independent normal numbers (default); clustered: mean cosine 0.5; matched: query i "
         "has cosine 0.9 with key i; same: all rows equal, so that all fall into one bucket");
+    static const char *const names[] = {"iid", "clustered", "matched", "same", NULL};
+    options_offer(options, names);
 }
 
 /* rows = own * rows + other * others, scaled to length sqrt(d). `others` advances one row per `each` rows. */

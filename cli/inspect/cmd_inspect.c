@@ -187,7 +187,7 @@ static int run(const struct command *self, int argc, char **argv)
     options_begin(&options, self);
     options_add_text(&options, "data", &asked.data, "DIR",
                      "directory of the data set (default: the one recorded in the run)");
-    options_add_text(&options, "split", &asked.split, "NAME", "train, valid or test (default valid)");
+    options_add_split(&options, &asked.split, "train, valid or test (default valid)");
     options_add_count(&options, "examples", &asked.examples, "N",
                       "use the first N examples; 0: all. The cost is quadratic in the length (default 8)", 0,
                       1e9);

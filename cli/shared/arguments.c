@@ -1,4 +1,4 @@
-/* Parsing and help from one table. Options are --name value or --name=value, anywhere among the operands;
+/* Parsing by one table. Options are --name value or --name=value, anywhere among the operands;
    "--" ends them. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/arguments.h"
 
@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/shared/complete.h"
+#include "cli/shared/help.h"
 #include "cli/shared/suggest.h"
 
 /* Only this program fills the tables, so a full one is a bug. */
@@ -33,21 +35,41 @@ void options_add_text(struct options *options, const char *name, const char **ta
             .name = name, .kind = OPTION_TEXT, .target = target, .argument = argument, .help = help});
 }
 
+void options_offer(struct options *options, const char *const *values)
+{
+    options->rows[options->num_rows - 1].values = values;
+}
+
 void options_add_count(struct options *options, const char *name, size_t *target, const char *argument,
                        const char *help, double minimum, double maximum)
 {
-    add(options, (struct option){name, OPTION_COUNT, target, argument, help, minimum, maximum});
+    add(options, (struct option){name, OPTION_COUNT, target, argument, help, minimum, maximum, NULL});
 }
 
 void options_add_number(struct options *options, const char *name, double *target, const char *argument,
                         const char *help, double minimum, double maximum)
 {
-    add(options, (struct option){name, OPTION_NUMBER, target, argument, help, minimum, maximum});
+    add(options, (struct option){name, OPTION_NUMBER, target, argument, help, minimum, maximum, NULL});
 }
 
 void options_add_switch(struct options *options, const char *name, int *target, const char *help)
 {
     add(options, (struct option){.name = name, .kind = OPTION_SWITCH, .target = target, .help = help});
+}
+
+void options_add_split(struct options *options, const char **split, const char *help)
+{
+    static const char *const splits[] = {"train", "valid", "test", NULL};
+    options_add_text(options, "split", split, "NAME", help);
+    options_offer(options, splits);
+}
+
+void options_add_preset(struct options *options, const char **preset)
+{
+    static const char *const presets[] = {"lra", NULL};
+    options_add_text(options, "preset", preset, "NAME",
+                     "lra: model and training as in the released Long Range Arena configurations");
+    options_offer(options, presets);
 }
 
 void options_begin(struct options *options, const struct command *command)
@@ -58,9 +80,12 @@ void options_begin(struct options *options, const struct command *command)
                       "number of threads (default: all processors)", 1, 1024);
     options_add_text(options, "isa", &common->isa, "NAME",
                      "instruction set from `hashattn info`, or auto (default)");
+    options_offer(options, hashattn_isa_names());
     options_add_text(options, "precision", &common->precision, "NAME",
                      "float32 or bf16, for matrix products and for the arrays of attend "
                      "and bench (default float32; for a trained run: as in training)");
+    static const char *const precisions[] = {"float32", "bf16", NULL};
+    options_offer(options, precisions);
     add(options, (struct option){.name = "seed",
                                  .kind = OPTION_SEED,
                                  .target = &common->seed,
@@ -70,6 +95,13 @@ void options_begin(struct options *options, const struct command *command)
     options_add_switch(options, "quiet", &common->quiet, "print only errors on stderr");
     options_add_switch(options, "help", &options->help, "print this help");
 }
+void options_dashed(const char *name, char dashed[OPTION_NAME])
+{
+    snprintf(dashed, OPTION_NAME, "%s", name);
+    for (char *c = dashed; *c != '\0'; c++)
+        *c = *c == '_' ? '-' : *c;
+}
+
 /* The command line has dashes instead of the library's underscores. */
 static bool same_name(const char *dashed, const char *name)
 {
@@ -88,8 +120,7 @@ static bool same_choices(const char *const *a, const char *const *b)
     return *a == *b; /* NULL at the end of both */
 }
 
-/* True if the rows agree in every field. Mechanisms may have different options of the same name. */
-static bool same_option(const hashattn_option *a, const hashattn_option *b)
+bool options_same(const hashattn_option *a, const hashattn_option *b)
 {
     return strcmp(a->name, b->name) == 0 && strcmp(a->owner, b->owner) == 0 && a->type == b->type &&
            a->minimum == b->minimum && a->maximum == b->maximum && strcmp(a->preset, b->preset) == 0 &&
@@ -100,7 +131,7 @@ void options_add_library(struct options *options, const hashattn_option *row)
 {
     bool of_mechanism = strcmp(row->owner, "attention") == 0;
     for (size_t i = 0; i < options->num_library; i++)
-        if (of_mechanism ? same_option(&options->library[i], row)
+        if (of_mechanism ? options_same(&options->library[i], row)
                          : strcmp(options->library[i].name, row->name) == 0)
             return;
     for (size_t i = 0; i < options->num_rows; i++)
@@ -186,16 +217,14 @@ static size_t first_named(const struct options *options, const char *name)
 static int fail_unknown(const struct options *options, const char *name)
 {
     const char *names[MOST_OPTIONS + MOST_LIBRARY];
-    char dashed[MOST_LIBRARY][48], near[200];
+    char dashed[MOST_LIBRARY][OPTION_NAME], near[200];
     size_t count = 0;
     for (size_t i = 0; i < options->num_rows; i++)
         names[count++] = options->rows[i].name;
     for (size_t i = 0; i < options->num_library; i++) {
         if (first_named(options, options->library[i].name) != i)
             continue;
-        snprintf(dashed[i], sizeof dashed[i], "%s", options->library[i].name);
-        for (char *c = dashed[i]; *c != '\0'; c++)
-            *c = *c == '_' ? '-' : *c;
+        options_dashed(options->library[i].name, dashed[i]);
         names[count++] = dashed[i];
     }
     suggest(name, names, count, "--", near, sizeof near);
@@ -251,10 +280,8 @@ static int set_row(const struct options *options, const struct option *row, cons
     return EXIT_USAGE;
 }
 
-/* Returns the table row called `name`, or NULL; then *library, NULL before, becomes the library's row if
-   there is one. "no-x" finds the flag x of the library and sets *negated. */
-static const struct option *find(const struct options *options, const char *name,
-                                 const hashattn_option **library, bool *negated)
+const struct option *options_find(const struct options *options, const char *name,
+                                  const hashattn_option **library, bool *negated)
 {
     for (size_t i = 0; i < options->num_rows; i++)
         if (strcmp(options->rows[i].name, name) == 0)
@@ -269,8 +296,7 @@ static const struct option *find(const struct options *options, const char *name
     return NULL;
 }
 
-/* Length of the prefix "MECHANISM." of an option's name, or 0. */
-static size_t scope_of(const char *name)
+size_t options_scope(const char *name)
 {
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
     size_t size = strcspn(name, ".");
@@ -289,8 +315,8 @@ static int parse_option(struct options *options, int left, char **argv, int *use
     snprintf(name, sizeof name, "%.*s", length, argv[0] + 2);
     const hashattn_option *library = NULL;
     bool negated = false;
-    size_t scope = scope_of(name);
-    const struct option *row = find(options, name + scope, &library, &negated);
+    size_t scope = options_scope(name);
+    const struct option *row = options_find(options, name + scope, &library, &negated);
     if ((row == NULL && library == NULL) ||
         (scope > 0 && (library == NULL || strcmp(library->owner, "attention") != 0)))
         return fail_unknown(options, name);
@@ -341,159 +367,22 @@ static int parse(struct options *options, int argc, char **argv)
     return EXIT_GOOD;
 }
 
-/* ---- help ---------------------------------------------------------------------------------------------- */
-
-enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
-
-/* "  --name VALUE" and its help in a second column, broken at spaces. */
-static void print_entry(const char *left, const char *right)
-{
-    int at = printf("  %s", left);
-    if (at >= HELP_COLUMN) {
-        putchar('\n');
-        at = 0;
-    }
-    while (*right != '\0') {
-        at += printf("%*s", HELP_COLUMN - at, "");
-        size_t room = (size_t)(HELP_WIDTH - at), length = strlen(right);
-        if (length > room) {
-            length = room;
-            while (length > 1 && right[length] != ' ')
-                length--;
-        }
-        printf("%.*s\n", (int)length, right);
-        right += length + strspn(right + length, " ");
-        at = 0;
-    }
-}
-
-static void print_own(const struct options *options, size_t from, size_t to)
-{
-    for (size_t i = from; i < to; i++) {
-        const struct option *row = &options->rows[i];
-        char left[80];
-        snprintf(left, sizeof left, "--%s%s%s", row->name, row->argument == NULL ? "" : " ",
-                 row->argument == NULL ? "" : row->argument);
-        print_entry(left, row->help);
-    }
-}
-
-static void print_library_entry(const hashattn_option *row)
-{
-    char left[80], right[500], dashed[48];
-    static const char *const arguments[] = {" N", " X", " NAME", ""};
-    snprintf(dashed, sizeof dashed, "%s", row->name);
-    for (char *c = dashed; *c != '\0'; c++)
-        *c = *c == '_' ? '-' : *c;
-    snprintf(left, sizeof left, "--%s%s", dashed, arguments[row->type]);
-    size_t used = (size_t)snprintf(right, sizeof right, "%s", row->help);
-    if (row->type == HASHATTN_OPTION_INT || row->type == HASHATTN_OPTION_REAL)
-        snprintf(right + used, sizeof right - used, " (%.12g to %.12g; default %s)", row->minimum,
-                 row->maximum, row->preset);
-    for (const char *const *choice = row->choices; choice != NULL && *choice != NULL; choice++) {
-        used = strlen(right);
-        snprintf(right + used, sizeof right - used, "%s%s", choice == row->choices ? ": " : ", ", *choice);
-    }
-    used = strlen(right);
-    if (row->type == HASHATTN_OPTION_CHOICE || strcmp(row->preset, "true") == 0)
-        snprintf(right + used, sizeof right - used, " (default %s)", row->preset);
-    print_entry(left, right);
-}
-
-static void print_library(const struct options *options, const char *owner, const char *title)
-{
-    bool titled = false;
-    for (size_t i = 0; i < options->num_library; i++) {
-        if (strcmp(options->library[i].owner, owner) != 0)
-            continue;
-        if (!titled)
-            printf("\n%s:\n", title);
-        titled = true;
-        print_library_entry(&options->library[i]);
-    }
-}
-
-/* The mechanisms that have exactly this option: "lha, lsh, random". */
-static void name_owners(const hashattn_option *option, char *text, size_t size)
-{
-    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
-    hashattn_option row = {.struct_size = sizeof row};
-    size_t used = 0;
-    *text = '\0';
-    for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
-        for (size_t j = 0; hashattn_mechanism_option(i, j, &row) && used < size; j++)
-            if (same_option(&row, option))
-                used +=
-                    (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", mechanism.name);
-}
-
-/* Groups options by the set of mechanisms that have them. */
-static void print_mechanisms(const struct options *options)
-{
-    char owners[MOST_LIBRARY][200];
-    for (size_t i = 0; i < options->num_library; i++) /* "" for options of a task, a model or training */
-        name_owners(&options->library[i], owners[i], sizeof owners[i]);
-    for (size_t i = 0; i < options->num_library; i++) {
-        bool titled = *owners[i] == '\0';
-        for (size_t j = 0; j < i && !titled; j++)
-            titled = strcmp(owners[i], owners[j]) == 0;
-        if (titled)
-            continue;
-        printf("\noptions of %s:\n", owners[i]);
-        for (size_t j = i; j < options->num_library; j++)
-            if (strcmp(owners[i], owners[j]) == 0)
-                print_library_entry(&options->library[j]);
-    }
-}
-
-/* "hash_bits=8 joint=1" as "--hash-bits 8 --joint 1". */
-static void print_task_sets(const char *text)
-{
-    printf("\nThis task has its own default for mechanisms with the option: --");
-    for (; *text != '\0'; text++)
-        if (*text == ' ')
-            printf(" --");
-        else
-            putchar(*text == '_' ? '-' : *text == '=' ? ' ' : *text);
-    putchar('\n');
-}
-
-static void print_help(const struct options *options)
-{
-    const struct command *command = options->command;
-    size_t num_common = 0;
-    while (options->rows[num_common].target != (const void *)&options->help)
-        num_common++;
-    printf("usage: hashattn %s%s%s [options]\n\n%s.\n", command->name,
-           command->operands[0] == '\0' ? "" : " ", command->operands, command->summary);
-    for (const struct command *const *kind = command->kinds; kind != NULL && *kind != NULL; kind++)
-        printf("%s  hashattn %-17s %s\n",
-               kind == command->kinds ? "\nkinds, each with its own --help:\n" : "", (*kind)->name,
-               (*kind)->summary);
-    if (options->num_rows > num_common + 1) {
-        printf("\noptions:\n");
-        print_own(options, num_common + 1, options->num_rows);
-    }
-    print_mechanisms(options);
-    if (options->task_sets != NULL && *options->task_sets != '\0')
-        print_task_sets(options->task_sets);
-    print_library(options, "task", "options of the task");
-    print_library(options, "model", "options of the model");
-    print_library(options, "training", "options of the training");
-    printf("\noptions of every command:\n");
-    print_own(options, 0, num_common + 1);
-    printf("\nexample:\n%s", command->example);
-}
-
 bool options_parse(struct options *options, int argc, char **argv, int *code)
 {
+    if (complete_wanted(argc, argv)) {
+        complete_options(options, argc, argv);
+        *code = tool_finish();
+        return false;
+    }
     /* --help works even if the rest of the line is wrong. */
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help(options);
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        struct page page = {.stream = stdout};
+        if (page_wanted(argv[i], &page)) {
+            help_print(options, &page);
             *code = tool_finish();
             return false;
         }
+    }
     *code = parse(options, argc, argv);
     return *code == EXIT_GOOD;
 }

@@ -18,9 +18,11 @@ struct option {
     const char *name; /* "grad-out" */
     enum option_kind kind;
     void *target;
-    const char *argument;    /* "FILE" in the help; NULL for a switch */
-    const char *help;        /* includes the default unless it is obvious */
-    double minimum, maximum; /* of counts and numbers */
+    const char *argument; /* in the help; NULL for a switch. Completion knows FILE and names with a dot, as in
+                             Q.npy, as files, and DIR and RUN as directories */
+    const char *help;     /* includes the default unless it is obvious */
+    double minimum, maximum;   /* of counts and numbers */
+    const char *const *values; /* that completion offers, ended by NULL; or NULL */
 };
 
 /* A given option of the library: its name there ("num_hashes", or "lha.num_buckets" for one mechanism of
@@ -30,7 +32,7 @@ struct setting {
     const char *text;
 };
 
-enum { MOST_OPTIONS = 48, MOST_LIBRARY = 512, MOST_SETTINGS = 64, MOST_OPERANDS = 4 };
+enum { OPTION_NAME = 48, MOST_OPTIONS = 48, MOST_LIBRARY = 512, MOST_SETTINGS = 64, MOST_OPERANDS = 4 };
 
 struct options {
     const struct command *command;
@@ -39,6 +41,7 @@ struct options {
     size_t num_rows;
     hashattn_option library[MOST_LIBRARY];
     size_t num_library;
+    bool only_generated;   /* completion offers only tasks that can be generated */
     const char *task_sets; /* hashattn_task_info.attention of the named task; NULL: none is named */
     struct setting settings[MOST_SETTINGS];
     size_t num_settings;
@@ -57,6 +60,11 @@ void options_add_count(struct options *options, const char *name, size_t *target
 void options_add_number(struct options *options, const char *name, double *target, const char *argument,
                         const char *help, double minimum, double maximum);
 void options_add_switch(struct options *options, const char *name, int *target, const char *help);
+/* The options --split and --preset of several commands. */
+void options_add_split(struct options *options, const char **split, const char *help);
+void options_add_preset(struct options *options, const char **preset);
+/* Completion offers these values for the option that was added last; the list must outlive `options`. */
+void options_offer(struct options *options, const char *const *values);
 /* A second row of the same name is ignored. Rows of mechanisms are ignored only if they are identical:
    options of one name with different ranges or meanings are listed separately. */
 void options_add_library(struct options *options, const hashattn_option *row);
@@ -66,8 +74,21 @@ void options_add_mechanisms(struct options *options);
    owner: only options of this owner ("task"); NULL: all. */
 void options_add_tasks(struct options *options, const char *owner, const char *named);
 
-/* Returns true to continue, false to exit with *code after printing help or an error. */
+/* Returns true to continue, false to exit with *code after printing help, completions or an error. */
 bool options_parse(struct options *options, int argc, char **argv, int *code);
+
+/* ---- names, for help and completion ---- */
+
+/* The library's name as on the command line: "num-hashes" for "num_hashes". */
+void options_dashed(const char *name, char dashed[OPTION_NAME]);
+/* True if the rows agree in every field. Mechanisms may have different options of the same name. */
+bool options_same(const hashattn_option *a, const hashattn_option *b);
+/* Returns the table row called `name`, or NULL; then *library, NULL before, becomes the library's row if
+   there is one. "no-x" finds the flag x of the library and sets *negated. */
+const struct option *options_find(const struct options *options, const char *name,
+                                  const hashattn_option **library, bool *negated);
+/* Length of the prefix "MECHANISM." of an option's name, or 0. */
+size_t options_scope(const char *name);
 
 /* A mechanism with all options of the command line; an option that it does not have is an error. The caller
    frees *attention, also after a failure. */

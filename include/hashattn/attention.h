@@ -47,6 +47,7 @@ typedef struct hashattn_context_options {
     void *user;
 } hashattn_context_options;
 
+/* Everything 0 or NULL: all processors, the widest instruction set, float32, aligned_alloc. */
 HASHATTN_API void hashattn_context_options_default(hashattn_context_options *options);
 /* options: NULL = the defaults. message: (message_size) chars that receive the explanation of a failure,
    because there is no context to ask yet; may be NULL. INVALID: threads out of range, or an instruction set
@@ -72,6 +73,8 @@ typedef struct hashattn_description {
     char products[64];      /* "oneDNN 2.6.3" or "own" */
     char processor[64];     /* model name, "" if unknown */
     int threads;
+    char libraries[64]; /* the libraries for files: "jansson 2.14, ..." */
+    char caches[64];    /* of the first processor: "L1 32 KiB, L2 1 MiB, L3 32 MiB"; "" if unknown */
 } hashattn_description;
 
 /* Set description->struct_size first. The strings stay valid as long as the library is loaded. */
@@ -118,6 +121,7 @@ typedef struct hashattn_mechanism_info {
     size_t num_params;  /* most learned tensors it can have; see hashattn_attention_tensor */
 } hashattn_mechanism_info;
 
+/* The number of mechanisms. */
 HASHATTN_API size_t hashattn_mechanism_count(void);
 /* Fills *info, whose struct_size must be set, and returns 1; returns 0 if index is past the last. */
 HASHATTN_API int hashattn_mechanism_get(size_t index, hashattn_mechanism_info *info);

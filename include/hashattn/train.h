@@ -20,6 +20,7 @@ typedef struct hashattn_task_info {
     const char *attention; /* option values that its setups give to mechanisms: "hash_bits=8"; "" none */
 } hashattn_task_info;
 
+/* The number of tasks. */
 HASHATTN_API size_t hashattn_task_count(void);
 /* Fills *info, whose struct_size must be set, and returns 1; returns 0 past the last. */
 HASHATTN_API int hashattn_task_get(size_t index, hashattn_task_info *info);

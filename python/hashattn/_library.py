@@ -35,7 +35,7 @@ class ContextOptions(Sized):
 class Description(Sized):
     _fields_ = [("struct_size", c_size_t), ("version", c_char_p), ("isa", c_char_p), ("projection", c_char_p),
                 ("precision", c_char_p), ("bf16", c_char_p), ("products", c_char * 64), ("processor", c_char * 64),
-                ("threads", c_int)]
+                ("threads", c_int), ("libraries", c_char * 64), ("caches", c_char * 64)]
 
 
 class Option(Sized):

@@ -109,6 +109,8 @@ class Description(NamedTuple):
     products: str  #: "oneDNN 2.6.3" or "own"
     processor: str  #: model name, "" if unknown
     threads: int
+    libraries: str  #: for files: "jansson 2.14, utf8proc 2.8.0"
+    caches: str  #: of the first processor: "L1 32 KiB, L2 1 MiB, L3 32 MiB"; "" if unknown
 
 
 class Context:

@@ -7,9 +7,12 @@
 
 #include "api/handles.h"
 #include "api/versions.h"
+#include "base/caches.h"
 #include "base/file_writer.h"
 #include "base/memory.h"
 #include "hashattn/hashattn.h"
+#include "io/json.h"
+#include "io/utf8.h"
 #include "kernels/product.h"
 
 void hashattn_context_options_default(hashattn_context_options *options)
@@ -145,6 +148,11 @@ void hashattn_context_describe(const hashattn_context *context, hashattn_descrip
     };
     product_library(own.products, sizeof own.products);
     read_processor(own.processor, sizeof own.processor);
+    char json[30], utf8[30];
+    json_library(json, sizeof json);
+    utf8_library(utf8, sizeof utf8);
+    snprintf(own.libraries, sizeof own.libraries, "%s, %s", json, utf8);
+    caches_read("/sys/devices/system/cpu/cpu0/cache", own.caches, sizeof own.caches);
     version_give(description, &own, sizeof own);
 }
 

@@ -126,6 +126,11 @@ hashattn_status json_read_file(struct host *host, const char *path, struct json 
     return status;
 }
 
+void json_library(char *text, size_t size)
+{
+    snprintf(text, size, "jansson %s", jansson_version_str());
+}
+
 void json_free(struct json *root)
 {
     json_decref(inside_mutable(root));

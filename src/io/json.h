@@ -26,6 +26,8 @@ hashattn_status json_parse(struct host *host, const char *text, size_t size, str
 /* The same for a regular file; messages begin with its path. */
 hashattn_status json_read_file(struct host *host, const char *path, struct json **root);
 void json_free(struct json *root); /* NULL is allowed */
+/* Writes the name of the library and its version: "jansson 2.14". */
+void json_library(char *text, size_t size);
 
 /* The value at a path; NULL if there is none. The empty path is the root. */
 const struct json *json_find(const struct json *root, const char *path);

@@ -3,6 +3,7 @@
 #include "io/utf8.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -36,4 +37,9 @@ hashattn_status utf8_check(struct host *host, const char *bytes, size_t size)
     FAIL_IF(at < size, host, HASHATTN_BAD_FILE, "not UTF-8 at byte %zu of %zu (0x%02x)", at, size,
             (unsigned)(unsigned char)bytes[at]);
     return HASHATTN_OK;
+}
+
+void utf8_library(char *text, size_t size)
+{
+    snprintf(text, size, "utf8proc %s", utf8proc_version());
 }

@@ -9,5 +9,7 @@
 size_t utf8_first_error(const char *bytes, size_t size);
 /* BAD_FILE, with that byte, if the text is not UTF-8. */
 hashattn_status utf8_check(struct host *host, const char *bytes, size_t size);
+/* Writes the name of the library and its version. */
+void utf8_library(char *text, size_t size);
 
 #endif

@@ -2,6 +2,7 @@
    caught: threads 1025 accepted; allocate without release accepted; the context's block freed by the default
    allocator; no NUL in a short message buffer; a pool not freed by hashattn_context_free; the refusal of
    another instruction set returned. SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,10 @@ static void defaults_make_a_context(void **state)
     assert_string_equal(is.projection, "int16-dp");
     assert_string_equal(is.precision, "float32");
     assert_true(is.products[0] != '\0');
+    unsigned major, minor;
+    assert_int_equal(sscanf(is.libraries, "jansson %u.%u", &major, &minor), 2);
+    assert_non_null(strstr(is.libraries, ", utf8proc "));
+    assert_int_equal(sscanf(is.caches, "L1 %u", &major), is.caches[0] == '\0' ? 0 : 1);
     hashattn_context_free(context);
     hashattn_context_free(NULL);
 }

@@ -45,6 +45,11 @@ void options_add_text(struct options *options, const char *name, const char **ta
     (void)options, (void)name, (void)target, (void)argument, (void)help;
 }
 
+void options_offer(struct options *options, const char *const *values)
+{
+    (void)options, (void)values;
+}
+
 void options_add_count(struct options *options, const char *name, size_t *target, const char *argument,
                        const char *help, double minimum, double maximum)
 {

@@ -2,8 +2,8 @@
 # `info`: its JSON is valid, complete and consistent with the text.
 # Planted and caught: a comma missing between objects; choices left out; numbers as text; an unknown mechanism answered with
 # the last one; tensors of the default options instead of the given ones; only the first option used; the width of a head
-# left out of shapes.
-# Covers: cmd_info.c json_out.c
+# left out of shapes; the commit of an earlier build; the system's name without its release.
+# Covers: cmd_info.c json_out.c facts_out.c
 . "$(dirname "$0")/checks.sh"
 
 run info --json --threads 3
@@ -14,12 +14,24 @@ holds exactness_is_told json info.json '[m["exact"] for m in d["mechanisms"] if 
 holds tasks_are_there json info.json '{"needle", "listops", "text"} <= {t["name"] for t in d["tasks"]}'
 holds text_predicts json info.json '[(t["predicts"], t["generates"]) for t in d["tasks"] if t["name"] == "text"] == [(True, False)]'
 holds instruction_sets_say_why json info.json 'all(i["runs"] == (i["why_not"] is None) for i in d["instruction_sets"]) and d["isa"] in [i["name"] for i in d["instruction_sets"] if i["runs"]]'
+# The facts are those of the build and of this machine.
+if commit=$(git -C "$source_dir" rev-parse --short=12 HEAD 2>/dev/null) && [ "$(git -C "$source_dir" rev-parse --show-toplevel)" = "$source_dir" ]; then
+    holds commit_is_that_of_the_source json info.json "d['commit'].removesuffix('-modified') == '$commit'"
+else
+    holds no_commit_outside_git json info.json 'd["commit"] == ""'
+fi
+holds compiler_and_flags json info.json '" -O" in d["compiler"] or "Debug" in d["compiler"]'
+holds libraries_have_versions json info.json '__import__("re").fullmatch(r"jansson [0-9.]+, utf8proc [0-9.]+", d["libraries"])'
+holds system_is_that_of_uname json info.json "d['system'].startswith('$(uname -s) $(uname -r) $(uname -m)')"
 # The text says the same as the JSON: every line is compared, and there are no others.
 "$tool" info --threads 3 >words
 cat >want.py <<'P'
 import json
 d = json.load(open("info.json"))
-print(f"hashattn {d['version']}\n\nprocessor         {d['processor']}, 3 threads")
+print(f"hashattn {d['version']}\n")
+for name in ("commit", "compiler", "libraries", "system"):
+    print(f"{name:<18}{d[name] or 'unknown'}")
+print(f"processor         {d['processor'] or 'unknown'}, 3 threads\ncaches            {d['caches'] or 'unknown'}")
 print(f"products          {d['products']}, {d['precision']}; bf16 {d['bf16']}; hash projection {d['projection']}")
 print(f"instruction set   {d['isa']}")
 for i in d["instruction_sets"]:

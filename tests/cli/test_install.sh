@@ -13,6 +13,10 @@ PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name hashattn.pc)")
 LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name libhashattn.so)")
 export PKG_CONFIG_PATH LD_LIBRARY_PATH
 env -u LD_LIBRARY_PATH "$prefix/bin/hashattn" --version >out 2>err && passed moved_tool_finds_its_library || failed moved_tool_finds_its_library "$(cat err)"
+holds man_pages_are_installed test -s "$prefix/share/man/man1/hashattn.1" -a -s "$prefix/share/man/man1/hashattn-bench-peak.1"
+for file in bash-completion/completions/hashattn zsh/site-functions/_hashattn fish/vendor_completions.d/hashattn.fish; do
+    holds "installs_${file%%/*}" test -s "$prefix/share/$file"
+done
 [ "$(pkg-config --modversion hashattn)" = 0.1.0 ] && passed version_of_pkg_config || failed version_of_pkg_config "$(pkg-config --modversion hashattn 2>&1)"
 holds soname_is_that_of_the_abi sh -c 'objdump -p "$0"/libhashattn.so | grep -q "SONAME *libhashattn.so.0$"' "$LD_LIBRARY_PATH"
 

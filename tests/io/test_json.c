@@ -505,6 +505,15 @@ static void memory_that_runs_out_is_survived(void **state)
     json_set_alloc_funcs(malloc, free);
 }
 
+static void the_library_has_a_version(void **state)
+{
+    (void)state;
+    char text[40];
+    unsigned major;
+    json_library(text, sizeof text);
+    assert_int_equal(sscanf(text, "jansson %u.", &major), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -520,6 +529,7 @@ int main(void)
         cmocka_unit_test(trees_are_built_and_written),
         cmocka_unit_test(files_are_written_and_read),
         cmocka_unit_test(memory_that_runs_out_is_survived),
+        cmocka_unit_test(the_library_has_a_version),
     };
     locales_make();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

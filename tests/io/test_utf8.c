@@ -4,6 +4,7 @@
    after the bad byte instead of at it. SPDX-License-Identifier: Apache-2.0 */
 #include "io/utf8.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "support/check.h"
@@ -110,12 +111,22 @@ static void the_message_names_the_byte(void **state)
                  "not UTF-8 at byte 2 of 4 (0xc3)");
 }
 
+static void the_library_has_a_version(void **state)
+{
+    (void)state;
+    char text[40];
+    unsigned major;
+    utf8_library(text, sizeof text);
+    assert_int_equal(sscanf(text, "utf8proc %u.", &major), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_short_sequence),
         cmocka_unit_test(a_bad_byte_is_found_at_every_offset),
         cmocka_unit_test(the_message_names_the_byte),
+        cmocka_unit_test(the_library_has_a_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
