@@ -179,6 +179,11 @@ def test_strides_lengths_and_offsets():
     wide = q[:1, :, :1].transpose(1, 2).expand(2, 3, 24, 8)
     assert torch.equal(hashattn.torch.attention(wide, *moved[1:], seed=1),
                        hashattn.torch.attention(wide.contiguous(), *moved[1:], seed=1))
+    inside = [t.clone().transpose(1, 2).requires_grad_() for t in (q, k, v)]  # heads inside rows, also in the results
+    out = hashattn.torch.attention(*inside, seed=1)
+    assert torch.equal(out, expected)
+    for each in (out, *torch.autograd.grad(out.sum(), inside)):
+        assert each.transpose(1, 2).is_contiguous()
     cut = hashattn.torch.attention(*moved, lengths=torch.tensor([24, 9]), seed=1)
     mask = torch.arange(24) < torch.tensor([[24], [9]])
     masked = hashattn.torch.attention(*moved, key_mask=mask, seed=1)

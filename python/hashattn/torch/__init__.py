@@ -12,3 +12,4 @@ from .modules import LHAAttention as LHAAttention
 from .modules import YosoAttention as YosoAttention
 from .functions import attention as attention
 from .functions import attention_and_loss as attention_and_loss
+from .replace import replace_attention as replace_attention

@@ -46,7 +46,7 @@ def check_tensors(**tensors: Any) -> None:
 
 
 class TensorLayout:
-    """A tensor as the C API takes it: as `arrays.Layout`, for reading, and for results that are contiguous."""
+    """A tensor as the C API takes it, as `arrays.Layout`: inputs, and results made by `new`, which are not copied."""
 
     def __init__(self, tensor: Tensor, packed: bool) -> None:
         strides = strides_in_place(tensor.shape, tensor.stride(), 1, packed)
@@ -81,10 +81,20 @@ def call_of(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_coun
                 seed=int(seed) % 2**64, layout=TensorLayout)
 
 
+def new(like: Tensor, shape: tuple[int, ...], zeros: bool = False) -> Tensor:
+    """A tensor for a result, with heads inside rows if `like` has them there, as models do: (batch, heads, n, d) in the
+    memory of (batch, n, heads, d). They then join the heads without a copy."""
+    make = like.new_zeros if zeros else like.new_empty
+    if like.ndim == 4 and like.transpose(1, 2).is_contiguous():
+        batch, heads, rows, width = shape
+        return make((batch, rows, heads, width)).transpose(1, 2)
+    return make(shape)
+
+
 def result(call: Call, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A contiguous tensor for a result; rows beyond the lengths are 0."""
+    """As `new`; rows beyond the lengths are 0. OutOfMemoryError: there is no memory."""
     try:
-        return like.new_empty(shape) if call.lengths is None else like.new_zeros(shape)
+        return new(like, shape, zeros=call.lengths is not None)
     except RuntimeError as error:
         raise OutOfMemoryError(f"no memory for a tensor of shape {shape}: {error}") from error
 

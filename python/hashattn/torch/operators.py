@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
-from .calls import TensorLayout, aligned, call_of, check_tensors, opened, result, saved_block
+from .calls import TensorLayout, aligned, call_of, check_tensors, new, opened, result, saved_block
 
 # q, k, v, masks and lengths as of `attention`; counts are lengths if padded, else offsets; options: name, value, ...
 _PROBLEM = ("Tensor q, Tensor k, Tensor v, Tensor? key_mask, Tensor? query_counts, Tensor? key_counts, "
@@ -23,9 +23,11 @@ _PROBLEM = ("Tensor q, Tensor k, Tensor v, Tensor? key_mask, Tensor? query_count
 _NUM_PROBLEM = 12
 
 _library = torch.library.Library("hashattn", "DEF")
-_library.define(f"attention({_PROBLEM}, bool save) -> (Tensor, Tensor)")
-_library.define(f"attention_backward({_PROBLEM}, Tensor out, Tensor saved, Tensor dout) -> (Tensor, Tensor, Tensor)")
-_library.define(f"own_loss({_PROBLEM}, Tensor saved) -> (Tensor, Tensor)")
+_EXACT = torch.Tag.needs_exact_strides  # because the strides of results follow those of inputs
+_library.define(f"attention({_PROBLEM}, bool save) -> (Tensor, Tensor)", tags=_EXACT)
+_library.define(f"attention_backward({_PROBLEM}, Tensor out, Tensor saved, Tensor dout) -> (Tensor, Tensor, Tensor)",
+                tags=_EXACT)
+_library.define(f"own_loss({_PROBLEM}, Tensor saved) -> (Tensor, Tensor)", tags=_EXACT)
 
 attention = torch.ops.hashattn.attention.default
 attention_backward = torch.ops.hashattn.attention_backward.default
@@ -88,12 +90,12 @@ def _loss(*arguments: Any) -> tuple[Tensor, Tensor]:
 def _fake_forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     q, _, v, *_, save = arguments
     size = torch.library.get_ctx().new_dynamic_size() if save else 0
-    return q.new_empty((*q.shape[:-1], v.shape[-1])), torch.empty(size, dtype=torch.uint8, device=q.device)
+    return new(q, (*q.shape[:-1], v.shape[-1])), torch.empty(size, dtype=torch.uint8, device=q.device)
 
 
 def _fake_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     q, k, v, *_ = arguments
-    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
+    return new(q, q.shape), new(k, k.shape), new(v, v.shape)
 
 
 def _fake_loss(*arguments: Any) -> tuple[Tensor, Tensor]:
