@@ -30,8 +30,8 @@ wheel:
 	@tools/setup.sh
 	@tools/wheel.sh $(BUILD)
 
-# Builds the wheel and tests it in a clean environment of each of PYTHONS, beside PyTorch if TORCH names it
-# (TORCH=torch==2.13.0).
+# Builds the wheel and tests it in a clean environment of each of PYTHONS, beside the packages of TORCH if any
+# (TORCH="torch==2.13.0 transformers==5.23.0").
 PYTHONS ?= python3
 TORCH ?=
 test-python: wheel

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the wheel of a build folder into a clean environment of every Python in PYTHONS, beside NumPy, and runs the
-# Python tests there: test_wheel.sh BUILD. An empty environment must already run the tool. TORCH=torch==2.13.0 installs
-# PyTorch too; without it the tests of hashattn.torch are skipped.
+# Python tests there: test_wheel.sh BUILD. An empty environment must already run the tool. TORCH="torch==2.13.0
+# transformers==5.23.0" installs these too; without them the tests of hashattn.torch are skipped.
 set -eu
 build=${1:-build}
 for python in ${PYTHONS:-python3}; do

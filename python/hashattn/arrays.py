@@ -7,8 +7,9 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import functools
 import operator
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -62,8 +63,35 @@ def seed_of(value: Any) -> int:
     return whole_number("seed", value, 2**64 - 1)
 
 
+@functools.lru_cache(maxsize=1024)
+def strides_in_place(shape: tuple[int, ...], strides: tuple[int, ...], size: int,
+                     packed: bool) -> tuple[int, int, int] | None:
+    """The strides of sequences, rows and heads in elements, as the C API takes them; None if the array must be copied.
+
+    strides: of the axes, `size` to an element. A stride of one entry or none is 0.
+    """
+    if 0 in shape:  # there are no elements, and NumPy gives any strides
+        return 0, shape[-1], 0
+    if packed:
+        shape, strides = (1, *shape), (0, *strides)
+    else:
+        ones = (1,) * (4 - len(shape))
+        (batch, heads, rows, width), (by_batch, by_head, by_row, last) = (*ones, *shape), (*ones, *strides)
+        shape, strides = (batch, rows, heads, width), (by_batch, by_row, by_head, last)
+    steps = [stride for count, stride in zip(shape, strides) if count > 1]
+    in_place = (
+        all(step >= 0 and step % size == 0 for step in steps)
+        and (shape[3] < 2 or strides[3] == size)
+        and (shape[1] < 2 or strides[1] >= shape[3] * size)
+    )
+    if not in_place:
+        return None
+    by_sequence, by_row, by_head = (0 if count < 2 else stride // size for count, stride in zip(shape[:3], strides))
+    return by_sequence, by_row, by_head
+
+
 class Layout:
-    """An array as (sequences, rows, heads, width); packed arrays have one sequence.
+    """A NumPy array as (sequences, rows, heads, width); packed arrays have one sequence.
 
     `array` has the order of the user's axes; `struct` is the C struct; `copied` is the copy that it describes, or None.
     """
@@ -71,29 +99,12 @@ class Layout:
     def __init__(self, array: Numbers, packed: bool) -> None:
         self.array = array
         self.copied: Numbers | None = None
-        view = self._view(array, packed)
-        if not self._fits(view):
-            self.copied = array.copy(order="C")
-            view = self._view(self.copied, packed)
-        size = view.itemsize
-        strides = [0 if count < 2 else stride // size for count, stride in zip(view.shape, view.strides)]
-        self.struct = _library.Array(view.ctypes.data, strides[0], strides[1], strides[2])
-
-    @staticmethod
-    def _view(array: Numbers, packed: bool) -> Numbers:
-        return array[np.newaxis] if packed else array[(np.newaxis,) * (4 - array.ndim)].transpose(0, 2, 1, 3)
-
-    @staticmethod
-    def _fits(view: Numbers) -> bool:
-        """True if the C API can use it as it is."""
-        size, width = view.itemsize, view.shape[3]
-        steps = [stride for count, stride in zip(view.shape, view.strides) if count > 1]
-        return (
-            view.flags.aligned
-            and all(step >= 0 and step % size == 0 for step in steps)
-            and (width < 2 or view.strides[3] == size)
-            and (view.shape[1] < 2 or view.strides[1] >= width * size)
-        )
+        strides = strides_in_place(array.shape, array.strides, array.itemsize, packed)
+        if strides is None or not array.flags.aligned:
+            self.copied = array = array.copy(order="C")
+            strides = strides_in_place(array.shape, array.strides, array.itemsize, packed)
+            assert strides is not None
+        self.struct = _library.Array(array.ctypes.data, *strides)
 
     def finish(self) -> None:
         """Moves results from the copy to the array."""
@@ -129,7 +140,8 @@ def _counts(name: str, given: Any, count: int, most: int) -> Numbers:
     numbers = np.atleast_1d(numbers)
     if numbers.shape != (count,):
         raise InvalidError(f"{name} has shape {numbers.shape}; ({count},) is needed")
-    for index in np.flatnonzero((numbers < 0) | (numbers > most))[:1]:
+    if count > 0 and (numbers.min() < 0 or numbers.max() > most):
+        index = np.flatnonzero((numbers < 0) | (numbers > most))[0]
         raise InvalidError(f"{name}[{index}] is {numbers[index]}, allowed are 0 to {most}")
     return numbers.astype(np.uint64)
 
@@ -141,20 +153,35 @@ def _pair(given: Any) -> tuple[Any, Any]:
     return given, given
 
 
+@functools.lru_cache(maxsize=1024)
+def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], packed: bool) -> None:
+    for name, shape in zip("qkv", (q, k, v)):
+        if len(shape) not in ((3,) if packed else (2, 3, 4)):
+            raise InvalidError(f"{name} has shape {shape}; it must be {PACKED_SHAPE if packed else SHAPES}")
+    rows = 0 if packed else len(q) - 2  # the axis of rows
+    for axis in range(len(q)):
+        fits = len(k) == len(q) == len(v) and (axis == rows or q[axis] == k[axis])
+        if not fits:
+            raise InvalidError(f"q has shape {q} and k {k}; they may differ only in the number of rows")
+        if axis != len(q) - 1 and k[axis] != v[axis]:
+            raise InvalidError(f"k has shape {k} and v {v}; they may differ only in the last axis")
+
+
 class Call:
     """The problem of one call, its inputs, and what they keep alive."""
 
-    def __init__(self, inputs: Sequence[Numbers], element: int, *, causal: bool = False, key_mask: Any = None,
+    def __init__(self, inputs: Sequence[Any], element: int, *, causal: bool = False, key_mask: Any = None,
                  lengths: Any = None, offsets: Any = None, seed: Any = 0, max_len: int | None = None,
-                 sample_ids: Any = None) -> None:
-        """inputs: query, key and value, of the element type `element`; the other arguments are those of the user."""
+                 sample_ids: Any = None, layout: Callable[[Any, bool], Any] = Layout) -> None:
+        """inputs: query, key and value, of the element type `element`; `layout` makes their C structs. The other
+        arguments are those of the user."""
         self.packed = offsets is not None
         if self.packed and lengths is not None:
             raise InvalidError("lengths and offsets cannot both be given")
-        self.inputs = list(inputs)
-        self._check_shapes()
+        self.inputs = q, k, v = tuple(inputs)
+        self.shapes = tuple(tuple(each.shape) for each in self.inputs)
+        _check_shapes(*self.shapes, self.packed)
         self._kept: list[Numbers] = []
-        q, k, v = self.inputs
         self.problem = problem = _library.Problem(
             head_dim=q.shape[-1], value_dim=v.shape[-1], causal=bool(causal), seed=seed_of(seed), element=element)
         self.lengths: Numbers | None = None  # of queries, if rows are padded
@@ -163,8 +190,7 @@ class Call:
             problem.num_heads = q.shape[1]
             self._take_offsets(offsets)
         else:
-            shape = (1,) * (4 - q.ndim) + q.shape
-            problem.num_sequences, problem.num_heads, problem.num_queries = shape[:3]
+            problem.num_sequences, problem.num_heads, problem.num_queries, _ = (1,) * (4 - q.ndim) + self.shapes[0]
             problem.num_keys = k.shape[-2]
             if lengths is not None:
                 self._take_lengths(lengths)
@@ -174,22 +200,8 @@ class Call:
             problem.sample_ids = self._keep(ids)
         rows = [problem.num_queries, problem.num_keys] if self.packed else [q.shape[-2], k.shape[-2]]
         problem.max_len = max(rows) if max_len is None else whole_number("max_len", max_len, 2**63 - 1)
-        self.layouts = [Layout(array, self.packed) for array in self.inputs]
-        self.out_shape = q.shape[:-1] + v.shape[-1:]
-
-    def _check_shapes(self) -> None:
-        q, k, v = self.inputs
-        for name, array in zip("qkv", self.inputs):
-            if array.ndim not in ((3,) if self.packed else (2, 3, 4)):
-                raise InvalidError(
-                    f"{name} has shape {array.shape}; it must be {PACKED_SHAPE if self.packed else SHAPES}")
-        rows = 0 if self.packed else q.ndim - 2  # the axis of rows
-        for axis in range(q.ndim):
-            fits = k.ndim == q.ndim == v.ndim and (axis == rows or q.shape[axis] == k.shape[axis])
-            if not fits:
-                raise InvalidError(f"q has shape {q.shape} and k {k.shape}; they may differ only in the number of rows")
-            if axis != q.ndim - 1 and k.shape[axis] != v.shape[axis]:
-                raise InvalidError(f"k has shape {k.shape} and v {v.shape}; they may differ only in the last axis")
+        self.layouts = [layout(array, self.packed) for array in self.inputs]
+        self.out_shape = self.shapes[0][:-1] + self.shapes[2][-1:]
 
     def _keep(self, array: Numbers) -> int:
         """The address of an array that must live as long as the call."""
@@ -207,14 +219,13 @@ class Call:
             pair.append(made)
         if pair[0].size != pair[1].size:
             raise InvalidError(f"there are offsets for {pair[0].size - 1} query and {pair[1].size - 1} key sequences")
-        self._set_offsets(pair)
+        self.problem.num_sequences = pair[0].size - 1
+        self._set_offsets(pair, [np.diff(each) for each in pair])
 
-    def _set_offsets(self, pair: list[Numbers]) -> None:
+    def _set_offsets(self, pair: list[Numbers], lengths: list[Numbers]) -> None:
         problem = self.problem
-        problem.num_sequences = pair[0].size - 1
         problem.query_offsets, problem.key_offsets = self._keep(pair[0]), self._keep(pair[1])
-        longest = [int(np.max(np.diff(each), initial=0)) for each in pair]
-        problem.num_queries, problem.num_keys = longest
+        problem.num_queries, problem.num_keys = (int(each.max(initial=0)) for each in lengths)
 
     def _take_lengths(self, lengths: Any) -> None:
         problem = self.problem
@@ -222,9 +233,12 @@ class Call:
         of_queries, of_keys = _pair(lengths)
         if of_queries is of_keys and queries != keys:
             of_queries = np.full(batch, queries)
-        pair = [_counts("lengths", of_queries, batch, queries), _counts("lengths", of_keys, batch, keys)]
-        self.lengths, self.key_lengths = pair
-        self._set_offsets([np.concatenate([np.zeros(1, np.uint64), np.cumsum(each, dtype=np.uint64)]) for each in pair])
+        self.key_lengths = _counts("lengths", of_keys, batch, keys)
+        self.lengths = self.key_lengths if of_queries is of_keys else _counts("lengths", of_queries, batch, queries)
+        pair = [self.lengths, self.key_lengths]
+        offsets = np.zeros((2, batch + 1), np.uint64)
+        np.cumsum(pair, 1, out=offsets[:, 1:])
+        self._set_offsets(list(offsets), pair)
         problem.padded = 1
 
     def _take_mask(self, key_mask: Any) -> None:

@@ -249,7 +249,7 @@ class Attention(ContextObject):
                     seed=seed, max_len=max_len, sample_ids=sample_ids)
         with self._use() as handle:
             self._saved = None
-            saved_bytes = self._saved_bytes(handle, call)  # refuses sizes that overflow, before anything is allocated
+            saved_bytes, _ = self._sizes_of_blocks(handle, call)  # refuses sizes that overflow, before anything is allocated
             dtype = call.inputs[0].dtype
             result = (call.output(call.out_shape) if out is None
                       else check_output("out", out, call.out_shape, dtype, call.inputs))
@@ -263,11 +263,12 @@ class Attention(ContextObject):
         return result
 
     @staticmethod
-    def _saved_bytes(handle: ObjectHandle, call: Call) -> int:
-        sizes = ctypes.c_size_t(), ctypes.c_size_t()
+    def _sizes_of_blocks(handle: ObjectHandle, call: Call) -> tuple[int, int]:
+        """Bytes of what forward saves, and of scratch memory."""
+        saved, scratch = ctypes.c_size_t(), ctypes.c_size_t()
         function = _library.functions().attention_sizes
-        handle.origin.check(function(handle.pointer, byref(call.problem), *map(byref, sizes)))
-        return sizes[0].value
+        handle.origin.check(function(handle.pointer, byref(call.problem), byref(saved), byref(scratch)))
+        return saved.value, scratch.value
 
     @staticmethod
     def _forward(handle: ObjectHandle, call: Call, written: Layout, saved: int | None) -> None:

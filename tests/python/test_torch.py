@@ -2,10 +2,12 @@
 
 Planted and caught: dk and dv swapped; seeds above 2^63 cut; the width of keys in the fake output; saved memory not set;
 gradients that can be differentiated; no autocast; the mask or the learned tensors not passed on; the slope of the loss
-not scaled; learned tensors joined in the order of their names. SPDX-License-Identifier: Apache-2.0
+not scaled; learned tensors joined in the order of their names; learned tensors of another seed kept; a stale thread
+count; tensors of another device or layout read. SPDX-License-Identifier: Apache-2.0
 """
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ torch = pytest.importorskip("torch")
 import hashattn  # noqa: E402
 import hashattn.torch  # noqa: E402
 from conftest import TINY, numbers  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 
 def tensors(*shape, dtype=torch.float32, gradient=False, count=3):
@@ -42,7 +45,7 @@ def test_bits_are_those_of_numpy(mechanism, options, shape):
 
 
 def arguments(q, k, v, mechanism="yoso", mask=None, lengths=None, causal=False, save=True):
-    counts = (lengths, lengths)
+    counts = (lengths, None)
     options = {"yoso": ["num_hashes", "8"], "lha": ["num_buckets", "4"]}.get(mechanism, [])
     params = learned(3, q.shape[-1]) if mechanism == "lha" else None
     return (q, k, v, mask, *counts, params, lengths is not None, torch.tensor(5), causal, mechanism, options, save)
@@ -118,6 +121,36 @@ def test_compile_and_export():
     assert torch.equal(program.module()(*longer), Module()(*longer))
 
 
+@pytest.mark.skipif(not shutil.which("c++"), reason="inductor needs a C++ compiler")
+def test_compile_by_inductor():
+    q, k, v = tensors(2, 24, 8, gradient=True)
+
+    def loss(q, k, v):
+        return hashattn.torch.attention(q * 2, k, v, seed=3, num_hashes=8).square().sum()
+
+    found = torch.autograd.grad(torch.compile(loss, fullgraph=True)(q, k, v), (q, k, v))
+    for a, b in zip(found, torch.autograd.grad(loss(q, k, v), (q, k, v))):
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_learned_tensors_follow_the_seed():
+    q, k, v = tensors(3, 60, 8)
+    outs = [hashattn.torch.attention(q, k, v, mechanism="lha", num_buckets=4, seed=seed) for seed in (1, 2, 1)]
+    assert torch.equal(outs[0], outs[2]) and not torch.equal(outs[0], outs[1])
+
+
+def test_threads_follow_torch():
+    from hashattn.torch.calls import _place
+
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            assert _place().context.describe().threads == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_seeds_come_from_the_generator():
     q, k, v = tensors(2, 24, 8)
     torch.manual_seed(1)
@@ -146,6 +179,11 @@ def test_strides_lengths_and_offsets():
     wide = q[:1, :, :1].transpose(1, 2).expand(2, 3, 24, 8)
     assert torch.equal(hashattn.torch.attention(wide, *moved[1:], seed=1),
                        hashattn.torch.attention(wide.contiguous(), *moved[1:], seed=1))
+    inside = [t.clone().transpose(1, 2).requires_grad_() for t in (q, k, v)]  # heads inside rows, also in the results
+    out = hashattn.torch.attention(*inside, seed=1)
+    assert torch.equal(out, expected)
+    for each in (out, *torch.autograd.grad(out.sum(), inside)):
+        assert each.transpose(1, 2).is_contiguous()
     cut = hashattn.torch.attention(*moved, lengths=torch.tensor([24, 9]), seed=1)
     mask = torch.arange(24) < torch.tensor([[24], [9]])
     masked = hashattn.torch.attention(*moved, key_mask=mask, seed=1)
@@ -165,9 +203,24 @@ def test_bad_input():
         (ValueError, "yoso has no option", lambda: hashattn.torch.attention(q, k, v, x=1)),
         (TypeError, "key_mask has dtype float32", lambda: hashattn.torch.attention(q, k, v, key_mask=torch.ones(24))),
         (ValueError, "seed is -1", lambda: hashattn.torch.attention(q, k, v, seed=-1)),
+        (TypeError, "seed is 1.5", lambda: hashattn.torch.attention(q, k, v, seed=1.5)),
+        (TypeError, "dtype torch.float32; one whole", lambda: hashattn.torch.attention(q, k, v, seed=torch.ones(()))),
+        (TypeError, "mechanism is 3", lambda: hashattn.torch.attention(q, k, v, mechanism=3)),
+        (TypeError, "q is a list", lambda: hashattn.torch.attention([1], k, v)),
+        (TypeError, "key_mask is a list", lambda: hashattn.torch.attention(q, k, v, key_mask=[True] * 24)),
+        (TypeError, "lengths has dtype float32", lambda: hashattn.torch.attention(
+            q[None], k[None], v[None], lengths=torch.ones(1))),
+        (TypeError, r"to_dense\(\)", lambda: hashattn.torch.attention(q.to_sparse(), k, v)),
+        (TypeError, "q, k, v are on meta, cpu, cpu", lambda: hashattn.torch.attention(q.to("meta"), k, v)),
+        (MemoryError, "cannot be copied", lambda: hashattn.torch.attention(
+            *[q[:1, :1].expand(1, 10**12, 8)] * 3)),
+        (MemoryError, "no memory for a tensor|overflow", lambda: hashattn.torch.attention(
+            *[q[:1, :1, None].expand(10**6, 10**6, 1, 8)] * 3)),
     ]:
         with pytest.raises(kind, match=message):
             call()
+    with FakeTensorMode(), pytest.raises(TypeError, match=r"q is on cuda:0; hashattn computes on the CPU: q.cpu\(\)"):
+        hashattn.torch.attention(*[torch.empty(2, 24, 8, device="cuda")] * 3)
     with pytest.raises((TypeError, NotImplementedError), match="CPU|meta"):
         hashattn.torch.attention(*(t.to("meta") for t in (q, k, v)), seed=1).numpy()
 

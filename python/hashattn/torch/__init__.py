@@ -4,12 +4,12 @@
     out = hashattn.torch.attention(q, k, v)
 
 The operators read and write the tensors' own memory and give the bits of `hashattn.attention`. They work with
-torch.compile(fullgraph=True), tested with the backend aot_eager, with torch.export, autocast and inference mode. Made
-with PyTorch 2.13.
+torch.compile(fullgraph=True), torch.export, autocast and inference mode. Made with PyTorch 2.13.
 Sources: as of hashattn.attention. SPDX-License-Identifier: Apache-2.0
 """
 
 from .modules import LHAAttention as LHAAttention
 from .modules import YosoAttention as YosoAttention
-from .operators import attention as attention
-from .operators import attention_and_loss as attention_and_loss
+from .functions import attention as attention
+from .functions import attention_and_loss as attention_and_loss
+from .replace import replace_attention as replace_attention

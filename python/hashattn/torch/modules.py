@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..errors import InvalidError
 from ..operator import Attention
 from ..options import OptionValue
-from .operators import Seed, attention, attention_and_loss
+from .functions import Seed, attention, attention_and_loss
 
 
 class _Output(nn.Module):

@@ -1,0 +1,197 @@
+"""From tensors to a call of the C library, in their own memory.
+
+What does not change from call to call is kept: a context for each number of threads and a mechanism for each set of
+options. A call then costs about 20 us beside the library's own time.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import functools
+from contextlib import contextmanager
+from ctypes import byref
+from typing import Any, Iterator, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .. import _library
+from ..arrays import Call, strides_in_place
+from ..context import Context, ObjectHandle
+from ..errors import InvalidError, InvalidTypeError, OutOfMemoryError
+from ..operator import Attention
+
+_ELEMENTS = {torch.float32: _library.FLOAT32, torch.bfloat16: _library.BF16}
+_ALIGNMENT = 64
+
+
+def check_tensors(**tensors: Any) -> None:
+    """InvalidTypeError: not tensors of one dtype, float32 or bfloat16, on the CPU."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise InvalidTypeError(f"{name} is a {type(tensor).__name__}; a torch.Tensor is needed")
+        if tensor.device.type not in ("cpu", "meta"):
+            raise InvalidTypeError(f"{name} is on {tensor.device}; hashattn computes on the CPU: {name}.cpu()")
+        if tensor.layout != torch.strided:
+            raise InvalidTypeError(f"{name} has layout {tensor.layout}; a dense tensor is needed: {name}.to_dense()")
+        if tensor.dtype not in _ELEMENTS:
+            raise InvalidTypeError(f"{name} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}; float32 or "
+                                   "bfloat16 is needed")
+    if len({tensor.dtype for tensor in tensors.values()}) > 1:
+        found = ", ".join(str(tensor.dtype) for tensor in tensors.values())
+        raise InvalidTypeError(f"{', '.join(tensors)} have dtypes {found}; they must be equal")
+    if len({tensor.device.type for tensor in tensors.values()}) > 1:
+        found = ", ".join(str(tensor.device) for tensor in tensors.values())
+        raise InvalidTypeError(f"{', '.join(tensors)} are on {found}; all must be on the CPU")
+
+
+class TensorLayout:
+    """A tensor as the C API takes it, as `arrays.Layout`: inputs, and results made by `new`, which are not copied."""
+
+    def __init__(self, tensor: Tensor, packed: bool) -> None:
+        strides = strides_in_place(tensor.shape, tensor.stride(), 1, packed)
+        if strides is None or tensor.data_ptr() % tensor.element_size():
+            tensor = _copy(tensor)
+            strides = strides_in_place(tensor.shape, tensor.stride(), 1, packed)
+            assert strides is not None
+        self.tensor = tensor  # lives as long as the struct
+        self.struct = _library.Array(tensor.data_ptr(), *strides)
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    try:
+        return tensor.clone(memory_format=torch.contiguous_format)
+    except RuntimeError as error:  # of torch's allocator
+        raise OutOfMemoryError(f"a tensor of shape {tuple(tensor.shape)} cannot be copied: {error}") from error
+
+
+def call_of(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_counts: Tensor | None,
+            key_counts: Tensor | None, padded: bool, seed: Tensor, causal: bool) -> Call:
+    """The call as the C API takes it. counts: lengths if `padded`, else offsets; the keys' may be None, if equal."""
+    element = _ELEMENTS.get(q.dtype)
+    if element is None or k.dtype != q.dtype or v.dtype != q.dtype:
+        check_tensors(q=q, k=k, v=v)
+    counts: Any = None
+    if query_counts is not None:
+        counts = query_counts.numpy()
+        if key_counts is not None:
+            counts = counts, key_counts.numpy()
+    return Call((q, k, v), element or 0, causal=causal, key_mask=None if key_mask is None else key_mask.numpy(),
+                lengths=counts if padded else None, offsets=None if padded else counts,
+                seed=int(seed) % 2**64, layout=TensorLayout)
+
+
+def new(like: Tensor, shape: tuple[int, ...], zeros: bool = False) -> Tensor:
+    """A tensor for a result, with heads inside rows if `like` has them there, as models do: (batch, heads, n, d) in the
+    memory of (batch, n, heads, d). They then join the heads without a copy."""
+    make = like.new_zeros if zeros else like.new_empty
+    if like.ndim == 4 and like.transpose(1, 2).is_contiguous():
+        batch, heads, rows, width = shape
+        return make((batch, rows, heads, width)).transpose(1, 2)
+    return make(shape)
+
+
+def result(call: Call, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """As `new`; rows beyond the lengths are 0. OutOfMemoryError: there is no memory."""
+    try:
+        return new(like, shape, zeros=call.lengths is not None)
+    except RuntimeError as error:
+        raise OutOfMemoryError(f"no memory for a tensor of shape {shape}: {error}") from error
+
+
+def saved_block(size: int) -> Tensor:
+    """Memory for what forward saves: zeros, because its padding too must be the same in every run."""
+    return torch.zeros(size + _ALIGNMENT, dtype=torch.uint8)
+
+
+def aligned(saved: Tensor) -> int:
+    address = int(saved.data_ptr())
+    return address + -address % _ALIGNMENT
+
+
+# ---- contexts and mechanisms -----------------------------------------------------------------------------------------
+
+_MOST_SCRATCH = 64 * 2**20
+
+
+class _Place:
+    """A context and scratch memory for its calls, which wait for each other."""
+
+    def __init__(self, threads: int) -> None:
+        self.context = Context(threads)
+        self._scratch = torch.empty(0, dtype=torch.uint8)
+
+    def scratch(self, size: int) -> int | None:
+        """The address of `size` bytes, or None: the library allocates them. The caller holds the context's lock.
+
+        Fresh pages cost a quarter of a forward of 256 rows and 12 heads.
+        """
+        if size > _MOST_SCRATCH:
+            return None
+        if size + _ALIGNMENT > self._scratch.numel():
+            self._scratch = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
+        return aligned(self._scratch)
+
+
+_places: dict[int, _Place] = {}
+
+
+def _place() -> _Place:
+    """The place with the number of threads of torch."""
+    threads = torch.get_num_threads()
+    place = _places.get(threads)
+    if place is None:
+        place = _places.setdefault(threads, _Place(threads))
+    return place
+
+
+class _Kept(NamedTuple):
+    attention: Attention
+    learns: bool
+
+
+@functools.lru_cache(maxsize=64)
+def _kept(context: Context, mechanism: str, options: tuple[str, ...]) -> _Kept:
+    attention = Attention(mechanism, context=context, **dict(zip(options[::2], options[1::2])))
+    return _Kept(attention, bool(attention.tensors(64, 64, 64)))
+
+
+def _set_params(attention: Attention, handle: ObjectHandle, call: Call, params: Tensor) -> None:
+    problem = call.problem
+    sizes = problem.head_dim, problem.value_dim, problem.max_len
+    count = sum(rows * cols for _, (rows, cols) in attention._tensors(handle, sizes))
+    if tuple(params.shape) != (problem.num_heads, count) or params.dtype != torch.float32:
+        raise InvalidError(f"params has shape {tuple(params.shape)} and dtype {params.dtype}; "
+                           f"({problem.num_heads}, {count}) and torch.float32 are needed")
+    flat = params.detach().contiguous()
+    function = _library.functions().attention_set_params
+    handle.origin.check(function(handle.pointer, flat.data_ptr(), problem.num_heads, *sizes))
+
+
+class Opened:
+    """A mechanism with its learned tensors, ready for one call. The context's lock is held."""
+
+    def __init__(self, handle: ObjectHandle, call: Call, place: _Place) -> None:
+        self._handle, self._call = handle, call
+        self.saved_bytes, self._scratch_bytes = Attention._sizes_of_blocks(handle, call)
+        self._place = place
+
+    def run(self, name: str, layouts: list[TensorLayout], *rest: Any) -> None:
+        """Calls a function of the library with the problem, its inputs, further arrays, `rest`, and scratch memory."""
+        arrays = [byref(layout.struct) for layout in (*self._call.layouts, *layouts)]
+        function = getattr(_library.functions(), name)
+        scratch = self._place.scratch(self._scratch_bytes)
+        self._handle.origin.check(function(self._handle.pointer, byref(self._call.problem), *arrays, *rest, scratch))
+
+
+@contextmanager
+def opened(call: Call, mechanism: str, options: list[str], params: Tensor | None) -> Iterator[Opened]:
+    """The mechanism; learned tensors are drawn from the call's seed if not given."""
+    place = _place()
+    kept = _kept(place.context, mechanism, tuple(options))
+    if kept.learns and params is None:  # one that was kept has those of another seed
+        kept = _kept.__wrapped__(place.context, mechanism, tuple(options))
+    with kept.attention._use() as handle:
+        if params is not None:
+            _set_params(kept.attention, handle, call, params)
+        yield Opened(handle, call, place)

@@ -1,0 +1,114 @@
+"""The functions on the registered operators: `attention`, and `attention_and_loss` with a mechanism's own loss.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InvalidError, InvalidTypeError
+from ..options import OptionValue
+from . import operators
+from .calls import check_tensors
+
+Seed = Union[int, Tensor, None]
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, *, mechanism: str = "yoso", causal: bool = False,
+              key_mask: Tensor | None = None, lengths: Any = None, offsets: Any = None, seed: Seed = None,
+              params: Tensor | None = None, **options: OptionValue) -> Tensor:
+    """Attention of queries `q` over keys `k` and values `v`, with gradients, in the dtype of the inputs.
+
+    Arguments, shapes and errors are those of `hashattn.attention`, with tensors on the CPU, float32 or bfloat16; under
+    autocast bfloat16 goes in and out. Nothing is copied if the last axis is contiguous, that is, has stride 1; the
+    other axes may have any strides, and heads and batch may be expanded. Other tensors are copied once.
+    params: learned tensors of "lha", (heads, floats), each head's in the order of `hashattn.Attention.tensors`; None
+        draws them from the seed. They get a gradient from `own_loss` only.
+    seed: 0 to 2^64 - 1, or a tensor with one int64; None draws it from torch's generator, so `torch.manual_seed`
+        reproduces a run.
+
+    It computes on torch's number of threads (`torch.set_num_threads`). Gradients are those of
+    `hashattn.Attention.backward`. RuntimeError: double backward.
+    """
+    arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, options)
+    save = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    out: Tensor = operators.attention(*arguments, save)[0]
+    return out
+
+
+def attention_and_loss(q: Tensor, k: Tensor, v: Tensor, params: Tensor, *, mechanism: str = "lha",
+                       causal: bool = False, key_mask: Tensor | None = None, lengths: Any = None, offsets: Any = None,
+                       seed: Seed = None, **options: OptionValue) -> tuple[Tensor, Tensor]:
+    """As `attention`, and the mechanism's own loss, a float32 scalar, summed over sequences and heads.
+
+    The loss has a gradient with respect to `params` only; LHA learns its hashes from it (Sun et al., ICLR 2022).
+    """
+    arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, options)
+    out, saved = operators.attention(*arguments, True)
+    return out, operators.own_loss(*(each.detach() if isinstance(each, Tensor) and each is not params else each
+                                     for each in arguments), saved)[0]
+
+
+def _whole(name: str, given: Any) -> Tensor:
+    """Lengths or offsets as a tensor on the CPU."""
+    counts = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given), dtype=torch.int64)
+    _check_device(name, counts)
+    return counts
+
+
+def _check_device(name: str, tensor: Any) -> None:
+    if not isinstance(tensor, Tensor):
+        raise InvalidTypeError(f"{name} is a {type(tensor).__name__}; a torch.Tensor is needed")
+    if tensor.device.type not in ("cpu", "meta"):
+        raise InvalidTypeError(f"{name} is on {tensor.device}; hashattn computes on the CPU: {name}.cpu()")
+
+
+def _pair(name: str, given: Any) -> tuple[Tensor, Tensor | None]:
+    """(of queries, of keys) from one tensor or a pair; None: there is one."""
+    if isinstance(given, tuple) and len(given) == 2 and all(np.ndim(each) == 1 for each in given):
+        return _whole(name, given[0]), _whole(name, given[1])
+    return _whole(name, given), None
+
+
+def _seed(seed: Seed) -> Tensor:
+    if seed is None:
+        return torch.randint(0, 2**63 - 1, ())
+    if isinstance(seed, Tensor):
+        if seed.numel() != 1 or seed.is_floating_point() or seed.is_complex():
+            raise InvalidTypeError(f"seed is a tensor of shape {tuple(seed.shape)} and dtype {seed.dtype}; one whole "
+                                   "number is needed")
+        return seed
+    if not isinstance(seed, (int, np.integer)):
+        raise InvalidTypeError(f"seed is {seed!r}; a whole number or a tensor with one is needed")
+    seed = int(seed)
+    if not 0 <= seed < 2**64:
+        raise InvalidError(f"seed is {seed}, allowed are 0 to {2**64 - 1}")
+    return torch.tensor(seed - 2**64 if seed >= 2**63 else seed)
+
+
+def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, key_mask: Tensor | None, lengths: Any,
+               offsets: Any, seed: Seed, params: Tensor | None, options: dict[str, OptionValue]) -> tuple[Any, ...]:
+    """The arguments that the operators share."""
+    if not isinstance(mechanism, str):
+        raise InvalidTypeError(f"mechanism is {mechanism!r}; a name is needed")
+    if lengths is not None and offsets is not None:
+        raise InvalidError("lengths and offsets cannot both be given")
+    if torch.is_autocast_enabled("cpu"):  # not of the operator, which would round the learned tensors too
+        q, k, v = (each.to(torch.get_autocast_dtype("cpu")) for each in (q, k, v))
+    check_tensors(q=q, k=k, v=v)
+    if key_mask is not None:
+        _check_device("key_mask", key_mask)
+    counts: tuple[Tensor | None, Tensor | None] = None, None
+    if offsets is not None:
+        counts = _pair("offsets", offsets)
+    elif lengths is not None:
+        counts = _pair("lengths", lengths)
+    texts = []  # name, value, name, value, ...
+    for name, value in options.items():
+        texts += [name, ("true" if value else "false") if isinstance(value, bool) else str(value)]
+    return (q, k, v, key_mask, *counts, params, lengths is not None, _seed(seed), causal, mechanism, texts)
