@@ -1,4 +1,4 @@
-/* The stand-in for an architecture without instruction sets in this folder: only the plain loops run.
+/* For an architecture without instruction sets in this folder, or whose sets run on every processor.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu.h"
 

@@ -125,11 +125,11 @@ struct hash_slots {
        coordinate index: from the highest bit down in rounds 1 and 3, from the lowest up in round 2. A stage
        replaces each pair a, b whose indices differ only in that bit (0 for a) by a + b, a - b.
        HASH_F32: a word of signs is xor'ed to the float; each sum is rounded once.
-       HASH_INT16_DP: 16-bit numbers, sums modulo 2^16. A word of signs holds a factor f twice; multiplying by
-       it gives (a f + 2^14) >> 15. Stages are grouped by three from the lowest bit on; the widest group has
-       the rest. Before each group except the first of a round, all numbers are multiplied by `scale` (widest
-       group: widest_scale) in the same way, unless it is 0.
-       EXACT. work: 2 (width + min(num_hashes, width / bits_of_block)) HASH_LANES words. */
+       HASH_INT16_DP: 16-bit numbers, sums modulo 2^16. A word of signs holds a factor f > -2^15 twice;
+       multiplying by it gives (a f + 2^14) >> 15. Stages are grouped by three from the lowest bit on; the
+       widest group has the rest. Before each group except the first of a round, all numbers are multiplied by
+       `scale` (widest group: widest_scale) in the same way, unless it is 0. EXACT. work: 2 (width +
+       min(num_hashes, width / bits_of_block)) HASH_LANES words. */
     void (*codes_hadamard)(void *codes, bool wide, enum hash_projection projection, const void *rows,
                            size_t ld, size_t n, const struct hadamard *planes, uint32_t *work);
 };

@@ -18,8 +18,7 @@
 enum {
     VLEN = 8,
     BLOCK_ROWS = 6, /* 12 sums, 2 loads and a broadcast: 15 of the 16 registers */
-    BLOCK_VECTORS = 2,
-    SUM_ROWS = 2
+    BLOCK_VECTORS = 2
 };
 
 typedef __m256 vf;

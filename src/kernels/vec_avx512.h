@@ -16,10 +16,9 @@
 #include "kernels/vec_flush_x86.h"
 
 enum {
-    VLEN = 16,         /* floats in a vector */
-    BLOCK_ROWS = 6,    /* of a product in registers: ROWS * VECTORS sums, VECTORS loads and a broadcast */
-    BLOCK_VECTORS = 4, /* fill 29 of the 32 registers; 24 sums hide the latency of 4 twice over */
-    SUM_ROWS = 4       /* rows of a block of dot products, by four: 16 sums from 8 loads */
+    VLEN = 16,        /* floats in a vector */
+    BLOCK_ROWS = 6,   /* of a product in registers: ROWS * VECTORS sums, VECTORS loads and a broadcast */
+    BLOCK_VECTORS = 4 /* fill 29 of the 32 registers; 24 sums hide the latency of 4 twice over */
 };
 
 typedef __m512 vf;
