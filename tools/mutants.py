@@ -331,20 +331,20 @@ def baseline(build):
     return tests
 
 
-def is_same(build, path, text, objects):
+def is_same(build, path, text, before, objects):
     """True if the file at path gives the object code of text, its original, where both are compiled without sanitizers."""
+    changed = [o for o in objects if open(o, "rb").read() != before[o]]
+    if not all(any(w.startswith("-fsanitize=") for w in build.commands[o]) for o in changed):
+        return False
+    codes = [build.plain(o) for o in changed]
     with open(path) as f:
-        changed = f.read()
-    for object_ in objects:
-        code = build.plain(object_)
-        with open(path, "w") as f:
-            f.write(text)
-        original = build.plain(object_)
-        with open(path, "w") as f:
-            f.write(changed)
-        if code != original:
-            return False
-    return True
+        mutated = f.read()
+    with open(path, "w") as f:
+        f.write(text)
+    same = all(build.plain(o) == code for o, code in zip(changed, codes))
+    with open(path, "w") as f:
+        f.write(mutated)
+    return same
 
 
 def try_mutant(build, tests, mutant, most_seconds):
@@ -363,7 +363,7 @@ def try_mutant(build, tests, mutant, most_seconds):
         for_tests = [o for o in objects if o not in for_tool]
         if not objects or not all(map(build.compile, for_tests)):
             return {**record, "result": "invalid", "why": "does not compile" if objects else "not built"}
-        if all(open(o, "rb").read() == before[o] for o in for_tests) or build.sanitize and is_same(build, path, text, for_tests):
+        if is_same(build, path, text, before, for_tests):
             return {**record, "result": "invalid", "why": "same object code"}
         for target in build.holding(for_tests):
             build.link(target)
