@@ -56,13 +56,15 @@ fuzz:
 valgrind: tests
 	@tools/valgrind.sh $(BUILD)
 
-# Changes the source in NUMBER places, one at a time, and lists the changes that no test detects (docs/TESTING.md).
+# Changes the source in NUMBER places, one at a time, and lists the changes that no test detects (docs/TESTING.md). With
+# SANITIZE=address,undefined leaks and overruns count too.
 SEED ?= 1
 NUMBER ?= 200
 FOLDERS ?=
+SANITIZE ?=
 mutants:
 	@tools/setup.sh libcmocka-dev
-	@tools/mutants.py --seed $(SEED) --number $(NUMBER) $(FOLDERS)
+	@tools/mutants.py --seed $(SEED) --number $(NUMBER) --sanitize "$(SANITIZE)" $(FOLDERS)
 
 # Compares with PyTorch, transformers and ONNX Runtime, installed into BUILD/peers-env, and fills docs/PERFORMANCE.md.
 bench: all

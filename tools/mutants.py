@@ -7,7 +7,10 @@ Not counted are mutants that do not compile or give the same object code, and th
 original, which are listed with the reason in tests/mutants-equivalent.txt.
 
 The tree is copied into the build folder and compiled once; the tests are linked with one shared library, so that a mutant
-costs one compilation and one link. The tests closest to the file run first: its own test, its folder, the folders above
+costs one compilation and one link. With --sanitize address,undefined leaks, overruns and undefined behaviour count as
+failures, as in tools/sanitize.sh, except in src/kernels/: their compilation would take minutes per mutant, and buffers in
+their tests end at an unmapped page. Whether a survivor changes the object code is still decided without sanitizers,
+because they record the columns of the source. The tests closest to the file run first: its own test, its folder, the folders above
 it, the tool. The first failure ends the run. A mutant whose tests take longer than --seconds in total counts as a survivor.
 
 The seed determines the mutants: source lines are shuffled per folder, and one change is drawn for each line. Every folder
@@ -26,6 +29,7 @@ ORDER = "base io kernels parts attention nn objectives models tasks train measur
 EQUIVALENT = "tests/mutants-equivalent.txt"
 LEAST = 12
 LIBRARIES = {"objects": "libhashattn.so", "checked_objects": "libchecked.so"}  # of the tool; of the tests, with assertions
+LEAKS = "leak:__argz_add_sep"  # glibc's newlocale does not free the path that it makes if LOCPATH is set
 
 # ---- possible changes of a line ----------------------------------------------------------------------------------------
 NAME = r"[&*]?[A-Za-z_][\w.\[\]]*(?:->[\w.\[\]]+)*"
@@ -146,21 +150,32 @@ def read_equivalents():
 
 # ---- the build --------------------------------------------------------------------------------------------------------
 class Build:
-    def __init__(self, folder, jobs):
-        self.folder, self.tree = os.path.abspath(folder), os.path.abspath(folder) + "/tree"
+    def __init__(self, folder, jobs, sanitize):
+        self.folder, self.tree, self.sanitize = os.path.abspath(folder), os.path.abspath(folder) + "/tree", sanitize
         files = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard"], text=True).split("\n")
         shutil.rmtree(self.tree, ignore_errors=True)
         for file in filter(os.path.isfile, files):
             os.makedirs(os.path.dirname(f"{self.tree}/{file}"), exist_ok=True)
             shutil.copy2(file, f"{self.tree}/{file}")
         subprocess.run(["cmake", "-S", self.tree, "-B", self.folder + "/cmake", "-DCMAKE_BUILD_TYPE=Release",
-                        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"], check=True, stdout=subprocess.DEVNULL)
+                        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", f"-DHASHATTN_SANITIZE={sanitize}"],
+                       check=True, stdout=subprocess.DEVNULL)
+        with open(self.folder + "/leaks", "w") as f:
+            f.write(LEAKS + "\n")
+        self.environment = {**os.environ, "TMPDIR": self.folder + "/tmp"}
+        if sanitize:  # a test that replaces a table of the library has two of one name
+            self.environment |= {
+                "HASHATTN_SANITIZED": sanitize, "UBSAN_OPTIONS": "halt_on_error=1", "TSAN_OPTIONS": "halt_on_error=1",
+                "LSAN_OPTIONS": f"suppressions={self.folder}/leaks:print_suppressions=0",
+                "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_odr_violation=0:hard_rss_limit_mb=8000"}
         self.commands, self.targets, self.users = {}, {}, {}
         for row in json.load(open(self.folder + "/cmake/compile_commands.json")):
             words = os.environ.get("CMAKE_C_COMPILER_LAUNCHER", "").split() + shlex.split(row["command"])
             target = re.match(r"CMakeFiles/(\S+)\.dir/", words[words.index("-o") + 1]).group(1)
             hidden = None if target == "tool" else "-fvisibility=hidden"  # tests replace functions of the library
             words = [w for w in words if w not in ("-g", hidden) and not w.startswith("-W")]
+            if row["file"].startswith(self.tree + "/src/kernels/"):
+                words = [w for w in words if not w.startswith("-fsanitize=")]
             at = words.index("-o") + 1
             words[at] = f"{self.folder}/objects/{target}/{os.path.relpath(row['file'], self.tree)}.o"
             words += ["-fno-semantic-interposition", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
@@ -171,21 +186,43 @@ class Build:
         self.libraries = subprocess.check_output(["pkg-config", "--libs", *packages], text=True).split() + ["-lm", "-lpthread"]
         if any(c.endswith("/kernels/product.c.o") for c in self.commands):
             self.libraries += ["-ldnnl", "-lgomp"]
-        print(f"compiling {len(self.commands)} files", file=sys.stderr)
+        old = [o for o in self.commands if not self.is_made(o)]
+        print(f"compiling {len(old)} files", file=sys.stderr)
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            failed = [o for o, ok in zip(self.commands, pool.map(self.compile, self.commands)) if not ok]
+            failed = [o for o, ok in zip(old, pool.map(self.compile, old)) if not ok]
             assert not failed, f"the source does not compile: {failed}"
             for object_ in self.commands:
+                self.note_made(object_)
                 for file in open(object_ + ".d").read().split():  # a compiler cache may write relative paths
                     if os.path.abspath(file).startswith(self.tree):
                         self.users.setdefault(os.path.relpath(file, self.tree), set()).add(object_)
-            for target in (*LIBRARIES, "support"):
+            below = [t for t in (*LIBRARIES, "support") if t in self.targets]  # sanitizers have one set of objects
+            for target in below:
                 self.link(target)
-            list(pool.map(self.link, [t for t in self.targets if t not in (*LIBRARIES, "support")]))
+            list(pool.map(self.link, [t for t in self.targets if t not in below]))
 
     def compile(self, object_):
         os.makedirs(os.path.dirname(object_), exist_ok=True)
         return subprocess.run(self.commands[object_], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+    def is_made(self, object_):
+        """True if the object is of this source and command: then an earlier call compiled it and no mutant was left in it."""
+        if not os.path.exists(object_ + ".made") or open(object_ + ".made").read() != shlex.join(self.commands[object_]):
+            return False
+        files = [f for f in open(object_ + ".d").read().replace("\\\n", " ").split() if not f.endswith(":")]
+        return all(os.path.exists(f) and os.path.getmtime(f) < os.path.getmtime(object_) for f in files)
+
+    def note_made(self, object_):
+        with open(object_ + ".made", "w") as f:
+            f.write(shlex.join(self.commands[object_]))
+
+    def plain(self, object_):
+        """The object code without sanitizers, or None if the source does not compile."""
+        command = [w for w in self.commands[object_] if not w.startswith("-fsanitize=")]
+        command[command.index("-o") + 1] = self.folder + "/plain.o"
+        command[command.index("-MF") + 1] = self.folder + "/plain.d"
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+        return open(self.folder + "/plain.o", "rb").read() if done else None
 
     def output(self, target):
         known = {**LIBRARIES, "support": "libsupport.so", "tool": "hashattn"}
@@ -197,12 +234,19 @@ class Build:
         if os.path.exists(output) and os.path.exists(output + ".key") and open(output + ".key").read() == key:
             return
         os.makedirs(os.path.dirname(output), exist_ok=True)
-        above = [] if target in LIBRARIES else {"support": ["-lchecked"], "tool": ["-lhashattn"]}.get(
-            target, ["-lsupport", "-lchecked"])
-        subprocess.run(["cc", *(["-shared"] if shared else []), "-o", output, *self.targets[target], f"-L{self.folder}",
+        library = "-lchecked" if "checked_objects" in self.targets else "-lhashattn"
+        above = [] if target in LIBRARIES else {"support": [library], "tool": ["-lhashattn"]}.get(
+            target, ["-lsupport", library])
+        sanitize = [f"-fsanitize={self.sanitize}"] if self.sanitize else []
+        subprocess.run(["cc", *sanitize, *(["-shared"] if shared else []), "-o", output, *self.targets[target], f"-L{self.folder}",
                         f"-Wl,-rpath,{self.folder}", *above, *self.libraries], check=True)
         with open(output + ".key", "w") as f:
             f.write(key)
+
+    def may_be_report(self, name):
+        """True if a sanitizer may have failed the last test: then even a mutant of the same object code may fail it."""
+        output = open(self.folder + "/output.txt", "rb").read()
+        return self.sanitize != "" and ("/" in name or b"Sanitizer" in output or b"runtime error:" in output)
 
     def holding(self, objects):
         """The targets that contain any of the objects."""
@@ -218,7 +262,8 @@ def run_test(build, name, limit_cpu, limit_wall):
         for number in (signal.SIGHUP, signal.SIGINT):  # a background process may have inherited that they are ignored
             signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CPU, (limit_cpu, limit_cpu + 1))
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 36, resource.RLIM_INFINITY))
+        if not build.sanitize:  # sanitizers reserve terabytes of addresses
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 36, resource.RLIM_INFINITY))
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 31, resource.RLIM_INFINITY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -228,7 +273,7 @@ def run_test(build, name, limit_cpu, limit_wall):
     begin = time.time()
     with open(build.folder + "/output.txt", "w") as output:
         process = subprocess.Popen(command, cwd=build.tree, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
-                                   env={**os.environ, "TMPDIR": scratch}, start_new_session=True, preexec_fn=limits)
+                                   env=build.environment, start_new_session=True, preexec_fn=limits)
         try:
             code = process.wait(limit_wall)
         except subprocess.TimeoutExpired:
@@ -291,6 +336,22 @@ def baseline(build):
     return tests
 
 
+def is_same(build, path, text, before, objects):
+    """True if the file at path gives the object code of text, its original, where both are compiled without sanitizers."""
+    changed = [o for o in objects if open(o, "rb").read() != before[o]]
+    if not all(any(w.startswith("-fsanitize=") for w in build.commands[o]) for o in changed):
+        return False
+    codes = [build.plain(o) for o in changed]
+    with open(path) as f:
+        mutated = f.read()
+    with open(path, "w") as f:
+        f.write(text)
+    same = all(build.plain(o) == code for o, code in zip(changed, codes))
+    with open(path, "w") as f:
+        f.write(mutated)
+    return same
+
+
 def try_mutant(build, tests, mutant, most_seconds):
     """Tries one mutant and returns its record: invalid (and why), killed (by which test) or survived."""
     path = f"{build.tree}/{mutant['file']}"
@@ -298,15 +359,18 @@ def try_mutant(build, tests, mutant, most_seconds):
     objects = sorted(build.users.get(mutant["file"], ()))
     before = {file: open(file, "rb").read() for file in objects + [build.output(t) for t in build.holding(objects)]}
     record = {**mutant, "result": "survived"}
+    for object_ in objects:
+        os.remove(object_ + ".made")
     try:
         with open(path, "w") as f:
             f.write(text[:begin] + mutant["new"] + text[end:])
-        for_tool = set(objects) & set(build.targets["objects"])  # compiled only before the tests of the tool
+        for_tool = set() if build.sanitize else set(objects) & set(build.targets["objects"])  # compiled only before the tests of the tool
         for_tests = [o for o in objects if o not in for_tool]
         if not objects or not all(map(build.compile, for_tests)):
             return {**record, "result": "invalid", "why": "does not compile" if objects else "not built"}
+        same = {**record, "result": "invalid", "why": "same object code"}
         if all(open(o, "rb").read() == before[o] for o in for_tests):
-            return {**record, "result": "invalid", "why": "same object code"}
+            return same
         for target in build.holding(for_tests):
             build.link(target)
         spent, began = 0, time.time()
@@ -322,8 +386,10 @@ def try_mutant(build, tests, mutant, most_seconds):
             limits = int(10 + 5 * seconds), 60 + 10 * seconds
             failed, _ = run_test(build, name, *limits)
             if failed and (failed == "time" or run_test(build, name, *limits)[0]): # twice, because a busy machine may fail a test
+                if build.may_be_report(name) and is_same(build, path, text, before, for_tests):
+                    return same
                 return {**record, "result": "killed", "by": name, "near": near, "how": failed, "seconds": time.time() - began}
-        return {**record, "tests_seconds": spent}
+        return same if is_same(build, path, text, before, for_tests) else {**record, "tests_seconds": spent}
     finally:
         with open(path, "w") as f:
             f.write(text)
@@ -332,6 +398,8 @@ def try_mutant(build, tests, mutant, most_seconds):
                 f.write(content)
             if os.path.exists(file + ".key"):
                 os.remove(file + ".key")
+        for object_ in objects:
+            build.note_made(object_)
 
 
 # ---- the run ----------------------------------------------------------------------------------------------------------
@@ -357,6 +425,7 @@ def main():
     options.add_argument("--seconds", type=float, default=120, help="limit for the tests of one mutant, not counting the file's own test (default 120)")
     options.add_argument("--again", action="store_true", help="try the survivors of the log again")
     options.add_argument("--only", action="append", help="FILE or FILE:LINE: try all its mutants instead of a sample")
+    options.add_argument("--sanitize", default="", help="sanitizers of the build, such as address,undefined (default: none)")
     options.add_argument("--build", default="build-mutants")
     options.add_argument("--jobs", type=int, default=os.cpu_count())
     given = options.parse_args()
@@ -364,7 +433,7 @@ def main():
     if unknown:
         options.error(f"no folder {', '.join(sorted(unknown))}; there are {' '.join(ORDER)}")
     listed = read_equivalents()
-    build = Build(given.build, given.jobs)
+    build = Build(given.build, given.jobs, given.sanitize)
     tests = baseline(build)
     if given.only:
         for wanted in given.only:

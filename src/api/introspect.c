@@ -60,10 +60,10 @@ static size_t count_params(const struct mechanism *mechanism)
 
 size_t hashattn_mechanism_count(void)
 {
-    size_t count = 0;
-    while (attention_mechanisms()[count] != NULL)
-        count++;
-    return count;
+    const struct mechanism *const *end = attention_mechanisms();
+    while (*end != NULL)
+        end++;
+    return (size_t)(end - attention_mechanisms());
 }
 
 int hashattn_mechanism_get(size_t index, hashattn_mechanism_info *info)

@@ -158,18 +158,6 @@ static hashattn_status describe(hashattn_attention *attention, const hashattn_pr
     return attention_check(&attention->context->host, call);
 }
 
-static hashattn_status measure(struct host *host, const struct attention_call *call, size_t offsets_bytes,
-                               size_t *saved_bytes, size_t *scratch_bytes)
-{
-    *saved_bytes = attention_saved_size(call);
-    *scratch_bytes = size_sum(offsets_bytes, attention_scratch_size(call));
-    FAIL_IF(*saved_bytes == SIZE_MAX || *scratch_bytes == SIZE_MAX, host, HASHATTN_NO_MEMORY,
-            "%zu sequences, %zu heads, %zu query rows and %zu key rows need more memory than can be counted",
-            call->num_sequences, call->num_heads, call->query_offsets[call->num_sequences],
-            call->key_offsets[call->num_sequences]);
-    return HASHATTN_OK;
-}
-
 hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const hashattn_problem *problem,
                                          size_t *saved_bytes, size_t *scratch_bytes)
 {
@@ -186,8 +174,10 @@ hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const ha
     made = make_offsets(&own, block);
     struct attention_call call;
     hashattn_status status = describe(attention, &own, &made, &call);
-    if (status == HASHATTN_OK)
-        status = measure(host, &call, made.bytes, saved_bytes, scratch_bytes);
+    if (status == HASHATTN_OK) { /* attention_check refuses sizes that cannot be counted */
+        *saved_bytes = attention_saved_size(&call);
+        *scratch_bytes = size_sum(made.bytes, attention_scratch_size(&call));
+    }
     memory_free(host, block);
     return status;
 }

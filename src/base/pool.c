@@ -5,6 +5,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -40,6 +41,28 @@ struct pool {
     struct worker *workers;
 };
 
+/* The lock checks its owner, so that a test sees a lock that is missing. */
+static void acquire(struct pool *pool)
+{
+    int error = pthread_mutex_lock(&pool->lock);
+    assert(error == 0);
+    (void)error;
+}
+
+static void release(struct pool *pool)
+{
+    int error = pthread_mutex_unlock(&pool->lock);
+    assert(error == 0);
+    (void)error;
+}
+
+static void await(struct pool *pool, pthread_cond_t *condition)
+{
+    int error = pthread_cond_wait(condition, &pool->lock);
+    assert(error == 0);
+    (void)error;
+}
+
 static void drain(struct pool *pool, int worker)
 {
     for (;;) {
@@ -54,11 +77,11 @@ static void drain(struct pool *pool, int worker)
 static void run_aside(struct pool *pool)
 {
     pool->aside = TAKEN;
-    pthread_mutex_unlock(&pool->lock);
+    release(pool);
     double start = clock_seconds();
     pool->run_aside(pool->aside_argument);
     double helped = clock_seconds() - start;
-    pthread_mutex_lock(&pool->lock);
+    acquire(pool);
     pool->times.helping += helped;
     pool->aside = NOTHING;
     pthread_cond_signal(&pool->idle);
@@ -69,10 +92,10 @@ static void *worker_main(void *argument)
     struct worker *worker = argument;
     struct pool *pool = worker->pool;
     unsigned long seen = 0;
-    pthread_mutex_lock(&pool->lock);
+    acquire(pool);
     for (;;) {
         while (!pool->leaving && pool->aside != WAITING && (!pool->open || pool->generation == seen))
-            pthread_cond_wait(&pool->work, &pool->lock);
+            await(pool, &pool->work);
         if (pool->leaving)
             break;
         if (pool->aside == WAITING) {
@@ -81,16 +104,16 @@ static void *worker_main(void *argument)
         }
         seen = pool->generation;
         pool->busy++;
-        pthread_mutex_unlock(&pool->lock);
+        release(pool);
         double start = clock_seconds();
         drain(pool, worker->number);
         double helped = clock_seconds() - start;
-        pthread_mutex_lock(&pool->lock);
+        acquire(pool);
         pool->times.helping += helped;
         if (--pool->busy == 0)
             pthread_cond_signal(&pool->idle);
     }
-    pthread_mutex_unlock(&pool->lock);
+    release(pool);
     return NULL;
 }
 
@@ -103,7 +126,11 @@ hashattn_status pool_new(struct host *host, int threads, struct pool **out)
     void *block;
     TRY(memory_new_zeroed(host, 1, sizeof *pool, "thread pool", &block));
     pool = block;
-    pthread_mutex_init(&pool->lock, NULL);
+    pthread_mutexattr_t checked;
+    pthread_mutexattr_init(&checked);
+    pthread_mutexattr_settype(&checked, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(&pool->lock, &checked);
+    pthread_mutexattr_destroy(&checked);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->idle, NULL);
     pool->threads = threads;
@@ -135,10 +162,10 @@ void pool_free(struct host *host, struct pool *pool)
     if (pool == NULL)
         return;
     if (pool->owner == getpid()) {
-        pthread_mutex_lock(&pool->lock);
+        acquire(pool);
         pool->leaving = true;
         pthread_cond_broadcast(&pool->work);
-        pthread_mutex_unlock(&pool->lock);
+        release(pool);
         for (int i = 1; i <= pool->started; i++)
             pthread_join(pool->workers[i].thread, NULL);
         pthread_cond_destroy(&pool->idle);
@@ -163,7 +190,7 @@ void pool_run(struct pool *pool, void (*run)(void *, size_t, int), void *argumen
             run(argument, i, 0);
         return;
     }
-    pthread_mutex_lock(&pool->lock);
+    acquire(pool);
     pool->run = run;
     pool->argument = argument;
     pool->count = count;
@@ -171,15 +198,15 @@ void pool_run(struct pool *pool, void (*run)(void *, size_t, int), void *argumen
     pool->open = true;
     pool->generation++;
     pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->lock);
+    release(pool);
     drain(pool, 0);
     double start = clock_seconds();
-    pthread_mutex_lock(&pool->lock);
+    acquire(pool);
     pool->open = false;
     while (pool->busy > 0)
-        pthread_cond_wait(&pool->idle, &pool->lock);
+        await(pool, &pool->idle);
     pool->times.waiting += clock_seconds() - start;
-    pthread_mutex_unlock(&pool->lock);
+    release(pool);
 }
 
 void pool_begin_aside(struct pool *pool, void (*run)(void *), void *argument)
@@ -188,12 +215,12 @@ void pool_begin_aside(struct pool *pool, void (*run)(void *), void *argument)
         run(argument);
         return;
     }
-    pthread_mutex_lock(&pool->lock);
+    acquire(pool);
     pool->run_aside = run;
     pool->aside_argument = argument;
     pool->aside = WAITING;
     pthread_cond_signal(&pool->work);
-    pthread_mutex_unlock(&pool->lock);
+    release(pool);
 }
 
 void pool_end_aside(struct pool *pool)
@@ -201,15 +228,15 @@ void pool_end_aside(struct pool *pool)
     if (pool == NULL || pool->started == 0 || pool->owner != getpid())
         return;
     double start = clock_seconds();
-    pthread_mutex_lock(&pool->lock);
+    acquire(pool);
     bool own = pool->aside == WAITING; /* no worker has woken */
     if (own)
         pool->aside = NOTHING;
     while (pool->aside != NOTHING)
-        pthread_cond_wait(&pool->idle, &pool->lock);
+        await(pool, &pool->idle);
     if (!own)
         pool->times.waiting += clock_seconds() - start;
-    pthread_mutex_unlock(&pool->lock);
+    release(pool);
     if (own)
         pool->run_aside(pool->aside_argument);
 }

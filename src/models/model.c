@@ -292,7 +292,7 @@ double model_forward(const struct model *model, const struct model_batch *batch,
         loss += own[i].weight * own[i].sum;
     }
     profile_lap(batch->profile, PROFILE_HEAD);
-    return batch->targets == NULL || batch->num_sequences == 0 ? 0 : loss;
+    return loss;
 }
 
 void model_backward(const struct model *model, const struct model_batch *batch, const float *values,

@@ -254,6 +254,35 @@ static void options_may_differ_from_training(void **state)
     hashattn_context_free(context);
 }
 
+/* An option that changes tensors is refused, and the model works on. */
+static void options_that_change_tensors_are_refused(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_model *model;
+    hashattn_setup *setup = tiny_setup(context, "lha", 2);
+    tiny_data(context, "buckets");
+    check_ok(context, hashattn_train(setup, "buckets", "bucketed", NULL, NULL));
+    hashattn_setup_free(setup);
+    check_ok(context, hashattn_model_load(context, "bucketed", &model));
+    hashattn_model_info info = {.struct_size = sizeof info};
+    hashattn_evaluation before = {.struct_size = sizeof before}, after = before;
+    hashattn_model_describe(model, &info);
+    check_ok(context, hashattn_model_evaluate(model, NULL, "valid", 1, &before));
+    double loss = value(&before, "loss");
+    /* Three tensors per head, (head_dim 4, num_buckets 16), of two heads. */
+    char want[100];
+    snprintf(want, sizeof want, "the option needs %zu parameters, the trained model has %zu",
+             info.num_params - (size_t)3 * 2 * 4 * (16 - 5), info.num_params);
+    check_call(context, hashattn_model_set(model, "num_buckets", "5"), HASHATTN_INVALID, want);
+    check_call(context, hashattn_model_set(model, "hash", "linear"), HASHATTN_INVALID, "the option needs");
+    check_ok(context, hashattn_model_evaluate(model, NULL, "valid", 1, &after));
+    assert_true(value(&after, "loss") == loss);
+    check_ok(context, hashattn_model_set(model, "hash_loss", "0"));
+    hashattn_model_free(model);
+    hashattn_context_free(context);
+}
+
 static void broken_runs_are_reported(void **state)
 {
     (void)state;
@@ -468,6 +497,7 @@ int main(void)
         cmocka_unit_test(evaluations_are_watched_and_stopped),
         cmocka_unit_test(options_may_differ_from_training),
         cmocka_unit_test(buckets_are_inspected),
+        cmocka_unit_test(options_that_change_tensors_are_refused),
         cmocka_unit_test(broken_runs_are_reported),
         cmocka_unit_test(promises_take_no_memory),
         cmocka_unit_test(positions_are_made_for_the_data),

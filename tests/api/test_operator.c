@@ -491,7 +491,8 @@ static void numbers_out_of_range_are_reported(void **state)
     static struct fixture f;
     set_up(&f, "softmax", 1, NULL);
     const hashattn_problem good = f.problem;
-    const size_t rising[] = {0, 2, 5}, falling[] = {0, 5, 2}, late[] = {1, 2, 5};
+    const size_t rising[] = {0, 2, 5}, falling[] = {0, 5, 2}, late[] = {1, 2, 5},
+                 far[] = {0, 2, SIZE_MAX / 2};
     const uint8_t mask[SEQUENCES * KEYS] = {1, 1, 3};
     struct {
         hashattn_problem problem;
@@ -500,19 +501,24 @@ static void numbers_out_of_range_are_reported(void **state)
     for (size_t i = 0; i < COUNT(cases); i++)
         cases[i].problem = good;
     size_t n = 0;
-    cases[n].problem.num_heads = 0, cases[n++].part = "num_heads is 0";
-    cases[n].problem.head_dim = 0, cases[n++].part = "head_dim is 0";
-    cases[n].problem.value_dim = 0, cases[n++].part = "value_dim is 0";
+    cases[n].problem.num_heads = 0, cases[n++].part = "num_heads is 0, at least 1 is needed";
+    cases[n].problem.head_dim = 0, cases[n++].part = "head_dim is 0, at least 1 is needed";
+    cases[n].problem.value_dim = 0, cases[n++].part = "value_dim is 0, at least 1 is needed";
     cases[n].problem.struct_size = 8, cases[n++].part = "problem: struct_size is 8";
     cases[n].problem.num_sequences = SIZE_MAX, cases[n++].part = "num_sequences is 18446744073709551615";
     cases[n].problem.num_queries = SIZE_MAX / 2,
     cases[n++].part = "2 sequences of 9223372036854775807 queries";
-    cases[n].problem.num_keys = SIZE_MAX / 3, cases[n++].part = "keys are too many rows";
+    cases[n].problem.num_keys = SIZE_MAX / 3,
+    cases[n++].part = "2 sequences of 6148914691236517205 keys are too many rows";
     cases[n].problem.query_offsets = rising, cases[n++].part = "query_offsets and key_offsets";
     cases[n].problem.query_offsets = falling, cases[n].problem.key_offsets = rising,
     cases[n++].part = "query_offsets[2] is 2, below query_offsets[1] which is 5";
     cases[n].problem.query_offsets = rising, cases[n].problem.key_offsets = late,
-    cases[n++].part = "key_offsets[0] is 1";
+    cases[n++].part = "key_offsets[0] is 1, it must be 0";
+    cases[n].problem.query_offsets = rising, cases[n].problem.key_offsets = far,
+    cases[n++].part = "key_offsets end at 9223372036854775807, too many rows";
+    cases[n].problem.query_offsets = far, cases[n].problem.key_offsets = rising,
+    cases[n++].part = "query_offsets end at 9223372036854775807, too many rows";
     cases[n].problem.key_mask = mask, cases[n++].part = "key_mask[2] is 3, allowed are 0 and 1";
     for (size_t i = 0; i < n; i++) {
         f.problem = cases[i].problem;

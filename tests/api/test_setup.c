@@ -201,6 +201,16 @@ static void preset_is_that_of_the_released_runs(void **state)
     check_value(context, setup, "hash_bits", "8");
     hashattn_setup_free(setup);
     hashattn_context_free(context);
+    hashattn_context_options rough;
+    hashattn_context_options_default(&rough);
+    rough.precision = "bf16"; /* not part of a preset */
+    check_ok(NULL, hashattn_context_new(&rough, NULL, 0, &context));
+    check_ok(context, hashattn_setup_new(context, "listops", &setup));
+    check_value(context, setup, "precision", "bf16");
+    check_ok(context, hashattn_setup_preset(setup, "lra"));
+    check_value(context, setup, "precision", "bf16");
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
 }
 
 static void steps_move_the_warm_up_until_it_is_set(void **state)
@@ -283,11 +293,14 @@ static void mistakes_are_named(void **state)
     (void)state;
     hashattn_context *context = context_with(1, NULL);
     hashattn_setup *setup = (void *)context;
-    check_call(context, hashattn_setup_new(context, "neddle", &setup), HASHATTN_INVALID,
-               "no task 'neddle', there are: ");
+    check_call(context, hashattn_setup_new(context, "neddle", &setup), HASHATTN_INVALID, "no task 'neddle'");
+    assert_string_equal(hashattn_context_message(context),
+                        "no task 'neddle', there are: needle, listops, text, retrieval, lm");
     assert_null(setup);
     check_call(context, hashattn_setup_new(context, NULL, &setup), HASHATTN_INVALID, "no task 'NULL'");
     check_ok(context, hashattn_setup_new(context, "needle", &setup));
+    check_call(context, hashattn_train(setup, "no/data", "run", NULL, NULL), HASHATTN_BAD_FILE,
+               "cannot open no/data: No such file or directory");
     check_call(context, hashattn_setup_set(setup, "steps", "0"), HASHATTN_INVALID,
                "training: steps is 0, allowed are 1 to ");
     check_call(context, hashattn_setup_set(setup, "heads", "many"), HASHATTN_INVALID,

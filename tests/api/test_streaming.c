@@ -200,6 +200,15 @@ static void sources_give_the_bits_of_the_whole(void **state)
         }
 }
 
+/* The bytes for chunks of the message about memory. */
+static size_t scratch_of_message(const hashattn_context *context)
+{
+    static const char before[] = " a head) and ";
+    const char *at = strstr(hashattn_context_message(context), before);
+    assert_non_null(at);
+    return strtoull(at + strlen(before), NULL, 10);
+}
+
 static void invalid_calls_are_reported(void **state)
 {
     (void)state;
@@ -225,6 +234,13 @@ static void invalid_calls_are_reported(void **state)
     check_call(context, hashattn_stream_new(attention, &options, &stream), HASHATTN_NO_MEMORY,
                "yoso would hold 52776574648512 bytes for 3 heads (17592191549504 a head) and ");
     assert_non_null(strstr(hashattn_context_message(context), " for chunks of 8 rows; this machine has "));
+    size_t for_chunks = scratch_of_message(context);
+    assert_in_range(for_chunks, 1, 1 << 30);
+    options.num_heads = SIZE_MAX / 1000; /* memory that cannot be counted */
+    check_call(
+        context, hashattn_stream_new(attention, &options, &stream), HASHATTN_NO_MEMORY,
+        "yoso would hold 18446744073709551615 bytes for 18446744073709551 heads (17592191549504 a head)");
+    assert_in_range(scratch_of_message(context), 1, for_chunks);
     check_ok(context, hashattn_attention_set(attention, "hash_bits", "4"));
     check_ok(context, hashattn_attention_set(attention, "num_hashes", "6"));
 

@@ -1,14 +1,17 @@
 /* Reading, appending and directories: failures are reported. Bugs tried and caught: limit off by one; a cut
    log line joined to the next; no NUL after the end; waiting for a pipe; reading a device as a file;
-   following a log's link; reading a whole file for its start. SPDX-License-Identifier: Apache-2.0 */
+   following a log's link; reading a whole file for its start; bytes of a read that failed midway, or their
+   count. SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -192,6 +195,50 @@ static void the_start_of_a_file_is_read(void **state)
     memory_free(&failing.host, bytes);
 }
 
+/* A disk that fails: calls of read give 3 bytes each, the one interrupted_at fails with EINTR and that
+   failing_at with EIO; 0: the whole file, without failure. */
+static int reads, interrupted_at, failing_at;
+
+ssize_t read(int file, void *bytes, size_t size)
+{
+    reads++;
+    if (failing_at == 0)
+        return syscall(SYS_read, file, bytes, size);
+    errno = reads == interrupted_at ? EINTR : EIO;
+    return reads == interrupted_at || reads >= failing_at
+               ? -1
+               : syscall(SYS_read, file, bytes, size < 3 ? size : 3);
+}
+
+static void a_disk_that_fails_midway_leaves_nothing(void **state)
+{
+    struct place *place = *state;
+    char *bytes;
+    size_t size, count;
+    place_put(place, "0123456789");
+    for (int at = 1; at <= 6; at++) {
+        struct failing_host host;
+        failing_host_init(&host, -1);
+        /* 10 bytes take four reads, the end of the file a fifth, and the interrupted one is repeated. */
+        reads = 0, interrupted_at = 2, failing_at = at == 2 ? 3 : at;
+        hashattn_status status = file_read_start(&host.host, place->path, 100, &bytes, &count, &size);
+        failing_at = 0;
+        check_status(&host.host, status, at < 6 ? HASHATTN_BAD_FILE : HASHATTN_OK,
+                     at < 6 ? "file: cannot read: Input/output error" : NULL);
+        assert_int_equal(count, at < 6 ? 0 : 10);
+        assert_true((bytes == NULL) == (at < 6) && (at < 6 || strcmp(bytes, "0123456789") == 0));
+        memory_free(&host.host, bytes);
+        assert_int_equal(host.outstanding, 0);
+        bytes = (char *)1, size = 1;
+        reads = 0, failing_at = at == 2 ? 3 : at;
+        status = file_read(&host.host, place->path, 100, &bytes, &size);
+        failing_at = 0;
+        check_status(&host.host, status, HASHATTN_BAD_FILE, "file: cannot read: Input/output error");
+        assert_true(bytes == NULL && size == 0);
+        assert_int_equal(host.outstanding, 0);
+    }
+}
+
 static void a_log_is_a_regular_file(void **state)
 {
     struct place *place = *state;
@@ -313,6 +360,7 @@ int main(void)
         PLACED(what_cannot_be_read_is_named),
         PLACED(only_regular_files_are_read_as_such),
         PLACED(the_start_of_a_file_is_read),
+        PLACED(a_disk_that_fails_midway_leaves_nothing),
         PLACED(a_log_is_a_regular_file),
         PLACED(lines_are_appended_whole),
         PLACED(directories_are_made_once),

@@ -90,6 +90,11 @@ cp out layer.json
 holds forward_alone json layer.json 'd["backward_ms"] is None and all(p["ms"] == 0 for p in d["profile"] if p["part"] in ("attention backward", "sums"))'
 holds rate_of_products_of_forward products layer.json 1
 holds parts_of_forward_without_time json layer.json 'all((p["share"], p["busy"]) == (0, 0) for p in d["profile"] if p["ms"] == 0) and any(p["ms"] == 0 for p in d["profile"])'
+# The tool caps the library of products to the instruction set. oneDNN names its own; it knows caps only on x86.
+if [ "$(uname -m)" = x86_64 ] && run --version && grep -q "^products: oneDNN" out; then
+    ONEDNN_VERBOSE=1 DNNL_VERBOSE=1 run bench layer --isa ref --dim 32 --heads 2 --ffn 64 --seq-len 30 --repeats 1
+    grep -q "isa:Intel SSE4.1" out && passed library_is_capped || failed library_is_capped "$(head -n 5 out)"
+fi
 says layer_with_options "layer with local,none: 8 wide" bench layer --attention local,none --norm post --conv-window 3 --dropout 0.5 --dim 8 --heads 2 --ffn 8 --seq-len 4 --repeats 1
 expect layer_has_one_layer 2 "bench layer has no option --layers" bench layer --layers 2
 expect layer_takes_no_operand 2 "bench layer takes no operand, got 'x'" bench layer x

@@ -188,6 +188,9 @@ expect until_long_unknown_metric 2 "no metric is called '$(printf '%063d' 1)'; t
 run train needle --data d --out less --steps 9 --eval-every 2 --until loss=100 --json $tiny
 cp out less.json
 holds a_loss_is_reached json less.json '(d["stopped_by"], d["steps"]) == ("loss", 2)'
+run train needle --data d --out equal --steps 9 --eval-every 2 --until "loss=$(python3 -c 'import json; print(json.load(open("less.json"))["valid_loss"])')" --json $tiny
+cp out equal.json
+holds an_equal_loss_is_reached json equal.json '(d["stopped_by"], d["steps"]) == ("loss", 2)'
 run train needle --data d --out least --steps 4 --eval-every 2 --until loss=0.00001 --json $tiny
 cp out least.json
 holds a_loss_is_not_reached json least.json '(d["stopped_by"], d["steps"]) == ("steps", 4)'

@@ -128,14 +128,14 @@ static size_t sum_named(const struct objective *objective, const char *name)
 static void check_description(struct objective_test *t)
 {
     const struct objective *objective = t->objective;
-    const double none[OBJECTIVE_SUMS] = {0};
+    const double none[OBJECTIVE_SUMS] = {0}, one[OBJECTIVE_SUMS] = {1, 1, 1}; /* targets */
     int first = 0, losses = 0;
     size_t metrics = 0;
     assert_ptr_equal(objective_find(objective->name), objective);
     for (const struct metric *m = objective->metrics; m->name != NULL; m++, metrics++) {
         first += m->selects == 1;
         losses += strcmp(m->name, "loss") == 0 && !m->more_is_better;
-        assert_true(isnan(m->value(t->self, none)));
+        assert_true(isnan(m->value(t->self, none)) && !isnan(m->value(t->self, one)));
         assert_true(!isnan(m->value(t->self, NULL)));
     }
     assert_true(first == 1 && losses == 1 && metrics <= OBJECTIVE_METRICS);
@@ -449,6 +449,13 @@ static void what_cannot_be_is_refused(void **state)
     facts.pairs = false;
     facts.embed = &none;
     assert_non_null(strstr(next->refuse(&facts), "no ids"));
+    facts.embed = &some;
+    facts.first_output = some.vocab_size;
+    assert_non_null(strstr(next->refuse(&facts), "no ids"));
+    facts.first_output--;
+    assert_null(next->refuse(&facts));
+    facts.num_outputs = 1;
+    assert_null(classify->refuse(&facts));
     facts.num_outputs = 0;
     assert_non_null(strstr(classify->refuse(&facts), "no class"));
 }

@@ -135,11 +135,15 @@ static void marks_are_one_in_32_unless_said(void **state)
     assert_int_equal(marks_in(folder, "256", "0"), 8);
     assert_int_equal(marks_in(folder, "1024", "0"), 32);
     assert_int_equal(marks_in(folder, "64", "63"), 63);
-    struct needle_values values = values_of("64", "64");
+    struct needle_values values = values_of("64", "99");
     const size_t counts[SPLIT_COUNT] = {1, 1, 1};
     check_status(&folder->host,
                  task_find("needle")->generate(&folder->host, &values, folder->path, counts, 1),
-                 HASHATTN_INVALID, "64 marks do not fit into 64 tokens");
+                 HASHATTN_INVALID, "needle: 99 marks do not fit into 64 tokens of which one is the question");
+    values = values_of("64", "64");
+    check_status(&folder->host,
+                 task_find("needle")->generate(&folder->host, &values, folder->path, counts, 1),
+                 HASHATTN_INVALID, "needle: 64 marks");
 }
 
 static void examples_depend_on_seed_split_and_index_alone(void **state)

@@ -9,6 +9,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -406,7 +407,8 @@ static void refusals_name_the_numbers(void **state)
     check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
 
     call.num_heads = 0;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "num_heads is 0");
+    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
+                 "num_heads is 0, head_dim 3, value_dim 2; each must be at least 1");
     call = good;
     call.head_dim = 0;
     check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "head_dim 0");
@@ -419,14 +421,33 @@ static void refusals_name_the_numbers(void **state)
     call = good;
     call.key.row_stride = 2;
     check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
-                 "key has rows of width 3 that are only 2");
+                 "key has rows of width 3 that are only 2 apart");
+    call = good;
+    call.key.width = 5;
+    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "key has width 5, 3 is needed");
+    call = good;
+    call.value.width = 9;
+    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "value has width 9, 2 is needed");
+    call = good;
+    call.query.row_stride = call.query.width; /* rows may follow each other */
+    check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
+    for (size_t rows = 1; rows <= 2; rows++) { /* and a single one has no stride */
+        const size_t few[] = {0, rows};
+        call = good;
+        call.num_sequences = 1;
+        call.query_offsets = call.key_offsets = few;
+        call.value.row_stride = 1;
+        check_status(&host, attention_check(&host, &call), rows == 1 ? HASHATTN_OK : HASHATTN_INVALID,
+                     rows == 1 ? NULL : "value has rows of width 2 that are only 1 apart");
+    }
     call = good;
     call.params = NULL;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "8 learned parameters");
+    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
+                 "linear needs 8 learned parameters per head, none were given");
     call = good;
     call.causal = true;
     check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
-                 "sequence 0 has 3 queries and 2 keys");
+                 "sequence 0 has 3 queries and 2 keys; causal attention needs equal numbers");
     call = good;
     call.mechanism = attention_find("none");
     check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED,
@@ -480,7 +501,13 @@ static void sizes_that_overflow_and_kept_shapes_are_seen(void **state)
     picky.refuse = refuse_nothing;
     call.key_mask = NULL;
     call.num_heads = SIZE_MAX / 1000;
-    check_status(&host, attention_check(&host, &call), HASHATTN_NO_MEMORY, "more bytes than can be counted");
+    char want[200];
+    snprintf(want, sizeof want,
+             "blind on %zu queries, %zu keys, %zu heads needs more bytes than can be counted (%zu saved, %zu "
+             "scratch)",
+             call.query_offsets[call.num_sequences], call.key_offsets[call.num_sequences], call.num_heads,
+             attention_saved_size(&call), attention_scratch_size(&call));
+    check_status(&host, attention_check(&host, &call), HASHATTN_NO_MEMORY, want);
     call.num_heads = 2;
     size_t far[2] = {0, SIZE_MAX / 8};
     call.num_sequences = 1;
@@ -488,6 +515,44 @@ static void sizes_that_overflow_and_kept_shapes_are_seen(void **state)
     check_status(&host, attention_check(&host, &call), HASHATTN_NO_MEMORY, "more bytes than can be counted");
     attention_case_free(&problem);
     pool_free(&host, pool);
+}
+
+/* The first sequence that is refused is named, whether or not those beside it have its shape. */
+static void every_shape_is_checked(void **state)
+{
+    (void)state;
+    enum { COUNT = 4 };
+    struct host host;
+    struct linear_options options = plain;
+    struct mechanism picky = blind_mechanism;
+    picky.refuse = refuse_two_keys;
+    host_init(&host);
+    for (size_t first = 0; first < COUNT; first++)
+        for (size_t end = first + 1; end <= COUNT; end++) {
+            char want[80];
+            size_t threes[COUNT + 1] = {0}, keys[COUNT + 1] = {0};
+            for (size_t s = 0; s < COUNT; s++) {
+                threes[s + 1] = threes[s] + 3;
+                keys[s + 1] = keys[s] + (s >= first && s < end ? 2 : 3);
+            }
+            struct attention_call call = {.mechanism = &picky,
+                                          .options = &options,
+                                          .num_sequences = COUNT,
+                                          .num_heads = 1,
+                                          .head_dim = 5,
+                                          .value_dim = 5,
+                                          .query_offsets = threes,
+                                          .key_offsets = keys};
+            snprintf(want, sizeof want,
+                     "blind: dislikes two keys (sequence %zu: 3 queries, 2 keys, head_dim 5)", first);
+            check_status(&host, attention_check_shapes(&host, &call), HASHATTN_REFUSED, want);
+            call.query_offsets = keys;
+            call.key_offsets = threes;
+            check_status(&host, attention_check_shapes(&host, &call), HASHATTN_OK, NULL);
+            call.causal = true;
+            snprintf(want, sizeof want, "sequence %zu has 2 queries and 3 keys; causal", first);
+            check_status(&host, attention_check_shapes(&host, &call), HASHATTN_INVALID, want);
+        }
 }
 
 /* Nothing is read, drawn or run: the call has no memory for it. */
@@ -526,6 +591,7 @@ int main(void)
         cmocka_unit_test(the_most_expensive_units_come_first),
         cmocka_unit_test(units_that_are_spread_have_all_threads),
         cmocka_unit_test(refusals_name_the_numbers),
+        cmocka_unit_test(every_shape_is_checked),
         cmocka_unit_test(sizes_that_overflow_and_kept_shapes_are_seen),
         cmocka_unit_test(a_call_without_rows_needs_nothing),
     };
