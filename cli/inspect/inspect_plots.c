@@ -3,15 +3,13 @@
    them at once. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli/inspect/findings.h"
-
-extern char **environ;
 
 struct figure {
     const char *name; /* of the script, without .gp */
@@ -151,27 +149,38 @@ static int write_script(const struct inspected *inspected, const struct figure *
     return EXIT_GOOD;
 }
 
+/* Exit codes of a child that could not become gnuplot, as in shells. */
+enum { NOT_FOUND = 127, NOT_EXECUTED = 126 };
+
 /* Runs gnuplot on a script in its directory. Returns 0, an errno, or -1 if gnuplot itself failed. */
 static int draw(const char *directory, const char *script)
 {
-    posix_spawn_file_actions_t actions;
-    char program[] = "gnuplot", name[64];
+    char name[64];
+    int status;
     snprintf(name, sizeof name, "%s.gp", script);
-    char *const words[] = {program, name, NULL};
-    pid_t child;
-    int error = posix_spawn_file_actions_init(&actions), status;
-    if (error != 0)
-        return error;
-    error = posix_spawn_file_actions_addchdir_np(&actions, directory);
-    if (error == 0)
-        error = posix_spawnp(&child, program, &actions, NULL, words, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0)
-        return error;
+    pid_t child = fork();
+    if (child < 0)
+        return errno;
+    if (child == 0) {
+        if (chdir(directory) == 0)
+            execlp("gnuplot", "gnuplot", name, (char *)NULL);
+        _exit(errno == ENOENT ? NOT_FOUND : NOT_EXECUTED);
+    }
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return errno;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+    if (!WIFEXITED(status))
+        return -1;
+    switch (WEXITSTATUS(status)) {
+    case 0:
+        return 0;
+    case NOT_FOUND:
+        return ENOENT;
+    case NOT_EXECUTED:
+        return EACCES;
+    default:
+        return -1;
+    }
 }
 
 int inspected_plot(const struct inspected *inspected, const char *directory, size_t layer, bool quiet)

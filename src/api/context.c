@@ -1,14 +1,13 @@
 /* A context: the host, the pool and the table of kernels that a program's calls share. The instruction set is
    detected once, here. SPDX-License-Identifier: Apache-2.0 */
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/handles.h"
 #include "api/versions.h"
 #include "base/caches.h"
 #include "base/file_writer.h"
+#include "base/machine.h"
 #include "base/memory.h"
 #include "hashattn/hashattn.h"
 #include "io/json.h"
@@ -19,15 +18,6 @@ void hashattn_context_options_default(hashattn_context_options *options)
 {
     memset(options, 0, sizeof *options);
     options->struct_size = sizeof *options;
-}
-
-static int processors(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than a cpu_set_t can name */
-    return online < 1 ? 1 : online > 1024 ? 1024 : (int)online;
 }
 
 static hashattn_status find_precision(struct host *host, const char *name, enum precision *precision)
@@ -70,7 +60,7 @@ static hashattn_status make_context(struct host *host, const hashattn_context_op
     context->precision = precision;
     context->precision_given = options.precision != NULL;
     hashattn_status status =
-        pool_new(host, options.threads == 0 ? processors() : options.threads, &context->pool);
+        pool_new(host, options.threads == 0 ? machine_processors() : options.threads, &context->pool);
     context->host = *host;
     if (status != HASHATTN_OK)
         memory_free(host, context);
@@ -117,25 +107,6 @@ const char *hashattn_context_message(const hashattn_context *context)
     return context == NULL ? "context is NULL" : context->host.message;
 }
 
-/* The processor's name: the value of the first "model name" line of /proc/cpuinfo; "" if there is none. */
-static void read_processor(char *text, size_t size)
-{
-    text[0] = '\0';
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    if (file == NULL)
-        return;
-    char line[256];
-    while (fgets(line, sizeof line, file) != NULL) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || colon == NULL)
-            continue;
-        const char *value = colon + 1 + strspn(colon + 1, " \t");
-        snprintf(text, size, "%.*s", (int)strcspn(value, "\n"), value);
-        break;
-    }
-    fclose(file);
-}
-
 void hashattn_context_describe(const hashattn_context *context, hashattn_description *description)
 {
     hashattn_description own = {
@@ -147,12 +118,12 @@ void hashattn_context_describe(const hashattn_context *context, hashattn_descrip
         .threads = pool_threads(context->pool),
     };
     product_library(own.products, sizeof own.products);
-    read_processor(own.processor, sizeof own.processor);
+    machine_name(own.processor, sizeof own.processor);
     char json[30], utf8[30];
     json_library(json, sizeof json);
     utf8_library(utf8, sizeof utf8);
     snprintf(own.libraries, sizeof own.libraries, "%s, %s", json, utf8);
-    caches_read("/sys/devices/system/cpu/cpu0/cache", own.caches, sizeof own.caches);
+    caches_read(CACHES_OF_LINUX, own.caches, sizeof own.caches);
     version_give(description, &own, sizeof own);
 }
 

@@ -6,6 +6,9 @@
 #define BASE_C_LOCALE_H
 
 #include <locale.h>
+#if defined(__APPLE__)
+#include <xlocale.h>
+#endif
 
 struct c_locale {
     locale_t own, before;

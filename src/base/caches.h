@@ -4,8 +4,11 @@
 
 #include <stddef.h>
 
-/* Writes the sizes that the system lists for its first processor, "L1 32 KiB, L2 1 MiB, L3 32 MiB"; "" if it
-   lists none. `folder` has the entries index0, index1, ...: /sys/devices/system/cpu/cpu0/cache on Linux. */
+/* The folder in which Linux lists the caches of its first processor. */
+#define CACHES_OF_LINUX "/sys/devices/system/cpu/cpu0/cache"
+
+/* Writes the sizes that `folder` lists in its entries index0, index1, ...: "L1 32 KiB, L2 1 MiB, L3 32 MiB";
+   "" if it lists none or does not exist. */
 void caches_read(const char *folder, char *text, size_t size);
 
 #endif

@@ -11,8 +11,14 @@ double clock_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+#if defined(__APPLE__)
+enum { RESIDENT_UNIT = 1 }; /* bytes of ru_maxrss */
+#else
+enum { RESIDENT_UNIT = 1024 };
+#endif
+
 size_t clock_peak_resident(void)
 {
     struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * RESIDENT_UNIT : 0;
 }

@@ -14,11 +14,20 @@
 
 enum { BLOCK = 65536 }; /* smallest read, in bytes */
 
+static const char *reason_of(int error, char *text, size_t size)
+{
+#if defined(__GLIBC__) && defined(_GNU_SOURCE)
+    return strerror_r(error, text, size); /* the text, which need not be in the buffer */
+#else
+    return strerror_r(error, text, size) == 0 ? text : "unknown error";
+#endif
+}
+
 hashattn_status file_fail(struct host *host, hashattn_status status, const char *path, const char *what,
                           int error)
 {
     char reason[100];
-    host_fail(host, status, "cannot %s: %s", what, strerror_r(error, reason, sizeof reason));
+    host_fail(host, status, "cannot %s: %s", what, reason_of(error, reason, sizeof reason));
     host_prefix(host, path);
     return status;
 }

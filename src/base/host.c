@@ -21,8 +21,12 @@ enum { HUGE_PAGE = 1 << 21, LARGE = 2 * HUGE_PAGE }; /* bytes; the size on x86-6
 /* Only for whole pages inside the block, so that it takes no memory beyond it. A refusal is not an error. */
 static void ask_for_huge_pages(void *block, size_t bytes)
 {
+#if defined(MADV_HUGEPAGE)
     size_t skipped = (HUGE_PAGE - (uintptr_t)block % HUGE_PAGE) % HUGE_PAGE;
     madvise((char *)block + skipped, (bytes - skipped) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+#else
+    (void)block, (void)bytes;
+#endif
 }
 
 static void *allocate_aligned(void *user, size_t alignment, size_t bytes)

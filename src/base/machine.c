@@ -1,0 +1,53 @@
+/* Linux: the affinity mask, and the first "model name" of /proc/cpuinfo, which AArch64 lacks. macOS: sysctl.
+   Elsewhere: the processors that are online. SPDX-License-Identifier: Apache-2.0 */
+#include "base/machine.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <sched.h>
+#elif defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
+enum { MOST_PROCESSORS = 1024 }; /* as many as a pool has threads */
+
+int machine_processors(void)
+{
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) /* fails if there are more than it can name */
+        return CPU_COUNT(&set);
+#endif
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : online > MOST_PROCESSORS ? MOST_PROCESSORS : (int)online;
+}
+
+void machine_name(char *text, size_t size)
+{
+    text[0] = '\0';
+#if defined(__linux__)
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (file == NULL)
+        return;
+    char line[256];
+    while (fgets(line, sizeof line, file) != NULL) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || colon == NULL)
+            continue;
+        const char *value = colon + 1 + strspn(colon + 1, " \t");
+        snprintf(text, size, "%.*s", (int)strcspn(value, "\n"), value);
+        break;
+    }
+    fclose(file);
+#elif defined(__APPLE__)
+    char name[256];
+    size_t length = sizeof name;
+    if (sysctlbyname("machdep.cpu.brand_string", name, &length, NULL, 0) == 0)
+        snprintf(text, size, "%.*s", (int)length, name);
+#else
+    (void)size;
+#endif
+}
