@@ -5,7 +5,7 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all tests demo test test-python wheel install help clean format check fuzz bench valgrind mutants docs
+.PHONY: all tests demo test test-aarch64 test-python wheel install help clean format check fuzz bench valgrind mutants docs
 
 all:
 	@tools/setup.sh
@@ -42,6 +42,10 @@ check: test
 	@tools/sanitize.sh isa
 	@tools/sanitize.sh address,undefined
 	@tools/sanitize.sh thread
+
+# Cross-builds for AArch64 and runs the tests of some floors under qemu-user.
+test-aarch64:
+	@JOBS=$(JOBS) tools/test_aarch64.sh
 
 PREFIX ?= /usr/local
 install: all
@@ -90,6 +94,7 @@ help:
 	@echo 'make test     run the structure checks and all tests (ten minutes)'
 	@echo 'make wheel    build the Python package, build/wheel/hashattn-*.whl, with everything it needs inside'
 	@echo 'make test-python  build the wheel and test it in a clean environment of each of PYTHONS=python3'
+	@echo 'make test-aarch64  cross-build for AArch64 and run tests of kernels, parts and attention under qemu-user'
 	@echo 'make install  install library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (under DESTDIR)'
 	@echo 'make docs     make the API reference from the headers, build/docs/html/index.html'
 	@echo 'make check    run make test, then ASan+UBSan, TSan and every instruction set (half an hour)'

@@ -1,19 +1,19 @@
 #!/bin/sh
 # Runs the tests of a build folder: through ctest, except those that match the pattern LEAVE_OUT, and those of the Python
-# package, unless the build has sanitizers, which Python does not load. The last line is "N passed, N failed", where each
-# test function counts.
+# package, unless the build has sanitizers, which Python does not load. FLOORS: only the test programs of these folders of
+# tests/, "kernels|parts". The last line is "N passed, N failed", where each test function counts.
 set -u
 build=${1:-build}
 log=$build/Testing/log.txt
 mkdir -p "$build/Testing"
-ctest --test-dir "$build" -E "${LEAVE_OUT:-^$}" -j "$(nproc)" --output-on-failure -V >"$log" 2>&1
+ctest --test-dir "$build" ${FLOORS:+-L "^($FLOORS)\$"} -E "${LEAVE_OUT:-^$}" -j "$(nproc)" --output-on-failure -V >"$log" 2>&1
 code=$?
 # ctest repeats the output of a program that fails, without the number in front.
 passed=$(grep -cE '^[0-9]+: \[ +OK +\]' "$log")
 failed=$(grep -oE '^[0-9]+: \[ +FAILED +\] [A-Za-z_0-9]+$|^ *[0-9]+/[0-9]+ Test +#.*(\*\*\*Exception|\*\*\*Timeout|\*\*\*Not Run)' "$log" | sort -u | wc -l)
 [ $code -eq 0 ] || { grep -E '\*\*\*|\[  ERROR|\[  FAILED|Error:|^[0-9]+: .*(ERROR|error:|got|WARNING)' "$log" | head -60 >&2; [ "$failed" -gt 0 ] || failed=1; }
 grep -oE 'SKIPPED: .*' "$log" | sort | uniq -c | sed 's/^ *//' || true
-if [ -z "${HASHATTN_SANITIZED:-}" ]; then
+if [ -z "${HASHATTN_SANITIZED:-}${FLOORS:-}" ]; then
     python=$(tools/run_python_tests.sh "$build")
     echo "$python" | sed '$d'
     count=$(echo "$python" | tail -n 1)
