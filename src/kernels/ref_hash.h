@@ -179,10 +179,10 @@ static void hash_pack_planes(void *out, enum hash_projection projection, const f
         }
 }
 
-/* Flushes numbers under 2^-126 to 0, as vdpbf16ps does with operands and results. */
-static float flushed(float x)
+/* Flushes numbers under `least` to 0, as vdpbf16ps does under 2^-126 with operands and results. */
+static float flushed(float x, float least)
 {
-    return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
+    return fabsf(x) < least ? copysignf(0, x) : x;
 }
 
 /* The bfloat16 in the high half of a word. */
@@ -191,7 +191,14 @@ static float high_half(uint32_t word)
     float x;
     word &= 0xffff0000u;
     memcpy(&x, &word, sizeof x);
-    return flushed(x);
+    return flushed(x, 0x1p-126f);
+}
+
+/* sum + a b, where sums are times 2^32: results are rounded to 24 bits and then flushed, but fmaf rounds
+   those under 2^-126 to fewer bits. */
+static float flushed_sum(float a, float b, float sum)
+{
+    return flushed(fmaf(0x1p32f * a, b, sum), 0x1p-94f);
 }
 
 static bool dp_bit(enum hash_projection projection, const uint32_t *row, const uint32_t *plane, size_t words)
@@ -206,8 +213,8 @@ static bool dp_bit(enum hash_projection projection, const uint32_t *row, const u
         } else if (projection == HASH_INT16_DP) {
             whole += (int16_t)(a & 0xffff) * (int16_t)(b & 0xffff) + (int16_t)(a >> 16) * (int16_t)(b >> 16);
         } else {
-            sum = flushed(fmaf(high_half(a), high_half(b), sum));
-            sum = flushed(fmaf(high_half(a << 16), high_half(b << 16), sum));
+            sum = flushed_sum(high_half(a), high_half(b), sum);
+            sum = flushed_sum(high_half(a << 16), high_half(b << 16), sum);
         }
     }
     return whole > 0 || sum > 0;

@@ -117,7 +117,7 @@ INLINE void hash_step(const enum hash_projection projection, struct hash_sum *su
     else if (projection == HASH_INT8_DP)
         sum->whole = u_dot_bytes(sum->whole, each, right);
     else if (projection == HASH_BF16_DP)
-        sum->real = v_dot2(each, right, sum->real);
+        sum->real = v_dot2_flushed(each, right, sum->real);
     else
         sum->real = v_fma(v_from(each), v_from(right), sum->real);
 }

@@ -95,10 +95,9 @@ struct hash_slots {
        HASH_INT8_DP: 32-bit integer sums of unsigned times signed bytes, from the plane's start value on;
        dim is at most HASH_INT8_MOST.
        HASH_BF16_DP: sum <- fma(high, high, sum), then fma(low, low, sum), for rising w from sum = 0.
-       Numbers under 2^-126 count as 0 before and after each step (Intel, Software Developer's Manual,
-       volume 2, VDPBF16PS).
-       EXACT. Half the instructions of hash.codes if the processor has the instruction; a quarter for
-       bytes. */
+       Numbers under 2^-126 count as 0 before each step, and after it, once rounded to 24 bits (Intel,
+       Software Developer's Manual, volume 2, VDPBF16PS). EXACT. Half the instructions of hash.codes if the
+       processor has the instruction; a quarter for bytes. */
     void (*codes_dp)(void *codes, bool wide, enum hash_projection projection, const uint32_t *rows, size_t ld,
                      size_t n, size_t words, const uint32_t *planes, size_t num_hashes, size_t hash_bits);
 

@@ -643,4 +643,21 @@ static inline void v_flush_end(unsigned before)
     __asm__ volatile("msr fpcr, %0" ::"r"((uint64_t)before) : "memory");
 }
 
+/* c + a b. FZ would flush results before they are rounded, x86 does afterwards: the sum is kept times 2^32
+   and compared. */
+static inline vf v_fma_flushed(vf a, vf b, vf c)
+{
+    vf sum = v_fma(v_mul(a, v_set(0x1p32f)), b, c), least = v_set(0x1p-94f);
+    vm kept = {vcageq_f32(sum.lo, least.lo), vcageq_f32(sum.hi, least.hi)};
+    return v_from(u_and(u_from(sum), kept));
+}
+
+/* v_dot2 of vec_dot2_widened.h between v_flush and v_flush_end, for sums of which only the sign is used. */
+static inline vf v_dot2_flushed(vu a, vu b, vf c)
+{
+    vu high = u_set(0xffff0000);
+    vf second = v_fma_flushed(v_from(u_and(a, high)), v_from(u_and(b, high)), c);
+    return v_fma_flushed(v_from(u_left(a, 16)), v_from(u_left(b, 16)), second);
+}
+
 #endif

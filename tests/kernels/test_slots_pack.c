@@ -1,10 +1,9 @@
 /* hash.pack_rows, hash.pack_planes and hash.codes_dp on every table, bit for bit, against the words of their
-   contracts. (Flushing of results under 2^-126 cannot be observed separately, because the next step flushes
-   them anyway.) Bugs planted and caught: the low product of bfloat16 before the high one; a denormal taken as
+   contracts. Bugs planted and caught: the low product of bfloat16 before the high one; a denormal taken as
    it is; >= for > in the bit; ties of bfloat16 rounded up; the odd last coordinate beside noise; the sign of
    the low half used for the high one; codes of the second group of hashes from the planes of the first; bytes
-   of rows taken with a sign; the start of a byte plane left out; that start without its minus.
-   SPDX-License-Identifier: Apache-2.0 */
+   of rows taken with a sign; the start of a byte plane left out; that start without its minus; results under
+   2^-126 flushed before they are rounded, or rounded as denormals. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "kernels/slots.h"
@@ -63,9 +62,9 @@ static uint32_t half_at(const uint32_t *words, size_t c)
     return words[c / 2] >> (c % 2 * 16) & 0xffff;
 }
 
-static float flushed(float x)
+static float flushed(float x, float least)
 {
-    return fabsf(x) < FLT_MIN ? 0 : x;
+    return fabsf(x) < least ? 0 : x;
 }
 
 static bool bit_of(enum hash_projection projection, const uint32_t *row, const uint32_t *plane, size_t pairs)
@@ -85,7 +84,9 @@ static bool bit_of(enum hash_projection projection, const uint32_t *row, const u
             if (projection == HASH_INT16_DP)
                 whole += (double)(int16_t)a * (double)(int16_t)b;
             else
-                sum = flushed(fmaf(flushed(number_of(a << 16)), flushed(number_of(b << 16)), sum));
+                sum = flushed(fmaf(flushed(number_of(a << 16), FLT_MIN),
+                                   ldexpf(flushed(number_of(b << 16), FLT_MIN), 40), sum),
+                              ldexpf(FLT_MIN, 40)); /* times 2^40: rounded to 24 bits, then flushed */
         }
     return projection == HASH_INT16_DP ? whole > 0 : sum > 0;
 }
@@ -445,6 +446,30 @@ static void the_longest_rows_do_not_overflow(void **state)
     free(bytes), free(wide);
 }
 
+/* 2^-126 minus 2^-151, 2^-150 and 2^-149, rounded to 24 bits: the first is 2^-126 (a tie), the others are
+ * less. */
+static void results_are_rounded_and_then_flushed(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t low; /* -2^-88, -2^-87, -2^-86, for 2^-63 in the row */
+        uint16_t code;
+    } cases[] = {{0x9380, 1}, {0x9400, 0}, {0x9480, 0}};
+    const uint32_t row[1] = {0x3f80u << 16 | 0x2000}; /* 1, 2^-63 */
+    FOR_EACH_TABLE(kernels)
+    for (size_t i = 0; i < 3; i++) {
+        uint32_t planes[16];
+        uint16_t codes[16];
+        for (size_t lane = 0; lane < 16; lane++)
+            planes[lane] = 0x0080u << 16 | cases[i].low; /* 2^-126, and the number */
+        kernels->hash.codes_dp(codes, false, HASH_BF16_DP, row, 1, 1, 1, planes, 16, 1);
+        for (size_t lane = 0; lane < 16; lane++)
+            if (codes[lane] != cases[i].code)
+                fail_msg("%s, case %zu: lane %zu is %d, want %d", kernels->name, i, lane, codes[lane],
+                         cases[i].code);
+    }
+}
+
 /* As in test_slots_hash.c: the last two words cancel the sum before them for one hash, in three pieces of 8
    bits, exactly in the order and with the roundings of the contract, so that bit must be 0. */
 static void sums_are_in_the_order_of_the_contract(void **state)
@@ -492,6 +517,7 @@ int main(void)
         cmocka_unit_test(planes_are_turned_and_rounded),
         cmocka_unit_test(codes_are_exact),
         cmocka_unit_test(the_longest_rows_do_not_overflow),
+        cmocka_unit_test(results_are_rounded_and_then_flushed),
         cmocka_unit_test(sums_are_in_the_order_of_the_contract),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
