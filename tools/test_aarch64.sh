@@ -15,4 +15,5 @@ if [ -n "$missing" ]; then
     exit 1
 fi
 tools/build.sh $build tests -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64-linux-gnu.cmake -DHASHATTN_ONEDNN=OFF
-FLOORS=${FLOORS:-base|io|kernels|parts|attention|nn} tools/run_tests.sh $build
+# The emulator ignores requests for huge pages, which test_host looks for, and limits of threads, which test_pool sets.
+LEAVE_OUT='^test_(host|pool)$' FLOORS=${FLOORS:-base|io|kernels|parts|attention|nn} tools/run_tests.sh $build
