@@ -193,8 +193,10 @@ static void times_add_up(void **state)
     check_status(&small.host, status, HASHATTN_OK, NULL);
     double step = times.seconds[1];
     assert_true(step > 0);
-    for (int i = 1; i <= 9; i++)
+    for (int i = 1; i <= 9; i++) {
         check_near(times.seconds[i], i * step, 0, "seconds");
+        check_near(times.rate[i], times.rate[1], 0, "tokens per second");
+    }
     assert_true(times.seconds[10] > 10 * step); /* with the evaluation at step 9 */
     check_near(times.rate[10], times.rate[1], 0, "the rate of one step");
     assert_true(watcher.last.seconds > times.seconds[10]); /* with the one at step 10 */
