@@ -173,7 +173,7 @@ class Build:
             words = os.environ.get("CMAKE_C_COMPILER_LAUNCHER", "").split() + shlex.split(row["command"])
             target = re.match(r"CMakeFiles/(\S+)\.dir/", words[words.index("-o") + 1]).group(1)
             hidden = None if target == "tool" else "-fvisibility=hidden"  # tests replace functions of the library
-            words = [w for w in words if w not in ("-g", hidden) and not w.startswith("-W")]
+            words = [w for w in words if w != hidden and not w.startswith(("-W", "-g"))]  # -g records columns
             if row["file"].startswith(self.tree + "/src/kernels/"):
                 words = [w for w in words if not w.startswith("-fsanitize=")]
             at = words.index("-o") + 1

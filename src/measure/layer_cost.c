@@ -135,9 +135,8 @@ static hashattn_status library_rate(struct host *host, const struct layer *layer
     if (status == HASHATTN_OK) {
         job.blocks = blocks;
         job.seconds = seconds;
-        if (job.size > 0)
-            pool_run(pass->rows.pool, measure_library, &job, threads);
-        for (size_t i = 0; i < threads && job.size > 0; i++)
+        pool_run(pass->rows.pool, measure_library, &job, threads);
+        for (size_t i = 0; i < threads; i++)
             *gflops += trunk_operations(block) * (double)share * 1e-9 / job.seconds[i];
         memory_free(host, seconds);
     }

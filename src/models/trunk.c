@@ -385,8 +385,6 @@ const float *trunk_forward(const struct trunk_pass *pass, struct own_loss *own, 
 {
     struct run run = open_run(pass);
     const struct trunk *trunk = pass->trunk;
-    for (size_t i = 0; i < num_own; i++)
-        own[i].sum = 0;
     for (run.stage = 0; run.stage <= trunk->layers; run.stage++) {
         if (run.stage > 0) {
             const struct block *block = &trunk->blocks[run.stage - 1];

@@ -55,7 +55,7 @@ struct own_loss {
     const struct mechanism *mechanism;
     size_t heads;  /* number of heads that have it, over all layers */
     double weight; /* of the sum over sequences and heads in the training loss */
-    double sum;    /* written by forward; 0 in evaluation */
+    double sum;    /* 0 before forward, which adds to it in training */
 };
 /* Number of heads of the trunk with an own loss of this mechanism. */
 size_t trunk_own_heads(const struct trunk *trunk, const struct mechanism *mechanism);

@@ -67,6 +67,10 @@ static void messages_are_cut_and_ended(void **state)
         assert_true(strlen(host.message) < sizeof host.message);
     }
     assert_memory_equal(host.message, "again: again: ", 14);
+    host_fail(&host, HASHATTN_FAILED, "%s", text); /* a full message */
+    host_prefix(&host, "again");
+    assert_int_equal(strlen(host.message), sizeof host.message - 1);
+    assert_memory_equal(host.message, "again: xxx", 10);
     /* The longest prefix that is kept whole, and one byte more. */
     host_fail(&host, HASHATTN_FAILED, "end");
     host_prefix(&host, text + sizeof text - 1 - 240);

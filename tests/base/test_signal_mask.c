@@ -13,10 +13,19 @@ static void count(int number)
     came++;
 }
 
+static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+static bool is_ending(int number)
+{
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (ending[i] == number)
+            return true;
+    return false;
+}
+
 static void signals_come_when_the_mask_is_restored(void **state)
 {
     (void)state;
-    static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     sigset_t before, outer, now;
     sigemptyset(&outer);
     sigaddset(&outer, SIGUSR2);
@@ -31,6 +40,10 @@ static void signals_come_when_the_mask_is_restored(void **state)
             raise(ending[i]);
         raise(SIGUSR1);
         assert_int_equal(came, all ? 0 : 1);
+        assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &now), 0);
+        for (int number = 1; number < 32; number++)
+            if (number != SIGKILL && number != SIGSTOP)
+                assert_int_equal(sigismember(&now, number), all || number == SIGUSR2 || is_ending(number));
         signal_mask_restore(&outer);
         assert_int_equal(came, 5);
         assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &now), 0);

@@ -1,6 +1,6 @@
 /* Rows of floats as input: a dense layer for the rows of the batch, exact zeros after them, and nothing for
    an input that has the width of the trunk. Embeddings are in tests/nn/test_embed.c.
-   Planted and caught: a layer that is not described; rows after the last one not cleared.
+   Planted and caught: a layer that is not described; rows after the last one not cleared; no gradient.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/input.h"
 
@@ -39,6 +39,24 @@ static void rows_go_through_a_dense_layer(void **state)
     check_near_all(y, want, ROWS * DIM, (WIDTH + 2) * EPSILON * 10, "rows");
     for (size_t i = ROWS * DIM; i < ROW_TILE * DIM; i++)
         assert_true(y[i] == 0);
+    float *dy = new_normals(4, ROW_TILE * DIM, 1);
+    for (size_t i = ROWS * DIM; i < ROW_TILE * DIM; i++)
+        dy[i] = 0; /* rows after the last one have no gradient */
+    const size_t bias = param_named(&test.params, "embeddings.projection.bias")->offset;
+    input_backward_tile(&input, &rows, layer_test_lay(&test, true), whole_gradient(&test), dy, &given, 0,
+                        ROW_TILE);
+    for (size_t o = 0; o < DIM; o++) {
+        double sum = 0, products[WIDTH] = {0};
+        for (size_t r = 0; r < ROWS; r++) {
+            sum += (double)dy[r * DIM + o];
+            for (size_t i = 0; i < WIDTH; i++)
+                products[i] += (double)dy[r * DIM + o] * (double)x[r * WIDTH + i];
+        }
+        check_near((double)test.gradients[bias + o], sum, 100 * EPSILON, "gradient of the bias");
+        check_near_all(test.gradients + weight->offset + o * WIDTH, products, WIDTH, 100 * EPSILON,
+                       "gradient of a weight");
+    }
+    free(dy);
     input_free(&test.host, &input);
     size_t total = test.params.total;
     check_status(&test.host, input_describe(&test.host, &test.params, INPUT_GIVEN, NULL, 0, &input),

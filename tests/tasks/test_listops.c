@@ -547,6 +547,15 @@ static void facts_are_those_of_the_released_models(void **state)
     for (int i = 0; i < 10; i++)
         assert_true(facts.labels[i][0] == '0' + i && facts.labels[i][1] == '\0');
     task_facts_free(&folder->host, &facts);
+    static const int64_t lengths[][2] = {{1, 1}, {2, 2}, {3, 4}, {512, 512}, {513, 1024}};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        options.max_len = lengths[i][0]; /* rounded up to a power of 2 */
+        check_status(&folder->host,
+                     task_find("listops")->facts(&folder->host, &options, folder->path, &facts), HASHATTN_OK,
+                     NULL);
+        assert_int_equal(facts.max_len, lengths[i][1]);
+        task_facts_free(&folder->host, &facts);
+    }
 }
 
 static void every_failing_allocation_is_survived(void **state)

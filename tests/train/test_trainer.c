@@ -26,6 +26,7 @@
 #include "io/json.h"
 #include "models/model_io.h"
 #include "support/check.h"
+#include "support/fake_clock.h"
 #include "support/named_metric.h"
 #include "support/trainer_case.h"
 #include "train/checkpoint.h"
@@ -160,6 +161,45 @@ static void events_tell_every_step_and_evaluation(void **state)
     assert_int_equal(watcher.events, 10 + 3 + 3 * 2); /* an evaluation of 7 examples has two batches of 5 */
     assert_int_equal(watcher.warnings, 0);
     assert_int_equal(watcher.last.step, 10);
+    small_run_free(&small);
+}
+
+/* Seconds and rates at the end of each step; evaluations at step 9 and 10. */
+struct times {
+    double seconds[11], rate[11];
+};
+
+static void note_times(struct watcher *watcher, const struct train_event *event)
+{
+    struct times *times = watcher->user;
+    if (event->valid == NULL && times->seconds[event->step] == 0) {
+        times->seconds[event->step] = event->seconds;
+        times->rate[event->step] = event->tokens_per_second;
+    }
+}
+
+/* Every step reads the clock equally often, and a reading takes a quarter of a second. */
+static void times_add_up(void **state)
+{
+    (void)state;
+    struct small_run small;
+    struct times times = {{0}, {0}};
+    struct watcher watcher = {.stop_at = -1, .act = note_times, .user = &times};
+    small_run_init(&small, "none", 24, 3);
+    small_run_set(&small, "eval_every", "9");
+    fake_clock_tick = 0.25;
+    hashattn_status status = train(&small, small.run, 1, &watcher, false);
+    fake_clock_tick = 0;
+    check_status(&small.host, status, HASHATTN_OK, NULL);
+    double step = times.seconds[1];
+    assert_true(step > 0);
+    for (int i = 1; i <= 9; i++) {
+        check_near(times.seconds[i], i * step, 0, "seconds");
+        check_near(times.rate[i], times.rate[1], 0, "tokens per second");
+    }
+    assert_true(times.seconds[10] > 10 * step); /* with the evaluation at step 9 */
+    check_near(times.rate[10], times.rate[1], 0, "the rate of one step");
+    assert_true(watcher.last.seconds > times.seconds[10]); /* with the one at step 10 */
     small_run_free(&small);
 }
 
@@ -390,6 +430,7 @@ int main(void)
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(another_seed_is_another_run),
         cmocka_unit_test(events_tell_every_step_and_evaluation),
+        cmocka_unit_test(times_add_up),
         cmocka_unit_test(running_means_begin_anew_after_an_evaluation),
         cmocka_unit_test(the_first_step_has_the_rates_of_the_schedule),
         cmocka_unit_test(the_best_model_is_what_is_kept),

@@ -157,7 +157,6 @@ double tied_output_forward(const struct tied_output *output, const struct rows *
     for (size_t row = 0; row < rows->padded; row++)
         space->max[row] = -INFINITY;
     memset(space->sum, 0, rows->padded * sizeof(float));
-    memset(space->correct, 0, rows->padded);
     for (w.first = 0; w.first < output->words; w.first += w.width) {
         size_t left = output->words - w.first;
         w.width = left < output->chunk ? left : output->chunk;
