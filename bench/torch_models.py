@@ -9,8 +9,8 @@
 
 Every figure is that of a process of its own: a model with random weights, a short run to warm up, then a forward pass in
 inference mode, or a training step (forward, backward, AdamW), of one sequence. Processes of all columns run in turn,
-round after round. Time is the median over rounds; memory is the most that was resident during the step beyond the
-loaded model, its gradients and the optimizer's averages included. Lengths at which the library's n x n matrices need
+round after round. Time is the median over rounds. Memory is the most that was resident during the step, beyond the
+loaded model and of the whole process; in a training step it includes gradients and the optimizer's averages. Lengths at which the library's n x n matrices need
 too much are measured with fewer layers, in every column alike, or not at all; the table says so.
 """
 
@@ -151,7 +151,7 @@ def measure(lengths, rounds, threads, quick):
         layers = 1 if quick else 12
         found = too_large("library", n, layers, "forward") or in_process("error", n, layers, threads)
         if not isinstance(found, str):
-            errors[n] = found
+            errors[n] = {"layers": layers, **found}
     return {"rows": rows, "errors": errors, "machine": machine(threads), "rounds": rounds, "quick": quick}
 
 
@@ -219,9 +219,9 @@ def document(results):
                   table(rows, "bytes", "MiB", lambda value: f"{value / 2**20:.0f}"),
                   f"{title}, peak memory of the whole process:",
                   table(rows, "process", "MiB", lambda value: f"{value / 2**20:.0f}")]
-    errors = "; ".join(f"n {n}: {e['radians']:.2f} radians, {e['relative']:.2f} of their length"
+    errors = "; ".join(f"n {n}, {e['layers']} layers: {e['radians']:.2f} radians, {e['relative']:.2f} of their length"
                        for n, e in results["errors"].items())
-    parts.append(wrapped(f"Outputs of 12 layers with random weights differ from the library's exact expectation by the "
+    parts.append(wrapped(f"Outputs of models with random weights differ from the library's exact expectation by the "
                          f"sampling of 64 hashes of 9 bits, on average over rows: {errors or 'not measured'}."))
     missing = [f"- {COLUMNS[column]}, {row['kind']}, n {row['n']}, {row['layers']} layers: {reason}"
                for row in results["rows"] for column, reason in row["missing"].items()]
