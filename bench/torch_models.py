@@ -7,11 +7,12 @@
     ... bench/torch_models.py --docs                                        # fills docs/PERFORMANCE.md too
     ... bench/torch_models.py --quick                                       # checks that everything runs
 
-Every figure is that of a process of its own: a model with random weights, a short run to warm up, then a forward pass in
-inference mode, or a training step (forward, backward, AdamW), of one sequence. Processes of all columns run in turn,
+Every figure is that of a process of its own: a model with random weights, a short run to warm up, then a forward pass
+in inference mode, or a training step (forward, backward, AdamW), of one sequence. Processes of all columns run in turn,
 round after round. Time is the median over rounds. Memory is the most that was resident during the step, beyond the
-loaded model and of the whole process; in a training step it includes gradients and the optimizer's averages. Lengths at which the library's n x n matrices need
-too much are measured with fewer layers, in every column alike, or not at all; the table says so.
+loaded model and of the whole process; in a training step it includes gradients and the optimizer's averages. Lengths at
+which the library's n x n matrices need too much are measured with fewer layers, in every column alike, or not at all;
+the table says so.
 """
 
 import argparse

@@ -23,13 +23,13 @@ from torch.nn import functional as F
 import hashattn
 import hashattn.torch
 
-TOKENS, SYMBOLS, BATCH, ENOUGH = 4096, 16, 16, 0.95
+TOKENS, SYMBOLS, BATCH, ENOUGH = 4096, 16, 8, 0.95
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 300  # at most
 torch.manual_seed(1)
 
 # %% Data: the files of `hashattn data needle`, a label and a line of letters for each example
 folder = Path(tempfile.mkdtemp()) / "needle"
-hashattn.generate("needle", folder, train=2000, valid=128, test=256, seed=1, seq_len=TOKENS)
+hashattn.generate("needle", folder, train=2000, valid=64, test=200, seed=1, seq_len=TOKENS)
 IDS = {letter: index for index, letter in enumerate("abcdefghijklmnopABCDEFGHIJKLMNOP?")}
 
 
@@ -79,7 +79,7 @@ def accuracy(model: nn.Module, ids: torch.Tensor, labels: torch.Tensor) -> float
 # %% Training, until 95 % of the sequences set aside for validation are right
 model = Classifier()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0)
-warmup = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 30))
+warmup = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 20))
 losses: list[float] = []
 checks: list[tuple[int, float]] = []  # steps, validation accuracy
 start = time.perf_counter()
