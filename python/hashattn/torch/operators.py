@@ -22,7 +22,7 @@ _PROBLEM = ("Tensor q, Tensor k, Tensor v, Tensor? key_mask, Tensor? query_count
             "Tensor? params, bool padded, Tensor seed, bool causal, str mechanism, str[] options")
 _NUM_PROBLEM = 12
 
-_library = torch.library.Library("hashattn", "DEF")
+_library: Any = torch.library.Library("hashattn", "DEF")  # type: ignore[no-untyped-call]
 _EXACT = torch.Tag.needs_exact_strides  # because the strides of results follow those of inputs
 _library.define(f"attention({_PROBLEM}, bool save) -> (Tensor, Tensor)", tags=_EXACT)
 _library.define(f"attention_backward({_PROBLEM}, Tensor out, Tensor saved, Tensor dout) -> (Tensor, Tensor, Tensor)",
@@ -108,7 +108,7 @@ def _fake_loss(*arguments: Any) -> tuple[Tensor, Tensor]:
 
 class _Differentiable(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Any:  # type: ignore[override]
+    def forward(ctx: Any, *arguments: Any) -> Any:
         *tensors, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, ctx.saves = arguments
         with torch._C._AutoDispatchBelowAutograd():
             out, saved = attention(*arguments)
@@ -118,7 +118,7 @@ class _Differentiable(torch.autograd.Function):
         return out, saved
 
     @staticmethod
-    def backward(ctx: Any, dout: Any, _: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, dout: Any, _: Any) -> Any:
         if dout is None:
             return (None,) * (_NUM_PROBLEM + 1)
         if not ctx.saves:
@@ -131,7 +131,7 @@ class _Differentiable(torch.autograd.Function):
 
 class _DifferentiatedOnce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Any:  # type: ignore[override]
+    def forward(ctx: Any, *arguments: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
             return attention_backward(*arguments)
 
@@ -142,7 +142,7 @@ class _DifferentiatedOnce(torch.autograd.Function):
 
 class _OwnLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Any:  # type: ignore[override]
+    def forward(ctx: Any, *arguments: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
             loss, gradient = own_loss(*arguments)
         ctx.save_for_backward(gradient)
@@ -150,7 +150,7 @@ class _OwnLoss(torch.autograd.Function):
         return loss, gradient
 
     @staticmethod
-    def backward(ctx: Any, dloss: Any, _: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, dloss: Any, _: Any) -> Any:
         (gradient,) = ctx.saved_tensors
         return (*[None] * 6, gradient * dloss, *[None] * (_NUM_PROBLEM - 6))
 

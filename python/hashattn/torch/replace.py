@@ -5,6 +5,8 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 
 from ..errors import InvalidError
@@ -29,7 +31,7 @@ def replace_attention(model: nn.Module, mechanism: str = "yoso", *, seed: Seed =
     from . import transformers
 
     transformers.check_mechanism(mechanism, options)
-    layers = [module for module in model.modules() if transformers.SELF_ATTENTION & _names(module)]
+    layers: list[Any] = [module for module in model.modules() if transformers.SELF_ATTENTION & _names(module)]
     yoso = [module for module in model.modules() if "YosoSelfAttention" in _names(module)]
     if not layers and not yoso:
         raise InvalidError(_unknown(model, transformers.SELF_ATTENTION))

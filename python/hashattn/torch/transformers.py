@@ -15,8 +15,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
+from transformers import (  # type: ignore[import-not-found,unused-ignore]
+    AttentionInterface, AttentionMaskInterface)
+from transformers.masking_utils import (  # type: ignore[import-not-found,unused-ignore]
+    bidirectional_mask_function, causal_mask_function)
 
 from ..errors import InvalidError
 from ..operator import Attention
@@ -31,7 +33,7 @@ SELF_ATTENTION = frozenset({"BertSelfAttention", "RobertaSelfAttention", "Distil
 _CHANGES_SCORES = ("softcap", "position_bias", "s_aux", "sliding_window")
 
 
-def check_mechanism(mechanism: str, options: dict[str, OptionValue]) -> None:
+def check_mechanism(mechanism: str, options: dict[str, Any]) -> None:
     """InvalidError: an unknown mechanism or option, or one whose tensors are learned, for which a model has no place."""
     with Attention(mechanism, **options) as made:
         if made.tensors(64, 64, 64):

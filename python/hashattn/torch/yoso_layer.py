@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor
-from transformers.models.yoso.modeling_yoso import YosoSelfAttention
+from transformers.models.yoso.modeling_yoso import (  # type: ignore[import-not-found,unused-ignore]
+    YosoSelfAttention)
 
 from ..options import OptionValue, mechanisms
 from .functions import Seed, attention
 from .masks import key_mask_of, padding
 
 
-class LinearYosoSelfAttention(YosoSelfAttention):  # type: ignore[misc,no-any-unimported]
+class LinearYosoSelfAttention(YosoSelfAttention):  # type: ignore[misc,no-any-unimported,unused-ignore]
     """A YosoSelfAttention after `put_into`, with the same parameters. It is not constructed otherwise."""
 
     mechanism: str
@@ -40,8 +41,7 @@ class LinearYosoSelfAttention(YosoSelfAttention):  # type: ignore[misc,no-any-un
         return (merged, merged) if output_attentions else (merged,)
 
 
-def put_into(layer: YosoSelfAttention, mechanism: str, seed: Seed,  # type: ignore[no-any-unimported]
-             options: dict[str, OptionValue]) -> None:
+def put_into(layer: Any, mechanism: str, seed: Seed, options: dict[str, OptionValue]) -> None:
     """Makes `layer` compute the mechanism; num_hashes and hash_bits are those of its model unless given."""
     own = {"num_hashes": layer.num_hash, "hash_bits": layer.hash_code_len}
     layer.__class__ = LinearYosoSelfAttention
