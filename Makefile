@@ -5,7 +5,7 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all tests demo test test-python wheel install help clean format check fuzz bench valgrind mutants docs
+.PHONY: all tests demo test test-python wheel deb install help clean format check fuzz bench valgrind mutants docs
 
 all:
 	@tools/setup.sh
@@ -29,6 +29,11 @@ test: tests
 wheel:
 	@tools/setup.sh
 	@tools/wheel.sh $(BUILD)
+
+# The Debian packages, BUILD/deb/*.deb. Their build runs no tests, because `make test` does.
+deb:
+	@tools/setup.sh debhelper dh-python dpkg-dev fakeroot lintian
+	@DEB_BUILD_OPTIONS="nocheck parallel=$(JOBS)" tools/deb.sh $(BUILD)
 
 # Builds the wheel and tests it in a clean environment of each of PYTHONS, beside the packages of TORCH if any
 # (TORCH="torch==2.13.0 transformers==5.23.0").
@@ -89,6 +94,7 @@ help:
 	@echo 'make demo     build, then measure and train yoso beside softmax (two to four minutes)'
 	@echo 'make test     run the structure checks and all tests (ten minutes)'
 	@echo 'make wheel    build the Python package, build/wheel/hashattn-*.whl, with everything it needs inside'
+	@echo 'make deb      build the Debian packages, build/deb/*.deb'
 	@echo 'make test-python  build the wheel and test it in a clean environment of each of PYTHONS=python3'
 	@echo 'make install  install library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (under DESTDIR)'
 	@echo 'make docs     make the API reference from the headers, build/docs/html/index.html'

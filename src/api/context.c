@@ -152,7 +152,7 @@ void hashattn_context_describe(const hashattn_context *context, hashattn_descrip
     json_library(json, sizeof json);
     utf8_library(utf8, sizeof utf8);
     snprintf(own.libraries, sizeof own.libraries, "%s, %s", json, utf8);
-    caches_read("/sys/devices/system/cpu/cpu0/cache", own.caches, sizeof own.caches);
+    caches_read(CACHES_OF_LINUX, own.caches, sizeof own.caches);
     version_give(description, &own, sizeof own);
 }
 
