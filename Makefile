@@ -5,7 +5,7 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all tests demo test test-python wheel deb install help clean format check fuzz bench valgrind mutants docs
+.PHONY: all tests demo test test-python wheel deb install help clean format check fuzz bench valgrind mutants docs musl
 
 all:
 	@tools/setup.sh
@@ -71,6 +71,11 @@ mutants:
 	@tools/setup.sh libcmocka-dev
 	@tools/mutants.py --seed $(SEED) --number $(NUMBER) --sanitize "$(SANITIZE)" $(FOLDERS)
 
+# Builds with the C library musl, without oneDNN, in BUILD/musl, and runs the tests that need no tool.
+musl:
+	@tools/setup.sh musl-tools cmake librandom123-dev
+	@JOBS=$(JOBS) tools/musl.sh $(BUILD)
+
 # Compares with PyTorch, transformers and ONNX Runtime, installed into BUILD/peers-env, and fills docs/PERFORMANCE.md.
 bench: all
 	@[ -e $(BUILD)/peers-env ] || bench/peers.py $(BUILD) --setup
@@ -99,6 +104,7 @@ help:
 	@echo 'make install  install library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (under DESTDIR)'
 	@echo 'make docs     make the API reference from the headers, build/docs/html/index.html'
 	@echo 'make check    run make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
+	@echo 'make musl     build with musl and run the tests of base, io, kernels, parts and attention'
 	@echo 'make fuzz     run each fuzz target for SECONDS=60 under libFuzzer, ASan and UBSan (needs clang)'
 	@echo 'make valgrind run the quick tests under memcheck, with the AVX2 kernels'
 	@echo 'make mutants  change the source in NUMBER=200 random places (SEED=1, FOLDERS=) and check that a test fails (an hour)'
