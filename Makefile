@@ -5,7 +5,8 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all tests demo test test-aarch64 test-python wheel install help clean format check fuzz bench valgrind mutants docs
+.PHONY: all tests demo test test-aarch64 test-python wheel deb install help clean format check fuzz bench valgrind \
+        mutants docs musl
 
 all:
 	@tools/setup.sh
@@ -29,6 +30,11 @@ test: tests
 wheel:
 	@tools/setup.sh
 	@tools/wheel.sh $(BUILD)
+
+# The Debian packages, BUILD/deb/*.deb. Their build runs no tests, because `make test` does.
+deb:
+	@tools/setup.sh debhelper dh-python dpkg-dev fakeroot lintian
+	@DEB_BUILD_OPTIONS="nocheck parallel=$(JOBS)" tools/deb.sh $(BUILD)
 
 # Builds the wheel and tests it in a clean environment of each of PYTHONS, beside the packages of TORCH if any
 # (TORCH="torch==2.13.0 transformers==5.23.0").
@@ -70,6 +76,11 @@ mutants:
 	@tools/setup.sh libcmocka-dev
 	@tools/mutants.py --seed $(SEED) --number $(NUMBER) --sanitize "$(SANITIZE)" $(FOLDERS)
 
+# Builds with the C library musl, without oneDNN, in BUILD/musl, and runs the tests that need no tool.
+musl:
+	@tools/setup.sh musl-tools cmake librandom123-dev
+	@JOBS=$(JOBS) tools/musl.sh $(BUILD)
+
 # Compares with PyTorch, transformers and ONNX Runtime, installed into BUILD/peers-env, and fills docs/PERFORMANCE.md.
 bench: all
 	@[ -e $(BUILD)/peers-env ] || bench/peers.py $(BUILD) --setup
@@ -93,11 +104,13 @@ help:
 	@echo 'make demo     build, then measure and train yoso beside softmax (two to four minutes)'
 	@echo 'make test     run the structure checks and all tests (ten minutes)'
 	@echo 'make wheel    build the Python package, build/wheel/hashattn-*.whl, with everything it needs inside'
+	@echo 'make deb      build the Debian packages, build/deb/*.deb'
 	@echo 'make test-python  build the wheel and test it in a clean environment of each of PYTHONS=python3'
 	@echo 'make test-aarch64  cross-build for AArch64 and run tests of kernels, parts and attention under qemu-user'
 	@echo 'make install  install library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (under DESTDIR)'
 	@echo 'make docs     make the API reference from the headers, build/docs/html/index.html'
 	@echo 'make check    run make test, then ASan+UBSan, TSan and every instruction set (half an hour)'
+	@echo 'make musl     build with musl and run the tests of base, io, kernels, parts and attention'
 	@echo 'make fuzz     run each fuzz target for SECONDS=60 under libFuzzer, ASan and UBSan (needs clang)'
 	@echo 'make valgrind run the quick tests under memcheck, with the AVX2 kernels'
 	@echo 'make mutants  change the source in NUMBER=200 random places (SEED=1, FOLDERS=) and check that a test fails (an hour)'

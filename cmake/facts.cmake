@@ -27,7 +27,9 @@ set(COMPILER "${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_
 if(HASHATTN_SANITIZE)
   string(APPEND COMPILER " -fsanitize=${HASHATTN_SANITIZE}")
 endif()
+string(REGEX REPLACE " -f[a-z]+-prefix-map=[^ ]*" "" COMPILER "${COMPILER}") # names of folders of the build
 string(REGEX REPLACE " +" " " COMPILER "${COMPILER}")
+string(STRIP "${COMPILER}" COMPILER)
 set_source_files_properties(cli/shared/facts_out.c PROPERTIES COMPILE_DEFINITIONS
                             "HASHATTN_COMMIT=\"${COMMIT}\";HASHATTN_COMPILER=\"${COMPILER}\"")
 set_source_files_properties(cli/shared/page.c PROPERTIES COMPILE_DEFINITIONS "HASHATTN_DATE=\"${DATE}\"")

@@ -160,7 +160,7 @@ static int report(const struct options *options, const struct asked *asked, cons
 static int inspect(const struct options *options, hashattn_context *context, const struct asked *asked)
 {
     hashattn_model *model;
-    struct inspected inspected = {NULL};
+    struct inspected inspected = {0};
     hashattn_model_info info = {.struct_size = sizeof info};
     hashattn_status status = hashattn_model_load(context, options->operands[0], &model);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)

@@ -112,7 +112,7 @@ void inspected_free(struct inspected *inspected)
             free(inspected->heads[i].first[p]);
     free(inspected->heads);
     free(inspected->buckets);
-    *inspected = (struct inspected){NULL};
+    *inspected = (struct inspected){0};
 }
 
 void membership_add(struct membership_sums *into, const struct membership_sums *sums)

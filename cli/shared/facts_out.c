@@ -6,6 +6,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#ifndef HASHATTN_COMMIT /* a compiler that only checks this file */
+#define HASHATTN_COMMIT   ""
+#define HASHATTN_COMPILER ""
+#endif
+
 struct facts {
     hashattn_description is;
     char system[300]; /* "Linux 6.1.0 x86_64, glibc 2.36" */

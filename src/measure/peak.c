@@ -143,7 +143,9 @@ hashattn_status peak_measure(struct host *host, const struct kernels *kernels, s
     }
     struct hash_job hash = {
         .kernels = kernels,
-        .hashing = {NUM_HASHES, HASH_BITS, hash_projection_of(kernels, HASH_AUTO)},
+        .hashing = {.num_hashes = NUM_HASHES,
+                    .hash_bits = HASH_BITS,
+                    .projection = hash_projection_of(kernels, HASH_AUTO)},
         .seconds = seconds,
     };
     TRY(hash_rate(host, pool, &hash, &own.hash_gflops));

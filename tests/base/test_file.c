@@ -83,7 +83,7 @@ static void a_pipe_is_read_to_its_end(void **state)
         pid_t child = fork();
         if (child == 0) {
             for (size_t i = 0; i < want; i++)
-                if (write(ends[1], "abcdefg" + i % 7, 1) != 1)
+                if (write(ends[1], &"abcdefg"[i % 7], 1) != 1)
                     _exit(1);
             _exit(0);
         }

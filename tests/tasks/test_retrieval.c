@@ -54,8 +54,8 @@ static void every_layout_says_the_same(void **state)
     static const char *const names[] = {"train.tsv", "train.jsonl", "train.tsv", "new_aan_pairs.train.tsv"};
     static const char *const texts[] = {
         "no\tone\ttwo\nyes\tlong document\t\n",
-        "{\"text1\": \"one\", \"text2\": \"two\", \"label\": \"no\"}\n"
-        "{\"label\": \"yes\", \"text2\": \"\", \"text1\": \"long document\"}\n",
+        ("{\"text1\": \"one\", \"text2\": \"two\", \"label\": \"no\"}\n"
+         "{\"label\": \"yes\", \"text2\": \"\", \"text1\": \"long document\"}\n"),
         "no\tP1\tP2\tone\ttwo\nyes\tP1\tP3\tlong document\t\n",
         "no\tP1\tP2\tone\ttwo\nyes\tP1\tP3\tlong document\t\n",
     };

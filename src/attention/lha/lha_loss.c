@@ -100,7 +100,7 @@ static struct homes take_homes(struct arena *arena, const struct grouped *groupe
 static struct loss_scratch loss_scratch_on(const struct lha_options *options,
                                            const struct problem_shape *shape, void *block)
 {
-    struct loss_scratch scratch = {NULL};
+    struct loss_scratch scratch = {0};
     struct arena arena = arena_on(block);
     struct utility utility = utility_of(options, shape);
     struct grouped grouped = in_groups(&options->grouping, shape);

@@ -65,7 +65,7 @@ struct memory {
 
 static struct memory backward_memory(const struct grouped *b, size_t rest)
 {
-    struct memory memory = {NULL};
+    struct memory memory = {0};
     struct arena arena = arena_on(b->scratch);
     if (b->norm) {
         memory.dquery = arena_take(&arena, size_product(b->num_queries, b->dim), sizeof(float));
@@ -110,7 +110,7 @@ struct attending {
 
 static struct attending attending_on(const struct grouped *b, void *block)
 {
-    struct attending attending = {NULL};
+    struct attending attending = {0};
     struct arena arena = arena_on(block);
     if (b->norm) {
         attending.query = arena_take(&arena, size_product(b->num_queries, b->dim), sizeof(float));

@@ -39,7 +39,7 @@ static size_t score_distance(size_t n)
 
 static struct score_memory score_memory(const struct grouped *b, void *block, size_t n, size_t worker)
 {
-    struct score_memory memory = {NULL};
+    struct score_memory memory = {0};
     struct arena arena = arena_on(block);
     size_t groups = b->capacity.num_groups, workers = b->workers;
     if (b->by_token)

@@ -534,7 +534,8 @@ static void short_tables_round_values(void **state)
 {
     (void)state;
     static float want[SHORT_Q * SHORT_V], got[SHORT_Q * SHORT_V], met[SHORT_Q * SHORT_V];
-    for (int precision = 0; precision < 2; precision++) {
+    for (int i = 0; i < 2; i++) {
+        const enum precision precision = i == 0 ? PRECISION_FLOAT32 : PRECISION_BF16;
         double moved = 0;
         forward_with_tables(want, YOSO_TABLES_F32, precision, false, false);
         forward_with_tables(met, YOSO_TABLES_F32, precision, false, true);
