@@ -1,6 +1,6 @@
 """The Python lines of README.md and python/README.md run as they stand.
 
-Planted and caught: a wrong name of an option, a wrong shape, and a method that does not exist, in each of the files.
+Planted and caught: a misspelt option, and a function that does not exist, in each of the files.
 SPDX-License-Identifier: Apache-2.0
 """
 

@@ -2,7 +2,7 @@
 
 Planted and caught: dk and dv swapped; seeds above 2^63 cut; the width of keys in the fake output; saved memory not set;
 gradients that can be differentiated; no autocast; the mask or the learned tensors not passed on; the slope of the loss
-not scaled; learned tensors joined in the order of their names; learned tensors of another seed kept; a stale thread
+not scaled; learned tensors joined in the order of their names; learned tensors of an earlier call kept; a stale thread
 count; tensors of another device or layout read. SPDX-License-Identifier: Apache-2.0
 """
 
@@ -135,8 +135,9 @@ def test_compile_by_inductor():
 
 def test_learned_tensors_follow_the_seed():
     q, k, v = tensors(3, 60, 8)
-    outs = [hashattn.torch.attention(q, k, v, mechanism="lha", num_buckets=4, seed=seed) for seed in (1, 2, 1)]
-    assert torch.equal(outs[0], outs[2]) and not torch.equal(outs[0], outs[1])
+    outs = [hashattn.torch.attention(q, k, v, mechanism="lha", num_buckets=4, seed=seed, params=params)
+            for seed, params in ((1, None), (2, None), (1, learned(3, 8).detach()), (1, None))]
+    assert torch.equal(outs[0], outs[3]) and not torch.equal(outs[0], outs[1]) and not torch.equal(outs[0], outs[2])
 
 
 def test_threads_follow_torch():

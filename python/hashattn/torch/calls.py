@@ -1,7 +1,7 @@
 """From tensors to a call of the C library, in their own memory.
 
 What does not change from call to call is kept: a context for each number of threads and a mechanism for each set of
-options. A call then costs about 20 us beside the library's own time.
+options.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -189,7 +189,7 @@ def opened(call: Call, mechanism: str, options: list[str], params: Tensor | None
     """The mechanism; learned tensors are drawn from the call's seed if not given."""
     place = _place()
     kept = _kept(place.context, mechanism, tuple(options))
-    if kept.learns and params is None:  # one that was kept has those of another seed
+    if kept.learns and params is None:  # one that was kept may have those given in an earlier call
         kept = _kept.__wrapped__(place.context, mechanism, tuple(options))
     with kept.attention._use() as handle:
         if params is not None:
