@@ -486,8 +486,8 @@ static void a_batch_of_nothing_is_nothing(void **state)
     subjects_free(subjects);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/* Counts every malloc of this program, except under sanitizers, which replace malloc. */
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* Counts every malloc of this program, with glibc and without sanitizers, which replace malloc. */
 extern void *__libc_malloc(size_t bytes);
 static size_t mallocs;
 

@@ -51,6 +51,8 @@ static void numbers_have_a_dot_until_the_end(void **state)
 static void the_locale_of_the_thread_comes_back(void **state)
 {
     (void)state;
+    locales_set("comma"); /* skips the test if there is none */
+    locales_set("C");
     locale_t comma = newlocale(LC_NUMERIC_MASK, "comma", (locale_t)0), before = uselocale(comma);
     assert_true(comma != (locale_t)0);
     check_point("1,5");

@@ -340,7 +340,7 @@ static void the_first_error_is_the_one_reported(void **state)
     hashattn_status status = file_commit(&place->host, &writer);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_DFL);
-    check_status(&place->host, status, HASHATTN_NO_DISK, "quota");
+    check_status(&place->host, status, HASHATTN_NO_DISK, strerror(EDQUOT));
     place_check(place, "old");
 }
 
