@@ -112,32 +112,33 @@ static bool is_word(struct piece text, size_t begin, size_t end)
     return !before && !after;
 }
 
-bool added_tokens_next(const struct added_tokens *tokens, struct piece text, size_t *at,
+bool added_tokens_next(const struct added_tokens *tokens, struct piece text, struct added_search *search,
                        struct added_match *match)
 {
     if (tokens->count == 0)
         return false;
     const char *last = text.bytes + text.size;
     size_t size;
-    for (size_t begin = *at; begin < text.size; begin++) {
+    for (size_t begin = search->next; begin < text.size; begin++) {
         if (!tokens->begins[(unsigned char)text.bytes[begin]])
             continue;
         const struct added_token *token = longest_at(tokens, text.bytes + begin, last);
         if (token == NULL)
             continue;
         size_t end = begin + token->content.size, low = begin;
+        search->next = end;
         if (token->single_word && !is_word(text, begin, end)) {
             begin = end - 1; /* the search goes on after it */
             continue;
         }
-        while (token->lstrip && low > *at &&
+        while (token->lstrip && low > search->done &&
                (flags_before(text.bytes, text.bytes + low, &size) & CHARACTER_SPACE) != 0)
             low -= size;
         while (token->rstrip && end < text.size &&
                (flags_at(text.bytes + end, last, &size) & CHARACTER_SPACE) != 0)
             end += size;
         *match = (struct added_match){token, low, end};
-        *at = end;
+        search->done = end;
         return true;
     }
     return false;

@@ -32,13 +32,19 @@ hashattn_status added_tokens_add(struct host *host, struct added_tokens *tokens,
 void added_tokens_sort(struct added_tokens *tokens);
 void added_tokens_free(struct host *host, struct added_tokens *tokens);
 
-/* The next match in `text` at or after *at. False: there is none. Otherwise bytes begin .. end of the text
-   are the token, white space included; begin >= *at, and *at becomes end. Call it with *at = 0 first. */
+/* A search through a text; zeroed at first. */
+struct added_search {
+    size_t next; /* where the next match may begin */
+    size_t done; /* end of the last match, with the white space that it took */
+};
 struct added_match {
     const struct added_token *token;
-    size_t begin, end;
+    size_t begin, end; /* bytes of the text, with the white space that the token takes */
 };
-bool added_tokens_next(const struct added_tokens *tokens, struct piece text, size_t *at,
+/* The next match; false if there is none. As in the reference, the white space that a token took after it is
+   searched too: a token of white space may be found in it again, so that match->begin is less than the end
+   of the match before. */
+bool added_tokens_next(const struct added_tokens *tokens, struct piece text, struct added_search *search,
                        struct added_match *match);
 
 /* True if a token occurs in the text that begins at or before `at` and ends at or after it. */

@@ -115,13 +115,25 @@ static hashattn_status repair(struct host *host, struct text *text)
     return status;
 }
 
+/* The token of an id; of an added token that is found in normalized text, its normalized content. */
+static struct piece token_of(const struct tokenizer *tokenizer, uint32_t id)
+{
+    struct piece token = tokenizer_token(tokenizer, id);
+    if (token.bytes == NULL || !tokenizer->has_normalizer || !tokenizer->vocabulary.entries[id].added)
+        return token;
+    for (size_t i = 0; i < tokenizer->normalized.count; i++)
+        if (tokenizer->normalized.list[i].id == id)
+            return tokenizer->normalized.list[i].content;
+    return token;
+}
+
 static hashattn_status decode(struct host *host, const struct tokenizer *tokenizer, const uint32_t *ids,
                               size_t count, bool skip_special, struct text *text)
 {
     bool first = true;
     TRY(append(host, text, "", 0));
     for (size_t i = 0; i < count; i++) {
-        struct piece token = tokenizer_token(tokenizer, ids[i]);
+        struct piece token = token_of(tokenizer, ids[i]);
         FAIL_IF(token.bytes == NULL, host, HASHATTN_INVALID,
                 "id %u at position %zu has no token, ids are 0 to %zu", ids[i], i,
                 tokenizer_num_ids(tokenizer) - 1);

@@ -234,10 +234,11 @@ static hashattn_status encode_piece(const struct job *job, size_t begin, size_t 
     }
     const struct view whole = view;
     struct added_match match;
-    size_t at = 0, done = 0;
-    for (bool found = true; found && job->tokens->count <= job->limit; done = at) {
-        found = added_tokens_next(&tokenizer->normalized, whole.bytes, &at, &match);
-        size_t stop = found ? match.begin : whole.bytes.size;
+    struct added_search search = {0, 0};
+    for (bool found = true; found && job->tokens->count <= job->limit;) {
+        size_t done = search.done;
+        found = added_tokens_next(&tokenizer->normalized, whole.bytes, &search, &match);
+        size_t stop = size_max(done, found ? match.begin : whole.bytes.size);
         view = whole;
         view.bytes = (struct piece){whole.bytes.bytes + done, stop - done};
         if (view.begins == NULL) {
@@ -282,11 +283,12 @@ static hashattn_status encode_text(const struct job *job)
     for (size_t begin = 0, end; begin < job->text.size && job->tokens->count <= job->limit; begin = end) {
         end = chunk_end(tokenizer, job->text, begin);
         const struct piece chunk = {job->text.bytes + begin, end - begin};
-        size_t at = 0, done = 0;
-        for (bool found = true; found && job->tokens->count <= job->limit; done = at) {
-            found = added_tokens_next(&tokenizer->raw, chunk, &at, &match);
-            TRY(encode_piece(job, begin + done, begin + (found ? match.begin : chunk.size),
-                             begin == 0 || done > 0));
+        struct added_search search = {0, 0};
+        for (bool found = true; found && job->tokens->count <= job->limit;) {
+            size_t done = search.done;
+            found = added_tokens_next(&tokenizer->raw, chunk, &search, &match);
+            size_t stop = size_max(done, found ? match.begin : chunk.size);
+            TRY(encode_piece(job, begin + done, begin + stop, begin == 0 || done > 0));
             if (found)
                 TRY(add_match(job, match.token, begin + match.begin, begin + match.end));
         }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The command tokenizer: learning, encoding and decoding lines, and bad input.
-# Planted and caught: special tokens without the option; a line without line feed lost; CR kept; the ids of one line in the
-# next; a directory overwritten; an error without the line.
+# Planted and caught: special tokens without the option; the last byte of a line without line feed lost; CR kept; a failed
+# decode that leaves its file; special tokens decoded without the option; an error without the line.
 . "$(dirname "$0")/checks.sh"
 
 python3 - <<'P'

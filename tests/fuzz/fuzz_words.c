@@ -31,10 +31,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(normal.begins[i] < normal.ends[i] && normal.ends[i] <= text.size);
         FUZZ_CHECK(i == 0 || normal.begins[i] >= normal.begins[i - 1]);
     }
+    if (normal.size == 0)
+        goto done;
     const char *at = normal.bytes, *last = at + normal.size;
     for (struct piece word = bert_word(&at, last); word.size > 0; word = bert_word(&at, last))
         FUZZ_CHECK(word.bytes >= normal.bytes && word.bytes + word.size <= at && at <= last);
     FUZZ_CHECK(at == last);
+done:
     normal_text_free(&host, &normal);
     return 0;
 }

@@ -2,9 +2,9 @@
    words. The comparison of every character of Unicode is bench/tokens.py. Covers: characters.c.
 
    Planted and caught: U+FFFD kept; a tab removed as a control character; marks written in the order of the
-   text; positions that move with sorted marks; accents stripped before lower case is known; Hangul that is
-   not decomposed; the lower case of Unicode 17 left out; an ideograph without its second space; a surrogate
-   read as a character. SPDX-License-Identifier: Apache-2.0 */
+   text; positions that move with sorted marks; Hangul that is not decomposed; the lower case of Unicode 17
+   left out; an ideograph without its second space; a surrogate read as a character.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/bert_text.h"
 
 #include <string.h>

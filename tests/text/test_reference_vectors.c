@@ -2,10 +2,9 @@
    offsets of generated lines with characters of all planes. bench/tokens.py compares far more lines, and
    wrote these. Covers: encoder.c tokenizer.c.
 
-   Planted and caught: contractions not tried first; the last space of a run not left to the next word; the
-   merge of the highest rank first; offsets in the middle of a character; marks not sorted before they are
-   stripped; U+0130 in lower case as one character; added tokens that keep the space before them; a limit off
-   by one; a chunk that begins with a space of its own. SPDX-License-Identifier: Apache-2.0 */
+   Planted and caught: contractions not tried first; the last space of a run not left to the next word;
+   offsets in the middle of a character; added tokens that leave the space before them; a limit off by one; a
+   text cut into chunks anywhere. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

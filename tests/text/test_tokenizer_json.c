@@ -2,9 +2,9 @@
    the same tokenizer. Covers: tokenizer_write.c tokenizer_files.c decoder.c.
 
    Planted and caught: a merge that is not in the vocabulary accepted; an id of a special token that is not
-   checked; a template without its second text; settings that are not supported ignored; merges written in the
-   order of the table; the content of an added token written after normalization; the last line of vocab.txt
-   lost; "##" kept by decoding. SPDX-License-Identifier: Apache-2.0 */
+   checked; a template without its second text; settings that are not supported ignored; the content of an
+   added token written after normalization; the last line of vocab.txt lost; "##" kept by decoding.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/tokenizer_json.h"
 
 #include <stdio.h>
@@ -263,6 +263,10 @@ static void ids_are_decoded(void **state)
         "\"max_input_chars_per_word\": 100, \"vocab\": {\"u\": 0, \"a\": 1, \"##b\": 2, \".\": 3, \"'s\": "
         "4}}, " WORDS ", \"decoder\": {\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true}}";
     check_decoded(folder, words, (const uint32_t[]){2, 1, 2, 3, 4, 0}, 6, true, "##b ab.'s u");
+    check_decoded(folder,
+                  "{" PIECE "," WORDS ", \"normalizer\": {\"type\": \"BertNormalizer\"}, "
+                  "\"added_tokens\": [{\"id\": 5, \"content\": \"NEW\"}]}",
+                  (const uint32_t[]){5, 1}, 2, true, "new a");
     check_decoded(folder, "{" PIECE "," WORDS "}", (const uint32_t[]){1, 2}, 2, true, "a ##b");
     struct tokenizer *tokenizer;
     char *text;

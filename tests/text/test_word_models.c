@@ -296,6 +296,8 @@ static void the_cache_keeps_words_until_it_is_full(void **state)
             assert_int_equal(count, tokens.count);
             check_same_bits(kept, list, count * sizeof *list, word);
         }
+        const struct piece other = {"xxxxxxxxxxxxxxx", piece.size};
+        assert_true(piece.size > 15 || word_cache_find(&cache, other, hash, &count) == NULL);
         /* An older word is there with its own tokens, or is forgotten. */
         piece.size = (size_t)snprintf(word, sizeof word, "%u", i / 2);
         kept = word_cache_find(&cache, piece, word_cache_hash(piece), &count);
@@ -330,17 +332,28 @@ static void added_tokens_are_found(void **state)
         uint32_t id;
         size_t begin, end;
     } want[] = {{1, 1, 4}, {2, 4, 6}, {3, 7, 14}, {3, 14, 22}, {4, 33, 36}, {5, 37, 42}, {5, 42, 44}};
-    size_t at = 0;
+    struct added_search search = {0, 0};
     struct added_match match;
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
-        assert_true(added_tokens_next(&tokens, text, &at, &match));
+        assert_true(added_tokens_next(&tokens, text, &search, &match));
         assert_int_equal(match.token->id, want[i].id);
         assert_int_equal(match.begin, want[i].begin);
         assert_int_equal(match.end, want[i].end);
     }
-    assert_false(added_tokens_next(&tokens, text, &at, &match));
+    assert_false(added_tokens_next(&tokens, text, &search, &match));
     assert_true(added_tokens_touch(&tokens, text, 4) && added_tokens_touch(&tokens, text, 10));
     assert_false(added_tokens_touch(&tokens, text, 7));
+    /* The white space that a token took is searched again. */
+    const struct added_token blank = {.content = piece_of("  "), .id = 6};
+    assert_int_equal(added_tokens_add(&host, &tokens, &blank), HASHATTN_OK);
+    added_tokens_sort(&tokens);
+    search = (struct added_search){0, 0};
+    assert_true(added_tokens_next(&tokens, piece_of(">>   "), &search, &match) && match.end == 5);
+    assert_true(added_tokens_next(&tokens, piece_of(">>   "), &search, &match));
+    assert_true(match.token->id == 6 && match.begin == 2 && match.end == 4 && search.done == 4);
+    search = (struct added_search){0, 0};
+    assert_true(added_tokens_next(&tokens, piece_of(">> <mask>"), &search, &match) && match.end == 3);
+    assert_true(added_tokens_next(&tokens, piece_of(">> <mask>"), &search, &match) && match.begin == 3);
     check_status(&host, added_tokens_add(&host, &tokens, &(struct added_token){.id = 9}), HASHATTN_BAD_FILE,
                  "added token with id 9 is empty");
     added_tokens_free(&host, &tokens);
