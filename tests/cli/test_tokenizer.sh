@@ -49,6 +49,18 @@ python3 -c '
 for i in range(200000): print("the cat sat on the mat and they will not stop %d" % i)' >long
 holds encode_streams sh -c "ulimit -v 300000; '$tool' tokenizer encode own long >/dev/null"
 
+# The help of every kind ends with an example that works.
+for kind in train encode decode; do
+    mkdir "example-$kind" && cd "example-$kind" || exit 1
+    "$tool" tokenizer $kind --help | sed '1,/^example:$/d' >example.sh
+    if grep -q "hashattn tokenizer $kind" example.sh && PATH=$build:$PATH sh -e ./example.sh >said 2>&1; then
+        passed "example_of_${kind}_works"
+    else
+        failed "example_of_${kind}_works" "$(cat example.sh said)"
+    fi
+    cd ..
+done
+
 expect no_kind 2 "tokenizer needs one of train, encode, decode" tokenizer
 expect wrong_kind 2 "tokenizer has no kind 'encod', there are train, encode, decode" tokenizer encod
 expect no_files 2 "tokenizer train needs a text file" tokenizer train --out x
