@@ -1,6 +1,6 @@
 #!/bin/sh
 # The include rule (CONTRIBUTING.md). A file includes only its own floor and the floors listed for it. In parts/ the rule
-# applies to rooms. In attention/, objectives/, tasks/, text/ and cli/ siblings do not include each other, only the headers
+# applies to rooms. In attention/, objectives/, tasks/ and cli/ siblings do not include each other, only the headers
 # that all of them share. Modules of parts/ do not include each other in a cycle; NAME_more.h belongs to module NAME.
 # A folder of src/ has at most 30 files, except src/kernels/.
 bad=0
@@ -42,7 +42,6 @@ BEGIN {
     shared["attention"] = "attention/mechanism.h attention/in_groups.h attention/driver"
     shared["tasks"] = "tasks/task.h tasks/dataset.h tasks/documents.h tasks/words.h"
     shared["objectives"] = "objectives/objective.h"
-    shared["text"] = "text/tokenizer.h"
     shared["cli"] = "cli/shared"
 }
 # True if a path is an entry of the list, or is in a folder of the list.

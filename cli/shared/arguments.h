@@ -32,7 +32,7 @@ struct setting {
     const char *text;
 };
 
-enum { OPTION_NAME = 48, MOST_OPTIONS = 48, MOST_LIBRARY = 512, MOST_SETTINGS = 64, MOST_OPERANDS = 4 };
+enum { OPTION_NAME = 48, MOST_OPTIONS = 48, MOST_LIBRARY = 512, MOST_SETTINGS = 64, MOST_OPERANDS = 1024 };
 
 struct options {
     const struct command *command;

@@ -9,6 +9,7 @@
 #include "hashattn/model.h"
 #include "hashattn/status.h"
 #include "hashattn/stream.h"
+#include "hashattn/tokenizer.h"
 #include "hashattn/train.h"
 
 #define HASHATTN_VERSION "0.1.0"

@@ -162,6 +162,12 @@ const struct json *json_find(const struct json *root, const char *path)
     return outside(value);
 }
 
+bool json_is_absent(const struct json *root, const char *path)
+{
+    const json_t *value = inside(json_find(root, path));
+    return value == NULL || json_is_null(value);
+}
+
 static const char *kind(const json_t *value)
 {
     switch (json_typeof(value)) {

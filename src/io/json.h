@@ -31,6 +31,8 @@ void json_library(char *text, size_t size);
 
 /* The value at a path; NULL if there is none. The empty path is the root. */
 const struct json *json_find(const struct json *root, const char *path);
+/* True if there is no value at a path, or null. */
+bool json_is_absent(const struct json *root, const char *path);
 hashattn_status json_get_string(struct host *host, const struct json *root, const char *path,
                                 const char **text);
 /* A whole number from minimum to maximum, inclusive. */

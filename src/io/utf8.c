@@ -43,3 +43,23 @@ void utf8_library(char *text, size_t size)
 {
     snprintf(text, size, "utf8proc %s", utf8proc_version());
 }
+
+size_t utf8_decompose(int32_t point, int32_t *parts, size_t most)
+{
+    utf8proc_ssize_t count = utf8proc_decompose_char(point, parts, (utf8proc_ssize_t)most,
+                                                     UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, NULL);
+    if (count >= 1 && (size_t)count <= most)
+        return (size_t)count;
+    parts[0] = point;
+    return 1;
+}
+
+int utf8_combining_class(int32_t point)
+{
+    return utf8proc_get_property(point)->combining_class;
+}
+
+int32_t utf8_lower(int32_t point)
+{
+    return utf8proc_tolower(point);
+}

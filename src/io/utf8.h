@@ -1,6 +1,9 @@
-/* Checks that text is UTF-8. SPDX-License-Identifier: Apache-2.0 */
+/* Checks that text is UTF-8, and properties of characters. SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef IO_UTF8_H
 #define IO_UTF8_H
+
+#include <stdint.h>
 
 #include "base/host.h"
 
@@ -11,5 +14,10 @@ size_t utf8_first_error(const char *bytes, size_t size);
 hashattn_status utf8_check(struct host *host, const char *bytes, size_t size);
 /* Writes the name of the library and its version. */
 void utf8_library(char *text, size_t size);
+
+/* Properties of a character, in the Unicode version of the installed library. */
+size_t utf8_decompose(int32_t point, int32_t *parts, size_t most); /* canonical (NFD); number of parts */
+int utf8_combining_class(int32_t point);
+int32_t utf8_lower(int32_t point); /* of one character */
 
 #endif

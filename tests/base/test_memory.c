@@ -1,6 +1,7 @@
 /* Checked sizes, blocks and the arena. Bugs tried and caught: product that wraps; sum that wraps from
    SIZE_MAX; block of 0 bytes not NULL; zeros not written; arena pieces not 64-byte aligned; size function and
-   use that disagree; arena that wraps. SPDX-License-Identifier: Apache-2.0 */
+   use that disagree; arena that wraps; a growing array that does not double, that loses its
+   elements, or whose failure frees it. SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -121,6 +122,31 @@ static void an_arena_too_large_stays_too_large(void **state)
     assert_true(arena.used == SIZE_MAX);
 }
 
+static void arrays_grow(void **state)
+{
+    (void)state;
+    struct failing_host failing;
+    failing_host_init(&failing, -1);
+    struct host *host = &failing.host;
+    uint32_t *numbers = NULL;
+    size_t room = 0;
+    for (uint32_t i = 0; i < 5000; i++) {
+        check_status(host, memory_grow(host, &numbers, &room, i, 1, sizeof *numbers, "numbers"), HASHATTN_OK,
+                     NULL);
+        assert_true(room > i);
+        numbers[i] = i;
+    }
+    assert_true(failing.calls < 12); /* doubles */
+    for (uint32_t i = 0; i < 5000; i++)
+        assert_int_equal(numbers[i], i);
+    const uint32_t *before = numbers;
+    check_status(host, memory_grow(host, &numbers, &room, 5000, SIZE_MAX, sizeof *numbers, "numbers"),
+                 HASHATTN_NO_MEMORY, "no memory for numbers");
+    assert_true(numbers == before && numbers[4999] == 4999);
+    memory_free(host, numbers);
+    assert_int_equal(failing.outstanding, 0);
+}
+
 static void the_machine_has_memory(void **state)
 {
     (void)state;
@@ -135,6 +161,7 @@ int main(void)
         cmocka_unit_test(blocks_that_cannot_be_are_refused),
         cmocka_unit_test(the_arena_measures_what_it_divides),
         cmocka_unit_test(an_arena_too_large_stays_too_large),
+        cmocka_unit_test(arrays_grow),
         cmocka_unit_test(the_machine_has_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,13 +23,15 @@ offers() {
 }
 list() { echo "$*" | tr ' ' '|'; }
 
-offers commands "info|attend|data|train|eval|predict|inspect|bench|" ""
-offers commands_of_nothing "info|attend|data|train|eval|predict|inspect|bench|"
+offers commands "info|attend|data|train|eval|predict|inspect|bench|tokenizer|" ""
+offers commands_of_nothing "info|attend|data|train|eval|predict|inspect|bench|tokenizer|"
 offers a_command "info|inspect|" in
 offers options_of_the_tool "--help|--version|" --
 offers tasks "$(list "$tasks")|" train ""
 offers tasks_that_generate "needle|listops|" data ""
 offers kinds "attention|error|suggest|layer|step|stream|peak|" bench ""
+offers kinds_of_tokenizer "train|encode|decode|" tokenizer ""
+offers files_one_after_another ":files|" tokenizer train a ""
 offers a_kind_after_an_option "peak|" bench --json p
 offers a_whole_kind "peak|" bench peak
 offers task_of_a_kind "needle|" bench step n

@@ -44,7 +44,8 @@ for word in -j --json -h --help; do
     expect "operand_$word" 2 "info takes no operand, got '$word' (see" info -- $word
 done
 expect four_operands 2 "info takes no operand, got 'a' (see" info a b c d
-expect five_operands 2 "more than 4 operands; the first one too many is 'e' (see" info a b c d e
+expect most_operands 2 "info takes no operand, got '1' (see" info $(seq 1024)
+expect too_many_operands 2 "more than 1024 operands; the first one too many is 'last' (see" info $(seq 1024) last
 many() { count=$1; shift; while [ "$count" -gt 0 ]; do set -- "$@" --num-hashes 3; count=$((count - 1)); done; run "$@"; }
 many 64 info --attention yoso
 [ "$code" = 0 ] && passed most_settings || failed most_settings "$(cat err)"

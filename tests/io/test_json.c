@@ -73,6 +73,8 @@ static void values_are_found_by_path(void **state)
     assert_ptr_equal(found, root);
     assert_int_equal(json_count(found), 2);
     assert_null(json_find(root, "a.b.1x"));
+    assert_true(json_is_absent(root, "a.b.1x") && json_is_absent(root, "a.b.4"));
+    assert_false(json_is_absent(root, "a"));
     assert_null(json_find(root, "a.b."
                                 "99999999999999999999"));
     assert_null(json_find(root, "a.x.b"));

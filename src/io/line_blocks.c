@@ -1,0 +1,66 @@
+/* What follows the last line feed of a block moves to the beginning of the next one.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "io/line_blocks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+
+hashattn_status line_blocks_open(struct host *host, const char *path, struct line_blocks *blocks)
+{
+    *blocks = (struct line_blocks){.file = -1, .path = path};
+    blocks->file = file_is_standard(path) ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    return blocks->file >= 0 ? HASHATTN_OK : file_fail(host, HASHATTN_BAD_FILE, path, "open", errno);
+}
+
+void line_blocks_close(struct host *host, struct line_blocks *blocks)
+{
+    if (blocks->file >= 0)
+        close(blocks->file);
+    memory_free(host, blocks->bytes);
+    *blocks = (struct line_blocks){.file = -1};
+}
+
+/* Fills the block; *ended: the file has no more. */
+static hashattn_status fill(struct host *host, struct line_blocks *blocks, bool *ended)
+{
+    size_t until = blocks->used + LINE_BLOCK;
+    TRY(memory_grow(host, &blocks->bytes, &blocks->room, blocks->used, LINE_BLOCK, 1, "lines of a file"));
+    *ended = false;
+    while (blocks->used < until && !*ended) {
+        ssize_t got = read(blocks->file, blocks->bytes + blocks->used, until - blocks->used);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return file_fail(host, HASHATTN_BAD_FILE, blocks->path, "read", errno);
+        *ended = got == 0;
+        blocks->used += (size_t)got;
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status line_blocks_next(struct host *host, struct line_blocks *blocks, struct piece *block)
+{
+    bool ended = false;
+    blocks->used -= blocks->given;
+    if (blocks->given > 0)
+        memmove(blocks->bytes, blocks->bytes + blocks->given, blocks->used);
+    blocks->given = 0;
+    *block = (struct piece){NULL, 0};
+    while (!ended && blocks->given == 0) {
+        size_t before = blocks->used;
+        TRY(fill(host, blocks, &ended));
+        const char *feed =
+            blocks->used > before ? memrchr(blocks->bytes + before, '\n', blocks->used - before) : NULL;
+        if (feed != NULL)
+            blocks->given = (size_t)(feed + 1 - blocks->bytes);
+    }
+    if (ended)
+        blocks->given = blocks->used;
+    *block = (struct piece){blocks->bytes, blocks->given};
+    return HASHATTN_OK;
+}

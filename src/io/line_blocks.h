@@ -1,0 +1,28 @@
+/* A file of any size in blocks of whole lines, so that memory does not grow with the file.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef IO_LINE_BLOCKS_H
+#define IO_LINE_BLOCKS_H
+
+#include <stdbool.h>
+
+#include "io/lines.h"
+
+enum { LINE_BLOCK = 1 << 20 }; /* bytes that are read at once; a longer line makes the block grow */
+
+struct line_blocks {
+    int file; /* -1: closed */
+    const char *path;
+    char *bytes;
+    size_t used, room; /* bytes in the block, and allocated */
+    size_t given;      /* bytes that the last call returned */
+};
+
+/* Opens a file, pipe or device ("-": standard input). path must outlive the blocks. BAD_FILE: it cannot be
+   opened; then there is nothing to close. */
+hashattn_status line_blocks_open(struct host *host, const char *path, struct line_blocks *blocks);
+/* The next whole lines with their line feeds, which the last line of the file may lack; valid until the next
+   call. The size is 0 at the end. */
+hashattn_status line_blocks_next(struct host *host, struct line_blocks *blocks, struct piece *block);
+void line_blocks_close(struct host *host, struct line_blocks *blocks);
+
+#endif

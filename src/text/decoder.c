@@ -1,0 +1,170 @@
+/* Decoding: the tokens of ids, joined as the tokenizer says. SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/memory.h"
+#include "text/byte_level.h"
+#include "text/characters.h"
+#include "text/tokenizer_parts.h"
+
+/* A text that grows. */
+struct text {
+    char *bytes;
+    size_t size, room;
+};
+
+static hashattn_status append(struct host *host, struct text *text, const char *bytes, size_t size)
+{
+    TRY(memory_grow(host, &text->bytes, &text->room, text->size, size + 1, 1, "text"));
+    if (size > 0)
+        memcpy(text->bytes + text->size, bytes, size);
+    text->size += size;
+    return HASHATTN_OK;
+}
+
+/* The bytes that a token stands for; a token with a character that stands for none is its own text. */
+static hashattn_status append_bytes(struct host *host, struct text *text, struct piece token)
+{
+    const char *end = token.bytes + token.size;
+    size_t before = text->size;
+    for (const char *at = token.bytes; at < end;) {
+        int32_t point;
+        unsigned char byte;
+        at += character_read(at, end, &point);
+        if (!byte_level_byte(point, &byte)) {
+            text->size = before;
+            return append(host, text, token.bytes, token.size);
+        }
+        TRY(append(host, text, (const char *)&byte, 1));
+    }
+    return HASHATTN_OK;
+}
+
+/* Removes the spaces that BERT's decoder removes, from bytes `from` on: each rule of the list in turn. */
+static void clean_up(struct text *text, size_t from)
+{
+    static const char *const rules[][2] = {
+        {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        size_t old = strlen(rules[i][0]), new = strlen(rules[i][1]), to = from;
+        for (size_t at = from; at < text->size;) {
+            if (text->size - at >= old && memcmp(text->bytes + at, rules[i][0], old) == 0) {
+                memcpy(text->bytes + to, rules[i][1], new);
+                to += new;
+                at += old;
+            } else {
+                text->bytes[to++] = text->bytes[at++];
+            }
+        }
+        text->size = to;
+    }
+}
+
+static hashattn_status append_wordpiece(struct host *host, const struct tokenizer *tokenizer,
+                                        struct text *text, struct piece token, bool first)
+{
+    size_t prefix = strlen(tokenizer->decoder_prefix), before = text->size;
+    if (!first && token.size >= prefix && memcmp(token.bytes, tokenizer->decoder_prefix, prefix) == 0)
+        TRY(append(host, text, token.bytes + prefix, token.size - prefix));
+    else {
+        TRY(append(host, text, " ", first ? 0 : 1));
+        TRY(append(host, text, token.bytes, token.size));
+    }
+    if (tokenizer->decoder_cleanup)
+        clean_up(text, before);
+    return HASHATTN_OK;
+}
+
+/* The number of bytes at `at` that become one U+FFFD: the longest beginning of a character, at least 1. */
+static size_t broken_size(const unsigned char *at, const unsigned char *end)
+{
+    size_t size = at[0] >= 0xf0 && at[0] < 0xf5 ? 4 : at[0] >= 0xe0 && at[0] < 0xf0 ? 3 : 1, i = 1;
+    if (size > 1 && at + 1 < end) {
+        /* The second byte of these excludes overlong forms, surrogates and more than U+10FFFF. */
+        unsigned char low = at[0] == 0xe0 ? 0xa0 : at[0] == 0xf0 ? 0x90 : 0x80;
+        unsigned char high = at[0] == 0xed ? 0x9f : at[0] == 0xf4 ? 0x8f : 0xbf;
+        if (at[1] < low || at[1] > high)
+            return 1;
+        for (i = 2; i < size && at + i < end && (at[i] & 0xc0) == 0x80; i++) {
+        }
+    }
+    return i;
+}
+
+/* Replaces what is not UTF-8 by U+FFFD. */
+static hashattn_status repair(struct host *host, struct text *text)
+{
+    struct text repaired = {.bytes = NULL};
+    const char *at = text->bytes, *end = at + text->size;
+    hashattn_status status = append(host, &repaired, "", 0);
+    while (at < end && status == HASHATTN_OK) {
+        int32_t point;
+        size_t size = character_read(at, end, &point);
+        if (point != CHARACTER_NONE) {
+            status = append(host, &repaired, at, size);
+        } else {
+            size = broken_size((const unsigned char *)at, (const unsigned char *)end);
+            status = append(host, &repaired, "\xef\xbf\xbd", 3);
+        }
+        at += size;
+    }
+    memory_free(host, text->bytes);
+    *text = repaired;
+    return status;
+}
+
+/* The token of an id; of an added token that is found in normalized text, its normalized content. */
+static struct piece token_of(const struct tokenizer *tokenizer, uint32_t id)
+{
+    struct piece token = tokenizer_token(tokenizer, id);
+    if (token.bytes == NULL || !tokenizer->has_normalizer || !tokenizer->vocabulary.entries[id].added)
+        return token;
+    for (size_t i = 0; i < tokenizer->normalized.count; i++)
+        if (tokenizer->normalized.list[i].id == id)
+            return tokenizer->normalized.list[i].content;
+    return token;
+}
+
+static hashattn_status decode(struct host *host, const struct tokenizer *tokenizer, const uint32_t *ids,
+                              size_t count, bool skip_special, struct text *text)
+{
+    bool first = true;
+    TRY(append(host, text, "", 0));
+    for (size_t i = 0; i < count; i++) {
+        struct piece token = token_of(tokenizer, ids[i]);
+        FAIL_IF(token.bytes == NULL, host, HASHATTN_INVALID,
+                "id %u at position %zu has no token, ids are 0 to %zu", ids[i], i,
+                tokenizer_num_ids(tokenizer) - 1);
+        if (skip_special && tokenizer_is_special(tokenizer, ids[i]))
+            continue;
+        if (tokenizer->decoder == DECODER_BYTE_LEVEL)
+            TRY(append_bytes(host, text, token));
+        else if (tokenizer->decoder == DECODER_WORDPIECE)
+            TRY(append_wordpiece(host, tokenizer, text, token, first));
+        else {
+            TRY(append(host, text, " ", first ? 0 : 1));
+            TRY(append(host, text, token.bytes, token.size));
+        }
+        first = false;
+    }
+    return tokenizer->decoder == DECODER_BYTE_LEVEL ? repair(host, text) : HASHATTN_OK;
+}
+
+hashattn_status tokenizer_decode(struct host *host, const struct tokenizer *tokenizer, const uint32_t *ids,
+                                 size_t count, bool skip_special, char **text, size_t *size)
+{
+    struct text decoded = {.bytes = NULL};
+    hashattn_status status = decode(host, tokenizer, ids, count, skip_special, &decoded);
+    *text = NULL;
+    *size = 0;
+    if (status != HASHATTN_OK) {
+        memory_free(host, decoded.bytes);
+        return status;
+    }
+    decoded.bytes[decoded.size] = '\0';
+    *text = decoded.bytes;
+    *size = decoded.size;
+    return HASHATTN_OK;
+}

@@ -1,0 +1,90 @@
+/* One look-up per word of the text; memory for every distinct word. SPDX-License-Identifier: Apache-2.0 */
+#include "text/learning/word_counts.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "io/line_blocks.h"
+#include "text/byte_level.h"
+#include "text/word_cache.h"
+
+void word_counts_free(struct host *host, struct word_counts *counts)
+{
+    memory_free(host, counts->bytes);
+    memory_free(host, counts->list);
+    memory_free(host, counts->slots);
+    *counts = (struct word_counts){.bytes = NULL};
+}
+
+static hashattn_status grow(struct host *host, struct word_counts *counts)
+{
+    size_t num_slots = size_max(1 << 12, 2 * counts->num_slots);
+    void *block;
+    FAIL_IF(counts->count >= UINT32_MAX / 2, host, HASHATTN_INVALID,
+            "%zu different words, at most %u are allowed", counts->count, UINT32_MAX / 2);
+    TRY(memory_new_zeroed(host, num_slots, sizeof *counts->slots, "table of words", &block));
+    memory_free(host, counts->slots);
+    counts->slots = block;
+    counts->num_slots = num_slots;
+    for (size_t i = 0; i < counts->count; i++) {
+        size_t slot = counts->list[i].hash & (num_slots - 1);
+        while (counts->slots[slot] != 0)
+            slot = (slot + 1) & (num_slots - 1);
+        counts->slots[slot] = (uint32_t)i + 1;
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status add_word(struct host *host, struct word_counts *counts, struct piece word)
+{
+    if (2 * (counts->count + 1) > counts->num_slots)
+        TRY(grow(host, counts));
+    uint32_t hash = (uint32_t)word_cache_hash(word);
+    size_t slot = hash & (counts->num_slots - 1);
+    for (; counts->slots[slot] != 0; slot = (slot + 1) & (counts->num_slots - 1)) {
+        struct word_count *known = &counts->list[counts->slots[slot] - 1];
+        if (known->hash == hash && known->size == word.size &&
+            memcmp(counts->bytes + known->start, word.bytes, word.size) == 0) {
+            known->count++;
+            return HASHATTN_OK;
+        }
+    }
+    FAIL_IF(word.size > UINT32_MAX, host, HASHATTN_INVALID, "a word of %zu bytes", word.size);
+    TRY(memory_grow(host, &counts->list, &counts->list_room, counts->count, 1, sizeof *counts->list,
+                    "words"));
+    TRY(memory_grow(host, &counts->bytes, &counts->bytes_room, counts->num_bytes, word.size, 1, "words"));
+    memcpy(counts->bytes + counts->num_bytes, word.bytes, word.size);
+    counts->list[counts->count++] = (struct word_count){counts->num_bytes, (uint32_t)word.size, hash, 1};
+    counts->num_bytes += word.size;
+    counts->slots[slot] = (uint32_t)counts->count;
+    return HASHATTN_OK;
+}
+
+hashattn_status word_counts_add(struct host *host, struct word_counts *counts, struct piece lines)
+{
+    const char *at = lines.bytes, *end = at + lines.size;
+    while (at < end) {
+        const char *feed = memchr(at, '\n', (size_t)(end - at)), *line_end = feed != NULL ? feed + 1 : end;
+        while (at < line_end) {
+            const char *word = at;
+            at = byte_level_word(at, line_end);
+            TRY(add_word(host, counts, (struct piece){word, (size_t)(at - word)}));
+        }
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status word_counts_add_file(struct host *host, struct word_counts *counts, const char *path)
+{
+    struct line_blocks blocks;
+    struct piece block;
+    TRY(line_blocks_open(host, path, &blocks));
+    hashattn_status status;
+    do {
+        status = line_blocks_next(host, &blocks, &block);
+        if (status == HASHATTN_OK)
+            status = word_counts_add(host, counts, block);
+    } while (status == HASHATTN_OK && block.size > 0);
+    line_blocks_close(host, &blocks);
+    return status;
+}
