@@ -54,10 +54,10 @@ hashattn_status line_blocks_next(struct host *host, struct line_blocks *blocks, 
     while (!ended && blocks->given == 0) {
         size_t before = blocks->used;
         TRY(fill(host, blocks, &ended));
-        const char *feed =
-            blocks->used > before ? memrchr(blocks->bytes + before, '\n', blocks->used - before) : NULL;
-        if (feed != NULL)
-            blocks->given = (size_t)(feed + 1 - blocks->bytes);
+        size_t end = blocks->used; /* of the last whole line */
+        while (end > before && blocks->bytes[end - 1] != '\n')
+            end--;
+        blocks->given = end > before ? end : 0;
     }
     if (ended)
         blocks->given = blocks->used;
