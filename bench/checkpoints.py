@@ -6,7 +6,7 @@ here, and the other way round.
     bench/checkpoints.py --setup            once: PyTorch and transformers into BUILD/checkpoints-env (1 GB)
     bench/checkpoints.py                    hidden states and logits, float32, with and without padding
     bench/checkpoints.py --docs             the same, and the table goes to docs/RESULTS.md
-    bench/checkpoints.py --speed            embedding of documents of 4,096 tokens by a model of BERT-base's size
+    bench/checkpoints.py --speed            documents of 4,096 tokens, a YOSO model of BERT-base's size, against YosoModel
     bench/checkpoints.py --vectors          writes the small checkpoints of tests/models/checkpoints
 
 Exit code 1 if a difference is larger than allowed: 1e-4 at most, 1e-5 in the mean.
@@ -20,6 +20,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -209,9 +210,11 @@ def table(rows, library):
     import torch
     import transformers
     found = library.describe()
-    lines = [f"Largest and mean absolute difference of the last hidden states and of the logits, PyTorch {torch.__version__}, "
-             f"transformers {transformers.__version__},", f"{found['products']}, {found['isa']}, {found['threads']} threads. "
-             "Allowed are 1e-4 and 1e-5. \"Saved\": the directory written here, opened by that", "library, has equal outputs.",
+    text = (f"Largest and mean absolute difference of the last hidden states and of the logits, float32. PyTorch "
+            f"{torch.__version__}, transformers {transformers.__version__}, {found['products']}, {found['isa']}, "
+            f"{found['threads']} threads. Allowed are 1e-4 and 1e-5. \"Saved\": the directory written here, opened by that "
+            "library, has equal outputs.")
+    lines = textwrap.wrap(text, 118) + [
              "", "| model | input | hidden: largest | mean | logits: largest | mean | saved |", "|---|---|---|---|---|---|---|"]
     for kind, size, extra, name, hidden, logits, same in rows:
         lines.append(f"| {kind} {size}{', ' + extra if extra else ''} | {name} | {hidden[0]:.1e} | {hidden[1]:.1e} | "
@@ -225,6 +228,55 @@ def put_into(path, lines):
     head, rest = text.split(BEGIN)
     with open(path, "w") as file:
         file.write(head + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END)[1])
+
+
+# ---- speed ------------------------------------------------------------------------------------------------------------
+
+LONG, BASE = 4096, (50265, 768, 12, 12, 3072, 4096)
+
+
+def speed_child(what, directory, build, threads):
+    """One contender in a process of its own: seconds per document, and the peak memory of the process."""
+    import numpy
+    import torch
+    torch.set_num_threads(threads)
+    ids = numpy.random.default_rng(1).integers(5, BASE[0], (2, LONG))
+    if what == "transformers":
+        import transformers
+        model = transformers.YosoModel.from_pretrained(directory).eval()
+
+        def embed(one):
+            with torch.no_grad():
+                return model(input_ids=torch.tensor(one[None])).last_hidden_state.mean(1).numpy()
+    else:
+        import library as shared
+        name, _, precision = what.partition(" ")
+        ours = Ours(shared.Library(build, threads, precision or "float32"), directory, name)
+
+        def embed(one):
+            return ours.rows([one]).mean(0)
+        embed(ids[0, :64])  # prepares the weights
+    times = []
+    for one in ids:
+        start = time.perf_counter()
+        embed(one)
+        times.append(time.perf_counter() - start)
+    print(json.dumps([min(times), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+
+
+def speed(build, threads):
+    SIZES["long"] = BASE
+    with tempfile.TemporaryDirectory() as scratch:
+        make("yoso", "long", {}, whole="YosoModel")[0].save_pretrained(scratch)
+        found = {}
+        for what in ("transformers", "yoso-e", "yoso", "yoso bf16"):
+            out = subprocess.run([sys.executable, os.path.abspath(__file__), "--speed-child", what, scratch, "--build", build,
+                                  "--env", sys.prefix, "--threads", str(threads)], check=True, stdout=subprocess.PIPE, text=True)
+            found[what] = json.loads(out.stdout.splitlines()[-1])
+            seconds, memory = found[what]
+            theirs = found["transformers"]
+            print(f"{what:13} {seconds:7.2f} s a document, {memory:6.0f} MiB: {theirs[0] / seconds:.1f} times as many, "
+                  f"{memory / theirs[1]:.2f} of the memory", flush=True)
 
 
 # ---- vectors of the tests ---------------------------------------------------------------------------------------------
@@ -266,6 +318,8 @@ def main():
     parser.add_argument("--setup", action="store_true")
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--vectors", action="store_true")
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--speed-child", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     environment = asked.env or os.path.join(asked.build, "checkpoints-env")
     if asked.setup:
@@ -280,6 +334,10 @@ def main():
     import library as shared
     import torch
     torch.set_num_threads(asked.threads)
+    if asked.speed_child:
+        return speed_child(*asked.speed_child, asked.build, asked.threads)
+    if asked.speed:
+        return speed(asked.build, asked.threads)
     if asked.vectors:
         return write_vectors(os.path.join(ROOT, "tests", "models", "checkpoints"))
     ours = shared.Library(asked.build, asked.threads)

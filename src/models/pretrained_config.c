@@ -251,7 +251,7 @@ hashattn_status pretrained_config_read(struct host *host, const char *directory,
     TRY(file_join(host, directory, "config.json", path, sizeof path));
     TRY(json_read_file(host, path, &config->json));
     hashattn_status status = finish(host, attention, config);
-    if (status != HASHATTN_OK)
+    if (status == HASHATTN_BAD_FILE) /* not for a wrong `attention` */
         host_prefix(host, path);
     return status;
 }
