@@ -57,7 +57,9 @@ class Ours:
     """A checkpoint through the public functions."""
 
     def __init__(self, library, directory, attention=None):
-        self.library, self.so, self.handle = library, library.so, ctypes.c_void_p()
+        self.library, self.handle = library, ctypes.c_void_p()
+        self.so = ctypes.CDLL(os.path.join(library.build, "libhashattn.so"))
+        self.so.hashattn_pretrained_free.argtypes = [ctypes.c_void_p]
         library.check(self.so.hashattn_pretrained_load(library.context, directory.encode(),
                                                        attention and attention.encode(), ctypes.byref(self.handle)))
         self.info = Info(struct_size=ctypes.sizeof(Info))
@@ -238,11 +240,11 @@ LONG, BASE = 4096, (50265, 768, 12, 12, 3072, 4096)
 def speed_child(what, directory, build, threads):
     """One contender in a process of its own: seconds per document, and the peak memory of the process."""
     import numpy
-    import torch
-    torch.set_num_threads(threads)
     ids = numpy.random.default_rng(1).integers(5, BASE[0], (2, LONG))
     if what == "transformers":
+        import torch
         import transformers
+        torch.set_num_threads(threads)
         model = transformers.YosoModel.from_pretrained(directory).eval()
 
         def embed(one):
@@ -332,16 +334,15 @@ def main():
         os.execv(python, [python, os.path.abspath(__file__)] + sys.argv[1:])
     sys.path.insert(0, HERE)
     import library as shared
-    import torch
-    torch.set_num_threads(asked.threads)
     if asked.speed_child:
         return speed_child(*asked.speed_child, asked.build, asked.threads)
     if asked.speed:
         return speed(asked.build, asked.threads)
     if asked.vectors:
         return write_vectors(os.path.join(ROOT, "tests", "models", "checkpoints"))
+    import torch
+    torch.set_num_threads(asked.threads)
     ours = shared.Library(asked.build, asked.threads)
-    ours.so.hashattn_pretrained_free.argtypes = [ctypes.c_void_p]
     rows, failed = parity(ours)
     if asked.docs:
         put_into(os.path.join(ROOT, "docs", "RESULTS.md"), table(rows, ours))

@@ -56,6 +56,51 @@ HASHATTN_API hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pre
                                                         const hashattn_sequences *sequences, uint64_t seed,
                                                         const size_t *places, size_t num_places,
                                                         float *scores);
+/* ---- text: needs the tokenizer's files in the directory (tokenizer.json, vocab.json and merges.txt, or
+ * vocab.txt) ---- */
+
+typedef struct hashattn_text_options {
+    size_t struct_size;
+    const char *pooling; /* one vector per document, the "mean" of its tokens or its "first" token, or "none":
+                            a vector per token */
+    int special_tokens;  /* 1 (default): with those of the tokenizer, for instance <s> and </s> */
+    int truncate;        /* 1: documents longer than max_len are cut; 0 (default): they are refused */
+    uint64_t seed;       /* of hashing */
+} hashattn_text_options;
+HASHATTN_API void hashattn_text_options_default(hashattn_text_options *options);
+
+typedef struct hashattn_embedding {
+    size_t struct_size;
+    size_t num_documents, num_vectors, num_cut; /* of all files */
+    size_t document, first, count, dim; /* vectors [first, first + count) are those of this document */
+    const float *vectors;               /* (count, dim), valid during the call */
+} hashattn_embedding;
+/* Called once per document, in order. Return non-zero to stop with INTERRUPTED. */
+typedef int hashattn_embedding_callback(void *user, const hashattn_embedding *embedding);
+/* The vectors of all documents of the files: a .txt file is one document, a .jsonl file has one on each line
+   ({"text": "..."}). options: NULL = the defaults. BAD_FILE, with file, line and numbers: a document is too
+   long, empty or no text. */
+HASHATTN_API hashattn_status hashattn_pretrained_embed(hashattn_pretrained *pretrained,
+                                                       const char *const *paths, size_t num_paths,
+                                                       const hashattn_text_options *options,
+                                                       hashattn_embedding_callback *callback, void *user);
+
+typedef struct hashattn_guess {
+    size_t struct_size;
+    size_t mask, rank; /* which mask of the text, and the place among its guesses, from 0 */
+    uint32_t id;
+    const char *token; /* its text, valid during the call */
+    double probability;
+} hashattn_guess;
+/* Return non-zero to stop with INTERRUPTED. */
+typedef int hashattn_guess_callback(void *user, const hashattn_guess *guess);
+/* The `top` most probable tokens for each mask of a text ("Paris is the <mask> of France.", with the mask of
+   the tokenizer), most probable first. INVALID: the text has no mask or is too long. REFUSED: the files have
+   no output for masked tokens. */
+HASHATTN_API hashattn_status hashattn_pretrained_fill_mask(hashattn_pretrained *pretrained, const char *text,
+                                                           size_t top, uint64_t seed,
+                                                           hashattn_guess_callback *callback, void *user);
+
 /* Writes config.json and model.safetensors to a new directory, which the transformers library opens with
    equal outputs. REFUSED: a file of this type cannot describe the mechanism. */
 HASHATTN_API hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory);

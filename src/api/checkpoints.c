@@ -1,23 +1,11 @@
 /* Stored checkpoints. The weights are prepared at the first forward pass, so that options can be set before.
    SPDX-License-Identifier: Apache-2.0 */
-#include "hashattn/pretrained.h"
+#include "api/checkpoints.h"
 
 #include <string.h>
 
-#include "api/handles.h"
 #include "api/versions.h"
 #include "base/memory.h"
-#include "models/inference.h"
-#include "models/pretrained.h"
-
-struct hashattn_pretrained {
-    struct hashattn_context *context;
-    struct pretrained files;
-    struct model *net;
-    float *room;         /* NULL: the weights are not prepared */
-    const float *values; /* in room */
-    uint64_t seed;       /* of tensors that the files lack */
-};
 
 /* Makes the model of the current options, if the files have its tensors. */
 static hashattn_status renew_net(struct host *host, struct hashattn_pretrained *pretrained)
@@ -49,6 +37,8 @@ hashattn_status hashattn_pretrained_load(hashattn_context *context, const char *
     struct hashattn_pretrained *pretrained = block;
     pretrained->context = context;
     hashattn_status status;
+    TRY_DONE(memory_new(host, strlen(directory) + 1, 1, "a path", &block));
+    pretrained->directory = strcpy(block, directory);
     TRY_DONE(pretrained_open(host, directory, attention, &pretrained->files));
     pretrained->files.config.model.precision = (int)context->precision;
     status = renew_net(host, pretrained);
@@ -67,6 +57,8 @@ void hashattn_pretrained_free(hashattn_pretrained *pretrained)
     if (pretrained == NULL)
         return;
     struct host *host = &pretrained->context->host;
+    tokenizer_free(host, pretrained->tokenizer);
+    memory_free(host, pretrained->directory);
     memory_free(host, pretrained->room);
     model_free(host, pretrained->net);
     pretrained_close(host, &pretrained->files);
@@ -128,12 +120,32 @@ static hashattn_status prepare(struct hashattn_pretrained *pretrained)
     return status;
 }
 
-/* Checks the sequences and prepares the forward pass. */
-static hashattn_status begin(struct hashattn_pretrained *pretrained, const hashattn_sequences *sequences,
-                             uint64_t seed, struct inference *inference, struct inference_input *input)
+hashattn_status checkpoint_begin(struct hashattn_pretrained *pretrained, const struct inference_input *input,
+                                 uint64_t seed, struct inference *inference)
 {
     struct hashattn_context *context = pretrained->context;
-    struct host *host = &context->host;
+    *inference = (struct inference){.kernels = context->kernels,
+                                    .pool = context->pool,
+                                    .model = pretrained->net,
+                                    .seed = seed,
+                                    .profile = context->profile};
+    TRY(inference_check(&context->host, inference, input));
+    TRY(prepare(pretrained));
+    inference->values = pretrained->values;
+    return HASHATTN_OK;
+}
+
+hashattn_status checkpoint_tokenizer(struct hashattn_pretrained *pretrained)
+{
+    if (pretrained->tokenizer != NULL)
+        return HASHATTN_OK;
+    return tokenizer_load(&pretrained->context->host, pretrained->directory, &pretrained->tokenizer);
+}
+
+/* Copies the caller's sequences. */
+static hashattn_status take_sequences(struct host *host, const hashattn_sequences *sequences,
+                                      struct inference_input *input)
+{
     hashattn_sequences own;
     FAIL_IF(sequences == NULL, host, HASHATTN_INVALID, "sequences is NULL");
     TRY(version_take(host, &own, sizeof own, sequences, sizeof own, "sequences"));
@@ -143,14 +155,6 @@ static hashattn_status begin(struct hashattn_pretrained *pretrained, const hasha
             own.offsets[0]);
     *input = (struct inference_input){
         .num_sequences = own.num_sequences, .offsets = own.offsets, .ids = own.ids, .segments = own.segments};
-    *inference = (struct inference){.kernels = context->kernels,
-                                    .pool = context->pool,
-                                    .model = pretrained->net,
-                                    .seed = seed,
-                                    .profile = context->profile};
-    TRY(inference_check(host, inference, input));
-    TRY(prepare(pretrained));
-    inference->values = pretrained->values;
     return HASHATTN_OK;
 }
 
@@ -177,7 +181,8 @@ hashattn_status hashattn_pretrained_rows(hashattn_pretrained *pretrained, const 
         return HASHATTN_INVALID;
     struct host *host = &pretrained->context->host;
     FAIL_IF(rows == NULL, host, HASHATTN_INVALID, "rows is NULL");
-    TRY(begin(pretrained, sequences, seed, &inference, &input));
+    TRY(take_sequences(host, sequences, &input));
+    TRY(checkpoint_begin(pretrained, &input, seed, &inference));
     struct rows_target target = {input.offsets, (size_t)pretrained->files.config.model.dim, rows};
     return inference_rows(host, &inference, &input, copy_rows, &target);
 }
@@ -195,7 +200,8 @@ hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pretrained,
             places == NULL ? "places" : "scores");
     FAIL_IF(model_num_scores(pretrained->net) == 0, host, HASHATTN_REFUSED,
             "the checkpoint has no output for masked tokens");
-    TRY(begin(pretrained, sequences, seed, &inference, &input));
+    TRY(take_sequences(host, sequences, &input));
+    TRY(checkpoint_begin(pretrained, &input, seed, &inference));
     for (size_t i = 0; i < num_places; i++)
         FAIL_IF(places[i] >= input.offsets[input.num_sequences] || (i > 0 && places[i] < places[i - 1]), host,
                 HASHATTN_INVALID, "place %zu is row %zu; places rise and are below %zu", i, places[i],

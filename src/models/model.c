@@ -64,7 +64,7 @@ static hashattn_status describe_goal(struct host *host, struct model *model,
                                           .causal = config->causal != 0,
                                           .bytes = config->bytes,
                                           .pooling = (enum pooling)config->pooling,
-                                          .head = (enum head_kind)config->head,
+                                          .head = (enum head_kind)config->classifier,
                                           .norm_epsilon = config->norm_epsilon,
                                           .embed = &model->trunk.input.embed};
     const char *why = objective->refuse(&facts);

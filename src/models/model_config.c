@@ -15,7 +15,7 @@ const struct option_row model_options[] = {
     {"pooling", OPTION_CHOICE, FIELD(pooling), POOL_MEAN, 0, 0, pooling_names,
      "input of the classifier: mean of the tokens, mean-padded (sum divided by the longest length), or first "
      "token"},
-    {"head", OPTION_CHOICE, FIELD(head), HEAD_RELU, 0, 0, head_names,
+    {"classifier", OPTION_CHOICE, FIELD(classifier), HEAD_RELU, 0, 0, head_names,
      "hidden layer of the classifier: relu of twice the width, tanh (BERT's pooler, RoBERTa) or gelu (YOSO) "
      "of "
      "the width"},

@@ -30,7 +30,7 @@ struct model_config {
     int64_t layers, dim, heads, ffn; /* dim = heads * head_dim */
     int64_t conv_window;             /* taps of YOSO-C's depth-wise convolution, odd; 0 = none */
     int pooling;                     /* enum pooling */
-    int head;                        /* enum head_kind, of the classifier */
+    int classifier;                  /* enum head_kind, of the classifier */
     int norm;                        /* enum block_norm */
     double norm_epsilon;             /* of every layer norm */
     int positions;                   /* enum positions */

@@ -164,7 +164,7 @@ static hashattn_status get_model(struct host *host, const struct json *root, enu
     model->norm = BLOCK_POST_NORM;
     model->positions = POSITIONS_LEARNED;
     model->pooling = POOL_FIRST;
-    model->head = type == PRETRAINED_YOSO ? HEAD_GELU : HEAD_TANH;
+    model->classifier = type == PRETRAINED_YOSO ? HEAD_GELU : HEAD_TANH;
     model->scale_words = 0;
     return HASHATTN_OK;
 }

@@ -54,7 +54,7 @@ static void defaults_are_those_of_the_classes(void **state)
         assert_true(m->norm_epsilon == 1e-12 && m->dropout == 0.1 && !m->scale_words && !m->causal);
         assert_true(m->norm == BLOCK_POST_NORM && m->positions == POSITIONS_LEARNED &&
                     m->num_objectives == 0);
-        assert_int_equal(m->head, i == 0 ? HEAD_GELU : HEAD_TANH);
+        assert_int_equal(m->classifier, i == 0 ? HEAD_GELU : HEAD_TANH);
         assert_string_equal(m->plan.text, cases[i].attention);
         pretrained_config_free(&host, &config);
     }
