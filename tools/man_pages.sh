@@ -7,7 +7,9 @@ rm -rf "$directory"
 mkdir -p "$directory"
 "$tool" --help=man >"$directory/hashattn.1"
 sed -n 's/^\.BR \(hashattn[a-z\\-]*\) (1).*/\1/p' "$directory/hashattn.1" | tr -d '\\' | while read -r page; do
-    command=$(echo "${page#hashattn-}" | tr - ' ')
+    command=${page#hashattn-}
+    "$tool" "$command" --help=man >"$directory/$page.1" 2>/dev/null && continue # a command, perhaps with a dash
+    command=$(echo "$command" | tr - ' ')
     # shellcheck disable=SC2086
     "$tool" $command --help=man >"$directory/$page.1"
 done

@@ -7,6 +7,7 @@
 #include "hashattn/measure.h"
 #include "hashattn/metric.h"
 #include "hashattn/model.h"
+#include "hashattn/pretrained.h"
 #include "hashattn/status.h"
 #include "hashattn/stream.h"
 #include "hashattn/tokenizer.h"

@@ -27,6 +27,10 @@ HASHATTN_API void hashattn_npy_free(hashattn_context *context, hashattn_npy *arr
 HASHATTN_API hashattn_status hashattn_npy_write(hashattn_context *context, const char *path,
                                                 const float *data, int rank, const size_t *shape);
 
+/* Writes a one-dimensional array of counts as int64. Otherwise as hashattn_npy_write. */
+HASHATTN_API hashattn_status hashattn_npy_write_counts(hashattn_context *context, const char *path,
+                                                       const size_t *counts, size_t count);
+
 /* Reads an array larger than memory in parts. Open fills type and shape of *array; its data stay NULL. Errors
    as in hashattn_npy_read; standard input and pipes are refused. */
 typedef struct hashattn_npy_reader hashattn_npy_reader;

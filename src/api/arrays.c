@@ -79,6 +79,24 @@ hashattn_status hashattn_npy_write(hashattn_context *context, const char *path, 
     return npy_write(host, path, &file);
 }
 
+hashattn_status hashattn_npy_write_counts(hashattn_context *context, const char *path, const size_t *counts,
+                                          size_t count)
+{
+    if (context == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &context->host;
+    FAIL_IF(path == NULL || (counts == NULL && count > 0), host, HASHATTN_INVALID, "%s is NULL",
+            path == NULL ? "path" : "counts");
+    const struct npy file = {.type = NPY_INT64, .rank = 1, .shape = {count}};
+    struct file_writer writer;
+    TRY(npy_begin(host, path, &file, &writer));
+    for (size_t i = 0; i < count; i++) {
+        int64_t number = (int64_t)counts[i];
+        file_write(&writer, &number, sizeof number);
+    }
+    return file_commit(host, &writer);
+}
+
 /* ---- in parts ------------------------------------------------------------------------------------------ */
 
 struct hashattn_npy_reader {

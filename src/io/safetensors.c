@@ -234,6 +234,20 @@ hashattn_status safetensors_read_given(struct host *host, const char *path, size
     return take(host, path, bytes, size, size, file);
 }
 
+hashattn_status safetensors_map(struct host *host, const char *path, struct safetensors *file)
+{
+    struct file_map map;
+    *file = (struct safetensors){.tensors = NULL};
+    TRY(file_map_open(host, path, &map));
+    hashattn_status status = parse(host, map.bytes, map.size, map.size, file);
+    if (status != HASHATTN_OK) {
+        host_prefix(host, path);
+        file_map_close(&map);
+    }
+    file->map = map;
+    return status;
+}
+
 hashattn_status safetensors_read_header(struct host *host, const char *path, struct safetensors *file)
 {
     char *bytes;
@@ -253,6 +267,7 @@ void safetensors_free(struct host *host, struct safetensors *file)
     memory_free(host, file->tensors);
     json_free(file->header);
     memory_free(host, file->bytes);
+    file_map_close(&file->map);
     *file = (struct safetensors){.tensors = NULL};
 }
 

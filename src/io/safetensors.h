@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "base/host.h"
+#include "base/file_map.h"
 
 enum {
     TENSOR_RANK = 8,                    /* our limit; the format has none */
@@ -56,7 +56,8 @@ struct safetensors {
     struct tensor *tensors; /* (count) in the order of the file */
     size_t count;
     struct json *header;
-    char *bytes; /* the whole file, if safetensors_read read it */
+    char *bytes;         /* the whole file, if safetensors_read read it */
+    struct file_map map; /* the file, if safetensors_map mapped it */
 };
 
 /* Checks a whole file in memory, which must outlive `file`. */
@@ -67,6 +68,8 @@ hashattn_status safetensors_read(struct host *host, const char *path, size_t lim
 /* The same for a file that the user names: "-" is standard input, and a pipe works too. */
 hashattn_status safetensors_read_given(struct host *host, const char *path, size_t limit,
                                        struct safetensors *file);
+/* Maps a regular file: its data are read when they are first used. Checks the header only. */
+hashattn_status safetensors_map(struct host *host, const char *path, struct safetensors *file);
 /* Reads and checks only the header of a regular file; its tensors have no data. */
 hashattn_status safetensors_read_header(struct host *host, const char *path, struct safetensors *file);
 void safetensors_free(struct host *host, struct safetensors *file);

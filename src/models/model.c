@@ -64,6 +64,8 @@ static hashattn_status describe_goal(struct host *host, struct model *model,
                                           .causal = config->causal != 0,
                                           .bytes = config->bytes,
                                           .pooling = (enum pooling)config->pooling,
+                                          .head = (enum head_kind)config->classifier,
+                                          .norm_epsilon = config->norm_epsilon,
                                           .embed = &model->trunk.input.embed};
     const char *why = objective->refuse(&facts);
     FAIL_IF(why != NULL, host, HASHATTN_INVALID, "model: %s: %s", objective->name, why);
@@ -484,4 +486,36 @@ void model_predict(const struct model *model, const struct model_batch *batch, v
     assert(i < model->num_goals);
     struct objective_pass goal = goal_pass(&pass, i, trunk_rows(&pass.trunk));
     model->goals[i].objective->predict(&goal, outputs);
+}
+
+/* ---- rows and scores ---------------------------------------------------------------------------------- */
+
+const float *model_rows(const struct model *model, const struct model_batch *batch, void *workspace)
+{
+    struct pass pass = open_pass(model, batch, NULL, workspace);
+    return trunk_rows(&pass.trunk);
+}
+
+static size_t scoring(const struct model *model)
+{
+    size_t i = 0;
+    while (i < model->num_goals && model->goals[i].objective->num_scores == NULL)
+        i++;
+    return i;
+}
+
+size_t model_num_scores(const struct model *model)
+{
+    size_t i = scoring(model);
+    return i == model->num_goals ? 0 : model->goals[i].objective->num_scores(model->goals[i].self);
+}
+
+void model_score_rows(const struct model *model, const struct model_batch *batch, const float *values,
+                      void *workspace, const size_t *places, size_t n, float *scores)
+{
+    struct pass pass = open_pass(model, batch, values, workspace);
+    size_t i = scoring(model);
+    assert(i < model->num_goals);
+    struct objective_pass goal = goal_pass(&pass, i, trunk_rows(&pass.trunk));
+    model->goals[i].objective->score_rows(&goal, places, n, scores);
 }

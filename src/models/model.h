@@ -100,4 +100,14 @@ size_t model_outputs(const struct model *model); /* floats per example; 0: no pr
 void model_predict(const struct model *model, const struct model_batch *batch, void *workspace,
                    float *outputs);
 
+/* ---- rows and scores, after a forward ---- */
+
+/* The rows that left the trunk, (rows, dim). */
+const float *model_rows(const struct model *model, const struct model_batch *batch, void *workspace);
+/* The number of ids that a row scores, by the first objective with scores; 0: no objective has any. */
+size_t model_num_scores(const struct model *model);
+/* scores (n, num_scores): the logits of the rows `places` (n), indices in the batch. */
+void model_score_rows(const struct model *model, const struct model_batch *batch, const float *values,
+                      void *workspace, const size_t *places, size_t n, float *scores);
+
 #endif

@@ -2,6 +2,7 @@
 #include "models/model_config.h"
 
 #include "nn/block.h"
+#include "nn/outputs/head.h"
 
 #define FIELD(name) offsetof(struct model_config, name)
 const struct option_row model_options[] = {
@@ -14,11 +15,21 @@ const struct option_row model_options[] = {
     {"pooling", OPTION_CHOICE, FIELD(pooling), POOL_MEAN, 0, 0, pooling_names,
      "input of the classifier: mean of the tokens, mean-padded (sum divided by the longest length), or first "
      "token"},
+    {"classifier", OPTION_CHOICE, FIELD(classifier), HEAD_RELU, 0, 0, head_names,
+     "hidden layer of the classifier: relu of twice the width, tanh (BERT's pooler, RoBERTa) or gelu (YOSO) "
+     "of "
+     "the width"},
     {"norm", OPTION_CHOICE, FIELD(norm), BLOCK_PRE_NORM, 0, 0, block_norms,
      "layer norm before the attention and feed-forward layers of a block (pre), or after them as in BERT "
      "(post)"},
+    {"norm_epsilon", OPTION_REAL, FIELD(norm_epsilon), NORM_EPSILON, 1e-12, 0.1, NULL,
+     "number added to the variance in layer norms"},
     {"positions", OPTION_CHOICE, FIELD(positions), POSITIONS_LEARNED, 0, 0, position_names,
      "position embeddings"},
+    {"position_offset", OPTION_INT, FIELD(position_offset), 0, 0, 1024, NULL,
+     "unused rows before the first learned position: 2 in checkpoints of RoBERTa and YOSO"},
+    {"scale_words", OPTION_FLAG, FIELD(scale_words), 1, 0, 1, NULL,
+     "multiply word embeddings that are also the output by sqrt(dim); not so in checkpoints of BERT"},
     {"causal", OPTION_FLAG, FIELD(causal), 0, 0, 1, NULL,
      "each token sees only itself and earlier tokens; required for predicting the next token"},
     {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL,

@@ -30,8 +30,12 @@ struct model_config {
     int64_t layers, dim, heads, ffn; /* dim = heads * head_dim */
     int64_t conv_window;             /* taps of YOSO-C's depth-wise convolution, odd; 0 = none */
     int pooling;                     /* enum pooling */
+    int classifier;                  /* enum head_kind, of the classifier */
     int norm;                        /* enum block_norm */
+    double norm_epsilon;             /* of every layer norm */
     int positions;                   /* enum positions */
+    int64_t position_offset;         /* unused rows at the start of the table of learned positions */
+    int scale_words;                 /* a table that is also the output is scaled as nn/embed.h says */
     int causal;                      /* no row depends on a later one */
     double dropout;
     int precision; /* enum precision: of the products of all dense layers, and inside exact attention */

@@ -23,6 +23,7 @@ static hashattn_status describe_blocks(struct host *host, struct params *params,
         .wide = trunk->wide,
         .taps = trunk->taps,
         .norm = (enum block_norm)config->norm,
+        .norm_epsilon = config->norm_epsilon,
         .groups = groups,
         .causal = config->causal != 0,
         .max_len = (size_t)config->max_len,
@@ -61,16 +62,18 @@ hashattn_status trunk_describe(struct host *host, struct params *params, const s
                                       .max_len = (size_t)config->max_len,
                                       .dim = (size_t)config->dim,
                                       .positions = (enum positions)config->positions,
-                                      .tied = tied};
+                                      .position_offset = (size_t)config->position_offset,
+                                      .tied = tied && config->scale_words};
     enum input_kind kind = config->vocab_size > 0 ? INPUT_IDS : INPUT_FLOATS;
     TRY(begin(host, config, (size_t)config->layers, trunk));
     trunk->normed = true;
     TRY(input_describe(host, params, kind, &shape, (size_t)config->row_width, &trunk->input));
     if (trunk->post)
-        TRY(norm_describe(host, params, "embeddings.LayerNorm", trunk->dim, &trunk->norm));
+        TRY(norm_describe(host, params, "embeddings.LayerNorm", trunk->dim, config->norm_epsilon,
+                          &trunk->norm));
     TRY(describe_blocks(host, params, config, trunk));
     if (!trunk->post)
-        TRY(norm_describe(host, params, "layernorm", trunk->dim, &trunk->norm));
+        TRY(norm_describe(host, params, "layernorm", trunk->dim, config->norm_epsilon, &trunk->norm));
     trunk->end = params->total;
     return HASHATTN_OK;
 }

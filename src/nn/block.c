@@ -28,7 +28,7 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
     bool post = shape->norm == BLOCK_POST_NORM;
     if (!post) {
         snprintf(text, sizeof text, "%s.layernorm_before", name);
-        TRY(norm_describe(host, params, text, shape->dim, &block->first_norm));
+        TRY(norm_describe(host, params, text, shape->dim, shape->norm_epsilon, &block->first_norm));
     }
     TRY(self_attention_describe_enter(host, params, attention, shape->dim, shape->heads, &block->attention));
     block->mix = params->total;
@@ -38,11 +38,12 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
     block->leave = params->total;
     TRY(self_attention_describe_leave(host, params, attention, &block->attention));
     snprintf(text, sizeof text, post ? "%s.attention.output.LayerNorm" : "%s.layernorm_after", name);
-    TRY(norm_describe(host, params, text, shape->dim, post ? &block->first_norm : &block->second_norm));
+    TRY(norm_describe(host, params, text, shape->dim, shape->norm_epsilon,
+                      post ? &block->first_norm : &block->second_norm));
     TRY(ffn_describe(host, params, name, shape->dim, shape->wide, &block->ffn));
     if (post) {
         snprintf(text, sizeof text, "%s.output.LayerNorm", name);
-        TRY(norm_describe(host, params, text, shape->dim, &block->second_norm));
+        TRY(norm_describe(host, params, text, shape->dim, shape->norm_epsilon, &block->second_norm));
     }
     block->end = params->total;
     return HASHATTN_OK;

@@ -17,6 +17,7 @@ extern const char *const block_norms[]; /* "pre", "post", NULL */
 struct block_shape {
     size_t dim, heads, wide, taps;
     enum block_norm norm;
+    double norm_epsilon;
     const struct head_group *groups; /* of the heads, in order */
     size_t num_groups;
     bool causal;    /* no row depends on a later one; excludes taps */

@@ -49,6 +49,7 @@ hashattn_status embed_describe(struct host *host, struct params *params, const s
                             .num_segments = shape->segments,
                             .max_len = shape->max_len,
                             .dim = dim,
+                            .position_offset = shape->position_offset,
                             .kind = kind,
                             .scale = shape->tied ? sqrtf((float)dim) : 1};
     float start = shape->tied ? 1 / embed->scale : kind == POSITIONS_SINUSOIDAL ? 1.0f : 0.02f;
@@ -61,7 +62,13 @@ hashattn_status embed_describe(struct host *host, struct params *params, const s
     if (kind != POSITIONS_LEARNED)
         return HASHATTN_OK;
     return params_add(host, params, START_NORMAL, shape->tied ? 0.5f : 0.02f, &embed->positions, 2,
-                      (size_t[]){shape->max_len, dim}, "embeddings.position_embeddings.weight");
+                      (size_t[]){size_sum(shape->position_offset, shape->max_len), dim},
+                      "embeddings.position_embeddings.weight");
+}
+
+static size_t segment_of(const struct input_rows *input, size_t row)
+{
+    return input->segments == NULL ? 0 : input->segments[row];
 }
 
 /* y (n, dim) = the words of rows [first, first + n); zeros after the last row. */
@@ -82,7 +89,9 @@ void embed_forward(const struct embed *embed, const struct rows *rows, const flo
                    const struct input_rows *input, size_t first, size_t n)
 {
     size_t dim = embed->dim;
-    const float *table = embed->kind == POSITIONS_LEARNED ? values + embed->positions : embed->sinusoids;
+    const float *table = embed->kind == POSITIONS_LEARNED
+                             ? values + embed->positions + embed->position_offset * dim
+                             : embed->sinusoids;
     if (embed->vocab_size > 0)
         place_words(embed, rows, values, y, input->ids, first, n);
     for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)) {
@@ -91,9 +100,9 @@ void embed_forward(const struct embed *embed, const struct rows *rows, const flo
                s.position + s.count <=
                    (embed->kind == POSITIONS_LEARNED ? embed->max_len : embed->num_sinusoids));
         for (size_t i = 0; embed->num_segments > 0 && i < s.count; i++) {
-            assert(input->segments[s.row + i] < embed->num_segments);
-            rows->kernels->rows.axpy(at + i * dim, 1.0f,
-                                     values + embed->segments + input->segments[s.row + i] * dim, dim);
+            size_t segment = segment_of(input, s.row + i);
+            assert(segment < embed->num_segments);
+            rows->kernels->rows.axpy(at + i * dim, 1.0f, values + embed->segments + segment * dim, dim);
         }
         if (table != NULL)
             rows->kernels->rows.axpy(at, 1.0f, table + s.position * dim, s.count * dim);
@@ -122,7 +131,8 @@ static void embed_backward_columns(void *argument, size_t index, int worker)
                 rows->kernels->rows.axpy(g->words + input->ids[s.row + i] * dim + c, g->embed->scale, dy,
                                          width);
             if (g->segments != NULL)
-                rows->kernels->rows.axpy(g->segments + input->segments[s.row + i] * dim + c, 1.0f, dy, width);
+                rows->kernels->rows.axpy(g->segments + segment_of(input, s.row + i) * dim + c, 1.0f, dy,
+                                         width);
             if (g->positions != NULL)
                 rows->kernels->rows.axpy(g->positions + (s.position + i) * dim + c, 1.0f, dy, width);
         }
@@ -136,7 +146,9 @@ void embed_backward(const struct embed *embed, const struct rows *rows, struct s
         .rows = rows,
         .words = embed->vocab_size > 0 ? slice_at(gradients, embed->words) : NULL,
         .segments = embed->num_segments > 0 ? slice_at(gradients, embed->segments) : NULL,
-        .positions = embed->kind == POSITIONS_LEARNED ? slice_at(gradients, embed->positions) : NULL,
+        .positions = embed->kind == POSITIONS_LEARNED
+                         ? slice_at(gradients, embed->positions) + embed->position_offset * embed->dim
+                         : NULL,
         .dy = dy,
         .input = input,
     };

@@ -1,5 +1,6 @@
 /* Embedding: row = word[id] + segment[segment of the row] + position[index in its sequence]. Positions are
-   learned, tables starting from N(0, 0.02^2); or sinusoids (Vaswani et al. 2017), column 2 i the sine and 2 i
+   learned, tables starting from N(0, 0.02^2), with unused rows before the first position as in RoBERTa's
+   files; or sinusoids (Vaswani et al. 2017), column 2 i the sine and 2 i
    + 1 the cosine of index / 10000^(2 i / dim), with words from N(0, 1), as in the Long Range Arena; or none.
    A model whose sequences are float rows has no words; segments and positions are added to the given rows. A
    table that is also the output of the model (tied_output.h) starts from N(0, 1 / dim), which gives logits of
@@ -22,14 +23,17 @@ struct embed_shape {
     size_t segments;   /* 0: no segments */
     size_t max_len, dim;
     enum positions positions;
-    bool tied; /* the table of words is also the output */
+    size_t position_offset; /* rows of the table before the first position */
+    bool tied;              /* the table of words is also the output */
 };
 struct embed {
     size_t vocab_size, num_segments, max_len, dim;
+    size_t position_offset;
     enum positions kind;
     float scale;                /* of the words: sqrt(dim) if the table is tied, otherwise 1 */
     size_t words;               /* offset of (vocab_size, dim), if there are words */
-    size_t segments, positions; /* offsets of (num_segments, dim) and (max_len, dim), if learned */
+    size_t segments, positions; /* offsets of (num_segments, dim) and, if learned, of (position_offset +
+                                   max_len, dim) */
     float *sinusoids;           /* (num_sinusoids, dim), owned; or NULL */
     size_t num_sinusoids;       /* set by embed_fit */
 };
@@ -45,7 +49,7 @@ void embed_free(struct host *host, struct embed *embed);
 struct input_rows {
     const uint32_t *ids;     /* (rows), below vocab_size; or NULL */
     const float *floats;     /* (padded rows, width), zeros after the last row; or NULL */
-    const uint8_t *segments; /* (rows), below num_segments; NULL without segments */
+    const uint8_t *segments; /* (rows), below num_segments; NULL: all 0 */
 };
 
 /* y (n, dim): rows [first, first + n) of the batch; zeros after the last. Without words it adds to y. */

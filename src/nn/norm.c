@@ -2,9 +2,10 @@
 #include "nn/norm.h"
 
 hashattn_status norm_describe(struct host *host, struct params *params, const char *name, size_t dim,
-                              struct norm *norm)
+                              double epsilon, struct norm *norm)
 {
     norm->dim = dim;
+    norm->epsilon = (float)epsilon;
     TRY(params_add(host, params, START_ONES, 0, &norm->gain, 1, &dim, "%s.weight", name));
     return params_add(host, params, START_ZEROS, 0, &norm->bias, 1, &dim, "%s.bias", name);
 }
@@ -13,7 +14,7 @@ void norm_forward(const struct norm *norm, const struct kernels *kernels, const 
                   float *statistics, const float *x, size_t n)
 {
     kernels->layers.norm(y, statistics, x, values + norm->gain, values + norm->bias, n, norm->dim,
-                         NORM_EPSILON);
+                         norm->epsilon);
 }
 
 void norm_backward(const struct norm *norm, const struct kernels *kernels, const float *values,

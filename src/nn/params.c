@@ -89,21 +89,26 @@ struct laying {
     bool backward;
 };
 
+void params_lay_row(const struct params *params, const struct kernels *kernels, size_t index,
+                    const float *from, bool backward, float *values)
+{
+    const struct param *row = &params->rows[index];
+    enum precision precision = params->precision;
+    if (row->laid > 0)
+        weights_lay(kernels, precision, values - row->laid, from, row->shape[1], true, row->shape[1],
+                    row->shape[0]);
+    if (row->laid_backward > 0 && backward)
+        weights_lay(kernels, precision, values - row->laid_backward, from, row->shape[1], false,
+                    row->shape[0], row->shape[1]);
+    if (row->laid == 0 || (row->laid_backward == 0 && backward))
+        memcpy(values + row->offset, from, row->count * sizeof *from);
+}
+
 static void lay_row(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct laying *l = argument;
-    const struct param *row = &l->params->rows[index];
-    enum precision precision = l->params->precision;
-    const float *from = l->from + row->offset;
-    if (row->laid > 0)
-        weights_lay(l->kernels, precision, l->to - row->laid, from, row->shape[1], true, row->shape[1],
-                    row->shape[0]);
-    if (row->laid_backward > 0 && l->backward)
-        weights_lay(l->kernels, precision, l->to - row->laid_backward, from, row->shape[1], false,
-                    row->shape[0], row->shape[1]);
-    if (row->laid == 0 || (row->laid_backward == 0 && l->backward))
-        memcpy(l->to + row->offset, from, row->count * sizeof *from);
+    params_lay_row(l->params, l->kernels, index, l->from + l->params->rows[index].offset, l->backward, l->to);
 }
 
 const float *params_lay(const struct params *params, const struct kernels *kernels, struct pool *pool,

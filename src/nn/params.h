@@ -64,6 +64,10 @@ size_t params_room(const struct params *params);
    no product reads unpacked are not copied. backward: packs for backward passes too. */
 const float *params_lay(const struct params *params, const struct kernels *kernels, struct pool *pool,
                         const float *values, bool backward, float *room);
+/* The same for one row from floats of its own, with the values of the room: a block may be laid row by row.
+ */
+void params_lay_row(const struct params *params, const struct kernels *kernels, size_t index,
+                    const float *from, bool backward, float *values);
 /* The number of parameters, without the padding between rows. */
 size_t params_count(const struct params *params);
 

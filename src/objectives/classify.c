@@ -36,8 +36,8 @@ static hashattn_status describe(struct host *host, struct params *params, const 
                            .dim = facts->dim,
                            .max_len = facts->max_len,
                            .classes = facts->num_outputs};
-    return head_describe(host, params, c->pairs ? PAIR_WIDTH * c->dim : c->dim, 2 * c->dim, c->classes,
-                         &c->head);
+    return head_describe(host, params, facts->head, c->pairs ? PAIR_WIDTH * c->dim : c->dim,
+                         facts->head == HEAD_RELU ? 2 * c->dim : c->dim, c->classes, &c->head);
 }
 
 static size_t examples_of(const struct classify *c, const struct rows *rows)
@@ -51,7 +51,7 @@ static size_t examples_of(const struct classify *c, const struct rows *rows)
 struct space {
     float *pooled, *partial;           /* (head_rows of sequences): dim */
     float *features, *hidden, *logits; /* (head_rows of examples): 4 dim (`pooled` itself if an example is one
-                                          sequence), 2 dim, classes */
+                                          sequence), head_kept, classes */
     /* backward */
     float *dlogits, *dpooled, *dfeatures, *dhidden; /* as above */
     size_t bytes;
@@ -63,18 +63,18 @@ static struct space lay(const struct classify *c, const struct rows *rows, bool 
     size_t pooled = size_product(head_rows(rows->num_sequences), c->dim);
     size_t examples = head_rows(examples_of(c, rows));
     size_t features = size_product(examples, c->head.first.in);
-    size_t hidden = size_product(examples, c->head.first.out), logits = size_product(examples, c->classes);
+    size_t wide = size_product(examples, c->head.first.out), logits = size_product(examples, c->classes);
     struct space s = {
         .pooled = arena_take(&arena, pooled, sizeof(float)),
         .partial = arena_take(&arena, pooled, sizeof(float)),
-        .hidden = arena_take(&arena, hidden, sizeof(float)),
+        .hidden = arena_take(&arena, size_product(examples, head_kept(&c->head)), sizeof(float)),
         .logits = arena_take(&arena, logits, sizeof(float)),
     };
     s.features = c->pairs ? arena_take(&arena, features, sizeof(float)) : s.pooled;
     if (training) {
         s.dpooled = arena_take(&arena, pooled, sizeof(float));
         s.dfeatures = c->pairs ? arena_take(&arena, features, sizeof(float)) : s.dpooled;
-        s.dhidden = arena_take(&arena, hidden, sizeof(float));
+        s.dhidden = arena_take(&arena, wide, sizeof(float));
         s.dlogits = arena_take(&arena, logits, sizeof(float));
     }
     s.bytes = arena.used;

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "nn/embed.h"
+#include "nn/outputs/head.h"
 #include "nn/outputs/pooling.h"
 #include "nn/params.h"
 #include "nn/rows.h"
@@ -37,6 +38,8 @@ struct objective_facts {
     bool causal;          /* no row depends on a later one */
     bool bytes;           /* an id is a byte of text */
     enum pooling pooling; /* how the rows of a sequence become one row */
+    enum head_kind head;  /* activation of the classifier's hidden layer */
+    double norm_epsilon;
     const struct embed *embed; /* of the input; for tied outputs */
 };
 
@@ -70,7 +73,8 @@ struct objective {
     const char *summary; /* one sentence */
     enum target_place place;
     enum target_type type;
-    bool ties_embedding; /* the embedding table of the input is the output layer too */
+    bool ties_embedding; /* the rows of the trunk meet the embedding table, which is then scaled (nn/embed.h)
+                          */
 
     const char *const *sums;      /* names, at most OBJECTIVE_SUMS, with "loss" and "count"; ended by NULL */
     const struct metric *metrics; /* at most OBJECTIVE_METRICS, with "loss"; ended by name NULL */
@@ -96,6 +100,11 @@ struct objective {
        outputs). */
     size_t (*outputs)(const void *self);
     void (*predict)(const struct objective_pass *pass, float *outputs);
+
+    /* (optional, both or none) The number of ids that a row scores; and after a forward the scores (logits)
+       of `n` chosen rows, (n, num_scores), of ids first_output and up. */
+    size_t (*num_scores)(const void *self);
+    void (*score_rows)(const struct objective_pass *pass, const size_t *places, size_t n, float *scores);
 
     /* (optional, all or none) A baseline that knows only the targets: the name of its metric ("majority");
        bytes of its counts, zeros at first; counting one batch of n targets; its value. */

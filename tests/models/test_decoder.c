@@ -49,6 +49,8 @@ static struct model_config config_of(struct decoder_test *t, const struct mechan
         .layers = 2,
         .dim = DIM,
         .heads = HEADS,
+        .norm_epsilon = 1e-5,
+        .scale_words = 1,
         .ffn = WIDE,
         .plan = head_plan_of(mechanism, t->options),
     };

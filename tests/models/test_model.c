@@ -62,6 +62,7 @@ static struct model_config config_of(struct model_test *t, const struct mechanis
         .layers = 2,
         .dim = DIM,
         .heads = HEADS,
+        .norm_epsilon = 1e-5,
         .ffn = WIDE,
         .plan = head_plan_of(mechanism, t->options),
     };

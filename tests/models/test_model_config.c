@@ -188,6 +188,9 @@ static void limits_are_allowed(void **state)
     LIMITS(pooling, 0, -1, 2, 3, ", allowed are 0 to 2");
     LIMITS(norm, 0, -1, 1, 2, ", allowed are 0 to 1");
     LIMITS(positions, 0, -1, 2, 3, ", allowed are 0 to 2");
+    LIMITS(position_offset, 0, -1, 1024, 1025, ", allowed are 0 to 1024");
+    LIMITS(classifier, 0, -1, 2, 3, ", allowed are 0 to 2");
+    LIMITS(norm_epsilon, 1e-12, 0, 0.1, 0.11, ", allowed are 1e-12 to 0.1");
     LIMITS(precision, 0, -1, 1, 2, ", allowed are 0 to 1");
     LIMITS(dropout, 0, -1e-9, 0.9, 0.9000001, ", allowed are 0 to 0.9");
     LIMITS(objectives[0].weight, 1e-300, 0, 1e6, 1.1e6, "allowed are numbers above 0 up to 1e6");

@@ -4,7 +4,8 @@
    after the last token not cleared; cosines in the even columns; sinusoids of the next position; words with
    sinusoids that start small; a tied table's factor left out; segments not added, read from the beginning of
    a span, without gradient, or scaled as words are; rows without words overwritten; ids cut to 16 bits;
-   sinusoids computed for max_len whatever the length, or for the first length only.
+   sinusoids computed for max_len whatever the length, or for the first length only;
+   unused positions used, or given the gradient of others.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/embed.h"
 
@@ -54,7 +55,7 @@ static void embed_adds_word_and_position(void **state)
     for (int threads = 1; threads <= 3; threads += 2) {
         struct layer_test test;
         struct embed embed;
-        open_embed(&test, threads, (struct embed_shape){VOCAB, 0, MAX_LEN, DIM, POSITIONS_LEARNED, false},
+        open_embed(&test, threads, (struct embed_shape){VOCAB, 0, MAX_LEN, DIM, POSITIONS_LEARNED, 0, false},
                    &embed);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         const struct param *word = param_named(&test.params, "embeddings.word_embeddings.weight");
@@ -101,7 +102,7 @@ static void positions_may_be_sinusoids_or_nothing(void **state)
     for (int kind = POSITIONS_SINUSOIDAL; kind <= POSITIONS_NONE; kind++) {
         struct layer_test test;
         struct embed embed;
-        open_embed(&test, 2, (struct embed_shape){VOCAB, 0, MAX_LEN, DIM, (enum positions)kind, false},
+        open_embed(&test, 2, (struct embed_shape){VOCAB, 0, MAX_LEN, DIM, (enum positions)kind, 0, false},
                    &embed);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         assert_int_equal(test.params.num_rows, 1);
@@ -138,7 +139,7 @@ static void a_tied_table_is_scaled(void **state)
     fill_ids(ids);
     struct layer_test test;
     struct embed embed;
-    open_embed(&test, 2, (struct embed_shape){VOCAB, 0, MAX_LEN, DIM, POSITIONS_NONE, true}, &embed);
+    open_embed(&test, 2, (struct embed_shape){VOCAB, 0, MAX_LEN, DIM, POSITIONS_NONE, 0, true}, &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     float factor = sqrtf(DIM), *y = new_normals(1, PADDED * DIM, 1), *dy = new_normals(4, PADDED * DIM, 1);
     assert_true(test.params.rows[0].scale == 1 / factor);
@@ -179,7 +180,7 @@ static void segments_are_added(void **state)
         struct layer_test test;
         struct embed embed;
         open_embed(&test, threads,
-                   (struct embed_shape){VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, true}, &embed);
+                   (struct embed_shape){VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, 0, true}, &embed);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         const struct param *segment = param_named(&test.params, "embeddings.token_type_embeddings.weight");
         assert_true(test.params.num_rows == 3 && segment->shape[0] == SEGMENTS && segment->shape[1] == DIM);
@@ -213,6 +214,43 @@ static void segments_are_added(void **state)
     free(first), free(dy);
 }
 
+/* Positions begin after the unused rows of the table, which get no gradient; without segment ids all are 0.
+ */
+static void unused_positions_come_first(void **state)
+{
+    (void)state;
+    enum { OFFSET = 2 };
+    uint32_t ids[ROWS];
+    const struct input_rows input = {.ids = ids};
+    fill_ids(ids);
+    struct layer_test test;
+    struct embed embed;
+    open_embed(&test, 2,
+               (struct embed_shape){VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, OFFSET, false}, &embed);
+    struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
+    const struct param *table = param_named(&test.params, "embeddings.position_embeddings.weight");
+    assert_true(table->shape[0] == MAX_LEN + OFFSET && table->shape[1] == DIM);
+    float *y = new_normals(1, PADDED * DIM, 1), *dy = new_normals(4, PADDED * DIM, 1);
+    embed_forward(&embed, &rows, test.values, y, &input, 0, PADDED);
+    embed_backward(&embed, &rows, whole_gradient(&test), dy, &input);
+    double *sum = calloc(test.params.total, sizeof *sum);
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t c = 0; c < DIM; c++) {
+            size_t at = embed.positions + (place(r) + OFFSET) * DIM + c,
+                   word = embed.words + ids[r] * DIM + c;
+            double want =
+                (double)test.values[word] + (double)test.values[at] + (double)test.values[embed.segments + c];
+            check_near((double)y[r * DIM + c], want, 6 * EPSILON, "row");
+            sum[at] += (double)dy[r * DIM + c];
+            sum[word] += (double)dy[r * DIM + c];
+            sum[embed.segments + c] += (double)dy[r * DIM + c];
+        }
+    check_near_all(test.gradients, sum, test.params.total,
+                   ROWS * EPSILON * largest(test.gradients, test.params.total), "gradient");
+    free(y), free(dy), free(sum);
+    layer_test_close(&test);
+}
+
 /* Given rows get positions and segments; rows after the last get nothing. */
 static void without_words_rows_are_added_to(void **state)
 {
@@ -222,7 +260,8 @@ static void without_words_rows_are_added_to(void **state)
     fill_segments(segments);
     struct layer_test test;
     struct embed embed;
-    open_embed(&test, 2, (struct embed_shape){0, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, false}, &embed);
+    open_embed(&test, 2, (struct embed_shape){0, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, 0, false},
+               &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     assert_int_equal(test.params.num_rows, 2);
     float *x = new_normals(1, PADDED * DIM, 1), *y = new_zeros(PADDED * DIM);
@@ -246,7 +285,7 @@ static void without_words_rows_are_added_to(void **state)
     layer_test_close(&test);
 
     /* Without tables nothing is added and nothing is learned. */
-    open_embed(&test, 1, (struct embed_shape){0, 0, MAX_LEN, DIM, POSITIONS_NONE, false}, &embed);
+    open_embed(&test, 1, (struct embed_shape){0, 0, MAX_LEN, DIM, POSITIONS_NONE, 0, false}, &embed);
     rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     assert_int_equal(test.params.total, 0);
     memcpy(y, x, PADDED * DIM * sizeof *y);
@@ -267,7 +306,7 @@ static void ids_are_wider_than_16_bits(void **state)
     const float dy[] = {1, 2, 3, 4};
     struct layer_test test;
     struct embed embed;
-    open_embed(&test, 1, (struct embed_shape){MANY, 0, 4, 1, POSITIONS_NONE, false}, &embed);
+    open_embed(&test, 1, (struct embed_shape){MANY, 0, 4, 1, POSITIONS_NONE, 0, false}, &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 1, one, NULL);
     float y[4];
     embed_forward(&embed, &rows, test.values, y, &input, 0, 4);
@@ -286,6 +325,7 @@ int main(void)
         cmocka_unit_test(positions_may_be_sinusoids_or_nothing),
         cmocka_unit_test(a_tied_table_is_scaled),
         cmocka_unit_test(segments_are_added),
+        cmocka_unit_test(unused_positions_come_first),
         cmocka_unit_test(without_words_rows_are_added_to),
         cmocka_unit_test(ids_are_wider_than_16_bits),
     };

@@ -4,8 +4,10 @@
    counted in the sums; the weight left out of the gradient, or of the loss; dx written instead of added;
    rows after the last not cleared; the mean over this batch instead of the step; the most frequent id of
    all instead of the targets; pairs averaged as single sequences; probabilities of the wrong example; rows
-   that pad a tile cleared beyond the memory; the last among equal logits; a class beyond the last.
-   Covers: classify.c next_token.c objective_table.c
+   that pad a tile cleared beyond the memory; the last among equal logits; a class beyond the last; masked
+   tokens scored in the first rows whatever the places; rows of weight 0 among the masked; their gradient
+   without the last chunk, or in the first rows.
+   Covers: classify.c next_token.c masked_tokens.c objective_table.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "objectives/objective.h"
 
@@ -52,7 +54,8 @@ static void open_shape(struct objective_test *t, const struct objective *objecti
                                           .num_outputs = OUTPUTS,
                                           .max_len = 100,
                                           .pairs = pairs,
-                                          .causal = true,
+                                          .causal = strcmp(objective->name, "masked_tokens") != 0,
+                                          .norm_epsilon = 1e-5,
                                           .bytes = true,
                                           .embed = &t->embed};
     assert_null(objective->refuse(&facts));
@@ -157,7 +160,9 @@ static void every_objective_is_described(void **state)
                  {{"perplexity", NULL, false, 1},
                   {"loss", NULL, false, 2},
                   {"bits_per_byte", NULL, false, 0},
-                  {"accuracy", NULL, true, 0}}}};
+                  {"accuracy", NULL, true, 0}}},
+                {"masked_tokens",
+                 {{"perplexity", NULL, false, 1}, {"loss", NULL, false, 2}, {"accuracy", NULL, true, 0}}}};
     for (size_t o = 0; o < sizeof want / sizeof *want; o++) {
         const struct objective *objective = objective_find(want[o].objective);
         assert_int_equal(objective->ties_embedding, o == 1);
@@ -393,6 +398,34 @@ static void predictions_are_those_of_the_loss(void **state)
     for_each(check_prediction);
 }
 
+/* The softmax of a row's scores gives its loss, whatever the order of the places. */
+static void check_scores(struct objective_test *t)
+{
+    if (t->objective->score_rows == NULL)
+        return;
+    enum { PLACES = 5 };
+    static const size_t places[PLACES] = {ROWS - 1, 0, 7, 7, 100};
+    assert_int_equal(t->objective->num_scores(t->self), OUTPUTS);
+    float *scores = guard_floats(PLACES * OUTPUTS);
+    for (size_t i = 0; i < PLACES; i++) {
+        memset(t->weights, 0, sizeof t->weights);
+        t->weights[places[i]] = 1;
+        double loss = t->objective->forward(&t->pass), sum = 0;
+        t->objective->score_rows(&t->pass, places, PLACES, scores);
+        for (size_t c = 0; c < OUTPUTS; c++)
+            sum += exp((double)scores[i * OUTPUTS + c]);
+        check_near(log(sum) - (double)scores[i * OUTPUTS + t->ids[places[i]]], loss, 1e-5,
+                   "loss of the scores");
+    }
+    guard_free(scores, PLACES * OUTPUTS);
+}
+
+static void scores_are_those_of_the_loss(void **state)
+{
+    (void)state;
+    for_each(check_scores);
+}
+
 /* The most frequent target id, over two batches. */
 static void check_baseline(struct objective_test *t)
 {
@@ -498,6 +531,7 @@ int main(void)
         cmocka_unit_test(batches_of_one_and_of_full_tiles),
         cmocka_unit_test(the_head_has_the_documented_widths),
         cmocka_unit_test(predictions_are_those_of_the_loss),
+        cmocka_unit_test(scores_are_those_of_the_loss),
         cmocka_unit_test(baselines_are_those_of_the_targets),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(metrics_follow_from_the_sums),

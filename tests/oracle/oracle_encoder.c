@@ -41,7 +41,7 @@ static void norm(const struct oracle_block *b, const char *name, double *y, cons
     snprintf(weight, sizeof weight, ".%s.weight", name);
     snprintf(bias, sizeof bias, ".%s.bias", name);
     oracle_norm(y, x, named(b->params, b->values, b->name, weight),
-                named(b->params, b->values, b->name, bias), n, b->dim);
+                named(b->params, b->values, b->name, bias), n, b->dim, (double)1e-5f);
 }
 
 static double kept(const float *mask, size_t i)
@@ -115,7 +115,8 @@ static void embed(const struct oracle_encoder *e, double *x)
             memcpy(normed, row, dim * sizeof *row);
             if (e->blocks[0].post)
                 oracle_norm(normed, row, named(e->params, e->values, "embeddings.LayerNorm", ".weight"),
-                            named(e->params, e->values, "embeddings.LayerNorm", ".bias"), 1, dim);
+                            named(e->params, e->values, "embeddings.LayerNorm", ".bias"), 1, dim,
+                            (double)1e-5f);
             for (size_t c = 0; c < dim; c++)
                 x[r * dim + c] = kept(e->embed_mask, r * dim + c) * normed[c];
         }
@@ -178,7 +179,7 @@ double oracle_encoder_loss(const struct oracle_encoder *e, double *logits)
     }
     if (!e->blocks[0].post)
         oracle_norm(y, x, named(e->params, e->values, "layernorm", ".weight"),
-                    named(e->params, e->values, "layernorm", ".bias"), n, dim);
+                    named(e->params, e->values, "layernorm", ".bias"), n, dim, (double)1e-5f);
     if (e->next_token) {
         double loss = next_token_loss(e, y);
         free(x), free(y), free(pooled), free(hidden), free(out);

@@ -16,7 +16,8 @@ void oracle_dense(double *y, const double *x, const double *weight, const double
         }
 }
 
-void oracle_norm(double *y, const double *x, const double *gain, const double *bias, size_t n, size_t dim)
+void oracle_norm(double *y, const double *x, const double *gain, const double *bias, size_t n, size_t dim,
+                 double epsilon)
 {
     for (size_t i = 0; i < n; i++) {
         const double *row = x + i * dim;
@@ -26,7 +27,7 @@ void oracle_norm(double *y, const double *x, const double *gain, const double *b
         for (size_t c = 0; c < dim; c++)
             variance += (row[c] - mean) * (row[c] - mean) / (double)dim;
         for (size_t c = 0; c < dim; c++)
-            y[i * dim + c] = (row[c] - mean) / sqrt(variance + (double)1e-5f) * gain[c] + bias[c];
+            y[i * dim + c] = (row[c] - mean) / sqrt(variance + epsilon) * gain[c] + bias[c];
     }
 }
 

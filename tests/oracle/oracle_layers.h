@@ -9,7 +9,8 @@
 /* y (n, out) = x W^T + b, W (out, in). */
 void oracle_dense(double *y, const double *x, const double *weight, const double *bias, size_t n, size_t in,
                   size_t out);
-void oracle_norm(double *y, const double *x, const double *gain, const double *bias, size_t n, size_t dim);
+void oracle_norm(double *y, const double *x, const double *gain, const double *bias, size_t n, size_t dim,
+                 double epsilon);
 double oracle_gelu(double x);
 /* y += the convolution of one sequence: x, y (n, heads * width), filters (heads, taps). */
 void oracle_convolve(double *y, const double *x, const double *filters, size_t taps, size_t n, size_t heads,

@@ -58,6 +58,7 @@ struct work {
     const float *x;
     const struct row_ids *asked;
     size_t first, width; /* chunk [first, first + width); the id is output->first higher */
+    float *all;          /* (rows, words), of tied_output_logits */
     /* backward */
     struct slice gradients;
     float *dx;
@@ -164,6 +165,34 @@ double tied_output_forward(const struct tied_output *output, const struct rows *
         pool_run(rows->pool, forward_tile, &w, rows->tiles);
     }
     return finish_rows(&w);
+}
+
+static void logits_tile(void *argument, size_t tile, int worker)
+{
+    const struct work *w = argument;
+    size_t row = tile * ROW_TILE, count = size_min(ROW_TILE, w->rows->count - row);
+    float *logits = w->space->logits + (size_t)worker * ROW_TILE * w->output->chunk;
+    compute_logits(w, logits, row);
+    for (size_t i = 0; i < count; i++)
+        memcpy(w->all + (row + i) * w->output->words + w->first, logits + i * w->width,
+               w->width * sizeof *logits);
+}
+
+void tied_output_logits(const struct tied_output *output, const struct rows *rows, const float *values,
+                        const struct tied_output_space *space, float *logits, const float *x)
+{
+    struct work w = {.output = output,
+                     .rows = rows,
+                     .kernels = rows->kernels,
+                     .values = values,
+                     .space = space,
+                     .x = x,
+                     .all = logits};
+    for (w.first = 0; w.first < output->words; w.first += w.width) {
+        w.width = size_min(output->words - w.first, output->chunk);
+        lay_chunk(&w, false);
+        pool_run(rows->pool, logits_tile, &w, rows->tiles);
+    }
 }
 
 /* ---- backward ----------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* The classifier head against double precision and central differences.
    Bugs planted and caught: ReLU's mask missing in backward; mask from the gradient's sign; layers swapped;
-   second tile left out; tiles that share their gradient of the hidden rows.
+   second tile left out; tiles that share their gradient of the hidden rows; the
+   slope of tanh from the gradient; rows kept wide apart for GELU.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/head.h"
 
@@ -28,24 +29,25 @@ static double weighed(void *user)
     double wide[ROWS * WIDE];
     oracle_dense(wide, c->x, exact + c->head.first.weight, exact + c->head.first.bias, ROWS, DIM, WIDE);
     for (int i = 0; i < ROWS * WIDE; i++)
-        wide[i] = fmax(wide[i], 0);
+        wide[i] = c->head.kind == HEAD_RELU   ? fmax(wide[i], 0)
+                  : c->head.kind == HEAD_TANH ? tanh(wide[i])
+                                              : wide[i] * 0.5 * erfc(-wide[i] * sqrt(0.5));
     oracle_dense(c->y, wide, exact + c->head.second.weight, exact + c->head.second.bias, ROWS, WIDE, CLASSES);
     return inner(c->g, c->y, ROWS * CLASSES);
 }
 
-static void head_agrees_with_double(void **state)
+static void check_kind(enum head_kind kind)
 {
-    (void)state;
     struct head_case c;
     struct layer_test *test = &c.test;
     layer_test_open(test, 1);
     layer_test_shift(test);
-    check_status(&test->host, head_describe(&test->host, &test->params, DIM, WIDE, CLASSES, &c.head),
+    check_status(&test->host, head_describe(&test->host, &test->params, kind, DIM, WIDE, CLASSES, &c.head),
                  HASHATTN_OK, NULL);
     assert_int_equal(param_named(&test->params, "classifier.dense.weight")->shape[0], WIDE);
     assert_int_equal(param_named(&test->params, "classifier.out_proj.weight")->shape[0], CLASSES);
     layer_test_start(test, 4);
-    float x[TILE * DIM] = {0}, y[TILE * CLASSES], hidden[TILE * WIDE], dx[TILE * DIM];
+    float x[TILE * DIM] = {0}, y[TILE * CLASSES], hidden[2 * TILE * WIDE], dx[TILE * DIM];
     float dhidden[TILE * WIDE], dy[TILE * CLASSES] = {0};
     random_normals(1, 0, x, ROWS * DIM);
     random_normals(2, 0, dy, ROWS * CLASSES);
@@ -56,7 +58,8 @@ static void head_agrees_with_double(void **state)
     int off = 0; /* both sides of the ReLU occur */
     for (int i = 0; i < ROWS * WIDE; i++)
         off += hidden[i] == 0;
-    assert_true(off > 10 && off < ROWS * WIDE - 10);
+    assert_true(kind != HEAD_RELU || (off > 10 && off < ROWS * WIDE - 10));
+    assert_int_equal(head_kept(&c.head), kind == HEAD_GELU ? 2 * WIDE : WIDE);
     assert_int_equal(head_rows(ROWS), TILE);
     assert_true(head_rows(0) == 0 && head_rows(HEAD_TILE) == HEAD_TILE);
     /* Two successive products: about (DIM + WIDE + some) roundings of sums of WIDE terms up to 4. */
@@ -67,11 +70,19 @@ static void head_agrees_with_double(void **state)
     head_backward(&c.head, test->kernels, test->values, whole_gradient(test), dx, dhidden, c.g, hidden, x,
                   ROWS);
     for (int i = 0; i < TILE * WIDE; i++) /* of every tile, because tiles may run at the same time */
-        assert_true(hidden[i] > 0 ? isfinite(dhidden[i]) : dhidden[i] == 0);
+        assert_true(kind != HEAD_RELU || hidden[i] > 0 ? isfinite(dhidden[i]) : dhidden[i] == 0);
     check_derivatives(dx, c.x, ROWS * DIM, weighed, &c, bound, "dx");
     check_derivatives(test->gradients, test->exact, test->params.total, weighed, &c, 2 * bound, "parameters");
     free(c.x);
     layer_test_close(test);
+}
+
+static void head_agrees_with_double(void **state)
+{
+    (void)state;
+    check_kind(HEAD_RELU);
+    check_kind(HEAD_TANH);
+    check_kind(HEAD_GELU);
 }
 
 int main(void)

@@ -1,0 +1,111 @@
+/* Stored checkpoints of the transformers library: encoders of type yoso, bert and roberta, with any
+   mechanism. SPDX-License-Identifier: Apache-2.0 */
+#ifndef HASHATTN_PRETRAINED_H
+#define HASHATTN_PRETRAINED_H
+
+#include "hashattn/attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A checkpoint: config.json, model.safetensors (or several files with their index), which stay mapped: do not
+   overwrite them in place. The context must outlive it. */
+typedef struct hashattn_pretrained hashattn_pretrained;
+
+/* attention: the mechanism instead of that of the config (see hashattn_setup_mechanism), NULL: that of the
+   config. BAD_FILE, with the path: a file is missing or broken, the config asks for what is not computed
+   here, or tensors do not fit it (all are named). INVALID: attention is not a mechanism for this model. */
+HASHATTN_API hashattn_status hashattn_pretrained_load(hashattn_context *context, const char *directory,
+                                                      const char *attention,
+                                                      hashattn_pretrained **pretrained);
+HASHATTN_API void hashattn_pretrained_free(hashattn_pretrained *pretrained); /* NULL is allowed */
+/* Changes an option of the mechanism ("num_hashes", "128"). INVALID or REFUSED, with the model unchanged. */
+HASHATTN_API hashattn_status hashattn_pretrained_set(hashattn_pretrained *pretrained, const char *name,
+                                                     const char *text);
+
+typedef struct hashattn_pretrained_info {
+    size_t struct_size;
+    const char *type, *mechanism; /* "bert", "softmax" */
+    size_t num_params, layers, dim;
+    size_t vocab_size, num_segments;
+    size_t max_len;    /* tokens of the longest sequence */
+    size_t num_scores; /* ids scored by the output for masked tokens, 0: the files have none */
+} hashattn_pretrained_info;
+/* Set info->struct_size first. The strings are valid until the next hashattn_pretrained_set or free. */
+HASHATTN_API void hashattn_pretrained_describe(const hashattn_pretrained *pretrained,
+                                               hashattn_pretrained_info *info);
+
+/* Packed sequences of ids: sequence s is rows offsets[s] .. offsets[s + 1). Nothing is padded. */
+typedef struct hashattn_sequences {
+    size_t struct_size;
+    size_t num_sequences;
+    const size_t *offsets;   /* (num_sequences + 1), from 0 */
+    const uint32_t *ids;     /* (rows) */
+    const uint8_t *segments; /* (rows); NULL: all 0 */
+} hashattn_sequences;
+
+/* rows: (rows, dim), the last hidden states. INVALID, with the numbers: a sequence is empty or too long, an
+   id or segment is too large. */
+HASHATTN_API hashattn_status hashattn_pretrained_rows(hashattn_pretrained *pretrained,
+                                                      const hashattn_sequences *sequences, uint64_t seed,
+                                                      float *rows);
+/* scores: (num_places, num_scores), the logits of masked tokens for the rows `places`, which rise. REFUSED:
+   the files have no such output. */
+HASHATTN_API hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pretrained,
+                                                        const hashattn_sequences *sequences, uint64_t seed,
+                                                        const size_t *places, size_t num_places,
+                                                        float *scores);
+/* ---- text: needs the tokenizer's files in the directory (tokenizer.json, vocab.json and merges.txt, or
+ * vocab.txt) ---- */
+
+typedef struct hashattn_text_options {
+    size_t struct_size;
+    const char *pooling; /* one vector per document, the "mean" of its tokens or its "first" token, or "none":
+                            a vector per token */
+    int special_tokens;  /* 1 (default): with those of the tokenizer, for instance <s> and </s> */
+    int truncate;        /* 1: documents longer than max_len are cut; 0 (default): they are refused */
+    uint64_t seed;       /* of hashing */
+} hashattn_text_options;
+HASHATTN_API void hashattn_text_options_default(hashattn_text_options *options);
+
+typedef struct hashattn_embedding {
+    size_t struct_size;
+    size_t num_documents, num_vectors, num_cut; /* of all files */
+    size_t document, first, count, dim; /* vectors [first, first + count) are those of this document */
+    const float *vectors;               /* (count, dim), valid during the call */
+} hashattn_embedding;
+/* Called once per document, in order. Return non-zero to stop with INTERRUPTED. */
+typedef int hashattn_embedding_callback(void *user, const hashattn_embedding *embedding);
+/* The vectors of all documents of the files: a .txt file is one document, a .jsonl file has one on each line
+   ({"text": "..."}). options: NULL = the defaults. BAD_FILE, with file, line and numbers: a document is too
+   long, empty or no text. */
+HASHATTN_API hashattn_status hashattn_pretrained_embed(hashattn_pretrained *pretrained,
+                                                       const char *const *paths, size_t num_paths,
+                                                       const hashattn_text_options *options,
+                                                       hashattn_embedding_callback *callback, void *user);
+
+typedef struct hashattn_guess {
+    size_t struct_size;
+    size_t mask, rank; /* which mask of the text, and the place among its guesses, from 0 */
+    uint32_t id;
+    const char *token; /* its text, valid during the call */
+    double probability;
+} hashattn_guess;
+/* Return non-zero to stop with INTERRUPTED. */
+typedef int hashattn_guess_callback(void *user, const hashattn_guess *guess);
+/* The `top` most probable tokens for each mask of a text ("Paris is the <mask> of France.", with the mask of
+   the tokenizer), most probable first. INVALID: the text has no mask or is too long. REFUSED: the files have
+   no output for masked tokens. */
+HASHATTN_API hashattn_status hashattn_pretrained_fill_mask(hashattn_pretrained *pretrained, const char *text,
+                                                           size_t top, uint64_t seed,
+                                                           hashattn_guess_callback *callback, void *user);
+
+/* Writes config.json and model.safetensors to a new directory, which the transformers library opens with
+   equal outputs. REFUSED: a file of this type cannot describe the mechanism. */
+HASHATTN_API hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,227 @@
+/* Stored checkpoints. The weights are prepared at the first forward pass, so that options can be set before.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "api/checkpoints.h"
+
+#include <string.h>
+
+#include "api/versions.h"
+#include "base/memory.h"
+
+/* Makes the model of the current options, if the files have its tensors. */
+static hashattn_status renew_net(struct host *host, struct hashattn_pretrained *pretrained)
+{
+    struct model *net;
+    TRY(model_new(host, &pretrained->files.config.model, &net));
+    hashattn_status status = pretrained_check(host, &pretrained->files, model_params(net));
+    if (status != HASHATTN_OK) {
+        model_free(host, net);
+        return status;
+    }
+    model_free(host, pretrained->net);
+    memory_free(host, pretrained->room);
+    pretrained->net = net;
+    pretrained->room = NULL;
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_pretrained_load(hashattn_context *context, const char *directory,
+                                         const char *attention, hashattn_pretrained **out)
+{
+    if (context == NULL || out == NULL)
+        return HASHATTN_INVALID; /* no context for a message */
+    *out = NULL;
+    struct host *host = &context->host;
+    FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
+    void *block;
+    TRY(memory_new_zeroed(host, 1, sizeof **out, "checkpoint", &block));
+    struct hashattn_pretrained *pretrained = block;
+    pretrained->context = context;
+    hashattn_status status;
+    TRY_DONE(memory_new(host, strlen(directory) + 1, 1, "a path", &block));
+    pretrained->directory = strcpy(block, directory);
+    TRY_DONE(pretrained_open(host, directory, attention, &pretrained->files));
+    pretrained->files.config.model.precision = (int)context->precision;
+    status = renew_net(host, pretrained);
+    if (status == HASHATTN_BAD_FILE)
+        host_prefix(host, directory);
+    if (status == HASHATTN_OK)
+        *out = pretrained;
+done:
+    if (status != HASHATTN_OK)
+        hashattn_pretrained_free(pretrained);
+    return status;
+}
+
+void hashattn_pretrained_free(hashattn_pretrained *pretrained)
+{
+    if (pretrained == NULL)
+        return;
+    struct host *host = &pretrained->context->host;
+    tokenizer_free(host, pretrained->tokenizer);
+    memory_free(host, pretrained->directory);
+    memory_free(host, pretrained->room);
+    model_free(host, pretrained->net);
+    pretrained_close(host, &pretrained->files);
+    memory_free(host, pretrained);
+}
+
+hashattn_status hashattn_pretrained_set(hashattn_pretrained *pretrained, const char *name, const char *text)
+{
+    if (pretrained == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &pretrained->context->host;
+    FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            name == NULL ? "the name of the option" : "the text of the option");
+    struct head_plan *plan = &pretrained->files.config.model.plan, before;
+    TRY(head_plan_copy(host, plan, &before));
+    hashattn_status status = head_plan_set(host, plan, name, text);
+    if (status == HASHATTN_OK)
+        status = renew_net(host, pretrained);
+    if (status != HASHATTN_OK)
+        for (size_t i = 0; i < plan->num_used; i++)
+            if (plan->used[i].mechanism->options_size > 0)
+                memcpy(plan->used[i].options, before.used[i].options, plan->used[i].mechanism->options_size);
+    head_plan_free(host, &before);
+    return status;
+}
+
+void hashattn_pretrained_describe(const hashattn_pretrained *pretrained, hashattn_pretrained_info *info)
+{
+    const struct model_config *config = &pretrained->files.config.model;
+    const hashattn_pretrained_info own = {
+        .type = pretrained_names[pretrained->files.config.type].model_type,
+        .mechanism = config->plan.text,
+        .num_params = params_count(model_params(pretrained->net)),
+        .layers = (size_t)config->layers,
+        .dim = (size_t)config->dim,
+        .vocab_size = (size_t)config->vocab_size,
+        .num_segments = (size_t)config->num_segments,
+        .max_len = (size_t)config->max_len,
+        .num_scores = model_num_scores(pretrained->net),
+    };
+    version_give(info, &own, sizeof own);
+}
+
+/* Prepares the weights, once. */
+static hashattn_status prepare(struct hashattn_pretrained *pretrained)
+{
+    struct hashattn_context *context = pretrained->context;
+    const struct params *params = model_params(pretrained->net);
+    void *room;
+    if (pretrained->room != NULL)
+        return HASHATTN_OK;
+    TRY(memory_new(&context->host, pretrained_room(params), sizeof(float), "the weights", &room));
+    hashattn_status status = pretrained_lay(&context->host, &pretrained->files, params, context->kernels,
+                                            context->pool, pretrained->seed, room, &pretrained->values);
+    if (status == HASHATTN_OK)
+        pretrained->room = room;
+    else
+        memory_free(&context->host, room);
+    return status;
+}
+
+hashattn_status checkpoint_begin(struct hashattn_pretrained *pretrained, const struct inference_input *input,
+                                 uint64_t seed, struct inference *inference)
+{
+    struct hashattn_context *context = pretrained->context;
+    *inference = (struct inference){.kernels = context->kernels,
+                                    .pool = context->pool,
+                                    .model = pretrained->net,
+                                    .seed = seed,
+                                    .profile = context->profile};
+    TRY(inference_check(&context->host, inference, input));
+    TRY(prepare(pretrained));
+    inference->values = pretrained->values;
+    return HASHATTN_OK;
+}
+
+hashattn_status checkpoint_tokenizer(struct hashattn_pretrained *pretrained)
+{
+    if (pretrained->tokenizer != NULL)
+        return HASHATTN_OK;
+    return tokenizer_load(&pretrained->context->host, pretrained->directory, &pretrained->tokenizer);
+}
+
+/* Copies the caller's sequences. */
+static hashattn_status take_sequences(struct host *host, const hashattn_sequences *sequences,
+                                      struct inference_input *input)
+{
+    hashattn_sequences own;
+    FAIL_IF(sequences == NULL, host, HASHATTN_INVALID, "sequences is NULL");
+    TRY(version_take(host, &own, sizeof own, sequences, sizeof own, "sequences"));
+    FAIL_IF(own.offsets == NULL || own.ids == NULL, host, HASHATTN_INVALID, "sequences: %s is NULL",
+            own.offsets == NULL ? "offsets" : "ids");
+    FAIL_IF(own.offsets[0] != 0, host, HASHATTN_INVALID, "sequences: offsets begin with %zu, 0 is needed",
+            own.offsets[0]);
+    *input = (struct inference_input){
+        .num_sequences = own.num_sequences, .offsets = own.offsets, .ids = own.ids, .segments = own.segments};
+    return HASHATTN_OK;
+}
+
+struct rows_target {
+    const size_t *offsets;
+    size_t dim;
+    float *rows;
+};
+
+static bool copy_rows(void *user, size_t first, size_t n, const float *rows)
+{
+    const struct rows_target *target = user;
+    size_t row = target->offsets[first], count = target->offsets[first + n] - row;
+    memcpy(target->rows + row * target->dim, rows, count * target->dim * sizeof *rows);
+    return false;
+}
+
+hashattn_status hashattn_pretrained_rows(hashattn_pretrained *pretrained, const hashattn_sequences *sequences,
+                                         uint64_t seed, float *rows)
+{
+    struct inference inference;
+    struct inference_input input;
+    if (pretrained == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &pretrained->context->host;
+    FAIL_IF(rows == NULL, host, HASHATTN_INVALID, "rows is NULL");
+    TRY(take_sequences(host, sequences, &input));
+    TRY(checkpoint_begin(pretrained, &input, seed, &inference));
+    struct rows_target target = {input.offsets, (size_t)pretrained->files.config.model.dim, rows};
+    return inference_rows(host, &inference, &input, copy_rows, &target);
+}
+
+hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pretrained,
+                                           const hashattn_sequences *sequences, uint64_t seed,
+                                           const size_t *places, size_t num_places, float *scores)
+{
+    struct inference inference;
+    struct inference_input input;
+    if (pretrained == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &pretrained->context->host;
+    FAIL_IF(places == NULL || scores == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            places == NULL ? "places" : "scores");
+    FAIL_IF(model_num_scores(pretrained->net) == 0, host, HASHATTN_REFUSED,
+            "the checkpoint has no output for masked tokens");
+    TRY(take_sequences(host, sequences, &input));
+    TRY(checkpoint_begin(pretrained, &input, seed, &inference));
+    for (size_t i = 0; i < num_places; i++)
+        FAIL_IF(places[i] >= input.offsets[input.num_sequences] || (i > 0 && places[i] < places[i - 1]), host,
+                HASHATTN_INVALID, "place %zu is row %zu; places rise and are below %zu", i, places[i],
+                input.offsets[input.num_sequences]);
+    return inference_scores(host, &inference, &input, places, num_places, scores);
+}
+
+hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory)
+{
+    if (pretrained == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &pretrained->context->host;
+    const struct params *params = model_params(pretrained->net);
+    void *values;
+    FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
+    TRY(memory_new(host, params->total, sizeof(float), "the parameters", &values));
+    hashattn_status status = pretrained_load(host, &pretrained->files, params, pretrained->seed, values);
+    if (status == HASHATTN_OK)
+        status = pretrained_save(host, directory, &pretrained->files, &pretrained->files.config.model, params,
+                                 values);
+    memory_free(host, values);
+    return status;
+}

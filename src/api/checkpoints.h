@@ -1,0 +1,29 @@
+/* The checkpoint behind hashattn_pretrained, for the files of this floor that compute with it.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef API_CHECKPOINTS_H
+#define API_CHECKPOINTS_H
+
+#include "api/handles.h"
+#include "hashattn/pretrained.h"
+#include "models/inference.h"
+#include "models/pretrained.h"
+#include "text/tokenizer.h"
+
+struct hashattn_pretrained {
+    struct hashattn_context *context;
+    char *directory;
+    struct pretrained files;
+    struct model *net;
+    struct tokenizer *tokenizer; /* NULL until a text is read */
+    float *room;                 /* NULL: the weights are not prepared */
+    const float *values;         /* in room */
+    uint64_t seed;               /* of tensors that the files lack */
+};
+
+/* Checks the sequences and prepares the weights, once, for a forward pass. */
+hashattn_status checkpoint_begin(struct hashattn_pretrained *pretrained, const struct inference_input *input,
+                                 uint64_t seed, struct inference *inference);
+/* Reads the tokenizer of the checkpoint's directory, once. */
+hashattn_status checkpoint_tokenizer(struct hashattn_pretrained *pretrained);
+
+#endif

@@ -1,0 +1,163 @@
+/* One file or the files of an index. SPDX-License-Identifier: Apache-2.0 */
+#include "io/weight_files.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "io/json.h"
+
+static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
+
+void weight_files_close(struct host *host, struct weight_files *weights)
+{
+    for (size_t i = 0; i < weights->num_files; i++)
+        safetensors_free(host, &weights->files[i]);
+    memory_free(host, weights->files);
+    *weights = (struct weight_files){NULL, 0};
+}
+
+const struct tensor *weight_files_find(const struct weight_files *weights, const char *name,
+                                       const struct safetensors **file)
+{
+    for (size_t i = 0; i < weights->num_files; i++) {
+        const struct tensor *tensor = safetensors_find(&weights->files[i], name);
+        if (file != NULL)
+            *file = &weights->files[i];
+        if (tensor != NULL)
+            return tensor;
+    }
+    return NULL;
+}
+
+/* ---- the files of an index ------------------------------------------------------------------------------
+ */
+
+/* The distinct names of files in the order of the index; they belong to its tree. */
+struct shard_names {
+    const char *names[WEIGHT_FILES_MOST];
+    size_t count;
+};
+
+static size_t shard_of(const struct shard_names *shards, const char *name)
+{
+    size_t i = 0;
+    while (i < shards->count && strcmp(shards->names[i], name) != 0)
+        i++;
+    return i;
+}
+
+static hashattn_status list_shards(struct host *host, const struct json *map, struct shard_names *shards)
+{
+    for (struct json_member m = json_first(map); m.key != NULL; m = json_next(m)) {
+        const char *name = json_text(m.value);
+        FAIL_IF(name == NULL || name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL, host,
+                HASHATTN_BAD_FILE,
+                "weight_map gives tensor '%.100s' the file '%.60s', a name without / is needed", m.key,
+                name == NULL ? "" : name);
+        if (shard_of(shards, name) < shards->count)
+            continue;
+        FAIL_IF(shards->count == WEIGHT_FILES_MOST, host, HASHATTN_BAD_FILE,
+                "weight_map names more than %d files", WEIGHT_FILES_MOST);
+        shards->names[shards->count++] = name;
+    }
+    FAIL_IF(shards->count == 0, host, HASHATTN_BAD_FILE, "weight_map is empty");
+    return HASHATTN_OK;
+}
+
+/* Checks that each tensor is in the file that the index names, and in no other. */
+static hashattn_status check_index(struct host *host, const struct json *map,
+                                   const struct shard_names *shards, const struct weight_files *weights)
+{
+    size_t count = 0;
+    for (struct json_member m = json_first(map); m.key != NULL; m = json_next(m)) {
+        const char *name = json_text(m.value);
+        FAIL_IF(safetensors_find(&weights->files[shard_of(shards, name)], m.key) == NULL, host,
+                HASHATTN_BAD_FILE, "tensor '%.100s' is not in the file %.60s that weight_map names", m.key,
+                name);
+    }
+    for (size_t i = 0; i < weights->num_files; i++)
+        count += weights->files[i].count;
+    FAIL_IF(count != json_count(map), host, HASHATTN_BAD_FILE,
+            "weight_map has %zu tensors, its files have %zu", json_count(map), count);
+    return HASHATTN_OK;
+}
+
+static hashattn_status open_shards(struct host *host, const char *directory, const struct json *map,
+                                   struct weight_files *weights)
+{
+    char path[FILE_PATH];
+    struct shard_names shards = {.count = 0};
+    void *block;
+    TRY(list_shards(host, map, &shards));
+    TRY(memory_new_zeroed(host, shards.count, sizeof *weights->files, "the list of files", &block));
+    weights->files = block;
+    for (; weights->num_files < shards.count; weights->num_files++) {
+        TRY(file_join(host, directory, shards.names[weights->num_files], path, sizeof path));
+        TRY(safetensors_map(host, path, &weights->files[weights->num_files]));
+    }
+    return check_index(host, map, &shards, weights);
+}
+
+static hashattn_status open_index(struct host *host, const char *directory, const char *path,
+                                  struct weight_files *weights)
+{
+    struct json *root;
+    const struct json *map;
+    TRY(json_read_file(host, path, &root));
+    hashattn_status status = json_get_object(host, root, "weight_map", &map);
+    if (status == HASHATTN_OK)
+        status = open_shards(host, directory, map, weights);
+    json_free(root);
+    return status;
+}
+
+/* ---- what the directory has -----------------------------------------------------------------------------
+ */
+
+static hashattn_status fail_without_files(struct host *host, const char *directory)
+{
+    static const char *const archives[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
+    char path[FILE_PATH];
+    for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
+        TRY(file_join(host, directory, archives[i], path, sizeof path));
+        if (!file_exists(path))
+            continue;
+        host_fail(
+            host, HASHATTN_BAD_FILE,
+            "a pickled archive can run code, so it is not read; convert it in its directory with: python3 -c "
+            "\"import glob, torch, safetensors.torch as s; s.save_file({k: v.clone() for f in "
+            "glob.glob('pytorch_model*.bin') for k, v in torch.load(f, weights_only=True).items()}, "
+            "'model.safetensors', {'format': 'pt'})\"");
+        host_prefix(host, path);
+        return HASHATTN_BAD_FILE;
+    }
+    return host_fail(host, HASHATTN_BAD_FILE, "%.300s has neither %s nor %s", directory, single_name,
+                     index_name);
+}
+
+hashattn_status weight_files_open(struct host *host, const char *directory, struct weight_files *weights)
+{
+    char path[FILE_PATH];
+    hashattn_status status;
+    *weights = (struct weight_files){NULL, 0};
+    TRY(file_join(host, directory, single_name, path, sizeof path));
+    if (file_exists(path)) {
+        void *block;
+        TRY(memory_new_zeroed(host, 1, sizeof *weights->files, "the list of files", &block));
+        weights->files = block;
+        status = safetensors_map(host, path, weights->files);
+        weights->num_files = status == HASHATTN_OK;
+    } else {
+        TRY(file_join(host, directory, index_name, path, sizeof path));
+        if (!file_exists(path))
+            return fail_without_files(host, directory);
+        status = open_index(host, directory, path, weights);
+        if (status != HASHATTN_OK && weights->num_files == 0)
+            host_prefix(host, path);
+    }
+    if (status != HASHATTN_OK)
+        weight_files_close(host, weights);
+    return status;
+}

@@ -1,0 +1,20 @@
+/* The names of parameters in checkpoints of the transformers library. Files of a whole model put the name of
+   the trunk before its tensors ("bert.encoder..."); files of a bare trunk do not. Tables only.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef MODELS_PRETRAINED_NAMES_H
+#define MODELS_PRETRAINED_NAMES_H
+
+#include "models/name_map.h"
+
+enum pretrained_type { PRETRAINED_YOSO, PRETRAINED_BERT, PRETRAINED_ROBERTA, PRETRAINED_TYPES };
+
+struct pretrained_names {
+    const char *model_type;   /* as in config.json: "yoso" */
+    const char *bare_class;   /* of a trunk: "YosoModel" */
+    const char *masked_class; /* of a trunk with the output for masked tokens: "YosoForMaskedLM" */
+    const char *word_table;   /* the table of words in a file of a whole model */
+    struct name_map whole, bare;
+};
+extern const struct pretrained_names pretrained_names[PRETRAINED_TYPES];
+
+#endif

@@ -1,0 +1,187 @@
+/* The public functions of stored checkpoints: rows and scores as in the files beside them, options of the
+   mechanism, saving, arguments that are wrong, and failing allocations. Bugs planted and caught: weights not
+   prepared again after an option; the precision of the context ignored; places that fall accepted; the model
+   changed by a refused option. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hashattn/hashattn.h"
+#include "support/api_context.h"
+#include "support/checkpoint_case.h"
+
+enum { T = CHECKPOINT_TOKENS, DIM = CHECKPOINT_DIM, VOCAB = CHECKPOINT_VOCAB };
+
+static hashattn_sequences sequences_of(const struct checkpoint_case *c)
+{
+    return (hashattn_sequences){.struct_size = sizeof(hashattn_sequences),
+                                .num_sequences = 1,
+                                .offsets = c->offsets,
+                                .ids = c->ids,
+                                .segments = c->segments};
+}
+
+static void rows_and_scores_are_those_of_the_files(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(2, NULL);
+    for (size_t i = 0; checkpoint_types[i] != NULL; i++) {
+        struct checkpoint_case c;
+        hashattn_pretrained *p;
+        checkpoint_case_read(checkpoint_types[i], &c);
+        const hashattn_sequences sequences = sequences_of(&c);
+        check_ok(context, hashattn_pretrained_load(context, c.directory, NULL, &p));
+        hashattn_pretrained_info info = {.struct_size = sizeof info};
+        hashattn_pretrained_describe(p, &info);
+        assert_string_equal(info.type, checkpoint_types[i]);
+        assert_string_equal(info.mechanism, i == 0 ? "yoso-e" : "softmax");
+        assert_true(info.layers == 2 && info.dim == DIM && info.vocab_size == VOCAB && info.max_len == T);
+        assert_true(info.num_scores == VOCAB && info.num_segments == (i == 1 ? 2 : 1) &&
+                    info.num_params > 1000);
+        float rows[T * DIM], scores[2 * VOCAB];
+        const size_t places[] = {3, 9};
+        check_ok(context, hashattn_pretrained_rows(p, &sequences, 1, rows));
+        check_ok(context, hashattn_pretrained_scores(p, &sequences, 1, places, 2, scores));
+        for (size_t k = 0; k < T * DIM; k++)
+            check_near((double)rows[k], (double)c.hidden[k], 5e-6, "row");
+        for (size_t k = 0; k < VOCAB; k++) {
+            check_near((double)scores[k], (double)c.logits[3 * VOCAB + k], 5e-6, "score");
+            check_near((double)scores[VOCAB + k], (double)c.logits[9 * VOCAB + k], 5e-6, "score");
+        }
+        hashattn_pretrained_free(p);
+    }
+    hashattn_pretrained_free(NULL);
+    hashattn_context_free(context);
+}
+
+static double gap(const float *a, const float *b, size_t n)
+{
+    double most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    return most;
+}
+
+/* With more hashes the sampled rows come closer to the expectation. */
+static void options_change_the_mechanism(void **state)
+{
+    (void)state;
+    struct checkpoint_case c;
+    hashattn_pretrained *p;
+    float few[T * DIM], many[T * DIM];
+    checkpoint_case_read("yoso", &c);
+    const hashattn_sequences sequences = sequences_of(&c);
+    hashattn_context *context = context_with(1, NULL);
+    check_ok(context, hashattn_pretrained_load(context, c.directory, "yoso", &p));
+    check_ok(context, hashattn_pretrained_set(p, "planes", "gaussian"));
+    check_ok(context, hashattn_pretrained_set(p, "num_hashes", "2"));
+    check_ok(context, hashattn_pretrained_rows(p, &sequences, 1, few));
+    check_ok(context, hashattn_pretrained_set(p, "num_hashes", "4096"));
+    check_ok(context, hashattn_pretrained_rows(p, &sequences, 1, many));
+    assert_true(4 * gap(many, c.hidden, T * DIM) < gap(few, c.hidden, T * DIM));
+    check_call(context, hashattn_pretrained_set(p, "num_hashes", "0"), HASHATTN_INVALID, "num_hashes");
+    check_call(context, hashattn_pretrained_set(p, "num_buckets", "2"), HASHATTN_INVALID, "no option");
+    check_call(context, hashattn_pretrained_set(p, NULL, "2"), HASHATTN_INVALID, "NULL");
+    check_ok(context, hashattn_pretrained_rows(p, &sequences, 1, few));
+    check_same_bits(few, many, sizeof few, "rows after a refused option");
+    hashattn_pretrained_free(p);
+    hashattn_context_free(context);
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    (void)state;
+    struct checkpoint_case c;
+    hashattn_pretrained *p;
+    float rows[T * DIM], scores[2 * VOCAB];
+    size_t places[] = {3, 2};
+    checkpoint_case_read("bert", &c);
+    hashattn_context *context = context_with(1, NULL);
+    check_call(context, hashattn_pretrained_load(context, "tests/nowhere", NULL, &p), HASHATTN_BAD_FILE,
+               "tests/nowhere/config.json: cannot open");
+    assert_null(p);
+    check_call(context, hashattn_pretrained_load(context, NULL, NULL, &p), HASHATTN_INVALID,
+               "directory is NULL");
+    check_call(context, hashattn_pretrained_load(context, c.directory, "lah", &p), HASHATTN_INVALID, "lah");
+    assert_int_equal(hashattn_pretrained_load(NULL, c.directory, NULL, &p), HASHATTN_INVALID);
+    check_ok(context, hashattn_pretrained_load(context, c.directory, NULL, &p));
+    hashattn_sequences sequences = sequences_of(&c);
+    check_call(context, hashattn_pretrained_rows(p, NULL, 1, rows), HASHATTN_INVALID, "sequences is NULL");
+    check_call(context, hashattn_pretrained_rows(p, &sequences, 1, NULL), HASHATTN_INVALID, "rows is NULL");
+    check_call(context, hashattn_pretrained_scores(p, &sequences, 1, places, 2, scores), HASHATTN_INVALID,
+               "place 1 is row 2; places rise");
+    places[1] = T;
+    check_call(context, hashattn_pretrained_scores(p, &sequences, 1, places, 2, scores), HASHATTN_INVALID,
+               "place 1 is row 10");
+    check_call(context, hashattn_pretrained_scores(p, &sequences, 1, NULL, 2, scores), HASHATTN_INVALID,
+               "places");
+    sequences.ids = NULL;
+    check_call(context, hashattn_pretrained_rows(p, &sequences, 1, rows), HASHATTN_INVALID, "ids is NULL");
+    sequences = sequences_of(&c);
+    sequences.struct_size = 8;
+    check_call(context, hashattn_pretrained_rows(p, &sequences, 1, rows), HASHATTN_INVALID, "struct_size");
+    sequences = sequences_of(&c);
+    const size_t late[] = {1, T};
+    sequences.offsets = late;
+    check_call(context, hashattn_pretrained_rows(p, &sequences, 1, rows), HASHATTN_INVALID,
+               "offsets begin with 1");
+    check_call(context, hashattn_pretrained_save(p, NULL), HASHATTN_INVALID, "directory is NULL");
+    check_call(context, hashattn_pretrained_save(p, "tests"), HASHATTN_INVALID, "exists");
+    hashattn_pretrained_free(p);
+    hashattn_context_free(context);
+}
+
+/* A file of BERT has no place for another mechanism. */
+static void what_a_file_cannot_describe_is_not_saved(void **state)
+{
+    struct folder *folder = *state;
+    struct checkpoint_case c;
+    hashattn_pretrained *p;
+    char path[100];
+    checkpoint_case_read("bert", &c);
+    hashattn_context *context = context_with(1, NULL);
+    snprintf(path, sizeof path, "%s/saved", folder->path);
+    check_ok(context, hashattn_pretrained_load(context, c.directory, "yoso", &p));
+    check_call(context, hashattn_pretrained_save(p, path), HASHATTN_REFUSED,
+               "a file of type bert cannot describe the model: its attention is another one");
+    hashattn_pretrained_free(p);
+    FILE *left = fopen(path, "r");
+    assert_null(left);
+    hashattn_context_free(context);
+}
+
+static hashattn_status load_and_compute(hashattn_context *context, void *user)
+{
+    const struct checkpoint_case *c = user;
+    hashattn_pretrained *p;
+    float rows[T * DIM], scores[VOCAB];
+    const size_t places[] = {2};
+    const hashattn_sequences sequences = sequences_of(c);
+    hashattn_status status = hashattn_pretrained_load(context, c->directory, NULL, &p);
+    if (status == HASHATTN_OK)
+        status = hashattn_pretrained_rows(p, &sequences, 1, rows);
+    if (status == HASHATTN_OK)
+        status = hashattn_pretrained_scores(p, &sequences, 1, places, 1, scores);
+    hashattn_pretrained_free(p);
+    return status;
+}
+
+static void every_failing_allocation_is_reported(void **state)
+{
+    (void)state;
+    struct checkpoint_case c;
+    checkpoint_case_read("roberta", &c); /* several files */
+    check_every_failing_allocation(load_and_compute, &c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_and_scores_are_those_of_the_files),
+        cmocka_unit_test(options_change_the_mechanism),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test_setup_teardown(what_a_file_cannot_describe_is_not_saved, folder_enter, folder_leave),
+        cmocka_unit_test(every_failing_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
