@@ -67,6 +67,8 @@ typedef struct hashattn_text_options {
     int truncate;        /* 1: documents longer than max_len are cut; 0 (default): they are refused */
     uint64_t seed;       /* of hashing */
 } hashattn_text_options;
+
+/* Sets every field to its default: the mean of the tokens, special tokens, nothing cut, seed 0. */
 HASHATTN_API void hashattn_text_options_default(hashattn_text_options *options);
 
 typedef struct hashattn_embedding {

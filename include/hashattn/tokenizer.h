@@ -63,6 +63,8 @@ typedef struct hashattn_learn_options {
     int (*progress)(void *user, size_t tokens, size_t vocab_size);
     void *user;
 } hashattn_learn_options;
+
+/* Sets every field to the default above. */
 HASHATTN_API void hashattn_learn_options_default(hashattn_learn_options *options);
 
 /* Learns a byte-level BPE from text files ("-": standard input) of any size. Memory grows with the number of

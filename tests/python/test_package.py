@@ -1,4 +1,4 @@
-"""The package as users meet it: import, the tool, the README's lines, type hints and docstrings.
+"""The package as users meet it: import, the tool, the lines of its README, type hints and docstrings.
 
 Planted and caught: NumPy imported with the package; a public function without a docstring.
 SPDX-License-Identifier: Apache-2.0
@@ -63,34 +63,11 @@ def python_lines(text):
     return re.findall(r"```python\n(.*?)```", text, re.S)
 
 
-def block_of_the_readme(call):
-    """The three lines that make this call; q, k and v are the reader's."""
-    block = next(block for block in python_lines((ROOT / "README.md").read_text()) if call in block)
-    assert len([line for line in block.splitlines() if line.strip()]) == 3
-    return block
-
-
-def test_the_lines_of_the_readme():
-    q, k, v = (numbers(12, 256, 64, seed=i) for i in range(3))
-    block = block_of_the_readme("hashattn.attention(")
-    names = {"q": q, "k": k, "v": v}
-    exec(block, names)
-    assert same_bits(names["out"], hashattn.attention(q, k, v, num_hashes=64))
-
-
-def test_the_lines_of_the_readme_for_pytorch():
-    torch = pytest.importorskip("torch")
-    names = {name: torch.from_numpy(numbers(12, 256, 64, seed=i)).requires_grad_() for i, name in enumerate("qkv")}
-    exec(block_of_the_readme("hashattn.torch.attention("), names)
-    names["out"].sum().backward()
-    assert names["q"].grad.shape == (12, 256, 64)
-
-
 def test_the_blocks_of_the_packages_readme(tmp_path, monkeypatch):
     """python/README.md: every block, in order, in one session."""
     monkeypatch.chdir(tmp_path)
     blocks = python_lines((ROOT / "python" / "README.md").read_text())
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     names = {}
     for block in blocks:
         if "torch" in block and importlib.util.find_spec("torch") is None:
