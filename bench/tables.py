@@ -85,7 +85,7 @@ def machine_table(results):
             ("projection", machine["projection"])]
     rows += [(name, version or "absent") for name, version in machine["versions"].items()]
     rows += [("measured on", machine["date"] + (", QUICK: small shapes, no figure to quote" if results["quick"] else "")),
-             ("rounds", f"{results['rounds']} (3 if a run takes long)")]
+             ("rounds", f"{results['rounds']}" + " (3 if a run takes long)" * (results["rounds"] > 3))]
     return Table(["machine"], [((name,), {machine["kind"]: text}) for name, text in rows])
 
 
