@@ -3,8 +3,6 @@
 kind and leaves those of the others, so that figures of two machines are never mixed. tests/cli/test_tables.sh checks it.
 Standard library only."""
 
-import re
-
 KINDS = ("Zen 5", "Zen 4", "Zen 3", "Granite Rapids", "Emerald Rapids", "Sapphire Rapids")
 
 
@@ -58,8 +56,3 @@ def fill(path, tables, kind):
         page = f"{head}{begin}\n{merge(parse(old, table.keys), table, kind).text()}\n{end}{tail}"
     with open(path, "w") as file:
         file.write(page)
-
-
-def names(page):
-    """The names of the tables that have marks, in order."""
-    return re.findall(r"<!-- peers: (?!end of )(.*?) -->", page)

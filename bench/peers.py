@@ -74,10 +74,6 @@ def arrays(torch, n, kind, heads=HEADS):
     return made
 
 
-def size_of(x):
-    return x.numel() * x.element_size()
-
-
 def ours(torch, library, name, label, data, both=True, dtype=None, row=None, **options):
     """A mechanism of hashattn, with blocks made before and outputs written where they are wanted."""
     from library import Attention
@@ -90,10 +86,10 @@ def ours(torch, library, name, label, data, both=True, dtype=None, row=None, **o
     def both_ways():
         forward()
         attention.backward(query, key, value, out, dout, *gradients)
-    held = attention.saved_bytes + attention.scratch_bytes + size_of(out)
+    held = attention.saved_bytes + attention.scratch_bytes + out.nbytes
     contender = Contender(row or name, label, "bf16" if dtype else "float32",
                           calls={"forward": forward, **({"both": both_ways} if both else {})},
-                          held={"forward": held, "both": held + sum(map(size_of, gradients))})
+                          held={"forward": held, "both": held + sum(x.nbytes for x in gradients)})
     contender.output = lambda: (forward(), out[None])[1]
     return contender
 

@@ -9,8 +9,9 @@
    reached 236 at 2048x64x64, 221 at 512x768x768 and 186 at 512x3072x768, which does not justify a cache of
    them.
    With AVX2 the library reads B in place if A has few rows, and is slow then. GF/s of the library and of our
-   tiles on Zen 4 (peak 118): 192x512x512 77 and 105, 192x1024x256 53 and 102, 192x3072x768 50 and 89, A
-   transposed 256x1024x192 49 and 102; but 512x768x768 105 and 90, A transposed 768x768x192 111 and 84.
+   tiles on Zen 4, in processor time beside other work (peak 118): 192x512x512 77 and 105, 192x1024x256 53 and
+   102, 192x3072x768 50 and 89, A transposed 256x1024x192 49 and 102; but 512x768x768 105 and 90, A transposed
+   768x768x192 111 and 84.
    Only the measurement of the library's best rate creates a primitive; that is the only code in which
    versions 2 and 3 differ.
    SPDX-License-Identifier: Apache-2.0 */
