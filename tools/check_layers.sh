@@ -33,7 +33,7 @@ BEGIN {
     allowed["tasks"] = "tasks base io text"
     allowed["objectives"] = "objectives base comm kernels nn"
     allowed["models"] = "models base io kernels attention nn objectives"
-    allowed["train"] = "train base comm io kernels attention nn objectives models tasks"
+    allowed["train"] = "train base comm io kernels attention nn objectives models tasks text"
     allowed["measure"] = "measure base io kernels parts attention nn objectives models tasks train"
     allowed["api"] = "api base comm kernels parts attention io nn objectives models tasks text train measure hashattn"
     allowed["cli"] = "cli hashattn"

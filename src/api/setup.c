@@ -282,6 +282,6 @@ hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
             sizeof config->data - 1);
     strcpy(config->data, absolute);
     task_facts_free(host, &config->facts);
-    TRY(config->task->facts(host, config->task_options, config->data, &config->facts));
+    TRY(config->task->facts(host, config->task_options, config->data, NULL, &config->facts));
     return run_config_take_facts(host, config);
 }

@@ -275,6 +275,19 @@ hashattn_status json_get_text(struct host *host, const struct json *root, const 
     return HASHATTN_OK;
 }
 
+hashattn_status json_only_members(struct host *host, const struct json *object, const char *where,
+                                  const char *const *allowed)
+{
+    for (struct json_member member = json_first(object); member.key != NULL; member = json_next(member)) {
+        size_t i = 0;
+        while (allowed[i] != NULL && strcmp(allowed[i], member.key) != 0)
+            i++;
+        FAIL_IF(allowed[i] == NULL, host, HASHATTN_BAD_FILE, "%s has the unknown key '%.60s'", where,
+                member.key);
+    }
+    return HASHATTN_OK;
+}
+
 const char *json_text(const struct json *value)
 {
     return json_string_value(inside(value));

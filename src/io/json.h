@@ -48,6 +48,9 @@ hashattn_status json_get_array(struct host *host, const struct json *root, const
 /* A string, number or flag as text for option_set. The text is inside the tree or in `number`. */
 hashattn_status json_get_text(struct host *host, const struct json *root, const char *path,
                               char number[JSON_MAX_NUMBER], const char **text);
+/* BAD_FILE if the object has a key that is not in `allowed`, which NULL ends. where: its name in messages. */
+hashattn_status json_only_members(struct host *host, const struct json *object, const char *where,
+                                  const char *const *allowed);
 
 const char *json_text(const struct json *value); /* of a string; NULL for anything else */
 size_t json_count(const struct json *value);     /* members of an object, elements of an array, otherwise 0 */

@@ -370,8 +370,9 @@ static hashattn_status load_file(struct host *host, const void *options, const s
 }
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
-                             struct task_facts *result)
+                             struct tokenizer *given, struct task_facts *result)
 {
+    (void)given; /* ids are not tokens */
     const struct listops_options *listops = options;
     char path[FILE_PATH];
     *result = (struct task_facts){0};

@@ -56,8 +56,9 @@ static hashattn_status files_of(struct host *host, const char *directory, const 
 /* ---- facts -------------------------------------------------------------------------------------------- */
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
-                             struct task_facts *result)
+                             struct tokenizer *given, struct task_facts *result)
 {
+    (void)given; /* ids are not tokens */
     const struct lm_options *lm = options;
     const struct split_files *files;
     char path[FILE_PATH], *text;

@@ -143,8 +143,9 @@ static hashattn_status load(struct host *host, const void *options, const struct
 }
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
-                             struct task_facts *result)
+                             struct tokenizer *given, struct task_facts *result)
 {
+    (void)given; /* ids are not tokens */
     (void)options;
     static const char *const labels[SYMBOLS] = {"a", "b", "c", "d", "e", "f", "g", "h",
                                                 "i", "j", "k", "l", "m", "n", "o", "p"};

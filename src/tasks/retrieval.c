@@ -33,8 +33,9 @@ static hashattn_status files_of(struct host *host, const char *directory, const 
 }
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
-                             struct task_facts *result)
+                             struct tokenizer *given, struct task_facts *result)
 {
+    (void)given; /* ids are not tokens */
     const struct retrieval_options *retrieval = options;
     const struct split_files *files;
     *result = (struct task_facts){0};

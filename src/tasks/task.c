@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "tasks/words.h"
+#include "text/tokenizer.h"
 
 const struct task *task_find(const char *name)
 {
@@ -56,5 +57,6 @@ void task_facts_free(struct host *host, struct task_facts *facts)
         memory_free(host, facts->labels[i]);
     memory_free(host, facts->labels);
     words_free(host, facts->words);
+    tokenizer_free(host, facts->tokenizer);
     *facts = (struct task_facts){0};
 }

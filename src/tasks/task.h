@@ -10,7 +10,8 @@
 #include "base/host.h"
 #include "base/options.h"
 
-struct words; /* words.h */
+struct words;     /* words.h */
+struct tokenizer; /* text/tokenizer.h */
 
 enum split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_TEST, SPLIT_COUNT };
 const char *split_name(enum split split); /* "train", "valid", "test" */
@@ -36,8 +37,10 @@ struct task_facts {
     } objectives[TASK_OBJECTIVES];
     char **labels; /* (num_classes) text of each class, owned; NULL without classes */
     size_t num_classes;
-    size_t num_words;    /* in `words`; 0: none */
-    struct words *words; /* a vocabulary of words, owned, or NULL */
+    size_t num_words;            /* in `words`; 0: none */
+    struct words *words;         /* a vocabulary of words, owned, or NULL */
+    size_t num_tokens;           /* ids of `tokenizer`; 0: none */
+    struct tokenizer *tokenizer; /* that made the ids, owned, or NULL */
 };
 /* Adds an objective of weight 1. */
 void task_facts_add(struct task_facts *facts, const char *objective, size_t num_outputs, size_t first_output);
@@ -110,9 +113,11 @@ struct task {
     hashattn_status (*generate)(struct host *host, const void *options, const char *directory,
                                 const size_t *counts, uint64_t seed);
     /* Reads the facts from the training file in the directory: labels sorted by bytes, vocabulary, largest
-       length. On failure *facts is empty. */
+       length. `given` is the tokenizer of the stored model that training starts from, or NULL; a task whose
+       ids are tokens must use it, and facts->tokenizer == given then says that *facts owns it. On failure
+       *facts is empty, and `given` belongs to the caller. */
     hashattn_status (*facts)(struct host *host, const void *options, const char *directory,
-                             struct task_facts *facts);
+                             struct tokenizer *given, struct task_facts *facts);
     /* Reads one split, in the order of its file. Without a validation file, 10 % of the training file, chosen
        by (seed), take its place (for one text: its end); with neither validation nor test, another 10 % are
        the test. A label that is not in the facts is BAD_FILE with the line number. On failure *dataset is

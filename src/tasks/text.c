@@ -17,8 +17,9 @@ static const char *const endings[] = {".jsonl", ".tsv", NULL};
 static const struct split_files files = {{"train", "valid", "test"}, endings, false, false};
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
-                             struct task_facts *result)
+                             struct tokenizer *given, struct task_facts *result)
 {
+    (void)given; /* ids are not tokens */
     const struct text_options *text = options;
     return documents_facts(host, &files, directory, (size_t)text->max_len, result);
 }

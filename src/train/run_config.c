@@ -1,24 +1,22 @@
-/* config.json: everything that eval, predict and resuming need, readable by people; with vocab.txt beside it
-   if the facts have words (words.h). vocab.txt is written first, so an existing config.json is complete.
-   Sections: "task" (name, options, facts with the labels), "model", "attention" (name, options; if heads are
-   mixed the name is the plan, head_plan.h, and options are grouped by mechanism), "training", "data". An
-   option is written as a number, flag or word; reading uses the same rows as the command line, so every range
-   is checked. A missing option has its default, so older files stay readable. An unknown key, a missing
-   section and a value out of range are BAD_FILE with the key's name. SPDX-License-Identifier: Apache-2.0 */
+/* config.json: everything that eval, predict and resuming need, readable by people; beside it the vocabulary,
+   if the facts have one (run_facts.h). The vocabulary is written first, so an existing config.json is
+   complete. Sections: "task" (name, options, facts with the labels), "model", "attention" (name, options; if
+   heads are mixed the name is the plan, head_plan.h, and options are grouped by mechanism), "training",
+   "data". An option is written as a number, flag or word; reading uses the same rows as the command line, so
+   every range is checked. A missing option has its default, so older files stay readable. An unknown key, a
+   missing section and a value out of range are BAD_FILE with the key.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "io/json.h"
-#include "tasks/words.h"
+#include "train/run_facts.h"
 #include "train/trainer.h"
 
 #define CONFIG_FORMAT  "hashattn run"
 #define CONFIG_VERSION 2 /* 1 had no list of objectives: labels, or the flag next_token */
-
-/* More than any task has, and few enough to be allocated safely. */
-enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24 };
 
 void run_config_free(struct host *host, struct run_config *config)
 {
@@ -117,48 +115,6 @@ static hashattn_status get_projection(struct host *host, const struct json *root
     return status == HASHATTN_INVALID ? HASHATTN_BAD_FILE : status;
 }
 
-static hashattn_status put_objectives(struct host *host, struct json *facts_object,
-                                      const struct task_facts *facts)
-{
-    struct json *list, *object;
-    TRY(json_new_array(host, &list));
-    TRY(json_put(host, facts_object, "objectives", list));
-    for (size_t i = 0; i < facts->num_objectives; i++) {
-        const struct task_objective *entry = &facts->objectives[i];
-        TRY(json_new_object(host, &object));
-        TRY(json_put(host, list, NULL, object));
-        TRY(json_put_string(host, object, "name", entry->name));
-        TRY(json_put_real(host, object, "weight", entry->weight));
-        TRY(json_put_int(host, object, "outputs", (int64_t)entry->num_outputs));
-        TRY(json_put_int(host, object, "first_output", (int64_t)entry->first_output));
-    }
-    return HASHATTN_OK;
-}
-
-static hashattn_status put_facts(struct host *host, struct json *task, const struct task_facts *facts)
-{
-    struct json *object, *labels;
-    TRY(json_new_object(host, &object));
-    TRY(json_put(host, task, "facts", object));
-    TRY(json_put_int(host, object, "vocab_size", (int64_t)facts->vocab_size));
-    TRY(json_put_int(host, object, "max_len", (int64_t)facts->max_len));
-    TRY(json_put_bool(host, object, "pairs", facts->pairs));
-    if (facts->row_width > 0)
-        TRY(json_put_int(host, object, "row_width", (int64_t)facts->row_width));
-    if (facts->num_segments > 0)
-        TRY(json_put_int(host, object, "segments", (int64_t)facts->num_segments));
-    if (facts->bytes)
-        TRY(json_put_bool(host, object, "bytes", true));
-    TRY(put_objectives(host, object, facts));
-    if (facts->num_words > 0)
-        TRY(json_put_int(host, object, "words", (int64_t)facts->num_words));
-    TRY(json_new_array(host, &labels));
-    TRY(json_put(host, object, "labels", labels));
-    for (size_t i = 0; i < facts->num_classes; i++)
-        TRY(json_put_string(host, labels, NULL, facts->labels[i]));
-    return HASHATTN_OK;
-}
-
 static hashattn_status put_attention(struct host *host, struct json *root, const struct head_plan *plan)
 {
     struct json *attention, *options;
@@ -185,7 +141,7 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
     TRY(json_put(host, root, "task", task));
     TRY(json_put_string(host, task, "name", config->task->name));
     TRY(put_options(host, task, "options", config->task->options, config->task_options));
-    TRY(put_facts(host, task, &config->facts));
+    TRY(run_facts_put(host, task, &config->facts));
     TRY(put_options(host, root, "model", model_options, &config->model));
     TRY(put_attention(host, root, &config->model.plan));
     TRY(put_options(host, root, "training", train_rows, &config->training));
@@ -196,10 +152,7 @@ hashattn_status run_config_save(struct host *host, const char *run, const struct
 {
     char path[FILE_PATH];
     struct json *root;
-    if (config->facts.words != NULL) {
-        TRY(file_join(host, run, "vocab.txt", path, sizeof path));
-        TRY(words_save(host, path, config->facts.words));
-    }
+    TRY(run_facts_save_vocabulary(host, run, &config->facts));
     TRY(file_join(host, run, "config.json", path, sizeof path));
     TRY(json_new_object(host, &root));
     hashattn_status status = put_config(host, root, config);
@@ -210,20 +163,6 @@ hashattn_status run_config_save(struct host *host, const char *run, const struct
 }
 
 /* ---- reading ---- */
-
-/* Refuses a member that is not in the list; `where` is the key path of the object. */
-static hashattn_status only_members(struct host *host, const struct json *object, const char *where,
-                                    const char *const *allowed)
-{
-    for (struct json_member member = json_first(object); member.key != NULL; member = json_next(member)) {
-        size_t i = 0;
-        while (allowed[i] != NULL && strcmp(allowed[i], member.key) != 0)
-            i++;
-        FAIL_IF(allowed[i] == NULL, host, HASHATTN_BAD_FILE, "%s has the unknown key '%.60s'", where,
-                member.key);
-    }
-    return HASHATTN_OK;
-}
 
 /* Sets the options that the object at `where` names; other options keep their values. */
 static hashattn_status get_options(struct host *host, const struct json *root, const char *where,
@@ -246,128 +185,20 @@ static hashattn_status get_options(struct host *host, const struct json *root, c
     return HASHATTN_OK;
 }
 
-static hashattn_status get_objective(struct host *host, const struct json *root, size_t index,
-                                     struct task_facts *facts)
-{
-    static const char *const members[] = {"name", "weight", "outputs", "first_output", NULL};
-    const struct json *object;
-    const char *name;
-    char where[60];
-    double weight;
-    int64_t outputs, first;
-    snprintf(where, sizeof where, "task.facts.objectives.%zu", index);
-    TRY(json_get_object(host, root, where, &object));
-    TRY(only_members(host, object, where, members));
-    TRY(json_get_string(host, object, "name", &name));
-    TRY(json_get_real(host, object, "weight", &weight));
-    TRY(json_get_int(host, object, "outputs", 0, MODEL_MOST_VOCAB, &outputs));
-    TRY(json_get_int(host, object, "first_output", 0, MODEL_MOST_VOCAB, &first));
-    task_facts_add(facts, name, (size_t)outputs, (size_t)first);
-    facts->objectives[index].weight = weight;
-    return HASHATTN_OK;
-}
-
-/* Files of version 1 have no list: a run predicted next tokens, with ids from 1, or classes. */
-static hashattn_status get_objectives(struct host *host, const struct json *root, struct task_facts *facts)
-{
-    const struct json *list, *object;
-    bool next_token = false;
-    TRY(json_get_object(host, root, "task.facts", &object));
-    if (json_find(object, "objectives") != NULL) {
-        TRY(json_get_array(host, root, "task.facts.objectives", &list));
-        FAIL_IF(json_count(list) > TASK_OBJECTIVES, host, HASHATTN_BAD_FILE,
-                "task.facts.objectives has %zu entries, at most %d are allowed", json_count(list),
-                TASK_OBJECTIVES);
-        for (size_t i = 0; i < json_count(list); i++)
-            TRY(get_objective(host, root, i, facts));
-        return HASHATTN_OK;
-    }
-    if (json_find(object, "next_token") != NULL)
-        TRY(json_get_bool(host, root, "task.facts.next_token", &next_token));
-    if (next_token) {
-        facts->bytes = facts->num_words == 0;
-        task_facts_add(facts, "next_token", facts->vocab_size - 1, 1);
-    } else {
-        task_facts_add(facts, "classify", facts->num_classes, 0);
-    }
-    return HASHATTN_OK;
-}
-
-static hashattn_status get_labels(struct host *host, const struct json *root, struct task_facts *facts)
-{
-    const struct json *labels;
-    void *block;
-    TRY(json_get_array(host, root, "task.facts.labels", &labels));
-    size_t count = json_count(labels);
-    FAIL_IF(count > MOST_LABELS, host, HASHATTN_BAD_FILE,
-            "task.facts.labels has %zu labels, at most %d are allowed", count, MOST_LABELS);
-    if (count == 0)
-        return HASHATTN_OK;
-    TRY(memory_new_zeroed(host, count, sizeof *facts->labels, "labels", &block));
-    facts->labels = block;
-    facts->num_classes = count;
-    for (size_t i = 0; i < count; i++) {
-        char path[64];
-        const char *label;
-        snprintf(path, sizeof path, "task.facts.labels.%zu", i);
-        TRY(json_get_string(host, root, path, &label));
-        size_t size = strlen(label) + 1;
-        TRY(memory_new(host, size, 1, "a label", &block));
-        facts->labels[i] = block;
-        memcpy(facts->labels[i], label, size);
-    }
-    return HASHATTN_OK;
-}
-
-static hashattn_status get_facts(struct host *host, const struct json *root, struct task_facts *facts)
-{
-    static const char *const members[] = {"vocab_size", "row_width",  "segments", "max_len", "pairs", "bytes",
-                                          "objectives", "next_token", "words",    "labels",  NULL};
-    const struct json *object;
-    int64_t number;
-    TRY(json_get_object(host, root, "task.facts", &object));
-    TRY(only_members(host, object, "task.facts", members));
-    TRY(json_get_int(host, root, "task.facts.vocab_size", 0, MODEL_MOST_VOCAB, &number));
-    facts->vocab_size = (size_t)number;
-    if (json_find(object, "row_width") != NULL) {
-        TRY(json_get_int(host, root, "task.facts.row_width", 1, 65536, &number));
-        facts->row_width = (size_t)number;
-    }
-    if (json_find(object, "segments") != NULL) {
-        TRY(json_get_int(host, root, "task.facts.segments", 1, 256, &number));
-        facts->num_segments = (size_t)number;
-    }
-    if (json_find(object, "bytes") != NULL)
-        TRY(json_get_bool(host, root, "task.facts.bytes", &facts->bytes));
-    TRY(json_get_int(host, root, "task.facts.max_len", 1, MOST_TOKENS, &number));
-    facts->max_len = (size_t)number;
-    if (json_find(object, "pairs") != NULL)
-        TRY(json_get_bool(host, root, "task.facts.pairs", &facts->pairs));
-    if (json_find(object, "words") != NULL) {
-        TRY(json_get_int(host, root, "task.facts.words", 2, WORDS_MOST, &number));
-        facts->num_words = (size_t)number;
-        FAIL_IF(facts->num_words + 1 != facts->vocab_size, host, HASHATTN_BAD_FILE,
-                "task.facts.words is %zu with a vocab_size of %zu, which counts them and the unused id 0",
-                facts->num_words, facts->vocab_size);
-    }
-    TRY(get_labels(host, root, facts));
-    return get_objectives(host, root, facts);
-}
-
 static hashattn_status get_task(struct host *host, const struct json *root, struct run_config *config)
 {
     static const char *const members[] = {"name", "options", "facts", NULL};
     const struct json *object;
     const char *name;
     TRY(json_get_object(host, root, "task", &object));
-    TRY(only_members(host, object, "task", members));
+    TRY(json_only_members(host, object, "task", members));
     TRY(json_get_string(host, root, "task.name", &name));
     config->task = task_find(name);
     FAIL_IF(config->task == NULL, host, HASHATTN_BAD_FILE, "task.name is '%.60s', which is not a task", name);
     TRY(memory_new_zeroed(host, config->task->options_size, 1, "task options", &config->task_options));
     options_preset(config->task->options, config->task_options);
     TRY(get_options(host, root, "task.options", config->task->options, config->task_options));
-    return get_facts(host, root, &config->facts);
+    return run_facts_get(host, root, &config->facts);
 }
 
 /* With mixed heads: the options of each mechanism under its name. */
@@ -378,7 +209,7 @@ static hashattn_status get_mixed(struct host *host, const struct json *root, con
     for (size_t i = 0; i < plan->num_used; i++)
         names[i] = plan->used[i].mechanism->name;
     TRY(json_get_object(host, root, "attention.options", &options));
-    TRY(only_members(host, options, "attention.options", names));
+    TRY(json_only_members(host, options, "attention.options", names));
     for (size_t i = 0; i < plan->num_used; i++) {
         const struct planned *used = &plan->used[i];
         char where[80];
@@ -406,10 +237,10 @@ static hashattn_status get_attention(struct host *host, const struct json *root,
     }
     TRY(status);
     if (plan->num_used > 1) {
-        TRY(only_members(host, object, "attention", (const char *const[]){"name", "options", NULL}));
+        TRY(json_only_members(host, object, "attention", (const char *const[]){"name", "options", NULL}));
         return get_mixed(host, root, plan);
     }
-    TRY(only_members(host, object, "attention", members));
+    TRY(json_only_members(host, object, "attention", members));
     TRY(get_options(host, root, "attention.options", plan->used[0].mechanism->options,
                     plan->used[0].options));
     TRY(get_projection(host, root, &plan->used[0]));
@@ -467,7 +298,7 @@ static hashattn_status get_config(struct host *host, const struct json *root, st
     FAIL_IF(strcmp(text, CONFIG_FORMAT) != 0, host, HASHATTN_BAD_FILE, "format is '%.60s', '%s' is read",
             text, CONFIG_FORMAT);
     TRY(json_get_int(host, root, "version", 1, CONFIG_VERSION, &version));
-    TRY(only_members(host, root, "the file", members));
+    TRY(json_only_members(host, root, "the file", members));
     TRY(get_task(host, root, config));
     TRY(get_model(host, root, config));
     options_preset(train_rows, &config->training);
@@ -501,16 +332,6 @@ hashattn_status run_config_parse(struct host *host, const char *text, size_t siz
     return status;
 }
 
-/* Loads the words that the facts count; the message has the path. */
-static hashattn_status load_words(struct host *host, const char *run, struct task_facts *facts)
-{
-    char path[FILE_PATH];
-    if (facts->num_words == 0)
-        return HASHATTN_OK;
-    TRY(file_join(host, run, "vocab.txt", path, sizeof path));
-    return words_load(host, path, facts->num_words, &facts->words);
-}
-
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config)
 {
     char path[FILE_PATH];
@@ -524,7 +345,7 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
         host_prefix(host, path);
         return status;
     }
-    status = load_words(host, run, &config->facts);
+    status = run_facts_load_vocabulary(host, run, &config->facts);
     if (status != HASHATTN_OK)
         run_config_free(host, config);
     return status;

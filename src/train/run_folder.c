@@ -8,6 +8,7 @@
 static const char *const names[] = {"lock",
                                     "config.json",
                                     "vocab.txt",
+                                    "tokenizer.json",
                                     "last.safetensors.next",
                                     "optimizer.safetensors.next",
                                     "trainer.json",

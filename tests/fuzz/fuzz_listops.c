@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.max_len = 40; /* cuts some of the corpus */
     fuzz_file("basic_train.tsv", train, sizeof train - 1);
     const char *path = fuzz_file("basic_val.tsv", data, size);
-    FUZZ_CHECK(task->facts(&host, &options, fuzz_directory, &facts) == HASHATTN_OK);
+    FUZZ_CHECK(task->facts(&host, &options, fuzz_directory, NULL, &facts) == HASHATTN_OK);
     for (options.check_labels = 0; options.check_labels < 2; options.check_labels++) {
         hashattn_status status =
             task->load(&host, &options, &facts, fuzz_directory, SPLIT_VALID, 1, &dataset);

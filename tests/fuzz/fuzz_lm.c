@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const struct options options = {vocabulary, 5, 7};
         struct task_facts facts;
         struct dataset dataset;
-        hashattn_status status = task->facts(&host, &options, fuzz_directory, &facts);
+        hashattn_status status = task->facts(&host, &options, fuzz_directory, NULL, &facts);
         FUZZ_CHECK(status == HASHATTN_OK || status == HASHATTN_BAD_FILE);
         if (status != HASHATTN_OK)
             continue;

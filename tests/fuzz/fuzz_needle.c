@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(task->options_size == sizeof options);
     options_preset(task->options, options);
     fuzz_file("train.tsv", data, size);
-    hashattn_status status = task->facts(&host, options, fuzz_directory, &facts);
+    hashattn_status status = task->facts(&host, options, fuzz_directory, NULL, &facts);
     FUZZ_CHECK(status == HASHATTN_OK || status == HASHATTN_BAD_FILE);
     if (status == HASHATTN_OK) {
         FUZZ_CHECK(facts.max_len >= 1 && facts.max_len <= size);

@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const char *path = fuzz_file(names[format], data, size);
         struct task_facts facts;
         struct dataset dataset;
-        if (task->facts(&host, &max_len, fuzz_directory, &facts) == HASHATTN_OK) {
+        if (task->facts(&host, &max_len, fuzz_directory, NULL, &facts) == HASHATTN_OK) {
             size_t loaded = 0;
             hashattn_status status = task->load_file(&host, &max_len, &facts, path, &dataset);
             size_t pairs = check(&host, status, &facts, &dataset, 0);

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         hashattn_status status = task->load_file(&host, &max_len, &two, path, &dataset);
         size_t documents = check(&host, status, &two, &dataset, -1), loaded = 0;
         struct task_facts facts;
-        if (format < 2 && task->facts(&host, &max_len, fuzz_directory, &facts) == HASHATTN_OK) {
+        if (format < 2 && task->facts(&host, &max_len, fuzz_directory, NULL, &facts) == HASHATTN_OK) {
             FUZZ_CHECK(facts.num_classes >= 2 && facts.num_classes <= 10000);
             for (size_t i = 1; i < facts.num_classes; i++)
                 FUZZ_CHECK(strcmp(facts.labels[i - 1], facts.labels[i]) < 0);

@@ -111,7 +111,7 @@ static void steps_are_those_of_a_training(void **state)
                  memory_new_zeroed(host, config->task->options_size, 1, "options", &config->task_options),
                  HASHATTN_OK, NULL);
     options_preset(config->task->options, config->task_options);
-    check_status(host, config->task->facts(host, config->task_options, small.data, &config->facts),
+    check_status(host, config->task->facts(host, config->task_options, small.data, NULL, &config->facts),
                  HASHATTN_OK, NULL);
     check_status(host, run_config_take_facts(host, config), HASHATTN_OK, NULL);
     small_run_set(&small, "batch", "1");

@@ -36,7 +36,8 @@ static void open_waves(struct small_run *small, const char *mechanism)
     check_status(host, memory_new(host, 1, sizeof options, "options", &block), HASHATTN_OK, NULL);
     memcpy(block, &options, sizeof options);
     config->task_options = block;
-    check_status(host, config->task->facts(host, block, small->data, &config->facts), HASHATTN_OK, NULL);
+    check_status(host, config->task->facts(host, block, small->data, NULL, &config->facts), HASHATTN_OK,
+                 NULL);
     check_status(host, run_config_take_facts(host, config), HASHATTN_OK, NULL);
 }
 

@@ -86,7 +86,7 @@ void small_run_init(struct small_run *small, const char *mechanism, size_t seq_l
     set(host, config->task->options, config->task_options, "marks", text);
     static const size_t counts[SPLIT_COUNT] = {40, 12, 7};
     small_run_generate(small, counts, 3);
-    check_status(host, config->task->facts(host, config->task_options, small->data, &config->facts),
+    check_status(host, config->task->facts(host, config->task_options, small->data, NULL, &config->facts),
                  HASHATTN_OK, NULL);
 
     struct model_config *model = &config->model;

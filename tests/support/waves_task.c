@@ -18,8 +18,9 @@ static const struct option_row rows[] = {
 };
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
-                             struct task_facts *result)
+                             struct tokenizer *given, struct task_facts *result)
 {
+    (void)given;
     static const char *const labels[SPEEDS] = {"slow", "even", "fast"};
     (void)options;
     (void)directory;

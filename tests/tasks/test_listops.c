@@ -251,7 +251,8 @@ static void load(struct folder *folder, const struct listops_options *options, e
 {
     const struct task *task = task_find("listops");
     struct task_facts facts;
-    check_status(&folder->host, task->facts(&folder->host, options, folder->path, &facts), HASHATTN_OK, NULL);
+    check_status(&folder->host, task->facts(&folder->host, options, folder->path, NULL, &facts), HASHATTN_OK,
+                 NULL);
     check_status(&folder->host, task->load(&folder->host, options, &facts, folder->path, split, 1, dataset),
                  want, part);
     task_facts_free(&folder->host, &facts);
@@ -397,7 +398,7 @@ static void a_file_is_read_by_its_path(void **state)
     char path[4096];
     generate(folder, &options, 3, 2, 4, 5, HASHATTN_OK, NULL);
     load(folder, &options, SPLIT_TEST, &split, HASHATTN_OK, NULL);
-    check_status(&folder->host, task->facts(&folder->host, &options, folder->path, &facts), HASHATTN_OK,
+    check_status(&folder->host, task->facts(&folder->host, &options, folder->path, NULL, &facts), HASHATTN_OK,
                  NULL);
     snprintf(path, sizeof path, "%s/basic_test.tsv", folder->path);
     check_status(&folder->host, task->load_file(&folder->host, &options, &facts, path, &file), HASHATTN_OK,
@@ -512,7 +513,8 @@ static void damaged_files_are_refused_by_line(void **state)
     }
     folder_remove(folder, "basic_train.tsv");
     struct task_facts facts;
-    check_status(&folder->host, task_find("listops")->facts(&folder->host, &options, folder->path, &facts),
+    check_status(&folder->host,
+                 task_find("listops")->facts(&folder->host, &options, folder->path, NULL, &facts),
                  HASHATTN_BAD_FILE, "has no basic_train.tsv");
 }
 
@@ -539,7 +541,8 @@ static void facts_are_those_of_the_released_models(void **state)
     struct listops_options options = preset();
     struct task_facts facts;
     put_row(folder, "basic_train.tsv", "1\t1\n");
-    check_status(&folder->host, task_find("listops")->facts(&folder->host, &options, folder->path, &facts),
+    check_status(&folder->host,
+                 task_find("listops")->facts(&folder->host, &options, folder->path, NULL, &facts),
                  HASHATTN_OK, NULL);
     assert_int_equal(facts.vocab_size, 32);
     assert_int_equal(facts.max_len, 2048);
@@ -551,8 +554,8 @@ static void facts_are_those_of_the_released_models(void **state)
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         options.max_len = lengths[i][0]; /* rounded up to a power of 2 */
         check_status(&folder->host,
-                     task_find("listops")->facts(&folder->host, &options, folder->path, &facts), HASHATTN_OK,
-                     NULL);
+                     task_find("listops")->facts(&folder->host, &options, folder->path, NULL, &facts),
+                     HASHATTN_OK, NULL);
         assert_int_equal(facts.max_len, lengths[i][1]);
         task_facts_free(&folder->host, &facts);
     }
@@ -573,7 +576,7 @@ static void every_failing_allocation_is_survived(void **state)
         hashattn_status status = task->generate(&failing.host, &options, folder->path, counts, 1);
         assert_int_equal(folder_temporaries(folder->path), 0);
         if (status == HASHATTN_OK)
-            status = task->facts(&failing.host, &options, folder->path, &facts);
+            status = task->facts(&failing.host, &options, folder->path, NULL, &facts);
         if (status == HASHATTN_OK) {
             status = task->load(&failing.host, &options, &facts, folder->path, SPLIT_TRAIN, 1, &data);
             task_facts_free(&failing.host, &facts);

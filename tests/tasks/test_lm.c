@@ -36,7 +36,7 @@ static struct options options_of(const char *vocabulary, const char *seq_len, co
 static hashattn_status facts_of(struct folder *folder, const struct options *options,
                                 struct task_facts *facts)
 {
-    return task_find("lm")->facts(&folder->host, options, folder->path, facts);
+    return task_find("lm")->facts(&folder->host, options, folder->path, NULL, facts);
 }
 
 static hashattn_status load(struct folder *folder, const struct options *options,
@@ -214,7 +214,7 @@ static void every_failing_allocation_is_survived(void **state)
             struct dataset dataset = {0};
             failing_host_init(&failing, n);
             const struct task *task = task_find("lm");
-            hashattn_status status = task->facts(&failing.host, &options, folder->path, &facts);
+            hashattn_status status = task->facts(&failing.host, &options, folder->path, NULL, &facts);
             if (status == HASHATTN_OK)
                 status = task->load(&failing.host, &options, &facts, folder->path, SPLIT_TRAIN, 1, &dataset);
             dataset_free(&failing.host, &dataset);

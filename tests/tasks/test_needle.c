@@ -41,7 +41,8 @@ static void load(struct folder *folder, enum split split, struct task_facts *fac
 {
     struct needle_values values = values_of("1024", "0"); /* reading gets the length from the file */
     const struct task *task = task_find("needle");
-    check_status(&folder->host, task->facts(&folder->host, &values, folder->path, facts), HASHATTN_OK, NULL);
+    check_status(&folder->host, task->facts(&folder->host, &values, folder->path, NULL, facts), HASHATTN_OK,
+                 NULL);
     check_status(&folder->host, task->load(&folder->host, &values, facts, folder->path, split, 1, dataset),
                  HASHATTN_OK, NULL);
 }
@@ -179,7 +180,7 @@ static void read_as_train(struct folder *folder, hashattn_status want, const cha
     const struct task *task = task_find("needle");
     struct task_facts facts;
     struct dataset data;
-    hashattn_status status = task->facts(&folder->host, &values, folder->path, &facts);
+    hashattn_status status = task->facts(&folder->host, &values, folder->path, NULL, &facts);
     if (status == HASHATTN_OK)
         status = task->load(&folder->host, &values, &facts, folder->path, SPLIT_TEST, 1, &data);
     check_status(&folder->host, status, want, part);
@@ -236,7 +237,7 @@ static void every_failing_allocation_is_survived(void **state)
         failing_host_init(&failing, n);
         hashattn_status status = task->generate(&failing.host, &values, folder->path, counts, 1);
         if (status == HASHATTN_OK)
-            status = task->facts(&failing.host, &values, folder->path, &facts);
+            status = task->facts(&failing.host, &values, folder->path, NULL, &facts);
         if (status == HASHATTN_OK) {
             status = task->load(&failing.host, &values, &facts, folder->path, SPLIT_TRAIN, 1, &data);
             task_facts_free(&failing.host, &facts);

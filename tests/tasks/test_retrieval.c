@@ -18,7 +18,7 @@ static hashattn_status read(struct folder *folder, int64_t max_len, enum split s
     const struct task *task = task_find("retrieval");
     assert_int_equal(task->options_size, sizeof max_len);
     *dataset = (struct dataset){0};
-    TRY(task->facts(&folder->host, &max_len, folder->path, facts));
+    TRY(task->facts(&folder->host, &max_len, folder->path, NULL, facts));
     return task->load(&folder->host, &max_len, facts, folder->path, split, 1, dataset);
 }
 
@@ -131,7 +131,7 @@ static void files_to_predict_need_no_label(void **state)
     const int64_t max_len = 100;
     char path[200];
     folder_put_text(folder, "train.tsv", "no\tx\ty\nyes\tx\ty\n");
-    check_status(&folder->host, task->facts(&folder->host, &max_len, folder->path, &facts), HASHATTN_OK,
+    check_status(&folder->host, task->facts(&folder->host, &max_len, folder->path, NULL, &facts), HASHATTN_OK,
                  NULL);
     folder_put_text(
         folder, "new.jsonl",

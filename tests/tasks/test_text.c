@@ -18,7 +18,7 @@ static hashattn_status read_facts(struct folder *folder, struct task_facts *fact
 {
     const struct task *task = task_find("text");
     assert_int_equal(task->options_size, sizeof max_len);
-    return task->facts(&folder->host, &max_len, folder->path, facts);
+    return task->facts(&folder->host, &max_len, folder->path, NULL, facts);
 }
 
 /* Reads the facts, then one split. */
@@ -335,7 +335,7 @@ static void every_failing_allocation_is_survived(void **state)
         struct task_facts facts;
         struct dataset data = {0};
         failing_host_init(&failing, n);
-        hashattn_status status = task->facts(&failing.host, &max_len, folder->path, &facts);
+        hashattn_status status = task->facts(&failing.host, &max_len, folder->path, NULL, &facts);
         if (status == HASHATTN_OK) {
             status = task->load(&failing.host, &max_len, &facts, folder->path, SPLIT_TRAIN, 1, &data);
             task_facts_free(&failing.host, &facts);

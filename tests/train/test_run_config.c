@@ -6,7 +6,8 @@
    than classes; with mixed heads only the options of the first read; an objective's weight, its first output
    or all objectives but the first lost; an unknown objective passed over; a width of rows, segments or bytes
    lost; version 3 read. Of version 1: not read; next tokens that begin at 0, are not causal, or not of bytes;
-   one class whatever the labels. SPDX-License-Identifier: Apache-2.0 */
+   one class whatever the labels. Covers: run_facts.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "support/check.h"
 #include "support/small_run.h"
 #include "tasks/words.h"
+#include "text/learning/learn_bpe.h"
 
 /* A legal value other than the default, as text. */
 static void other_value(const struct option_row *row, char text[64])
@@ -337,6 +339,50 @@ static void words_are_kept_beside_it(void **state)
     small_run_remove(run);
 }
 
+/* A tokenizer is a file of the run; the facts hold the number of its ids. */
+static void a_tokenizer_is_kept_beside_it(void **state)
+{
+    (void)state;
+    static const char bytes[] = "low lower lowest";
+    struct host host;
+    struct run_config config, loaded;
+    struct word_counts counts = {0};
+    const struct learn_options learn = {.vocab_size = LEARN_LEAST + 2, .min_frequency = 1};
+    const struct task_facts plain = {.vocab_size = LEARN_LEAST + 10, .max_len = 77};
+    host_init(&host);
+    char run[] = "/tmp/hashattn_config_XXXXXX", path[64];
+    assert_non_null(mkdtemp(run));
+    snprintf(path, sizeof path, "%s/tokenizer.json", run);
+    make_config(&host, task_find("lm"), attention_find("softmax"), &config);
+    config.model.conv_window = 0;
+    config.model.causal = true;
+    task_facts_free(&host, &config.facts);
+    config.facts = plain;
+    task_facts_add(&config.facts, "next_token", plain.vocab_size, 0);
+    check_status(&host, word_counts_add(&host, &counts, (struct piece){bytes, strlen(bytes)}), HASHATTN_OK,
+                 NULL);
+    check_status(&host, learn_bpe(&host, &counts, &learn, &config.facts.tokenizer), HASHATTN_OK, NULL);
+    word_counts_free(&host, &counts);
+    config.facts.num_tokens = tokenizer_num_ids(config.facts.tokenizer);
+    assert_int_equal(config.facts.num_tokens, LEARN_LEAST + 2);
+    check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
+    check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
+    assert_int_equal(loaded.facts.num_tokens, LEARN_LEAST + 2);
+    assert_int_equal(tokenizer_num_ids(loaded.facts.tokenizer), LEARN_LEAST + 2);
+    run_config_free(&host, &loaded);
+    config.facts.num_tokens++;
+    check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
+    check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_BAD_FILE,
+                 "tokenizer.json has 263 tokens, config.json says 264");
+    config.facts.num_tokens = plain.vocab_size + 1;
+    check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
+    check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_BAD_FILE,
+                 "task.facts.tokens is 272, more than the vocab_size of 271");
+    remove(path);
+    run_config_free(&host, &config);
+    small_run_remove(run);
+}
+
 /* Version 1 had a flag instead of a list of objectives; its models were causal without an option. */
 static void next_tokens_of_version_1_are_read(void **state)
 {
@@ -629,6 +675,7 @@ int main(void)
         cmocka_unit_test(labels_are_bounded),
         cmocka_unit_test(a_model_hashes_as_it_was_trained),
         cmocka_unit_test(words_are_kept_beside_it),
+        cmocka_unit_test(a_tokenizer_is_kept_beside_it),
         cmocka_unit_test(next_tokens_of_version_1_are_read),
         cmocka_unit_test(facts_of_every_kind_come_back),
         cmocka_unit_test(what_is_wrong_in_facts_is_refused),

@@ -1,0 +1,214 @@
+/* The facts of a task as a section of config.json, and the vocabulary in a file beside it.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "train/run_facts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "models/model_config.h"
+#include "tasks/words.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_json.h"
+
+/* More than any task has, and few enough to be allocated safely. */
+enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24 };
+
+/* ---- writing ---- */
+
+static hashattn_status put_objectives(struct host *host, struct json *facts_object,
+                                      const struct task_facts *facts)
+{
+    struct json *list, *object;
+    TRY(json_new_array(host, &list));
+    TRY(json_put(host, facts_object, "objectives", list));
+    for (size_t i = 0; i < facts->num_objectives; i++) {
+        const struct task_objective *entry = &facts->objectives[i];
+        TRY(json_new_object(host, &object));
+        TRY(json_put(host, list, NULL, object));
+        TRY(json_put_string(host, object, "name", entry->name));
+        TRY(json_put_real(host, object, "weight", entry->weight));
+        TRY(json_put_int(host, object, "outputs", (int64_t)entry->num_outputs));
+        TRY(json_put_int(host, object, "first_output", (int64_t)entry->first_output));
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status run_facts_put(struct host *host, struct json *task, const struct task_facts *facts)
+{
+    struct json *object, *labels;
+    TRY(json_new_object(host, &object));
+    TRY(json_put(host, task, "facts", object));
+    TRY(json_put_int(host, object, "vocab_size", (int64_t)facts->vocab_size));
+    TRY(json_put_int(host, object, "max_len", (int64_t)facts->max_len));
+    TRY(json_put_bool(host, object, "pairs", facts->pairs));
+    if (facts->row_width > 0)
+        TRY(json_put_int(host, object, "row_width", (int64_t)facts->row_width));
+    if (facts->num_segments > 0)
+        TRY(json_put_int(host, object, "segments", (int64_t)facts->num_segments));
+    if (facts->bytes)
+        TRY(json_put_bool(host, object, "bytes", true));
+    TRY(put_objectives(host, object, facts));
+    if (facts->num_words > 0)
+        TRY(json_put_int(host, object, "words", (int64_t)facts->num_words));
+    if (facts->num_tokens > 0)
+        TRY(json_put_int(host, object, "tokens", (int64_t)facts->num_tokens));
+    TRY(json_new_array(host, &labels));
+    TRY(json_put(host, object, "labels", labels));
+    for (size_t i = 0; i < facts->num_classes; i++)
+        TRY(json_put_string(host, labels, NULL, facts->labels[i]));
+    return HASHATTN_OK;
+}
+
+hashattn_status run_facts_save_vocabulary(struct host *host, const char *run, const struct task_facts *facts)
+{
+    char path[FILE_PATH];
+    if (facts->words != NULL) {
+        TRY(file_join(host, run, "vocab.txt", path, sizeof path));
+        TRY(words_save(host, path, facts->words));
+    }
+    if (facts->tokenizer == NULL)
+        return HASHATTN_OK;
+    TRY(file_join(host, run, "tokenizer.json", path, sizeof path));
+    return tokenizer_write_json(host, path, facts->tokenizer);
+}
+
+/* ---- reading ---- */
+
+static hashattn_status get_objective(struct host *host, const struct json *root, size_t index,
+                                     struct task_facts *facts)
+{
+    static const char *const members[] = {"name", "weight", "outputs", "first_output", NULL};
+    const struct json *object;
+    const char *name;
+    char where[60];
+    double weight;
+    int64_t outputs, first;
+    snprintf(where, sizeof where, "task.facts.objectives.%zu", index);
+    TRY(json_get_object(host, root, where, &object));
+    TRY(json_only_members(host, object, where, members));
+    TRY(json_get_string(host, object, "name", &name));
+    TRY(json_get_real(host, object, "weight", &weight));
+    TRY(json_get_int(host, object, "outputs", 0, MODEL_MOST_VOCAB, &outputs));
+    TRY(json_get_int(host, object, "first_output", 0, MODEL_MOST_VOCAB, &first));
+    task_facts_add(facts, name, (size_t)outputs, (size_t)first);
+    facts->objectives[index].weight = weight;
+    return HASHATTN_OK;
+}
+
+/* Files of version 1 have no list: a run predicted next tokens, with ids from 1, or classes. */
+static hashattn_status get_objectives(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    const struct json *list, *object;
+    bool next_token = false;
+    TRY(json_get_object(host, root, "task.facts", &object));
+    if (json_find(object, "objectives") != NULL) {
+        TRY(json_get_array(host, root, "task.facts.objectives", &list));
+        FAIL_IF(json_count(list) > TASK_OBJECTIVES, host, HASHATTN_BAD_FILE,
+                "task.facts.objectives has %zu entries, at most %d are allowed", json_count(list),
+                TASK_OBJECTIVES);
+        for (size_t i = 0; i < json_count(list); i++)
+            TRY(get_objective(host, root, i, facts));
+        return HASHATTN_OK;
+    }
+    if (json_find(object, "next_token") != NULL)
+        TRY(json_get_bool(host, root, "task.facts.next_token", &next_token));
+    if (next_token) {
+        facts->bytes = facts->num_words == 0;
+        task_facts_add(facts, "next_token", facts->vocab_size - 1, 1);
+    } else {
+        task_facts_add(facts, "classify", facts->num_classes, 0);
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_labels(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    const struct json *labels;
+    void *block;
+    TRY(json_get_array(host, root, "task.facts.labels", &labels));
+    size_t count = json_count(labels);
+    FAIL_IF(count > MOST_LABELS, host, HASHATTN_BAD_FILE,
+            "task.facts.labels has %zu labels, at most %d are allowed", count, MOST_LABELS);
+    if (count == 0)
+        return HASHATTN_OK;
+    TRY(memory_new_zeroed(host, count, sizeof *facts->labels, "labels", &block));
+    facts->labels = block;
+    facts->num_classes = count;
+    for (size_t i = 0; i < count; i++) {
+        char path[64];
+        const char *label;
+        snprintf(path, sizeof path, "task.facts.labels.%zu", i);
+        TRY(json_get_string(host, root, path, &label));
+        size_t size = strlen(label) + 1;
+        TRY(memory_new(host, size, 1, "a label", &block));
+        facts->labels[i] = block;
+        memcpy(facts->labels[i], label, size);
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status run_facts_get(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    static const char *const members[] = {"vocab_size", "row_width", "segments",   "max_len",
+                                          "pairs",      "bytes",     "objectives", "next_token",
+                                          "words",      "tokens",    "labels",     NULL};
+    const struct json *object;
+    int64_t number;
+    TRY(json_get_object(host, root, "task.facts", &object));
+    TRY(json_only_members(host, object, "task.facts", members));
+    TRY(json_get_int(host, root, "task.facts.vocab_size", 0, MODEL_MOST_VOCAB, &number));
+    facts->vocab_size = (size_t)number;
+    if (json_find(object, "row_width") != NULL) {
+        TRY(json_get_int(host, root, "task.facts.row_width", 1, 65536, &number));
+        facts->row_width = (size_t)number;
+    }
+    if (json_find(object, "segments") != NULL) {
+        TRY(json_get_int(host, root, "task.facts.segments", 1, 256, &number));
+        facts->num_segments = (size_t)number;
+    }
+    if (json_find(object, "bytes") != NULL)
+        TRY(json_get_bool(host, root, "task.facts.bytes", &facts->bytes));
+    TRY(json_get_int(host, root, "task.facts.max_len", 1, MOST_TOKENS, &number));
+    facts->max_len = (size_t)number;
+    if (json_find(object, "pairs") != NULL)
+        TRY(json_get_bool(host, root, "task.facts.pairs", &facts->pairs));
+    if (json_find(object, "words") != NULL) {
+        TRY(json_get_int(host, root, "task.facts.words", 2, WORDS_MOST, &number));
+        facts->num_words = (size_t)number;
+        FAIL_IF(facts->num_words + 1 != facts->vocab_size, host, HASHATTN_BAD_FILE,
+                "task.facts.words is %zu with a vocab_size of %zu, which counts them and the unused id 0",
+                facts->num_words, facts->vocab_size);
+    }
+    if (json_find(object, "tokens") != NULL) {
+        TRY(json_get_int(host, root, "task.facts.tokens", 1, TOKENIZER_MOST_IDS, &number));
+        facts->num_tokens = (size_t)number;
+        FAIL_IF(facts->num_tokens > facts->vocab_size, host, HASHATTN_BAD_FILE,
+                "task.facts.tokens is %zu, more than the vocab_size of %zu", facts->num_tokens,
+                facts->vocab_size);
+    }
+    TRY(get_labels(host, root, facts));
+    return get_objectives(host, root, facts);
+}
+
+/* Messages have the path. */
+static hashattn_status load_tokenizer(struct host *host, const char *run, struct task_facts *facts)
+{
+    TRY(tokenizer_load(host, run, &facts->tokenizer));
+    size_t found = tokenizer_num_ids(facts->tokenizer);
+    FAIL_IF(found != facts->num_tokens, host, HASHATTN_BAD_FILE,
+            "%s/tokenizer.json has %zu tokens, config.json says %zu", run, found, facts->num_tokens);
+    return HASHATTN_OK;
+}
+
+hashattn_status run_facts_load_vocabulary(struct host *host, const char *run, struct task_facts *facts)
+{
+    char path[FILE_PATH];
+    if (facts->num_tokens > 0)
+        TRY(load_tokenizer(host, run, facts));
+    if (facts->num_words == 0)
+        return HASHATTN_OK;
+    TRY(file_join(host, run, "vocab.txt", path, sizeof path));
+    return words_load(host, path, facts->num_words, &facts->words);
+}
