@@ -141,9 +141,6 @@ static size_t best_of(const float *logits, size_t classes, double *sum)
     return best;
 }
 
-enum { SUM_LOSS, SUM_CORRECT, SUM_COUNT };
-static const char *const sum_names[] = {"loss", "correct", "count", NULL};
-
 static void count_batch(const struct objective_pass *pass, double *sums)
 {
     const struct classify *c = pass->self;
@@ -155,9 +152,9 @@ static void count_batch(const struct objective_pass *pass, double *sums)
         if (weight == 0)
             continue;
         size_t best = best_of(logits, c->classes, &sum), label = pass->targets->ids[i];
-        sums[SUM_LOSS] += weight * (log(sum) + (double)logits[best] - (double)logits[label]);
-        sums[SUM_CORRECT] += best == label ? weight : 0;
-        sums[SUM_COUNT] += weight;
+        sums[ID_LOSS] += weight * (log(sum) + (double)logits[best] - (double)logits[label]);
+        sums[ID_CORRECT] += best == label ? weight : 0;
+        sums[ID_COUNT] += weight;
     }
 }
 
@@ -182,29 +179,12 @@ static void predict(const struct objective_pass *pass, float *probabilities)
 
 /* ---- metrics ------------------------------------------------------------------------------------------ */
 
-static double mean(const double *sums, size_t of)
-{
-    return sums == NULL ? 0 : sums[SUM_COUNT] == 0 ? NAN : sums[of] / sums[SUM_COUNT];
-}
-
-static double accuracy(const void *self, const double *sums)
-{
-    (void)self;
-    return mean(sums, SUM_CORRECT);
-}
-
-static double loss(const void *self, const double *sums)
-{
-    (void)self;
-    return mean(sums, SUM_LOSS);
-}
-
 static const struct metric metrics[] = {
-    {"accuracy", accuracy, true, 1}, {"loss", loss, false, 2}, {.name = NULL}};
+    {"accuracy", id_accuracy, true, 1}, {"loss", id_loss, false, 2}, {.name = NULL}};
 
 static size_t baseline_size(const void *self)
 {
-    return (outputs(self) + 2) * sizeof(size_t);
+    return majority_size(outputs(self));
 }
 
 static void baseline_count(const void *self, const struct targets *targets, size_t n, void *counts)
@@ -212,18 +192,12 @@ static void baseline_count(const void *self, const struct targets *targets, size
     majority_count(targets, n, 0, outputs(self), counts);
 }
 
-static double baseline_value(const void *self, const void *counts)
-{
-    (void)self;
-    return majority_value(counts);
-}
-
 const struct objective objective_classify = {
     .name = "classify",
     .summary = "which class an example, or a pair of sequences, belongs to",
     .place = TARGET_EXAMPLE,
     .type = TARGET_ID,
-    .sums = sum_names,
+    .sums = id_sums,
     .metrics = metrics,
     .refuse = refuse,
     .size = sizeof(struct classify),
@@ -237,5 +211,5 @@ const struct objective objective_classify = {
     .baseline = "majority",
     .baseline_size = baseline_size,
     .baseline_count = baseline_count,
-    .baseline_value = baseline_value,
+    .baseline_value = majority_value,
 };

@@ -212,9 +212,6 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
         pass->rows->kernels->rows.axpy(dx + s->places[i] * dim, 1, s->dx + i * dim, dim);
 }
 
-enum { SUM_LOSS, SUM_CORRECT, SUM_COUNT };
-static const char *const sum_names[] = {"loss", "correct", "count", NULL};
-
 static void count_batch(const struct objective_pass *pass, double *sums)
 {
     const struct space s = lay(pass->self, pass->rows, pass->training, pass->memory);
@@ -223,58 +220,29 @@ static void count_batch(const struct objective_pass *pass, double *sums)
         double weight = (double)weight_of(pass, row);
         if (weight == 0)
             continue;
-        sums[SUM_LOSS] += weight * s.output.loss[chosen];
-        sums[SUM_CORRECT] += s.output.correct[chosen] ? weight : 0;
-        sums[SUM_COUNT] += weight;
+        sums[ID_LOSS] += weight * s.output.loss[chosen];
+        sums[ID_CORRECT] += s.output.correct[chosen] ? weight : 0;
+        sums[ID_COUNT] += weight;
         chosen++;
     }
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------ */
 
-static double mean(const double *sums, size_t of)
-{
-    return sums == NULL ? 0 : sums[SUM_COUNT] == 0 ? NAN : sums[of] / sums[SUM_COUNT];
-}
-
-static double loss(const void *self, const double *sums)
-{
-    (void)self;
-    return mean(sums, SUM_LOSS);
-}
-
-static double perplexity(const void *self, const double *sums)
-{
-    (void)self;
-    return exp(mean(sums, SUM_LOSS));
-}
-
-static double accuracy(const void *self, const double *sums)
-{
-    (void)self;
-    return mean(sums, SUM_CORRECT);
-}
-
-static const struct metric metrics[] = {{"perplexity", perplexity, false, 1},
-                                        {"loss", loss, false, 2},
-                                        {"accuracy", accuracy, true, 0},
+static const struct metric metrics[] = {{"perplexity", id_perplexity, false, 1},
+                                        {"loss", id_loss, false, 2},
+                                        {"accuracy", id_accuracy, true, 0},
                                         {.name = NULL}};
 
 static size_t baseline_size(const void *self)
 {
-    return (((const struct masked_tokens *)self)->output.words + 2) * sizeof(size_t);
+    return majority_size(((const struct masked_tokens *)self)->output.words);
 }
 
 static void baseline_count(const void *self, const struct targets *targets, size_t n, void *counts)
 {
     const struct tied_output *output = &((const struct masked_tokens *)self)->output;
     majority_count(targets, n, output->first, output->words, counts);
-}
-
-static double baseline_value(const void *self, const void *counts)
-{
-    (void)self;
-    return majority_value(counts);
 }
 
 /* ---- scores of ids ------------------------------------------------------------------------------------ */
@@ -302,7 +270,7 @@ const struct objective objective_masked_tokens = {
     .summary = "which tokens were hidden",
     .place = TARGET_ROW,
     .type = TARGET_ID,
-    .sums = sum_names,
+    .sums = id_sums,
     .metrics = metrics,
     .refuse = refuse,
     .size = sizeof(struct masked_tokens),
@@ -316,5 +284,5 @@ const struct objective objective_masked_tokens = {
     .baseline = "majority",
     .baseline_size = baseline_size,
     .baseline_count = baseline_count,
-    .baseline_value = baseline_value,
+    .baseline_value = majority_value,
 };

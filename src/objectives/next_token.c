@@ -64,59 +64,33 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
                          (float)(pass->weight / pass->count));
 }
 
-enum { SUM_LOSS, SUM_CORRECT, SUM_COUNT };
-static const char *const sum_names[] = {"loss", "correct", "count", NULL};
-
 static void count_batch(const struct objective_pass *pass, double *sums)
 {
     struct tied_output_space space = space_of(pass);
     for (size_t row = 0; row < pass->rows->count; row++) {
         double weight = pass->targets->weights == NULL ? 1 : (double)pass->targets->weights[row];
-        sums[SUM_LOSS] += weight * space.loss[row];
-        sums[SUM_CORRECT] += space.correct[row] ? weight : 0;
-        sums[SUM_COUNT] += weight;
+        sums[ID_LOSS] += weight * space.loss[row];
+        sums[ID_CORRECT] += space.correct[row] ? weight : 0;
+        sums[ID_COUNT] += weight;
     }
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------ */
 
-static double mean(const double *sums, size_t of)
-{
-    return sums == NULL ? 0 : sums[SUM_COUNT] == 0 ? NAN : sums[of] / sums[SUM_COUNT];
-}
-
-static double loss(const void *self, const double *sums)
-{
-    (void)self;
-    return mean(sums, SUM_LOSS);
-}
-
-static double perplexity(const void *self, const double *sums)
-{
-    (void)self;
-    return exp(mean(sums, SUM_LOSS));
-}
-
 static double bits_per_byte(const void *self, const double *sums)
 {
-    return ((const struct next_token *)self)->bytes ? mean(sums, SUM_LOSS) / log(2) : NAN;
+    return ((const struct next_token *)self)->bytes ? id_loss(self, sums) / log(2) : NAN;
 }
 
-static double accuracy(const void *self, const double *sums)
-{
-    (void)self;
-    return mean(sums, SUM_CORRECT);
-}
-
-static const struct metric metrics[] = {{"perplexity", perplexity, false, 1},
-                                        {"loss", loss, false, 2},
+static const struct metric metrics[] = {{"perplexity", id_perplexity, false, 1},
+                                        {"loss", id_loss, false, 2},
                                         {"bits_per_byte", bits_per_byte, false, 0},
-                                        {"accuracy", accuracy, true, 0},
+                                        {"accuracy", id_accuracy, true, 0},
                                         {.name = NULL}};
 
 static size_t baseline_size(const void *self)
 {
-    return (((const struct next_token *)self)->output.words + 2) * sizeof(size_t);
+    return majority_size(((const struct next_token *)self)->output.words);
 }
 
 static void baseline_count(const void *self, const struct targets *targets, size_t n, void *counts)
@@ -125,19 +99,13 @@ static void baseline_count(const void *self, const struct targets *targets, size
     majority_count(targets, n, output->first, output->words, counts);
 }
 
-static double baseline_value(const void *self, const void *counts)
-{
-    (void)self;
-    return majority_value(counts);
-}
-
 const struct objective objective_next_token = {
     .name = "next_token",
     .summary = "which token comes after each",
     .place = TARGET_ROW,
     .type = TARGET_ID,
     .ties_embedding = true,
-    .sums = sum_names,
+    .sums = id_sums,
     .metrics = metrics,
     .refuse = refuse,
     .size = sizeof(struct next_token),
@@ -149,5 +117,5 @@ const struct objective objective_next_token = {
     .baseline = "majority",
     .baseline_size = baseline_size,
     .baseline_count = baseline_count,
-    .baseline_value = baseline_value,
+    .baseline_value = majority_value,
 };

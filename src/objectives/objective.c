@@ -19,6 +19,36 @@ size_t objective_targets(const struct objective *objective, const struct rows *r
     return objective->place == TARGET_ROW ? rows->count : rows->num_sequences / (pairs ? 2 : 1);
 }
 
+const char *const id_sums[] = {"loss", "correct", "count", NULL};
+
+static double mean(const double *sums, size_t of)
+{
+    return sums == NULL ? 0 : sums[ID_COUNT] == 0 ? NAN : sums[of] / sums[ID_COUNT];
+}
+
+double id_loss(const void *self, const double *sums)
+{
+    (void)self;
+    return mean(sums, ID_LOSS);
+}
+
+double id_perplexity(const void *self, const double *sums)
+{
+    (void)self;
+    return exp(mean(sums, ID_LOSS));
+}
+
+double id_accuracy(const void *self, const double *sums)
+{
+    (void)self;
+    return mean(sums, ID_CORRECT);
+}
+
+size_t majority_size(size_t num_outputs)
+{
+    return (num_outputs + 2) * sizeof(size_t);
+}
+
 /* counts[0]: number of targets; counts[1]: number of the most frequent id; then the number of each id. */
 void majority_count(const struct targets *targets, size_t n, size_t first, size_t num_outputs, size_t *counts)
 {
@@ -33,7 +63,9 @@ void majority_count(const struct targets *targets, size_t n, size_t first, size_
     }
 }
 
-double majority_value(const size_t *counts)
+double majority_value(const void *self, const void *counts)
 {
-    return counts[0] == 0 ? NAN : (double)counts[1] / (double)counts[0];
+    (void)self;
+    const size_t *c = counts;
+    return c[0] == 0 ? NAN : (double)c[1] / (double)c[0];
 }

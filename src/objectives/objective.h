@@ -121,10 +121,20 @@ const struct objective *objective_find(const char *name);
 /* The number of targets of a batch for this objective: one per example, or per row. */
 size_t objective_targets(const struct objective *objective, const struct rows *rows, bool pairs);
 
-/* For `baseline` of objectives that predict ids: the share of the most frequent id among the targets. counts:
-   (num_outputs + 2) size_t. */
+/* ---- objectives that predict one id per target -------------------------------------------------------- */
+
+/* Their sums and metrics: the mean loss, exp of it, and the share of targets whose id scores highest. */
+enum { ID_LOSS, ID_CORRECT, ID_COUNT };
+extern const char *const id_sums[]; /* "loss", "correct", "count" */
+double id_loss(const void *self, const double *sums);
+double id_perplexity(const void *self, const double *sums);
+double id_accuracy(const void *self, const double *sums);
+
+/* Their baseline "majority": the share of the most frequent id among the targets. counts: majority_size
+   bytes. */
+size_t majority_size(size_t num_outputs);
 void majority_count(const struct targets *targets, size_t n, size_t first, size_t num_outputs,
                     size_t *counts);
-double majority_value(const size_t *counts);
+double majority_value(const void *self, const void *counts);
 
 #endif
