@@ -4,7 +4,8 @@
     out = hashattn.attention(q, k, v)  # (n, d), (heads, n, d) or (batch, heads, n, d), float32
 
 `attention` computes in one call, `Attention` also gradients, `Stream` in chunks. `train`, `evaluate` and `predict` work
-on runs, as the tool does; `python -m hashattn` is the tool. A `Context` sets threads, instruction set and precision.
+on runs, as the tool does; `Tokenizer` and `Pretrained` read vocabularies and checkpoints of the transformers library.
+`python -m hashattn` is the tool. A `Context` sets threads, instruction set and precision.
 The library loads on first use; NumPy too, so importing the package takes a few milliseconds.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from .options import instruction_sets as instruction_sets
     from .options import mechanisms as mechanisms
     from .options import tasks as tasks
+    from .pretrained import Guess as Guess
+    from .pretrained import Pretrained as Pretrained
+    from .pretrained import TokenVectors as TokenVectors
     from .progress import Progress as Progress
     from .run import Evaluation as Evaluation
     from .run import Prediction as Prediction
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
     from .run import evaluate as evaluate
     from .run import predict as predict
     from .stream import Stream as Stream
+    from .tokenizer import Encoding as Encoding
+    from .tokenizer import Tokenizer as Tokenizer
     from .training import generate as generate
     from .training import resume as resume
     from .training import train as train
@@ -51,9 +57,11 @@ _HOMES = {
                "NoDiskError", "OutOfMemoryError", "Interrupted"),
     "operator": ("attention", "Attention"),
     "options": ("Mechanism", "Option", "Task", "instruction_sets", "mechanisms", "tasks"),
+    "pretrained": ("Guess", "Pretrained", "TokenVectors"),
     "progress": ("Progress",),
     "run": ("Evaluation", "Prediction", "Run", "evaluate", "predict"),
     "stream": ("Stream",),
+    "tokenizer": ("Encoding", "Tokenizer"),
     "training": ("generate", "resume", "train"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint8, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint8, c_uint32, c_uint64
+from ctypes import c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,53 @@ class Progress(Sized):
                 ("learning_rate", c_double), ("saved_bytes", c_size_t), ("warning", c_char_p)]
 
 
+LEARN_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
+
+
+class EncodeOptions(Sized):
+    _fields_ = [("struct_size", c_size_t), ("max_tokens", c_size_t), ("special_tokens", c_int), ("offsets", c_int)]
+
+
+class Encoding(Sized):
+    _fields_ = [("struct_size", c_size_t), ("count", c_size_t), ("ids", POINTER(c_uint32)),
+                ("segments", POINTER(c_uint8)), ("begins", POINTER(c_size_t)), ("ends", POINTER(c_size_t)),
+                ("truncated", c_int)]
+
+
+class LearnOptions(Sized):
+    _fields_ = [("struct_size", c_size_t), ("vocab_size", c_size_t), ("min_frequency", c_size_t),
+                ("progress", LEARN_CALLBACK), ("user", c_void_p)]
+
+
+class PretrainedInfo(Sized):
+    _fields_ = [("struct_size", c_size_t), ("type", c_char_p), ("mechanism", c_char_p), ("num_params", c_size_t),
+                ("layers", c_size_t), ("dim", c_size_t), ("vocab_size", c_size_t), ("num_segments", c_size_t),
+                ("max_len", c_size_t), ("num_scores", c_size_t)]
+
+
+class Sequences(Sized):
+    _fields_ = [("struct_size", c_size_t), ("num_sequences", c_size_t), ("offsets", c_void_p), ("ids", c_void_p),
+                ("segments", c_void_p)]
+
+
+class TextOptions(Sized):
+    _fields_ = [("struct_size", c_size_t), ("pooling", c_char_p), ("special_tokens", c_int), ("truncate", c_int),
+                ("seed", c_uint64)]
+
+
+class Embedding(Sized):
+    _fields_ = [("struct_size", c_size_t), ("num_documents", c_size_t), ("num_vectors", c_size_t),
+                ("num_cut", c_size_t), ("document", c_size_t), ("first", c_size_t), ("count", c_size_t),
+                ("dim", c_size_t), ("vectors", POINTER(c_float))]
+
+
+class Guess(Sized):
+    _fields_ = [("struct_size", c_size_t), ("mask", c_size_t), ("rank", c_size_t), ("id", c_uint32),
+                ("token", c_char_p), ("probability", c_double)]
+
+
+EMBEDDING_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Embedding))
+GUESS_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Guess))
 PROGRESS_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Progress))
 EVALUATION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
 PREDICTION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t, POINTER(c_float))
@@ -166,6 +214,24 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "model_watch": (None, [_HANDLE, EVALUATION_CALLBACK, c_void_p]),
     "model_evaluate": (c_int, [_HANDLE, c_char_p, c_char_p, c_uint64, POINTER(Evaluation)]),
     "model_predict_file": (c_int, [_HANDLE, c_char_p, c_uint64, PREDICTION_CALLBACK, c_void_p, POINTER(c_size_t)]),
+    "tokenizer_load": (c_int, [_HANDLE, c_char_p, _NEW]),
+    "tokenizer_free": (None, [_HANDLE]),
+    "tokenizer_num_ids": (c_size_t, [_HANDLE]),
+    "tokenizer_find": (c_int64, [_HANDLE, c_char_p]),
+    "tokenizer_encode": (c_int, [_HANDLE, c_char_p, c_size_t, c_char_p, c_size_t, POINTER(EncodeOptions),
+                                 POINTER(Encoding)]),
+    "tokenizer_decode": (c_int, [_HANDLE, c_void_p, c_size_t, c_int, _NEW, POINTER(c_size_t)]),
+    "tokenizer_learn": (c_int, [_HANDLE, POINTER(c_char_p), c_size_t, POINTER(LearnOptions), _NEW]),
+    "tokenizer_save": (c_int, [_HANDLE, c_char_p]),
+    "pretrained_load": (c_int, [_HANDLE, c_char_p, c_char_p, _NEW]),
+    "pretrained_free": (None, [_HANDLE]),
+    "pretrained_set": (c_int, [_HANDLE, c_char_p, c_char_p]),
+    "pretrained_describe": (None, [_HANDLE, POINTER(PretrainedInfo)]),
+    "pretrained_rows": (c_int, [_HANDLE, POINTER(Sequences), c_uint64, c_void_p]),
+    "pretrained_embed": (c_int, [_HANDLE, POINTER(c_char_p), c_size_t, POINTER(TextOptions), EMBEDDING_CALLBACK,
+                                 c_void_p]),
+    "pretrained_fill_mask": (c_int, [_HANDLE, c_char_p, c_size_t, c_uint64, GUESS_CALLBACK, c_void_p]),
+    "pretrained_save": (c_int, [_HANDLE, c_char_p]),
 }
 
 

@@ -17,7 +17,8 @@ import warnings
 from typing import Any, Callable, NamedTuple, Union
 
 from . import _library
-from .errors import InvalidTypeError
+from .context import ContextHandle
+from .errors import Interrupted, InvalidTypeError
 
 
 class Progress(NamedTuple):
@@ -140,3 +141,17 @@ class Watch:
         except BaseException as error:  # raised again after the call
             self.error, stop = error, True
         return int(stop or self.interrupted or self.ending)
+
+    def check(self, origin: ContextHandle, status: int) -> None:
+        """Raises what ended a call: the exception of the function, Ctrl-C as KeyboardInterrupt, or a failed status. The
+        caller holds the context's lock."""
+        if self.error is not None:
+            raise self.error
+        try:
+            origin.check(status)
+        except Interrupted as stopped:
+            if self.interrupted:
+                raise KeyboardInterrupt(str(stopped)) from None
+            raise
+        if self.interrupted:
+            raise KeyboardInterrupt("interrupted after the last report")

@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 from . import _library
 from .arrays import seed_of
 from .context import Context, ContextObject, ObjectHandle
-from .errors import BadFileError, Interrupted
+from .errors import BadFileError
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher, metrics_of
 
@@ -136,16 +136,7 @@ class Run(ContextObject):
                 status = call(handle.pointer)
             finally:
                 library.model_watch(handle.pointer, _library.EVALUATION_CALLBACK(), None)
-            if watch.error is not None:
-                raise watch.error
-            try:
-                handle.origin.check(status)
-            except Interrupted as stopped:
-                if watch.interrupted:
-                    raise KeyboardInterrupt(str(stopped)) from None
-                raise
-        if watch.interrupted:
-            raise KeyboardInterrupt("interrupted after the last batch")
+            watch.check(handle.origin, status)
 
 
 def evaluate(run: Any, split: str = "test", *, data: Any = None, seed: int | None = None, progress: Watcher = True,

@@ -21,6 +21,9 @@ STRUCTS = {
     "problem": _library.Problem, "stream_options": _library.StreamOptions, "chunk": _library.Chunk,
     "metric": _library.Metric, "metrics": _library.Metrics, "model_info": _library.ModelInfo,
     "evaluation": _library.Evaluation, "task_info": _library.TaskInfo, "progress": _library.Progress,
+    "encode_options": _library.EncodeOptions, "encoding": _library.Encoding, "learn_options": _library.LearnOptions,
+    "pretrained_info": _library.PretrainedInfo, "sequences": _library.Sequences,
+    "text_options": _library.TextOptions, "embedding": _library.Embedding, "guess": _library.Guess,
 }
 
 
@@ -63,7 +66,8 @@ def test_functions_are_those_of_the_headers():
     found = prototypes()
     assert len(found) > 60
     results = {"void": None, "int": ctypes.c_int, "hashattn_status": ctypes.c_int, "size_t": ctypes.c_size_t,
-               "constchar*": ctypes.c_char_p, "constchar*const*": ctypes.POINTER(ctypes.c_char_p)}
+               "int64_t": ctypes.c_int64, "constchar*": ctypes.c_char_p,
+               "constchar*const*": ctypes.POINTER(ctypes.c_char_p)}
     for name, (result, arguments) in _library.FUNCTIONS.items():
         declared, count = found[name]
         assert results[declared] is result and count == len(arguments), name

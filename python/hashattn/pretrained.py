@@ -1,0 +1,194 @@
+"""Stored checkpoints of the transformers library: vectors of documents, masked tokens, hidden states.
+
+Source: include/hashattn/pretrained.h. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import tempfile
+from ctypes import byref
+from typing import Any, NamedTuple, Sequence, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _library
+from .arrays import seed_of, whole_number
+from .context import Context, ContextObject, ObjectHandle
+from .errors import InvalidError, InvalidTypeError
+from .options import OptionValue, path_of, text_of
+from .progress import Progress, Watch, Watcher
+
+Floats = npt.NDArray[np.float32]
+
+
+class Guess(NamedTuple):
+    """A token for a mask."""
+
+    token: str
+    probability: float
+    id: int
+
+
+class TokenVectors(NamedTuple):
+    """One vector per token: those of document i are vectors[offsets[i] : offsets[i + 1]]."""
+
+    vectors: Floats  #: (tokens, dim)
+    offsets: npt.NDArray[np.int64]  #: (documents + 1,)
+
+
+class Pretrained(ContextObject):
+    """An encoder of type yoso, bert or roberta, with any mechanism.
+
+    path: a directory with config.json and model.safetensors, which stays mapped: do not overwrite it in place.
+    mechanism: instead of that of the config, or a plan of heads, "local*6,lha*6". options: of the mechanism, such as
+    num_hashes=128. `with` or `close` frees it.
+
+    BadFileError (an OSError): a file is missing or broken, or tensors do not fit the config. InvalidError: a mechanism
+    or option that the model cannot have.
+    """
+
+    def __init__(self, path: Any, mechanism: str | None = None, *, context: Context | None = None,
+                 **options: OptionValue) -> None:
+        super().__init__(context)
+        encoded, texts = path_of("path", path), {name: text_of(name, value) for name, value in options.items()}
+        name = None if mechanism is None else text_of("mechanism", mechanism).encode()
+        library, made, info = _library.functions(), ctypes.c_void_p(), _library.PretrainedInfo()
+        self.path: str = os.fsdecode(encoded)
+        with self._context._use() as origin:
+            origin.check(library.pretrained_load(origin.pointer, encoded, name, byref(made)))
+            handle = ObjectHandle(origin, made.value or 0, library.pretrained_free)
+            for option, text in texts.items():
+                origin.check(library.pretrained_set(handle.pointer, option.encode(), text.encode()))
+            library.pretrained_describe(handle.pointer, byref(info))
+            self.type = _library.text(info.type)  #: "bert"
+            self.mechanism = _library.text(info.mechanism)
+        self.num_params, self.layers, self.dim = int(info.num_params), int(info.layers), int(info.dim)
+        self.vocab_size, self.num_segments = int(info.vocab_size), int(info.num_segments)
+        self.max_len = int(info.max_len)  #: tokens of the longest sequence
+        self.num_scores = int(info.num_scores)  #: ids scored by the output for masked tokens; 0: there is none
+        self._handle = handle
+
+    def __repr__(self) -> str:
+        return f"<hashattn.Pretrained {self.path!r} type={self.type!r} mechanism={self.mechanism!r}>"
+
+    def hidden_states(self, sequences: Sequence[Any], segments: Sequence[Any] | None = None, *,
+                      seed: int = 0) -> list[Floats]:
+        """The last hidden states of sequences of ids, (tokens, dim) each. Nothing is padded.
+
+        sequences: arrays or lists of ids, of any lengths up to max_len. segments: the same shapes; None = all 0.
+        InvalidError: a sequence is empty or too long, or an id or segment is too large.
+        """
+        packed = _Packed(sequences, segments)
+        rows = np.empty((packed.offsets[-1], self.dim), np.float32)
+        number = seed_of(seed)
+        with self._use() as handle:
+            handle.origin.check(_library.functions().pretrained_rows(
+                handle.pointer, byref(packed.struct), number, rows.ctypes.data))
+        return np.split(rows, packed.offsets[1:-1].astype(np.intp)) if len(sequences) else []
+
+    def embed(self, texts: Sequence[str], *, pooling: str = "mean", special_tokens: bool = True, truncate: bool = False,
+              seed: int = 0, progress: Watcher = False) -> Floats | TokenVectors:
+        """One vector for each text, (texts, dim), or `TokenVectors` with "none". Arguments as of `embed_files`."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "texts.jsonl")
+            with open(path, "w", encoding="utf-8", errors="surrogatepass") as lines:
+                for text in texts:
+                    lines.write(json.dumps({"text": text_of("a text", text)}, ensure_ascii=False) + "\n")
+            return self.embed_files([path], pooling=pooling, special_tokens=special_tokens, truncate=truncate,
+                                    seed=seed, progress=progress)
+
+    def embed_files(self, paths: Any, *, pooling: str = "mean", special_tokens: bool = True, truncate: bool = False,
+                    seed: int = 0, progress: Watcher = True) -> Floats | TokenVectors:
+        """One vector for each document of files: a .txt file is one, a .jsonl file has one a line ({"text": ...}).
+
+        pooling: "mean" of the tokens, the "first" token, or "none", one vector for each token.
+        special_tokens: with those of the tokenizer, such as <s>. truncate: cut documents longer than max_len, instead
+        of refusing them. progress: as of `train`.
+
+        BadFileError (an OSError): a document is empty, too long or no text, with file and line; no tokenizer.
+        """
+        listed: list[Any] = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else list(paths)
+        encoded = [path_of("paths", path) for path in listed]
+        options = _library.TextOptions(pooling=text_of("pooling", pooling).encode(), truncate=bool(truncate),
+                                       special_tokens=bool(special_tokens), seed=seed_of(seed))
+        watch, library = Watch(progress, "document"), _library.functions()
+        vectors: list[Floats] = []
+        offsets = [0]
+
+        def take(user: Any, pointer: Any) -> int:
+            now = pointer.contents
+            vectors.append(np.ctypeslib.as_array(now.vectors, (now.count, now.dim)).copy())
+            offsets.append(offsets[-1] + int(now.count))
+            return watch(Progress(now.document + 1, now.num_documents))
+
+        callback = _library.EMBEDDING_CALLBACK(take)
+        names = (ctypes.c_char_p * len(encoded))(*encoded)
+        with self._use() as handle, watch:
+            status = library.pretrained_embed(handle.pointer, names, len(encoded), byref(options), callback, None)
+            watch.check(handle.origin, status)
+        rows = np.concatenate(vectors) if vectors else np.empty((0, self.dim), np.float32)
+        return TokenVectors(rows, np.array(offsets, np.int64)) if pooling == "none" else rows
+
+    def fill_mask(self, text: str, *, top: int = 5, seed: int = 0) -> list[list[Guess]]:
+        """The `top` most probable tokens for each mask of a text, most probable first.
+
+        text: with the mask of the tokenizer, "Paris is the <mask> of France." InvalidError: it has no mask, or is too
+        long. RefusedError: the files have no output for masked tokens.
+        """
+        found: list[list[Guess]] = []
+
+        def take(user: Any, pointer: Any) -> int:
+            guess = pointer.contents
+            if guess.rank == 0:
+                found.append([])
+            found[-1].append(Guess(_library.text(guess.token), guess.probability, guess.id))
+            return 0
+
+        if not isinstance(text, str):
+            raise InvalidTypeError(f"text is {type(text).__name__}; a str is needed")
+        callback, number = _library.GUESS_CALLBACK(take), whole_number("top", top, 2**20)
+        encoded, key = text.encode("utf-8", "surrogatepass"), seed_of(seed)
+        if b"\0" in encoded:
+            raise InvalidError("text holds a zero character")
+        with self._use() as handle:
+            handle.origin.check(_library.functions().pretrained_fill_mask(
+                handle.pointer, encoded, number, key, callback, None))
+        return found
+
+    def save(self, directory: Any) -> None:
+        """Writes config.json and model.safetensors, which the transformers library opens, to a new directory.
+
+        RefusedError: a file of this type cannot describe the mechanism.
+        """
+        path = path_of("directory", directory)
+        with self._use() as handle:
+            handle.origin.check(_library.functions().pretrained_save(handle.pointer, path))
+
+
+class _Packed:
+    """Sequences of ids one after another, for the C API."""
+
+    def __init__(self, sequences: Sequence[Any], segments: Sequence[Any] | None) -> None:
+        ids = [_numbers(f"sequences[{i}]", given, 2**32 - 1) for i, given in enumerate(sequences)]
+        kinds = None if segments is None else [_numbers(f"segments[{i}]", s, 255) for i, s in enumerate(segments)]
+        if kinds is not None and [len(k) for k in kinds] != [len(i) for i in ids]:
+            raise InvalidError(f"segments have lengths {[len(k) for k in kinds]}, sequences {[len(i) for i in ids]}")
+        self.offsets = np.concatenate(([0], np.cumsum([len(i) for i in ids]))).astype(np.uint64)
+        self.ids = np.concatenate(ids).astype(np.uint32) if ids else np.empty(0, np.uint32)
+        self.kinds = None if kinds is None or not kinds else np.concatenate(kinds).astype(np.uint8)
+        self.struct = _library.Sequences(num_sequences=len(ids), offsets=self.offsets.ctypes.data,
+                                         ids=self.ids.ctypes.data,
+                                         segments=None if self.kinds is None else self.kinds.ctypes.data)
+
+
+def _numbers(name: str, given: Union[Sequence[int], npt.NDArray[Any]], most: int) -> npt.NDArray[np.int64]:
+    array = np.asarray(given, None if len(given) else np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InvalidTypeError(f"{name} has dtype {array.dtype} and shape {array.shape}; whole numbers (n,) are needed")
+    if array.size and (array.min() < 0 or array.max() > most):
+        raise InvalidError(f"{name} has {array.min() if array.min() < 0 else array.max()}, allowed are 0 to {most}")
+    return array.astype(np.int64)

@@ -1,0 +1,106 @@
+"""Pretrained: the vectors, guesses and files of the tool, hidden states of packed sequences.
+
+Planted and caught: offsets that count documents, or do not begin at 0; guesses of all masks in one list; segments or
+options dropped. SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+import hashattn
+from conftest import ROOT, run_tool, same_bits
+
+BERT = ROOT / "tests" / "models" / "checkpoints" / "bert"
+TEXTS = ["the cat sat on the mat", "a dog", "the the the"]
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return hashattn.Pretrained(BERT)
+
+
+@pytest.fixture()
+def texts(tmp_path):
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    return path
+
+
+def test_vectors_are_those_of_the_tool(bert, texts, tmp_path):
+    reports = []
+    run_tool("embed", BERT, texts, "--out", tmp_path / "e.npy", "--quiet")
+    found = bert.embed_files(texts, progress=reports.append)
+    assert same_bits(found, np.load(tmp_path / "e.npy")) and found.shape == (3, bert.dim)
+    assert same_bits(bert.embed(TEXTS), found)
+    assert [(report.step, report.steps) for report in reports] == [(1, 3), (2, 3), (3, 3)]
+    run_tool("embed", BERT, texts, "--pooling", "none", "--no-special-tokens", "--out", tmp_path / "t.npy", "--quiet")
+    tokens = bert.embed(TEXTS, pooling="none", special_tokens=False)
+    assert same_bits(tokens.vectors, np.load(tmp_path / "t.npy"))
+    assert (tokens.offsets == np.load(tmp_path / "t.offsets.npy")).all() and tokens.offsets[0] == 0
+    assert bert.embed([]).shape == (0, bert.dim)
+
+
+def test_hidden_states_of_packed_sequences(bert):
+    tokenizer = hashattn.Tokenizer(BERT)
+    encoded = [tokenizer.encode(text, special_tokens=True) for text in TEXTS]
+    rows = bert.hidden_states([encoding.ids for encoding in encoded])
+    assert [row.shape for row in rows] == [(len(encoding.ids), bert.dim) for encoding in encoded]
+    assert np.allclose(np.stack([row.mean(axis=0) for row in rows]), bert.embed(TEXTS), atol=1e-6)
+    alone = bert.hidden_states([encoded[1].ids])
+    assert np.allclose(alone[0], rows[1], atol=1e-6)
+    pair = tokenizer.encode("a dog", "the cat", special_tokens=True)
+    with_segments = bert.hidden_states([pair.ids], [pair.segments])[0]
+    assert not np.allclose(with_segments, bert.hidden_states([pair.ids])[0], atol=1e-4)
+    assert bert.hidden_states([]) == []
+
+
+def test_guesses_are_those_of_the_tool(bert):
+    text = "the [MASK] sat on the [MASK]"
+    lines = [json.loads(line) for line in run_tool("fill-mask", BERT, text, "--top", 3, "--json").splitlines()]
+    found = bert.fill_mask(text, top=3)
+    assert [len(guesses) for guesses in found] == [3, 3]
+    assert [(guess.token, guess.id) for guesses in found for guess in guesses] == [(x["token"], x["id"]) for x in lines]
+    assert found[0][0].probability >= found[0][1].probability > 0
+
+
+def test_mechanisms_and_options(bert, tmp_path):
+    few = hashattn.Pretrained(BERT, "yoso", num_hashes=4).embed(TEXTS, seed=1)
+    many = hashattn.Pretrained(BERT, "yoso", num_hashes=64).embed(TEXTS, seed=1)
+    assert not np.allclose(few, many) and not np.allclose(many, bert.embed(TEXTS))
+    assert (bert.type, bert.mechanism) == ("bert", "softmax") and bert.num_params > 0 and bert.num_scores > 0
+    bert.save(tmp_path / "saved")
+    again = hashattn.Pretrained(tmp_path / "saved")
+    assert same_bits(again.hidden_states([[1, 2, 3]])[0], bert.hidden_states([[1, 2, 3]])[0])
+
+
+def test_bad_input_is_named(bert, tmp_path):
+    with pytest.raises(OSError, match="config.json"):
+        hashattn.Pretrained(tmp_path)
+    with pytest.raises(ValueError, match="num_hashes"):
+        hashattn.Pretrained(BERT, "yoso", num_hashes=0)
+    with pytest.raises(ValueError, match="sequence 1"):
+        bert.hidden_states([[1, 2], []])
+    with pytest.raises(ValueError, match="100000000"):
+        bert.hidden_states([[1, 100000000]])
+    with pytest.raises(ValueError, match=r"segments have lengths \[1\], sequences \[2\]"):
+        bert.hidden_states([[1, 2]], [[0]])
+    with pytest.raises(ValueError, match="-3"):
+        bert.hidden_states([[-3]])
+    with pytest.raises(OSError, match="line 2"):
+        bert.embed(["a dog", "the " * 10000])
+    with pytest.raises(ValueError, match="pooling"):
+        bert.embed(TEXTS, pooling="median")
+    with pytest.raises(ValueError, match="has no .MASK. to be filled"):
+        bert.fill_mask("no mask here")
+    with pytest.raises(TypeError, match="text is bytes"):
+        bert.fill_mask(b"a [MASK]")
+
+    def fail(progress):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        bert.embed(TEXTS, progress=fail)
+    with pytest.raises(hashattn.Interrupted):
+        bert.embed(TEXTS, progress=lambda progress: True)
