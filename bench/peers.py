@@ -53,7 +53,7 @@ def enter(environment, threads):
     if os.path.realpath(sys.prefix) != os.path.realpath(environment):
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
         os.environ["TRANSFORMERS_OFFLINE"] = os.environ["HF_HUB_OFFLINE"] = "1"
-        os.execv(python, [python, os.path.abspath(__file__), *sys.argv[1:]])
+        os.execv(python, [python, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
 
 
 # ---- attention -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,58 @@
+/* Attention through features: out_i = sum_j f(q_i).g(k_j) v_j / (sum_j f(q_i).g(k_j) + epsilon), with feature
+   maps f and g of F numbers per row. The sums S = sum_j g(k_j) v_j^T (F, d_v) and z = sum_j g(k_j) are made
+   once, so the cost is linear in n: 2 F d_v operations per key and 2 F d_v per query forward, three times
+   that backward; causal problems keep running sums and compute 64 x 64 scores beside the diagonal. Source:
+   Katharopoulos et al. 2020, equations 4 to 6 and 13 to 15.
+
+   Rows are cut into blocks of FEATURE_BLOCK by shape. Each block has its own sums, which are then added in
+   the order of blocks, so the bits do not depend on threads. Saved: denominators (n_q floats), and
+   the sums before each block (causal) or of all keys. SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_FEATURE_ATTENTION_H
+#define PARTS_FEATURE_ATTENTION_H
+
+#include "base/pool.h"
+#include "parts/rows/view.h"
+
+enum {
+    FEATURE_ROWS = KERNELS_TILE,      /* rows that a map computes at once, at most */
+    FEATURE_BLOCK = 16 * FEATURE_ROWS /* rows whose sums one thread makes */
+};
+
+enum feature_side { FEATURE_QUERY, FEATURE_KEY };
+
+/* One map for queries and keys, or two that differ by the side. */
+struct feature_map {
+    const struct kernels *kernels;
+    size_t count, dim; /* F; width of the rows */
+    const void *self;  /* of the functions */
+    size_t scratch;    /* bytes that each call may use */
+    /* Writes phi (rows, count), adjacent, for rows x (rows, dim). phi >= 0. */
+    void (*forward)(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
+                    size_t rows, float *phi, void *scratch);
+    /* Adds the gradient of x to dx, from x, its features and their gradient, which it may overwrite. */
+    void (*backward)(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
+                     size_t rows, const float *phi, float *dphi, float *dx, size_t ld_dx, void *scratch);
+};
+
+struct feature_attention {
+    struct feature_map map;
+    struct pool *pool; /* or NULL */
+    size_t workers;    /* threads of the pool; >= 1 */
+    size_t num_queries, num_keys, value_dim;
+    float epsilon;         /* added to the denominator */
+    bool causal;           /* query i sees the first visible[i] keys, which never falls with i */
+    const size_t *visible; /* (num_queries), or NULL */
+    struct view query, key, value;
+    void *saved; /* feature_attention_saved_size bytes: forward writes, backward reads */
+};
+
+/* Sizes depend on the counts, widths, workers and `causal` only, and never fall with more rows. */
+size_t feature_attention_saved_size(const struct feature_attention *attention);
+size_t feature_attention_scratch_size(const struct feature_attention *attention);
+
+void feature_attention_forward(const struct feature_attention *attention, struct view out, void *scratch);
+/* Adds to dquery, dkey and dvalue. out as forward wrote it. */
+void feature_attention_backward(const struct feature_attention *attention, struct view out, struct view dout,
+                                struct view dquery, struct view dkey, struct view dvalue, void *scratch);
+
+#endif

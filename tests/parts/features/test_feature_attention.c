@@ -1,0 +1,211 @@
+/* Attention through features against its kernel in double precision over all pairs, with a map whose features
+   are not as many as the columns and differ between queries and keys: q_c^2 and 1, exp(k_c / 2) and 1. Bugs
+   planted and caught: the last row of a tile not in z; epsilon left out; the sign of a denominator's
+   gradient; a block's own sums before it, or its own gradients after it; scores for dV taken from their
+   gradients; keys that are not seen, in scores or gradients; dz dropped; sums of the first block only;
+   running sums not advanced in backward; the second tile of new keys skipped; features of the other side.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "parts/features/feature_attention.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "oracle/oracle_kernel.h"
+#include "support/check.h"
+
+static void map_forward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
+                        size_t rows, float *phi, void *scratch)
+{
+    memset(scratch, 0xff, map->scratch);
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t c = 0; c < map->dim; c++) {
+            float v = x[i * ld_x + c];
+            phi[i * map->count + c] = side == FEATURE_QUERY ? v * v : expf(v / 2);
+        }
+        phi[i * map->count + map->dim] = 1;
+    }
+}
+
+static void map_backward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
+                         size_t rows, const float *phi, float *dphi, float *dx, size_t ld_dx, void *scratch)
+{
+    memset(scratch, 0xff, map->scratch);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < map->dim; c++) {
+            size_t at = i * map->count + c;
+            dx[i * ld_dx + c] += dphi[at] * (side == FEATURE_QUERY ? 2 * x[i * ld_x + c] : phi[at] / 2);
+            dphi[at] = NAN;
+        }
+}
+
+static double kernel(const void *self, const double *query, const double *key, size_t d, double *dquery,
+                     double *dkey)
+{
+    (void)self;
+    double sum = 1;
+    for (size_t c = 0; c < d; c++) {
+        double f = query[c] * query[c], g = exp(key[c] / 2);
+        dquery[c] = 2 * query[c] * g;
+        dkey[c] = f * g / 2;
+        sum += f * g;
+    }
+    return sum;
+}
+
+struct sizes {
+    size_t n_q, n_k, d, d_v;
+    bool causal;
+};
+
+/* Sums of up to 2,000 terms of float32: 1e-5 of the largest number. */
+static void check_array(const float *got, const double *want, size_t count, double start, const char *what)
+{
+    double largest = 0;
+    for (size_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs(want[i]));
+    for (size_t i = 0; i < count; i++)
+        check_near((double)got[i], start + want[i], 1e-5 * (largest + start), what);
+}
+
+/* A guarded array of normals, and the same in double. */
+static float *fill(double *to, size_t count, uint64_t key)
+{
+    float *made = guard_floats(count);
+    random_normals(key, 0, made, count);
+    for (size_t i = 0; i < count; i++)
+        to[i] = (double)made[i];
+    return made;
+}
+
+static float *filled(size_t count, float value)
+{
+    float *made = guard_floats(count);
+    for (size_t i = 0; i < count; i++)
+        made[i] = value;
+    return made;
+}
+
+static void check(const struct kernels *kernels, struct pool *pool, struct sizes s, size_t *visible)
+{
+    struct oracle_kernel o = oracle_kernel_new(s.n_q, s.n_k, s.d, s.d_v);
+    o.epsilon = 0.125;
+    o.kernel = kernel;
+    o.visible = visible;
+    float *query = fill(o.query, s.n_q * s.d, 1), *key = fill(o.key, s.n_k * s.d, 2);
+    float *value = fill(o.value, s.n_k * s.d_v, 3), *grad = fill(o.dout, s.n_q * s.d_v, 4);
+    oracle_kernel_run(&o);
+    struct feature_attention a = {
+        .map = {.kernels = kernels,
+                .count = s.d + 1,
+                .dim = s.d,
+                .scratch = 128,
+                .forward = map_forward,
+                .backward = map_backward},
+        .pool = pool,
+        .workers = (size_t)pool_threads(pool),
+        .num_queries = s.n_q,
+        .num_keys = s.n_k,
+        .value_dim = s.d_v,
+        .epsilon = 0.125f,
+        .causal = s.causal,
+        .visible = visible,
+        .query = view_of(query, s.n_q, s.d),
+        .key = view_of(key, s.n_k, s.d),
+        .value = view_of(value, s.n_k, s.d_v),
+    };
+    size_t saved = feature_attention_saved_size(&a) / sizeof(float);
+    size_t scratch = feature_attention_scratch_size(&a) / sizeof(float);
+    a.saved = filled(saved, NAN);
+    float *block = filled(scratch, NAN), *out = filled(s.n_q * s.d_v, NAN);
+    float *dquery = filled(s.n_q * s.d, 0.25f), *dkey = filled(s.n_k * s.d, 0.25f);
+    float *dvalue = filled(s.n_k * s.d_v, 0.25f);
+    struct view y = view_of(out, s.n_q, s.d_v), g = view_of(grad, s.n_q, s.d_v);
+    feature_attention_forward(&a, y, block);
+    for (size_t i = 0; i < scratch; i++)
+        block[i] = NAN;
+    feature_attention_backward(&a, y, g, view_of(dquery, s.n_q, s.d), view_of(dkey, s.n_k, s.d),
+                               view_of(dvalue, s.n_k, s.d_v), block);
+    check_array(out, o.out, s.n_q * s.d_v, 0, "out");
+    check_array(dquery, o.dquery, s.n_q * s.d, 0.25, "dquery");
+    check_array(dkey, o.dkey, s.n_k * s.d, 0.25, "dkey");
+    check_array(dvalue, o.dvalue, s.n_k * s.d_v, 0.25, "dvalue");
+    guard_free(a.saved, saved);
+    guard_free(block, scratch);
+    guard_free(out, s.n_q * s.d_v);
+    guard_free(dquery, s.n_q * s.d);
+    guard_free(dkey, s.n_k * s.d);
+    guard_free(dvalue, s.n_k * s.d_v);
+    guard_free(query, s.n_q * s.d);
+    guard_free(key, s.n_k * s.d);
+    guard_free(value, s.n_k * s.d_v);
+    guard_free(grad, s.n_q * s.d_v);
+    oracle_kernel_free(&o);
+}
+
+/* On one thread and on three. */
+static void check_sizes(struct sizes s, size_t *visible)
+{
+    struct host host;
+    struct pool *pool;
+    host_init(&host);
+    assert_int_equal(pool_new(&host, 3, &pool), HASHATTN_OK);
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
+        check(*kernels, NULL, s, visible);
+    check(kernels_all()[0], pool, s, visible);
+    pool_free(&host, pool);
+}
+
+static void all_keys(void **state)
+{
+    (void)state;
+    check_sizes((struct sizes){1, 1, 1, 1, false}, NULL);
+    check_sizes((struct sizes){70, 130, 5, 7, false}, NULL);
+    check_sizes((struct sizes){1100, 65, 3, 2, false}, NULL);
+    check_sizes((struct sizes){65, 2100, 4, 3, false}, NULL);
+}
+
+static void causal_keys(void **state)
+{
+    (void)state;
+    static const struct sizes sizes[] = {
+        {1, 1, 2, 1, true}, {200, 200, 16, 8, true}, {2200, 2200, 2, 3, true}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        size_t *visible = malloc(sizes[s].n_q * sizeof *visible);
+        for (size_t i = 0; i < sizes[s].n_q; i++)
+            visible[i] = i + 1;
+        check_sizes(sizes[s], visible);
+        free(visible);
+    }
+}
+
+/* Steps of any width; the first query sees nothing. */
+static void causal_keys_in_uneven_steps(void **state)
+{
+    (void)state;
+    static const struct sizes sizes[] = {{1, 3, 2, 2, true},
+                                         {7, 2, 5, 3, true},
+                                         {330, 110, 8, 4, true},
+                                         {200, 700, 4, 3, true},
+                                         {1100, 370, 3, 2, true}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        size_t n_q = sizes[s].n_q, n_k = sizes[s].n_k, *visible = malloc(n_q * sizeof *visible);
+        for (size_t i = 0, seen = 0; i < n_q; i++) {
+            seen += i % 3 == 1 ? 1 + n_k / n_q : 0;
+            visible[i] = seen = seen < n_k ? seen : n_k;
+        }
+        check_sizes(sizes[s], visible);
+        free(visible);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_keys),
+        cmocka_unit_test(causal_keys),
+        cmocka_unit_test(causal_keys_in_uneven_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
