@@ -83,11 +83,13 @@ static int watch(void *user, const hashattn_progress *now)
         watched->steps_here = 1;
     watched->told = true;
     watched->last = *now;
-    watched->last.warning = NULL;
+    watched->last.warning = watched->last.note = NULL;
     if (now->warning != NULL && strcmp(now->warning, watched->warning) != 0) {
         snprintf(watched->warning, sizeof watched->warning, "%s", now->warning);
         progress_words(&watched->progress, "hashattn: %s", now->warning);
     }
+    if (now->note != NULL)
+        progress_words(&watched->progress, "%s", now->note);
     if (now->valid.count > 0 || !watched->has_evaluated)
         metrics_keep(&watched->train, &now->train);
     metrics_keep(&watched->best, &now->best);
@@ -110,7 +112,7 @@ static int watch(void *user, const hashattn_progress *now)
 }
 
 struct train {
-    const char *data, *preset, *mechanism, *out, *resume;
+    const char *data, *preset, *from, *mechanism, *freeze, *out, *resume;
     int profile;
     struct watched watched;
 };
@@ -193,8 +195,10 @@ static int work(struct train *train, const struct options *options, hashattn_con
     hashattn_setup *setup = NULL;
     hashattn_status status = HASHATTN_OK;
     if (train->resume == NULL) {
-        status =
-            options_setup(options, context, options->operands[0], train->preset, train->mechanism, &setup);
+        status = options_setup(options, context, options->operands[0], train->preset, train->from,
+                               train->mechanism, &setup);
+        if (status == HASHATTN_OK && train->freeze != NULL)
+            status = hashattn_setup_freeze(setup, train->freeze);
         if (status != HASHATTN_OK) {
             hashattn_setup_free(setup);
             return tool_fail_status(context, status);
@@ -219,11 +223,12 @@ static int check_usage(const struct train *train, const struct options *options)
 {
     if (train->resume != NULL) {
         if (options->num_operands > 0 || train->data != NULL || train->out != NULL || train->preset != NULL ||
-            train->mechanism != NULL || options->num_settings > 0 || options->common.seed_given ||
-            options->common.precision != NULL)
+            train->from != NULL || train->mechanism != NULL || train->freeze != NULL ||
+            options->num_settings > 0 || options->common.seed_given || options->common.precision != NULL)
             return options_fail(
-                options, "--resume continues with the options of the run; it takes no task, --data, --out, "
-                         "--preset, --attention, --seed, --precision or other options of a setup");
+                options,
+                "--resume continues with the options of the run; it takes no task, --data, --out, "
+                "--preset, --from, --attention, --freeze, --seed, --precision or other options of a setup");
         return EXIT_GOOD;
     }
     if (options->num_operands != 1)
@@ -264,6 +269,11 @@ static int run(const struct command *self, int argc, char **argv)
         "local*5,lha*5; / separates layers, and the last list holds for all further layers. An option sets "
         "every mechanism that has it; --lha.num-buckets sets one");
     options_add_preset(&options, &train.preset);
+    options_add_text(&options, "from", &train.from, "DIR",
+                     "start from this run or checkpoint (yoso, bert, roberta): its architecture, attention, "
+                     "tokens and tensors; new heads start from the seed");
+    options_add_text(&options, "freeze", &train.freeze, "NAMES",
+                     "do not train these parameters, as in trunk or embeddings,encoder.layer.0");
     options_add_text(&options, "resume", &train.resume, "RUN",
                      "continue this run; the result is bit for bit that of an uninterrupted run");
     options_add_text(&options, "until", &until, "METRIC=VALUE",

@@ -111,7 +111,7 @@ static int measure(struct step_bench *b, const struct options *options, hashattn
 static int measure_and_report(struct step_bench *b, const struct options *options, hashattn_context *context)
 {
     hashattn_setup *setup = NULL;
-    hashattn_status status = options_setup(options, context, b->task, b->preset, b->mechanism, &setup);
+    hashattn_status status = options_setup(options, context, b->task, b->preset, NULL, b->mechanism, &setup);
     int code =
         status == HASHATTN_OK ? measure(b, options, context, setup) : tool_fail_status(context, status);
     hashattn_setup_free(setup);

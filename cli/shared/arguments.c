@@ -180,11 +180,14 @@ hashattn_status options_mechanism(const struct options *options, hashattn_contex
 }
 
 hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,
-                              const char *preset, const char *mechanism, hashattn_setup **setup)
+                              const char *preset, const char *from, const char *mechanism,
+                              hashattn_setup **setup)
 {
     hashattn_status status = hashattn_setup_new(context, task, setup);
     if (status == HASHATTN_OK && preset != NULL)
         status = hashattn_setup_preset(*setup, preset);
+    if (status == HASHATTN_OK && from != NULL)
+        status = hashattn_setup_from(*setup, from);
     if (status == HASHATTN_OK && mechanism != NULL)
         status = hashattn_setup_mechanism(*setup, mechanism);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)

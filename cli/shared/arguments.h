@@ -95,10 +95,12 @@ size_t options_scope(const char *name);
 hashattn_status options_mechanism(const struct options *options, hashattn_context *context, const char *name,
                                   hashattn_attention **attention);
 
-/* A setup of this task from the command line: first the preset, then the mechanism (NULL: not given), then
-   all options and the seed. The caller frees *setup, also after a failure. */
+/* A setup of this task from the command line: first the preset, then the stored model to start from, then the
+   mechanism (NULL: not given), then all options and the seed. The caller frees *setup, also after a
+   failure. */
 hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,
-                              const char *preset, const char *mechanism, hashattn_setup **setup);
+                              const char *preset, const char *from, const char *mechanism,
+                              hashattn_setup **setup);
 
 /* Reports a usage error that points to --help; returns EXIT_USAGE. */
 int options_fail(const struct options *options, const char *format, ...)

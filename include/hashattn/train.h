@@ -38,6 +38,20 @@ HASHATTN_API void hashattn_setup_free(hashattn_setup *setup);
 /* preset: "lra", the settings of YOSO's released LRA configurations. Replaces the options of the model, of
    training and of the mechanisms that the preset names. INVALID: the task has no such preset. */
 HASHATTN_API hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset);
+/* Training starts from the model stored in `directory`: a checkpoint of the transformers library (see
+   hashattn_pretrained_load) or a run. Call it after the preset and before the mechanism and the options. The
+   architecture, the attention and the meaning of ids become those of the stored model. Another value of an
+   option of the architecture is INVALID from then on; a mechanism selected later keeps the options that it
+   has in common with the stored one. Tensors of the trunk are taken, and those of objectives that the task
+   has; new ones start from the seed. Positions are cut, or repeated for longer sequences. BAD_FILE: there is
+   no such model, or its tensors do not fit its config. The run does not need the directory once it has been
+   saved. */
+HASHATTN_API hashattn_status hashattn_setup_from(hashattn_setup *setup, const char *directory);
+/* Parameters that keep their values: "NAME,NAME,...", each the name of a tensor, its first words
+   ("embeddings", "encoder.layer.0"), or "trunk": all but the objectives. Their gradients are not part of the
+   norm that clipping limits. Empty: none. When training begins, a name without tensors is INVALID, with a
+   list of the parts of the model. */
+HASHATTN_API hashattn_status hashattn_setup_freeze(hashattn_setup *setup, const char *names);
 /* Selects a mechanism, with its default options and the values that the task's preset sets. Several
    mechanisms are possible: "NAME*HEADS,NAME*HEADS,..." assigns the heads of a layer in order; names without a
    number share the remaining heads equally. Such lists separated by "/" assign the layers in order, and the
@@ -71,6 +85,7 @@ typedef struct hashattn_progress {
     double tokens_per_second, seconds, learning_rate;
     size_t saved_bytes;  /* saved by attention for backward, largest batch so far */
     const char *warning; /* a problem, such as a save that just failed; otherwise NULL */
+    const char *note; /* in the first report of a run from a stored model: what was taken; otherwise NULL */
 } hashattn_progress;
 /* Return non-zero for a clean stop: the run is saved and the call returns INTERRUPTED. */
 typedef int hashattn_progress_callback(void *user, const hashattn_progress *progress);

@@ -105,7 +105,8 @@ class TaskInfo(Sized):
 class Progress(Sized):
     _fields_ = [("struct_size", c_size_t), ("step", c_int64), ("steps", c_int64), ("train", Metrics),
                 ("valid", Metrics), ("best", Metrics), ("tokens_per_second", c_double), ("seconds", c_double),
-                ("learning_rate", c_double), ("saved_bytes", c_size_t), ("warning", c_char_p)]
+                ("learning_rate", c_double), ("saved_bytes", c_size_t), ("warning", c_char_p),
+                ("note", c_char_p)]
 
 
 LEARN_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
@@ -201,6 +202,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "setup_new": (c_int, [_HANDLE, c_char_p, _NEW]),
     "setup_free": (None, [_HANDLE]),
     "setup_preset": (c_int, [_HANDLE, c_char_p]),
+    "setup_from": (c_int, [_HANDLE, c_char_p]),
+    "setup_freeze": (c_int, [_HANDLE, c_char_p]),
     "setup_mechanism": (c_int, [_HANDLE, c_char_p]),
     "setup_set": (c_int, [_HANDLE, c_char_p, c_char_p]),
     "setup_generate": (c_int, [_HANDLE, c_char_p, POINTER(c_size_t), c_uint64]),

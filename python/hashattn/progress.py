@@ -34,6 +34,7 @@ class Progress(NamedTuple):
     learning_rate: float = 0.0
     saved_bytes: int = 0  #: saved by attention for backward, largest batch so far
     warning: str = ""  #: a problem, such as a save that just failed
+    note: str = ""  #: in the first report of a run from a stored model: what was taken
 
 
 #: True: a tqdm bar if tqdm is installed; False: nothing; or a function, which returns True for a clean stop.
@@ -47,7 +48,7 @@ def metrics_of(metrics: _library.Metrics) -> dict[str, float]:
 def progress_of(report: _library.Progress) -> Progress:
     return Progress(report.step, report.steps, metrics_of(report.train), metrics_of(report.valid),
                     metrics_of(report.best), report.tokens_per_second, report.seconds, report.learning_rate,
-                    report.saved_bytes, _library.text(report.warning))
+                    report.saved_bytes, _library.text(report.warning), _library.text(report.note))
 
 
 class _Bar:

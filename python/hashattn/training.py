@@ -9,7 +9,7 @@ import ctypes
 import os
 from contextlib import contextmanager
 from ctypes import byref
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterable, Iterator, Mapping
 
 from . import _library
 from .arrays import seed_of, whole_number
@@ -22,8 +22,8 @@ from .run import Run
 
 @contextmanager
 def _setup(context: Context, task: str, preset: str | None, mechanism: str | None,
-           options: Mapping[str, OptionValue]) -> Iterator[ObjectHandle]:
-    """A setup of this task: first the preset, then the mechanism, then the options. Holds the context."""
+           options: Mapping[str, OptionValue], start: bytes | None = None) -> Iterator[ObjectHandle]:
+    """A setup of this task: the preset, the model to start from, the mechanism, the options. Holds the context."""
     given = {"task": task, "preset": preset, "mechanism": mechanism}
     names = {name: text_of(name, value).encode() for name, value in given.items() if value is not None}
     texts = {name: text_of(name, value) for name, value in options.items()}
@@ -35,6 +35,8 @@ def _setup(context: Context, task: str, preset: str | None, mechanism: str | Non
         try:
             if "preset" in names:
                 origin.check(library.setup_preset(handle.pointer, names["preset"]))
+            if start is not None:
+                origin.check(library.setup_from(handle.pointer, start))
             if "mechanism" in names:
                 origin.check(library.setup_mechanism(handle.pointer, names["mechanism"]))
             for name, text in texts.items():
@@ -82,12 +84,17 @@ def _callback(watch: Watch) -> Any:
 
 
 def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, preset: str | None = None,
-          progress: Watcher = True, context: Context | None = None, **options: OptionValue) -> Run | None:
+          start: Any = None, freeze: Iterable[str] = (), progress: Watcher = True, context: Context | None = None,
+          **options: OptionValue) -> Run | None:
     """Trains a new run in the directory `run`, which must not exist, and returns it loaded.
 
     task: "text", "retrieval", "lm", "needle", "listops". data: the directory of the data set.
     mechanism: None = "yoso"; a list for several heads or layers, "local*5,lha*5", as in the tool.
     preset: "lra", the settings of YOSO's Long Range Arena configurations.
+    start: a run or a stored checkpoint (yoso, bert, roberta) to start from. It determines the architecture, the
+        mechanism unless one is given, and the meaning of ids; its tensors are the initial values.
+    freeze: names of parameters that are not trained: tensors, their first words ("embeddings", "encoder.layer.0") or
+        "trunk".
     options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
         `tasks()[task].options` and `mechanisms()[name].options` list them.
     progress: True = a tqdm bar if tqdm is installed; False = nothing; or a function of `Progress`, called after each
@@ -100,9 +107,12 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     """
     used = context or default_context()
     paths = path_of("data", data), path_of("run", run)
+    begin = None if start is None else path_of("start", start)
+    frozen = text_of("freeze", freeze if isinstance(freeze, str) else ",".join(freeze)).encode()
     watch = Watch(progress, "step")
     callback = _callback(watch)
-    with _setup(used, task, preset, mechanism, options) as handle, watch:
+    with _setup(used, task, preset, mechanism, options, begin) as handle, watch:
+        handle.origin.check(_library.functions().setup_freeze(handle.pointer, frozen))
         status = _library.functions().train(handle.pointer, *paths, callback, None)
         _finish(watch, handle.origin, status, paths[1])
     return _loaded(run, used)

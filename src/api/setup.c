@@ -155,6 +155,22 @@ hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name
     return HASHATTN_OK;
 }
 
+/* An option that the stored model determines can only be set to its value there. */
+static hashattn_status check_fixed(const struct hashattn_setup *setup, const char *name, const char *text)
+{
+    struct host *host = &setup->context->host;
+    const struct option_row *row = option_find(model_options, name);
+    struct model_config wanted = setup->config.model;
+    char stored[40], given[40];
+    TRY(option_set(host, model_options, "model", &wanted, name, text));
+    option_text(row, &setup->config.model, stored, sizeof stored);
+    option_text(row, &wanted, given, sizeof given);
+    FAIL_IF(strcmp(stored, given) != 0, host, HASHATTN_INVALID,
+            "model: %s is %s in %.200s, where training starts; it cannot be %s", name, stored,
+            setup->origin->directory, given);
+    return HASHATTN_OK;
+}
+
 hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, const char *text)
 {
     if (setup == NULL)
@@ -167,16 +183,29 @@ hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, cons
     if (option_find(setup->config.task->options, name) == NULL &&
         head_plan_has(&setup->config.model.plan, name))
         return head_plan_set(host, &setup->config.model.plan, name, text);
-    for (size_t o = 0; o < count; o++)
-        if (option_find(owners[o].rows, name) != NULL)
-            return owners[o].rows == train_rows
-                       ? train_options_set(host, &setup->config.training, name, text)
-                       : option_set(host, owners[o].rows, owners[o].of, owners[o].values, name, text);
+    for (size_t o = 0; o < count; o++) {
+        if (option_find(owners[o].rows, name) == NULL)
+            continue;
+        if (owners[o].rows == train_rows)
+            return train_options_set(host, &setup->config.training, name, text);
+        if (owners[o].rows == model_options && setup->origin != NULL && origin_fixes(setup->origin, name))
+            return check_fixed(setup, name, text);
+        return option_set(host, owners[o].rows, owners[o].of, owners[o].values, name, text);
+    }
     return host_fail(host, HASHATTN_INVALID, "%s with %.60s has no option '%.60s'", setup->config.task->name,
                      setup->config.model.plan.text, name);
 }
 
 /* ---- the setup ----------------------------------------------------------------------------------------- */
+
+static void drop_origin(struct hashattn_setup *setup)
+{
+    struct host *host = &setup->context->host;
+    if (setup->origin != NULL)
+        origin_close(host, setup->origin);
+    memory_free(host, setup->origin);
+    setup->origin = NULL;
+}
 
 /* Applies the task's preset to the mechanisms. */
 static hashattn_status take_attention(struct hashattn_setup *setup, struct head_plan *plan)
@@ -193,14 +222,58 @@ hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mech
     struct host *host = &setup->context->host;
     struct head_plan plan;
     FAIL_IF(mechanism == NULL, host, HASHATTN_INVALID, "the name of the mechanism is NULL");
-    TRY(head_plan_new(host, mechanism, &plan));
-    hashattn_status status = take_attention(setup, &plan);
-    if (status != HASHATTN_OK) {
-        head_plan_free(host, &plan);
-        return status;
+    if (setup->origin != NULL) {
+        TRY(origin_plan(host, setup->origin, mechanism, &plan));
+    } else {
+        TRY(head_plan_new(host, mechanism, &plan));
+        hashattn_status status = take_attention(setup, &plan);
+        if (status != HASHATTN_OK) {
+            head_plan_free(host, &plan);
+            return status;
+        }
     }
     head_plan_free(host, &setup->config.model.plan);
     setup->config.model.plan = plan;
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_setup_from(hashattn_setup *setup, const char *directory)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    struct model_config *model = &setup->config.model;
+    struct head_plan plan;
+    void *block;
+    FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
+    TRY(memory_new(host, 1, sizeof *setup->origin, "a stored model", &block));
+    struct origin *origin = block;
+    hashattn_status status = origin_open(host, directory, origin);
+    if (status == HASHATTN_OK)
+        status = origin_plan(host, origin, NULL, &plan);
+    if (status != HASHATTN_OK) {
+        memory_free(host, block);
+        return status;
+    }
+    drop_origin(setup);
+    setup->origin = origin;
+    strcpy(setup->config.from, origin->directory);
+    origin_architecture(origin, model);
+    head_plan_free(host, &model->plan);
+    model->plan = plan;
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_setup_freeze(hashattn_setup *setup, const char *names)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    FAIL_IF(names == NULL, host, HASHATTN_INVALID, "the names of parameters are NULL");
+    FAIL_IF(strlen(names) >= sizeof setup->config.freeze, host, HASHATTN_INVALID,
+            "freeze: the names are %zu bytes long, at most %zu fit", strlen(names),
+            sizeof setup->config.freeze - 1);
+    strcpy(setup->config.freeze, names);
     return HASHATTN_OK;
 }
 
@@ -213,6 +286,9 @@ hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
     FAIL_IF(preset == NULL || strcmp(preset, "lra") != 0, host, HASHATTN_INVALID,
             "no preset '%.60s', there is: lra", preset == NULL ? "NULL" : preset);
     FAIL_IF(task->lra.steps == 0, host, HASHATTN_INVALID, "%s has no preset lra", task->name);
+    FAIL_IF(setup->origin != NULL, host, HASHATTN_INVALID,
+            "preset lra sets the options of the model, which start with those of %.200s: it must come first",
+            setup->origin->directory);
     setup->lra = true;
     take_preset(task, true, &setup->config.model, &setup->config.training);
     setup->config.model.precision = (int)setup->context->precision;
@@ -266,6 +342,7 @@ void hashattn_setup_free(hashattn_setup *setup)
     if (setup == NULL)
         return;
     struct host *host = &setup->context->host;
+    drop_origin(setup);
     run_config_free(host, &setup->config);
     memory_free(host, setup);
 }
@@ -282,6 +359,9 @@ hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
             sizeof config->data - 1);
     strcpy(config->data, absolute);
     task_facts_free(host, &config->facts);
-    TRY(config->task->facts(host, config->task_options, config->data, NULL, &config->facts));
+    TRY(setup->origin != NULL
+            ? origin_facts(host, setup->origin, config->task, config->task_options, config->data,
+                           &config->facts)
+            : config->task->facts(host, config->task_options, config->data, NULL, &config->facts));
     return run_config_take_facts(host, config);
 }

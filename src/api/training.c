@@ -40,7 +40,8 @@ static bool tell(void *user, const struct train_event *event)
                                         .seconds = event->seconds,
                                         .learning_rate = event->learning_rate,
                                         .saved_bytes = event->saved_bytes,
-                                        .warning = event->warning};
+                                        .warning = event->warning,
+                                        .note = event->note};
     return bridge->callback(bridge->user, &progress) != 0;
 }
 

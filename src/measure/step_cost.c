@@ -38,7 +38,7 @@ static hashattn_status measure_steps(struct stepper *stepper, size_t steps, doub
     return HASHATTN_OK;
 }
 
-hashattn_status step_cost(struct host *host, const struct train_setup *setup, const struct run_config *config,
+hashattn_status step_cost(struct host *host, const struct train_setup *setup, struct run_config *config,
                           size_t steps, struct step_cost *cost)
 {
     struct stepper stepper;

@@ -14,8 +14,9 @@ struct step_cost {
 };
 
 /* Runs the first `steps` steps (at least 1) of a training with this config, from initial values, without
-   evaluations and without writing files. Before that the first step runs once more as warm-up. */
-hashattn_status step_cost(struct host *host, const struct train_setup *setup, const struct run_config *config,
+   evaluations and without writing files. Settles the config's training options. Before that the first step
+   runs once more as warm-up. */
+hashattn_status step_cost(struct host *host, const struct train_setup *setup, struct run_config *config,
                           size_t steps, struct step_cost *cost);
 
 #endif

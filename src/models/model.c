@@ -164,6 +164,16 @@ const struct params *model_params(const struct model *model)
     return &model->params;
 }
 
+float model_word_scale(const struct model *model)
+{
+    return model->trunk.input.embed.scale;
+}
+
+size_t model_trunk_floats(const struct model *model)
+{
+    return model->trunk.end;
+}
+
 /* ---- a pass ------------------------------------------------------------------------------------------- */
 
 /* One pass over a batch, with the workspace cut into parts. */

@@ -19,6 +19,10 @@ hashattn_status model_fit(struct host *host, struct model *model, size_t rows);
 void model_free(struct host *host, struct model *model);
 const struct model_config *model_config_of(const struct model *model);
 const struct params *model_params(const struct model *model);
+/* The factor of word embeddings on their way into the trunk: sqrt(dim) or 1 (nn/embed.h). */
+float model_word_scale(const struct model *model);
+/* Floats of the trunk's parameters, which begin the block; those of the objectives follow. */
+size_t model_trunk_floats(const struct model *model);
 
 /* One packed batch: sequence s is rows offsets[s] .. offsets[s + 1), at least one. */
 struct model_batch {

@@ -48,6 +48,13 @@ static const struct tensor *find_row(const struct pretrained *pretrained, const 
     return tensor;
 }
 
+const struct tensor *pretrained_find(const struct pretrained *pretrained, const struct param *row,
+                                     const struct safetensors **file)
+{
+    char theirs[THEIR_NAME];
+    return find_row(pretrained, row, theirs, file);
+}
+
 /* True for a learned tensor of a mechanism, which other programs do not know. */
 static bool is_own(const struct param *row)
 {

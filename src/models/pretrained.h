@@ -12,7 +12,7 @@
 struct pretrained {
     struct pretrained_config config;
     struct weight_files weights;
-    const struct name_map *names; /* of the tensors in these files */
+    const struct name_map *names; /* of the tensors in these files; NULL: our own */
 };
 
 /* Reads the config and maps the weights. attention: see pretrained_config_parse. BAD_FILE, with the path and
@@ -25,6 +25,10 @@ void pretrained_close(struct host *host, struct pretrained *pretrained);
    tensor that is missing, does not fit or is not known. Learned tensors of mechanisms may be missing. */
 hashattn_status pretrained_check(struct host *host, const struct pretrained *pretrained,
                                  const struct params *params);
+
+/* The tensor of a parameter; NULL if the files have none. file: that holds it, or NULL. */
+const struct tensor *pretrained_find(const struct pretrained *pretrained, const struct param *row,
+                                     const struct safetensors **file);
 
 /* After a check. Fills a block of parameters (params->total). Tensors of mechanisms that the files lack start
    from `seed`. BAD_FILE: a value is not finite. */

@@ -110,9 +110,8 @@ hashattn_status evaluate_fit(struct host *host, struct model *model, const struc
     FAIL_IF(dataset->row_width != (size_t)config->row_width, host, HASHATTN_BAD_FILE,
             "a row of the data has %zu floats, the model takes %lld (0: rows are ids)", dataset->row_width,
             (long long)config->row_width);
-    FAIL_IF(dataset->segmented != (config->num_segments > 0), host, HASHATTN_BAD_FILE,
-            "the data have %s segments, the model takes %lld", dataset->segmented ? "some" : "no",
-            (long long)config->num_segments);
+    FAIL_IF(dataset->segmented && config->num_segments == 0, host, HASHATTN_BAD_FILE,
+            "the data have segments, the model takes none");
     TRY(check_targets(host, config, dataset));
     for (size_t s = 0; s < dataset_sequences(dataset); s++) {
         TRY(check_sequence(host, config, dataset, s, s / each));

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "base/memory.h"
+
 struct chunks {
     const struct optim *optim;
     float *values;
@@ -23,13 +25,35 @@ static size_t chunk_size(size_t total, size_t index)
     return left < OPTIM_CHUNK ? left : OPTIM_CHUNK;
 }
 
+typedef void chunk_part(const struct chunks *chunks, size_t at, size_t count, double *sum);
+
+/* Calls `work` with every part of a chunk that is trained; returns the sum. */
+static double each_part(const struct chunks *chunks, size_t index, chunk_part *work)
+{
+    const struct optim *optim = chunks->optim;
+    size_t at = index * OPTIM_CHUNK, end = at + chunk_size(optim->total, index);
+    double sum = 0;
+    if (optim->ranges == NULL)
+        work(chunks, at, end - at, &sum);
+    for (size_t i = 0; i < optim->num_ranges && optim->ranges[i].first < end; i++) {
+        size_t first = size_max(optim->ranges[i].first, at);
+        size_t last = size_min(optim->ranges[i].first + optim->ranges[i].count, end);
+        if (first < last)
+            work(chunks, first, last - first, &sum);
+    }
+    return sum;
+}
+
+static void square_part(const struct chunks *chunks, size_t at, size_t count, double *sum)
+{
+    *sum += chunks->optim->kernels->rows.sum_squares(chunks->gradients + at, count);
+}
+
 static void square_chunk(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct chunks *chunks = argument;
-    const struct optim *optim = chunks->optim;
-    optim->chunk_sums[index] = optim->kernels->rows.sum_squares(chunks->gradients + index * OPTIM_CHUNK,
-                                                                chunk_size(optim->total, index));
+    chunks->optim->chunk_sums[index] = each_part(chunks, index, square_part);
 }
 
 double optim_norm(const struct optim *optim, const float *gradients)
@@ -43,14 +67,18 @@ double optim_norm(const struct optim *optim, const float *gradients)
     return sqrt(sum);
 }
 
+static void step_part(const struct chunks *chunks, size_t at, size_t count, double *sum)
+{
+    (void)sum;
+    const struct optim *optim = chunks->optim;
+    optim->kernels->layers.adamw(chunks->values + at, optim->m + at, optim->v + at, chunks->gradients + at,
+                                 count, &chunks->adamw);
+}
+
 static void step_chunk(void *argument, size_t index, int worker)
 {
     (void)worker;
-    const struct chunks *chunks = argument;
-    const struct optim *optim = chunks->optim;
-    size_t at = index * OPTIM_CHUNK;
-    optim->kernels->layers.adamw(chunks->values + at, optim->m + at, optim->v + at, chunks->gradients + at,
-                                 chunk_size(optim->total, index), &chunks->adamw);
+    each_part(argument, index, step_part);
 }
 
 void optim_step(const struct optim *optim, float *values, const float *gradients, double norm, int64_t t,

@@ -12,6 +12,11 @@
 #include "base/pool.h"
 #include "kernels/kernels.h"
 
+/* A range of a block. */
+struct optim_range {
+    size_t first, count; /* in floats */
+};
+
 enum { OPTIM_CHUNK = 16384 }; /* four arrays of 64 KiB: fits the second-level cache */
 
 struct optim {
@@ -22,11 +27,15 @@ struct optim {
     double *chunk_sums; /* optim_chunks(total) */
     double beta2, epsilon, decay;
     double clip; /* largest norm of the gradient; 0: no limit */
+    /* (num_ranges) what is trained, rising and without overlap; other floats keep their bits, and their
+       gradients are not part of the norm. NULL: the whole block. */
+    const struct optim_range *ranges;
+    size_t num_ranges;
 };
 
 size_t optim_chunks(size_t total);
 
-/* The norm of the whole gradient. */
+/* The norm of the gradient of what is trained. */
 double optim_norm(const struct optim *optim, const float *gradients);
 
 /* Applies step t (counted from 1) to the values. If `norm` exceeds `clip`, the gradient is scaled to the norm

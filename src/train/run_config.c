@@ -2,10 +2,10 @@
    if the facts have one (run_facts.h). The vocabulary is written first, so an existing config.json is
    complete. Sections: "task" (name, options, facts with the labels), "model", "attention" (name, options; if
    heads are mixed the name is the plan, head_plan.h, and options are grouped by mechanism), "training",
-   "data". An option is written as a number, flag or word; reading uses the same rows as the command line, so
-   every range is checked. A missing option has its default, so older files stay readable. An unknown key, a
-   missing section and a value out of range are BAD_FILE with the key.
-   SPDX-License-Identifier: Apache-2.0 */
+   "data", and if they were given "from" and "freeze". An option is written as a number, flag or word; reading
+   uses the same rows as the command line, so every range is checked. A missing option has its default, so
+   older files stay readable. An unknown key, a missing section and a value out of range are BAD_FILE with the
+   key. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 
@@ -145,6 +145,10 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
     TRY(put_options(host, root, "model", model_options, &config->model));
     TRY(put_attention(host, root, &config->model.plan));
     TRY(put_options(host, root, "training", train_rows, &config->training));
+    if (config->freeze[0] != '\0')
+        TRY(json_put_string(host, root, "freeze", config->freeze));
+    if (config->from[0] != '\0')
+        TRY(json_put_string(host, root, "from", config->from));
     return json_put_string(host, root, "data", config->data);
 }
 
@@ -288,10 +292,22 @@ static hashattn_status check_model(struct host *host, const struct run_config *c
     return check_labels(host, config);
 }
 
+/* Copies a string of the file to text[size]. */
+static hashattn_status get_word(struct host *host, const struct json *root, const char *key, char *text,
+                                size_t size)
+{
+    const char *found;
+    TRY(json_get_string(host, root, key, &found));
+    FAIL_IF(strlen(found) >= size, host, HASHATTN_BAD_FILE, "%s is %zu bytes long, at most %zu fit", key,
+            strlen(found), size - 1);
+    memcpy(text, found, strlen(found) + 1);
+    return HASHATTN_OK;
+}
+
 static hashattn_status get_config(struct host *host, const struct json *root, struct run_config *config)
 {
-    static const char *const members[] = {"format",    "version",  "task", "model",
-                                          "attention", "training", "data", NULL};
+    static const char *const members[] = {"format",   "version", "task", "model", "attention",
+                                          "training", "freeze",  "from", "data",  NULL};
     const char *text;
     int64_t version;
     TRY(json_get_string(host, root, "format", &text));
@@ -303,13 +319,15 @@ static hashattn_status get_config(struct host *host, const struct json *root, st
     TRY(get_model(host, root, config));
     options_preset(train_rows, &config->training);
     TRY(get_options(host, root, "training", train_rows, &config->training));
+    config->training.settled = true;
     FAIL_IF(config->training.warmup > config->training.steps, host, HASHATTN_BAD_FILE,
             "training.warmup is %lld, at most the %lld of training.steps are allowed",
             (long long)config->training.warmup, (long long)config->training.steps);
-    TRY(json_get_string(host, root, "data", &text));
-    FAIL_IF(strlen(text) >= sizeof config->data, host, HASHATTN_BAD_FILE,
-            "data is %zu bytes long, at most %zu fit", strlen(text), sizeof config->data - 1);
-    memcpy(config->data, text, strlen(text) + 1);
+    TRY(get_word(host, root, "data", config->data, sizeof config->data));
+    if (json_find(root, "from") != NULL)
+        TRY(get_word(host, root, "from", config->from, sizeof config->from));
+    if (json_find(root, "freeze") != NULL)
+        TRY(get_word(host, root, "freeze", config->freeze, sizeof config->freeze));
     return check_model(host, config);
 }
 

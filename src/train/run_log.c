@@ -38,6 +38,14 @@ void run_record_text(struct run_record *record, const char *key, const char *val
         record->status = json_put_string(record->host, record->object, key, value);
 }
 
+void run_record_put(struct run_record *record, const char *key, struct json *value)
+{
+    if (record->status == HASHATTN_OK)
+        record->status = json_put(record->host, record->object, key, value);
+    else
+        json_free(value);
+}
+
 hashattn_status run_record_append(struct run_record *record, const char *run)
 {
     struct host *host = record->host;

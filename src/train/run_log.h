@@ -17,6 +17,7 @@ struct run_record run_record_new(struct host *host, int64_t step);
 void run_record_real(struct run_record *record, const char *key, double value); /* NaN is written as null */
 void run_record_int(struct run_record *record, const char *key, int64_t value);
 void run_record_text(struct run_record *record, const char *key, const char *value);
+void run_record_put(struct run_record *record, const char *key, struct json *value); /* takes the value */
 /* Appends the line and frees the record, on failure too. */
 hashattn_status run_record_append(struct run_record *record, const char *run);
 

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "train/schedule.h"
+#include "train/start/freeze.h"
 
 /* ---- making and freeing ---- */
 
@@ -14,6 +15,7 @@ void stepper_close(struct stepper *s)
 {
     struct host *host = s->host;
     workspace_free(host, &s->workspace);
+    memory_free(host, s->trained);
     memory_free(host, s->chunk_sums);
     memory_free(host, s->room);
     memory_free(host, s->blocks);
@@ -37,6 +39,8 @@ static hashattn_status make_blocks(struct stepper *s)
     s->room = block;
     TRY(memory_new(host, optim_chunks(total), sizeof(double), "sums of chunks", &block));
     s->chunk_sums = block;
+    size_t num_ranges;
+    TRY(freeze_ranges(host, s->config->freeze, s->model, &s->trained, &num_ranges));
     s->optim = (struct optim){.kernels = s->setup->kernels,
                               .pool = s->setup->pool,
                               .total = total,
@@ -46,7 +50,9 @@ static hashattn_status make_blocks(struct stepper *s)
                               .beta2 = options->beta2,
                               .epsilon = options->epsilon,
                               .decay = options->weight_decay,
-                              .clip = options->clip};
+                              .clip = options->clip,
+                              .ranges = s->trained,
+                              .num_ranges = num_ranges};
     return HASHATTN_OK;
 }
 
@@ -81,20 +87,29 @@ static hashattn_status reserve(struct stepper *s)
     return workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch));
 }
 
-hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
-                             const struct run_config *config, struct stepper *s)
+static hashattn_status check_warmup(struct host *host, const struct train_options *options)
 {
-    const struct train_options *options = &config->training;
-    *s = (struct stepper){.host = host, .setup = setup, .config = config, .options = options};
     FAIL_IF(options->warmup > options->steps, host, HASHATTN_INVALID,
             "training: warmup is %lld, at most the %lld steps are allowed", (long long)options->warmup,
             (long long)options->steps);
+    return HASHATTN_OK;
+}
+
+hashattn_status stepper_open(struct host *host, const struct train_setup *setup, struct run_config *config,
+                             struct stepper *s)
+{
+    const struct train_options *options = &config->training;
+    *s = (struct stepper){.host = host, .setup = setup, .config = config, .options = options};
+    if (options->epochs <= 0)
+        TRY(check_warmup(host, options));
     TRY(model_new(host, &config->model, &s->model));
     s->params = model_params(s->model);
     uint64_t seed = (uint64_t)options->seed;
     TRY(config->task->load(host, config->task_options, &config->facts, config->data, SPLIT_TRAIN, seed,
                            &s->train));
     TRY(evaluate_fit(host, s->model, &s->train));
+    TRY(train_options_settle(host, &config->training, s->train.count));
+    TRY(check_warmup(host, options));
     TRY(batches_new(host, &s->train, (size_t)options->batch, seed, &s->batches));
     TRY(make_blocks(s));
     return reserve(s);

@@ -20,6 +20,7 @@ struct stepper {
     const struct train_setup *setup;
     const struct run_config *config;
     const struct train_options *options; /* points into config */
+    struct optim_range *trained;         /* of the parameters; NULL: all */
     struct model *model;
     const struct params *params; /* of model */
     struct dataset train;
@@ -32,9 +33,10 @@ struct stepper {
     struct workspace workspace;
 };
 
-/* Prepares everything but the values. Call stepper_close after a failure too. */
-hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
-                             const struct run_config *config, struct stepper *stepper);
+/* Prepares everything but the values, and settles the config's training options. Call stepper_close after a
+   failure too. */
+hashattn_status stepper_open(struct host *host, const struct train_setup *setup, struct run_config *config,
+                             struct stepper *stepper);
 void stepper_close(struct stepper *stepper);
 
 struct step_outcome {

@@ -1,6 +1,7 @@
 /* The rows of the training options, and the values that a preset sets.
    SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@
 
 const struct option_row train_rows[] = {
     {"steps", OPTION_INT, FIELD(steps), 1000, 1, 1e9, NULL, "optimiser steps"},
+    {"epochs", OPTION_REAL, FIELD(epochs), 0, 0, 1e6, NULL,
+     "passes over the training examples instead of steps, with an evaluation after each; 0: steps count"},
     {"batch", OPTION_INT, FIELD(batch), 32, 1, 65536, NULL, "sequences computed at once"},
     {"accumulate", OPTION_INT, FIELD(accumulate), 1, 1, 65536, NULL,
      "batches per step: gradients of batch x accumulate sequences in the memory of one batch"},
@@ -45,7 +48,7 @@ void train_options_preset(const struct task_preset *preset, bool lra, struct tra
 {
     assert(preset->steps > 0);
     options_preset(train_rows, options);
-    options->warmup_given = false;
+    options->steps_given = options->warmup_given = options->eval_given = options->settled = false;
     options->steps = (int64_t)preset->steps;
     options->batch = (int64_t)preset->batch;
     options->warmup = (int64_t)preset->warmup;
@@ -62,10 +65,32 @@ hashattn_status train_options_set(struct host *host, struct train_options *optio
 {
     struct train_options wanted = *options;
     TRY(option_set(host, train_rows, "training", &wanted, name, text));
-    if (strcmp(name, "warmup") == 0)
-        wanted.warmup_given = true;
+    wanted.steps_given |= strcmp(name, "steps") == 0;
+    wanted.warmup_given |= strcmp(name, "warmup") == 0;
+    wanted.eval_given |= strcmp(name, "eval_every") == 0;
+    FAIL_IF(wanted.steps_given && wanted.epochs > 0, host, HASHATTN_INVALID,
+            "training: steps is %lld and epochs %g; one of them determines the other",
+            (long long)wanted.steps, wanted.epochs);
     if (strcmp(name, "steps") == 0 && !wanted.warmup_given)
         wanted.warmup = schedule_scaled_warmup(options->steps, options->warmup, wanted.steps);
     *options = wanted;
+    return HASHATTN_OK;
+}
+
+hashattn_status train_options_settle(struct host *host, struct train_options *options, size_t examples)
+{
+    double per_step = (double)options->batch * (double)options->accumulate;
+    double epoch = (double)examples / per_step, steps = ceil(options->epochs * epoch);
+    if (options->epochs <= 0 || options->settled)
+        return HASHATTN_OK;
+    FAIL_IF(steps > 1e9, host, HASHATTN_INVALID,
+            "training: %g epochs of %zu examples are %g steps of %g, at most 1e9 are allowed",
+            options->epochs, examples, steps, per_step);
+    int64_t count = steps < 1 ? 1 : (int64_t)steps;
+    if (!options->warmup_given)
+        options->warmup = schedule_scaled_warmup(options->steps, options->warmup, count);
+    options->steps = count;
+    if (!options->eval_given)
+        options->eval_every = epoch <= 1 ? 1 : (int64_t)ceil(epoch);
     return HASHATTN_OK;
 }

@@ -16,6 +16,7 @@
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
+#include "train/start/origin.h"
 #include "train/step.h"
 
 enum { LOG_EVERY = 10 }; /* steps between two records */
@@ -23,7 +24,7 @@ enum { LOG_EVERY = 10 }; /* steps between two records */
 struct trainer {
     struct host *host;
     const struct train_setup *setup;
-    const struct run_config *config;
+    struct run_config *config;
     const struct train_options *options; /* of config */
     const char *run;
 
@@ -37,12 +38,15 @@ struct trainer {
     bool changed;      /* the state on disk is older */
     bool stop;         /* the callback asked to stop */
     char warning[512]; /* for the next event; empty: none */
+    char note[512];    /* the same */
+    struct origin_report origin;
 };
 
 /* ---- making and freeing ---- */
 
 static void trainer_close(struct trainer *t)
 {
+    origin_report_free(&t->origin);
     dataset_free(t->host, &t->valid);
     stepper_close(&t->stepper);
     lock_release(&t->lock);
@@ -70,7 +74,7 @@ static struct train_blocks saved_blocks(const struct trainer *t)
 
 /* Allocates nothing; trainer_close may be called from here on. */
 static struct trainer trainer_of(struct host *host, const struct train_setup *setup,
-                                 const struct run_config *config, const char *run)
+                                 struct run_config *config, const char *run)
 {
     return (struct trainer){.host = host,
                             .setup = setup,
@@ -126,10 +130,11 @@ static void tell(struct trainer *t)
         state->running_seconds > 0 ? (double)state->running_tokens / state->running_seconds : 0;
     event->seconds = state->seconds;
     event->warning = t->warning[0] != '\0' ? t->warning : NULL;
+    event->note = t->note[0] != '\0' ? t->note : NULL;
     if (t->setup->callback != NULL && t->setup->callback(t->setup->user, event))
         t->stop = true;
     event->train = NULL;
-    t->warning[0] = '\0';
+    t->warning[0] = t->note[0] = '\0';
 }
 
 /* A failed write of the log is only a warning: the run needs nothing in it. */
@@ -137,6 +142,21 @@ static void log_append(struct trainer *t, struct run_record *record)
 {
     if (run_record_append(record, t->run) != HASHATTN_OK)
         warn(t);
+}
+
+/* Where the values of the start come from. */
+static void log_origin(struct trainer *t, struct run_record *record)
+{
+    struct origin_report *report = &t->origin;
+    run_record_text(record, "from", t->config->from);
+    run_record_int(record, "tensors_taken", (int64_t)report->taken);
+    if (report->positions > 0) {
+        run_record_int(record, "stored_positions", (int64_t)report->stored_positions);
+        run_record_int(record, "positions", (int64_t)report->positions);
+    }
+    run_record_put(record, "tensors_new", report->anew);
+    run_record_put(record, "tensors_dropped", report->dropped);
+    report->anew = report->dropped = NULL;
 }
 
 static void log_visit(struct trainer *t, const char *what)
@@ -148,6 +168,8 @@ static void log_visit(struct trainer *t, const char *what)
     run_record_text(&record, "precision", precision_names[t->config->model.precision]);
     run_record_int(&record, "threads", pool_threads(t->setup->pool));
     run_record_int(&record, "parameters", (int64_t)params_count(t->stepper.params));
+    if (t->origin.anew != NULL)
+        log_origin(t, &record);
     log_append(t, &record);
 }
 
@@ -375,10 +397,40 @@ static hashattn_status loop(struct trainer *t)
     }
 }
 
+static void note_origin(struct trainer *t)
+{
+    const struct origin_report *report = &t->origin;
+    char positions[100] = "";
+    if (report->positions > 0)
+        snprintf(positions, sizeof positions, ", %zu positions %s %zu", report->stored_positions,
+                 report->positions < report->stored_positions ? "cut to" : "repeated to", report->positions);
+    snprintf(t->note, sizeof t->note,
+             "starts from %.300s: %zu tensors taken%s, %zu new, %zu dropped (log.jsonl names them)",
+             t->config->from, report->taken, positions, json_count(report->anew),
+             json_count(report->dropped));
+}
+
+static hashattn_status first_values(struct trainer *t)
+{
+    uint64_t seed = (uint64_t)t->options->seed;
+    struct origin origin;
+    if (t->config->from[0] == '\0') {
+        params_start(t->stepper.params, seed, t->stepper.values);
+        return HASHATTN_OK;
+    }
+    TRY(origin_open(t->host, t->config->from, &origin));
+    hashattn_status status =
+        origin_values(t->host, &origin, t->stepper.model, seed, t->stepper.values, &t->origin);
+    origin_close(t->host, &origin);
+    if (status == HASHATTN_OK)
+        note_origin(t);
+    return status;
+}
+
 /* Saves the first state of a run, of step 0, so that an unwritable disk is found at once. */
 static hashattn_status save_first(struct trainer *t)
 {
-    params_start(t->stepper.params, (uint64_t)t->options->seed, t->stepper.values);
+    TRY(first_values(t));
     return save_state(t);
 }
 

@@ -11,22 +11,30 @@
 #include "nn/profile.h"
 #include "tasks/task.h"
 
+enum { RUN_PATH = 4096, RUN_FREEZE = 1024 };
+
 /* The "training" part of config.json. */
 struct train_options {
     int64_t steps, batch, accumulate, warmup, eval_every, eval_examples, save_every, seed;
+    double epochs; /* 0: `steps` counts; otherwise steps follow from it (train_options_settle) */
     double learning_rate, beta1, beta2, epsilon, weight_decay, clip;
     int schedule;       /* enum schedule_kind */
     int cycle_momentum; /* OneCycleLR's cycling of beta1, .95 .85 .95, which the lra preset needs */
-    bool warmup_given;  /* not an option: warmup was set and no longer follows steps */
+    /* Not options: which of them were set, and no longer follow others. */
+    bool steps_given, warmup_given, eval_given;
+    bool settled; /* read from a config.json: steps have followed from epochs */
 };
 extern const struct option_row train_rows[];
 /* The options of a task's preset. lra: with cycling beta1 and without clipping, as those runs were
    trained. */
 void train_options_preset(const struct task_preset *preset, bool lra, struct train_options *options);
 /* Sets an option from text. The warm-up keeps its share of the steps when steps change, until it is set
-   itself. */
+   itself. INVALID: steps and epochs are both set. */
 hashattn_status train_options_set(struct host *host, struct train_options *options, const char *name,
                                   const char *text);
+/* Once the number of training examples is known: with epochs, sets the steps (rounded up), the warm-up and,
+   unless they were set, evaluations at the end of every epoch. INVALID: more than 1e9 steps. */
+hashattn_status train_options_settle(struct host *host, struct train_options *options, size_t examples);
 
 /* Sent after every step, after every batch of an evaluation (the same event again, so that a stop does not
    have to wait) and after every evaluation. A callback that returns true requests a clean stop after saving.
@@ -41,6 +49,7 @@ struct train_event {
     double tokens_per_second, seconds, learning_rate;
     size_t saved_bytes;  /* model_saved_size of the largest batch since this process started */
     const char *warning; /* a problem that does not stop the run, such as a failed save; otherwise NULL */
+    const char *note;    /* with the first event: which values the run started from; otherwise NULL */
 };
 typedef bool train_callback(void *user, const struct train_event *event);
 
@@ -59,7 +68,9 @@ struct run_config {
     struct task_facts facts;
     struct model_config model;
     struct train_options training;
-    char data[4096]; /* directory of the data set */
+    char data[RUN_PATH];     /* directory of the data set */
+    char from[RUN_PATH];     /* of the stored model that it started from (origin.h); empty: none */
+    char freeze[RUN_FREEZE]; /* parameters that are not trained (freeze.h); empty: none */
 };
 void run_config_free(struct host *host, struct run_config *config);
 /* Copies into the model's config what the facts determine. INVALID if an objective is unknown. */

@@ -220,3 +220,23 @@ def test_warnings_of_the_library_are_warnings():
 
 def test_the_tool_is_here():
     assert _library.TOOL.exists()
+
+
+def test_a_run_starts_from_a_run(needles, tmp_path):
+    given = {**TINY, "steps": 4, "eval_every": 2}
+    first = hashattn.train("needle", needles, tmp_path / "first", progress=False, **given)
+    notes = []
+    options = dict(epochs=0.25, batch=8, num_hashes=4)
+    tuned = hashattn.train("needle", needles, tmp_path / "tuned", mechanism="yoso", start=tmp_path / "first",
+                           freeze=["trunk"], progress=lambda now: notes.append(now.note), **options)
+    assert tuned.num_params == first.num_params and [note != "" for note in notes] == [True] + [False] * (len(notes) - 1)
+    assert notes[0].startswith(f"starts from {tmp_path / 'first'}: ")
+    run_tool("train", "needle", "--data", needles, "--out", tmp_path / "tool", "--from", tmp_path / "first", "--attention",
+             "yoso", "--freeze", "trunk", *tool_flags(options))
+    assert parameters(tmp_path / "tuned") == parameters(tmp_path / "tool")
+    with pytest.raises(hashattn.InvalidError, match="dim is 16 in .*, where training starts; it cannot be 32"):
+        hashattn.train("needle", needles, tmp_path / "other", start=tmp_path / "first", dim=32)
+    with pytest.raises(hashattn.InvalidError, match="no parameter is called 'head'"):
+        hashattn.train("needle", needles, tmp_path / "other", start=tmp_path / "first", freeze="trunk,head")
+    with pytest.raises(hashattn.BadFileError, match="cannot open"):
+        hashattn.train("needle", needles, tmp_path / "other", start=tmp_path / "nowhere")

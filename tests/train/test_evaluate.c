@@ -285,8 +285,8 @@ static void rows_and_targets_of_another_kind_are_refused(void **state)
     data.row_width = 4;
     check_data(&fixture, &floats, &data, "a row of the data has 4 floats, the model takes 3");
     data = good;
-    data.segmented = false;
-    check_data(&fixture, &floats, &data, "the data have no segments, the model takes 2");
+    data.segmented = false; /* all rows are of segment 0 */
+    check_data(&fixture, &floats, &data, NULL);
     data = good;
     segments[5] = 2;
     check_data(&fixture, &floats, &data, "example 1 has segment id 2, the model takes 0 to 1");
@@ -304,7 +304,7 @@ static void rows_and_targets_of_another_kind_are_refused(void **state)
 
     floats.num_segments = 0;
     data = good;
-    check_data(&fixture, &floats, &data, "the data have some segments, the model takes 0");
+    check_data(&fixture, &floats, &data, "the data have segments, the model takes none");
     floats.num_segments = 2;
     floats.pairs = true;
     check_data(&fixture, &floats, &data, "an example is 1 sequence, the model takes 2");

@@ -1,8 +1,9 @@
 /* AdamW and clipping against the formulas in double, and the same bits for any number of threads. Bugs
    planted and caught: the correction with the first step's beta1; beta2 in the first correction; decay
    through the gradient (L2) instead of decoupled; epsilon added before the root; clipping that also enlarges;
-   the last partial chunk left out of the norm; a chunk stepped from the wrong offset.
-   SPDX-License-Identifier: Apache-2.0 */
+   the last partial chunk left out of the norm; a chunk stepped from the wrong offset;
+   with ranges: a part outside of them stepped, or its gradient in the norm; only the first chunk of a range
+   stepped. SPDX-License-Identifier: Apache-2.0 */
 #include "train/optim.h"
 
 #include <math.h>
@@ -187,6 +188,46 @@ static void the_same_bits_for_any_threads(void **state)
     fixture_free(&one);
 }
 
+/* Ranges that begin and end inside chunks, and one that spans three of them. Frozen floats have gradients. */
+static void other_floats_keep_their_bits(void **state)
+{
+    (void)state;
+    static const struct optim_range ranges[] = {
+        {16, 32}, {OPTIM_CHUNK - 16, 2 * OPTIM_CHUNK}, {TOTAL - 3, 3}};
+    struct fixture part, whole;
+    fixture_init(&part, "auto", 2);
+    fixture_init(&whole, "auto", 2);
+    part.optim.ranges = ranges;
+    part.optim.num_ranges = 3;
+    float *start = floats(TOTAL);
+    memcpy(start, part.values, TOTAL * sizeof *start);
+    random_normals(5, 0, part.gradients, TOTAL);
+    double norm2 = 0;
+    for (size_t i = 0; i < TOTAL; i++) {
+        bool trained = false;
+        for (size_t k = 0; k < 3; k++)
+            trained |= i >= ranges[k].first && i < ranges[k].first + ranges[k].count;
+        whole.gradients[i] = part.gradients[i];
+        norm2 += trained ? pow((double)part.gradients[i], 2) : 0;
+    }
+    double norm = optim_norm(&part.optim, part.gradients);
+    check_near(norm, sqrt(norm2), 1e-6 * norm, "norm");
+    part.optim.clip = whole.optim.clip = norm / 2;
+    optim_step(&part.optim, part.values, part.gradients, norm, 1, 0.5, 0.9);
+    optim_step(&whole.optim, whole.values, whole.gradients, norm, 1, 0.5, 0.9);
+    for (size_t i = 0, k = 0; i < TOTAL; i++) {
+        k += k < 3 && i == ranges[k].first + ranges[k].count;
+        bool trained = k < 3 && i >= ranges[k].first;
+        assert_true(part.values[i] == (trained ? whole.values[i] : start[i]));
+        assert_true(part.optim.m[i] == (trained ? whole.optim.m[i] : 0));
+        assert_true(part.optim.v[i] == (trained ? whole.optim.v[i] : 0));
+        assert_true(!trained || part.values[i] != start[i]);
+    }
+    free(start);
+    fixture_free(&part);
+    fixture_free(&whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +235,7 @@ int main(void)
         cmocka_unit_test(the_first_step_is_the_rate),
         cmocka_unit_test(clipping_shrinks_and_never_enlarges),
         cmocka_unit_test(the_same_bits_for_any_threads),
+        cmocka_unit_test(other_floats_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,9 @@
    used; words not written, or lost if the vocabulary has another size; labels beside next tokens, or fewer
    than classes; with mixed heads only the options of the first read; an objective's weight, its first output
    or all objectives but the first lost; an unknown objective passed over; a width of rows, segments or bytes
-   lost; version 3 read. Of version 1: not read; next tokens that begin at 0, are not causal, or not of bytes;
-   one class whatever the labels. Covers: run_facts.c.
-   SPDX-License-Identifier: Apache-2.0 */
+   lost; version 3 read; `from` or `freeze` written and not read, or read without a limit. Of version 1: not
+   read; next tokens that begin at 0, are not causal, or not of bytes; one class whatever the labels.
+   Covers: run_facts.c. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +120,8 @@ static void every_option_comes_back(void **state)
         for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++, pairs++) {
             struct run_config config, loaded;
             make_config(&host, *task, *m, &config);
+            strcpy(pairs % 2 == 0 ? config.from : config.freeze,
+                   pairs % 2 == 0 ? "/a/model" : "trunk,classifier.dense");
             check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
             check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
             assert_ptr_equal(loaded.task, *task);
@@ -130,6 +132,9 @@ static void every_option_comes_back(void **state)
                                loaded.model.plan.used[0].options);
             check_same_options(train_rows, &config.training, &loaded.training);
             assert_string_equal(loaded.data, config.data);
+            assert_string_equal(loaded.from, pairs % 2 == 0 ? "/a/model" : "");
+            assert_string_equal(loaded.freeze, pairs % 2 == 0 ? "" : "trunk,classifier.dense");
+            assert_true(loaded.training.settled);
             assert_int_equal(loaded.facts.vocab_size, 300);
             assert_int_equal(loaded.facts.max_len, 77);
             assert_int_equal(loaded.facts.num_classes, 3);
@@ -267,12 +272,23 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
     char text[8192];
     snprintf(text, sizeof text, "\"%05000d\"", 0);
     struct run_config config;
-    char *wide = malloc(sizeof good + sizeof text);
+    char *wide = malloc(sizeof good + sizeof text + 30);
     assert_non_null(wide);
     const char *at = strstr(good, "\"there\"");
     int length = sprintf(wide, "%.*s%s}", (int)(at - good), good, text);
     check_status(&host, run_config_parse(&host, wide, (size_t)length, &config), HASHATTN_BAD_FILE,
                  "data is 5000 bytes long, at most 4095 fit");
+    static const char *const keys[] = {"from", "freeze"}, *const messages[] = {
+                                                              "from is 5000 bytes long, at most 4095 fit",
+                                                              "freeze is 5000 bytes long, at most 1023"};
+    for (size_t i = 0; i < 2; i++) {
+        length = sprintf(wide, "%.*s\"there\", \"%s\": %s}", (int)(at - good), good, keys[i], text);
+        check_status(&host, run_config_parse(&host, wide, (size_t)length, &config), HASHATTN_BAD_FILE,
+                     messages[i]);
+        length = sprintf(wide, "%.*s\"there\", \"%s\": 1}", (int)(at - good), good, keys[i]);
+        check_status(&host, run_config_parse(&host, wide, (size_t)length, &config), HASHATTN_BAD_FILE,
+                     keys[i]);
+    }
     free(wide);
 }
 

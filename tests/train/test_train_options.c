@@ -2,7 +2,9 @@
    values, and ranges are refused with the numbers.
    Bugs planted and caught: a row that points at its neighbour's field; the lra preset without cycling; steps
    changed before the warm-up is scaled; a warm-up that was set scaled all the same; a refused value accepted;
-   a default one off. SPDX-License-Identifier: Apache-2.0 */
+   a default one off; epochs
+   rounded down; gradients accumulated without a smaller number of steps; a warm-up or evaluations that were
+   set replaced by epochs; epochs settled again after reading a run. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,23 +40,15 @@ static void defaults_and_ranges_are_as_documented(void **state)
 {
     (void)state;
     static const struct option_range want[] = {
-        {"steps", OPTION_INT, 1000, 1, 1e9},
-        {"batch", OPTION_INT, 32, 1, 65536},
-        {"accumulate", OPTION_INT, 1, 1, 65536},
-        {"warmup", OPTION_INT, 100, 0, 1e9},
-        {"eval_every", OPTION_INT, 200, 1, 1e9},
-        {"eval_examples", OPTION_INT, 0, 0, 1e9},
-        {"save_every", OPTION_INT, 200, 1, 1e9},
-        {"seed", OPTION_INT, 1, 0, 0x1p53},
-        {"learning_rate", OPTION_REAL, 1e-3, 0, 10},
-        {"beta1", OPTION_REAL, 0.9, 0, 0.9999},
-        {"beta2", OPTION_REAL, 0.999, 0, 0.999999},
-        {"epsilon", OPTION_REAL, 1e-6, 1e-12, 1},
-        {"weight_decay", OPTION_REAL, 0, 0, 10},
-        {"clip", OPTION_REAL, 1, 0, 1e6},
-        {"schedule", OPTION_CHOICE, 0, 0, 0},
-        {"cycle_momentum", OPTION_FLAG, 0, 0, 1},
-        {.name = NULL},
+        {"steps", OPTION_INT, 1000, 1, 1e9},      {"epochs", OPTION_REAL, 0, 0, 1e6},
+        {"batch", OPTION_INT, 32, 1, 65536},      {"accumulate", OPTION_INT, 1, 1, 65536},
+        {"warmup", OPTION_INT, 100, 0, 1e9},      {"eval_every", OPTION_INT, 200, 1, 1e9},
+        {"eval_examples", OPTION_INT, 0, 0, 1e9}, {"save_every", OPTION_INT, 200, 1, 1e9},
+        {"seed", OPTION_INT, 1, 0, 0x1p53},       {"learning_rate", OPTION_REAL, 1e-3, 0, 10},
+        {"beta1", OPTION_REAL, 0.9, 0, 0.9999},   {"beta2", OPTION_REAL, 0.999, 0, 0.999999},
+        {"epsilon", OPTION_REAL, 1e-6, 1e-12, 1}, {"weight_decay", OPTION_REAL, 0, 0, 10},
+        {"clip", OPTION_REAL, 1, 0, 1e6},         {"schedule", OPTION_CHOICE, 0, 0, 0},
+        {"cycle_momentum", OPTION_FLAG, 0, 0, 1}, {.name = NULL},
     };
     check_option_ranges(train_rows, want);
 }
@@ -139,6 +133,47 @@ static void a_warmup_follows_the_steps_until_it_is_set(void **state)
     assert_int_equal(options.warmup, 100);
 }
 
+/* 10 examples in batches of 2 x 2 are 2.5 steps. */
+static void steps_follow_from_epochs(void **state)
+{
+    (void)state;
+    struct host host;
+    struct train_options options;
+    host_init(&host);
+    train_options_preset(&preset, false, &options);
+    set(&host, &options, "epochs", "3");
+    set(&host, &options, "batch", "2");
+    set(&host, &options, "accumulate", "2");
+    const struct train_options before = options;
+    check_status(&host, train_options_settle(&host, &options, 10), HASHATTN_OK, NULL);
+    assert_true(options.steps == 8 && options.warmup == 2 && options.eval_every == 3); /* 7.5, 1.6, 2.5 */
+    options.settled = true; /* as read from a run */
+    check_status(&host, train_options_settle(&host, &options, 100), HASHATTN_OK, NULL);
+    assert_int_equal(options.steps, 8);
+
+    options = before;
+    set(&host, &options, "epochs", "0.01");
+    set(&host, &options, "warmup", "1");
+    set(&host, &options, "eval_every", "7");
+    check_status(&host, train_options_settle(&host, &options, 10), HASHATTN_OK, NULL);
+    assert_true(options.steps == 1 && options.warmup == 1 && options.eval_every == 7);
+
+    options = before;
+    set(&host, &options, "epochs", "0"); /* as if never set */
+    set(&host, &options, "steps", "5");
+    check_status(&host, train_options_settle(&host, &options, 10), HASHATTN_OK, NULL);
+    assert_int_equal(options.steps, 5);
+    check_status(&host, train_options_set(&host, &options, "epochs", "4"), HASHATTN_INVALID,
+                 "steps is 5 and epochs 4");
+    assert_true(options.epochs == 0);
+    options = before;
+    check_status(&host, train_options_set(&host, &options, "steps", "5"), HASHATTN_INVALID,
+                 "steps is 5 and epochs 3");
+    set(&host, &options, "epochs", "1e6");
+    check_status(&host, train_options_settle(&host, &options, 1000000), HASHATTN_INVALID,
+                 "1e+06 epochs of 1000000 examples are 2.5e+11 steps of 4, at most 1e9");
+}
+
 static void ranges_are_refused_with_numbers(void **state)
 {
     (void)state;
@@ -162,6 +197,7 @@ int main(void)
         cmocka_unit_test(names_stand_for_their_fields),
         cmocka_unit_test(presets_set_what_they_say),
         cmocka_unit_test(a_warmup_follows_the_steps_until_it_is_set),
+        cmocka_unit_test(steps_follow_from_epochs),
         cmocka_unit_test(ranges_are_refused_with_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,248 @@
+/* Opening a stored model, and what it determines about a new one. SPDX-License-Identifier: Apache-2.0 */
+#include "train/start/origin.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "io/json.h"
+#include "tasks/words.h"
+#include "text/tokenizer.h"
+
+/* ---- opening ------------------------------------------------------------------------------------------- */
+
+/* Runs have the key "format", checkpoints "model_type". */
+static hashattn_status is_run(struct host *host, const char *directory, bool *run)
+{
+    char path[FILE_PATH];
+    struct json *root;
+    TRY(file_join(host, directory, "config.json", path, sizeof path));
+    FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE,
+            "%.300s has no config.json: it is neither a run nor a stored checkpoint", directory);
+    TRY(json_read_file(host, path, &root));
+    *run = json_find(root, "format") != NULL;
+    json_free(root);
+    return HASHATTN_OK;
+}
+
+static hashattn_status open_run(struct host *host, struct origin *origin)
+{
+    char path[FILE_PATH];
+    TRY(run_config_load(host, origin->directory, &origin->run));
+    TRY(file_join(host, origin->directory, "model.safetensors", path, sizeof path));
+    FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE,
+            "%s does not exist; the first evaluation of a training writes it", path);
+    return weight_files_open(host, origin->directory, &origin->files.weights);
+}
+
+static hashattn_status check_tensors(struct host *host, struct origin *origin)
+{
+    const struct model_config *config =
+        origin->run.task != NULL ? &origin->run.model : &origin->files.config.model;
+    hashattn_status status = model_new(host, config, &origin->model);
+    if (status == HASHATTN_OK)
+        status = pretrained_check(host, &origin->files, model_params(origin->model));
+    if (status != HASHATTN_OK)
+        host_prefix(host, origin->directory);
+    return status == HASHATTN_INVALID || status == HASHATTN_REFUSED ? HASHATTN_BAD_FILE : status;
+}
+
+hashattn_status origin_open(struct host *host, const char *directory, struct origin *origin)
+{
+    char absolute[PATH_MAX];
+    bool run = false;
+    hashattn_status status;
+    memset(origin, 0, sizeof *origin);
+    FAIL_IF(realpath(directory, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %.300s: %s",
+            directory, strerror(errno));
+    FAIL_IF(strlen(absolute) >= sizeof origin->directory, host, HASHATTN_INVALID,
+            "the path of the stored model is %zu bytes long, at most %zu fit", strlen(absolute),
+            sizeof origin->directory - 1);
+    strcpy(origin->directory, absolute);
+    TRY_DONE(is_run(host, absolute, &run));
+    TRY_DONE(run ? open_run(host, origin) : pretrained_open(host, absolute, NULL, &origin->files));
+    status = check_tensors(host, origin);
+done:
+    if (status != HASHATTN_OK)
+        origin_close(host, origin);
+    return status;
+}
+
+void origin_close(struct host *host, struct origin *origin)
+{
+    model_free(host, origin->model);
+    pretrained_close(host, &origin->files);
+    run_config_free(host, &origin->run);
+    memset(origin, 0, sizeof *origin);
+}
+
+/* ---- architecture -------------------------------------------------------------------------------------- */
+
+bool origin_fixes(const struct origin *origin, const char *option)
+{
+    static const char *const names[] = {
+        "layers",       "dim",       "heads",           "ffn",         "conv_window", "norm",
+        "norm_epsilon", "positions", "position_offset", "scale_words", NULL};
+    for (const char *const *name = names; *name != NULL; name++)
+        if (strcmp(*name, option) == 0)
+            return true;
+    /* The hidden layer of a classifier means something only behind its activation. */
+    static const struct param hidden = {.name = "classifier.dense.weight"};
+    return strcmp(option, "classifier") == 0 && pretrained_find(&origin->files, &hidden, NULL) != NULL;
+}
+
+void origin_architecture(const struct origin *origin, struct model_config *model)
+{
+    const struct model_config *stored = model_config_of(origin->model);
+    for (const struct option_row *row = model_options; row->name != NULL; row++) {
+        char text[40];
+        struct host unused;
+        if (!origin_fixes(origin, row->name) && strcmp(row->name, "classifier") != 0)
+            continue;
+        host_init(&unused);
+        option_text(row, stored, text, sizeof text);
+        hashattn_status status = option_set(&unused, model_options, "model", model, row->name, text);
+        assert(status == HASHATTN_OK);
+        (void)status;
+    }
+    model->causal |= stored->causal;
+}
+
+/* Copies the value of an option from the first stored mechanism that has it, the same mechanism first. A
+   value that the new mechanism does not accept is left. */
+static void carry_option(const struct head_plan *stored, const struct planned *used,
+                         const struct option_row *row)
+{
+    const struct planned *from = NULL;
+    struct host unused;
+    char text[40];
+    host_init(&unused);
+    for (size_t i = stored->num_used; i-- > 0;) {
+        const struct planned *candidate = &stored->used[i];
+        bool same = from != NULL && from->mechanism == used->mechanism;
+        if (!same && option_find(candidate->mechanism->options, row->name) != NULL)
+            from = candidate;
+    }
+    if (from == NULL)
+        return;
+    option_text(option_find(from->mechanism->options, row->name), from->options, text, sizeof text);
+    hashattn_status status =
+        option_set(&unused, used->mechanism->options, "attention", used->options, row->name, text);
+    (void)status;
+}
+
+hashattn_status origin_plan(struct host *host, const struct origin *origin, const char *mechanisms,
+                            struct head_plan *plan)
+{
+    if (origin->run.task == NULL) { /* a file of type yoso has the hashes of both its mechanisms */
+        struct pretrained_config config;
+        TRY(pretrained_config_read(host, origin->directory, mechanisms, &config));
+        *plan = config.model.plan;
+        config.model.plan = (struct head_plan){.num_used = 0};
+        pretrained_config_free(host, &config);
+        return HASHATTN_OK;
+    }
+    const struct head_plan *stored = &origin->run.model.plan;
+    if (mechanisms == NULL)
+        return head_plan_copy(host, stored, plan);
+    TRY(head_plan_new(host, mechanisms, plan));
+    for (size_t i = 0; i < plan->num_used; i++)
+        for (const struct option_row *row = plan->used[i].mechanism->options; row->name != NULL; row++)
+            carry_option(stored, &plan->used[i], row);
+    return HASHATTN_OK;
+}
+
+/* ---- the meaning of ids -------------------------------------------------------------------------------- */
+
+enum { MEANING = 80 };
+
+/* What a row of a sequence is, in words; equal words mean the same. */
+static const char *meaning_of(const char *task, const struct task_facts *facts, char text[MEANING])
+{
+    if (facts->row_width > 0)
+        snprintf(text, MEANING, "rows of %zu floats", facts->row_width);
+    else if (facts->num_tokens > 0)
+        snprintf(text, MEANING, "tokens of a tokenizer");
+    else if (facts->num_words > 0)
+        snprintf(text, MEANING, "words");
+    else if (facts->bytes)
+        snprintf(text, MEANING, "bytes");
+    else
+        snprintf(text, MEANING, "ids of the task %.40s", task);
+    return text;
+}
+
+static hashattn_status check_meaning(struct host *host, const struct origin *origin, const struct task *task,
+                                     const struct task_facts *facts)
+{
+    static const struct task_facts of_tokens = {.num_tokens = 1};
+    const struct task *stored = origin->run.task;
+    char theirs[MEANING], ours[MEANING];
+    meaning_of(stored == NULL ? "" : stored->name, stored == NULL ? &of_tokens : &origin->run.facts, theirs);
+    meaning_of(task->name, facts, ours);
+    FAIL_IF(strcmp(theirs, ours) != 0, host, HASHATTN_INVALID,
+            "the sequences of %s are %s, those of the model in %.200s %s: it cannot start from there",
+            task->name, ours, origin->directory, theirs);
+    return HASHATTN_OK;
+}
+
+/* The stored list of words in place of that of the training file. */
+static hashattn_status take_words(struct host *host, const struct origin *origin, struct task_facts *facts)
+{
+    char path[FILE_PATH];
+    struct words *words;
+    size_t count = origin->run.facts.num_words;
+    TRY(file_join(host, origin->directory, "vocab.txt", path, sizeof path));
+    TRY(words_load(host, path, count, &words));
+    words_free(host, facts->words);
+    facts->words = words;
+    facts->num_words = count;
+    facts->vocab_size = count + 1;
+    return HASHATTN_OK;
+}
+
+static hashattn_status fit_facts(struct host *host, const struct origin *origin, const struct task *task,
+                                 struct task_facts *facts)
+{
+    const struct model_config *stored = model_config_of(origin->model);
+    size_t ids = (size_t)stored->vocab_size, segments = (size_t)stored->num_segments;
+    size_t own = facts->vocab_size;
+    TRY(check_meaning(host, origin, task, facts));
+    if (facts->num_words > 0)
+        TRY(take_words(host, origin, facts));
+    FAIL_IF(facts->vocab_size > ids, host, HASHATTN_INVALID, "%s needs %zu ids, the model in %.200s has %zu",
+            task->name, facts->vocab_size, origin->directory, ids);
+    FAIL_IF(facts->num_segments > segments, host, HASHATTN_INVALID,
+            "%s needs %zu segments, the model in %.200s has %zu", task->name, facts->num_segments,
+            origin->directory, segments);
+    for (size_t i = 0; i < facts->num_objectives; i++) {
+        struct task_objective *entry = &facts->objectives[i];
+        const struct objective *objective = objective_find(entry->name);
+        if (objective->place == TARGET_ROW && entry->first_output + entry->num_outputs == own)
+            entry->num_outputs = ids - entry->first_output; /* it predicts any id of the vocabulary */
+    }
+    facts->vocab_size = ids;
+    facts->num_segments = segments;
+    return HASHATTN_OK;
+}
+
+hashattn_status origin_facts(struct host *host, const struct origin *origin, const struct task *task,
+                             const void *task_options, const char *data, struct task_facts *facts)
+{
+    struct tokenizer *given = NULL;
+    memset(facts, 0, sizeof *facts);
+    if (origin->run.task == NULL || origin->run.facts.num_tokens > 0)
+        TRY(tokenizer_load(host, origin->directory, &given));
+    hashattn_status status = task->facts(host, task_options, data, given, facts);
+    if (facts->tokenizer != given)
+        tokenizer_free(host, given);
+    if (status == HASHATTN_OK)
+        status = fit_facts(host, origin, task, facts);
+    if (status != HASHATTN_OK)
+        task_facts_free(host, facts);
+    return status;
+}

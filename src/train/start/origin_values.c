@@ -1,0 +1,142 @@
+/* Initial values from a stored model. SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "io/json.h"
+#include "io/tensor_floats.h"
+#include "train/start/origin.h"
+
+void origin_report_free(struct origin_report *report)
+{
+    json_free(report->anew);
+    json_free(report->dropped);
+    *report = (struct origin_report){.taken = 0};
+}
+
+struct taking {
+    const struct origin *origin;
+    const struct model *model;
+    float *values;
+    const struct tensor **used; /* (num_rows) the tensor of each row; NULL: none */
+    struct origin_report *report;
+};
+
+static bool has_shape(const struct tensor *tensor, const struct param *row)
+{
+    return tensor->rank == row->rank &&
+           memcmp(tensor->shape, row->shape, (size_t)row->rank * sizeof *row->shape) == 0;
+}
+
+static bool is_positions(const struct param *row)
+{
+    return strcmp(row->name, "embeddings.position_embeddings.weight") == 0;
+}
+
+static hashattn_status check_finite(struct host *host, const struct taking *t, const struct param *row)
+{
+    const float *values = t->values + row->offset;
+    for (size_t i = 0; i < row->count; i++)
+        FAIL_IF(!isfinite(values[i]), host, HASHATTN_BAD_FILE,
+                "%.200s: the tensor of '%s' holds %g at element %zu of %zu", t->origin->directory, row->name,
+                (double)values[i], i, row->count);
+    return HASHATTN_OK;
+}
+
+/* A table that is also an output may be scaled on input, and the same table without that output is not: the
+   words must enter the trunk as they did. A factor of 1 changes no bit. */
+static void scale_words(const struct taking *t, const struct param *row)
+{
+    float stored = model_word_scale(t->origin->model), now = model_word_scale(t->model);
+    if (stored == now || strcmp(row->name, "embeddings.word_embeddings.weight") != 0)
+        return;
+    for (size_t i = 0; i < row->count; i++)
+        t->values[row->offset + i] *= stored / now;
+}
+
+/* Row r of the new table is row r of the stored one up to the offset, and repeats the positions after it. */
+static hashattn_status take_positions(struct host *host, const struct taking *t, const struct param *row,
+                                      const struct tensor *tensor)
+{
+    size_t offset = (size_t)model_config_of(t->model)->position_offset, dim = row->shape[1];
+    size_t stored = tensor->shape[0] - offset;
+    void *block;
+    TRY(memory_new(host, size_product(tensor->shape[0], dim), sizeof(float), "stored positions", &block));
+    const float *table = block;
+    tensor_copy_floats(tensor, block);
+    for (size_t r = 0; r < row->shape[0]; r++) {
+        size_t from = r < offset ? r : offset + (r - offset) % stored;
+        memcpy(t->values + row->offset + r * dim, table + from * dim, dim * sizeof *table);
+    }
+    memory_free(host, block);
+    t->report->stored_positions = stored;
+    t->report->positions = row->shape[0] - offset;
+    return HASHATTN_OK;
+}
+
+static hashattn_status take_row(struct host *host, const struct taking *t, size_t index, uint64_t seed)
+{
+    const struct param *row = &model_params(t->model)->rows[index];
+    const struct safetensors *file;
+    const struct tensor *tensor = pretrained_find(&t->origin->files, row, &file);
+    bool same = tensor != NULL && has_shape(tensor, row);
+    if (!same && (tensor == NULL || !is_positions(row))) {
+        start_fill(row->start, row->scale, random_key(seed, RANDOM_INIT, index), t->values + row->offset,
+                   row->count);
+        return json_put_string(host, t->report->anew, NULL, row->name);
+    }
+    if (same)
+        tensor_copy_floats(tensor, t->values + row->offset);
+    else
+        TRY(take_positions(host, t, row, tensor));
+    file_map_release(&file->map, tensor->data, tensor->bytes);
+    t->used[index] = tensor;
+    t->report->taken++;
+    scale_words(t, row);
+    return check_finite(host, t, row);
+}
+
+static bool is_used(const struct taking *t, const struct tensor *tensor)
+{
+    for (size_t i = 0; i < model_params(t->model)->num_rows; i++)
+        if (t->used[i] == tensor)
+            return true;
+    return false;
+}
+
+static hashattn_status list_dropped(struct host *host, const struct taking *t)
+{
+    const struct weight_files *weights = &t->origin->files.weights;
+    for (size_t f = 0; f < weights->num_files; f++)
+        for (size_t i = 0; i < weights->files[f].count; i++) {
+            const struct tensor *tensor = &weights->files[f].tensors[i];
+            if (!is_used(t, tensor))
+                TRY(json_put_string(host, t->report->dropped, NULL, tensor->name));
+        }
+    return HASHATTN_OK;
+}
+
+hashattn_status origin_values(struct host *host, const struct origin *origin, const struct model *model,
+                              uint64_t seed, float *values, struct origin_report *report)
+{
+    const struct params *params = model_params(model);
+    struct taking t = {.origin = origin, .model = model, .values = values, .report = report};
+    void *block = NULL;
+    hashattn_status status;
+    *report = (struct origin_report){.taken = 0};
+    memset(values, 0, params->total * sizeof *values);
+    TRY_DONE(memory_new_zeroed(host, params->num_rows, sizeof *t.used, "the list of tensors", &block));
+    t.used = block;
+    TRY_DONE(json_new_array(host, &report->anew));
+    TRY_DONE(json_new_array(host, &report->dropped));
+    for (size_t i = 0; i < params->num_rows; i++)
+        TRY_DONE(take_row(host, &t, i, seed));
+    status = list_dropped(host, &t);
+done:
+    memory_free(host, block);
+    if (status != HASHATTN_OK)
+        origin_report_free(report);
+    return status;
+}

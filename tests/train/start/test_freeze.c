@@ -1,0 +1,108 @@
+/* Which floats are trained: every way to name parameters, against a list of tensors, and wrong names.
+   Bugs planted and caught: names compared without the dot, so that layer 1 froze layer 10; the last of
+   several names ignored; the padding after a trained tensor left out, so that neighbours were two ranges; a
+   list that froze everything accepted. SPDX-License-Identifier: Apache-2.0 */
+#include "train/start/freeze.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "support/check.h"
+#include "support/small_run.h"
+
+static struct model *model_of(struct small_run *small)
+{
+    struct model *model;
+    small_run_init(small, "yoso", 8, 2);
+    small_run_set(small, "layers", "11");
+    check_status(&small->host, model_new(&small->host, &small->config.model, &model), HASHATTN_OK, NULL);
+    return model;
+}
+
+/* Fails unless exactly the tensors that begin with one of the words are frozen. */
+static void check_frozen(struct host *host, const struct model *model, const char *list,
+                         const char *const *words)
+{
+    const struct params *params = model_params(model);
+    struct optim_range *ranges;
+    size_t count, frozen = 0;
+    check_status(host, freeze_ranges(host, list, model, &ranges, &count), HASHATTN_OK, NULL);
+    for (size_t i = 0; i < params->num_rows; i++) {
+        const struct param *row = &params->rows[i];
+        bool wanted = false, trained = false;
+        for (size_t k = 0; words[k] != NULL; k++)
+            wanted |= strncmp(row->name, words[k], strlen(words[k])) == 0;
+        for (size_t k = 0; k < count; k++)
+            trained |= row->offset >= ranges[k].first &&
+                       row->offset + row->count <= ranges[k].first + ranges[k].count;
+        if (trained == wanted)
+            fail_msg("%s: %s is %s", list, row->name, trained ? "trained" : "frozen");
+        frozen += wanted;
+    }
+    assert_true(frozen > 0);
+    for (size_t k = 0; k + 1 < count; k++) /* rising, with something frozen between */
+        assert_true(ranges[k].first + ranges[k].count < ranges[k + 1].first);
+    memory_free(host, ranges);
+}
+
+static void names_are_tensors_or_parts(void **state)
+{
+    (void)state;
+    struct small_run small;
+    struct model *model = model_of(&small);
+    struct host *host = &small.host;
+    check_frozen(host, model, "trunk", (const char *const[]){"embeddings.", "encoder.", "layernorm.", NULL});
+    check_frozen(host, model, "embeddings", (const char *const[]){"embeddings.", NULL});
+    check_frozen(host, model, "encoder.layer.1", (const char *const[]){"encoder.layer.1.", NULL});
+    check_frozen(host, model, "classifier.dense.bias,encoder.layer.10",
+                 (const char *const[]){"classifier.dense.bias", "encoder.layer.10.", NULL});
+    struct optim_range *ranges;
+    size_t count = 7;
+    check_status(host, freeze_ranges(host, "", model, &ranges, &count), HASHATTN_OK, NULL);
+    assert_true(ranges == NULL && count == 0);
+    model_free(host, model);
+    small_run_free(&small);
+}
+
+static void wrong_names_are_refused(void **state)
+{
+    (void)state;
+    struct small_run small;
+    struct model *model = model_of(&small);
+    struct host *host = &small.host;
+    struct optim_range *ranges;
+    size_t count;
+    const struct {
+        const char *list, *message;
+    } wrong[] = {
+        {"trunk,embedding", "no parameter is called 'embedding'; the model has the parts trunk, embeddings, "
+                            "encoder.layer.0, encoder.layer.1, "},
+        {"encoder.layer.11", "no parameter is called 'encoder.layer.11'"},
+        {"embeddings,", "no parameter is called ''"},
+        {"encoder.laye", "encoder.layer.10, layernorm, classifier"},
+        {"classifier,trunk", "freeze is 'classifier,trunk', which leaves no parameter to train"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        check_status(host, freeze_ranges(host, wrong[i].list, model, &ranges, &count), HASHATTN_INVALID,
+                     wrong[i].message);
+        assert_null(ranges);
+    }
+    struct failing_host failing;
+    for (long n = 0; n < 2; n++) {
+        failing_host_init(&failing, n);
+        check_status(&failing.host, freeze_ranges(&failing.host, "trunk", model, &ranges, &count),
+                     HASHATTN_NO_MEMORY, NULL);
+        assert_true(failing.outstanding == 0 && ranges == NULL);
+    }
+    model_free(host, model);
+    small_run_free(&small);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_tensors_or_parts),
+        cmocka_unit_test(wrong_names_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
