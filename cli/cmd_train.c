@@ -223,12 +223,14 @@ static int check_usage(const struct train *train, const struct options *options)
 {
     if (train->resume != NULL) {
         if (options->num_operands > 0 || train->data != NULL || train->out != NULL || train->preset != NULL ||
-            train->from != NULL || train->mechanism != NULL || train->freeze != NULL ||
-            options->num_settings > 0 || options->common.seed_given || options->common.precision != NULL)
+            options->size != NULL || train->from != NULL || train->mechanism != NULL ||
+            train->freeze != NULL || options->num_settings > 0 || options->common.seed_given ||
+            options->common.precision != NULL)
             return options_fail(
                 options,
                 "--resume continues with the options of the run; it takes no task, --data, --out, "
-                "--preset, --from, --attention, --freeze, --seed, --precision or other options of a setup");
+                "--preset, --size, --from, --attention, --freeze, --seed, --precision or other options of a "
+                "setup");
         return EXIT_GOOD;
     }
     if (options->num_operands != 1)

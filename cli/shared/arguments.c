@@ -66,10 +66,18 @@ void options_add_split(struct options *options, const char **split, const char *
 
 void options_add_preset(struct options *options, const char **preset)
 {
-    static const char *const presets[] = {"lra", NULL};
-    options_add_text(options, "preset", preset, "NAME",
-                     "lra: model and training as in the released Long Range Arena configurations");
+    static const char *const presets[] = {"lra", "bert", NULL};
+    static const char *const sizes[] = {"tiny", "mini", "small", "base", NULL};
+    options_add_text(
+        options, "preset", preset, "NAME",
+        "lra: model and training as in the released Long Range Arena configurations; bert: as in "
+        "BERT's pretraining");
     options_offer(options, presets);
+    options_add_text(
+        options, "size", &options->size, "NAME",
+        "layers, dim, heads and ffn: tiny (2 x 128), mini (4 x 256), small (4 x 512) or base (12 x "
+        "768), with heads of 64 and an ffn of 4 dim");
+    options_offer(options, sizes);
 }
 
 void options_begin(struct options *options, const struct command *command)
@@ -188,6 +196,8 @@ hashattn_status options_setup(const struct options *options, hashattn_context *c
         status = hashattn_setup_preset(*setup, preset);
     if (status == HASHATTN_OK && from != NULL)
         status = hashattn_setup_from(*setup, from);
+    if (status == HASHATTN_OK && options->size != NULL)
+        status = hashattn_setup_size(*setup, options->size);
     if (status == HASHATTN_OK && mechanism != NULL)
         status = hashattn_setup_mechanism(*setup, mechanism);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)

@@ -42,6 +42,7 @@ struct options {
     hashattn_option library[MOST_LIBRARY];
     size_t num_library;
     bool only_generated;   /* completion offers only tasks that can be generated */
+    const char *size;      /* of --size, or NULL */
     const char *task_sets; /* hashattn_task_info.attention of the named task; NULL: none is named */
     struct setting settings[MOST_SETTINGS];
     size_t num_settings;
@@ -60,7 +61,7 @@ void options_add_count(struct options *options, const char *name, size_t *target
 void options_add_number(struct options *options, const char *name, double *target, const char *argument,
                         const char *help, double minimum, double maximum);
 void options_add_switch(struct options *options, const char *name, int *target, const char *help);
-/* The options --split and --preset of several commands. */
+/* The options --split, and --preset with --size, of several commands. */
 void options_add_split(struct options *options, const char **split, const char *help);
 void options_add_preset(struct options *options, const char **preset);
 /* Completion offers these values for the option that was added last; the list must outlive `options`. */
@@ -95,8 +96,8 @@ size_t options_scope(const char *name);
 hashattn_status options_mechanism(const struct options *options, hashattn_context *context, const char *name,
                                   hashattn_attention **attention);
 
-/* A setup of this task from the command line: first the preset, then the stored model to start from, then the
-   mechanism (NULL: not given), then all options and the seed. The caller frees *setup, also after a
+/* A setup of this task from the command line: first the preset, then the stored model to start from, the size
+   and the mechanism (NULL: not given), then all options and the seed. The caller frees *setup, also after a
    failure. */
 hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,
                               const char *preset, const char *from, const char *mechanism,

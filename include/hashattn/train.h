@@ -18,7 +18,11 @@ typedef struct hashattn_task_info {
     int predicts;          /* 1: hashattn_model_predict_file works */
     int has_lra;           /* 1: it has the preset "lra" */
     const char *attention; /* option values that its setups give to mechanisms: "hash_bits=8"; "" none */
+    int prepares;          /* 1: hashattn_setup_prepare makes its data from texts */
 } hashattn_task_info;
+
+/* The index'th name of a preset of this task; NULL past the last. */
+HASHATTN_API const char *hashattn_task_preset(size_t task, size_t index);
 
 /* The number of tasks. */
 HASHATTN_API size_t hashattn_task_count(void);
@@ -35,9 +39,13 @@ typedef struct hashattn_setup hashattn_setup;
 HASHATTN_API hashattn_status hashattn_setup_new(hashattn_context *context, const char *task,
                                                 hashattn_setup **setup);
 HASHATTN_API void hashattn_setup_free(hashattn_setup *setup);
-/* preset: "lra", the settings of YOSO's released LRA configurations. Replaces the options of the model, of
-   training and of the mechanisms that the preset names. INVALID: the task has no such preset. */
+/* preset: "lra", the settings of YOSO's released LRA configurations, or "bert", those of BERT's pretraining.
+   Replaces the options of the model, of training and of the mechanisms that the preset names. INVALID: the
+   task has no such preset. */
 HASHATTN_API hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset);
+/* Sets layers, dim, heads and ffn = 4 dim: "tiny" (2 layers of 128, 2 heads), "mini" (4 of 256, 4), "small"
+   (4 of 512, 8) or "base" (12 of 768, 12). INVALID: there is no such size. */
+HASHATTN_API hashattn_status hashattn_setup_size(hashattn_setup *setup, const char *size);
 /* Training starts from the model stored in `directory`: a checkpoint of the transformers library (see
    hashattn_pretrained_load) or a run. Call it after the preset and before the mechanism and the options. The
    architecture, the attention and the meaning of ids become those of the stored model. Another value of an

@@ -32,18 +32,26 @@ int hashattn_task_get(size_t index, hashattn_task_info *info)
                               .summary = task->summary,
                               .generates = task->generate != NULL,
                               .predicts = task->load_file != NULL,
-                              .has_lra = task->lra.steps > 0,
+                              .has_lra = task_preset_find(task, "lra") != NULL,
                               .attention = task->preset.attention == NULL ? "" : task->preset.attention};
     version_give(info, &own, sizeof own);
     return 1;
 }
 
+const char *hashattn_task_preset(size_t task, size_t index)
+{
+    const struct task_preset *row = task < hashattn_task_count() ? task_table[task]->presets : NULL;
+    for (; row != NULL && row->name != NULL; row++)
+        if (index-- == 0)
+            return row->name;
+    return NULL;
+}
+
 /* Applies a task's preset to the model and training options. */
-static void take_preset(const struct task *task, bool lra, struct model_config *model,
+static void take_preset(const struct task_preset *preset, struct model_config *model,
                         struct train_options *training)
 {
-    const struct task_preset *preset = lra ? &task->lra : &task->preset;
-    train_options_preset(preset, lra, training);
+    train_options_preset(preset, training);
     options_preset(model_options, model);
     model->layers = (int64_t)preset->layers;
     model->dim = (int64_t)preset->dim;
@@ -53,8 +61,7 @@ static void take_preset(const struct task *task, bool lra, struct model_config *
     model->pooling = 0;
     while (strcmp(pooling_names[model->pooling], preset->pooling) != 0)
         model->pooling++;
-    if (lra)
-        model->dropout = 0.1;
+    options_take(model_options, model, preset->model);
 }
 
 /* ---- options of all owners ----------------------------------------------------------------------------- */
@@ -102,7 +109,7 @@ int hashattn_task_option(size_t task, size_t option, hashattn_option *info)
     struct train_options training;
     memset(&model, 0, sizeof model);
     memset(&training, 0, sizeof training);
-    take_preset(of, false, &model, &training);
+    take_preset(&of->preset, &model, &training);
     const struct owner owners[] = {{"task", of->name, of->options, NULL},
                                    {"model", "model", model_options, &model},
                                    {"training", "training", train_rows, &training}};
@@ -207,14 +214,6 @@ static void drop_origin(struct hashattn_setup *setup)
     setup->origin = NULL;
 }
 
-/* Applies the task's preset to the mechanisms. */
-static hashattn_status take_attention(struct hashattn_setup *setup, struct head_plan *plan)
-{
-    const struct task *task = setup->config.task;
-    return head_plan_preset(&setup->context->host, plan,
-                            (setup->lra ? &task->lra : &task->preset)->attention);
-}
-
 hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mechanism)
 {
     if (setup == NULL)
@@ -226,7 +225,7 @@ hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mech
         TRY(origin_plan(host, setup->origin, mechanism, &plan));
     } else {
         TRY(head_plan_new(host, mechanism, &plan));
-        hashattn_status status = take_attention(setup, &plan);
+        hashattn_status status = head_plan_preset(host, &plan, setup->preset->attention);
         if (status != HASHATTN_OK) {
             head_plan_free(host, &plan);
             return status;
@@ -277,22 +276,65 @@ hashattn_status hashattn_setup_freeze(hashattn_setup *setup, const char *names)
     return HASHATTN_OK;
 }
 
+/* Adds a name to a list of different names; a name that does not fit is left out. */
+static void list_name(char *list, size_t size, const char *name)
+{
+    size_t used = strlen(list);
+    if (strstr(list, name) == NULL)
+        snprintf(list + used, size - used, "%s%s", used == 0 ? "" : ", ", name);
+}
+
+static hashattn_status find_preset(struct host *host, const struct task *task, const char *name,
+                                   const struct task_preset **preset)
+{
+    char list[200] = "";
+    bool known = false; /* as a preset of some task */
+    for (const struct task *const *all = task_table; *all != NULL; all++) {
+        known = known || task_preset_find(*all, name) != NULL;
+        for (const struct task_preset *row = (*all)->presets; row != NULL && row->name != NULL; row++)
+            list_name(list, sizeof list, row->name);
+    }
+    *preset = task_preset_find(task, name);
+    FAIL_IF(!known, host, HASHATTN_INVALID, "no preset '%.60s', there are: %s", name, list);
+    FAIL_IF(*preset == NULL, host, HASHATTN_INVALID, "%s has no preset %s", task->name, name);
+    return HASHATTN_OK;
+}
+
 hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
 {
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
-    const struct task *task = setup->config.task;
-    FAIL_IF(preset == NULL || strcmp(preset, "lra") != 0, host, HASHATTN_INVALID,
-            "no preset '%.60s', there is: lra", preset == NULL ? "NULL" : preset);
-    FAIL_IF(task->lra.steps == 0, host, HASHATTN_INVALID, "%s has no preset lra", task->name);
+    const struct task_preset *found;
+    TRY(find_preset(host, setup->config.task, preset == NULL ? "NULL" : preset, &found));
     FAIL_IF(setup->origin != NULL, host, HASHATTN_INVALID,
-            "preset lra sets the options of the model, which start with those of %.200s: it must come first",
-            setup->origin->directory);
-    setup->lra = true;
-    take_preset(task, true, &setup->config.model, &setup->config.training);
+            "preset %s sets the options of the model, which start with those of %.200s: it must come first",
+            preset, setup->origin->directory);
+    setup->preset = found;
+    take_preset(found, &setup->config.model, &setup->config.training);
     setup->config.model.precision = (int)setup->context->precision;
-    return take_attention(setup, &setup->config.model.plan);
+    return head_plan_preset(host, &setup->config.model.plan, found->attention);
+}
+
+hashattn_status hashattn_setup_size(hashattn_setup *setup, const char *size)
+{
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    const struct model_size *row = model_sizes;
+    while (size != NULL && row->name != NULL && strcmp(row->name, size) != 0)
+        row++;
+    FAIL_IF(size == NULL || row->name == NULL, &setup->context->host, HASHATTN_INVALID,
+            "no size '%.60s', there are: tiny, mini, small, base", size == NULL ? "NULL" : size);
+    const struct {
+        const char *name;
+        int64_t value;
+    } options[] = {{"layers", row->layers}, {"dim", row->dim}, {"heads", row->heads}, {"ffn", 4 * row->dim}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "%lld", (long long)options[i].value);
+        TRY(hashattn_setup_set(setup, options[i].name, text)); /* refuses what a stored model fixes */
+    }
+    return HASHATTN_OK;
 }
 
 static hashattn_status find_task(struct host *host, const char *name, const struct task **task)
@@ -322,7 +364,8 @@ hashattn_status hashattn_setup_new(hashattn_context *context, const char *task, 
     struct hashattn_setup *setup = block;
     setup->context = context;
     setup->config.task = found;
-    take_preset(found, false, &setup->config.model, &setup->config.training);
+    setup->preset = &found->preset;
+    take_preset(setup->preset, &setup->config.model, &setup->config.training);
     setup->config.model.precision = (int)context->precision;
     hashattn_status status =
         memory_new_zeroed(host, 1, found->options_size, "options", &setup->config.task_options);

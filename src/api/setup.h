@@ -10,9 +10,9 @@
 
 struct hashattn_setup {
     struct hashattn_context *context;
-    struct run_config config; /* facts, data sizes and directory are filled when training begins */
-    bool lra;                 /* the last preset was lra, not the task's own */
-    struct origin *origin;    /* the stored model that training starts from; NULL: none */
+    struct run_config config;         /* facts, data sizes and directory are filled when training begins */
+    const struct task_preset *preset; /* the last that was taken */
+    struct origin *origin;            /* the stored model that training starts from; NULL: none */
 };
 
 /* Sets the setup's data directory and reads the model's sizes from the data. */

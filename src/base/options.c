@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/options.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdint.h>
@@ -104,6 +105,23 @@ hashattn_status option_set(struct host *host, const struct option_row *rows, con
         break;
     }
     return HASHATTN_OK;
+}
+
+void options_take(const struct option_row *rows, void *values, const char *text)
+{
+    char name[64], value[64];
+    struct host host;
+    host_init(&host);
+    for (text = text == NULL ? "" : text; *text != '\0'; text += strspn(text, " ")) {
+        size_t size = strcspn(text, "="), end = strcspn(text, " ");
+        assert(size < end && end < sizeof name);
+        snprintf(name, sizeof name, "%.*s", (int)size, text);
+        snprintf(value, sizeof value, "%.*s", (int)(end - size - 1), text + size + 1);
+        hashattn_status status = option_set(&host, rows, "preset", values, name, value);
+        assert(status == HASHATTN_OK);
+        (void)status;
+        text += end;
+    }
 }
 
 /* The fewest digits that read back as the same number. */

@@ -28,6 +28,8 @@ const struct option_row *option_find(const struct option_row *rows,
                                      const char *name); /* NULL: no such option */
 /* Fills every field with its default. */
 void options_preset(const struct option_row *rows, void *values);
+/* Sets fields from "OPTION=VALUE OPTION=VALUE ...", a constant of the program; NULL: none. */
+void options_take(const struct option_row *rows, void *values, const char *text);
 /* Sets one field from text. INVALID, with the allowed values: the text is not a value in range. `of` names
    the owner in the message. */
 hashattn_status option_set(struct host *host, const struct option_row *rows, const char *of, void *values,

@@ -32,6 +32,7 @@ enum random_purpose {
     RANDOM_INSPECTION = 18,
     RANDOM_TARGETS = 19,
     RANDOM_HASHES = 20,
+    RANDOM_MASK = 21,
 };
 
 uint64_t random_key(uint64_t parent, enum random_purpose purpose, uint64_t index);

@@ -84,6 +84,7 @@ static hashattn_status describe(struct host *host, struct model *model)
     for (size_t i = 0; i < config->num_objectives; i++)
         tied |= config->objectives[i].objective->ties_embedding;
     model->params.precision = (enum precision)config->precision;
+    model->params.initial_std = (float)config->initial_std;
     TRY(find_own(host, model));
     TRY(trunk_describe(host, &model->params, config, tied, &model->trunk));
     for (size_t i = 0; i < config->num_objectives; i++)

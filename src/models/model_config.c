@@ -34,10 +34,17 @@ const struct option_row model_options[] = {
      "each token sees only itself and earlier tokens; required for predicting the next token"},
     {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL,
      "probability of dropping an activation in training"},
+    {"initial_std", OPTION_REAL, FIELD(initial_std), 0, 0, 1, NULL,
+     "standard deviation of the initial weights of dense layers, whose biases then start at 0 (BERT: 0.02); "
+     "0: "
+     "weights and biases are uniform within 1/sqrt(inputs)"},
     {"precision", OPTION_CHOICE, FIELD(precision), PRECISION_FLOAT32, 0, 0, precision_names,
      "format of the operands of matrix products; parameters and sums are float32 in both"},
     {0},
 };
+
+const struct model_size model_sizes[] = {
+    {"tiny", 2, 128, 2}, {"mini", 4, 256, 4}, {"small", 4, 512, 8}, {"base", 12, 768, 12}, {.name = NULL}};
 
 static hashattn_status check_range(struct host *host, const char *name, int64_t value, int64_t minimum,
                                    int64_t maximum)

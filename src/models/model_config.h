@@ -38,10 +38,18 @@ struct model_config {
     int scale_words;                 /* a table that is also the output is scaled as nn/embed.h says */
     int causal;                      /* no row depends on a later one */
     double dropout;
-    int precision; /* enum precision: of the products of all dense layers, and inside exact attention */
+    double initial_std; /* of the weights of dense layers; 0: see nn/params.h */
+    int precision;      /* enum precision: of the products of all dense layers, and inside exact attention */
     struct head_plan plan; /* its options belong to the creator of the config */
 };
 extern const struct option_row model_options[]; /* layers ... precision */
+
+/* The published sizes of BERT, and the paper's small one. */
+struct model_size {
+    const char *name;
+    int64_t layers, dim, heads; /* ffn = 4 dim */
+};
+extern const struct model_size model_sizes[]; /* ended by name NULL */
 
 /* INVALID or REFUSED, with the numbers: ranges, divisibility, and what mechanisms and objectives cannot
    do. */

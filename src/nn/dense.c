@@ -14,17 +14,19 @@ enum { SMALL = 256 };
 hashattn_status dense_describe(struct host *host, struct params *params, const char *name, size_t in,
                                size_t out, struct dense *dense)
 {
-    float scale = (float)(1 / sqrt((double)in));
+    bool normal = params->initial_std > 0;
+    float scale = normal ? params->initial_std : (float)(1 / sqrt((double)in));
     *dense = (struct dense){.in = in, .out = out, .precision = params->precision};
-    TRY(params_add(host, params, START_UNIFORM, scale, &dense->weight, 2, (size_t[]){out, in}, "%s.weight",
-                   name));
+    TRY(params_add(host, params, normal ? START_NORMAL : START_UNIFORM, scale, &dense->weight, 2,
+                   (size_t[]){out, in}, "%s.weight", name));
     if (dense->precision == PRECISION_BF16 || in > SMALL || out > SMALL)
         dense->laid = params_place(params, in, out);
     if (dense->precision == PRECISION_BF16)
         dense->laid_backward = params_place(params, out, in);
     params->rows[params->num_rows - 1].laid = dense->laid;
     params->rows[params->num_rows - 1].laid_backward = dense->laid_backward;
-    return params_add(host, params, START_UNIFORM, scale, &dense->bias, 1, &out, "%s.bias", name);
+    return params_add(host, params, normal ? START_ZEROS : START_UNIFORM, scale, &dense->bias, 1, &out,
+                      "%s.bias", name);
 }
 
 const void *dense_left(const struct dense *dense, const struct kernels *kernels, bf16 *halves, const float *x,

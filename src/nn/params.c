@@ -33,7 +33,12 @@ hashattn_status params_add(struct host *host, struct params *params, enum param_
 {
     assert(rank >= 1 && rank <= PARAM_RANK);
     TRY(grow(host, params));
-    struct param row = {.rank = rank, .offset = params->total, .count = 1, .start = start, .scale = scale};
+    struct param row = {.rank = rank,
+                        .offset = params->total,
+                        .count = 1,
+                        .start = start,
+                        .scale = scale,
+                        .decayed = rank > 1};
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(row.name, sizeof row.name, format, arguments);

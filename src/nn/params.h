@@ -21,6 +21,7 @@ struct param {
     size_t offset, count; /* in floats; offsets are multiples of 16 */
     enum param_start start;
     float scale;
+    bool decayed; /* by weight decay: vectors (biases, and gains of norms) are not */
     /* For the weights of a dense layer, (out, in): distance in floats before the values at which they are
        packed, transposed for forward, as stored for backward. 0: not packed. */
     size_t laid, laid_backward;
@@ -30,8 +31,12 @@ struct param {
 struct params {
     struct param *rows;
     size_t num_rows, capacity;
-    size_t total;             /* floats of one block, a multiple of 16 */
-    enum precision precision; /* of products with weights; set before anything is described */
+    size_t total; /* floats of one block, a multiple of 16 */
+    /* Set before anything is described: the precision of products with weights, and the standard deviation of
+       the initial weights of dense layers, whose biases then start at 0. 0: both start uniform within
+       1 / sqrt(inputs), as in PyTorch. */
+    enum precision precision;
+    float initial_std;
     /* Floats of the weights packed for products, a multiple of 16. They precede the values, so a layer knows
        their offset while the model is still being described; see params_lay. */
     size_t laid;

@@ -26,7 +26,7 @@ size_t dataset_columns(struct dataset *dataset, struct dataset_column columns[DA
     for (size_t i = 0; i < dataset->num_targets; i++) {
         struct target_set *set = &dataset->targets[i];
         bool of_rows = set->kind == TARGETS_ROW;
-        if (set->kind == TARGETS_NEXT)
+        if (set->kind == TARGETS_NEXT || set->kind == TARGETS_MASKED)
             continue;
         if (set->width > 0)
             columns[count++] = (struct dataset_column){(void **)&set->floats, set->width * sizeof(float),
@@ -54,6 +54,7 @@ void dataset_free(struct host *host, struct dataset *dataset)
     for (size_t i = 0; i < count; i++)
         memory_free(host, *columns[i].array);
     memory_free(host, dataset->offsets);
+    memory_free(host, dataset->masks.fixed);
     *dataset = (struct dataset){0};
 }
 

@@ -23,6 +23,14 @@ const char *split_name(enum split split)
     return names[split];
 }
 
+const struct task_preset *task_preset_find(const struct task *task, const char *name)
+{
+    for (const struct task_preset *preset = task->presets; preset != NULL && preset->name != NULL; preset++)
+        if (strcmp(preset->name, name) == 0)
+            return preset;
+    return NULL;
+}
+
 void task_facts_add(struct task_facts *facts, const char *objective, size_t num_outputs, size_t first_output)
 {
     assert(facts->num_objectives < TASK_OBJECTIVES);

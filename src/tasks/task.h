@@ -55,12 +55,21 @@ struct target_set {
         TARGETS_EXAMPLE, /* one per example */
         TARGETS_ROW,     /* one per row */
         TARGETS_NEXT,    /* for each row the id after it; not stored here */
+        TARGETS_MASKED,  /* for each row the id that masking hid; drawn when a batch is packed */
     } kind;
     size_t width;  /* floats per target; 0: targets are ids */
     uint32_t *ids; /* (targets) */
     float *floats; /* (targets, width) */
     bool weighted;
     float *weights; /* (targets), >= 0; 0: no loss for this target. NULL: all 1 */
+};
+
+/* How TARGETS_MASKED are drawn (train/masking.h). */
+struct mask_rules {
+    double share;     /* of the rows of an example that may be masked */
+    uint32_t mask_id; /* replaces most of the hidden ids */
+    size_t num_ids;   /* random ids are below it */
+    uint8_t *fixed;   /* (num_ids), owned; 1: this id is never hidden, and never drawn as a random one */
 };
 
 /* The examples of one split, in memory. Sequence s is rows offsets[s] .. offsets[s + 1), with 1 <= length <=
@@ -78,8 +87,9 @@ struct dataset {
     bool next; /* each sequence has one more id at its end, a target only (TARGETS_NEXT) */
     size_t num_targets;
     struct target_set targets[TASK_OBJECTIVES];
-    size_t num_cut;     /* number of examples cut to max_len */
-    size_t num_unknown; /* number of targets that are not in the vocabulary */
+    struct mask_rules masks; /* of TARGETS_MASKED */
+    size_t num_cut;          /* number of examples cut to max_len */
+    size_t num_unknown;      /* number of targets that are not in the vocabulary */
 };
 static inline size_t dataset_sequences(const struct dataset *dataset)
 {
@@ -92,21 +102,29 @@ static inline size_t dataset_length(const struct dataset *dataset, size_t sequen
 }
 void dataset_free(struct host *host, struct dataset *dataset);
 
-/* The default training of a task; the trainer's options start from it. */
+/* A training of a task; the options of the model and the trainer start from it. */
 struct task_preset {
+    const char *name; /* "lra"; NULL: the default */
     size_t steps, batch, eval_every, warmup;
     double learning_rate;
     size_t layers, dim, heads, ffn;
     const char *pooling; /* "mean", "mean-padded" or "first" */
     bool causal;
-    const char *attention; /* "OPTION=VALUE ..." for every mechanism that has the option; or NULL */
+    /* "OPTION=VALUE ..." or NULL: for every mechanism that has the option, and other options of the model
+       and of training. */
+    const char *attention, *model, *training;
 };
+/* The rest of the preset "lra" of every task: the released trainer does not clip, and lets OneCycleLR move
+   beta1. */
+#define LRA_MODEL    "dropout=0.1"
+#define LRA_TRAINING "clip=0 cycle_momentum=true"
 
 struct task {
     const char *name, *summary;
     const struct option_row *options; /* for reading and generating, ended by name NULL */
     size_t options_size;
-    struct task_preset preset, lra; /* lra.steps = 0: the task has no such preset */
+    struct task_preset preset;
+    const struct task_preset *presets; /* by name, ended by name NULL; or NULL */
 
     /* (optional) Writes train, valid and test files of `counts` examples into the existing directory, none
        for a count of 0. A file that exists already is INVALID. (seed, split, index) determines an example. */
@@ -132,5 +150,7 @@ struct task {
 
 extern const struct task *const task_table[]; /* all tasks, ended by NULL (task_table.c) */
 const struct task *task_find(const char *name);
+/* NULL: the task has no preset of this name. */
+const struct task_preset *task_preset_find(const struct task *task, const char *name);
 
 #endif

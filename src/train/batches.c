@@ -27,6 +27,7 @@ hashattn_status batches_new(struct host *host, const struct dataset *dataset, si
     batches->batch = batch;
     batches->key = random_key(seed, RANDOM_SHUFFLE, 0);
     batches->epoch = UINT64_MAX;
+    batches->packed.mask_key = random_key(seed, RANDOM_MASK, 0);
     return HASHATTN_OK;
 }
 

@@ -2,7 +2,8 @@
    of each. Batch number s takes the next `batch` positions of this endless sequence, so the end of an epoch
    may fall inside a batch, every example is used once per epoch, and none is dropped. The step number
    determines everything: resuming needs no state. The position is also the global id of a sample, which keys
-   its dropout and hashing, so an example gets new ones in every epoch. SPDX-License-Identifier: Apache-2.0 */
+   its dropout, hashing and masks, so an example gets new ones in every epoch.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_BATCHES_H
 #define TRAIN_BATCHES_H
 

@@ -63,7 +63,7 @@ struct fingerprint fingerprint_of(const struct dataset *dataset)
         hash = mix(hash, end - first);
         for (size_t k = 0; k < dataset->num_targets; k++) {
             const struct target_set *set = &dataset->targets[k];
-            if (set->kind == TARGETS_NEXT)
+            if (set->kind == TARGETS_NEXT || set->kind == TARGETS_MASKED)
                 hash = mix(hash, UINT32_MAX);
             else if (set->kind == TARGETS_EXAMPLE)
                 hash = mix_targets(hash, set, s / each, 1);

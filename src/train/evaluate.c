@@ -43,6 +43,9 @@ static hashattn_status check_targets(struct host *host, const struct model_confi
     for (size_t k = 0; k < dataset->num_targets; k++) {
         const struct target_set *set = &dataset->targets[k];
         const struct objective *objective = config->objectives[k].objective;
+        FAIL_IF(set->kind == TARGETS_MASKED && dataset->masks.num_ids > (size_t)config->vocab_size, host,
+                HASHATTN_BAD_FILE, "masking draws ids below %zu, the model takes 0 to %lld",
+                dataset->masks.num_ids, (long long)config->vocab_size - 1);
         bool per_row = objective->place == TARGET_ROW, floats = objective->type == TARGET_FLOATS;
         FAIL_IF(per_row != (set->kind != TARGETS_EXAMPLE) || floats != (set->width > 0), host,
                 HASHATTN_BAD_FILE, "the targets are %s per %s, the model's %s predicts %s per %s",

@@ -67,12 +67,30 @@ double optim_norm(const struct optim *optim, const float *gradients)
     return sqrt(sum);
 }
 
+static void step_range(const struct chunks *chunks, size_t at, size_t count, bool decayed)
+{
+    const struct optim *optim = chunks->optim;
+    struct adamw adamw = chunks->adamw;
+    adamw.decay = decayed ? adamw.decay : 0;
+    optim->kernels->layers.adamw(chunks->values + at, optim->m + at, optim->v + at, chunks->gradients + at,
+                                 count, &adamw);
+}
+
+/* Row by row if there is decay. Zeros between rows stay zeros. */
 static void step_part(const struct chunks *chunks, size_t at, size_t count, double *sum)
 {
     (void)sum;
-    const struct optim *optim = chunks->optim;
-    optim->kernels->layers.adamw(chunks->values + at, optim->m + at, optim->v + at, chunks->gradients + at,
-                                 count, &chunks->adamw);
+    const struct params *params = chunks->optim->params;
+    if (chunks->adamw.decay == 0) {
+        step_range(chunks, at, count, false);
+        return;
+    }
+    for (size_t i = 0; i < params->num_rows; i++) {
+        const struct param *row = &params->rows[i];
+        size_t first = size_max(at, row->offset), last = size_min(at + count, row->offset + row->count);
+        if (first < last)
+            step_range(chunks, first, last - first, row->decayed);
+    }
 }
 
 static void step_chunk(void *argument, size_t index, int worker)

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "tasks/dataset.h"
+#include "train/masking.h"
 
 static size_t each_of(const struct dataset *dataset)
 {
@@ -34,6 +36,8 @@ double packing_weight(const struct dataset *dataset, size_t objective, size_t ex
     bool of_rows = set->kind != TARGETS_EXAMPLE;
     size_t first = of_rows ? dataset->offsets[example * each_of(dataset)] : example;
     size_t count = of_rows ? example_rows(dataset, example) : 1;
+    if (set->kind == TARGETS_MASKED)
+        return (double)masking_count(&dataset->masks, dataset->ids + first, count);
     if (set->weights == NULL)
         return (double)count;
     double sum = 0;
@@ -50,6 +54,7 @@ hashattn_status packed_examples_new(struct host *host, const struct dataset *dat
     void *block;
     size_t sequences = size_product(batch, each_of(dataset)), rows = packing_max_rows(dataset, batch);
     memset(packed, 0, sizeof *packed);
+    packed->mask_key = random_key(0, RANDOM_EVALUATION, 0);
     struct dataset *data = &packed->data;
     *data = (struct dataset){.row_width = dataset->row_width,
                              .segmented = dataset->segmented,
@@ -57,9 +62,10 @@ hashattn_status packed_examples_new(struct host *host, const struct dataset *dat
                              .num_targets = dataset->num_targets};
     for (size_t i = 0; i < dataset->num_targets; i++) {
         const struct target_set *set = &dataset->targets[i];
-        data->targets[i] = (struct target_set){.kind = set->kind == TARGETS_NEXT ? TARGETS_ROW : set->kind,
-                                               .width = set->width,
-                                               .weighted = set->weighted};
+        data->targets[i] =
+            (struct target_set){.kind = set->kind == TARGETS_EXAMPLE ? TARGETS_EXAMPLE : TARGETS_ROW,
+                                .width = set->width,
+                                .weighted = set->weighted || set->kind == TARGETS_MASKED};
     }
     rows = size_sum(rows, ROW_TILE - 1) / ROW_TILE * ROW_TILE; /* float rows are read in whole tiles */
     size_t count = dataset_columns(data, columns);
@@ -132,9 +138,15 @@ void packing_add(struct packed_examples *packed, const struct dataset *dataset, 
         packed->sample_ids[sequence] = id * each + s;
         data->offsets[sequence + 1] = at + dataset_length(dataset, example * each + s);
     }
-    for (size_t k = 0; k < data->num_targets; k++)
+    size_t start = data->offsets[place * each], rows = data->offsets[(place + 1) * each] - start;
+    for (size_t k = 0; k < data->num_targets; k++) {
+        const struct target_set *set = &data->targets[k];
         if (dataset->targets[k].kind == TARGETS_EXAMPLE)
             copy_targets(&data->targets[k], place, &dataset->targets[k], example, 1);
+        if (dataset->targets[k].kind == TARGETS_MASKED)
+            masking_draw(&dataset->masks, random_key(packed->mask_key, RANDOM_MASK, id), data->ids + start,
+                         rows, set->ids + start, set->weights + start);
+    }
     data->count++;
 }
 

@@ -8,9 +8,10 @@
 
 /* A batch with arrays sized for the largest. */
 struct packed_examples {
-    struct dataset data; /* the examples; targets of kind TARGETS_NEXT are written out as TARGETS_ROW */
+    struct dataset data; /* the examples; targets of TARGETS_NEXT and TARGETS_MASKED become TARGETS_ROW */
     struct targets targets[TASK_OBJECTIVES]; /* pointers into `data` */
     uint64_t *sample_ids;                    /* (sequences) */
+    uint64_t mask_key; /* with the id of an example it determines the masks; at first that of evaluation */
 };
 
 /* An upper bound for the rows of any `batch` examples of a data set: all of the longest length. */
@@ -23,8 +24,8 @@ hashattn_status packed_examples_new(struct host *host, const struct dataset *dat
                                     struct packed_examples *packed);
 void packed_examples_free(struct host *host, struct packed_examples *packed);
 
-/* Packs a batch: packing_begin, then example by example with the global id that keys dropout and hashing,
-   then packing_end, after which the batch is complete. */
+/* Packs a batch: packing_begin, then example by example with the global id that keys dropout, hashing and
+   masks, then packing_end, after which the batch is complete. */
 void packing_begin(struct packed_examples *packed);
 void packing_add(struct packed_examples *packed, const struct dataset *dataset, size_t example, uint64_t id);
 void packing_end(struct packed_examples *packed);

@@ -44,6 +44,7 @@ static hashattn_status make_blocks(struct stepper *s)
     s->optim = (struct optim){.kernels = s->setup->kernels,
                               .pool = s->setup->pool,
                               .total = total,
+                              .params = s->params,
                               .m = s->blocks + 2 * total,
                               .v = s->blocks + 3 * total,
                               .chunk_sums = s->chunk_sums,

@@ -33,7 +33,8 @@ const struct option_row train_rows[] = {
     {"beta2", OPTION_REAL, FIELD(beta2), 0.999, 0, 0.999999, NULL,
      "AdamW: decay of the average of squared gradients"},
     {"epsilon", OPTION_REAL, FIELD(epsilon), 1e-6, 1e-12, 1, NULL, "AdamW: added to the denominator"},
-    {"weight_decay", OPTION_REAL, FIELD(weight_decay), 0, 0, 10, NULL, "AdamW: decoupled weight decay"},
+    {"weight_decay", OPTION_REAL, FIELD(weight_decay), 0, 0, 10, NULL,
+     "AdamW: decoupled weight decay of all parameters except biases and norms"},
     {"clip", OPTION_REAL, FIELD(clip), 1, 0, 1e6, NULL,
      "clip the gradient of a step to this norm; 0 means no limit"},
     {"schedule", OPTION_CHOICE, FIELD(schedule), SCHEDULE_ONE_CYCLE, 0, 0, schedule_names,
@@ -44,7 +45,7 @@ const struct option_row train_rows[] = {
     {.name = NULL},
 };
 
-void train_options_preset(const struct task_preset *preset, bool lra, struct train_options *options)
+void train_options_preset(const struct task_preset *preset, struct train_options *options)
 {
     assert(preset->steps > 0);
     options_preset(train_rows, options);
@@ -54,10 +55,7 @@ void train_options_preset(const struct task_preset *preset, bool lra, struct tra
     options->warmup = (int64_t)preset->warmup;
     options->eval_every = options->save_every = (int64_t)preset->eval_every;
     options->learning_rate = preset->learning_rate;
-    if (lra) { /* The released trainer does not clip, and lets OneCycleLR move beta1. */
-        options->clip = 0;
-        options->cycle_momentum = 1;
-    }
+    options_take(train_rows, options, preset->training);
 }
 
 hashattn_status train_options_set(struct host *host, struct train_options *options, const char *name,

@@ -25,9 +25,8 @@ struct train_options {
     bool settled; /* read from a config.json: steps have followed from epochs */
 };
 extern const struct option_row train_rows[];
-/* The options of a task's preset. lra: with cycling beta1 and without clipping, as those runs were
-   trained. */
-void train_options_preset(const struct task_preset *preset, bool lra, struct train_options *options);
+/* The options of a task's preset. */
+void train_options_preset(const struct task_preset *preset, struct train_options *options);
 /* Sets an option from text. The warm-up keeps its share of the steps when steps change, until it is set
    itself. INVALID: steps and epochs are both set. */
 hashattn_status train_options_set(struct host *host, struct train_options *options, const char *name,

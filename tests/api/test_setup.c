@@ -188,7 +188,7 @@ static void preset_is_that_of_the_released_runs(void **state)
     check_ok(context, hashattn_setup_set(setup, "steps", "500")); /* the warm-up scales in proportion */
     check_value(context, setup, "warmup", "100");
     check_call(context, hashattn_setup_preset(setup, "imagenet"), HASHATTN_INVALID,
-               "no preset 'imagenet', there is: lra");
+               "no preset 'imagenet', there are: lra");
     check_call(context, hashattn_setup_preset(setup, NULL), HASHATTN_INVALID, "no preset 'NULL'");
     hashattn_setup_free(setup);
     check_ok(context, hashattn_setup_new(context, "text", &setup));
@@ -209,6 +209,33 @@ static void preset_is_that_of_the_released_runs(void **state)
     check_value(context, setup, "precision", "bf16");
     check_ok(context, hashattn_setup_preset(setup, "lra"));
     check_value(context, setup, "precision", "bf16");
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+static void sizes_are_those_of_bert(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *size, *want[4];
+    } rows[] = {{"tiny", {"2", "128", "2", "512"}},
+                {"mini", {"4", "256", "4", "1024"}},
+                {"small", {"4", "512", "8", "2048"}},
+                {"base", {"12", "768", "12", "3072"}}};
+    static const char *const names[4] = {"layers", "dim", "heads", "ffn"};
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup;
+    check_ok(context, hashattn_setup_new(context, "lm", &setup));
+    for (size_t i = 0; i < 4; i++) {
+        check_ok(context, hashattn_setup_size(setup, rows[i].size));
+        for (size_t k = 0; k < 4; k++)
+            check_value(context, setup, names[k], rows[i].want[k]);
+    }
+    check_call(context, hashattn_setup_size(setup, "huge"), HASHATTN_INVALID,
+               "no size 'huge', there are: tiny, mini, small, base");
+    check_call(context, hashattn_setup_size(setup, NULL), HASHATTN_INVALID, "no size 'NULL'");
+    check_value(context, setup, "dim", "768");
+    assert_int_equal(hashattn_setup_size(NULL, "tiny"), HASHATTN_INVALID);
     hashattn_setup_free(setup);
     hashattn_context_free(context);
 }
@@ -358,6 +385,7 @@ int main(void)
         cmocka_unit_test(known_tasks_are_listed),
         cmocka_unit_test(every_task_brings_its_own_model),
         cmocka_unit_test(preset_is_that_of_the_released_runs),
+        cmocka_unit_test(sizes_are_those_of_bert),
         cmocka_unit_test(steps_move_the_warm_up_until_it_is_set),
         cmocka_unit_test(mechanisms_bring_their_own_options),
         cmocka_unit_test(mixed_heads_have_options_of_each),

@@ -167,7 +167,7 @@ expect train_needs_a_task 2 "train needs one operand, the task; got 0" train --d
 expect train_of_unknown_task 2 "no task 'neddle'" train neddle --data d --out x
 expect data_that_are_not_there 3 "cannot open nowhere: No such file" train needle --data nowhere --out x
 expect data_of_another_task 3 "d" train listops --data d --out x
-expect unknown_preset 2 "no preset 'lar', there is: lra" train needle --data d --out x --preset lar
+expect unknown_preset 2 "no preset 'lar', there are: lra" train needle --data d --out x --preset lar
 expect preset_that_is_not 2 "needle has no preset lra" train needle --data d --out x --preset lra
 expect option_of_another_task 2 "train has no option --max-depth" train needle --data d --out x --max-depth 3
 expect option_of_another_mechanism 2 "needle with softmax has no option 'num_hashes'" train needle --attention softmax --num-hashes 4 --data d --out x
@@ -176,7 +176,7 @@ expect heads_that_do_not_divide 2 "dim is 30, which is not a multiple of heads, 
 expect until_without_value 2 "--until is 'accuracy'; it must be METRIC=VALUE" train needle --data d --out x --until accuracy
 expect until_without_number 2 "--until is 'accuracy=much'" train needle --data d --out x --until accuracy=much
 expect until_unknown_metric 2 "no metric is called 'acuracy'; there are: accuracy, loss" train needle --data d --out misspelt --steps 2 --eval-every 1 --until acuracy=1 $tiny
-for given in needle "--data d" "--out x" "--preset lra" "--attention yoso" "--steps 20" "--seed 1 --threads 1" "--precision bf16"; do
+for given in needle "--data d" "--out x" "--preset lra" "--size tiny" "--attention yoso" "--steps 20" "--seed 1 --threads 1" "--precision bf16"; do
     # shellcheck disable=SC2086
     expect "resume_takes_no_${given%% *}" 2 "--resume continues with the options of the run" train --resume whole $given
 done

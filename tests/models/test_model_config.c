@@ -192,6 +192,7 @@ static void limits_are_allowed(void **state)
     LIMITS(classifier, 0, -1, 2, 3, ", allowed are 0 to 2");
     LIMITS(norm_epsilon, 1e-12, 0, 0.1, 0.11, ", allowed are 1e-12 to 0.1");
     LIMITS(precision, 0, -1, 1, 2, ", allowed are 0 to 1");
+    LIMITS(initial_std, 0, -1e-9, 1, 1.0000001, ", allowed are 0 to 1");
     LIMITS(dropout, 0, -1e-9, 0.9, 0.9000001, ", allowed are 0 to 0.9");
     LIMITS(objectives[0].weight, 1e-300, 0, 1e6, 1.1e6, "allowed are numbers above 0 up to 1e6");
     LIMITS(objectives[0].num_outputs, 0, -1, 1 << 20, (1 << 20) + 1, "allowed are 0 to 1048576");

@@ -2,10 +2,12 @@
    of k products of factors up to a and b is off by at most (k + 1) EPSILON k a b. With precision bf16 the
    same holds for the operands rounded to bfloat16. Bugs planted and caught: W used untransposed (in = out);
    bias gradient skipped; dx overwritten instead of added; gradient of W overwriting instead of adding; in and
-   out swapped in the shape; dx written over x before the gradient of W.
+   out swapped in the shape; dx written over x before the gradient of W; initial_std ignored; biases that are
+   not 0 with it; biases decayed.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dense.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +34,39 @@ static double weighed(void *user)
 static double sum_bound(size_t k, double a, double b)
 {
     return ((double)k + 2) * EPSILON * ((double)k * a * b + 1);
+}
+
+static void initial_values_are_those_of_bert_or_pytorch(void **state)
+{
+    (void)state;
+    for (int given = 0; given < 2; given++) {
+        struct layer_test test;
+        struct dense dense;
+        double sum = 0, most = 0;
+        layer_test_open(&test, 1);
+        test.params.initial_std = given ? 0.02f : 0;
+        check_status(&test.host, dense_describe(&test.host, &test.params, "layer", 100, 64, &dense),
+                     HASHATTN_OK, NULL);
+        float *values = new_zeros(test.params.total);
+        params_start(&test.params, 7, values);
+        for (size_t i = 0; i < 6400; i++) {
+            double value = (double)values[dense.weight + i];
+            sum += value * value;
+            most = fmax(most, fabs(value));
+        }
+        /* The standard deviation of 6,400 draws is within 5 % (5 standard errors) of 0.02 or 0.1 / sqrt(3).
+         */
+        check_near(sqrt(sum / 6400) / (given ? 0.02 : 0.1 / sqrt(3)), 1, 0.05, "standard deviation");
+        assert_true(given ? most > 0.06 : most <= 0.1);
+        sum = 0;
+        for (size_t i = 0; i < 64; i++)
+            sum += fabs((double)values[dense.bias + i]);
+        assert_true(given ? sum == 0 : sum > 1);
+        assert_true(param_named(&test.params, "layer.weight")->decayed);
+        assert_false(param_named(&test.params, "layer.bias")->decayed);
+        free(values);
+        layer_test_close(&test);
+    }
 }
 
 static void check_case(size_t n, size_t in, size_t out)
@@ -238,6 +273,7 @@ int main(void)
         cmocka_unit_test(laid_weights_are_the_weights),
         cmocka_unit_test(small_weights_are_not_laid),
         cmocka_unit_test(starts_like_a_linear_layer),
+        cmocka_unit_test(initial_values_are_those_of_bert_or_pytorch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,8 +66,11 @@ static void every_row_is_complete(void **state)
         assert_non_null(one->facts);
         assert_non_null(one->load);
         check_preset(&one->preset);
-        if (one->lra.steps != 0)
-            check_preset(&one->lra);
+        for (const struct task_preset *row = one->presets; row != NULL && row->name != NULL; row++) {
+            check_preset(row);
+            assert_ptr_equal(task_preset_find(one, row->name), row);
+        }
+        assert_null(task_preset_find(one, "none"));
         for (const struct option_row *row = one->options; row->name != NULL; row++) {
             size_t bytes =
                 row->type == OPTION_INT || row->type == OPTION_REAL ? sizeof(int64_t) : sizeof(int);
@@ -92,31 +95,42 @@ static void presets_are_those_of_the_documents(void **state)
     (void)state;
     static const struct {
         const char *task;
-        bool lra;
         struct task_preset preset;
     } want[] = {
-        {"listops", false, {2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, "hash_bits=9"}},
-        {"listops", true, {5000, 32, 50, 1000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=11"}},
-        {"lm", false, {2000, 16, 200, 100, 2e-3, 4, 128, 4, 512, "mean", true, "hash_bits=6"}},
-        {"needle", false, {1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, "hash_bits=8"}},
-        {"retrieval", false, {2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9"}},
-        {"retrieval", true, {30000, 32, 300, 800, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12"}},
-        {"text", false, {2000, 16, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9"}},
-        {"text", true, {20000, 32, 500, 8000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12"}},
+        {"listops",
+         {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL}},
+        {"listops",
+         {"lra", 5000, 32, 50, 1000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=11", LRA_MODEL,
+          LRA_TRAINING}},
+        {"lm", {NULL, 2000, 16, 200, 100, 2e-3, 4, 128, 4, 512, "mean", true, "hash_bits=6", NULL, NULL}},
+        {"needle", {NULL, 1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, "hash_bits=8", NULL, NULL}},
+        {"retrieval",
+         {NULL, 2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL}},
+        {"retrieval",
+         {"lra", 30000, 32, 300, 800, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12", LRA_MODEL,
+          LRA_TRAINING}},
+        {"text", {NULL, 2000, 16, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL}},
+        {"text",
+         {"lra", 20000, 32, 500, 8000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12", LRA_MODEL,
+          LRA_TRAINING}},
     };
-    size_t with_lra = 0;
+    size_t named = 0;
     for (const struct task *const *task = task_table; *task != NULL; task++)
-        with_lra += (*task)->lra.steps != 0;
-    assert_int_equal(with_lra, 3);
+        for (const struct task_preset *row = (*task)->presets; row != NULL && row->name != NULL; row++)
+            named++;
+    assert_int_equal(named, 3);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const struct task *task = task_find(want[i].task);
-        const struct task_preset *a = want[i].lra ? &task->lra : &task->preset, *b = &want[i].preset;
+        const struct task_preset *b = &want[i].preset,
+                                 *a = b->name == NULL ? &task->preset : task_preset_find(task, b->name);
         assert_true(a->steps == b->steps && a->batch == b->batch && a->eval_every == b->eval_every);
         assert_true(a->warmup == b->warmup && a->learning_rate == b->learning_rate);
         assert_true(a->layers == b->layers && a->dim == b->dim && a->heads == b->heads && a->ffn == b->ffn);
         assert_int_equal(a->causal, b->causal);
         assert_string_equal(a->pooling, b->pooling);
         assert_string_equal(a->attention, b->attention);
+        assert_true(b->model == NULL ? a->model == NULL : strcmp(a->model, b->model) == 0);
+        assert_true(b->training == NULL ? a->training == NULL : strcmp(a->training, b->training) == 0);
     }
 }
 

@@ -34,7 +34,7 @@ static void prepare(struct small_run *small, const char *mechanism, int64_t seed
     static const size_t counts[SPLIT_COUNT] = {16000, 500, FRESH};
     small_run_generate(small, counts, (uint64_t)seed);
     struct model_config *model = &small->config.model;
-    train_options_preset(preset, false, &small->config.training);
+    train_options_preset(preset, &small->config.training);
     check_status(&small->host, train_options_set(&small->host, &small->config.training, "steps", STEPS),
                  HASHATTN_OK, NULL);
     small->config.training.eval_every = 50;

@@ -1,9 +1,9 @@
 /* AdamW and clipping against the formulas in double, and the same bits for any number of threads. Bugs
    planted and caught: the correction with the first step's beta1; beta2 in the first correction; decay
    through the gradient (L2) instead of decoupled; epsilon added before the root; clipping that also enlarges;
-   the last partial chunk left out of the norm; a chunk stepped from the wrong offset;
-   with ranges: a part outside of them stepped, or its gradient in the norm; only the first chunk of a range
-   stepped. SPDX-License-Identifier: Apache-2.0 */
+   the last partial chunk left out of the norm; a chunk stepped from the wrong offset; all rows decayed, or
+   none; a row stepped in its first chunk only; with ranges: a part outside of them stepped, or its gradient
+   in the norm; only the first chunk of a range stepped. SPDX-License-Identifier: Apache-2.0 */
 #include "train/optim.h"
 
 #include <math.h>
@@ -15,6 +15,24 @@
 #include "train/schedule.h"
 
 enum { TOTAL = 3 * OPTIM_CHUNK + 1000, STEPS = 50 };
+
+/* A matrix over two chunks, a vector, a matrix with padding after it, and a vector to the end. */
+static struct param rows[] = {{.offset = 0, .count = OPTIM_CHUNK + 512, .decayed = true},
+                              {.offset = OPTIM_CHUNK + 512, .count = 1024},
+                              {.offset = OPTIM_CHUNK + 1536, .count = 75, .decayed = true},
+                              {.offset = OPTIM_CHUNK + 1616, .count = TOTAL - OPTIM_CHUNK - 1616}};
+static const struct params params = {.rows = rows, .num_rows = 4, .total = TOTAL};
+
+static bool decays(size_t i)
+{
+    return i < OPTIM_CHUNK + 512 || (i >= OPTIM_CHUNK + 1536 && i < OPTIM_CHUNK + 1616);
+}
+
+/* Floats between two rows: zeros in every block. */
+static bool is_padding(size_t i)
+{
+    return i >= OPTIM_CHUNK + 1611 && i < OPTIM_CHUNK + 1616;
+}
 
 struct fixture {
     struct host host;
@@ -41,6 +59,7 @@ static void fixture_init(struct fixture *fixture, const char *isa, int threads)
     fixture->optim = (struct optim){.kernels = kernels_named(isa, &why),
                                     .pool = fixture->pool,
                                     .total = TOTAL,
+                                    .params = &params,
                                     .m = floats(TOTAL),
                                     .v = floats(TOTAL),
                                     .chunk_sums = fixture->chunk_sums,
@@ -52,6 +71,8 @@ static void fixture_init(struct fixture *fixture, const char *isa, int threads)
     fixture->values = floats(TOTAL);
     fixture->gradients = floats(TOTAL);
     random_normals(1, 0, fixture->values, TOTAL);
+    for (size_t i = 0; i < TOTAL; i++)
+        fixture->values[i] = is_padding(i) ? 0 : fixture->values[i];
 }
 
 static void fixture_free(struct fixture *fixture)
@@ -72,7 +93,10 @@ static void oracle_step(double *w, double *m, double *v, const float *g, double 
     double b1 = (float)beta1, b2 = (float)optim->beta2;
     for (size_t i = 0; i < TOTAL; i++) {
         double gradient = scale * (double)g[i];
-        w[i] -= rate * optim->decay * w[i];
+        if (is_padding(i))
+            continue;
+        if (decays(i))
+            w[i] -= rate * optim->decay * w[i];
         m[i] = b1 * m[i] + (1 - b1) * gradient;
         v[i] = b2 * v[i] + (1 - b2) * gradient * gradient;
         double mhat = m[i] / (1 - pow(b1, t)), vhat = v[i] / (1 - pow(b2, t));
@@ -97,7 +121,7 @@ static void follows_the_formulas_over_many_steps(void **state)
             random_normals(2, (uint64_t)t * TOTAL, fixture.gradients, TOTAL);
             double norm2 = 0;
             for (size_t i = 0; i < TOTAL; i++) {
-                fixture.gradients[i] *= t % 3 == 0 ? 0.1f : 1;
+                fixture.gradients[i] *= is_padding(i) ? 0 : t % 3 == 0 ? 0.1f : 1;
                 norm2 += pow((double)fixture.gradients[i], 2);
             }
             double norm = optim_norm(optim, fixture.gradients);

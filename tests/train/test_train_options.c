@@ -14,6 +14,12 @@
 
 static const struct task_preset preset = {
     .steps = 5000, .batch = 8, .eval_every = 50, .warmup = 1000, .learning_rate = 1e-4};
+static const struct task_preset lra = {.steps = 5000,
+                                       .batch = 8,
+                                       .eval_every = 50,
+                                       .warmup = 1000,
+                                       .learning_rate = 1e-4,
+                                       .training = LRA_TRAINING};
 
 static void defaults_come_back_from_their_text(void **state)
 {
@@ -90,14 +96,14 @@ static void presets_set_what_they_say(void **state)
 {
     (void)state;
     struct train_options options;
-    train_options_preset(&preset, false, &options);
+    train_options_preset(&preset, &options);
     assert_int_equal(options.steps, 5000);
     assert_int_equal(options.batch, 8);
     assert_int_equal(options.warmup, 1000);
     assert_int_equal(options.eval_every, 50);
     assert_int_equal(options.save_every, 50);
     assert_true(options.learning_rate == 1e-4 && options.clip == 1 && options.cycle_momentum == 0);
-    train_options_preset(&preset, true, &options);
+    train_options_preset(&lra, &options);
     assert_true(options.clip == 0 && options.cycle_momentum == 1);
     /* The other settings of the reference runs. */
     assert_true(options.beta2 == 0.999 && options.epsilon == 1e-6 && options.weight_decay == 0);
@@ -115,7 +121,7 @@ static void a_warmup_follows_the_steps_until_it_is_set(void **state)
     struct train_options options, before;
     host_init(&host);
     memset(&options, 0xff, sizeof options);
-    train_options_preset(&preset, false, &options);
+    train_options_preset(&preset, &options);
     set(&host, &options, "steps", "500");
     assert_true(options.steps == 500 && options.warmup == 100);
     set(&host, &options, "batch", "3");
@@ -128,7 +134,7 @@ static void a_warmup_follows_the_steps_until_it_is_set(void **state)
     check_status(&host, train_options_set(&host, &options, "steps", "0"), HASHATTN_INVALID, "steps is 0");
     check_status(&host, train_options_set(&host, &options, "pace", "0"), HASHATTN_INVALID, "pace");
     check_same_bits(&options, &before, sizeof options, "options after a refusal");
-    train_options_preset(&preset, false, &options); /* a preset follows again */
+    train_options_preset(&preset, &options); /* a preset follows again */
     set(&host, &options, "steps", "500");
     assert_int_equal(options.warmup, 100);
 }
@@ -140,7 +146,7 @@ static void steps_follow_from_epochs(void **state)
     struct host host;
     struct train_options options;
     host_init(&host);
-    train_options_preset(&preset, false, &options);
+    train_options_preset(&preset, &options);
     set(&host, &options, "epochs", "3");
     set(&host, &options, "batch", "2");
     set(&host, &options, "accumulate", "2");
