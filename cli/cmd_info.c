@@ -57,7 +57,13 @@ static void describe_json(const hashattn_context *context)
         json_out_text(&json, "summary", task.summary);
         json_out_flag(&json, "generates", task.generates);
         json_out_flag(&json, "predicts", task.predicts);
+        json_out_flag(&json, "prepares", task.prepares);
         json_out_flag(&json, "preset_lra", task.has_lra);
+        json_out_array(&json, "presets");
+        const char *preset;
+        for (size_t k = 0; (preset = hashattn_task_preset(i, k)) != NULL; k++)
+            json_out_text(&json, NULL, preset);
+        json_out_end_array(&json);
         json_out_end_object(&json);
     }
     json_out_end_array(&json);

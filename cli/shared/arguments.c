@@ -161,7 +161,7 @@ static void add_task(struct options *options, size_t task, const char *owner)
 {
     hashattn_option row = {.struct_size = sizeof row};
     for (size_t i = 0; hashattn_task_option(task, i, &row); i++)
-        if (owner == NULL || strcmp(owner, row.owner) == 0)
+        if (owner == NULL ? strcmp(row.owner, "data") != 0 : strcmp(owner, row.owner) == 0)
             options_add_library(options, &row);
 }
 
@@ -171,7 +171,7 @@ void options_add_tasks(struct options *options, const char *owner, const char *n
     for (size_t i = 0; named != NULL && hashattn_task_get(i, &task); i++)
         if (strcmp(task.name, named) == 0) {
             add_task(options, i, owner);
-            options->task_sets = task.attention;
+            options->task_sets = owner == NULL ? task.attention : NULL;
             return;
         }
     for (size_t i = 0; hashattn_task_get(i, &task); i++)

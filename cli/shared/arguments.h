@@ -41,7 +41,7 @@ struct options {
     size_t num_rows;
     hashattn_option library[MOST_LIBRARY];
     size_t num_library;
-    bool only_generated;   /* completion offers only tasks that can be generated */
+    bool only_generated;   /* completion offers only tasks that `data` makes */
     const char *size;      /* of --size, or NULL */
     const char *task_sets; /* hashattn_task_info.attention of the named task; NULL: none is named */
     struct setting settings[MOST_SETTINGS];
@@ -72,7 +72,8 @@ void options_add_library(struct options *options, const hashattn_option *row);
 /* Adds all options of all mechanisms. */
 void options_add_mechanisms(struct options *options);
 /* Adds the setup options of the task `named`, with its defaults, or of every task if no task has that name.
-   owner: only options of this owner ("task"); NULL: all. */
+   owner: only options of this owner ("task"); NULL: all but those of "data", which only the data command
+   has. */
 void options_add_tasks(struct options *options, const char *owner, const char *named);
 
 /* Returns true to continue, false to exit with *code after printing help, completions or an error. */

@@ -33,7 +33,7 @@ static void offer_tasks(const struct options *options, const char *word)
 {
     hashattn_task_info task = {.struct_size = sizeof task};
     for (size_t i = 0; hashattn_task_get(i, &task); i++)
-        if (task.generates || !options->only_generated)
+        if (task.generates || task.prepares || !options->only_generated)
             complete_offer(word, "", task.name, task.summary);
 }
 

@@ -128,6 +128,7 @@ void help_print(const struct options *options, struct page *page)
     if (options->task_sets != NULL && *options->task_sets != '\0')
         print_task_sets(options->task_sets, page);
     print_library(options, "task", "options of the task", page);
+    print_library(options, "data", "options of the data", page);
     print_library(options, "model", "options of the model", page);
     print_library(options, "training", "options of the training", page);
     page_section(page, "options of every command");

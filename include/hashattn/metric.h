@@ -16,7 +16,8 @@ typedef struct hashattn_metric {
     const char *name;   /* its lifetime is that of the report that holds it */
     double value;       /* NaN if nothing was counted */
     int more_is_better; /* 0: less is better */
-    int selects;        /* 1: chooses the best model; 2: breaks ties; 0: is only shown */
+    int selects;        /* 1: chooses the best model; 2: breaks ties; 3: the main metric of a further
+                           objective; 0: any other */
 } hashattn_metric;
 
 typedef struct hashattn_metrics {

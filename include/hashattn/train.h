@@ -82,6 +82,35 @@ HASHATTN_API int hashattn_setup_option(const hashattn_setup *setup, size_t index
 HASHATTN_API hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *directory,
                                                      const size_t counts[3], uint64_t seed);
 
+/* Texts for hashattn_setup_prepare. */
+typedef struct hashattn_sources {
+    size_t struct_size;
+    const char *const *files; /* (num_files) .txt, .jsonl or .tokens, of the training set */
+    size_t num_files;         /* at least 1 */
+    const char *valid, *test; /* files of these splits; NULL: drawn as the options of the data say */
+    const char *tokenizer;    /* directory of a tokenizer */
+    uint64_t seed;
+    /* Called now and then with the bytes of text that are done; total is 0 if unknown. Non-zero stops, and no
+       file is left. May be NULL. */
+    int (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} hashattn_sources;
+HASHATTN_API void hashattn_sources_default(hashattn_sources *sources);
+
+typedef struct hashattn_prepared {
+    size_t struct_size;
+    size_t examples[3], tokens[3]; /* of train, valid and test */
+    size_t documents;              /* in all of them; parts of long documents count as documents */
+    size_t dropped;                /* tokens in no example */
+} hashattn_prepared;
+
+/* Turns texts into the data of the task in `directory`, which is created if absent; existing files are not
+   overwritten. The options are those of the owner "data". Runs on all threads of the context, and the result
+   does not depend on their number. prepared may be NULL. REFUSED: the task's data is not made from texts;
+   BAD_FILE: a file; INTERRUPTED: progress stopped it. */
+HASHATTN_API hashattn_status hashattn_setup_prepare(hashattn_setup *setup, const hashattn_sources *sources,
+                                                    const char *directory, hashattn_prepared *prepared);
+
 /* Passed to the callback after every step, after every batch of an evaluation (with unchanged numbers, so
    that a stop need not wait) and after every evaluation. Lists and names are valid during the call. */
 typedef struct hashattn_progress {

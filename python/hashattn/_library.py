@@ -99,7 +99,8 @@ class Evaluation(Sized):
 
 class TaskInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("summary", c_char_p), ("generates", c_int),
-                ("predicts", c_int), ("has_lra", c_int), ("attention", c_char_p)]
+                ("predicts", c_int), ("has_lra", c_int), ("attention", c_char_p),
+                ("prepares", c_int)]
 
 
 class Progress(Sized):
@@ -198,6 +199,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "stream_read": (c_int, [_HANDLE, POINTER(Chunk)]),
     "stream_merge": (c_int, [_HANDLE, _HANDLE]),
     "task_get": (c_int, [c_size_t, POINTER(TaskInfo)]),
+    "task_preset": (c_char_p, [c_size_t, c_size_t]),
     "task_option": (c_int, [c_size_t, c_size_t, POINTER(Option)]),
     "setup_new": (c_int, [_HANDLE, c_char_p, _NEW]),
     "setup_free": (None, [_HANDLE]),

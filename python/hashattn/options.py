@@ -9,7 +9,7 @@ import functools
 import numbers
 import os
 from ctypes import byref
-from typing import Any, Callable, NamedTuple, Union
+from typing import Any, Callable, Iterator, NamedTuple, Union
 
 from . import _library
 from .errors import InvalidError, InvalidTypeError
@@ -50,7 +50,8 @@ class Task(NamedTuple):
     predicts: bool  #: `predict` works
     presets: tuple[str, ...]
     attention: str  #: option values that its trainings give to mechanisms, "hash_bits=8"; "" none
-    options: dict[str, Option]  #: of the task, the model and training; those of mechanisms are not included
+    options: dict[str, Option]  #: of the task, the model, training and data; those of mechanisms are not included
+    prepares: bool  #: `prepare` makes its data
 
 
 def _option(row: _library.Option) -> Option:
@@ -116,6 +117,13 @@ def _mechanisms() -> dict[str, Mechanism]:
     return found
 
 
+def _presets(task: int) -> Iterator[str]:
+    index, library = 0, _library.functions()
+    while name := library.task_preset(task, index):
+        yield _library.text(name)
+        index += 1
+
+
 @functools.lru_cache(maxsize=None)
 def _tasks() -> dict[str, Task]:
     found: dict[str, Task] = {}
@@ -125,7 +133,7 @@ def _tasks() -> dict[str, Task]:
         options = _options(lambda option, row: library.task_option(index, option, row))
         name = _library.text(info.name)
         found[name] = Task(name, _library.text(info.summary), bool(info.generates), bool(info.predicts),
-                           ("lra",) if info.has_lra else (), _library.text(info.attention), options)
+                           tuple(_presets(index)), _library.text(info.attention), options, bool(info.prepares))
     return found
 
 

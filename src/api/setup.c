@@ -33,7 +33,8 @@ int hashattn_task_get(size_t index, hashattn_task_info *info)
                               .generates = task->generate != NULL,
                               .predicts = task->load_file != NULL,
                               .has_lra = task_preset_find(task, "lra") != NULL,
-                              .attention = task->preset.attention == NULL ? "" : task->preset.attention};
+                              .attention = task->preset.attention == NULL ? "" : task->preset.attention,
+                              .prepares = task->prepare != NULL};
     version_give(info, &own, sizeof own);
     return 1;
 }
@@ -72,10 +73,10 @@ struct owner {
     const struct option_row *rows;
     void *values; /* NULL: use the defaults */
 };
-enum { MOST_OWNERS = PLAN_MECHANISMS + 3 };
+enum { MOST_OWNERS = PLAN_MECHANISMS + 4 };
 
-/* Lists the task, every mechanism, the model and training; returns their number. */
-static size_t owners_of(struct run_config *config, struct owner owners[MOST_OWNERS])
+/* Lists the task, every mechanism, the model, training and the preparation of data; returns their number. */
+static size_t owners_of(struct run_config *config, void *data_options, struct owner owners[MOST_OWNERS])
 {
     const struct head_plan *plan = &config->model.plan;
     size_t count = 0;
@@ -85,6 +86,9 @@ static size_t owners_of(struct run_config *config, struct owner owners[MOST_OWNE
                                          plan->used[i].mechanism->options, plan->used[i].options};
     owners[count++] = (struct owner){"model", "model", model_options, &config->model};
     owners[count++] = (struct owner){"training", "training", train_rows, &config->training};
+    if (data_options != NULL)
+        owners[count++] =
+            (struct owner){"data", config->task->name, config->task->prepare_options, data_options};
     return count;
 }
 
@@ -112,8 +116,9 @@ int hashattn_task_option(size_t task, size_t option, hashattn_option *info)
     take_preset(&of->preset, &model, &training);
     const struct owner owners[] = {{"task", of->name, of->options, NULL},
                                    {"model", "model", model_options, &model},
-                                   {"training", "training", train_rows, &training}};
-    return nth_option(owners, 3, option, info);
+                                   {"training", "training", train_rows, &training},
+                                   {"data", of->name, of->prepare_options, NULL}};
+    return nth_option(owners, of->prepare_options == NULL ? 3 : 4, option, info);
 }
 
 int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_option *info)
@@ -122,7 +127,7 @@ int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_op
         return 0;
     struct run_config config = setup->config; /* looked at only */
     struct owner owners[MOST_OWNERS];
-    size_t count = owners_of(&config, owners);
+    size_t count = owners_of(&config, setup->data_options, owners);
     return nth_option(owners, count, index, info);
 }
 
@@ -131,7 +136,7 @@ static bool option_named(const hashattn_setup *setup, const char *name, hashattn
 {
     struct run_config config = setup->config; /* looked at only */
     struct owner owners[MOST_OWNERS];
-    size_t count = owners_of(&config, owners);
+    size_t count = owners_of(&config, setup->data_options, owners);
     for (size_t o = 0; o < count; o++) {
         size_t size = strlen(owners[o].of);
         bool scoped = strcmp(owners[o].name, "attention") == 0 && strncmp(name, owners[o].of, size) == 0 &&
@@ -186,7 +191,7 @@ hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, cons
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the text of the option");
     struct owner owners[MOST_OWNERS];
-    size_t count = owners_of(&setup->config, owners);
+    size_t count = owners_of(&setup->config, setup->data_options, owners);
     if (option_find(setup->config.task->options, name) == NULL &&
         head_plan_has(&setup->config.model.plan, name))
         return head_plan_set(host, &setup->config.model.plan, name, text);
@@ -371,6 +376,11 @@ hashattn_status hashattn_setup_new(hashattn_context *context, const char *task, 
         memory_new_zeroed(host, 1, found->options_size, "options", &setup->config.task_options);
     if (status == HASHATTN_OK) {
         options_preset(found->options, setup->config.task_options);
+        status = memory_new_zeroed(host, 1, found->prepare_options_size, "options", &setup->data_options);
+    }
+    if (status == HASHATTN_OK) {
+        if (setup->data_options != NULL)
+            options_preset(found->prepare_options, setup->data_options);
         status = hashattn_setup_mechanism(setup, "yoso");
     }
     if (status != HASHATTN_OK)
@@ -387,6 +397,7 @@ void hashattn_setup_free(hashattn_setup *setup)
     struct host *host = &setup->context->host;
     drop_origin(setup);
     run_config_free(host, &setup->config);
+    memory_free(host, setup->data_options);
     memory_free(host, setup);
 }
 

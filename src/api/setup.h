@@ -10,6 +10,7 @@
 
 struct hashattn_setup {
     struct hashattn_context *context;
+    void *data_options;               /* of task->prepare_options; NULL: there are none */
     struct run_config config;         /* facts, data sizes and directory are filled when training begins */
     const struct task_preset *preset; /* the last that was taken */
     struct origin *origin;            /* the stored model that training starts from; NULL: none */

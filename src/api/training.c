@@ -14,8 +14,9 @@ hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *direc
     const struct run_config *config = &setup->config;
     FAIL_IF(directory == NULL || counts == NULL, host, HASHATTN_INVALID, "%s is NULL",
             directory == NULL ? "directory" : "counts");
-    FAIL_IF(config->task->generate == NULL, host, HASHATTN_REFUSED,
-            "%s cannot be generated: it reads your own files", config->task->name);
+    FAIL_IF(config->task->generate == NULL, host, HASHATTN_REFUSED, "%s cannot be generated: it reads %s",
+            config->task->name,
+            config->task->prepare == NULL ? "your own files" : "your own texts, see hashattn_setup_prepare");
     TRY(file_make_directory(host, directory, true));
     return config->task->generate(host, config->task_options, directory, counts, seed);
 }

@@ -228,6 +228,16 @@ void file_print(struct file_writer *writer, const char *format, ...)
     va_end(arguments);
 }
 
+void file_write_first(struct file_writer *writer, const void *bytes, size_t size)
+{
+    errno = 0;
+    if (writer->error == 0)
+        note_error(writer, fseeko(writer->stream, 0, SEEK_SET) != 0);
+    file_write(writer, bytes, size);
+    if (writer->error == 0)
+        note_error(writer, fseeko(writer->stream, 0, SEEK_END) != 0);
+}
+
 /* Makes the rename durable. If the directory cannot be opened or flushed, that is not an error: the new file
    is in place. */
 static void flush_directory(struct file_writer *writer)

@@ -110,7 +110,9 @@ static void list_metrics(struct model *model)
                 continue;
             struct model_metric *metric = &model->metrics[model->num_metrics++];
             *metric = (struct model_metric){.more_is_better = m->more_is_better,
-                                            .selects = i == 0 ? m->selects : 0};
+                                            .selects = i == 0            ? m->selects
+                                                       : m->selects == 1 ? 3
+                                                                         : 0};
             name_of(model, goal->objective, m->name, metric->name);
         }
     }

@@ -71,7 +71,7 @@ enum { MODEL_METRICS = MODEL_OBJECTIVES * OBJECTIVE_METRICS + PLAN_MECHANISMS, M
 struct model_metric {
     char name[METRIC_NAME];
     bool more_is_better;
-    int selects;        /* 1, 2: see struct metric; first objective only */
+    int selects;        /* 1, 2: see struct metric; 3: would be 1 if the objective were the first */
     bool training_only; /* evaluations do not have it */
 };
 size_t model_num_metrics(const struct model *model);

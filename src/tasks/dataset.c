@@ -51,10 +51,12 @@ void dataset_free(struct host *host, struct dataset *dataset)
 {
     struct dataset_column columns[DATASET_COLUMNS];
     size_t count = dataset_columns(dataset, columns);
-    for (size_t i = 0; i < count; i++)
+    bool mapped = dataset->map.bytes != NULL;
+    for (size_t i = 0; i < count && !mapped; i++)
         memory_free(host, *columns[i].array);
-    memory_free(host, dataset->offsets);
+    memory_free(host, mapped ? NULL : dataset->offsets);
     memory_free(host, dataset->masks.fixed);
+    file_map_close(&dataset->map);
     *dataset = (struct dataset){0};
 }
 

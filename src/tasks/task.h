@@ -7,11 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/file_map.h"
 #include "base/host.h"
 #include "base/options.h"
 
 struct words;     /* words.h */
 struct tokenizer; /* text/tokenizer.h */
+
+struct pool; /* base/pool.h */
 
 enum split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_TEST, SPLIT_COUNT };
 const char *split_name(enum split split); /* "train", "valid", "test" */
@@ -72,9 +75,9 @@ struct mask_rules {
     uint8_t *fixed;   /* (num_ids), owned; 1: this id is never hidden, and never drawn as a random one */
 };
 
-/* The examples of one split, in memory. Sequence s is rows offsets[s] .. offsets[s + 1), with 1 <= length <=
-   max_len. Example i is sequence i or, for pairs, sequences 2 i and 2 i + 1. No id is special, because
-   nothing is padded. */
+/* The examples of one split, in memory or in a mapped file. Sequence s is rows offsets[s] .. offsets[s + 1),
+   with 1 <= length <= max_len. Example i is sequence i or, for pairs, sequences 2 i and 2 i + 1. No id is
+   special, because nothing is padded. */
 struct dataset {
     uint32_t *ids;    /* (rows), or NULL */
     float *floats;    /* (rows, row_width), or NULL */
@@ -90,6 +93,10 @@ struct dataset {
     struct mask_rules masks; /* of TARGETS_MASKED */
     size_t num_cut;          /* number of examples cut to max_len */
     size_t num_unknown;      /* number of targets that are not in the vocabulary */
+    /* The file that holds the arrays; zeros: they are allocated. Its reader has checked ids (< masks.num_ids)
+       and segments (0 and 1) and computed the hash of everything, so that it is read once. */
+    struct file_map map;
+    uint64_t hash;
 };
 static inline size_t dataset_sequences(const struct dataset *dataset)
 {
@@ -119,6 +126,24 @@ struct task_preset {
 #define LRA_MODEL    "dropout=0.1"
 #define LRA_TRAINING "clip=0 cycle_momentum=true"
 
+/* Texts that a task turns into its data. */
+struct task_sources {
+    const char *const *files; /* (num_files) of the training set */
+    size_t num_files;         /* at least one */
+    const char *valid, *test; /* files; NULL: see the options of the task */
+    const char *tokenizer;    /* directory */
+    uint64_t seed;
+    struct pool *pool;
+    /* Called now and then with bytes of text; total is 0 if unknown. Returns true to stop. May be NULL. */
+    bool (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+};
+struct task_prepared {
+    size_t examples[SPLIT_COUNT], tokens[SPLIT_COUNT];
+    size_t documents; /* in all splits */
+    size_t dropped;   /* tokens in no example */
+};
+
 struct task {
     const char *name, *summary;
     const struct option_row *options; /* for reading and generating, ended by name NULL */
@@ -130,6 +155,13 @@ struct task {
        for a count of 0. A file that exists already is INVALID. (seed, split, index) determines an example. */
     hashattn_status (*generate)(struct host *host, const void *options, const char *directory,
                                 const size_t *counts, uint64_t seed);
+    /* (optional) Writes the files that `facts` and `load` read into the existing directory, from texts of the
+       user. options: of the rows prepare_options. A file that exists already is INVALID. Does not depend on
+       the number of threads. INTERRUPTED: the callback asked to stop; no file is left. */
+    const struct option_row *prepare_options;
+    size_t prepare_options_size;
+    hashattn_status (*prepare)(struct host *host, const void *options, const struct task_sources *sources,
+                               const char *directory, struct task_prepared *prepared);
     /* Reads the facts from the training file in the directory: labels sorted by bytes, vocabulary, largest
        length. `given` is the tokenizer of the stored model that training starts from, or NULL; a task whose
        ids are tokens must use it, and facts->tokenizer == given then says that *facts owns it. On failure

@@ -56,9 +56,9 @@ static uint64_t mix_targets(uint64_t hash, const struct target_set *set, size_t 
 
 struct fingerprint fingerprint_of(const struct dataset *dataset)
 {
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = dataset->map.bytes != NULL ? dataset->hash : 14695981039346656037u;
     size_t sequences = dataset_sequences(dataset), each = dataset->pairs ? 2 : 1;
-    for (size_t s = 0; s < sequences; s++) {
+    for (size_t s = 0; s < sequences && dataset->map.bytes == NULL; s++) {
         size_t first = dataset->offsets[s], end = dataset->offsets[s + 1];
         hash = mix(hash, end - first);
         for (size_t k = 0; k < dataset->num_targets; k++) {

@@ -16,7 +16,7 @@ for mechanism in info["mechanisms"]:
 commands = ["attend", "data", "embed", "eval", "fill-mask", "inspect", "predict"] + ["bench " + kind for kind in (
     "attention", "error", "layer", "peak", "step", "stream", "suggest")]
 for kind in ("data", "train"):
-    commands += [f"{kind} {task['name']}" for task in info["tasks"] if kind == "train" or task["generates"]]
+    commands += [f"{kind} {task['name']}" for task in info["tasks"] if kind == "train" or task["generates"] or task["prepares"]]
 for command in commands:
     text, mechanisms = said(*command.split(), "--help"), False
     for line in text.replace("\n                              ", " ").split("\n"):

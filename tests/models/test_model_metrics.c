@@ -74,7 +74,7 @@ static void names_and_values_are_those_of_the_objectives(void **state)
         bool more, training_only;
     } want[] = {{"classify.accuracy", 0.75, 1, true, false},
                 {"classify.loss", 1.5, 2, false, false},
-                {"next_token.perplexity", exp(2), 0, false, false},
+                {"next_token.perplexity", exp(2), 3, false, false},
                 {"next_token.loss", 2, 0, false, false},
                 {"next_token.accuracy", 0.4, 0, true, false},
                 {own[0], 3.5, 0, false, true},

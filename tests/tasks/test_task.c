@@ -81,13 +81,17 @@ static void every_row_is_complete(void **state)
             assert_true(strlen(row->help) > 10);
         }
     }
-    assert_int_equal(count, 5);
+    assert_int_equal(count, 6);
     assert_null(task_find("listop"));
     assert_null(task_find(""));
     static const char *const splits[SPLIT_COUNT] = {"train", "valid", "test"};
     for (enum split split = 0; split < SPLIT_COUNT; split++)
         assert_string_equal(split_name(split), splits[split]);
 }
+
+/* BERT's blocks, initial values, pooler and schedule. */
+#define BERT_MODEL    "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1"
+#define BERT_TRAINING "schedule=linear weight_decay=0.01"
 
 /* Presets and options, which documents, saved runs and measured results refer to. */
 static void presets_are_those_of_the_documents(void **state)
@@ -103,6 +107,12 @@ static void presets_are_those_of_the_documents(void **state)
          {"lra", 5000, 32, 50, 1000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=11", LRA_MODEL,
           LRA_TRAINING}},
         {"lm", {NULL, 2000, 16, 200, 100, 2e-3, 4, 128, 4, 512, "mean", true, "hash_bits=6", NULL, NULL}},
+        {"mlm",
+         {NULL, 2000, 32, 200, 200, 1e-3, 2, 128, 2, 512, "first", false, "hash_bits=7", BERT_MODEL,
+          BERT_TRAINING}},
+        {"mlm",
+         {"bert", 1000000, 256, 1000, 10000, 1e-4, 12, 768, 12, 3072, "first", false, "hash_bits=9",
+          BERT_MODEL, BERT_TRAINING}},
         {"needle", {NULL, 1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, "hash_bits=8", NULL, NULL}},
         {"retrieval",
          {NULL, 2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL}},
@@ -118,7 +128,7 @@ static void presets_are_those_of_the_documents(void **state)
     for (const struct task *const *task = task_table; *task != NULL; task++)
         for (const struct task_preset *row = (*task)->presets; row != NULL && row->name != NULL; row++)
             named++;
-    assert_int_equal(named, 3);
+    assert_int_equal(named, 4);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const struct task *task = task_find(want[i].task);
         const struct task_preset *b = &want[i].preset,
@@ -151,12 +161,19 @@ static void options_have_the_documented_ranges(void **state)
          {{"vocabulary", OPTION_CHOICE, 0, 0, 0},
           {"seq_len", OPTION_INT, 256, 1, 65536},
           {"max_words", OPTION_INT, 65535, 2, WORDS_MOST}}},
+        {"mlm", {{"mask_share", OPTION_REAL, 0.15, 0.01, 0.9}}},
         {"needle", {{"seq_len", OPTION_INT, 1024, 2, 1 << 20}, {"marks", OPTION_INT, 0, 0, 1 << 20}}},
         {"retrieval", {{"max_len", OPTION_INT, 4096, 1, 65536}}},
         {"text", {{"max_len", OPTION_INT, 4096, 1, 65536}}},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         check_option_ranges(task_find(want[i].task)->options, want[i].rows);
+    static const struct option_range data[] = {
+        {"seq_len", OPTION_INT, 128, 5, 65536}, {"order", OPTION_CHOICE, 1, 0, 0},
+        {"long", OPTION_FLAG, 0, 0, 1},         {"documents", OPTION_CHOICE, 0, 0, 0},
+        {"duplicates", OPTION_INT, 1, 1, 1000}, {"valid_share", OPTION_REAL, 0.05, 0, 0.5},
+        {"test_share", OPTION_REAL, 0, 0, 0.5}, {.name = NULL}};
+    check_option_ranges(task_find("mlm")->prepare_options, data);
 }
 
 static void facts_are_copied(void **state)

@@ -245,7 +245,7 @@ static void other_floats_keep_their_bits(void **state)
         assert_true(part.values[i] == (trained ? whole.values[i] : start[i]));
         assert_true(part.optim.m[i] == (trained ? whole.optim.m[i] : 0));
         assert_true(part.optim.v[i] == (trained ? whole.optim.v[i] : 0));
-        assert_true(!trained || part.values[i] != start[i]);
+        assert_true(!trained || is_padding(i) || part.values[i] != start[i]);
     }
     free(start);
     fixture_free(&part);

@@ -1,0 +1,419 @@
+/* Texts are read in blocks of sections. The threads of the pool split and encode the sections of a block; the
+   calling thread then packs and writes them in order, which costs a few per cent of encoding. An example
+   depends on (seed, split, section, duplicate) only. Encoders grow, so each thread has a host of its own,
+   which uses malloc. SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/mlm/mlm_data.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/pool.h"
+#include "base/random.h"
+#include "tasks/mlm/sentences.h"
+#include "tasks/mlm/text_sections.h"
+#include "tasks/mlm/token_file.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_json.h"
+
+const char *const mlm_orders[] = {"none", "sop", "nsp", NULL};
+static const char *const document_rules[] = {"blank-lines", "file", NULL};
+
+#define FIELD(name) offsetof(struct mlm_data_options, name)
+const struct option_row mlm_data_rows[] = {
+    {"seq_len", OPTION_INT, FIELD(seq_len), 128, 5, TOKEN_FILE_MOST, NULL,
+     "tokens of the longest example, special tokens included"},
+    {"order", OPTION_CHOICE, FIELD(order), ORDER_SOP, 0, 0, mlm_orders,
+     "what is learned about two texts: sop (were they swapped), nsp (is the second from elsewhere) or none, "
+     "for "
+     "examples of one text"},
+    {"long", OPTION_FLAG, FIELD(whole), 0, 0, 1, NULL,
+     "cut whole documents into pieces of seq-len; needs --order none"},
+    {"documents", OPTION_CHOICE, FIELD(documents), DOCUMENTS_BLANK_LINES, 0, 0, document_rules,
+     "what a document of a .txt file is: lines up to a blank line, each a sentence, or the whole file, with "
+     "wrapped lines"},
+    {"duplicates", OPTION_INT, FIELD(duplicates), 1, 1, 1000, NULL,
+     "how often the training documents are packed, with new draws each time"},
+    {"valid_share", OPTION_REAL, FIELD(valid_share), 0.05, 0, 0.5, NULL,
+     "share of the documents drawn for validation if --valid is not given"},
+    {"test_share", OPTION_REAL, FIELD(test_share), 0, 0, 0.5, NULL,
+     "share of the documents drawn for the test if --test is not given"},
+    {.name = NULL},
+};
+
+hashattn_status mlm_path(struct host *host, const char *directory, enum split split, char *path, size_t size)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s.tokens", split_name(split));
+    return file_join(host, directory, name, path, size);
+}
+
+hashattn_status mlm_tokens_find(struct host *host, const struct tokenizer *tokenizer,
+                                struct mlm_tokens *tokens)
+{
+    const struct {
+        enum token_role role;
+        const char *names;
+        uint32_t *id;
+    } needed[] = {{TOKEN_START, "[CLS] or <s>", &tokens->start},
+                  {TOKEN_END, "[SEP] or </s>", &tokens->end},
+                  {TOKEN_MASK, "[MASK] or <mask>", &tokens->mask}};
+    char missing[100] = "";
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        size_t used = strlen(missing);
+        if (!tokenizer_role(tokenizer, needed[i].role, needed[i].id))
+            snprintf(missing + used, sizeof missing - used, "%s%s", used == 0 ? "" : ", ", needed[i].names);
+    }
+    FAIL_IF(missing[0] != '\0', host, HASHATTN_INVALID,
+            "the tokenizer has no token %s, which pretraining needs", missing);
+    return HASHATTN_OK;
+}
+
+/* ---- encoding ------------------------------------------------------------------------------------------ */
+
+/* The tokens of a section; grown and freed with a host of malloc. */
+struct slot {
+    struct token_document document;
+    size_t count, ids_room, ends_room;
+};
+
+struct worker {
+    struct host host;
+    struct encoder *encoder;
+    struct sentences sentences;
+    hashattn_status status; /* the first failure, with its message in the host */
+};
+
+struct job {
+    struct host *host;
+    const struct mlm_data_options *options;
+    const struct task_sources *sources;
+    struct task_prepared *prepared;
+    struct mlm_tokens tokens;
+    struct worker *workers; /* (threads) */
+    size_t num_workers;
+    struct section_block block;
+    struct slot *slots; /* (slots_room) of the sections of a block */
+    size_t num_slots, slots_room;
+    struct token_document *documents; /* (documents_room) those with tokens, for ORDER_NSP */
+    size_t num_documents, documents_room;
+    struct token_writer writers[SPLIT_COUNT];
+    bool open[SPLIT_COUNT];
+    uint64_t done, total; /* bytes of text */
+};
+
+static hashattn_status encode(struct worker *worker, const char *text, const struct text_section *section,
+                              struct slot *slot)
+{
+    struct host *host = &worker->host;
+    struct token_document *document = &slot->document;
+    const struct encode_options options = {.special_tokens = false};
+    struct sentences *sentences = &worker->sentences;
+    TRY(sentences_split(host, (struct piece){text + section->start, section->size}, section->wrapped,
+                        sentences));
+    TRY(memory_grow(host, &document->ends, &slot->ends_room, 0, sentences->count, sizeof *document->ends,
+                    "ends of sentences"));
+    size_t start = 0;
+    slot->count = document->num_sentences = 0;
+    for (size_t i = 0; i < sentences->count; i++) {
+        struct encoding encoding;
+        TRY(encoder_encode(worker->encoder,
+                           (struct piece){sentences->text + start, sentences->ends[i] - start}, &options,
+                           &encoding));
+        start = sentences->ends[i];
+        TRY(memory_grow(host, &document->ids, &slot->ids_room, slot->count, encoding.count,
+                        sizeof *document->ids, "tokens of a document"));
+        if (encoding.count > 0)
+            memcpy(document->ids + slot->count, encoding.ids, encoding.count * sizeof *document->ids);
+        slot->count += encoding.count;
+        document->ends[document->num_sentences++] = slot->count;
+    }
+    return HASHATTN_OK;
+}
+
+static void encode_section(void *argument, size_t index, int thread)
+{
+    struct job *job = argument;
+    struct worker *worker = &job->workers[thread];
+    if (worker->status == HASHATTN_OK)
+        worker->status = encode(worker, job->block.text, &job->block.list[index], &job->slots[index]);
+}
+
+static hashattn_status encode_block(struct job *job)
+{
+    struct host *host = job->host;
+    size_t count = job->block.count;
+    if (count > job->num_slots) {
+        TRY(memory_grow(host, &job->slots, &job->slots_room, job->num_slots, count - job->num_slots,
+                        sizeof *job->slots, "documents of a block"));
+        memset(job->slots + job->num_slots, 0, (count - job->num_slots) * sizeof *job->slots);
+        job->num_slots = count;
+    }
+    pool_run(job->sources->pool, encode_section, job, count);
+    for (size_t i = 0; i < job->num_workers; i++)
+        FAIL_IF(job->workers[i].status != HASHATTN_OK, host, job->workers[i].status, "%s",
+                job->workers[i].host.message);
+    return HASHATTN_OK;
+}
+
+/* ---- packing ------------------------------------------------------------------------------------------- */
+
+/* Where the examples of a document go. */
+struct target {
+    struct job *job;
+    enum split split;
+};
+
+static hashattn_status write_example(void *context, struct token_span a, struct token_span b, uint32_t label)
+{
+    const struct target *target = context;
+    struct job *job = target->job;
+    return token_writer_add(job->host, &job->writers[target->split], a, b, label);
+}
+
+/* files: which of them a document is from. */
+static enum split split_of(const struct job *job, enum split files, uint64_t section)
+{
+    const struct task_sources *sources = job->sources;
+    if (files != SPLIT_TRAIN)
+        return files;
+    double valid = sources->valid == NULL ? job->options->valid_share : 0;
+    double test = sources->test == NULL ? job->options->test_share : 0;
+    struct random random =
+        random_open(random_key(random_key(sources->seed, RANDOM_SPLIT, 0), RANDOM_SPLIT, section));
+    double drawn = (double)random_unit(&random);
+    return drawn < valid ? SPLIT_VALID : drawn < valid + test ? SPLIT_TEST : SPLIT_TRAIN;
+}
+
+static hashattn_status list_others(struct job *job)
+{
+    job->num_documents = 0;
+    for (size_t i = 0; i < job->block.count; i++) {
+        if (job->slots[i].count == 0)
+            continue;
+        TRY(memory_grow(job->host, &job->documents, &job->documents_room, job->num_documents, 1,
+                        sizeof *job->documents, "documents of a block"));
+        job->documents[job->num_documents++] = job->slots[i].document;
+    }
+    FAIL_IF(job->options->order == ORDER_NSP && job->num_documents == 1, job->host, HASHATTN_INVALID,
+            "order nsp takes texts from other documents, and there is one document among %zu bytes of text",
+            job->block.used);
+    return HASHATTN_OK;
+}
+
+static hashattn_status pack_block(struct job *job, enum split files)
+{
+    const struct mlm_data_options *options = job->options;
+    struct pair_rules rules = {.order = (enum pair_order)options->order,
+                               .capacity = (size_t)options->seq_len - (options->order == ORDER_NONE ? 2 : 3),
+                               .whole = options->whole != 0};
+    TRY(list_others(job));
+    rules.others = job->documents;
+    rules.num_others = job->num_documents;
+    for (size_t i = 0, document = 0; i < job->block.count; i++) {
+        if (job->slots[i].count == 0)
+            continue;
+        uint64_t section = job->block.list[i].index;
+        struct target target = {job, split_of(job, files, section)};
+        int64_t times = target.split == SPLIT_TRAIN ? options->duplicates : 1;
+        uint64_t key = random_key(job->sources->seed, RANDOM_DATA, files);
+        for (int64_t k = 0; k < times; k++) {
+            uint64_t own = random_key(random_key(key, RANDOM_DATA, (uint64_t)k), RANDOM_DATA, section);
+            TRY(pair_pack(&rules, &job->documents[document], own, write_example, &target,
+                          &job->prepared->dropped));
+        }
+        document++;
+        job->prepared->documents++;
+    }
+    return HASHATTN_OK;
+}
+
+/* ---- the files ----------------------------------------------------------------------------------------- */
+
+static hashattn_status convert(struct job *job, enum split files, const char *const *paths, size_t num_paths)
+{
+    struct host *host = job->host;
+    const struct task_sources *sources = job->sources;
+    size_t section = size_max(1 << 16, 64 * (size_t)job->options->seq_len);
+    uint64_t before = job->done;
+    struct section_reader reader;
+    TRY(section_reader_open(host, paths, num_paths, (enum document_rule)job->options->documents, section,
+                            &reader));
+    hashattn_status status;
+    for (;;) {
+        TRY_DONE(section_reader_next(&reader, &job->block));
+        if (job->block.count == 0)
+            break;
+        TRY_DONE(encode_block(job));
+        TRY_DONE(pack_block(job, files));
+        job->done = before + reader.bytes;
+        if (sources->progress != NULL && sources->progress(sources->user, job->done, job->total)) {
+            status = host_fail(host, HASHATTN_INTERRUPTED, "stopped after %llu of %llu bytes of text",
+                               (unsigned long long)job->done, (unsigned long long)job->total);
+            goto done;
+        }
+    }
+done:
+    section_reader_close(&reader);
+    return status;
+}
+
+static uint64_t bytes_of(const char *path)
+{
+    struct stat facts;
+    return path != NULL && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) ? (uint64_t)facts.st_size : 0;
+}
+
+static hashattn_status convert_all(struct job *job)
+{
+    const struct task_sources *sources = job->sources;
+    for (size_t i = 0; i < sources->num_files; i++)
+        job->total += bytes_of(sources->files[i]);
+    job->total += bytes_of(sources->valid) + bytes_of(sources->test);
+    TRY(convert(job, SPLIT_TRAIN, sources->files, sources->num_files));
+    if (sources->valid != NULL)
+        TRY(convert(job, SPLIT_VALID, &sources->valid, 1));
+    if (sources->test != NULL)
+        TRY(convert(job, SPLIT_TEST, &sources->test, 1));
+    return HASHATTN_OK;
+}
+
+/* What each split must have: a training set and a validation set, and whatever was asked for. */
+static hashattn_status check_counts(struct job *job)
+{
+    const struct task_sources *sources = job->sources;
+    const char *const given[SPLIT_COUNT] = {NULL, sources->valid, sources->test};
+    const double shares[SPLIT_COUNT] = {1, job->options->valid_share, job->options->test_share};
+    for (enum split split = 0; split < SPLIT_COUNT; split++) {
+        job->prepared->examples[split] = job->writers[split].header.num_examples;
+        job->prepared->tokens[split] = job->writers[split].header.num_tokens;
+        if (job->prepared->examples[split] > 0)
+            continue;
+        FAIL_IF(split == SPLIT_TRAIN || given[split] != NULL, job->host, HASHATTN_BAD_FILE,
+                "%.300s: no document has two tokens",
+                given[split] == NULL ? sources->files[0] : given[split]);
+        FAIL_IF(split == SPLIT_VALID || shares[split] > 0, job->host, HASHATTN_INVALID,
+                "none of the %zu documents was drawn for %s, with a share of %g: give a file for it, or more "
+                "documents",
+                job->prepared->documents, split_name(split), shares[split]);
+    }
+    return HASHATTN_OK;
+}
+
+/* tokenizer.json may be there already, if it is the same. */
+static hashattn_status save_tokenizer(struct host *host, const char *directory, uint64_t hash,
+                                      const struct tokenizer *tokenizer)
+{
+    char path[FILE_PATH];
+    struct tokenizer *found;
+    TRY(file_join(host, directory, "tokenizer.json", path, sizeof path));
+    if (!file_exists(path))
+        return tokenizer_write_json(host, path, tokenizer);
+    TRY(tokenizer_load(host, directory, &found));
+    bool same = token_file_hash(found) == hash;
+    tokenizer_free(host, found);
+    FAIL_IF(!same, host, HASHATTN_INVALID, "%s is another tokenizer, and is not overwritten", path);
+    return HASHATTN_OK;
+}
+
+/* The training file is last: a directory that has it is complete. */
+static hashattn_status commit(struct job *job, const char *directory, const struct tokenizer *tokenizer)
+{
+    struct host *host = job->host;
+    TRY(check_counts(job));
+    TRY(save_tokenizer(host, directory, job->writers[SPLIT_TRAIN].header.tokenizer, tokenizer));
+    for (int split = SPLIT_COUNT; split-- > 0;) {
+        if (job->prepared->examples[split] == 0)
+            continue;
+        job->open[split] = false;
+        TRY(token_writer_commit(host, &job->writers[split]));
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status open_writers(struct job *job, const char *directory, const struct tokenizer *tokenizer)
+{
+    struct host *host = job->host;
+    const struct token_header header = {.order = (uint32_t)job->options->order,
+                                        .tokenizer = token_file_hash(tokenizer),
+                                        .num_ids = (uint32_t)tokenizer_num_ids(tokenizer),
+                                        .seq_len = (uint32_t)job->options->seq_len};
+    char path[FILE_PATH];
+    for (enum split split = 0; split < SPLIT_COUNT; split++) {
+        TRY(mlm_path(host, directory, split, path, sizeof path));
+        FAIL_IF(file_exists(path), host, HASHATTN_INVALID, "%s exists already and is not overwritten", path);
+    }
+    for (enum split split = 0; split < SPLIT_COUNT; split++) {
+        TRY(mlm_path(host, directory, split, path, sizeof path));
+        TRY(token_writer_open(host, path, &header, job->tokens.start, job->tokens.end, &job->writers[split]));
+        job->open[split] = true;
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status open_workers(struct job *job, const struct tokenizer *tokenizer)
+{
+    size_t count = (size_t)pool_threads(job->sources->pool);
+    void *block;
+    TRY(memory_new_zeroed(job->host, count, sizeof *job->workers, "encoders", &block));
+    job->workers = block;
+    for (; job->num_workers < count; job->num_workers++) {
+        struct worker *worker = &job->workers[job->num_workers];
+        host_init(&worker->host);
+        FAIL_IF(encoder_new(&worker->host, tokenizer, &worker->encoder) != HASHATTN_OK, job->host,
+                HASHATTN_NO_MEMORY, "%s", worker->host.message);
+    }
+    return HASHATTN_OK;
+}
+
+static void close_job(struct job *job)
+{
+    struct host plain; /* frees what any worker allocated */
+    host_init(&plain);
+    for (enum split split = 0; split < SPLIT_COUNT; split++)
+        if (job->open[split])
+            token_writer_abandon(job->host, &job->writers[split]);
+    for (size_t i = 0; i < job->num_slots; i++) {
+        memory_free(&plain, job->slots[i].document.ids);
+        memory_free(&plain, job->slots[i].document.ends);
+    }
+    for (size_t i = 0; i < job->num_workers; i++) {
+        encoder_free(job->workers[i].encoder);
+        sentences_free(&job->workers[i].host, &job->workers[i].sentences);
+    }
+    memory_free(job->host, job->workers);
+    memory_free(job->host, job->slots);
+    memory_free(job->host, job->documents);
+    section_block_free(job->host, &job->block);
+}
+
+hashattn_status mlm_prepare(struct host *host, const void *options, const struct task_sources *sources,
+                            const char *directory, struct task_prepared *prepared)
+{
+    const struct mlm_data_options *data = options;
+    struct job job = {.host = host, .options = data, .sources = sources, .prepared = prepared};
+    struct tokenizer *tokenizer;
+    *prepared = (struct task_prepared){.documents = 0};
+    FAIL_IF(data->whole && data->order != ORDER_NONE, host, HASHATTN_INVALID,
+            "long cuts whole documents, which have no order to learn: order is %s, it must be none",
+            mlm_orders[data->order]);
+    FAIL_IF(sources->valid == NULL && data->valid_share == 0, host, HASHATTN_INVALID,
+            "there is no validation set: valid_share is 0, and no file is given");
+    TRY(tokenizer_load(host, sources->tokenizer, &tokenizer));
+    hashattn_status status = mlm_tokens_find(host, tokenizer, &job.tokens);
+    if (status != HASHATTN_OK)
+        host_prefix(host, sources->tokenizer);
+    if (status == HASHATTN_OK)
+        status = open_workers(&job, tokenizer);
+    if (status == HASHATTN_OK)
+        status = open_writers(&job, directory, tokenizer);
+    if (status == HASHATTN_OK)
+        status = convert_all(&job);
+    if (status == HASHATTN_OK)
+        status = commit(&job, directory, tokenizer);
+    close_job(&job);
+    tokenizer_free(host, tokenizer);
+    return status;
+}
