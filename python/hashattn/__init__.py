@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from .stream import Stream as Stream
     from .tokenizer import Encoding as Encoding
     from .tokenizer import Tokenizer as Tokenizer
+    from .training import Prepared as Prepared
     from .training import generate as generate
+    from .training import prepare as prepare
     from .training import resume as resume
     from .training import train as train
 
@@ -62,7 +64,7 @@ _HOMES = {
     "run": ("Evaluation", "Prediction", "Run", "evaluate", "predict"),
     "stream": ("Stream",),
     "tokenizer": ("Encoding", "Tokenizer"),
-    "training": ("generate", "resume", "train"),
+    "training": ("Prepared", "generate", "prepare", "resume", "train"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

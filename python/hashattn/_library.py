@@ -110,6 +110,20 @@ class Progress(Sized):
                 ("note", c_char_p)]
 
 
+SOURCES_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)
+
+
+class Sources(Sized):
+    _fields_ = [("struct_size", c_size_t), ("files", POINTER(c_char_p)), ("num_files", c_size_t),
+                ("valid", c_char_p), ("test", c_char_p), ("tokenizer", c_char_p), ("seed", c_uint64),
+                ("progress", SOURCES_CALLBACK), ("user", c_void_p)]
+
+
+class Prepared(Sized):
+    _fields_ = [("struct_size", c_size_t), ("examples", c_size_t * 3), ("tokens", c_size_t * 3),
+                ("documents", c_size_t), ("dropped", c_size_t)]
+
+
 LEARN_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
 
 
@@ -208,6 +222,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "setup_freeze": (c_int, [_HANDLE, c_char_p]),
     "setup_mechanism": (c_int, [_HANDLE, c_char_p]),
     "setup_set": (c_int, [_HANDLE, c_char_p, c_char_p]),
+    "setup_size": (c_int, [_HANDLE, c_char_p]),
+    "setup_prepare": (c_int, [_HANDLE, POINTER(Sources), c_char_p, POINTER(Prepared)]),
     "setup_generate": (c_int, [_HANDLE, c_char_p, POINTER(c_size_t), c_uint64]),
     "train": (c_int, [_HANDLE, c_char_p, c_char_p, PROGRESS_CALLBACK, c_void_p]),
     "train_resume": (c_int, [_HANDLE, c_char_p, PROGRESS_CALLBACK, c_void_p]),

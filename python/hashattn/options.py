@@ -96,6 +96,13 @@ def path_of(name: str, path: Any) -> bytes:
     return encoded
 
 
+def paths_of(name: str, files: Any) -> list[bytes]:
+    """A path or several."""
+    if isinstance(files, (str, bytes, os.PathLike)):
+        files = [files]
+    return [path_of(name, path) for path in files]
+
+
 def _options(fill: Callable[[int, Any], int]) -> dict[str, Option]:
     found: dict[str, Option] = {}
     row = _library.Option()

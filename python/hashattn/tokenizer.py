@@ -6,7 +6,6 @@ Source: include/hashattn/tokenizer.h. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import ctypes
-import os
 from ctypes import byref
 from typing import Any, NamedTuple, Sequence, Union
 
@@ -17,7 +16,7 @@ from . import _library
 from .arrays import whole_number
 from .context import Context, ContextObject, ObjectHandle, default_context
 from .errors import InvalidError, InvalidTypeError
-from .options import path_of
+from .options import path_of, paths_of
 from .progress import Progress, Watch, Watcher
 
 Text = Union[str, bytes]
@@ -41,12 +40,6 @@ def bytes_of(name: str, text: Any) -> bytes:
     if isinstance(text, bytes):
         return text
     raise InvalidTypeError(f"{name} is {type(text).__name__}; a str or bytes is needed")
-
-
-def _paths(files: Any) -> list[bytes]:
-    if isinstance(files, (str, bytes, os.PathLike)):
-        files = [files]
-    return [path_of("files", path) for path in files]
 
 
 def _copied(pointer: Any, count: int, dtype: Any) -> npt.NDArray[Any]:
@@ -84,7 +77,7 @@ class Tokenizer(ContextObject):
         BadFileError (an OSError): a file cannot be read. InvalidError: the files have no text, or a number is out of
         range.
         """
-        paths = _paths(files)
+        paths = paths_of("files", files)
         sizes = whole_number("vocab_size", vocab_size, _MOST_IDS), whole_number("min_frequency", min_frequency, 10**15)
         watch, library, made = Watch(progress, "token"), _library.functions(), ctypes.c_void_p()
 

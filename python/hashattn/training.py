@@ -9,22 +9,23 @@ import ctypes
 import os
 from contextlib import contextmanager
 from ctypes import byref
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 from . import _library
 from .arrays import seed_of, whole_number
 from .context import Context, ContextHandle, ObjectHandle, default_context
 from .errors import Interrupted
-from .options import OptionValue, path_of, text_of
-from .progress import Watch, Watcher, progress_of
+from .options import OptionValue, path_of, paths_of, text_of
+from .progress import Progress, Watch, Watcher, progress_of
 from .run import Run
 
 
 @contextmanager
 def _setup(context: Context, task: str, preset: str | None, mechanism: str | None,
-           options: Mapping[str, OptionValue], start: bytes | None = None) -> Iterator[ObjectHandle]:
-    """A setup of this task: the preset, the model to start from, the mechanism, the options. Holds the context."""
-    given = {"task": task, "preset": preset, "mechanism": mechanism}
+           options: Mapping[str, OptionValue], start: bytes | None = None,
+           size: str | None = None) -> Iterator[ObjectHandle]:
+    """A setup of this task: preset, model to start from, size, mechanism, options. Holds the context."""
+    given = {"task": task, "preset": preset, "size": size, "mechanism": mechanism}
     names = {name: text_of(name, value).encode() for name, value in given.items() if value is not None}
     texts = {name: text_of(name, value) for name, value in options.items()}
     library, made = _library.functions(), ctypes.c_void_p()
@@ -37,6 +38,8 @@ def _setup(context: Context, task: str, preset: str | None, mechanism: str | Non
                 origin.check(library.setup_preset(handle.pointer, names["preset"]))
             if start is not None:
                 origin.check(library.setup_from(handle.pointer, start))
+            if "size" in names:
+                origin.check(library.setup_size(handle.pointer, names["size"]))
             if "mechanism" in names:
                 origin.check(library.setup_mechanism(handle.pointer, names["mechanism"]))
             for name, text in texts.items():
@@ -58,6 +61,44 @@ def generate(task: str, directory: Any, *, train: int = 0, valid: int = 0, test:
     encoded, number = path_of("directory", directory), seed_of(seed)
     with _setup(context or default_context(), task, None, None, options) as handle:
         handle.origin.check(_library.functions().setup_generate(handle.pointer, encoded, counts, number))
+
+
+class Prepared(NamedTuple):
+    """What `prepare` made; the lists are of train, valid and test."""
+
+    examples: tuple[int, int, int]
+    tokens: tuple[int, int, int]
+    documents: int  #: in all of them; parts of long documents count as documents
+    dropped: int  #: tokens in no example
+
+
+def prepare(task: str, files: Any, directory: Any, tokenizer: Any, *, valid: Any = None, test: Any = None,
+            seed: int = 0, progress: Watcher = True, context: Context | None = None,
+            **options: OptionValue) -> Prepared:
+    """Turns texts into the data of a task ("mlm") in `directory`, which is created if absent.
+
+    files: a path or several, .txt, .jsonl or .tokens (WikiText). tokenizer: the directory of a tokenizer.
+    valid, test: files of these splits; None = drawn from the others by valid_share and test_share.
+    options: of the data, such as seq_len=512, order="none"; `tasks()[task].options` lists them.
+    progress: as of `train`, with bytes of text as steps. Ctrl-C raises KeyboardInterrupt.
+
+    The result does not depend on the number of threads. BadFileError (an OSError): a file. InvalidError: an option, or
+    a file that exists. RefusedError: the task's data is not made from texts.
+    """
+    paths, watch, found = paths_of("files", files), Watch(progress, "byte"), _library.Prepared()
+    splits = [None if one is None else path_of(name, one) for name, one in (("valid", valid), ("test", test))]
+
+    def report(user: Any, done: int, total: int) -> int:
+        return watch(Progress(done, max(done, total)))
+
+    sources = _library.Sources(files=(ctypes.c_char_p * len(paths))(*paths), num_files=len(paths), valid=splits[0],
+                               test=splits[1], tokenizer=path_of("tokenizer", tokenizer), seed=seed_of(seed),
+                               progress=_library.SOURCES_CALLBACK(report))
+    encoded = path_of("directory", directory)
+    with _setup(context or default_context(), task, None, None, options) as handle, watch:
+        status = _library.functions().setup_prepare(handle.pointer, byref(sources), encoded, byref(found))
+        watch.check(handle.origin, status)
+    return Prepared(tuple(found.examples), tuple(found.tokens), found.documents, found.dropped)
 
 
 def _finish(watch: Watch, origin: ContextHandle, status: int, run: bytes) -> None:
@@ -84,13 +125,14 @@ def _callback(watch: Watch) -> Any:
 
 
 def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, preset: str | None = None,
-          start: Any = None, freeze: Iterable[str] = (), progress: Watcher = True, context: Context | None = None,
-          **options: OptionValue) -> Run | None:
+          size: str | None = None, start: Any = None, freeze: Iterable[str] = (), progress: Watcher = True,
+          context: Context | None = None, **options: OptionValue) -> Run | None:
     """Trains a new run in the directory `run`, which must not exist, and returns it loaded.
 
-    task: "text", "retrieval", "lm", "needle", "listops". data: the directory of the data set.
+    task: "text", "retrieval", "lm", "mlm", "needle", "listops". data: the directory of the data set.
     mechanism: None = "yoso"; a list for several heads or layers, "local*5,lha*5", as in the tool.
-    preset: "lra", the settings of YOSO's Long Range Arena configurations.
+    preset: "lra", the settings of YOSO's Long Range Arena configurations; "bert", of BERT's pretraining.
+    size: "tiny", "mini", "small" or "base", layers, dim, heads and ffn of BERT's published models.
     start: a run or a stored checkpoint (yoso, bert, roberta) to start from. It determines the architecture, the
         mechanism unless one is given, and the meaning of ids; its tensors are the initial values.
     freeze: names of parameters that are not trained: tensors, their first words ("embeddings", "encoder.layer.0") or
@@ -111,7 +153,7 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     frozen = text_of("freeze", freeze if isinstance(freeze, str) else ",".join(freeze)).encode()
     watch = Watch(progress, "step")
     callback = _callback(watch)
-    with _setup(used, task, preset, mechanism, options, begin) as handle, watch:
+    with _setup(used, task, preset, mechanism, options, begin, size) as handle, watch:
         handle.origin.check(_library.functions().setup_freeze(handle.pointer, frozen))
         status = _library.functions().train(handle.pointer, *paths, callback, None)
         _finish(watch, handle.origin, status, paths[1])

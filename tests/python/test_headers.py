@@ -22,6 +22,7 @@ STRUCTS = {
     "metric": _library.Metric, "metrics": _library.Metrics, "model_info": _library.ModelInfo,
     "evaluation": _library.Evaluation, "task_info": _library.TaskInfo, "progress": _library.Progress,
     "encode_options": _library.EncodeOptions, "encoding": _library.Encoding, "learn_options": _library.LearnOptions,
+    "sources": _library.Sources, "prepared": _library.Prepared,
     "pretrained_info": _library.PretrainedInfo, "sequences": _library.Sequences,
     "text_options": _library.TextOptions, "embedding": _library.Embedding, "guess": _library.Guess,
 }

@@ -61,6 +61,34 @@ def test_generated_data_are_those_of_the_tool(needles, tmp_path):
     assert all((needles / name).read_bytes() == (tmp_path / "d" / name).read_bytes() for name in names)
 
 
+def test_prepared_data_are_those_of_the_tool(tmp_path):
+    text = tmp_path / "a.txt"
+    text.write_text("".join(f"The cat sat on mat {i}. The dog ran.\n\n" for i in range(200)))
+    with hashattn.Tokenizer.learn(text, 300, progress=False) as tokenizer:
+        tokenizer.save(tmp_path / "tokens")
+    reports = []
+    made = hashattn.prepare("mlm", [text], tmp_path / "ours", tmp_path / "tokens", seed=2, progress=reports.append,
+                            seq_len=20, test_share=0.1)
+    run_tool("data", "mlm", text, "--tokenizer", tmp_path / "tokens", "--out", tmp_path / "theirs", "--seed", 2,
+             "--seq-len", 20, "--test-share", 0.1)
+    for name in ("train.tokens", "valid.tokens", "test.tokens", "tokenizer.json"):
+        assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "theirs" / name).read_bytes()
+    assert made.documents == 200 and min(made.examples) > 0 and reports[-1].step == text.stat().st_size
+    task = hashattn.tasks()["mlm"]
+    assert task.prepares and task.presets == ("bert",) and task.options["seq_len"].owner == "data"
+    run = hashattn.train("mlm", tmp_path / "ours", tmp_path / "run", size="tiny", steps=2, batch=4, eval_every=2,
+                         mechanism="softmax", progress=False)
+    assert {"masked_tokens.perplexity", "classify.accuracy"} <= set(run.evaluate(progress=False).metrics)
+    with pytest.raises(hashattn.RefusedError, match="lm is not made from texts"):
+        hashattn.prepare("lm", text, tmp_path / "x", tmp_path / "tokens")
+    with pytest.raises(KeyboardInterrupt):
+        hashattn.prepare("mlm", text, tmp_path / "x", tmp_path / "tokens", progress=_interrupt)
+
+
+def _interrupt(now):
+    raise KeyboardInterrupt
+
+
 def test_predictions(text_run, tmp_path):
     documents = tmp_path / "documents.jsonl"
     documents.write_text("".join(json.dumps({"text": text}) + "\n" for text in ["aaaaa", "zzzz", "aaab", "zzzzzzz"]))
