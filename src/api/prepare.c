@@ -50,8 +50,12 @@ hashattn_status hashattn_setup_prepare(hashattn_setup *setup, const hashattn_sou
                                        .pool = setup->context->pool,
                                        .progress = own.progress == NULL ? NULL : tell,
                                        .user = &own};
+    bool is_new = !file_exists(directory);
     TRY(file_make_directory(host, directory, true));
-    TRY(task->prepare(host, setup->data_options, &given, directory, &found));
+    hashattn_status status = task->prepare(host, setup->data_options, &given, directory, &found);
+    if (status != HASHATTN_OK && is_new)
+        file_remove_directory(host, directory, (const char *const[]){NULL});
+    TRY(status);
     if (prepared == NULL)
         return HASHATTN_OK;
     hashattn_prepared result = {.documents = found.documents, .dropped = found.dropped};
