@@ -2,13 +2,14 @@
 
 Planted and caught: causal, strides, dtype or options left out of what identifies a kept call; the seed of the first call
 kept; the alignment of tensors not looked at; memory set by torch.zeros, which starts threads of OpenMP; padding of the
-results not set. SPDX-License-Identifier: Apache-2.0
+results not set; a thread of Python ended inside C++ at the end of the interpreter. SPDX-License-Identifier: Apache-2.0
 """
 
 import random
 import subprocess
 import sys
 import textwrap
+import threading
 
 import numpy as np
 import pytest
@@ -95,3 +96,46 @@ def test_calls_start_no_threads_of_torch():
     assert done.returncode == 0, done.stderr
     library, with_torch = map(int, done.stdout.split())
     assert library == 2 and with_torch > 2
+
+
+def test_the_interpreter_may_end_during_calls():
+    """A daemon thread that came back from the library into C++ would be ended there, which crashes."""
+    script = textwrap.dedent("""
+        import threading, time, torch, hashattn.torch
+        inputs = [torch.ones(12, 2000, 64).requires_grad_() for _ in range(3)]
+        started = threading.Semaphore(0)
+        def forward():
+            while True:
+                hashattn.torch.attention(*(each.detach() for each in inputs), seed=1)
+                started.release()
+        def backward():
+            while True:
+                out = hashattn.torch.attention(*inputs, seed=1)
+                torch.autograd.grad(out, inputs, out.detach())
+                started.release()
+        for work in (forward, backward):
+            threading.Thread(target=work, daemon=True).start()
+        for _ in range(4):
+            started.acquire()
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_of_python_have_their_own_calls():
+    """Kept calls of one shape at once, with different seeds."""
+    inputs = [torch.from_numpy(numbers(2, 64, 16, seed=i)) for i in range(3)]
+    expected = {seed: hashattn.torch.attention(*inputs, seed=seed, num_hashes=4) for seed in range(3)}
+    wrong = []
+
+    def work(seed):
+        for _ in range(100):
+            if not torch.equal(hashattn.torch.attention(*inputs, seed=seed, num_hashes=4), expected[seed]):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in expected]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 from contextlib import contextmanager
@@ -132,6 +133,12 @@ class _Place:
 
 
 _places: dict[int, _Place] = {}
+
+
+@atexit.register
+def _end() -> None:
+    for place in list(_places.values()):
+        place.context._end()
 
 
 def _place() -> _Place:
