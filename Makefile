@@ -5,8 +5,8 @@ BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
 
-.PHONY: all tests demo test test-aarch64 test-python wheel deb install help clean format check fuzz bench valgrind \
-        mutants docs musl
+.PHONY: all tests demo test test-aarch64 test-python test-python-asan wheel deb install help clean format check fuzz \
+        bench valgrind mutants docs musl
 
 all:
 	@tools/setup.sh
@@ -42,6 +42,12 @@ PYTHONS ?= python3
 TORCH ?=
 test-python: wheel
 	@PYTHONS="$(PYTHONS)" TORCH="$(TORCH)" tools/test_wheel.sh $(BUILD)
+
+# The Python tests on a library built with ASan and UBSan, in a Python that has NumPy and pytest: PYTHON=python3.
+PYTHON ?= python3
+test-python-asan:
+	@tools/setup.sh
+	@JOBS=$(JOBS) tools/python_asan.sh $(PYTHON)
 
 # The slow checks: ASan+UBSan, TSan, and every instruction set of this machine.
 check: test
@@ -106,6 +112,7 @@ help:
 	@echo 'make wheel    build the Python package, build/wheel/hashattn-*.whl, with everything it needs inside'
 	@echo 'make deb      build the Debian packages, build/deb/*.deb'
 	@echo 'make test-python  build the wheel and test it in a clean environment of each of PYTHONS=python3'
+	@echo 'make test-python-asan  run the Python tests on a library built with ASan and UBSan, in PYTHON=python3'
 	@echo 'make test-aarch64  cross-build for AArch64 and run tests of kernels, parts and attention under qemu-user'
 	@echo 'make install  install library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (under DESTDIR)'
 	@echo 'make docs     make the API reference from the headers, build/docs/html/index.html'

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 import weakref
 from contextlib import contextmanager
 from typing import Callable, Iterator, NamedTuple, TypeVar
@@ -36,6 +37,13 @@ os.register_at_fork(after_in_child=_after_fork)
 def forks() -> int:
     """The number of forks between the first process that imported the package and this one."""
     return _forks
+
+
+def _wait_for_the_end(held: threading.Lock) -> None:
+    held.release()
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
 
 
 class ContextHandle:
@@ -134,6 +142,7 @@ class Context:
             ) from error
         self._lock = threading.Lock()
         self._holder: int | None = None
+        self._ending: int | None = None  # the thread that ends the interpreter
         self._objects: "weakref.WeakSet[ContextObject]" = weakref.WeakSet()
         self._forks = _forks
         self._handle: ContextHandle | None = ContextHandle(self._options)
@@ -146,6 +155,8 @@ class Context:
         if self._holder == me:
             raise RuntimeError("the context is busy with the call that this callback belongs to; use another context")
         with self._lock:
+            if self._ending not in (None, me):
+                _wait_for_the_end(self._lock)
             self._holder = me
             try:
                 if self._handle is None:
@@ -155,6 +166,18 @@ class Context:
                 yield self._handle
             finally:
                 self._holder = None
+
+    def _end(self) -> None:
+        """At the end of the interpreter: waits for the call that runs, and holds other threads at their next one.
+
+        For calls through C++, in which a daemon thread must not come back for the GIL: CPython ends such a thread, and
+        the process crashes.
+        """
+        self._ending = threading.get_ident()
+        self._lock.acquire()  # never released, so threads that wait for it stay
+        self._lock = threading.Lock()
+        if threading.active_count() > 1:
+            time.sleep(0.1)  # while a thread returns from C++, or comes to its next call
 
     def describe(self) -> Description:
         """Instruction set, precision, processor and number of threads in use."""

@@ -1,15 +1,15 @@
 #!/bin/sh
-# The tables of bench/peers.py from a made-up run: ratios inside rounds, crossover, aims, missing contenders, and the page
-# with a column for each kind of machine. No peer is needed. Planted and caught: ratios of medians instead of medians of
-# ratios; ours over theirs; a crossover at the length measured instead of between two; upper bounds read as lower ones;
-# figures of one work read from another; missing contenders left out; text outside the marks touched; the aims of another
-# kind of machine; columns of other machines lost, moved or overwritten; a stale figure of this machine kept; memory in
-# kilobytes.
+# The tables of bench/peers.py and bench/torch_models.py from made-up runs: ratios inside rounds, crossover, aims,
+# missing contenders, and the page with a column for each kind of machine. No peer is needed. Planted and caught:
+# ratios of medians instead of medians of ratios; ours over theirs; a crossover at the length measured instead of
+# between two; upper bounds read as lower ones; figures of one work read from another; memory of a step and of the
+# process exchanged; missing contenders left out; text outside the marks touched; the aims of another kind of machine;
+# columns of other machines lost, moved or overwritten; a stale figure of this machine kept; memory in kilobytes.
 . "$(dirname "$0")/checks.sh"
 cat >made.py <<'P'
 import copy, math, os, sys
 sys.path.insert(0, os.path.join(sys.argv[1], "bench"))
-import aims, figures, machine, page, tables
+import aims, figures, machine, page, tables, torch_models
 
 def row(work, key, ms, precision="float32", **facts):
     return dict(work=work, key=key, label=key.upper(), precision=precision, ms=ms, **facts)
@@ -38,6 +38,15 @@ run["lha_memory"] = [dict(n=100, saved_bytes=2**20, scratch_bytes=2**20, peak_rs
 run["lha_utility"] = {name: dict(utility=utility, bound=0.8, pairs=0.25) for name, utility in (("own", 0.6), ("lsh", 0.3), ("smyrf", 0.2))}
 run["equal_time"] = [dict(label="NYSTROM", error=dict(radians=dict(iid=0.5), to="softmax"), num_hashes=96, time=0.99,
                           ours=dict(radians=dict(iid=0.75), to="yoso-e"))]
+
+cost = lambda seconds, mib: {"seconds": seconds, "bytes": mib * 2**20, "process": (mib + 1000) * 2**20}
+models = dict(machine=dict(kind="Zen 5", name="P", cores=2, threads=2, memory="8 GiB", versions={"torch": "2"}, commit="c", date="d"),
+              rounds=3, quick=False, errors=[dict(n=64, layers=1, contender="hashattn", found=dict(radians=0.25, relative=0.5)),
+                                             dict(n=64, layers=1, contender="yoso-e", found="needs about 9 GiB")],
+              rows=[dict(kind="forward", n=64, layers=1, missing={"sdpa": "killed | by"},
+                         cells={"hashattn": [cost(1.0, 1000), cost(2.0, 1000), cost(1.0, 1000)],
+                                "library": [cost(3.0, 5000), cost(4.0, 5000), cost(9.0, 5000)]})])
+of_models = torch_models.tables(models)
 
 def lines_of(run):
     found = [line[2:-2].split(" | ") for table in (aims.summary_table(run), aims.other_table(run)) for line in table.text().split("\n")[2:]]
@@ -134,8 +143,13 @@ good = [
     check("unmeasured_table_stays", "| 400 | 4.0 / 4.0 / 16.0 | 4.0 / 4.0 / 16.0 |" in third),
     check("same_page_twice", written(third, again) == third),
     check("page_without_a_mark", refused),
+    check("models", "| 64 | 1 | YosoModel of the library | 4 s, 3x |" in of_models["torch forward"].text()
+          and "| 64 | 1 | YosoModel of the library | 5000 MiB, 5x; 6000 MiB, 3x |" in of_models["torch forward memory"].text()
+          and "| 64 | 1 | BertModel with SDPA | killed / by |" in of_models["torch forward"].text()
+          and "| 64 | 1 | `yoso-e` to the library | needs about 9 GiB |" in of_models["torch error"].text()
+          and "to `yoso-e` | 0.25 radians, 0.5 of the length |" in of_models["torch error"].text()),
     check("marks_of_the_real_page", all(real.count(f"<!-- peers: {mark}{name} -->") == 1 for name in
-                                        [*made, *(f"{w} {f}" for w in ("bf16",) for f in ("forward", "both", "error")), "step step",
+                                        [*made, *of_models, *(f"{w} {f}" for w in ("bf16",) for f in ("forward", "both", "error")), "step step",
                                          "step memory", "approximation error"] for mark in ("", "end of "))),
     check("generations", machine.kind_of(zen4) == "Zen 4" and machine.kind_of(dict(zen4, model="1")) == "Zen 3"
           and machine.kind_of({**zen4, "cpu family": "26"}) == "Zen 5" and machine.kind_of(dict(zen4, model="200")) == "AMD EPYC, family 25 model 200"

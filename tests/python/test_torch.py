@@ -213,6 +213,8 @@ def test_bad_input():
             q[None], k[None], v[None], lengths=torch.ones(1))),
         (TypeError, r"to_dense\(\)", lambda: hashattn.torch.attention(q.to_sparse(), k, v)),
         (TypeError, "q, k, v are on meta, cpu, cpu", lambda: hashattn.torch.attention(q.to("meta"), k, v)),
+        (ValueError, "dout is nan", lambda: (hashattn.torch.attention(q.clone().requires_grad_(), k, v) * float("nan"))
+         .sum().backward()),
         (MemoryError, "cannot be copied", lambda: hashattn.torch.attention(
             *[q[:1, :1].expand(1, 10**12, 8)] * 3)),
         (MemoryError, "no memory for a tensor|overflow", lambda: hashattn.torch.attention(

@@ -7,11 +7,14 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import functools
 from contextlib import contextmanager
 from ctypes import byref
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +26,7 @@ from ..operator import Attention
 
 _ELEMENTS = {torch.float32: _library.FLOAT32, torch.bfloat16: _library.BF16}
 _ALIGNMENT = 64
+_ALIGNED = 4  # bytes of the widest element
 
 
 def check_tensors(**tensors: Any) -> None:
@@ -81,32 +85,27 @@ def call_of(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_coun
                 seed=int(seed) % 2**64, layout=TensorLayout)
 
 
-def new(like: Tensor, shape: tuple[int, ...], zeros: bool = False) -> Tensor:
+def new(like: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A tensor for a result, with heads inside rows if `like` has them there, as models do: (batch, heads, n, d) in the
     memory of (batch, n, heads, d). They then join the heads without a copy."""
-    make = like.new_zeros if zeros else like.new_empty
     if like.ndim == 4 and like.transpose(1, 2).is_contiguous():
         batch, heads, rows, width = shape
-        return make((batch, rows, heads, width)).transpose(1, 2)
-    return make(shape)
-
-
-def result(call: Call, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """As `new`; rows beyond the lengths are 0. OutOfMemoryError: there is no memory."""
-    try:
-        return new(like, shape, zeros=call.lengths is not None)
-    except RuntimeError as error:
-        raise OutOfMemoryError(f"no memory for a tensor of shape {shape}: {error}") from error
+        return like.new_empty((batch, rows, heads, width)).transpose(1, 2)
+    return like.new_empty(shape)
 
 
 def saved_block(size: int) -> Tensor:
-    """Memory for what forward saves: zeros, because its padding too must be the same in every run."""
-    return torch.zeros(size + _ALIGNMENT, dtype=torch.uint8)
+    """Memory for what forward saves, aligned: zeros, because its padding too must be the same in every run.
 
-
-def aligned(saved: Tensor) -> int:
-    address = int(saved.data_ptr())
-    return address + -address % _ALIGNMENT
+    From calloc: torch.zeros sets 32 KiB and more with OpenMP, whose threads then spin for milliseconds and take the
+    processors from the library's threads (at 256 rows and 12 heads, forward and backward took 2.9 times as long).
+    """
+    try:
+        memory = np.zeros(size + _ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError) as error:
+        raise OutOfMemoryError(f"no memory for {size} bytes, which backward needs: {error}") from error
+    start = -memory.ctypes.data % _ALIGNMENT
+    return torch.from_numpy(memory[start:start + size])
 
 
 # ---- contexts and mechanisms -----------------------------------------------------------------------------------------
@@ -128,12 +127,18 @@ class _Place:
         """
         if size > _MOST_SCRATCH:
             return None
-        if size + _ALIGNMENT > self._scratch.numel():
-            self._scratch = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
-        return aligned(self._scratch)
+        if size > self._scratch.numel():
+            self._scratch = torch.empty(size, dtype=torch.uint8)  # aligned by torch
+        return self._scratch.data_ptr()
 
 
 _places: dict[int, _Place] = {}
+
+
+@atexit.register
+def _end() -> None:
+    for place in list(_places.values()):
+        place.context._end()
 
 
 def _place() -> _Place:
@@ -145,15 +150,36 @@ def _place() -> _Place:
     return place
 
 
+class _Form:
+    """What calls with the same shapes, strides and options share: all but addresses and the seed."""
+
+    def __init__(self, call: Call, sizes: tuple[int, int]) -> None:
+        self.problem, self.sizes, self.out_shape = call.problem, sizes, call.out_shape
+        self.arrays = [layout.struct for layout in call.layouts]
+
+    def problem_of(self, seed: Tensor) -> _library.Problem:
+        problem = _library.Problem.from_buffer_copy(self.problem)
+        problem.seed = int(seed) % 2**64
+        return problem
+
+    def arrays_of(self, addresses: Sequence[int]) -> list[_library.Array]:
+        return [_library.Array(address, array.sequence_stride, array.row_stride, array.head_stride)
+                for address, array in zip(addresses, self.arrays)]
+
+
+_MOST_FORMS = 1024
+
+
 class _Kept(NamedTuple):
     attention: Attention
     learns: bool
+    forms: dict[Any, _Form]
 
 
 @functools.lru_cache(maxsize=64)
 def _kept(context: Context, mechanism: str, options: tuple[str, ...]) -> _Kept:
     attention = Attention(mechanism, context=context, **dict(zip(options[::2], options[1::2])))
-    return _Kept(attention, bool(attention.tensors(64, 64, 64)))
+    return _Kept(attention, bool(attention.tensors(64, 64, 64)), {})
 
 
 def _set_params(attention: Attention, handle: ObjectHandle, call: Call, params: Tensor) -> None:
@@ -171,27 +197,63 @@ def _set_params(attention: Attention, handle: ObjectHandle, call: Call, params: 
 class Opened:
     """A mechanism with its learned tensors, ready for one call. The context's lock is held."""
 
-    def __init__(self, handle: ObjectHandle, call: Call, place: _Place) -> None:
-        self._handle, self._call = handle, call
-        self.saved_bytes, self._scratch_bytes = Attention._sizes_of_blocks(handle, call)
-        self._place = place
+    def __init__(self, handle: ObjectHandle, place: _Place, problem: _library.Problem, inputs: list[_library.Array],
+                 sizes: tuple[int, int], out_shape: tuple[int, ...], call: Call | None) -> None:
+        self._handle, self._place, self._problem, self._inputs = handle, place, problem, inputs
+        self.saved_bytes, self._scratch_bytes = sizes
+        self.out_shape = out_shape
+        self._packed = call is not None and call.packed
+        self._padded = call is not None and call.lengths is not None
+        self._call = call  # holds copies of inputs
 
-    def run(self, name: str, layouts: list[TensorLayout], *rest: Any) -> None:
+    def result(self, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """As `new`; rows beyond the lengths are 0. OutOfMemoryError: there is no memory."""
+        try:
+            made = new(like, shape)
+        except RuntimeError as error:
+            raise OutOfMemoryError(f"no memory for a tensor of shape {shape}: {error}") from error
+        if self._padded:  # not by torch.zeros: see saved_block
+            ctypes.memset(made.data_ptr(), 0, made.nbytes)
+        return made
+
+    def run(self, name: str, tensors: Sequence[Tensor], *rest: Any) -> None:
         """Calls a function of the library with the problem, its inputs, further arrays, `rest`, and scratch memory."""
-        arrays = [byref(layout.struct) for layout in (*self._call.layouts, *layouts)]
+        layouts = [TensorLayout(tensor, self._packed) for tensor in tensors]
+        arrays = [byref(array) for array in self._inputs] + [byref(layout.struct) for layout in layouts]
         function = getattr(_library.functions(), name)
         scratch = self._place.scratch(self._scratch_bytes)
-        self._handle.origin.check(function(self._handle.pointer, byref(self._call.problem), *arrays, *rest, scratch))
+        self._handle.origin.check(function(self._handle.pointer, byref(self._problem), *arrays, *rest, scratch))
 
 
 @contextmanager
-def opened(call: Call, mechanism: str, options: list[str], params: Tensor | None) -> Iterator[Opened]:
-    """The mechanism; learned tensors are drawn from the call's seed if not given."""
+def opened(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_counts: Tensor | None,
+           key_counts: Tensor | None, params: Tensor | None, padded: bool, seed: Tensor, causal: bool, mechanism: str,
+           options: list[str]) -> Iterator[Opened]:
+    """The mechanism, ready; learned tensors are drawn from the call's seed if not given.
+
+    Checks and sizes of a call without masks, lengths and learned tensors are kept, which saves 20 us.
+    """
     place = _place()
     kept = _kept(place.context, mechanism, tuple(options))
+    key: Any = None
+    if key_mask is None and query_counts is None and not kept.learns:
+        key = q.dtype, k.dtype, v.dtype, causal, q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride()
+        form = kept.forms.get(key)
+        addresses = q.data_ptr(), k.data_ptr(), v.data_ptr()
+        if form is not None and not any(address % _ALIGNED for address in addresses):
+            problem, inputs = form.problem_of(seed), form.arrays_of(addresses)
+            with kept.attention._use() as handle:
+                yield Opened(handle, place, problem, inputs, form.sizes, form.out_shape, None)
+            return
+    call = call_of(q, k, v, key_mask, query_counts, key_counts, padded, seed, causal)
     if kept.learns and params is None:  # one that was kept may have those given in an earlier call
         kept = _kept.__wrapped__(place.context, mechanism, tuple(options))
     with kept.attention._use() as handle:
         if params is not None:
             _set_params(kept.attention, handle, call, params)
-        yield Opened(handle, call, place)
+        sizes = Attention._sizes_of_blocks(handle, call)  # refuses sizes that overflow, before anything is allocated
+        if key is not None and all(layout.tensor is given for layout, given in zip(call.layouts, (q, k, v))):
+            if len(kept.forms) >= _MOST_FORMS:
+                kept.forms.clear()
+            kept.forms[key] = _Form(call, sizes)
+        yield Opened(handle, place, call.problem, [layout.struct for layout in call.layouts], sizes, call.out_shape, call)

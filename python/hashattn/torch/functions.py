@@ -37,8 +37,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, mechanism: str = "yoso", causa
     """
     arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, options)
     save = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    out: Tensor = operators.attention(*arguments, save)[0]
-    return out
+    return operators.attend(arguments, save)[0]
 
 
 def attention_and_loss(q: Tensor, k: Tensor, v: Tensor, params: Tensor, *, mechanism: str = "lha",
@@ -88,7 +87,7 @@ def _seed(seed: Seed) -> Tensor:
     seed = int(seed)
     if not 0 <= seed < 2**64:
         raise InvalidError(f"seed is {seed}, allowed are 0 to {2**64 - 1}")
-    return torch.tensor(seed - 2**64 if seed >= 2**63 else seed)
+    return torch.scalar_tensor(seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64)
 
 
 def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, key_mask: Tensor | None, lengths: Any,
@@ -100,7 +99,10 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, ke
         raise InvalidError("lengths and offsets cannot both be given")
     if torch.is_autocast_enabled("cpu"):  # not of the operator, which would round the learned tensors too
         q, k, v = (each.to(torch.get_autocast_dtype("cpu")) for each in (q, k, v))
-    check_tensors(q=q, k=k, v=v)
+    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor) and q.is_cpu and k.is_cpu
+            and v.is_cpu and q.layout is k.layout is v.layout is torch.strided
+            and q.dtype is k.dtype is v.dtype is torch.float32):
+        check_tensors(q=q, k=k, v=v)
     if key_mask is not None:
         _check_device("key_mask", key_mask)
     counts: tuple[Tensor | None, Tensor | None] = None, None

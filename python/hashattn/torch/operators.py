@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
-from .calls import TensorLayout, aligned, call_of, check_tensors, new, opened, result, saved_block
+from .calls import check_tensors, new, opened, saved_block
 
 # q, k, v, masks and lengths as of `attention`; counts are lengths if padded, else offsets; options: name, value, ...
 _PROBLEM = ("Tensor q, Tensor k, Tensor v, Tensor? key_mask, Tensor? query_counts, Tensor? key_counts, "
@@ -34,53 +34,38 @@ attention_backward = torch.ops.hashattn.attention_backward.default
 own_loss = torch.ops.hashattn.own_loss.default
 
 
-def _call(problem: tuple[Any, ...]) -> Any:
-    q, k, v, key_mask, query_counts, key_counts, _, padded, seed, causal, _, _ = problem
-    return call_of(q, k, v, key_mask, query_counts, key_counts, padded, seed, causal)
-
-
-def _opened(call: Any, problem: tuple[Any, ...]) -> Any:
-    params, mechanism, options = problem[6], *problem[10:]
-    return opened(call, mechanism, options, params)
-
-
 # ---- on the CPU ------------------------------------------------------------------------------------------------------
 
 
 def _forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     """The output, and with `save` what backward needs."""
     *problem, save = arguments
-    call = _call(tuple(problem))
-    with _opened(call, tuple(problem)) as mechanism:  # refuses sizes that overflow, before anything is allocated
-        out = result(call, problem[0], call.out_shape)
-        saved = saved_block(mechanism.saved_bytes) if save else torch.empty(0, dtype=torch.uint8)
-        mechanism.run("attention_forward", [TensorLayout(out, call.packed)], aligned(saved) if save else None)
+    with opened(*problem) as call:
+        out = call.result(problem[0], call.out_shape)
+        saved = saved_block(call.saved_bytes) if save else torch.empty(0, dtype=torch.uint8)
+        call.run("attention_forward", [out], saved.data_ptr() if save else None)
     return out, saved
 
 
 def _backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v."""
     *problem, out, saved, dout = arguments
-    call = _call(tuple(problem))
     if dout.dtype != out.dtype or dout.shape != out.shape:
         check_tensors(out=out, dout=dout)
         raise InvalidError(f"dout has shape {tuple(dout.shape)}; {tuple(out.shape)} is needed")
-    gradients = [result(call, tensor, tensor.shape) for tensor in problem[:3]]
-    layouts = [TensorLayout(tensor, call.packed) for tensor in (out, dout, *gradients)]
-    with _opened(call, tuple(problem)) as mechanism:
-        mechanism.run("attention_backward", layouts, aligned(saved))
-    return gradients[0], gradients[1], gradients[2]
+    with opened(*problem) as call:
+        dq, dk, dv = (call.result(tensor, tensor.shape) for tensor in problem[:3])
+        call.run("attention_backward", [out, dout, dq, dk, dv], saved.data_ptr())
+    return dq, dk, dv
 
 
 def _loss(*arguments: Any) -> tuple[Tensor, Tensor]:
     """The mechanism's own loss after a forward with `params`, and its gradient, shaped as `params`."""
     *problem, saved = arguments
-    call = _call(tuple(problem))
     loss, gradient = ctypes.c_double(), torch.zeros_like(problem[6], memory_format=torch.contiguous_format)
-    kept = saved_block(saved.numel())  # a copy, because the library may use it as scratch memory
-    ctypes.memmove(aligned(kept), aligned(saved), saved.numel() - (aligned(saved) - saved.data_ptr()))
-    with _opened(call, tuple(problem)) as mechanism:
-        mechanism.run("attention_own_loss", [], ctypes.byref(loss), gradient.data_ptr(), aligned(kept))
+    kept = saved.clone()  # because the library may use it as scratch memory
+    with opened(*problem) as call:
+        call.run("attention_own_loss", [], ctypes.byref(loss), gradient.data_ptr(), kept.data_ptr())
     return torch.tensor(loss.value, dtype=torch.float32), gradient
 
 
@@ -110,8 +95,7 @@ class _Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Any:
         *tensors, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, ctx.saves = arguments
-        with torch._C._AutoDispatchBelowAutograd():
-            out, saved = attention(*arguments)
+        out, saved = _below(attention, arguments)
         ctx.save_for_backward(*tensors, seed, out, saved)
         ctx.mark_non_differentiable(saved)
         ctx.set_materialize_grads(False)
@@ -124,16 +108,15 @@ class _Differentiable(torch.autograd.Function):
         if not ctx.saves:
             raise RuntimeError("hashattn: the forward ran without gradients, so nothing was saved for backward")
         *tensors, seed, out, saved = ctx.saved_tensors
-        gradients = attention_backward(*tensors, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, out, saved,
-                                       dout)
+        arguments = *tensors, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, out, saved, dout
+        gradients = attention_backward(*arguments) if torch.is_grad_enabled() else _below(attention_backward, arguments)
         return (*gradients, *[None] * (_NUM_PROBLEM - 2))
 
 
 class _DifferentiatedOnce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            return attention_backward(*arguments)
+        return _below(attention_backward, arguments)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -143,8 +126,7 @@ class _DifferentiatedOnce(torch.autograd.Function):
 class _OwnLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            loss, gradient = own_loss(*arguments)
+        loss, gradient = _below(own_loss, arguments)
         ctx.save_for_backward(gradient)
         ctx.mark_non_differentiable(gradient)
         return loss, gradient
@@ -155,6 +137,28 @@ class _OwnLoss(torch.autograd.Function):
         return (*[None] * 6, gradient * dloss, *[None] * (_NUM_PROBLEM - 6))
 
 
+def _below(operator: Any, arguments: tuple[Any, ...]) -> Any:
+    """Calls an operator without its kernel for autograd."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator(*arguments)
+
+
+def attend(arguments: tuple[Any, ...], save: bool) -> tuple[Tensor, Tensor]:
+    """As `attention(*arguments, save)`; `save` says whether q, k or v needs a gradient.
+
+    Each pass through the dispatcher into Python costs about 10 us; where nothing traces the call, the one that decides
+    about autograd is left out.
+    """
+    found: tuple[Tensor, Tensor]
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        found = attention(*arguments, save)
+    elif save:
+        found = _Differentiable.apply(*arguments, True)  # type: ignore[no-untyped-call]
+    else:
+        found = _below(attention, (*arguments, False))
+    return found
+
+
 def _autograd(operator: Any, function: Any) -> Callable[..., Any]:
     """The operator's kernel for autograd, which costs little if nothing needs a gradient."""
 
@@ -163,8 +167,7 @@ def _autograd(operator: Any, function: Any) -> Callable[..., Any]:
             for each in arguments:
                 if isinstance(each, Tensor) and each.requires_grad:
                     return function.apply(*arguments)
-        with torch._C._AutoDispatchBelowAutograd():
-            return operator(*arguments)
+        return _below(operator, arguments)
 
     return kernel
 
