@@ -33,6 +33,22 @@ static void tables_read(float *out, size_t ld_out, const float *tables, size_t b
         }
 }
 
+static void tables_add_rows(float *table, const uint16_t *codes, const uint32_t *rows, size_t n,
+                            const float *values, size_t ld_values, size_t dim)
+{
+    for (size_t k = 0; k < n; k++)
+        for (size_t c = 0; c < dim; c++)
+            table[codes[k] * dim + c] += values[rows[k] * ld_values + c];
+}
+
+static void tables_read_rows(float *out, size_t ld_out, const float *table, const uint16_t *codes,
+                             const uint32_t *rows, size_t n, size_t dim)
+{
+    for (size_t k = 0; k < n; k++)
+        for (size_t c = 0; c < dim; c++)
+            out[rows[k] * ld_out + c] += table[codes[k] * dim + c];
+}
+
 static void tables_scan(const struct table_scan *scan)
 {
     size_t bytes = scan->num_hashes * (scan->wide ? sizeof(uint32_t) : sizeof(uint16_t));
@@ -91,7 +107,8 @@ static void tables_fixed_finish(float *x, size_t ld, size_t n, size_t dim, float
 }
 
 #define REF_TABLES                                                                                           \
-    .tables.add = tables_add, .tables.read = tables_read, .tables.scan = tables_scan,                        \
+    .tables.add = tables_add, .tables.read = tables_read, .tables.add_rows = tables_add_rows,                \
+    .tables.read_rows = tables_read_rows, .tables.scan = tables_scan,                                        \
     .tables.fixed_round = tables_fixed_round, .tables.fixed_add = tables_fixed_add,                          \
     .tables.fixed_read = tables_fixed_read, .tables.fixed_finish = tables_fixed_finish
 

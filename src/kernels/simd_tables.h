@@ -119,6 +119,43 @@ static void tables_read(float *out, size_t ld_out, const float *tables, size_t b
         table_read_all(out, ld_out, tables, buckets, codes, false, num_hashes, first, count, n, dim);
 }
 
-#define SIMD_TABLES .tables.add = tables_add, .tables.read = tables_read
+static void tables_add_rows(float *table, const uint16_t *codes, const uint32_t *rows, size_t n,
+                            const float *values, size_t ld_values, size_t dim)
+{
+    size_t c = 0;
+    for (; c + TABLE_FLOATS <= dim; c += TABLE_FLOATS)
+        for (size_t k = 0; k < n; k++)
+            table_add_part(TABLE_VECTORS, VLEN, table + c, 0, codes, false, k, 1,
+                           values + rows[k] * ld_values + c, dim);
+    for (; c + TABLE_FLOATS / 2 <= dim; c += TABLE_FLOATS / 2)
+        for (size_t k = 0; k < n; k++)
+            table_add_part(TABLE_VECTORS / 2, VLEN, table + c, 0, codes, false, k, 1,
+                           values + rows[k] * ld_values + c, dim);
+    for (; c < dim; c += VLEN)
+        for (size_t k = 0; k < n; k++)
+            table_add_part(1, dim - c, table + c, 0, codes, false, k, 1, values + rows[k] * ld_values + c,
+                           dim);
+}
+
+static void tables_read_rows(float *out, size_t ld_out, const float *table, const uint16_t *codes,
+                             const uint32_t *rows, size_t n, size_t dim)
+{
+    size_t c = 0;
+    for (; c + TABLE_FLOATS <= dim; c += TABLE_FLOATS)
+        for (size_t k = 0; k < n; k++)
+            table_read_part(TABLE_VECTORS, VLEN, out + rows[k] * ld_out + c, table + c, 0, codes, false, k, 1,
+                            dim);
+    for (; c + TABLE_FLOATS / 2 <= dim; c += TABLE_FLOATS / 2)
+        for (size_t k = 0; k < n; k++)
+            table_read_part(TABLE_VECTORS / 2, VLEN, out + rows[k] * ld_out + c, table + c, 0, codes, false,
+                            k, 1, dim);
+    for (; c < dim; c += VLEN)
+        for (size_t k = 0; k < n; k++)
+            table_read_part(1, dim - c, out + rows[k] * ld_out + c, table + c, 0, codes, false, k, 1, dim);
+}
+
+#define SIMD_TABLES                                                                                          \
+    .tables.add = tables_add, .tables.read = tables_read, .tables.add_rows = tables_add_rows,                \
+    .tables.read_rows = tables_read_rows
 
 #endif

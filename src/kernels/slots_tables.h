@@ -37,6 +37,14 @@ struct tables_slots {
     void (*read)(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes, bool wide,
                  size_t num_hashes, size_t first, size_t count, size_t n, size_t dim);
 
+    /* One table, and a list of rows. tables.add_rows: for each k < n in order, table[codes[k]][0 .. dim) +=
+       values[rows[k]]. tables.read_rows: out[rows[k]] += table[codes[k]]; rows are distinct. ld_values may be
+       0. EXACT. */
+    void (*add_rows)(float *table, const uint16_t *codes, const uint32_t *rows, size_t n, const float *values,
+                     size_t ld_values, size_t dim);
+    void (*read_rows)(float *out, size_t ld_out, const float *table, const uint16_t *codes,
+                      const uint32_t *rows, size_t n, size_t dim);
+
     /* For each row i < n, in ascending order or, if `backwards`, in descending order: tables.add of values[i]
        by `from`, then tables.read into out[i] by `to`. EXACT. One step for both lets the processor fetch both
        rows at once: see simd_scan.h. */

@@ -341,6 +341,16 @@ static void tables(struct scene *s)
     free(sums);
 }
 
+static void listed_tables(struct scene *s)
+{
+    enum { LISTED = 3 };
+    static const uint32_t rows[LISTED] = {2, 0, 1};
+    static const uint16_t codes[LISTED] = {1, 0, 1};
+    s->kernels->tables.add_rows(s->y, codes, rows, LISTED, s->z, s->ld, s->dim);
+    s->kernels->tables.read_rows(s->x, s->ld, s->y, codes, rows, LISTED, s->dim);
+    give_rows(s, s->x);
+}
+
 /* The order of columns in a 16-bit table is that of the table of slots, so only what is read counts. */
 static void fixed_tables(struct scene *s)
 {
@@ -395,6 +405,7 @@ static const struct {
     {"rows.gate, axpy", rows_gated, 0x928256c373b88b39u},
     {"softmax.largest", row_largest, 0xed4982602783ef4eu},
     {"tables.add, read, scan", tables, 0x9e5485de26737d1bu},
+    {"tables.add_rows, read_rows", listed_tables, 0xde03845a72a8de76u},
     {"tables.fixed_*", fixed_tables, 0x5736e55e0eef3dfeu},
     {"tiles.transpose", transpose, 0x96367a97fe6932d2u},
 };

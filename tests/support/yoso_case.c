@@ -149,6 +149,8 @@ void case_make_causal(struct yoso_case *c, int form)
         c->visible[i] = seen = seen < n_k ? seen : n_k;
     }
     c->problem.shape.causal = true;
+    free(c->problem.scratch);
+    c->problem.scratch = block_of(c->mechanism->scratch_size(&c->options, &c->problem.shape));
     c->problem.visible = c->oracle.visible = c->visible;
 }
 

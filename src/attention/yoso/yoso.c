@@ -87,7 +87,7 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
     size_t width = unit_map_width(options, shape->head_dim);
     size_t ld_value = scratch->ld_value = unit_padded(shape->value_dim);
     tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers,
-                   !backward && !shape->causal && rounds_values(options, shape));
+                   shape->causal, !backward && !shape->causal && rounds_values(options, shape));
     if (options->recompute) {
         scratch->query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
         scratch->key_codes = arena_take(&arena, codes_size(&hashing, n_k), 1);

@@ -1,16 +1,24 @@
-/* One table per hash; a pass has as many hashes as fit half of L2, and a table that does not fit on its own
-   is split into slices of columns. Cost: 2 n m d additions and 3 n m d words moved; the latter dominate.
-   Every pass also streams the rows added and the rows read into, 3 d words per token. When these exceed L3,
-   memory bandwidth would dominate. Then fewer, fuller passes (all of L2) over half the columns move a third
-   as much. Measured, ns per token and hash, d 64, tau 9, 4 hashes x 64 columns against 16 x 32: 5.9 and 7.3
-   at n 4096, 11 to 14 and 8.3 at 16384, 16 and 8.0 at 65536.
+/* One table per hash; a pass has as many hashes as fit half of L2, in slices of SLICE_COLUMNS columns.
+   Cost: 2 n m d additions and 3 n m d words moved; the latter dominate.
+   Every pass also streams the rows added and the rows read into, 3 d words per token and slice of all
+   columns. So a pass takes half the columns of twice the hashes: 8 x 32 instead of 4 x 64 at tau 9 takes 0.91
+   to 0.93 of the time of tables with AVX2, and the same with AVX-512 (Zen 4, n 1024 and 4096, d 64). Slices
+   of 16 columns take 1.08 to 1.5. When the rows exceed L3, memory bandwidth would dominate. Then a pass fills
+   all of L2. Measured, ns per token and hash, d 64, tau 9, 4 hashes x 64 columns against 16 x 32: 11 to 14
+   and 8.3 at n 16384, 16 and 8.0 at 65536 (Zen 5).
+
    With more codes than rows (short sequences, large hash_bits), clearing tables and cache misses would cost
-   more than the rows. Then the buckets of one hash at a time are found and their sums are carried one by
-   one: O(n) memory and time for any hash_bits. Measured on uniform codes, time of buckets over time of
-   tables: 0.8 at 4 codes per row (n 128, tau 9, d 64), about 1 at 2, 1.2 to 1.3 at 1.
+   more than the rows. Then tables have only rows with partners (partner_tables.h): forward as a whole takes
+   0.81 of the time at n 256, tau 9, d 64, 0.91 at 384, and 0.79 at n 700, tau 11, d 32 (Zen 4, uniform
+   codes). Causal rows and codes of more than PARTNER_BITS bits use buckets instead: those of one hash at a
+   time are found and their sums are carried one by one, O(n) memory and time for any hash_bits. Measured on
+   uniform codes, time of buckets over time of tables: 0.8 at 4 codes per row (n 128, tau 9, d 64), about 1 at
+   2, 1.2 to 1.3 at 1.
+
    Threads split the columns: each carries all hashes for its own columns and never waits. With more threads
    than slices of 16 columns, they instead fill the tables of different hashes in parallel, and then read all
    of them for different rows.
+
    Sums in 16-bit numbers are split the same way, with rows of half as many cache lines. Before that, the
    members of buckets are counted, m additions per token, and values are scanned and rounded: 6 % of forward
    at n 4096.
@@ -25,12 +33,13 @@
 
 enum {
     PASS_FLOATS = 128 * 1024,  /* of all tables of a pass: half of an L2 of 1 MiB */
-    LONG_FLOATS = 1024 * 1024, /* of all rows: above this, a pass is LONG_PASS floats of LONG_SLICE columns */
+    LONG_FLOATS = 1024 * 1024, /* of all rows: above this, a pass is LONG_PASS floats */
     LONG_PASS = 256 * 1024,
-    LONG_SLICE = 32,
-    SLICE = 16, /* the narrowest slice of columns: one cache line */
+    SLICE_COLUMNS = 32, /* of a pass, at most */
+    SLICE = 16,         /* the narrowest slice of columns: one cache line */
     READ_ROWS = 256,
     CODES_A_ROW = 3,    /* with more codes per row (mean of both sides), buckets are used */
+    PARTNER_ROWS = 2,   /* with fewer rows per code (both sides together), tables have partners only */
     HISTOGRAMS = 8,     /* hashes counted at a time: their codes are in one cache line */
     STEPS_A_VALUE = 64, /* steps per root mean square: rounding moves values by 0.45 % of it, at most 0.8 % */
     WEIGHED = 8,        /* every WEIGHEDth row gives the mean square: all rows would cost 1 % of forward */
@@ -65,28 +74,46 @@ static void lay_out_fixed(struct tables *tables, struct arena *arena, size_t num
 static void lay_out_tables(struct tables *tables, struct arena *arena, size_t rows, size_t dim)
 {
     bool is_long = size_product(rows, dim) > LONG_FLOATS;
-    tables->columns = is_long ? size_min(dim, LONG_SLICE) : dim;
+    tables->fixed_columns = is_long ? SLICE_COLUMNS : dim;
     size_t slice = size_product(tables->buckets, size_min(dim, SLICE));
     size_t all = size_product(size_product(tables->buckets, dim), tables->hashing.num_hashes);
     tables->capacity = size_min(all, size_max(slice, is_long ? LONG_PASS : PASS_FLOATS));
     tables->table = arena_take(arena, size_product(tables->workers, tables->capacity), sizeof *tables->table);
 }
 
-void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
-                    size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool fixed)
+/* Rows of both sides together, below which tables are not used. */
+static size_t few_rows(const struct hashing *hashing, bool causal)
 {
-    size_t codes = (size_t)1 << hashing->hash_bits, few = 2 * codes / CODES_A_ROW;
-    size_t rows = size_sum(num_queries, num_keys);
-    *tables = (struct tables){.hashing = *hashing, .workers = workers, .buckets = codes};
-    tables->by_buckets = rows < few;
-    if (tables->by_buckets) {
-        bucket_walk_lay_out(&tables->walk, arena, hashing, num_queries, num_keys);
+    size_t codes = (size_t)1 << hashing->hash_bits;
+    return causal || hashing->hash_bits > PARTNER_BITS ? 2 * codes / CODES_A_ROW : PARTNER_ROWS * codes;
+}
+
+static void lay_out_few(struct tables *tables, struct arena *arena, size_t num_queries, size_t num_keys,
+                        size_t dim)
+{
+    if (tables->means == BY_PARTNERS)
+        partner_tables_lay_out(&tables->partners, arena, &tables->hashing, num_queries, num_keys, dim,
+                               tables->workers);
+    else
+        bucket_walk_lay_out(&tables->walk, arena, &tables->hashing, num_queries, num_keys);
+}
+
+void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
+                    size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool causal, bool fixed)
+{
+    size_t few = few_rows(hashing, causal), rows = size_sum(num_queries, num_keys);
+    *tables =
+        (struct tables){.hashing = *hashing, .workers = workers, .buckets = (size_t)1 << hashing->hash_bits};
+    tables->means = causal || hashing->hash_bits > PARTNER_BITS ? BY_BUCKETS : BY_PARTNERS;
+    if (rows < few) {
+        lay_out_few(tables, arena, num_queries, num_keys, dim);
         return;
     }
-    /* At least the memory of fewer rows, which use buckets: sizes never fall. */
+    /* At least the memory of fewer rows: sizes never fall. */
     struct arena all = arena_on(NULL), least = arena_on(NULL);
+    lay_out_few(tables, &least, size_min(num_queries, few), size_min(num_keys, few), dim);
+    tables->means = BY_TABLES;
     lay_out_tables(tables, &all, rows, dim);
-    bucket_walk_lay_out(&tables->walk, &least, hashing, size_min(num_queries, few), size_min(num_keys, few));
     struct arena own = arena_on(arena_take(arena, size_max(all.used, least.used), 1));
     lay_out_tables(tables, &own, rows, dim);
     if (fixed)
@@ -201,7 +228,8 @@ static void carry_columns(const struct carry *carry, size_t c, size_t end, float
 {
     const struct tables *tables = carry->tables;
     size_t line = line_of(carry), capacity = capacity_of_thread(carry), most = capacity / tables->buckets;
-    size_t columns = size_min(size_min(end - c, tables->columns), most);
+    size_t widest = carry->fixed ? tables->fixed_columns : SLICE_COLUMNS;
+    size_t columns = size_min(size_min(end - c, widest), most);
     if (columns > line && (columns < end - c || row_of_table(carry, columns) > most))
         columns -= columns % line;
     size_t at_once = size_min(carry->count, capacity / (tables->buckets * row_of_table(carry, columns)));
@@ -348,7 +376,11 @@ void tables_carry(const struct kernels *kernels, struct pool *pool, struct table
         .count = tables->hashing.num_hashes,
     };
     const struct hash_list all = {NULL, queries->num_hashes};
-    if (tables->by_buckets)
+    if (tables->means == BY_PARTNERS)
+        partner_tables_carry(
+            kernels, pool, &tables->partners,
+            &(struct partner_carry){queries, keys, carry.to_queries, values, ld_values, out, ld_out, dim});
+    else if (tables->means == BY_BUCKETS)
         bucket_walk_run(&tables->walk, pool, bucket_walk_parts(pool), queries, keys, &all, carry_part,
                         &carry);
     else

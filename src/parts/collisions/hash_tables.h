@@ -7,32 +7,35 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "parts/collisions/bucket_walk.h"
+#include "parts/collisions/partner_tables.h"
 
 struct tables {
     struct hashing hashing;
-    bool by_buckets; /* no tables: too many codes for so few rows */
+    /* In place of tables, if rows are few for the codes. */
+    enum { BY_TABLES, BY_PARTNERS, BY_BUCKETS } means;
     size_t buckets;  /* rows of the table of one hash */
-    size_t columns;  /* of a pass, at most */
     size_t capacity; /* floats of a pass of one thread */
     size_t workers;
     float *table; /* (workers, capacity) */
     struct bucket_walk walk;
+    struct partner_tables partners;
     /* For sums in 16-bit numbers; NULL: not used. */
-    int16_t *rounded; /* (num_keys, width): the values */
-    size_t width;     /* dim rounded up to whole FIXED_BLOCKs */
-    uint32_t *counts; /* (workers, HISTOGRAMS, buckets) */
-    uint32_t *most;   /* (groups of HISTOGRAMS hashes) */
-    float *largest;   /* (blocks of rows) */
-    double *squares;  /* (blocks of rows) */
+    int16_t *rounded;     /* (num_keys, width): the values */
+    size_t width;         /* dim rounded up to whole FIXED_BLOCKs */
+    size_t fixed_columns; /* of a pass, at most */
+    uint32_t *counts;     /* (workers, HISTOGRAMS, buckets) */
+    uint32_t *most;       /* (groups of HISTOGRAMS hashes) */
+    float *largest;       /* (blocks of rows) */
+    double *squares;      /* (blocks of rows) */
     /* Set by the caller: query i sees the first visible[i] keys, and other pairs are skipped; NULL: all.
        (parts/collisions/causal_tables.h) */
     const size_t *visible;
 };
 
 /* Takes the memory for tables of rows of `dim` floats on `workers` threads from the arena; sizes never fall
-   with more rows. fixed: for tables_carry_fixed too. */
+   with more rows. causal: `visible` may be set. fixed: for tables_carry_fixed too. */
 void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
-                    size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool fixed);
+                    size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool causal, bool fixed);
 
 enum tables_direction { KEYS_TO_QUERIES, QUERIES_TO_KEYS };
 

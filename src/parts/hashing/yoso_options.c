@@ -99,9 +99,10 @@ const struct option_row yoso_sampled_rows[] = {
      .type = OPTION_CHOICE,
      .preset = YOSO_TABLES_AUTO,
      .choices = tables_names,
-     .help = "format of the tables of value sums in the forward pass: f32, or int16, which takes 0.83 of the "
-             "time and rounds values by at most 1/128 of their root mean square (f32 is used if buckets are "
-             "too full for that); auto is int16 with precision bf16 (f32 in causal attention and streams)"},
+     .help = "format of the tables of value sums in the forward pass: f32, or int16, which takes 0.83 to "
+             "0.93 of the time and rounds values by at most 1/128 of their root mean square (f32 is used if "
+             "buckets are too full for that, or if there are fewer tokens than codes); auto is int16 with "
+             "precision bf16 (f32 in causal attention and streams)"},
     MAP,
     MAX_NORM,
     {.name = NULL},

@@ -1,0 +1,36 @@
+/* Tables of only the codes that both sides have: for rows so few that most buckets of a table would be empty
+   or have rows of one side only.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_PARTNER_TABLES_H
+#define PARTS_PARTNER_TABLES_H
+
+#include "base/pool.h"
+#include "parts/collisions/partners.h"
+
+struct partner_tables {
+    struct hashing hashing;
+    struct code_columns query_columns, key_columns;
+    size_t workers, capacity;  /* floats of a table */
+    struct partners *partners; /* (workers) */
+    float *table;              /* (workers, capacity) */
+};
+
+/* hash_bits: at most PARTNER_BITS. Sizes never fall with more rows. */
+void partner_tables_lay_out(struct partner_tables *tables, struct arena *arena, const struct hashing *hashing,
+                            size_t num_queries, size_t num_keys, size_t dim, size_t workers);
+
+/* The rows to carry, as in tables_carry. */
+struct partner_carry {
+    const struct codes *queries, *keys;
+    bool to_queries;
+    const float *values;
+    size_t ld_values;
+    float *out;
+    size_t ld_out, dim;
+};
+
+/* Adds into out with the bits of tables_carry. */
+void partner_tables_carry(const struct kernels *kernels, struct pool *pool, struct partner_tables *tables,
+                          const struct partner_carry *carry);
+
+#endif
