@@ -1,4 +1,4 @@
-/* `embed`: documents to vectors by a stored checkpoint, as one .npy array. With one vector per token, the
+/* `embed`: documents to vectors by a stored model, as one .npy array. With one vector per token, the
    offsets of the documents are a second array beside it. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -122,9 +122,8 @@ static int run(const struct command *self, int argc, char **argv)
                        "leave out the tokenizer's start and end tokens");
     options_add_switch(&options, "truncate", &text.truncate,
                        "cut documents that are longer than the model's positions, instead of refusing them");
-    options_add_text(
-        &options, "attention", &attention, "NAME",
-        "mechanism instead of the checkpoint's, for instance lha, or a plan of heads (see train)");
+    options_add_text(&options, "attention", &attention, "NAME",
+                     "mechanism instead of the stored one, for instance lha, or a plan of heads (see train)");
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
@@ -155,7 +154,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_embed = {
     .name = "embed",
     .operands = "DIR FILE...",
-    .summary = "Computes vectors of documents with a stored checkpoint (yoso, bert, roberta)",
+    .summary = "Computes vectors of documents with a run, or a stored checkpoint (yoso, bert, roberta)",
     .example = "  hashattn embed roberta-base reviews.jsonl --truncate --out reviews.npy\n",
     .run = run,
 };

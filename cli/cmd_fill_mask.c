@@ -1,4 +1,4 @@
-/* `fill-mask`: the most probable tokens for the masks of a text, by a stored checkpoint.
+/* `fill-mask`: the most probable tokens for the masks of a text, by a stored model.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/arguments.h"
 #include "cli/shared/json_out.h"
@@ -50,9 +50,8 @@ static int run(const struct command *self, int argc, char **argv)
     size_t top = 5;
     options_begin(&options, self);
     options_add_count(&options, "top", &top, "K", "guesses for each mask (default 5)", 1, 1000);
-    options_add_text(
-        &options, "attention", &attention, "NAME",
-        "mechanism instead of the checkpoint's, for instance lha, or a plan of heads (see train)");
+    options_add_text(&options, "attention", &attention, "NAME",
+                     "mechanism instead of the stored one, for instance lha, or a plan of heads (see train)");
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
@@ -72,7 +71,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_fill_mask = {
     .name = "fill-mask",
     .operands = "DIR TEXT",
-    .summary = "Guesses the masked tokens of a text with a stored checkpoint, with probabilities",
+    .summary = "Guesses the masked tokens of a text with a run or a stored checkpoint",
     .example = "  hashattn fill-mask roberta-base \"Paris is the <mask> of France.\" --top 3\n",
     .run = run,
 };

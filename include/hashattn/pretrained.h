@@ -1,5 +1,5 @@
-/* Stored checkpoints of the transformers library: encoders of type yoso, bert and roberta, with any
-   mechanism. SPDX-License-Identifier: Apache-2.0 */
+/* Stored models that read text: checkpoints of the transformers library (encoders of type yoso, bert and
+   roberta) and runs of hashattn, with any mechanism. SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_PRETRAINED_H
 #define HASHATTN_PRETRAINED_H
 
@@ -9,13 +9,14 @@
 extern "C" {
 #endif
 
-/* A checkpoint: config.json, model.safetensors (or several files with their index), which stay mapped: do not
-   overwrite them in place. The context must outlive it. */
+/* A checkpoint or a run: config.json, model.safetensors (or several files with their index), which stay
+   mapped: do not overwrite them in place. The context must outlive it. */
 typedef struct hashattn_pretrained hashattn_pretrained;
 
 /* attention: the mechanism instead of that of the config (see hashattn_setup_mechanism), NULL: that of the
    config. BAD_FILE, with the path: a file is missing or broken, the config asks for what is not computed
-   here, or tensors do not fit it (all are named). INVALID: attention is not a mechanism for this model. */
+   here, or tensors do not fit it (all are named). INVALID: attention is not a mechanism for this model.
+   REFUSED: the sequences of a run are no ids. */
 HASHATTN_API hashattn_status hashattn_pretrained_load(hashattn_context *context, const char *directory,
                                                       const char *attention,
                                                       hashattn_pretrained **pretrained);
@@ -26,7 +27,7 @@ HASHATTN_API hashattn_status hashattn_pretrained_set(hashattn_pretrained *pretra
 
 typedef struct hashattn_pretrained_info {
     size_t struct_size;
-    const char *type, *mechanism; /* "bert", "softmax" */
+    const char *type, *mechanism; /* "bert", "softmax"; the type of a run is its task */
     size_t num_params, layers, dim;
     size_t vocab_size, num_segments;
     size_t max_len;    /* tokens of the longest sequence */
@@ -57,7 +58,7 @@ HASHATTN_API hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pre
                                                         const size_t *places, size_t num_places,
                                                         float *scores);
 /* ---- text: needs the tokenizer's files in the directory (tokenizer.json, vocab.json and merges.txt, or
- * vocab.txt) ---- */
+ * vocab.txt); a run whose ids are bytes or words is REFUSED ---- */
 
 typedef struct hashattn_text_options {
     size_t struct_size;
@@ -104,7 +105,7 @@ HASHATTN_API hashattn_status hashattn_pretrained_fill_mask(hashattn_pretrained *
                                                            hashattn_guess_callback *callback, void *user);
 
 /* Writes config.json and model.safetensors to a new directory, which the transformers library opens with
-   equal outputs. REFUSED: a file of this type cannot describe the mechanism. */
+   equal outputs. REFUSED: a file of this type cannot describe the mechanism, or this is a run. */
 HASHATTN_API hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Stored checkpoints. The weights are prepared at the first forward pass, so that options can be set before.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Stored checkpoints, and runs in their place. The weights are prepared at the first forward pass, so that
+   options can be set before. SPDX-License-Identifier: Apache-2.0 */
 #include "api/checkpoints.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@
 static hashattn_status renew_net(struct host *host, struct hashattn_pretrained *pretrained)
 {
     struct model *net;
-    TRY(model_new(host, &pretrained->files.config.model, &net));
-    hashattn_status status = pretrained_check(host, &pretrained->files, model_params(net));
+    TRY(model_new(host, pretrained->config, &net));
+    hashattn_status status = pretrained_check(host, &pretrained->origin.files, model_params(net));
     if (status != HASHATTN_OK) {
         model_free(host, net);
         return status;
@@ -21,6 +21,22 @@ static hashattn_status renew_net(struct host *host, struct hashattn_pretrained *
     memory_free(host, pretrained->room);
     pretrained->net = net;
     pretrained->room = NULL;
+    return HASHATTN_OK;
+}
+
+/* Opens the files and replaces the mechanism by `attention`, unless it is NULL. */
+static hashattn_status open_files(struct host *host, struct hashattn_pretrained *pretrained,
+                                  const char *directory, const char *attention)
+{
+    struct origin *origin = &pretrained->origin;
+    struct head_plan plan;
+    TRY(origin_open(host, directory, origin));
+    pretrained->config = origin->run.task != NULL ? &origin->run.model : &origin->files.config.model;
+    FAIL_IF(pretrained->config->vocab_size == 0, host, HASHATTN_REFUSED,
+            "%.300s: the sequences of this run are rows of floats, not ids", directory);
+    TRY(origin_plan(host, origin, attention, &plan));
+    head_plan_free(host, &pretrained->config->plan);
+    pretrained->config->plan = plan;
     return HASHATTN_OK;
 }
 
@@ -37,10 +53,9 @@ hashattn_status hashattn_pretrained_load(hashattn_context *context, const char *
     struct hashattn_pretrained *pretrained = block;
     pretrained->context = context;
     hashattn_status status;
-    TRY_DONE(memory_new(host, strlen(directory) + 1, 1, "a path", &block));
-    pretrained->directory = strcpy(block, directory);
-    TRY_DONE(pretrained_open(host, directory, attention, &pretrained->files));
-    pretrained->files.config.model.precision = (int)context->precision;
+    TRY_DONE(open_files(host, pretrained, directory, attention));
+    if (pretrained->origin.run.task == NULL || context->precision_given)
+        pretrained->config->precision = (int)context->precision;
     status = renew_net(host, pretrained);
     if (status == HASHATTN_BAD_FILE)
         host_prefix(host, directory);
@@ -58,10 +73,10 @@ void hashattn_pretrained_free(hashattn_pretrained *pretrained)
         return;
     struct host *host = &pretrained->context->host;
     tokenizer_free(host, pretrained->tokenizer);
-    memory_free(host, pretrained->directory);
     memory_free(host, pretrained->room);
     model_free(host, pretrained->net);
-    pretrained_close(host, &pretrained->files);
+    if (pretrained->config != NULL)
+        origin_close(host, &pretrained->origin);
     memory_free(host, pretrained);
 }
 
@@ -72,7 +87,7 @@ hashattn_status hashattn_pretrained_set(hashattn_pretrained *pretrained, const c
     struct host *host = &pretrained->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the text of the option");
-    struct head_plan *plan = &pretrained->files.config.model.plan, before;
+    struct head_plan *plan = &pretrained->config->plan, before;
     TRY(head_plan_copy(host, plan, &before));
     hashattn_status status = head_plan_set(host, plan, name, text);
     if (status == HASHATTN_OK)
@@ -87,9 +102,11 @@ hashattn_status hashattn_pretrained_set(hashattn_pretrained *pretrained, const c
 
 void hashattn_pretrained_describe(const hashattn_pretrained *pretrained, hashattn_pretrained_info *info)
 {
-    const struct model_config *config = &pretrained->files.config.model;
+    const struct origin *origin = &pretrained->origin;
+    const struct model_config *config = pretrained->config;
     const hashattn_pretrained_info own = {
-        .type = pretrained_names[pretrained->files.config.type].model_type,
+        .type = origin->run.task != NULL ? origin->run.task->name
+                                         : pretrained_names[origin->files.config.type].model_type,
         .mechanism = config->plan.text,
         .num_params = params_count(model_params(pretrained->net)),
         .layers = (size_t)config->layers,
@@ -111,8 +128,9 @@ static hashattn_status prepare(struct hashattn_pretrained *pretrained)
     if (pretrained->room != NULL)
         return HASHATTN_OK;
     TRY(memory_new(&context->host, pretrained_room(params), sizeof(float), "the weights", &room));
-    hashattn_status status = pretrained_lay(&context->host, &pretrained->files, params, context->kernels,
-                                            context->pool, pretrained->seed, room, &pretrained->values);
+    hashattn_status status =
+        pretrained_lay(&context->host, &pretrained->origin.files, params, context->kernels, context->pool,
+                       pretrained->seed, room, &pretrained->values);
     if (status == HASHATTN_OK)
         pretrained->room = room;
     else
@@ -135,11 +153,26 @@ hashattn_status checkpoint_begin(struct hashattn_pretrained *pretrained, const s
     return HASHATTN_OK;
 }
 
-hashattn_status checkpoint_tokenizer(struct hashattn_pretrained *pretrained)
+hashattn_status checkpoint_tokenizer(struct hashattn_pretrained *pretrained,
+                                     const struct tokenizer **tokenizer)
 {
-    if (pretrained->tokenizer != NULL)
+    struct host *host = &pretrained->context->host;
+    const struct origin *origin = &pretrained->origin;
+    if (origin->run.task != NULL) {
+        *tokenizer = origin->run.facts.tokenizer;
+        FAIL_IF(*tokenizer == NULL, host, HASHATTN_REFUSED,
+                "%.300s: the ids of this run are no tokens of text", origin->directory);
         return HASHATTN_OK;
-    return tokenizer_load(&pretrained->context->host, pretrained->directory, &pretrained->tokenizer);
+    }
+    if (pretrained->tokenizer == NULL)
+        TRY(tokenizer_load(host, origin->directory, &pretrained->tokenizer));
+    *tokenizer = pretrained->tokenizer;
+    return HASHATTN_OK;
+}
+
+bool checkpoint_has_segments(const struct hashattn_pretrained *pretrained)
+{
+    return pretrained->config->num_segments > 0;
 }
 
 /* Copies the caller's sequences. */
@@ -183,7 +216,7 @@ hashattn_status hashattn_pretrained_rows(hashattn_pretrained *pretrained, const 
     FAIL_IF(rows == NULL, host, HASHATTN_INVALID, "rows is NULL");
     TRY(take_sequences(host, sequences, &input));
     TRY(checkpoint_begin(pretrained, &input, seed, &inference));
-    struct rows_target target = {input.offsets, (size_t)pretrained->files.config.model.dim, rows};
+    struct rows_target target = {input.offsets, (size_t)pretrained->config->dim, rows};
     return inference_rows(host, &inference, &input, copy_rows, &target);
 }
 
@@ -199,7 +232,7 @@ hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pretrained,
     FAIL_IF(places == NULL || scores == NULL, host, HASHATTN_INVALID, "%s is NULL",
             places == NULL ? "places" : "scores");
     FAIL_IF(model_num_scores(pretrained->net) == 0, host, HASHATTN_REFUSED,
-            "the checkpoint has no output for masked tokens");
+            "the model has no output for masked tokens");
     TRY(take_sequences(host, sequences, &input));
     TRY(checkpoint_begin(pretrained, &input, seed, &inference));
     for (size_t i = 0; i < num_places; i++)
@@ -217,11 +250,13 @@ hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const 
     const struct params *params = model_params(pretrained->net);
     void *values;
     FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
+    FAIL_IF(pretrained->origin.run.task != NULL, host, HASHATTN_REFUSED,
+            "%.300s is a run; only checkpoints can be saved as checkpoints", pretrained->origin.directory);
     TRY(memory_new(host, params->total, sizeof(float), "the parameters", &values));
-    hashattn_status status = pretrained_load(host, &pretrained->files, params, pretrained->seed, values);
+    const struct pretrained *files = &pretrained->origin.files;
+    hashattn_status status = pretrained_load(host, files, params, pretrained->seed, values);
     if (status == HASHATTN_OK)
-        status = pretrained_save(host, directory, &pretrained->files, &pretrained->files.config.model, params,
-                                 values);
+        status = pretrained_save(host, directory, files, pretrained->config, params, values);
     memory_free(host, values);
     return status;
 }

@@ -6,15 +6,15 @@
 #include "api/handles.h"
 #include "hashattn/pretrained.h"
 #include "models/inference.h"
-#include "models/pretrained.h"
 #include "text/tokenizer.h"
+#include "train/start/origin.h"
 
 struct hashattn_pretrained {
     struct hashattn_context *context;
-    char *directory;
-    struct pretrained files;
+    struct origin origin;        /* the files */
+    struct model_config *config; /* in origin */
     struct model *net;
-    struct tokenizer *tokenizer; /* NULL until a text is read */
+    struct tokenizer *tokenizer; /* of a checkpoint; NULL until a text is read */
     float *room;                 /* NULL: the weights are not prepared */
     const float *values;         /* in room */
     uint64_t seed;               /* of tensors that the files lack */
@@ -23,7 +23,10 @@ struct hashattn_pretrained {
 /* Checks the sequences and prepares the weights, once, for a forward pass. */
 hashattn_status checkpoint_begin(struct hashattn_pretrained *pretrained, const struct inference_input *input,
                                  uint64_t seed, struct inference *inference);
-/* Reads the tokenizer of the checkpoint's directory, once. */
-hashattn_status checkpoint_tokenizer(struct hashattn_pretrained *pretrained);
+/* *tokenizer is that of the files. A checkpoint's is read once. REFUSED: the ids of a run are not tokens. */
+hashattn_status checkpoint_tokenizer(struct hashattn_pretrained *pretrained,
+                                     const struct tokenizer **tokenizer);
+/* True if the model takes segments. */
+bool checkpoint_has_segments(const struct hashattn_pretrained *pretrained);
 
 #endif

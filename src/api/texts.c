@@ -77,13 +77,14 @@ static hashattn_status read_documents(struct hashattn_pretrained *pretrained, co
                                       struct dataset_builder *builder)
 {
     struct host *host = &pretrained->context->host;
-    const struct token_rules rules = {.max_tokens = (size_t)pretrained->files.config.model.max_len,
+    const struct tokenizer *tokenizer;
+    const struct token_rules rules = {.max_tokens = (size_t)pretrained->config->max_len,
                                       .truncate = options->truncate != 0,
                                       .special_tokens = options->special_tokens != 0};
-    TRY(checkpoint_tokenizer(pretrained));
+    TRY(checkpoint_tokenizer(pretrained, &tokenizer));
     for (size_t i = 0; i < num_paths; i++) {
         FAIL_IF(paths[i] == NULL, host, HASHATTN_INVALID, "path %zu is NULL", i);
-        TRY(token_documents_read(host, pretrained->tokenizer, &rules, paths[i], builder));
+        TRY(token_documents_read(host, tokenizer, &rules, paths[i], builder));
     }
     return HASHATTN_OK;
 }
@@ -107,14 +108,14 @@ hashattn_status hashattn_pretrained_embed(hashattn_pretrained *pretrained, const
     struct dataset documents = {0};
     struct inference inference;
     void *mean = NULL;
-    size_t dim = (size_t)pretrained->files.config.model.dim;
+    size_t dim = (size_t)pretrained->config->dim;
     hashattn_status status = read_documents(pretrained, paths, num_paths, &own, &builder);
     TRY_DONE(dataset_finish(host, &builder, status, &documents));
     if (documents.count == 0)
         goto done;
     TRY_DONE(memory_new(host, dim, sizeof(float), "a vector", &mean));
     const struct inference_input input = {documents.count, documents.offsets, documents.ids,
-                                          documents.segments};
+                                          checkpoint_has_segments(pretrained) ? documents.segments : NULL};
     bridge.input = &input;
     bridge.mean = mean;
     bridge.embedding = (hashattn_embedding){
@@ -146,11 +147,10 @@ static double log_sum(const float *scores, size_t count)
 }
 
 /* Tells the `top` largest scores of one mask and sets them to minus infinity. */
-static hashattn_status tell_guesses(struct hashattn_pretrained *pretrained, size_t mask, size_t top,
-                                    float *scores, size_t count, hashattn_guess_callback *callback,
-                                    void *user)
+static hashattn_status tell_guesses(struct host *host, const struct tokenizer *tokenizer, size_t mask,
+                                    size_t top, float *scores, size_t count,
+                                    hashattn_guess_callback *callback, void *user)
 {
-    struct host *host = &pretrained->context->host;
     double total = log_sum(scores, count);
     for (size_t rank = 0; rank < top && rank < count; rank++) {
         uint32_t best = 0;
@@ -158,8 +158,8 @@ static hashattn_status tell_guesses(struct hashattn_pretrained *pretrained, size
             best = scores[id] > scores[best] ? id : best;
         char *text = NULL;
         size_t size;
-        if (tokenizer_token(pretrained->tokenizer, best).bytes != NULL)
-            TRY(tokenizer_decode(host, pretrained->tokenizer, &best, 1, false, &text, &size));
+        if (tokenizer_token(tokenizer, best).bytes != NULL)
+            TRY(tokenizer_decode(host, tokenizer, &best, 1, false, &text, &size));
         const hashattn_guess guess = {.struct_size = sizeof guess,
                                       .mask = mask,
                                       .rank = rank,
@@ -179,7 +179,7 @@ static hashattn_status encode_text(struct hashattn_pretrained *pretrained, struc
 {
     struct host *host = &pretrained->context->host;
     const struct encode_options options = {.special_tokens = true};
-    size_t max_len = (size_t)pretrained->files.config.model.max_len;
+    size_t max_len = (size_t)pretrained->config->max_len;
     TRY(encoder_encode(encoder, (struct piece){text, strlen(text)}, &options, encoding));
     FAIL_IF(encoding->count > max_len, host, HASHATTN_INVALID,
             "the text has %zu tokens, the model has positions for %zu", encoding->count, max_len);
@@ -187,14 +187,13 @@ static hashattn_status encode_text(struct hashattn_pretrained *pretrained, struc
 }
 
 /* The places of the masks; at least one. */
-static hashattn_status find_masks(struct hashattn_pretrained *pretrained, const struct encoding *encoding,
-                                  size_t *places, size_t *count)
+static hashattn_status find_masks(struct host *host, const struct tokenizer *tokenizer,
+                                  const struct encoding *encoding, size_t *places, size_t *count)
 {
-    struct host *host = &pretrained->context->host;
     uint32_t mask;
-    FAIL_IF(!tokenizer_role(pretrained->tokenizer, TOKEN_MASK, &mask), host, HASHATTN_REFUSED,
+    FAIL_IF(!tokenizer_role(tokenizer, TOKEN_MASK, &mask), host, HASHATTN_REFUSED,
             "the tokenizer has no mask");
-    struct piece name = tokenizer_token(pretrained->tokenizer, mask);
+    struct piece name = tokenizer_token(tokenizer, mask);
     *count = 0;
     for (size_t i = 0; i < encoding->count; i++)
         if (encoding->ids[i] == mask)
@@ -213,24 +212,26 @@ hashattn_status hashattn_pretrained_fill_mask(hashattn_pretrained *pretrained, c
     FAIL_IF(text == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             text == NULL ? "text" : "callback");
     size_t width = model_num_scores(pretrained->net), count;
-    FAIL_IF(width == 0, host, HASHATTN_REFUSED, "the checkpoint has no output for masked tokens");
+    FAIL_IF(width == 0, host, HASHATTN_REFUSED, "the model has no output for masked tokens");
     struct encoder *encoder = NULL;
     struct encoding encoding;
     struct inference inference;
+    const struct tokenizer *tokenizer;
     void *places = NULL, *scores = NULL;
-    TRY(checkpoint_tokenizer(pretrained));
+    TRY(checkpoint_tokenizer(pretrained, &tokenizer));
     hashattn_status status;
-    TRY_DONE(encoder_new(host, pretrained->tokenizer, &encoder));
+    TRY_DONE(encoder_new(host, tokenizer, &encoder));
     TRY_DONE(encode_text(pretrained, encoder, text, &encoding));
     TRY_DONE(memory_new(host, size_sum(encoding.count, 1), sizeof(size_t), "the places of masks", &places));
-    TRY_DONE(find_masks(pretrained, &encoding, places, &count));
+    TRY_DONE(find_masks(host, tokenizer, &encoding, places, &count));
     TRY_DONE(memory_new(host, size_product(count, width), sizeof(float), "the scores of tokens", &scores));
     const size_t offsets[] = {0, encoding.count};
-    const struct inference_input input = {1, offsets, encoding.ids, encoding.segments};
+    const struct inference_input input = {1, offsets, encoding.ids,
+                                          checkpoint_has_segments(pretrained) ? encoding.segments : NULL};
     TRY_DONE(checkpoint_begin(pretrained, &input, seed, &inference));
     TRY_DONE(inference_scores(host, &inference, &input, places, count, scores));
     for (size_t i = 0; i < count; i++)
-        TRY_DONE(tell_guesses(pretrained, i, top, (float *)scores + i * width, width, callback, user));
+        TRY_DONE(tell_guesses(host, tokenizer, i, top, (float *)scores + i * width, width, callback, user));
 done:
     memory_free(host, scores);
     memory_free(host, places);

@@ -32,6 +32,11 @@ holds learns_the_order json train.json 'd["valid_classify.accuracy"] > 0.9'
 grep -q "valid masked tokens.perplexity" err && grep -q "valid classify.accuracy" err && passed says_both || failed says_both "$(cat err)"
 run eval run --split valid --json
 holds eval_has_the_metrics_of_the_run json out 'abs(d["masked_tokens.perplexity"] - json.load(open("train.json"))["valid_masked_tokens.perplexity"]) < 1e-9 and "classify.majority" in d'
+run fill-mask run "two cat sat on <mask> red mat, and the cat <mask> red." --top 1
+[ "$(tr -s ' \n' ' ' <out | cut -d ' ' -f 3,5)" = "the saw" ] && passed masks_are_filled || failed masks_are_filled "$(cat out)"
+printf '{"text": "one cat sat on the red mat."}\n{"text": "two dog"}\n' >documents.jsonl
+run embed run documents.jsonl --out e.npy --json
+holds documents_have_vectors json out '(d["type"], d["documents"], d["vectors"], d["dim"]) == ("mlm", 2, 2, 32)'
 cmp -s run/tokenizer.json tokens/tokenizer.json && passed run_keeps_the_tokenizer || failed run_keeps_the_tokenizer "another one"
 
 run train mlm --data d --out whole --steps 8 --eval-every 4 $small --threads 1
@@ -64,6 +69,10 @@ cp d/train.tokens d3/train.tokens
 run tokenizer train text.txt --vocab-size 300 --out other
 cp other/tokenizer.json d3/tokenizer.json
 expect other_tokenizer 3 "d3/train.tokens was made with another tokenizer: it has 316 ids, this one 300" train mlm --data d3 --out x
+run data needle --out needles --train 8 --valid 4 --test 4 --seq-len 16 --marks 4
+run train needle --data needles --out letters --steps 1 --batch 2 --layers 1 --dim 16 --heads 2 --ffn 16 --quiet
+expect no_tokens 2 "the ids of this run are no tokens of text" embed letters documents.jsonl --out x.npy
+expect no_masks 2 "the model has no output for masked tokens" fill-mask letters "a <mask>"
 expect generated_options 2 "data has no option --train" data mlm text.txt --tokenizer tokens --train 5 --out x
 [ -e x ] && failed nothing_was_made "x is there" || passed nothing_was_made
 finish
