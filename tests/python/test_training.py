@@ -254,7 +254,7 @@ def test_a_run_starts_from_a_run(needles, tmp_path):
     given = {**TINY, "steps": 4, "eval_every": 2}
     first = hashattn.train("needle", needles, tmp_path / "first", progress=False, **given)
     notes = []
-    options = dict(epochs=0.25, batch=8, num_hashes=4)
+    options = dict(epochs=0.25, batch=8, num_hashes=4, seed=3)  # without one, the tool takes 0 and we 1
     tuned = hashattn.train("needle", needles, tmp_path / "tuned", mechanism="yoso", start=tmp_path / "first",
                            freeze=["trunk"], progress=lambda now: notes.append(now.note), **options)
     assert tuned.num_params == first.num_params and [note != "" for note in notes] == [True] + [False] * (len(notes) - 1)

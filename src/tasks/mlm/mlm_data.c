@@ -71,6 +71,10 @@ hashattn_status mlm_tokens_find(struct host *host, const struct tokenizer *token
     return HASHATTN_OK;
 }
 
+/* Bytes of a section: few for short texts, so that splits can be drawn and threads have work, but never less
+   than some ten examples. */
+enum { SECTION_MOST = 1 << 16, SECTIONS_LEAST = 256 };
+
 /* ---- encoding ------------------------------------------------------------------------------------------ */
 
 /* The tokens of a section; grown and freed with a host of malloc. */
@@ -173,18 +177,35 @@ static hashattn_status write_example(void *context, struct token_span a, struct 
     return token_writer_add(job->host, &job->writers[target->split], a, b, label);
 }
 
+/* True for one section in every 1 / share, at a random place among them, so that few documents suffice. */
+static bool is_drawn(uint64_t key, double share, uint64_t section)
+{
+    uint64_t first = (uint64_t)((double)section * share), last = (uint64_t)((double)(section + 1) * share);
+    for (uint64_t stratum = first; share > 0 && stratum <= last; stratum++) {
+        struct random random = random_open(random_key(key, RANDOM_SPLIT, stratum));
+        double place = ((double)stratum + (double)random_unit(&random)) / share;
+        if ((uint64_t)place == section)
+            return true;
+    }
+    return false;
+}
+
 /* files: which of them a document is from. */
 static enum split split_of(const struct job *job, enum split files, uint64_t section)
 {
     const struct task_sources *sources = job->sources;
     if (files != SPLIT_TRAIN)
         return files;
-    double valid = sources->valid == NULL ? job->options->valid_share : 0;
-    double test = sources->test == NULL ? job->options->test_share : 0;
-    struct random random =
-        random_open(random_key(random_key(sources->seed, RANDOM_SPLIT, 0), RANDOM_SPLIT, section));
-    double drawn = (double)random_unit(&random);
-    return drawn < valid ? SPLIT_VALID : drawn < valid + test ? SPLIT_TEST : SPLIT_TRAIN;
+    const struct {
+        bool draws;
+        double share;
+    } drawn[SPLIT_COUNT] = {[SPLIT_VALID] = {sources->valid == NULL, job->options->valid_share},
+                            [SPLIT_TEST] = {sources->test == NULL, job->options->test_share}};
+    for (enum split split = SPLIT_VALID; split < SPLIT_COUNT; split++)
+        if (drawn[split].draws &&
+            is_drawn(random_key(sources->seed, RANDOM_SPLIT, split), drawn[split].share, section))
+            return split;
+    return SPLIT_TRAIN;
 }
 
 static hashattn_status list_others(struct job *job)
@@ -236,7 +257,8 @@ static hashattn_status convert(struct job *job, enum split files, const char *co
 {
     struct host *host = job->host;
     const struct task_sources *sources = job->sources;
-    size_t section = size_max(1 << 16, 64 * (size_t)job->options->seq_len);
+    size_t least = 32 * (size_t)job->options->seq_len, most = size_max(SECTION_MOST, least);
+    size_t section = job->total == 0 ? most : size_max(least, size_min(most, job->total / SECTIONS_LEAST));
     uint64_t before = job->done;
     struct section_reader reader;
     TRY(section_reader_open(host, paths, num_paths, (enum document_rule)job->options->documents, section,
