@@ -181,7 +181,7 @@ static void put_metrics(struct run_record *record, const struct model *model, co
     for (size_t i = 0; i < model_num_metrics(model); i++) {
         const struct model_metric *metric = model_metric(model, i);
         snprintf(key, sizeof key, "%s%s", word, metric->name);
-        if (!evaluated || !metric->training_only)
+        if (evaluated ? !metric->training_only : !metric->overall)
             run_record_real(record, key, values[i]);
     }
 }

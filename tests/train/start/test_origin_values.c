@@ -37,7 +37,8 @@ static struct fresh fresh_of(struct host *host, const struct origin *origin, int
     config.max_len = max_len;
     config.causal = strcmp(objective, "next_token") == 0;
     config.num_objectives = 1;
-    config.objectives[0] = (struct model_objective){objective_find(objective), 1, outputs, 0};
+    config.objectives[0] =
+        (struct model_objective){.objective = objective_find(objective), .weight = 1, .num_outputs = outputs};
     check_status(host, model_new(host, &config, &fresh.model), HASHATTN_OK, NULL);
     fresh.values = calloc(model_params(fresh.model)->total, sizeof(float));
     check_status(host, origin_values(host, origin, fresh.model, 5, fresh.values, &fresh.report), HASHATTN_OK,
