@@ -419,8 +419,8 @@ static hashattn_status first_values(struct trainer *t)
         return HASHATTN_OK;
     }
     TRY(origin_open(t->host, t->config->from, &origin));
-    hashattn_status status =
-        origin_values(t->host, &origin, t->stepper.model, seed, t->stepper.values, &t->origin);
+    hashattn_status status = origin_values(t->host, &origin, t->stepper.model, &t->config->facts, seed,
+                                           t->stepper.values, &t->origin);
     origin_close(t->host, &origin);
     if (status == HASHATTN_OK)
         note_origin(t);
