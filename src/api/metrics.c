@@ -24,7 +24,7 @@ hashattn_metrics metrics_give(const struct model *model, const double *values, b
     list->count = 0;
     for (size_t i = 0; values != NULL && i < model_num_metrics(model); i++) {
         const struct model_metric *metric = model_metric(model, i);
-        if (evaluated && metric->training_only)
+        if (evaluated ? metric->training_only : metric->overall)
             continue;
         list->list[list->count++] = (hashattn_metric){.name = metric->name,
                                                       .value = values[i],

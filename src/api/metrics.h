@@ -11,7 +11,8 @@ struct metric_list {
     char baselines[MODEL_OBJECTIVES][METRIC_NAME];
     size_t count;
 };
-/* values: (model_num_metrics); NULL gives an empty list. evaluated: omit metrics that only training has. */
+/* values: (model_num_metrics); NULL gives an empty list. evaluated: omit metrics that only training has;
+   otherwise those that only evaluations have. */
 hashattn_metrics metrics_give(const struct model *model, const double *values, bool evaluated,
                               struct metric_list *list);
 /* The same for an evaluation, followed by the baselines. */

@@ -101,26 +101,71 @@ static void name_of(const struct model *model, const struct objective *objective
         snprintf(name, METRIC_NAME, "%.47s", own);
 }
 
+/* The objective whose outputs are the predictions; num_goals: none. */
+static size_t predicting(const struct model *model)
+{
+    size_t i = 0;
+    while (i < model->num_goals && model->goals[i].objective->outputs == NULL)
+        i++;
+    return i;
+}
+
+/* Overall metrics are those of the objective that predicts. */
+static const struct overall_metric *overall_of(const struct model *model, size_t index)
+{
+    static const struct overall_metric none[] = {{.name = NULL}};
+    const struct overall_metric *overall = model->goals[index].objective->overall;
+    return overall != NULL && index == predicting(model) ? overall : none;
+}
+
+/* True if the config names the metric that chooses the best model. */
+static bool is_chosen(const struct model *model)
+{
+    return model->num_goals > 0 && model->config.objectives[0].selects[0] != '\0';
+}
+
+static void list_metric(struct model *model, size_t index, const char *name, struct model_metric metric)
+{
+    bool chosen = index == 0 && is_chosen(model);
+    if (index > 0)
+        metric.selects = metric.selects == 1 ? 3 : 0;
+    else if (chosen && strcmp(model->config.objectives[0].selects, name) == 0)
+        metric.selects = 1;
+    else if (chosen && metric.selects == 1)
+        metric.selects = 0;
+    name_of(model, model->goals[index].objective, name, metric.name);
+    model->metrics[model->num_metrics++] = metric;
+}
+
 static void list_metrics(struct model *model)
 {
     for (size_t i = 0; i < model->num_goals; i++) {
         const struct goal *goal = &model->goals[i];
-        for (const struct metric *m = goal->objective->metrics; m->name != NULL; m++) {
-            if (isnan(m->value(goal->self, NULL)))
-                continue;
-            struct model_metric *metric = &model->metrics[model->num_metrics++];
-            *metric = (struct model_metric){.more_is_better = m->more_is_better,
-                                            .selects = i == 0            ? m->selects
-                                                       : m->selects == 1 ? 3
-                                                                         : 0};
-            name_of(model, goal->objective, m->name, metric->name);
-        }
+        for (const struct metric *m = goal->objective->metrics; m->name != NULL; m++)
+            if (!isnan(m->value(goal->self, NULL)))
+                list_metric(
+                    model, i, m->name,
+                    (struct model_metric){.more_is_better = m->more_is_better, .selects = m->selects});
+        for (const struct overall_metric *m = overall_of(model, i); m->name != NULL; m++)
+            list_metric(model, i, m->name,
+                        (struct model_metric){.more_is_better = m->more_is_better, .overall = true});
     }
     for (size_t i = 0; i < model->num_own; i++) {
         struct model_metric *metric = &model->metrics[model->num_metrics++];
         metric->training_only = true;
         snprintf(metric->name, METRIC_NAME, "%.30s.own_loss", model->own[i].mechanism->name);
     }
+}
+
+static hashattn_status check_chosen(struct host *host, const struct model *model)
+{
+    for (size_t i = 0; i < model->num_metrics; i++)
+        if (!is_chosen(model) || model->metrics[i].selects == 1)
+            return HASHATTN_OK;
+    FAIL_IF(is_chosen(model), host, HASHATTN_INVALID,
+            "model: %s has no metric '%.60s' that could choose the best model",
+            model->goals[0].objective->name, model->config.objectives[0].selects);
+    return HASHATTN_OK;
 }
 
 hashattn_status model_new(struct host *host, const struct model_config *config, struct model **out)
@@ -137,8 +182,12 @@ hashattn_status model_new(struct host *host, const struct model_config *config, 
         return status;
     }
     list_metrics(model);
-    *out = model;
-    return HASHATTN_OK;
+    status = check_chosen(host, model);
+    if (status != HASHATTN_OK)
+        model_free(host, model);
+    else
+        *out = model;
+    return status;
 }
 
 hashattn_status model_fit(struct host *host, struct model *model, size_t rows)
@@ -396,10 +445,35 @@ void model_metrics(const struct model *model, const double *sums, double *values
         for (const struct metric *m = goal->objective->metrics; m->name != NULL; m++)
             if (!isnan(m->value(goal->self, NULL)))
                 *values++ = m->value(goal->self, sums);
+        for (const struct overall_metric *m = overall_of(model, i); m->name != NULL; m++)
+            *values++ = NAN;
         sums += sums_of(goal->objective);
     }
     for (size_t i = 0; i < model->num_own; i++)
         *values++ = sums[2 * i + 1] == 0 ? NAN : sums[2 * i] / sums[2 * i + 1];
+}
+
+size_t model_num_overall(const struct model *model)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < model->num_metrics; i++)
+        count += model->metrics[i].overall;
+    return count;
+}
+
+hashattn_status model_overall(struct host *host, const struct model *model, const struct targets *targets,
+                              const float *outputs, size_t n, double *values)
+{
+    size_t index = predicting(model), at = 0;
+    if (index == model->num_goals)
+        return HASHATTN_OK;
+    const struct overall_metric *m = overall_of(model, index);
+    for (; m->name != NULL; m++, at++) {
+        while (!model->metrics[at].overall)
+            at++;
+        TRY(m->value(host, model->goals[index].self, &targets[index], outputs, n, &values[at]));
+    }
+    return HASHATTN_OK;
 }
 
 bool model_is_better(const struct model *model, const double *values, const double *best)
@@ -476,14 +550,6 @@ void model_baselines(const struct model *model, const void *counts, double *valu
 }
 
 /* ---- predictions -------------------------------------------------------------------------------------- */
-
-static size_t predicting(const struct model *model)
-{
-    size_t i = 0;
-    while (i < model->num_goals && model->goals[i].objective->outputs == NULL)
-        i++;
-    return i;
-}
 
 size_t model_outputs(const struct model *model)
 {

@@ -73,6 +73,7 @@ struct model_metric {
     bool more_is_better;
     int selects;        /* 1, 2: see struct metric; 3: would be 1 if the objective were the first */
     bool training_only; /* evaluations do not have it */
+    bool overall;       /* of all predictions of an evaluation: training and single batches do not have it */
 };
 size_t model_num_metrics(const struct model *model);
 const struct model_metric *model_metric(const struct model *model, size_t index);
@@ -81,8 +82,13 @@ size_t model_num_sums(const struct model *model);
 void model_sum_name(const struct model *model, size_t index, char name[METRIC_NAME]);
 /* Call after a forward with targets. Adds this batch to sums (num_sums). */
 void model_count(const struct model *model, const struct model_batch *batch, void *workspace, double *sums);
-/* values (num_metrics); NaN if nothing was counted. */
+/* values (num_metrics); NaN if nothing was counted, and for overall metrics. */
 void model_metrics(const struct model *model, const double *sums, double *values);
+/* The number of overall metrics; and their values, written over those of model_metrics. outputs (n,
+   model_outputs): predictions of n examples; targets (num_objectives): of these examples. */
+size_t model_num_overall(const struct model *model);
+hashattn_status model_overall(struct host *host, const struct model *model, const struct targets *targets,
+                              const float *outputs, size_t n, double *values);
 
 /* True if `values` are better than `best`, compared by the metrics that select. */
 bool model_is_better(const struct model *model, const double *values, const double *best);

@@ -15,6 +15,7 @@ struct model_objective {
     double weight;        /* of its loss; > 0 */
     int64_t num_outputs;  /* classes, floats per target, or ids that can be predicted */
     int64_t first_output; /* see objective_facts */
+    char selects[32];     /* the metric that chooses the best model; empty: the objective's own choice */
 };
 
 struct model_config {

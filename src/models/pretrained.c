@@ -99,8 +99,8 @@ static hashattn_status find_output(struct host *host, struct pretrained *pretrai
     }
     if (!found)
         return HASHATTN_OK;
-    model->objectives[model->num_objectives++] =
-        (struct model_objective){objective_find("masked_tokens"), 1, model->vocab_size, 0};
+    model->objectives[model->num_objectives++] = (struct model_objective){
+        .objective = objective_find("masked_tokens"), .weight = 1, .num_outputs = model->vocab_size};
     static const char words[] = "embeddings.word_embeddings.weight", bias[] = "lm_head.bias";
     TRY(check_tied(host, pretrained, "cls.predictions.decoder.weight", words));
     TRY(check_tied(host, pretrained, "cls.predictions.decoder.bias", bias));

@@ -1,24 +1,12 @@
-/* Classification. Rows are pooled to one row per sequence, a head of two layers (nn/outputs/head.h) computes
-   one logit per class, and the loss is their cross-entropy. If an example is two sequences, the head reads
-   the features [a, b, a b, a - b] of both (nn/outputs/pair.h), as in the models of the Long Range Arena that
-   match documents. Predicts the probabilities of the classes. Cost: one pass over the rows forward and one
-   backward; the head works on one row per example, on the calling thread.
+/* Classification of examples, one sequence or two (nn/outputs/pooled_head.h): one logit per class, and the
+   loss is their cross-entropy. Predicts the probabilities of the classes. With two classes, the second is the
+   positive one of F1 and of Matthews' correlation (the phi coefficient; Matthews 1975).
    SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <math.h>
-#include <string.h>
 
-#include "nn/outputs/head.h"
 #include "nn/outputs/loss.h"
-#include "nn/outputs/pair.h"
+#include "nn/outputs/pooled_head.h"
 #include "objectives/objective.h"
-
-struct classify {
-    enum pooling pooling;
-    bool pairs;
-    size_t dim, max_len, classes;
-    struct head head;
-};
 
 /* ---- description -------------------------------------------------------------------------------------- */
 
@@ -30,102 +18,44 @@ static const char *refuse(const struct objective_facts *facts)
 static hashattn_status describe(struct host *host, struct params *params, const struct objective_facts *facts,
                                 void *self)
 {
-    struct classify *c = self;
-    *c = (struct classify){.pooling = facts->pooling,
-                           .pairs = facts->pairs,
-                           .dim = facts->dim,
-                           .max_len = facts->max_len,
-                           .classes = facts->num_outputs};
-    return head_describe(host, params, facts->head, c->pairs ? PAIR_WIDTH * c->dim : c->dim,
-                         facts->head == HEAD_RELU ? 2 * c->dim : c->dim, c->classes, &c->head);
-}
-
-static size_t examples_of(const struct classify *c, const struct rows *rows)
-{
-    assert(!c->pairs || rows->num_sequences % 2 == 0);
-    return rows->num_sequences / (c->pairs ? 2 : 1);
-}
-
-/* ---- memory ------------------------------------------------------------------------------------------- */
-
-struct space {
-    float *pooled, *partial;           /* (head_rows of sequences): dim */
-    float *features, *hidden, *logits; /* (head_rows of examples): 4 dim (`pooled` itself if an example is one
-                                          sequence), head_kept, classes */
-    /* backward */
-    float *dlogits, *dpooled, *dfeatures, *dhidden; /* as above */
-    size_t bytes;
-};
-
-static struct space lay(const struct classify *c, const struct rows *rows, bool training, void *memory)
-{
-    struct arena arena = arena_on(memory);
-    size_t pooled = size_product(head_rows(rows->num_sequences), c->dim);
-    size_t examples = head_rows(examples_of(c, rows));
-    size_t features = size_product(examples, c->head.first.in);
-    size_t wide = size_product(examples, c->head.first.out), logits = size_product(examples, c->classes);
-    struct space s = {
-        .pooled = arena_take(&arena, pooled, sizeof(float)),
-        .partial = arena_take(&arena, pooled, sizeof(float)),
-        .hidden = arena_take(&arena, size_product(examples, head_kept(&c->head)), sizeof(float)),
-        .logits = arena_take(&arena, logits, sizeof(float)),
-    };
-    s.features = c->pairs ? arena_take(&arena, features, sizeof(float)) : s.pooled;
-    if (training) {
-        s.dpooled = arena_take(&arena, pooled, sizeof(float));
-        s.dfeatures = c->pairs ? arena_take(&arena, features, sizeof(float)) : s.dpooled;
-        s.dhidden = arena_take(&arena, wide, sizeof(float));
-        s.dlogits = arena_take(&arena, logits, sizeof(float));
-    }
-    s.bytes = arena.used;
-    return s;
-}
-
-static struct space space_of(const struct objective_pass *pass)
-{
-    return lay(pass->self, pass->rows, pass->training, pass->memory);
+    struct pooled_head *c = self;
+    *c = (struct pooled_head){
+        .pooling = facts->pooling, .pairs = facts->pairs, .dim = facts->dim, .max_len = facts->max_len};
+    return pooled_head_describe(host, params, facts->head, facts->num_outputs, c);
 }
 
 static size_t memory_size(const void *self, const struct rows *rows, bool training)
 {
-    return lay(self, rows, training, NULL).bytes;
+    return pooled_head_lay(self, rows, training, NULL).bytes;
+}
+
+static struct pooled_space space_of(const struct objective_pass *pass)
+{
+    return pooled_head_lay(pass->self, pass->rows, pass->training, pass->memory);
 }
 
 /* ---- passes ------------------------------------------------------------------------------------------- */
 
 static double forward(const struct objective_pass *pass)
 {
-    const struct classify *c = pass->self;
-    const struct rows *rows = pass->rows;
-    const struct space s = space_of(pass);
-    size_t count = examples_of(c, rows), width = c->head.first.in;
-    size_t spare = head_rows(count) - count; /* rows that pad the head's last tile */
-    pooling_forward(c->pooling, c->max_len, rows, s.pooled, s.partial, pass->x, c->dim);
-    if (c->pairs)
-        pair_forward(s.features, s.pooled, count, c->dim);
-    memset(s.features + count * width, 0, spare * width * sizeof(float));
-    head_forward(&c->head, rows->kernels, pass->values, s.logits, s.hidden, s.features, count);
+    const struct pooled_head *c = pass->self;
+    const struct pooled_space s = space_of(pass);
+    size_t count = pooled_head_examples(c, pass->rows);
+    pooled_head_forward(c, pass->rows, pass->values, &s, pass->x);
     if (pass->targets == NULL || count == 0)
         return 0;
-    if (s.dlogits != NULL)
-        memset(s.dlogits + count * c->classes, 0, spare * c->classes * sizeof(float));
-    return loss_cross_entropy(s.logits, pass->targets->ids, pass->targets->weights, count, c->classes,
-                              pass->count, s.dlogits);
+    return loss_cross_entropy(s.logits, pass->targets->ids, pass->targets->weights, count,
+                              pooled_head_outputs(c), pass->count, s.dlogits);
 }
 
 static void backward(const struct objective_pass *pass, struct slice gradients, float *dx, bool add)
 {
-    const struct classify *c = pass->self;
-    const struct rows *rows = pass->rows;
-    const struct space s = space_of(pass);
-    size_t count = examples_of(c, rows);
-    for (size_t i = 0; pass->weight != 1 && i < count * c->classes; i++)
+    const struct pooled_head *c = pass->self;
+    const struct pooled_space s = space_of(pass);
+    size_t count = pooled_head_examples(c, pass->rows) * pooled_head_outputs(c);
+    for (size_t i = 0; pass->weight != 1 && i < count; i++)
         s.dlogits[i] *= (float)pass->weight;
-    head_backward(&c->head, rows->kernels, pass->values, gradients, s.dfeatures, s.dhidden, s.dlogits,
-                  s.hidden, s.features, count);
-    if (c->pairs)
-        pair_backward(s.dpooled, s.dfeatures, s.pooled, count, c->dim);
-    pooling_backward(c->pooling, c->max_len, rows, dx, add, s.dpooled, c->dim);
+    pooled_head_backward(c, pass->rows, pass->values, gradients, &s, dx, add);
 }
 
 /* Returns the index of the largest logit (the first among equals) and sets *sum to the sum of exp(logit -
@@ -141,46 +71,79 @@ static size_t best_of(const float *logits, size_t classes, double *sum)
     return best;
 }
 
+/* The sums of id_sums, and the weights of the targets by what was predicted for them; of two classes. */
+enum { TRUE_POSITIVES = ID_COUNT + 1, FALSE_POSITIVES, FALSE_NEGATIVES };
+static const char *const sums_named[] = {
+    "loss", "correct", "count", "true_positives", "false_positives", "false_negatives", NULL};
+
 static void count_batch(const struct objective_pass *pass, double *sums)
 {
-    const struct classify *c = pass->self;
-    const struct space s = space_of(pass);
-    size_t count = examples_of(c, pass->rows);
+    const struct pooled_head *c = pass->self;
+    const struct pooled_space s = space_of(pass);
+    size_t count = pooled_head_examples(c, pass->rows), classes = pooled_head_outputs(c);
     for (size_t i = 0; i < count; i++) {
-        const float *logits = s.logits + i * c->classes;
+        const float *logits = s.logits + i * classes;
         double sum, weight = pass->targets->weights == NULL ? 1 : (double)pass->targets->weights[i];
         if (weight == 0)
             continue;
-        size_t best = best_of(logits, c->classes, &sum), label = pass->targets->ids[i];
+        size_t best = best_of(logits, classes, &sum), label = pass->targets->ids[i];
         sums[ID_LOSS] += weight * (log(sum) + (double)logits[best] - (double)logits[label]);
         sums[ID_CORRECT] += best == label ? weight : 0;
         sums[ID_COUNT] += weight;
+        if (classes == 2 && (best == 1 || label == 1))
+            sums[best == 0 ? FALSE_NEGATIVES : label == 0 ? FALSE_POSITIVES : TRUE_POSITIVES] += weight;
     }
 }
 
 static size_t outputs(const void *self)
 {
-    return ((const struct classify *)self)->classes;
+    return pooled_head_outputs(self);
 }
 
 static void predict(const struct objective_pass *pass, float *probabilities)
 {
-    const struct classify *c = pass->self;
-    const struct space s = space_of(pass);
-    size_t count = examples_of(c, pass->rows);
+    const struct pooled_head *c = pass->self;
+    const struct pooled_space s = space_of(pass);
+    size_t count = pooled_head_examples(c, pass->rows), classes = pooled_head_outputs(c);
     for (size_t i = 0; i < count; i++) {
-        const float *logits = s.logits + i * c->classes;
+        const float *logits = s.logits + i * classes;
         double sum;
-        size_t best = best_of(logits, c->classes, &sum);
-        for (size_t k = 0; k < c->classes; k++)
+        size_t best = best_of(logits, classes, &sum);
+        for (size_t k = 0; k < classes; k++)
             *probabilities++ = (float)(exp((double)logits[k] - (double)logits[best]) / sum);
     }
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------ */
 
-static const struct metric metrics[] = {
-    {"accuracy", id_accuracy, true, 1}, {"loss", id_loss, false, 2}, {.name = NULL}};
+/* 2 TP / (2 TP + FP + FN); 0 if there is no positive, predicted or true. */
+static double f1(const void *self, const double *sums)
+{
+    if (outputs(self) != 2)
+        return NAN;
+    if (sums == NULL)
+        return 0;
+    double twice = 2 * sums[TRUE_POSITIVES], all = twice + sums[FALSE_POSITIVES] + sums[FALSE_NEGATIVES];
+    return sums[ID_COUNT] == 0 ? NAN : all == 0 ? 0 : twice / all;
+}
+
+/* (TP TN - FP FN) / sqrt((TP + FP)(TP + FN)(TN + FP)(TN + FN)); 0 if a factor of the root is 0. */
+static double matthews(const void *self, const double *sums)
+{
+    if (outputs(self) != 2)
+        return NAN;
+    if (sums == NULL)
+        return 0;
+    double tp = sums[TRUE_POSITIVES], fp = sums[FALSE_POSITIVES], fn = sums[FALSE_NEGATIVES];
+    double tn = sums[ID_CORRECT] - tp, root = sqrt((tp + fp) * (tp + fn)) * sqrt((tn + fp) * (tn + fn));
+    return sums[ID_COUNT] == 0 ? NAN : root == 0 ? 0 : (tp * tn - fp * fn) / root;
+}
+
+static const struct metric metrics[] = {{"accuracy", id_accuracy, true, 1},
+                                        {"f1", f1, true, 0},
+                                        {"matthews", matthews, true, 0},
+                                        {"loss", id_loss, false, 2},
+                                        {.name = NULL}};
 
 static size_t baseline_size(const void *self)
 {
@@ -197,10 +160,10 @@ const struct objective objective_classify = {
     .summary = "which class an example, or a pair of sequences, belongs to",
     .place = TARGET_EXAMPLE,
     .type = TARGET_ID,
-    .sums = id_sums,
+    .sums = sums_named,
     .metrics = metrics,
     .refuse = refuse,
-    .size = sizeof(struct classify),
+    .size = sizeof(struct pooled_head),
     .describe = describe,
     .memory_size = memory_size,
     .forward = forward,

@@ -66,6 +66,15 @@ struct metric {
     int selects; /* 1: chooses the best model; 2: breaks ties of 1; 0: is only shown */
 };
 
+/* A metric of all predictions of an evaluation, which no sums express: a rank correlation. */
+struct overall_metric {
+    const char *name;
+    /* outputs (n, outputs): the predictions; targets: theirs. NaN if nothing counts. */
+    hashattn_status (*value)(struct host *host, const void *self, const struct targets *targets,
+                             const float *outputs, size_t n, double *value);
+    bool more_is_better;
+};
+
 enum { OBJECTIVE_SUMS = 8, OBJECTIVE_METRICS = 6 };
 
 struct objective {
@@ -77,7 +86,9 @@ struct objective {
                           */
 
     const char *const *sums;      /* names, at most OBJECTIVE_SUMS, with "loss" and "count"; ended by NULL */
-    const struct metric *metrics; /* at most OBJECTIVE_METRICS, with "loss"; ended by name NULL */
+    const struct metric *metrics; /* with "loss"; ended by name NULL */
+    const struct overall_metric *overall; /* of an objective that predicts for examples; ended by name NULL;
+                                             or NULL. At most OBJECTIVE_METRICS with those above */
 
     /* NULL if the facts are acceptable, otherwise a constant sentence that says why not. */
     const char *(*refuse)(const struct objective_facts *facts);

@@ -2,7 +2,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "objectives/objective.h"
 
-extern const struct objective objective_classify, objective_masked_tokens, objective_next_token;
+extern const struct objective objective_classify, objective_masked_tokens, objective_next_token,
+    objective_regress;
 
 const struct objective *const objective_table[] = {&objective_classify, &objective_next_token,
-                                                   &objective_masked_tokens, NULL};
+                                                   &objective_masked_tokens, &objective_regress, NULL};

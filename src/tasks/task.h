@@ -37,6 +37,8 @@ struct task_facts {
         double weight;
         size_t num_outputs;  /* classes, floats per target, or number of ids that can be predicted */
         size_t first_output; /* the smallest of these ids */
+        char selects[TASK_OBJECTIVE_NAME]; /* the metric that chooses the best model; empty: the objective's
+                                              own choice. Of the first objective only */
     } objectives[TASK_OBJECTIVES];
     char **labels; /* (num_classes) text of each class, owned; NULL without classes */
     size_t num_classes;

@@ -138,19 +138,22 @@ hashattn_status evaluate_fit(struct host *host, struct model *model, const struc
 /* What one evaluation allocates. */
 struct buffers {
     struct packed_examples packed;
-    float *room;  /* params_room, or NULL */
-    void *counts; /* model_baselines_size */
+    float *room;    /* params_room, or NULL */
+    void *counts;   /* model_baselines_size */
+    float *outputs; /* (count, model_outputs), for overall metrics; or NULL */
 };
 
 static void buffers_free(struct host *host, struct buffers *buffers)
 {
+    memory_free(host, buffers->outputs);
     memory_free(host, buffers->counts);
     memory_free(host, buffers->room);
     packed_examples_free(host, &buffers->packed);
 }
 
 static hashattn_status buffers_new(struct host *host, const struct model *model,
-                                   const struct dataset *dataset, size_t batch, struct buffers *buffers)
+                                   const struct dataset *dataset, size_t batch, size_t num_outputs,
+                                   struct buffers *buffers)
 {
     hashattn_status status;
     void *block;
@@ -160,6 +163,8 @@ static hashattn_status buffers_new(struct host *host, const struct model *model,
     TRY_DONE(memory_new(host, params_room(model_params(model)), sizeof(float), "weights laid for products",
                         &block));
     buffers->room = block;
+    TRY_DONE(memory_new(host, num_outputs, sizeof(float), "predictions", &block));
+    buffers->outputs = block;
 done:
     if (status != HASHATTN_OK)
         buffers_free(host, buffers);
@@ -183,6 +188,20 @@ static hashattn_status ask(struct host *host, const struct train_setup *setup, c
     return HASHATTN_OK;
 }
 
+static hashattn_status overall_metrics(struct host *host, const struct model *model,
+                                       const struct dataset *dataset, const float *outputs, size_t count,
+                                       double *values)
+{
+    struct targets targets[TASK_OBJECTIVES];
+    if (model_num_overall(model) == 0)
+        return HASHATTN_OK;
+    for (size_t k = 0; k < dataset->num_targets; k++) {
+        const struct target_set *set = &dataset->targets[k];
+        targets[k] = (struct targets){.ids = set->ids, .floats = set->floats, .weights = set->weights};
+    }
+    return model_overall(host, model, targets, outputs, count, values);
+}
+
 hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, const struct model *model,
                                 const float *values, const struct dataset *dataset, size_t count,
                                 size_t batch, uint64_t seed, float *outputs, struct workspace *workspace,
@@ -192,7 +211,10 @@ hashattn_status evaluate_within(struct host *host, const struct train_setup *set
     double sums[MODEL_SUMS] = {0}, start = clock_seconds();
     size_t tokens = 0;
     batch = batch < count ? batch : count;
-    TRY(buffers_new(host, model, dataset, batch, &buffers));
+    size_t kept =
+        model_num_overall(model) > 0 && outputs == NULL ? size_product(count, model_outputs(model)) : 0;
+    TRY(buffers_new(host, model, dataset, batch, kept, &buffers));
+    outputs = outputs == NULL ? buffers.outputs : outputs;
     hashattn_status status = HASHATTN_OK;
     values = params_lay(model_params(model), setup->kernels, setup->pool, values, false, buffers.room);
     for (size_t first = 0; first < count; first += batch) {
@@ -219,6 +241,7 @@ hashattn_status evaluate_within(struct host *host, const struct train_setup *set
                                   .seconds = seconds,
                                   .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0};
     model_metrics(model, sums, result->metrics);
+    TRY_DONE(overall_metrics(host, model, dataset, outputs, count, result->metrics));
     model_baselines(model, buffers.counts, result->baselines);
 done:
     buffers_free(host, &buffers);

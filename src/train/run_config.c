@@ -45,6 +45,7 @@ hashattn_status run_config_take_facts(struct host *host, struct run_config *conf
                                                         .weight = entry->weight,
                                                         .num_outputs = (int64_t)entry->num_outputs,
                                                         .first_output = (int64_t)entry->first_output};
+        snprintf(model->objectives[i].selects, sizeof model->objectives[i].selects, "%s", entry->selects);
     }
     return HASHATTN_OK;
 }

@@ -31,6 +31,8 @@ static hashattn_status put_objectives(struct host *host, struct json *facts_obje
         TRY(json_put_real(host, object, "weight", entry->weight));
         TRY(json_put_int(host, object, "outputs", (int64_t)entry->num_outputs));
         TRY(json_put_int(host, object, "first_output", (int64_t)entry->first_output));
+        if (entry->selects[0] != '\0')
+            TRY(json_put_string(host, object, "selects", entry->selects));
     }
     return HASHATTN_OK;
 }
@@ -79,7 +81,7 @@ hashattn_status run_facts_save_vocabulary(struct host *host, const char *run, co
 static hashattn_status get_objective(struct host *host, const struct json *root, size_t index,
                                      struct task_facts *facts)
 {
-    static const char *const members[] = {"name", "weight", "outputs", "first_output", NULL};
+    static const char *const members[] = {"name", "weight", "outputs", "first_output", "selects", NULL};
     const struct json *object;
     const char *name;
     char where[60];
@@ -94,6 +96,10 @@ static hashattn_status get_objective(struct host *host, const struct json *root,
     TRY(json_get_int(host, object, "first_output", 0, MODEL_MOST_VOCAB, &first));
     task_facts_add(facts, name, (size_t)outputs, (size_t)first);
     facts->objectives[index].weight = weight;
+    if (json_find(object, "selects") != NULL) {
+        TRY(json_get_string(host, object, "selects", &name));
+        snprintf(facts->objectives[index].selects, TASK_OBJECTIVE_NAME, "%s", name);
+    }
     return HASHATTN_OK;
 }
 

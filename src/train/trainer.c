@@ -181,7 +181,7 @@ static void put_metrics(struct run_record *record, const struct model *model, co
     for (size_t i = 0; i < model_num_metrics(model); i++) {
         const struct model_metric *metric = model_metric(model, i);
         snprintf(key, sizeof key, "%s%s", word, metric->name);
-        if (!evaluated || !metric->training_only)
+        if (evaluated ? !metric->training_only : !metric->overall)
             run_record_real(record, key, values[i]);
     }
 }
@@ -419,8 +419,8 @@ static hashattn_status first_values(struct trainer *t)
         return HASHATTN_OK;
     }
     TRY(origin_open(t->host, t->config->from, &origin));
-    hashattn_status status =
-        origin_values(t->host, &origin, t->stepper.model, seed, t->stepper.values, &t->origin);
+    hashattn_status status = origin_values(t->host, &origin, t->stepper.model, &t->config->facts, seed,
+                                           t->stepper.values, &t->origin);
     origin_close(t->host, &origin);
     if (status == HASHATTN_OK)
         note_origin(t);

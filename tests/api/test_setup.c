@@ -322,7 +322,7 @@ static void mistakes_are_named(void **state)
     hashattn_setup *setup = (void *)context;
     check_call(context, hashattn_setup_new(context, "neddle", &setup), HASHATTN_INVALID, "no task 'neddle'");
     assert_string_equal(hashattn_context_message(context),
-                        "no task 'neddle', there are: needle, listops, text, retrieval, lm, mlm");
+                        "no task 'neddle', there are: needle, listops, text, retrieval, lm, mlm, glue");
     assert_null(setup);
     check_call(context, hashattn_setup_new(context, NULL, &setup), HASHATTN_INVALID, "no task 'NULL'");
     check_ok(context, hashattn_setup_new(context, "needle", &setup));

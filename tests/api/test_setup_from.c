@@ -25,7 +25,8 @@ static void the_stored_model_determines_the_architecture(void **state)
     hashattn_context *context = context_with(1, NULL);
     char here[4000];
     tiny_data(context, "data");
-    hashattn_setup *setup = tiny_setup(context, "softmax", 2), *next;
+    hashattn_setup *setup = tiny_setup(context, "yoso", 2), *next;
+    check_ok(context, hashattn_setup_set(setup, "hash_bits", "5"));
     check_ok(context, hashattn_train(setup, "data", "run", NULL, NULL));
     hashattn_setup_free(setup);
     assert_non_null(getcwd(here, sizeof here));
@@ -46,8 +47,9 @@ static void the_stored_model_determines_the_architecture(void **state)
     check_ok(context, hashattn_setup_set(next, "dropout", "0.3"));
     check_ok(context, hashattn_setup_set(next, "pooling", "first"));
 
-    check_ok(context, hashattn_setup_mechanism(next, "yoso"));
-    check_ok(context, hashattn_setup_set(next, "num_hashes", "8"));
+    check_value(context, next, "num_hashes", "32");
+    check_ok(context, hashattn_setup_mechanism(next, "yoso-e"));
+    check_value(context, next, "hash_bits", "5"); /* not the 8 of the task */
     check_ok(context, hashattn_setup_set(next, "seq_len", "12"));
     check_ok(context, hashattn_setup_set(next, "epochs", "0.2"));
     check_ok(context, hashattn_train(next, "data", "tuned", NULL, NULL));

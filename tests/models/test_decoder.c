@@ -45,7 +45,7 @@ static struct model_config config_of(struct decoder_test *t, const struct mechan
         .max_len = LONGEST,
         .causal = 1,
         .num_objectives = 1,
-        .objectives = {{objective_find("next_token"), 1, VOCAB - 1, 1}},
+        .objectives = {{objective_find("next_token"), 1, VOCAB - 1, 1, ""}},
         .layers = 2,
         .dim = DIM,
         .heads = HEADS,

@@ -57,7 +57,7 @@ static struct model_config config_of(struct model_test *t, const struct mechanis
     return (struct model_config){
         .vocab_size = VOCAB,
         .num_objectives = 1,
-        .objectives = {{objective_find("classify"), 1, CLASSES, 0}},
+        .objectives = {{objective_find("classify"), 1, CLASSES, 0, ""}},
         .max_len = (int64_t)max_len,
         .layers = 2,
         .dim = DIM,

@@ -39,8 +39,8 @@ static void open_test(struct metrics_test *t)
         .max_len = 9,
         .causal = 1,
         .num_objectives = 2,
-        .objectives = {{objective_find("classify"), 0.5, CLASSES, 0},
-                       {objective_find("next_token"), 1, VOCAB - 1, 1}},
+        .objectives = {{objective_find("classify"), 0.5, CLASSES, 0, ""},
+                       {objective_find("next_token"), 1, VOCAB - 1, 1, ""}},
         .layers = 1,
         .dim = 9,
         .norm_epsilon = 1e-5,
@@ -65,8 +65,9 @@ static void names_and_values_are_those_of_the_objectives(void **state)
     char own[2][METRIC_NAME], name[METRIC_NAME];
     for (int i = 0; i < 2; i++)
         snprintf(own[i], METRIC_NAME, "%s.own_loss", i == 0 ? linear_mechanism.name : "second");
-    /* loss, correct, count of either objective; sum and count of the own losses */
-    static const double sums[] = {6, 3, 4, 10, 2, 5, 7, 2, 0, 0};
+    /* loss, correct, count of either objective, of classify also what two classes need; sum and count of the
+       own losses */
+    static const double sums[] = {6, 3, 4, 0, 0, 0, 10, 2, 5, 7, 2, 0, 0};
     const struct {
         const char *name;
         double value;
@@ -96,15 +97,17 @@ static void names_and_values_are_those_of_the_objectives(void **state)
         else
             check_near(values[i], want[i].value, 1e-15, want[i].name);
     }
-    static const char *const sum_names[] = {"classify.loss",   "classify.correct",   "classify.count",
-                                            "next_token.loss", "next_token.correct", "next_token.count"};
-    for (size_t i = 0; i < 6; i++) {
+    static const char *const sum_names[] = {
+        "classify.loss",           "classify.correct",         "classify.count",
+        "classify.true_positives", "classify.false_positives", "classify.false_negatives",
+        "next_token.loss",         "next_token.correct",       "next_token.count"};
+    for (size_t i = 0; i < 9; i++) {
         model_sum_name(t.model, i, name);
         assert_string_equal(name, sum_names[i]);
     }
-    model_sum_name(t.model, 8, name);
+    model_sum_name(t.model, 11, name);
     assert_string_equal(name, "second.own_loss");
-    model_sum_name(t.model, 9, name);
+    model_sum_name(t.model, 12, name);
     assert_string_equal(name, "second.count");
 
     /* Better by accuracy; if equal, by the loss; the rest does not select. */
@@ -135,7 +138,7 @@ static void one_objective_has_plain_names(void **state)
     config.num_objectives = 1;
     config.plan = head_plan_of(attention_find("softmax"), NULL); /* no own loss */
     check_status(&t.host, model_new(&t.host, &config, &plain), HASHATTN_OK, NULL);
-    assert_true(model_num_metrics(plain) == 2 && model_num_sums(plain) == 3);
+    assert_true(model_num_metrics(plain) == 2 && model_num_sums(plain) == 6);
     assert_string_equal(model_metric(plain, 0)->name, "accuracy");
     assert_string_equal(model_metric(plain, 1)->name, "loss");
     model_sum_name(plain, 2, name);
@@ -144,6 +147,63 @@ static void one_objective_has_plain_names(void **state)
     model_baseline_name(plain, 0, name);
     assert_string_equal(name, "majority");
     model_free(&t.host, plain);
+    model_free(&t.host, t.model);
+}
+
+/* Two classes, with another metric than the objective chooses; and a regression. */
+static void the_config_chooses_the_metric(void **state)
+{
+    (void)state;
+    struct metrics_test t;
+    open_test(&t);
+    struct model_config config = t.config;
+    struct model *two, *scores;
+    config.causal = 0;
+    config.num_objectives = 1;
+    config.plan = head_plan_of(attention_find("softmax"), NULL);
+    config.objectives[0].num_outputs = 2;
+    strcpy(config.objectives[0].selects, "matthews");
+    check_status(&t.host, model_new(&t.host, &config, &two), HASHATTN_OK, NULL);
+    static const char *const names[] = {"accuracy", "f1", "matthews", "loss"};
+    static const int ranks[] = {0, 0, 1, 2};
+    assert_int_equal(model_num_metrics(two), 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(model_metric(two, i)->name, names[i]);
+        assert_int_equal(model_metric(two, i)->selects, ranks[i]);
+        assert_false(model_metric(two, i)->overall);
+    }
+    const double better[] = {0.1, 0.1, 0.9, 5}, worse[] = {0.9, 0.9, 0.8, 1};
+    assert_true(model_is_better(two, better, worse) && !model_is_better(two, worse, better));
+    assert_int_equal(model_num_overall(two), 0);
+    check_status(&t.host, model_overall(&t.host, two, NULL, NULL, 0, NULL), HASHATTN_OK, NULL);
+    model_free(&t.host, two);
+    config.objectives[0].num_outputs = CLASSES; /* F1 and Matthews' correlation are of two */
+    check_status(&t.host, model_new(&t.host, &config, &two), HASHATTN_INVALID,
+                 "classify has no metric 'matthews' that could choose the best model");
+
+    config.objectives[0] =
+        (struct model_objective){.objective = objective_find("regress"), .weight = 1, .num_outputs = 1};
+    check_status(&t.host, model_new(&t.host, &config, &scores), HASHATTN_OK, NULL);
+    assert_int_equal(model_num_metrics(scores), 3);
+    assert_int_equal(model_num_overall(scores), 1);
+    assert_true(model_metric(scores, 0)->selects == 1 && model_metric(scores, 2)->overall);
+    assert_string_equal(model_metric(scores, 2)->name, "spearman");
+    const double sums[] = {8, 4, 10, 10, 30, 30, 20}; /* of 1 2 3 4 and 4 3 2 1 */
+    const float outputs[] = {1, 2, 3, 9}, floats[] = {1, 2, 4, 3};
+    const struct targets targets = {.floats = floats};
+    double values[MODEL_METRICS];
+    model_metrics(scores, sums, values);
+    check_near(values[0], -1, 1e-15, "pearson");
+    check_near(values[1], 2, 0, "loss");
+    assert_true(isnan(values[2]));
+    check_status(&t.host, model_overall(&t.host, scores, &targets, outputs, 4, values), HASHATTN_OK, NULL);
+    check_near(values[0], -1, 1e-15, "pearson, as before");
+    check_near(values[2], 0.8, 1e-15, "spearman");
+    struct failing_host failing;
+    failing_host_init(&failing, 0);
+    check_status(&failing.host, model_overall(&failing.host, scores, &targets, outputs, 4, values),
+                 HASHATTN_NO_MEMORY, NULL);
+    model_free(&t.host, scores);
     model_free(&t.host, t.model);
 }
 
@@ -178,10 +238,10 @@ static void batches_are_counted(void **state)
     for (int i = 0; i < 2; i++)
         model_count(t.model, &batch, workspace, sums);
     check_near(sums[2], 2 * SEQUENCES, 0, "examples");
-    check_near(sums[5], 2 * TOKENS, 0, "tokens");
-    check_near(sums[7], 2 * SEQUENCES, 0, "sequences of the first mechanism");
-    check_near(sums[9], 2 * SEQUENCES, 0, "sequences of the second mechanism");
-    assert_true(sums[6] > 0 && sums[8] > 0 && sums[6] != sums[8] && sums[10] == 0 && sums[11] == 0);
+    check_near(sums[8], 2 * TOKENS, 0, "tokens");
+    check_near(sums[10], 2 * SEQUENCES, 0, "sequences of the first mechanism");
+    check_near(sums[12], 2 * SEQUENCES, 0, "sequences of the second mechanism");
+    assert_true(sums[9] > 0 && sums[11] > 0 && sums[9] != sums[11] && sums[13] == 0 && sums[14] == 0);
     batch.training = false;
     free(workspace);
     workspace = aligned_alloc(64, (model_workspace_size(t.model, &batch) + 63) / 64 * 64);
@@ -189,7 +249,7 @@ static void batches_are_counted(void **state)
     model_forward(t.model, &batch, laid, workspace);
     model_count(t.model, &batch, workspace, sums);
     check_near(sums[2], SEQUENCES, 0, "examples");
-    check_near(sums[7] + sums[9], 0, 0, "no own losses in evaluation");
+    check_near(sums[10] + sums[12], 0, 0, "no own losses in evaluation");
 
     assert_int_equal(model_outputs(t.model), CLASSES);
     assert_int_equal(model_num_baselines(t.model), 2);
@@ -217,6 +277,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_values_are_those_of_the_objectives),
         cmocka_unit_test(one_objective_has_plain_names),
+        cmocka_unit_test(the_config_chooses_the_metric),
         cmocka_unit_test(batches_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

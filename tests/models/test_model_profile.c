@@ -25,7 +25,7 @@ static void check_parts(int norm, bool training, const double want[PROFILE_PARTS
         .vocab_size = VOCAB,
         .max_len = TOKENS,
         .num_objectives = 1,
-        .objectives = {{objective_find("classify"), 1, 3, 0}},
+        .objectives = {{objective_find("classify"), 1, 3, 0, ""}},
         .layers = 2,
         .dim = 8,
         .norm_epsilon = 1e-5,

@@ -7,7 +7,7 @@
    that pad a tile cleared beyond the memory; the last among equal logits; a class beyond the last; masked
    tokens scored in the first rows whatever the places; rows of weight 0 among the masked; their gradient
    without the last chunk, or in the first rows.
-   Covers: classify.c next_token.c masked_tokens.c objective_table.c
+   Covers: classify.c regress.c next_token.c masked_tokens.c objective_table.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "objectives/objective.h"
 
@@ -29,7 +29,7 @@ struct objective_test {
     bool pairs;
     size_t offsets[HEAD + 1], targets, bytes; /* of memory */
     uint32_t ids[MOST];
-    float weights[MOST];
+    float floats[MOST], weights[MOST];
     struct targets asked;
     struct rows rows;
     float *x, *dx;
@@ -51,7 +51,7 @@ static void open_shape(struct objective_test *t, const struct objective *objecti
     struct host *host = &t->base.host;
     check_status(host, embed_describe(host, &t->base.params, &shape, &t->embed), HASHATTN_OK, NULL);
     const struct objective_facts facts = {.dim = DIM,
-                                          .num_outputs = OUTPUTS,
+                                          .num_outputs = objective->type == TARGET_ID ? OUTPUTS : 1,
                                           .max_len = 100,
                                           .pairs = pairs,
                                           .causal = strcmp(objective->name, "masked_tokens") != 0,
@@ -68,9 +68,10 @@ static void open_shape(struct objective_test *t, const struct objective *objecti
                                                                 : sequences);
     for (size_t i = 0; i < t->targets; i++) {
         t->ids[i] = (uint32_t)((i * i + i / 3) % OUTPUTS);
+        t->floats[i] = (float)t->ids[i] - 1.5f;
         t->weights[i] = i % 4 == 1 ? 0 : i % 2 == 0 ? 1 : 0.5f;
     }
-    t->asked = (struct targets){.ids = t->ids, .weights = t->weights};
+    t->asked = (struct targets){.ids = t->ids, .floats = t->floats, .weights = t->weights};
     t->x = new_normals(9, t->rows.padded * DIM, 1);
     memset(t->x + t->rows.count * DIM, 0, (t->rows.padded - t->rows.count) * DIM * sizeof *t->x);
     t->dx = new_zeros(t->rows.padded * DIM);
@@ -136,11 +137,14 @@ static void check_description(struct objective_test *t)
     size_t metrics = 0;
     assert_ptr_equal(objective_find(objective->name), objective);
     for (const struct metric *m = objective->metrics; m->name != NULL; m++, metrics++) {
+        bool of_two = strcmp(m->name, "f1") == 0 || strcmp(m->name, "matthews") == 0; /* and there are five */
         first += m->selects == 1;
         losses += strcmp(m->name, "loss") == 0 && !m->more_is_better;
-        assert_true(isnan(m->value(t->self, none)) && !isnan(m->value(t->self, one)));
-        assert_true(!isnan(m->value(t->self, NULL)));
+        assert_true(isnan(m->value(t->self, none)) && isnan(m->value(t->self, one)) == of_two);
+        assert_true(isnan(m->value(t->self, NULL)) == of_two);
     }
+    for (const struct overall_metric *m = objective->overall; m != NULL && m->name != NULL; m++, metrics++)
+        assert_true(objective->predict != NULL && objective->place == TARGET_EXAMPLE);
     assert_true(first == 1 && losses == 1 && metrics <= OBJECTIVE_METRICS);
     assert_true(sum_named(objective, "loss") < OBJECTIVE_SUMS &&
                 sum_named(objective, "count") < OBJECTIVE_SUMS);
@@ -155,7 +159,11 @@ static void every_objective_is_described(void **state)
     static const struct {
         const char *objective;
         struct metric metrics[5];
-    } want[] = {{"classify", {{"accuracy", NULL, true, 1}, {"loss", NULL, false, 2}}},
+    } want[] = {{"classify",
+                 {{"accuracy", NULL, true, 1},
+                  {"f1", NULL, true, 0},
+                  {"matthews", NULL, true, 0},
+                  {"loss", NULL, false, 2}}},
                 {"next_token",
                  {{"perplexity", NULL, false, 1},
                   {"loss", NULL, false, 2},
@@ -186,16 +194,20 @@ static void check_counting(struct objective_test *t)
     check_near(sums[sum_named(t->objective, "count")], weights, 1e-12, "count");
     check_near(sums[sum_named(t->objective, "loss")], loss, 1e-6 * loss, "loss");
     for (size_t i = 0; i < t->targets; i++)
-        if (t->weights[i] == 0)
+        if (t->weights[i] == 0) {
             t->ids[i] = 4000000000u;
+            t->floats[i] = NAN;
+        }
     t->pass.values = layer_test_lay(&t->base, true);
     double same = t->objective->forward(&t->pass);
     t->objective->count(&t->pass, again);
     check_same_bits(&loss, &same, sizeof loss, "loss");
     check_same_bits(sums, again, sizeof sums, "sums");
     t->asked.weights = NULL; /* every target has weight 1 */
-    for (size_t i = 0; i < t->targets; i++)
+    for (size_t i = 0; i < t->targets; i++) {
         t->ids[i] = t->ids[i] < OUTPUTS ? t->ids[i] : 0;
+        t->floats[i] = isnan(t->floats[i]) ? 7 : t->floats[i];
+    }
     double all = t->objective->forward(&t->pass), unweighted[OBJECTIVE_SUMS] = {0};
     assert_true(all > loss);
     t->objective->count(&t->pass, unweighted);
@@ -288,6 +300,8 @@ static double correct_of(struct objective_test *t, uint32_t id)
 static void check_correct(struct objective_test *t)
 {
     double weights = 0, correct = 0;
+    if (t->objective->type == TARGET_FLOATS)
+        return;
     for (size_t i = 0; i < t->targets; i++)
         weights += (double)t->weights[i];
     for (uint32_t id = 0; id < OUTPUTS; id++)
@@ -340,10 +354,10 @@ static void without_weights_there_is_no_gradient(void **state)
 static void batches_of_one_and_of_full_tiles(void **state)
 {
     (void)state;
-    static const size_t sequences[] = {1, HEAD};
-    for (size_t i = 0; i < 2; i++) {
+    static const size_t sequences[] = {1, HEAD, 1, HEAD};
+    for (size_t i = 0; i < 4; i++) {
         struct objective_test t = {.pairs = false};
-        open_shape(&t, objective_find("classify"), false, sequences[i]);
+        open_shape(&t, objective_find(i < 2 ? "classify" : "regress"), false, sequences[i]);
         assert_true(t.objective->forward(&t.pass) > 0);
         for (size_t k = 0; k < t.rows.padded * DIM; k++)
             t.dx[k] = NAN;
@@ -375,7 +389,7 @@ static void the_head_has_the_documented_widths(void **state)
 /* Probabilities add up to 1, and -log of the label's probability is its loss. */
 static void check_prediction(struct objective_test *t)
 {
-    if (t->objective->predict == NULL)
+    if (t->objective->predict == NULL || t->objective->type == TARGET_FLOATS)
         return;
     size_t outputs = t->objective->outputs(t->self), examples = (size_t)SEQUENCES / (t->pairs ? 2 : 1);
     float *p = guard_floats(examples * outputs);
@@ -491,6 +505,9 @@ static void what_cannot_be_is_refused(void **state)
     assert_null(classify->refuse(&facts));
     facts.num_outputs = 0;
     assert_non_null(strstr(classify->refuse(&facts), "no class"));
+    assert_non_null(strstr(objective_find("regress")->refuse(&facts), "one float"));
+    facts.num_outputs = 1;
+    assert_null(objective_find("regress")->refuse(&facts));
 }
 
 /* Means; bits per byte exist if ids are bytes, and perplexity matches the loss. */
@@ -513,9 +530,9 @@ static void metrics_follow_from_the_sums(void **state)
     }
     const struct metric *classify = objective_find("classify")->metrics;
     check_near(classify[0].value(NULL, sums), 0.75, 0, "accuracy of classes");
-    check_near(classify[1].value(NULL, sums), 1.5, 0, "loss of classes");
+    check_near(classify[3].value(NULL, sums), 1.5, 0, "loss of classes");
     sums[sum_named(t.objective, "count")] = 1; /* a single target has a mean */
-    check_near(classify[1].value(NULL, sums), 6, 0, "loss of one example");
+    check_near(classify[3].value(NULL, sums), 6, 0, "loss of one example");
     check_near(t.objective->metrics[1].value(t.self, sums), 6, 0, "loss of one token");
     close_test(&t);
 }

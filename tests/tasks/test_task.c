@@ -81,7 +81,7 @@ static void every_row_is_complete(void **state)
             assert_true(strlen(row->help) > 10);
         }
     }
-    assert_int_equal(count, 6);
+    assert_int_equal(count, 7);
     assert_null(task_find("listop"));
     assert_null(task_find(""));
     static const char *const splits[SPLIT_COUNT] = {"train", "valid", "test"};
@@ -101,6 +101,10 @@ static void presets_are_those_of_the_documents(void **state)
         const char *task;
         struct task_preset preset;
     } want[] = {
+        {"glue",
+         {NULL, 1000, 32, 100, 100, 5e-4, 2, 128, 2, 512, "first", false, "hash_bits=7",
+          "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1",
+          "schedule=linear weight_decay=0.01"}},
         {"listops",
          {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL}},
         {"listops",
@@ -151,6 +155,10 @@ static void options_have_the_documented_ranges(void **state)
         const char *task;
         struct option_range rows[6];
     } want[] = {
+        {"glue",
+         {{"name", OPTION_CHOICE, 0, 0, 0},
+          {"max_len", OPTION_INT, 128, 8, 65536},
+          {"vocab_size", OPTION_INT, 8192, 261, (1 << 20) - 1}}},
         {"listops",
          {{"min_len", OPTION_INT, 500, 0, 65535},
           {"max_len", OPTION_INT, 2000, 3, 65536},

@@ -86,28 +86,35 @@ static void the_start_is_reported_and_logged(void **state)
     pair_free(&pair);
 }
 
-/* The stored run is removed before the other is resumed. */
+/* With the stored run in place, and after it was removed. */
 static void it_resumes_bit_for_bit_without_the_stored_run(void **state)
 {
     (void)state;
     struct pair pair;
-    char whole[80], notes[400] = {0};
+    char whole[80], parts[2][80], notes[400] = {0};
     pair_init(&pair);
     struct host *host = &pair.small.host;
-    struct watcher quiet = {.stop_at = -1}, part = {.stop_at = 3},
-                   rest = {.stop_at = -1, .act = count_notes, .user = notes};
+    struct watcher quiet = {.stop_at = -1};
+    small_run_path(&pair.small, "part", parts[0]);
+    small_run_path(&pair.small, "other", parts[1]);
     small_run_path(&pair.small, "whole", whole);
     strcpy(pair.small.config.freeze, "embeddings,encoder.layer.0.output");
     small_run_set(&pair.small, "epochs", "3.2"); /* 3.2 x 40 / 5 = 25.6 */
     const struct run_config before = pair.small.config;
     check_status(host, train(&pair.small, whole, 2, &quiet, false), HASHATTN_OK, NULL);
     assert_true(quiet.last.step == 26 && quiet.evaluations == 4);
-    pair.small.config.training = before.training;
-    assert_int_equal(train(&pair.small, pair.small.run, 2, &part, false), HASHATTN_INTERRUPTED);
-    small_run_remove(pair.stored.run);
-    check_status(host, train(&pair.small, pair.small.run, 1, &rest, true), HASHATTN_OK, NULL);
-    assert_int_equal(notes[0], 0);
-    check_same_run(host, whole, pair.small.run);
+    for (int i = 0; i < 2; i++) {
+        struct watcher part = {.stop_at = 3};
+        pair.small.config.training = before.training;
+        assert_int_equal(train(&pair.small, parts[i], 2, &part, false), HASHATTN_INTERRUPTED);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct watcher rest = {.stop_at = -1, .act = count_notes, .user = notes};
+        check_status(host, train(&pair.small, parts[i], 1, &rest, true), HASHATTN_OK, NULL);
+        assert_int_equal(notes[0], 0);
+        check_same_run(host, whole, parts[i]);
+        small_run_remove(pair.stored.run);
+    }
     pair_free(&pair);
 }
 

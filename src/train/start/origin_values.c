@@ -21,6 +21,7 @@ struct taking {
     const struct model *model;
     float *values;
     const struct tensor **used; /* (num_rows) the tensor of each row; NULL: none */
+    bool same_labels;
     struct origin_report *report;
 };
 
@@ -33,6 +34,18 @@ static bool has_shape(const struct tensor *tensor, const struct param *row)
 static bool is_positions(const struct param *row)
 {
     return strcmp(row->name, "embeddings.position_embeddings.weight") == 0;
+}
+
+/* Checkpoints do not say what their classes are. */
+static bool same_labels(const struct origin *origin, const struct task_facts *facts)
+{
+    const struct task_facts *stored = &origin->run.facts;
+    if (origin->run.task == NULL)
+        return true;
+    bool same = stored->num_classes == facts->num_classes;
+    for (size_t i = 0; same && i < facts->num_classes; i++)
+        same = strcmp(stored->labels[i], facts->labels[i]) == 0;
+    return same;
 }
 
 static hashattn_status check_finite(struct host *host, const struct taking *t, const struct param *row)
@@ -81,7 +94,8 @@ static hashattn_status take_row(struct host *host, const struct taking *t, size_
     const struct param *row = &model_params(t->model)->rows[index];
     const struct safetensors *file;
     const struct tensor *tensor = pretrained_find(&t->origin->files, row, &file);
-    bool same = tensor != NULL && has_shape(tensor, row);
+    bool meant = t->same_labels || strncmp(row->name, "classifier.out_proj.", 20) != 0;
+    bool same = tensor != NULL && has_shape(tensor, row) && meant;
     if (!same && (tensor == NULL || !is_positions(row))) {
         start_fill(row->start, row->scale, random_key(seed, RANDOM_INIT, index), t->values + row->offset,
                    row->count);
@@ -119,10 +133,15 @@ static hashattn_status list_dropped(struct host *host, const struct taking *t)
 }
 
 hashattn_status origin_values(struct host *host, const struct origin *origin, const struct model *model,
-                              uint64_t seed, float *values, struct origin_report *report)
+                              const struct task_facts *facts, uint64_t seed, float *values,
+                              struct origin_report *report)
 {
     const struct params *params = model_params(model);
-    struct taking t = {.origin = origin, .model = model, .values = values, .report = report};
+    struct taking t = {.origin = origin,
+                       .model = model,
+                       .values = values,
+                       .report = report,
+                       .same_labels = same_labels(origin, facts)};
     void *block = NULL;
     hashattn_status status;
     *report = (struct origin_report){.taken = 0};

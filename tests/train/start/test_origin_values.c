@@ -22,6 +22,8 @@ struct fresh {
     struct origin_report report;
 };
 
+static const struct task_facts no_facts; /* of tests with checkpoints, which have no labels */
+
 static void fresh_free(struct host *host, struct fresh *fresh)
 {
     origin_report_free(&fresh->report);
@@ -33,15 +35,17 @@ static struct fresh fresh_of(struct host *host, const struct origin *origin, int
                              const char *objective, int64_t outputs)
 {
     struct fresh fresh = {.model = NULL};
+    const struct task_facts *facts = origin->run.task != NULL ? &origin->run.facts : &no_facts;
     struct model_config config = *model_config_of(origin->model);
     config.max_len = max_len;
     config.causal = strcmp(objective, "next_token") == 0;
     config.num_objectives = 1;
-    config.objectives[0] = (struct model_objective){objective_find(objective), 1, outputs, 0};
+    config.objectives[0] =
+        (struct model_objective){.objective = objective_find(objective), .weight = 1, .num_outputs = outputs};
     check_status(host, model_new(host, &config, &fresh.model), HASHATTN_OK, NULL);
     fresh.values = calloc(model_params(fresh.model)->total, sizeof(float));
-    check_status(host, origin_values(host, origin, fresh.model, 5, fresh.values, &fresh.report), HASHATTN_OK,
-                 NULL);
+    check_status(host, origin_values(host, origin, fresh.model, facts, 5, fresh.values, &fresh.report),
+                 HASHATTN_OK, NULL);
     return fresh;
 }
 
@@ -177,6 +181,18 @@ static void words_enter_the_trunk_as_they_did(void **state)
             assert_true(tied.values[other->offset + k] * (words ? 4 : 1) == same.values[row->offset + k]);
     }
     assert_true(lists(tied.report.dropped, "classifier.dense.weight"));
+    /* Outputs for other labels are another layer; the one before it stays. */
+    struct task_facts others = small.config.facts;
+    char *labels[20], other[] = "other";
+    assert_true(others.num_classes > 1 && others.num_classes < 20);
+    memcpy(labels, others.labels, others.num_classes * sizeof *labels);
+    labels[others.num_classes - 1] = other;
+    others.labels = labels;
+    origin_report_free(&same.report);
+    check_status(host, origin_values(host, &origin, same.model, &others, 5, same.values, &same.report),
+                 HASHATTN_OK, NULL);
+    assert_true(json_count(same.report.anew) == 2 && lists(same.report.anew, "classifier.out_proj.bias"));
+    assert_true(lists(same.report.dropped, "classifier.out_proj.weight"));
     assert_true(lists(tied.report.anew, "lm_head.bias"));
     fresh_free(host, &same);
     fresh_free(host, &tied);
@@ -201,8 +217,8 @@ static void values_must_be_finite(void **state)
     struct origin_report report;
     const struct model *model = origin.model;
     float *values = calloc(model_params(model)->total, sizeof *values);
-    check_status(&host, origin_values(&host, &origin, model, 1, values, &report), HASHATTN_BAD_FILE,
-                 "holds nan at element ");
+    check_status(&host, origin_values(&host, &origin, model, &no_facts, 1, values, &report),
+                 HASHATTN_BAD_FILE, "holds nan at element ");
     assert_true(report.anew == NULL && report.dropped == NULL);
     free(values);
     origin_close(&host, &origin);
@@ -222,7 +238,8 @@ static void every_failed_allocation_is_reported(void **state)
     struct fresh fresh = fresh_of(&host, &origin, 12, "classify", 2);
     for (long n = 0;; n++) {
         failing_host_init(&failing, n);
-        hashattn_status status = origin_values(&failing.host, &origin, fresh.model, 5, fresh.values, &report);
+        hashattn_status status =
+            origin_values(&failing.host, &origin, fresh.model, &no_facts, 5, fresh.values, &report);
         origin_report_free(&report);
         assert_int_equal(failing.outstanding, 0);
         if (status == HASHATTN_OK)

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""GLUE dev scores by the grid of the YOSO paper: batch sizes 8, 16 and 32, learning rates 2e-5 to 5e-5, four epochs.
+
+  bench/glue.py BUILD --data GLUE --out DIR --from MODEL [--from NAME=MODEL:MECHANISM] [--sets RTE,MRPC] [--seeds 5]
+  bench/glue.py BUILD --data GLUE --out DIR --small
+
+GLUE: a directory with RTE, MRPC, ... in the official layout (train.tsv, dev.tsv). MODEL: a run or a checkpoint that each
+training starts from; MECHANISM replaces its attention, as in YOSO-x-E rows (pretrained with samples, fine-tuned with
+yoso-e). --small: models from scratch, or small pretrained ones, with larger learning rates. A score is that of the best
+epoch on dev. As in the paper, the best of the grid is reported: every point of it runs with the first seed, and the best
+point with all seeds. The table has mean and standard deviation over seeds, and the chosen point.
+
+Resume: run the same command again. A finished training has DIR/.../done.json; one that was stopped continues bit for
+bit. The table is written to DIR/table.md and to stdout."""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+SETS = {"CoLA": ["matthews"], "SST-2": ["accuracy"], "MRPC": ["f1", "accuracy"], "QQP": ["f1", "accuracy"],
+        "STS-B": ["pearson", "spearman"], "MNLI": ["accuracy"], "QNLI": ["accuracy"], "RTE": ["accuracy"]}
+PAPER = {"batches": [8, 16, 32], "rates": [2e-5, 3e-5, 4e-5, 5e-5], "epochs": 4}
+SMALL = {"batches": [16, 32], "rates": [1e-4, 3e-4, 1e-3], "epochs": 4}
+
+
+class Model:
+    """A model to start from: "NAME=DIR:MECHANISM", name and mechanism optional; "scratch" starts from the seed."""
+
+    def __init__(self, text):
+        name, equals, rest = text.partition("=")
+        if not equals:
+            name, rest = "", text
+        self.directory, _, self.mechanism = rest.partition(":")
+        self.name = name or "-".join(filter(None, [os.path.basename(self.directory.rstrip("/")), self.mechanism]))
+
+    def options(self):
+        start = [] if self.directory == "scratch" else ["--from", self.directory]
+        return start + (["--attention", self.mechanism] if self.mechanism else [])
+
+
+def run(arguments, model, which, batch, rate, seed):
+    """Trains one point, unless it is done, and returns the scores of its best model on dev."""
+    place = os.path.join(arguments.out, model.name, which, f"batch{batch}-rate{rate:g}-seed{seed}")
+    done = os.path.join(place, "done.json")
+    if os.path.exists(done):
+        with open(done) as file:
+            return json.load(file)
+    tool = os.path.join(arguments.build, "hashattn")
+    directory = os.path.join(place, "run")
+    os.makedirs(place, exist_ok=True)
+    if os.path.exists(os.path.join(directory, "config.json")):
+        command = [tool, "train", "--resume", directory]
+    else:
+        command = [tool, "train", "glue", "--data", os.path.join(arguments.data, which), "--name", which,
+                   "--out", directory, *model.options(), "--epochs", str(arguments.epochs), "--batch", str(batch),
+                   "--learning-rate", f"{rate:g}", "--seed", str(seed), *arguments.train]
+    subprocess.run([*command, "--quiet", "--threads", str(arguments.threads)], check=True)
+    said = subprocess.run([tool, "eval", directory, "--split", "valid", "--json", "--quiet"], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    found = json.loads(said)
+    scores = {name: found[name] for name in SETS[which]}
+    with open(done + ".new", "w") as file:
+        json.dump(scores, file)
+    os.replace(done + ".new", done)
+    for name in "last.safetensors", "optimizer.safetensors":  # the best model stays
+        path = os.path.join(directory, name)
+        if os.path.exists(path) and not arguments.keep:
+            os.remove(path)
+    return scores
+
+
+def score_of(scores):
+    return statistics.mean(scores.values())
+
+
+def measure(arguments, model, which):
+    """The best point of the grid by the first seed, and its scores by all seeds."""
+    grid = [(batch, rate) for batch in arguments.batches for rate in arguments.rates]
+    first = arguments.first_seed
+    best = max(grid, key=lambda point: score_of(run(arguments, model, which, *point, first)))
+    seeds = range(first, first + arguments.seeds)
+    return best, [run(arguments, model, which, *best, seed) for seed in seeds]
+
+
+def cell(results):
+    """"88.1 ± 0.4 / 83.0 ± 0.6", per cent, for each metric of the set."""
+    parts = []
+    for name in results[0]:
+        values = [100 * scores[name] for scores in results]
+        spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+        parts.append(f"{statistics.mean(values):.1f}{spread}")
+    return " / ".join(parts)
+
+
+def table(arguments, found):
+    heads = [f"{which} ({', '.join(SETS[which])})" for which in arguments.sets]
+    lines = ["| model | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    for model in arguments.models:
+        cells = [cell(found[model.name, which][1]) if (model.name, which) in found else "-" for which in arguments.sets]
+        lines.append(f"| {model.name} | " + " | ".join(cells) + " |")
+    lines += ["", f"Dev scores in per cent, best of {arguments.epochs} epochs; mean and standard deviation of "
+                  f"{arguments.seeds} seeds. Points of the grid (batch, learning rate) chosen by the first seed:", ""]
+    for (name, which), (point, _) in sorted(found.items()):
+        lines.append(f"- {name}, {which}: {point[0]}, {point[1]:g}")
+    return "\n".join(lines) + "\n"
+
+
+def numbers(kind):
+    return lambda text: [kind(word) for word in text.split(",")]
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", help="build directory with the tool")
+    parser.add_argument("--data", required=True, help="directory with the sets")
+    parser.add_argument("--out", required=True, help="directory of the trainings and the table")
+    parser.add_argument("--from", dest="models", action="append", type=Model, metavar="[NAME=]DIR[:MECHANISM]",
+                        help="a model to start from; may be repeated (default: scratch)")
+    parser.add_argument("--sets", type=numbers(str), help="names between commas (default: those with train.tsv)")
+    parser.add_argument("--small", action="store_true", help="the grid of small models, with larger rates")
+    parser.add_argument("--batches", type=numbers(int))
+    parser.add_argument("--rates", type=numbers(float))
+    parser.add_argument("--epochs", type=float)
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds for the best point")
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--keep", action="store_true", help="keep the training states, for continuing them by hand")
+    parser.add_argument("train", nargs="*", help="options of `train glue` after --, as in -- --max-len 64")
+    words = sys.argv[1:]
+    at = words.index("--") if "--" in words else len(words)
+    arguments = parser.parse_args(words[:at])
+    arguments.train = words[at + 1:]
+    for name, value in (SMALL if arguments.small else PAPER).items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+    arguments.models = arguments.models or [Model("scratch")]
+    present = [name for name in SETS if os.path.exists(os.path.join(arguments.data, name, "train.tsv"))]
+    arguments.sets = arguments.sets or present
+    missing = [name for name in arguments.sets if name not in present]
+    if missing or not arguments.sets:
+        parser.error(f"{arguments.data} has no train.tsv of {', '.join(missing) or 'any set'}")
+    return arguments
+
+
+def main():
+    arguments = read_arguments()
+    found = {}
+    for model in arguments.models:
+        for which in arguments.sets:
+            found[model.name, which] = measure(arguments, model, which)
+            point, results = found[model.name, which]
+            print(f"{model.name}, {which}: {cell(results)} at batch {point[0]}, rate {point[1]:g}", file=sys.stderr)
+            text = table(arguments, found)
+            with open(os.path.join(arguments.out, "table.md"), "w") as file:
+                file.write(text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+#!/bin/sh
+# From texts to GLUE through the tool: a tokenizer, pretraining with samples, fine-tuning with the expectation; a stored
+# checkpoint; scores; and the script of the paper's grid, which goes on where it stopped.
+# Planted and caught: spearman left out of eval, or nan; segments of the pretrained model not taken; the script that trains a
+# finished point again; the grid's point chosen by the worst score.
+# Covers: bench/glue.py
+. "$(dirname "$0")/checks.sh"
+export PYTHONDONTWRITEBYTECODE=1
+mkdir -p sets/RTE sets/STS-B
+python3 - <<'P'
+import random
+random.seed(3)
+words = "the cat dog sat on mat a is of france paris capital and to red he it".split()
+def say(n): return " ".join(random.choice(words) for _ in range(n))
+with open("cats.txt", "w") as file:
+    for _ in range(60):
+        file.write("".join(say(random.randint(4, 9)).capitalize() + ". " for _ in range(4)) + "\n\n")
+for split, n in ("train", 60), ("dev", 20):
+    with open(f"sets/RTE/{split}.tsv", "w") as file:
+        file.write("index\tsentence1\tsentence2\tlabel\n")
+        for i in range(n):
+            one = say(5)
+            same = random.random() < 0.5
+            file.write(f"{i}\t{one}\t{one if same else say(5)}\t{'' if same else 'not_'}entailment\n")
+    with open(f"sets/STS-B/{split}.tsv", "w") as file:
+        file.write("index\tsentence1\tsentence2\tscore\n")
+        for i in range(n):
+            file.write(f"{i}\t{say(4)}\t{say(4)}\t{random.randint(0, 25) / 5:.3f}\n")
+P
+run tokenizer train cats.txt --vocab-size 300 --out tokens --quiet
+run data mlm cats.txt --tokenizer tokens --seq-len 32 --out packed --quiet
+run train mlm --data packed --attention yoso --num-hashes 8 --hash-bits 5 --layers 1 --dim 16 --heads 2 --ffn 16 --steps 4 --batch 8 --out pretrained --quiet
+run train glue --data sets/RTE --from pretrained --attention yoso-e --epochs 2 --batch 10 --max-len 48 --out tuned --json
+cp out tuned.json
+cp err tuned.err
+holds pretrained_tensors_are_taken grep -q "^starts from .*/pretrained: .* tensors taken, 32 positions repeated to 48, " tuned.err
+holds expectation_has_the_bits json tuned/config.json 'd["attention"]["name"] == "yoso-e" and d["attention"]["options"]["hash_bits"] == 5'
+holds facts_of_the_pretrained json tuned/config.json 'd["task"]["facts"]["segments"] == 2 and d["task"]["facts"]["vocab_size"] == 300 and d["task"]["facts"]["objectives"][0]["selects"] == "accuracy"'
+head -n 1 tuned/log.jsonl >start.json
+holds new_head json start.json 'd["tensors_new"] == ["classifier.out_proj.weight", "classifier.out_proj.bias"] and "classifier.out_proj.bias" in d["tensors_dropped"]'
+holds epochs_are_evaluated json tuned.json 'd["steps"] == 12 and "valid_f1" in d and "valid_matthews" in d'
+run eval tuned --split valid --json
+holds metrics_at_the_top json out 'set(d) >= {"accuracy", "loss", "f1", "matthews", "majority"} and 0 <= d["f1"] <= 1'
+run train glue --data sets/STS-B --from "$source_dir/tests/models/checkpoints/bert" --attention lsh --num-buckets 2 --freeze embeddings --epochs 1 --batch 10 --out scored --json
+cp out scored.json
+holds pooler_is_taken grep -q "tensors taken, 10 positions repeated to 128, 2 new" err
+holds scores_of_training json scored.json 'd["steps"] == 6 and "valid_spearman" in d and "spearman" not in d and "best_pearson" in d'
+run eval scored --split valid --json
+holds rank_correlation json out '-1 <= d["spearman"] <= 1 and d["spearman"] != 0 and d["loss"] > 0 and "accuracy" not in d'
+expect labels_of_the_test 3 "has no test.tsv" eval scored --split test
+expect other_set 2 "'sets' is not the name of a set, so the option name is needed" train glue --data sets --out no
+expect predict_refuses 2 "glue has no files of documents to predict" predict tuned sets/RTE/dev.tsv
+
+grid="$source_dir/bench/glue.py $build --data sets --out grid --small --sets RTE --batches 20,30 --rates 1e-3 --epochs 1 --seeds 2 --threads 2"
+python3 $grid --from small=pretrained:softmax -- --max-len 24 >table.md 2>/dev/null
+holds table_of_the_grid grep -q "^| small | [0-9.]* ± [0-9.]* |$" table.md
+holds table_is_kept cmp table.md grid/table.md
+holds three_trainings test "$(find grid -name done.json | wc -l)" = 3
+find grid -name model.safetensors -delete
+python3 $grid --from small=pretrained:softmax -- --max-len 24 >again.md 2>/dev/null
+holds nothing_is_trained_again cmp table.md again.md
+finish
