@@ -198,7 +198,7 @@ static void what_cannot_be_read_is_refused(void **state)
     refuse(folder, &words, "train.txt: line 2");
     folder_put_text(folder, "train.txt", "short");
     refuse(folder, &bytes, "1 examples, too few to cut validation and test out of it");
-    assert_null(task_find("lm")->load_file);
+    assert_null(task_find("lm")->stream_file);
 }
 
 static void every_failing_allocation_is_survived(void **state)
