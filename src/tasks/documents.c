@@ -108,7 +108,7 @@ done:
 struct reading {
     const struct document_rules *rules;
     const struct task_facts *facts;
-    struct token_writer writer;
+    struct text_encoder encoder;
     struct dataset_builder *builder;
 };
 
@@ -126,7 +126,7 @@ static hashattn_status push_document(struct host *host, void *context, const str
     const struct dataset *dataset = &reading->builder->dataset;
     struct token_room room = {.ids = dataset->ids + row,
                               .segments = dataset->segmented ? dataset->segments + row : NULL};
-    TRY(tokens_write(host, &reading->writer, document->texts[0], &room));
+    TRY(text_encoder_write(host, &reading->encoder, document->texts[0], &room));
     size_t first = room.count;
     int32_t number = known ? (int32_t)label : -1;
     if (!facts->pairs) {
@@ -135,7 +135,7 @@ static hashattn_status push_document(struct host *host, void *context, const str
     }
     room.ids += first;
     room.segments = dataset->segmented ? room.segments + first : NULL;
-    TRY(tokens_write(host, &reading->writer, document->texts[1], &room));
+    TRY(text_encoder_write(host, &reading->encoder, document->texts[1], &room));
     dataset_push_pair(reading->builder, first, room.count, number, room.cut);
     return HASHATTN_OK;
 }
@@ -145,10 +145,10 @@ static hashattn_status read_documents(struct host *host, const struct document_r
                                       struct dataset_builder *builder)
 {
     struct reading reading = {.rules = rules, .facts = facts, .builder = builder};
-    hashattn_status status = token_writer_open(host, facts, &reading.writer);
+    hashattn_status status = text_encoder_open(host, facts, &reading.encoder);
     if (status == HASHATTN_OK)
         status = document_file_read(host, path, rules, push_document, &reading);
-    token_writer_close(&reading.writer);
+    text_encoder_close(&reading.encoder);
     return status;
 }
 

@@ -65,17 +65,17 @@ hashattn_status tokens_learn(struct host *host, const struct token_choice *choic
 
 /* ---- encoding ------------------------------------------------------------------------------------------ */
 
-hashattn_status token_writer_open(struct host *host, const struct task_facts *facts,
-                                  struct token_writer *writer)
+hashattn_status text_encoder_open(struct host *host, const struct task_facts *facts,
+                                  struct text_encoder *texts)
 {
-    *writer = (struct token_writer){.facts = facts};
-    return facts->tokenizer == NULL ? HASHATTN_OK : encoder_new(host, facts->tokenizer, &writer->encoder);
+    *texts = (struct text_encoder){.facts = facts};
+    return facts->tokenizer == NULL ? HASHATTN_OK : encoder_new(host, facts->tokenizer, &texts->encoder);
 }
 
-void token_writer_close(struct token_writer *writer)
+void text_encoder_close(struct text_encoder *texts)
 {
-    encoder_free(writer->encoder);
-    writer->encoder = NULL;
+    encoder_free(texts->encoder);
+    texts->encoder = NULL;
 }
 
 static const struct piece line_feed = {"\n", 1};
@@ -107,14 +107,14 @@ static void write_words(const struct words *words, struct piece text, size_t mos
 }
 
 /* A text that has no token at all, such as an empty one without special tokens, becomes a line feed. */
-static hashattn_status write_tokens(struct host *host, struct token_writer *writer, struct piece text,
+static hashattn_status write_tokens(struct host *host, struct text_encoder *texts, struct piece text,
                                     struct token_room *room)
 {
-    const struct encode_options options = {.max_tokens = writer->facts->max_len, .special_tokens = true};
+    const struct encode_options options = {.max_tokens = texts->facts->max_len, .special_tokens = true};
     struct encoding encoding;
-    TRY(encoder_encode(writer->encoder, text, &options, &encoding));
+    TRY(encoder_encode(texts->encoder, text, &options, &encoding));
     if (encoding.count == 0)
-        TRY(encoder_encode(writer->encoder, line_feed, &options, &encoding));
+        TRY(encoder_encode(texts->encoder, line_feed, &options, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
             "the document has no tokens, and the tokenizer adds none");
     memcpy(room->ids, encoding.ids, encoding.count * sizeof *room->ids);
@@ -125,13 +125,13 @@ static hashattn_status write_tokens(struct host *host, struct token_writer *writ
     return HASHATTN_OK;
 }
 
-hashattn_status tokens_write(struct host *host, struct token_writer *writer, struct piece text,
-                             struct token_room *room)
+hashattn_status text_encoder_write(struct host *host, struct text_encoder *texts, struct piece text,
+                                   struct token_room *room)
 {
-    const struct task_facts *facts = writer->facts;
-    assert(facts->max_len >= 1 && (facts->tokenizer == NULL) == (writer->encoder == NULL));
+    const struct task_facts *facts = texts->facts;
+    assert(facts->max_len >= 1 && (facts->tokenizer == NULL) == (texts->encoder == NULL));
     if (facts->tokenizer != NULL)
-        return write_tokens(host, writer, text, room);
+        return write_tokens(host, texts, text, room);
     if (facts->words != NULL)
         write_words(facts->words, text, facts->max_len, room);
     else

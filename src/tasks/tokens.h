@@ -42,13 +42,13 @@ hashattn_status tokens_learn(struct host *host, const struct token_choice *choic
 /* ---- encoding ------------------------------------------------------------------------------------------ */
 
 /* Writes the ids of texts. */
-struct token_writer {
+struct text_encoder {
     const struct task_facts *facts; /* kept */
     struct encoder *encoder;        /* NULL: words or bytes */
 };
-hashattn_status token_writer_open(struct host *host, const struct task_facts *facts,
-                                  struct token_writer *writer);
-void token_writer_close(struct token_writer *writer); /* after a failed open too */
+hashattn_status text_encoder_open(struct host *host, const struct task_facts *facts,
+                                  struct text_encoder *texts);
+void text_encoder_close(struct text_encoder *texts); /* after a failed open too */
 /* Ids of a text, with room for max_len. */
 struct token_room {
     uint32_t *ids;
@@ -58,7 +58,7 @@ struct token_room {
 };
 /* Writes at most facts->max_len ids; the end of a longer text is not read. BAD_FILE: a text without tokens.
  */
-hashattn_status tokens_write(struct host *host, struct token_writer *writer, struct piece text,
-                             struct token_room *room);
+hashattn_status text_encoder_write(struct host *host, struct text_encoder *texts, struct piece text,
+                                   struct token_room *room);
 
 #endif

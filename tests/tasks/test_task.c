@@ -145,6 +145,7 @@ static void presets_are_those_of_the_documents(void **state)
         assert_string_equal(a->attention, b->attention);
         assert_true(b->model == NULL ? a->model == NULL : strcmp(a->model, b->model) == 0);
         assert_true(b->training == NULL ? a->training == NULL : strcmp(a->training, b->training) == 0);
+        assert_true(b->task == NULL ? a->task == NULL : strcmp(a->task, b->task) == 0);
     }
 }
 

@@ -36,17 +36,17 @@ static void check_ids(struct host *host, struct task_facts *facts, size_t max_le
 {
     uint32_t ids[64];
     uint8_t segments[64];
-    struct token_writer writer;
+    struct text_encoder texts;
     struct token_room room = {.ids = ids, .segments = segments};
     facts->max_len = max_len;
-    check_status(host, token_writer_open(host, facts, &writer), HASHATTN_OK, NULL);
-    check_status(host, tokens_write(host, &writer, piece_of(text), &room), HASHATTN_OK, NULL);
+    check_status(host, text_encoder_open(host, facts, &texts), HASHATTN_OK, NULL);
+    check_status(host, text_encoder_write(host, &texts, piece_of(text), &room), HASHATTN_OK, NULL);
     assert_int_equal(room.count, count);
     check_same_bits(ids, want, count * sizeof *ids, text);
     assert_int_equal(room.cut, cut);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(segments[i], 0);
-    token_writer_close(&writer);
+    text_encoder_close(&texts);
 }
 #define CHECK_IDS(max_len, text, cut, ...)                                                                   \
     check_ids(host, &facts, max_len, text, (const uint32_t[]){__VA_ARGS__},                                  \
@@ -102,14 +102,14 @@ static void bpe_is_learned(void **state)
     CHECK_IDS(3, "aba", true, START, AB, END);
     CHECK_IDS(9, "\n", false, START, line_feed, END);
     CHECK_IDS(9, "", false, START, END);
-    struct token_writer writer;
+    struct text_encoder texts;
     uint32_t ids[9];
     struct token_room room = {.ids = ids};
     facts.max_len = 1;
-    check_status(host, token_writer_open(host, &facts, &writer), HASHATTN_OK, NULL);
-    check_status(host, tokens_write(host, &writer, piece_of("a"), &room), HASHATTN_INVALID,
+    check_status(host, text_encoder_open(host, &facts, &texts), HASHATTN_OK, NULL);
+    check_status(host, text_encoder_write(host, &texts, piece_of("a"), &room), HASHATTN_INVALID,
                  "at most 1 tokens are allowed, but the special tokens alone are 2");
-    token_writer_close(&writer);
+    text_encoder_close(&texts);
     task_facts_free(host, &facts);
 }
 
@@ -181,7 +181,7 @@ static void every_failing_allocation_is_survived(void **state)
         for (long n = 0; !done; n++) {
             struct failing_host failing;
             struct task_facts facts = {.max_len = 9};
-            struct token_writer writer;
+            struct text_encoder texts;
             uint32_t ids[9];
             struct token_room room = {.ids = ids};
             const struct token_choice choice = {.kind = kind, .vocab_size = 263};
@@ -189,10 +189,10 @@ static void every_failing_allocation_is_survived(void **state)
             struct host *host = &failing.host;
             hashattn_status status = learn(host, &choice, "ab ab bc bc bc", &facts);
             if (status == HASHATTN_OK) {
-                status = token_writer_open(host, &facts, &writer);
+                status = text_encoder_open(host, &facts, &texts);
                 if (status == HASHATTN_OK)
-                    status = tokens_write(host, &writer, piece_of("ab bc"), &room);
-                token_writer_close(&writer);
+                    status = text_encoder_write(host, &texts, piece_of("ab bc"), &room);
+                text_encoder_close(&texts);
             }
             task_facts_free(host, &facts);
             done = status == HASHATTN_OK;
