@@ -14,7 +14,7 @@ const char *const token_kinds[] = {"bpe", "words", "bytes", NULL};
 
 size_t tokens_usual_len(const struct token_choice *choice)
 {
-    return choice->kind == TOKENS_BYTES ? 4096 : 512;
+    return choice->kind == TOKENS_BYTES ? 4096 : 1024;
 }
 
 hashattn_status tokens_check(struct host *host, const struct token_choice *choice)

@@ -27,7 +27,7 @@ struct token_choice {
     size_t vocab_size; /* of bpe and words, LEARN_LEAST (learn_bpe.h) or more; fewer if the text has fewer */
     struct tokenizer *given; /* of a stored model: used instead of learning; or NULL */
 };
-/* The usual largest length of a document: 512, or 4096 bytes. */
+/* The usual largest length of a document: 1024, or 4096 bytes. */
 size_t tokens_usual_len(const struct token_choice *choice);
 /* INVALID: a stored model's tokenizer is given, and the kind is not bpe. */
 hashattn_status tokens_check(struct host *host, const struct token_choice *choice);

@@ -71,7 +71,7 @@ static void words_stand_between_white_space(void **state)
     struct host *host = &((struct folder *)*state)->host;
     struct task_facts facts = {0};
     const struct token_choice choice = {.kind = TOKENS_WORDS, .vocab_size = 4};
-    assert_int_equal(tokens_usual_len(&choice), 512);
+    assert_int_equal(tokens_usual_len(&choice), 1024);
     check_status(host, learn(host, &choice, "the cat\nthe dog the dog", &facts), HASHATTN_OK, NULL);
     assert_true(!facts.bytes && facts.num_words == 4 && facts.vocab_size == 5 && facts.tokenizer == NULL);
     enum { THE = 3, DOG = 4 };
@@ -90,7 +90,7 @@ static void bpe_is_learned(void **state)
     struct task_facts facts = {0};
     const struct token_choice choice = {.kind = TOKENS_BPE, .vocab_size = LEARN_LEAST + 1};
     enum { START = 0, END = 2, AB = LEARN_LEAST };
-    assert_int_equal(tokens_usual_len(&choice), 512);
+    assert_int_equal(tokens_usual_len(&choice), 1024);
     check_status(host, learn(host, &choice, "ab ab ba ab", &facts), HASHATTN_OK, NULL);
     assert_true(!facts.bytes && facts.num_words == 0 && facts.num_tokens == LEARN_LEAST + 1);
     assert_int_equal(facts.vocab_size, facts.num_tokens);
