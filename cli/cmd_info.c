@@ -10,11 +10,11 @@
 /* Writes one option row as an array element. */
 static void option_json(struct json_out *json, const hashattn_option *row)
 {
-    static const char *const types[] = {"int", "real", "choice", "flag"};
+    static const char *const types[] = {"int", "real", "choice", "flag", "text"};
     json_out_object(json, NULL);
     json_out_text(json, "name", row->name);
     json_out_text(json, "type", types[row->type]);
-    if (row->type == HASHATTN_OPTION_CHOICE)
+    if (row->type == HASHATTN_OPTION_CHOICE || row->type == HASHATTN_OPTION_TEXT)
         json_out_text(json, "default", row->preset);
     else if (row->type == HASHATTN_OPTION_FLAG)
         json_out_flag(json, "default", strcmp(row->preset, "true") == 0);

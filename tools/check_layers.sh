@@ -40,7 +40,7 @@ BEGIN {
     allowed["examples"] = "hashattn"
     # What all siblings of a floor may include: headers, or a room.
     shared["attention"] = "attention/mechanism.h attention/in_groups.h attention/driver"
-    shared["tasks"] = "tasks/task.h tasks/dataset.h tasks/documents.h tasks/words.h"
+    shared["tasks"] = "tasks/task.h tasks/dataset.h tasks/documents.h tasks/document_files.h tasks/tokens.h tasks/words.h"
     shared["objectives"] = "objectives/objective.h"
     shared["cli"] = "cli/shared"
 }

@@ -20,7 +20,7 @@ static void print_own(const struct options *options, size_t from, size_t to, str
 static void print_library_entry(const hashattn_option *row, struct page *page)
 {
     char left[80], right[500], dashed[OPTION_NAME];
-    static const char *const arguments[] = {" N", " X", " NAME", ""};
+    static const char *const arguments[] = {" N", " X", " NAME", "", " TEXT"};
     options_dashed(row->name, dashed);
     snprintf(left, sizeof left, "--%s%s", dashed, arguments[row->type]);
     size_t used = (size_t)snprintf(right, sizeof right, "%s", row->help);
@@ -32,7 +32,8 @@ static void print_library_entry(const hashattn_option *row, struct page *page)
         snprintf(right + used, sizeof right - used, "%s%s", choice == row->choices ? ": " : ", ", *choice);
     }
     used = strlen(right);
-    if (row->type == HASHATTN_OPTION_CHOICE || strcmp(row->preset, "true") == 0)
+    if (row->type == HASHATTN_OPTION_CHOICE || row->type == HASHATTN_OPTION_TEXT ||
+        strcmp(row->preset, "true") == 0)
         snprintf(right + used, sizeof right - used, " (default %s)", row->preset);
     page_entry(page, OPTION_COLUMN, left, right);
 }

@@ -97,7 +97,8 @@ typedef enum hashattn_option_type {
     HASHATTN_OPTION_INT,
     HASHATTN_OPTION_REAL,
     HASHATTN_OPTION_CHOICE,
-    HASHATTN_OPTION_FLAG /* "true" or "false" */
+    HASHATTN_OPTION_FLAG, /* "true" or "false" */
+    HASHATTN_OPTION_TEXT
 } hashattn_option_type;
 
 typedef struct hashattn_option {
@@ -106,7 +107,7 @@ typedef struct hashattn_option {
     const char *owner; /* "attention", "task", "model" or "training" */
     hashattn_option_type type;
     char preset[64];            /* the default as text; for a setup, the current value */
-    double minimum, maximum;    /* INT and REAL */
+    double minimum, maximum;    /* INT and REAL; of TEXT, its length in bytes */
     const char *const *choices; /* CHOICE: ended by NULL; other types: NULL */
     const char *help;
 } hashattn_option;

@@ -44,7 +44,8 @@ typedef struct hashattn_evaluation {
     size_t tokens, num_unknown; /* tokens given to the model; targets that are not in the vocabulary */
 } hashattn_evaluation;
 
-/* Called after every batch of an evaluation or prediction. Return non-zero to stop with INTERRUPTED. */
+/* Called after every batch of an evaluation or prediction. examples: all of them; in a prediction, those read
+   so far. Return non-zero to stop with INTERRUPTED. */
 typedef int hashattn_evaluation_callback(void *user, size_t examples_done, size_t examples);
 /* Sets the callback of this model's evaluations and predictions; NULL: none. */
 HASHATTN_API void hashattn_model_watch(hashattn_model *model, hashattn_evaluation_callback *callback,
@@ -60,9 +61,10 @@ HASHATTN_API hashattn_status hashattn_model_evaluate(hashattn_model *model, cons
    stop with INTERRUPTED. */
 typedef int hashattn_prediction_callback(void *user, size_t document, size_t best_class,
                                          const float *probabilities);
-/* Predicts every document of a file of the model's task ("-": standard input) and ignores its labels.
-   num_cut: receives the number of documents cut to max_len; may be NULL. REFUSED: the task has no such
-   files. */
+/* Predicts every document of a file of the model's task ("-": standard input) and ignores its labels. Reads
+   a few hundred documents at a time, so memory does not grow with the file, and a bad line is found after the
+   callbacks of the documents before it. num_cut: receives the number of documents cut to max_len; may be
+   NULL. REFUSED: the task has no such files. */
 HASHATTN_API hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *path,
                                                          uint64_t seed,
                                                          hashattn_prediction_callback *callback, void *user,

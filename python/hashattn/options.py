@@ -55,7 +55,7 @@ class Task(NamedTuple):
 
 
 def _option(row: _library.Option) -> Option:
-    kind = (int, float, str, bool)[row.type]
+    kind = (int, float, str, bool, str)[row.type]
     choices: list[str] = []
     while row.choices and row.choices[len(choices)] is not None:
         choices.append(_library.text(row.choices[len(choices)]))

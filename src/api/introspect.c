@@ -14,17 +14,16 @@
 void option_give(hashattn_option *given, const struct option_row *row, const char *owner, const void *values)
 {
     static const hashattn_option_type types[] = {
-        [OPTION_INT] = HASHATTN_OPTION_INT,
-        [OPTION_REAL] = HASHATTN_OPTION_REAL,
-        [OPTION_CHOICE] = HASHATTN_OPTION_CHOICE,
-        [OPTION_FLAG] = HASHATTN_OPTION_FLAG,
+        [OPTION_INT] = HASHATTN_OPTION_INT,       [OPTION_REAL] = HASHATTN_OPTION_REAL,
+        [OPTION_CHOICE] = HASHATTN_OPTION_CHOICE, [OPTION_FLAG] = HASHATTN_OPTION_FLAG,
+        [OPTION_TEXT] = HASHATTN_OPTION_TEXT,
     };
     hashattn_option own = {.name = row->name,
                            .owner = owner,
                            .type = types[row->type],
                            .minimum = row->minimum,
                            .maximum = row->maximum,
-                           .choices = row->choices,
+                           .choices = row->type == OPTION_CHOICE ? row->choices : NULL,
                            .help = row->help};
     /* Fill a struct that has only this field with its default. */
     struct option_row alone[2] = {*row};
@@ -33,6 +32,7 @@ void option_give(hashattn_option *given, const struct option_row *row, const cha
         int64_t whole;
         double real;
         int choice;
+        char text[OPTION_TEXT_SIZE];
     } preset;
     options_preset(alone, &preset);
     if (values == NULL)

@@ -121,7 +121,7 @@ void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *i
                                      .max_len = config->facts.max_len,
                                      .seed = (uint64_t)config->training.seed,
                                      .predicts =
-                                         config->task->load_file != NULL && model_outputs(model->net) > 0};
+                                         config->task->stream_file != NULL && model_outputs(model->net) > 0};
     version_give(info, &own, sizeof own);
 }
 
@@ -207,6 +207,47 @@ static size_t largest(const float *values, size_t count)
     return best;
 }
 
+/* Documents that are read and predicted at once. Results do not depend on it. */
+enum { PREDICTED = 256 };
+
+struct prediction {
+    struct hashattn_model *model;
+    uint64_t seed;
+    hashattn_prediction_callback *callback;
+    void *user;
+    size_t done, num_cut;
+    float *probabilities; /* (PREDICTED, classes) */
+};
+
+/* Passes the progress of a part on as that of the whole. */
+static bool tell_part(void *user, const struct train_event *event)
+{
+    const struct prediction *prediction = user;
+    const struct hashattn_model *model = prediction->model;
+    return model->callback(model->user, prediction->done + (size_t)event->step,
+                           prediction->done + (size_t)event->steps) != 0;
+}
+
+static hashattn_status predict_part(struct host *host, void *context, struct dataset *part)
+{
+    struct prediction *prediction = context;
+    struct hashattn_model *model = prediction->model;
+    struct train_setup setup = setup_of(model);
+    struct evaluation result;
+    size_t classes = model_outputs(model->net);
+    setup.callback = model->callback == NULL ? NULL : tell_part;
+    setup.user = prediction;
+    TRY(evaluate(host, &setup, model->net, model->values, part, (size_t)model->config.training.batch,
+                 prediction->seed, prediction->probabilities, &result));
+    prediction->num_cut += part->num_cut;
+    for (size_t i = 0; i < part->count; i++, prediction->done++) {
+        const float *row = prediction->probabilities + i * classes;
+        FAIL_IF(prediction->callback(prediction->user, prediction->done, largest(row, classes), row) != 0,
+                host, HASHATTN_INTERRUPTED, "stopped after document %zu", prediction->done + 1);
+    }
+    return HASHATTN_OK;
+}
+
 hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *path, uint64_t seed,
                                             hashattn_prediction_callback *callback, void *user,
                                             size_t *num_cut)
@@ -217,32 +258,19 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
     const struct run_config *config = &model->config;
     FAIL_IF(path == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "callback");
-    FAIL_IF(config->task->load_file == NULL || model_outputs(model->net) == 0, host, HASHATTN_REFUSED,
+    FAIL_IF(config->task->stream_file == NULL || model_outputs(model->net) == 0, host, HASHATTN_REFUSED,
             "%s has no files of documents to predict; eval reports its metrics", config->task->name);
-    struct dataset dataset = {0};
-    void *block = NULL;
-    const struct train_setup setup = setup_of(model);
-    struct evaluation result;
-    size_t classes = model_outputs(model->net);
-    hashattn_status status;
-    TRY_DONE(config->task->load_file(host, config->task_options, &config->facts, path, &dataset));
-    TRY_DONE(memory_new(host, size_product(dataset.count, classes), sizeof(float), "probabilities", &block));
-    float *probabilities = block;
-    TRY_DONE(evaluate(host, &setup, model->net, model->values, &dataset, (size_t)config->training.batch, seed,
-                      probabilities, &result));
-    if (num_cut != NULL)
-        *num_cut = dataset.num_cut;
-    for (size_t i = 0; i < dataset.count; i++) {
-        const float *row = probabilities + i * classes;
-        if (callback(user, i, largest(row, classes), row) != 0) {
-            status = host_fail(host, HASHATTN_INTERRUPTED, "stopped after document %zu of %zu", i + 1,
-                               dataset.count);
-            goto done;
-        }
-    }
-done:
+    struct prediction prediction = {.model = model, .seed = seed, .callback = callback, .user = user};
+    const struct dataset_stream stream = {PREDICTED, predict_part, &prediction};
+    void *block;
+    TRY(memory_new(host, size_product(PREDICTED, model_outputs(model->net)), sizeof(float), "probabilities",
+                   &block));
+    prediction.probabilities = block;
+    hashattn_status status =
+        config->task->stream_file(host, config->task_options, &config->facts, path, &stream);
     memory_free(host, block);
-    dataset_free(host, &dataset);
+    if (status == HASHATTN_OK && num_cut != NULL)
+        *num_cut = prediction.num_cut;
     return status;
 }
 

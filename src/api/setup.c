@@ -31,7 +31,7 @@ int hashattn_task_get(size_t index, hashattn_task_info *info)
     hashattn_task_info own = {.name = task->name,
                               .summary = task->summary,
                               .generates = task->generate != NULL,
-                              .predicts = task->load_file != NULL,
+                              .predicts = task->stream_file != NULL,
                               .has_lra = task_preset_find(task, "lra") != NULL,
                               .attention = task->preset.attention == NULL ? "" : task->preset.attention,
                               .prepares = task->prepare != NULL};
@@ -318,6 +318,7 @@ hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
     setup->preset = found;
     take_preset(found, &setup->config.model, &setup->config.training);
     setup->config.model.precision = (int)setup->context->precision;
+    options_take(setup->config.task->options, setup->config.task_options, found->task);
     return head_plan_preset(host, &setup->config.model.plan, found->attention);
 }
 

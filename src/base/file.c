@@ -2,9 +2,11 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -246,6 +248,75 @@ hashattn_status file_append_line(struct host *host, const char *path, const char
 bool file_exists(const char *path)
 {
     return access(path, F_OK) == 0;
+}
+
+bool file_is_directory(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+static bool is_listed(const char *name, const char *ending)
+{
+    size_t size = strlen(name), end = strlen(ending);
+    return name[0] != '.' && size >= end && strcmp(name + size - end, ending) == 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The names one after another, each with its NUL. */
+static hashattn_status read_names(struct host *host, const char *path, DIR *directory, const char *ending,
+                                  char **bytes, size_t *used, size_t *count)
+{
+    size_t room = 0;
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(directory);
+        if (entry == NULL && errno != 0)
+            return file_fail(host, HASHATTN_BAD_FILE, path, "read", errno);
+        if (entry == NULL)
+            return HASHATTN_OK;
+        if (!is_listed(entry->d_name, ending))
+            continue;
+        size_t size = strlen(entry->d_name) + 1;
+        TRY(memory_grow(host, bytes, &room, *used, size, 1, "names of files"));
+        memcpy(*bytes + *used, entry->d_name, size);
+        *used += size;
+        (*count)++;
+    }
+}
+
+hashattn_status file_list(struct host *host, const char *directory, const char *ending, const char ***names,
+                          size_t *count)
+{
+    char *bytes = NULL;
+    size_t used = 0;
+    void *block;
+    *names = NULL;
+    *count = 0;
+    DIR *open_directory = opendir(directory);
+    if (open_directory == NULL)
+        return file_fail(host, HASHATTN_BAD_FILE, directory, "open", errno);
+    hashattn_status status = read_names(host, directory, open_directory, ending, &bytes, &used, count);
+    closedir(open_directory);
+    if (status == HASHATTN_OK)
+        status = memory_new(host, size_sum(size_product(*count, sizeof **names), used), 1, "names of files",
+                            &block);
+    if (status == HASHATTN_OK && *count > 0) {
+        const char **list = block;
+        char *text = memcpy(list + *count, bytes, used);
+        for (size_t i = 0; i < *count; text += strlen(text) + 1)
+            list[i++] = text;
+        qsort(list, *count, sizeof *list, compare_names);
+        *names = list;
+    }
+    if (status != HASHATTN_OK)
+        *count = 0;
+    memory_free(host, bytes);
+    return status;
 }
 
 hashattn_status file_make_directory(struct host *host, const char *path, bool may_exist)

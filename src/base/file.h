@@ -39,6 +39,11 @@ hashattn_status file_open_regular(struct host *host, const char *path, int *file
 hashattn_status file_append_line(struct host *host, const char *path, const char *line);
 
 bool file_exists(const char *path);
+bool file_is_directory(const char *path);
+/* The names in a directory that end in `ending` ("": all of them), without those that begin with a dot,
+   sorted by bytes. One block holds the list and the names; the caller frees it with memory_free. */
+hashattn_status file_list(struct host *host, const char *directory, const char *ending, const char ***names,
+                          size_t *count);
 /* Makes one directory. INVALID if it exists, unless may_exist: a run is never overwritten. */
 hashattn_status file_make_directory(struct host *host, const char *path, bool may_exist);
 /* Removes the named files from a directory, names ended by NULL, and the directory if it is then empty.

@@ -39,6 +39,9 @@ void options_preset(const struct option_row *rows, void *values)
         case OPTION_FLAG:
             *(int *)field_of(rows, values) = (int)rows->preset;
             break;
+        case OPTION_TEXT:
+            snprintf(field_of(rows, values), OPTION_TEXT_SIZE, "%s", rows->choices[0]);
+            break;
         }
     }
 }
@@ -103,6 +106,15 @@ hashattn_status option_set(struct host *host, const struct option_row *rows, con
             return host_fail(host, HASHATTN_INVALID, "%s: %s is '%.60s', allowed are true, false", of, name,
                              text);
         break;
+    case OPTION_TEXT: {
+        size_t size = strlen(text);
+        FAIL_IF((double)size < row->minimum || (double)size > row->maximum, host, HASHATTN_INVALID,
+                "%s: %s is '%.60s' of %zu bytes, allowed are %.0f to %.0f bytes", of, name, text, size,
+                row->minimum, row->maximum);
+        assert(size < OPTION_TEXT_SIZE);
+        memcpy(field, text, size + 1);
+        break;
+    }
     }
     return HASHATTN_OK;
 }
@@ -151,6 +163,9 @@ void option_text(const struct option_row *row, const void *values, char *text, s
         break;
     case OPTION_FLAG:
         snprintf(text, size, "%s", *(const int *)field ? "true" : "false");
+        break;
+    case OPTION_TEXT:
+        snprintf(text, size, "%s", (const char *)field);
         break;
     }
 }

@@ -13,14 +13,16 @@ enum option_type {
     OPTION_REAL,   /* field: double */
     OPTION_CHOICE, /* field: int, an index into choices */
     OPTION_FLAG,   /* field: int, 0 or 1; the text is "true" or "false" */
+    OPTION_TEXT,   /* field: char[OPTION_TEXT_SIZE]; minimum and maximum are of its bytes without the NUL */
 };
+enum { OPTION_TEXT_SIZE = 64 };
 
 struct option_row {
     const char *name; /* "num_hashes"; the command line writes it with dashes */
     enum option_type type;
     size_t offset;
     double preset, minimum, maximum; /* preset: the default; of a choice, its index */
-    const char *const *choices;      /* ended by NULL */
+    const char *const *choices;      /* ended by NULL; of a text, the default */
     const char *help;                /* one sentence, no full stop */
 };
 

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "io/line_blocks.h"
 #include "io/utf8.h"
 
 size_t dataset_columns(struct dataset *dataset, struct dataset_column columns[DATASET_COLUMNS])
@@ -107,8 +108,44 @@ static hashattn_status grow_examples(struct host *host, struct dataset_builder *
     return HASHATTN_OK;
 }
 
+/* Moves the examples to the stream and begins the next part. */
+static hashattn_status pass_on(struct host *host, struct dataset_builder *builder)
+{
+    const struct dataset_stream *stream = builder->stream;
+    size_t streamed = builder->streamed + builder->dataset.count;
+    struct dataset part, shape = {.row_width = builder->dataset.row_width,
+                                  .segmented = builder->dataset.segmented,
+                                  .pairs = builder->dataset.pairs,
+                                  .next = builder->dataset.next,
+                                  .num_targets = builder->dataset.num_targets};
+    for (size_t i = 0; i < shape.num_targets; i++)
+        shape.targets[i] = (struct target_set){.kind = builder->dataset.targets[i].kind,
+                                               .width = builder->dataset.targets[i].width,
+                                               .weighted = builder->dataset.targets[i].weighted};
+    TRY(dataset_finish(host, builder, HASHATTN_OK, &part));
+    *builder = (struct dataset_builder){.dataset = shape, .stream = stream, .streamed = streamed};
+    hashattn_status status = stream->visit(host, stream->context, &part);
+    dataset_free(host, &part);
+    return status;
+}
+
+hashattn_status dataset_stream_end(struct host *host, struct dataset_builder *builder, const char *path,
+                                   const char *what, hashattn_status status)
+{
+    struct dataset rest;
+    if (status == HASHATTN_OK && builder->dataset.count > 0)
+        status = pass_on(host, builder);
+    if (status == HASHATTN_OK && builder->streamed == 0)
+        status = host_fail(host, HASHATTN_BAD_FILE, "%s has no %s", path, what);
+    dataset_finish(host, builder, status, &rest);
+    dataset_free(host, &rest);
+    return status;
+}
+
 hashattn_status dataset_room(struct host *host, struct dataset_builder *builder, size_t length, size_t *row)
 {
+    if (builder->stream != NULL && builder->dataset.count == builder->stream->batch)
+        TRY(pass_on(host, builder));
     struct dataset *dataset = &builder->dataset;
     size_t sequences = dataset_sequences(dataset), used = sequences == 0 ? 0 : dataset->offsets[sequences];
     if (dataset->count == builder->capacity)
@@ -178,19 +215,29 @@ hashattn_status dataset_finish(struct host *host, struct dataset_builder *builde
 
 hashattn_status file_each_line(struct host *host, const char *path, line_visitor *visit, void *context)
 {
-    char *bytes;
-    size_t size;
-    TRY(file_read(host, path, FILE_MOST, &bytes, &size));
-    struct lines lines = lines_open(bytes, size);
-    struct piece line;
-    hashattn_status status = HASHATTN_OK;
-    while (status == HASHATTN_OK && lines_next(&lines, &line))
-        status = visit(host, context, line, lines.number);
-    if (status != HASHATTN_OK) {
-        lines_prefix(host, &lines);
-        host_prefix(host, strcmp(path, "-") == 0 ? "standard input" : path);
-    }
-    memory_free(host, bytes);
+    struct line_blocks blocks;
+    struct piece block, line;
+    struct lines lines = {.number = 0};
+    bool begun = false;
+    TRY(line_blocks_open(host, path, &blocks));
+    hashattn_status status;
+    do {
+        status = line_blocks_next(host, &blocks, &block);
+        if (status != HASHATTN_OK)
+            break; /* the message has the path */
+        size_t before = lines.number;
+        lines = begun ? (struct lines){.at = block.bytes, .end = block.bytes + block.size}
+                      : lines_open(block.bytes, block.size);
+        lines.number = before;
+        begun = true;
+        while (status == HASHATTN_OK && lines_next(&lines, &line))
+            status = visit(host, context, line, lines.number);
+        if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED) {
+            lines_prefix(host, &lines);
+            host_prefix(host, file_is_standard(path) ? "standard input" : path);
+        }
+    } while (status == HASHATTN_OK && block.size > 0);
+    line_blocks_close(host, &blocks);
     return status;
 }
 

@@ -23,12 +23,14 @@ void dataset_classified(struct dataset *dataset);
 
 /* A data set that grows example by example. Starts as zeros, except for the shape of its data set. */
 struct dataset_builder {
-    struct dataset dataset;        /* num_cut is counted when a split is complete */
-    bool *cut;                     /* (capacity): true if this example was cut */
-    size_t row_capacity, capacity; /* number of rows, number of examples */
+    struct dataset dataset;              /* num_cut is counted when a split is complete */
+    bool *cut;                           /* (capacity): true if this example was cut */
+    size_t row_capacity, capacity;       /* number of rows, number of examples */
+    const struct dataset_stream *stream; /* gets complete parts; NULL: all examples are kept */
+    size_t streamed;                     /* number of examples that it got */
 };
-/* Makes room for one more example of up to `length` rows. *row is the index of its first row; its index as an
-   example is dataset.count. */
+/* Makes room for one more example of up to `length` rows, after passing a complete part to the stream. *row
+   is the index of its first row; its index as an example is dataset.count. */
 hashattn_status dataset_room(struct host *host, struct dataset_builder *builder, size_t length, size_t *row);
 /* Makes the first `length` rows of that room the next example. */
 void dataset_push(struct dataset_builder *builder, size_t length, bool cut);
@@ -39,9 +41,13 @@ void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t sec
 /* On success moves the data set out of the builder; after a failed read frees what the reader left. */
 hashattn_status dataset_finish(struct host *host, struct dataset_builder *builder, hashattn_status status,
                                struct dataset *dataset);
+/* Ends the reading of a file with a stream: passes the last part on. BAD_FILE: the file had no examples
+   ("PATH has no WHAT"). */
+hashattn_status dataset_stream_end(struct host *host, struct dataset_builder *builder, const char *path,
+                                   const char *what, hashattn_status status);
 
-/* The names of a task's files: the stem of each split ("basic_val") and the extensions to try (".jsonl"),
-   ended by NULL. */
+/* The names of a task's files: the stem of each split ("basic_val") and the extensions to try (".jsonl"; "/":
+   a directory), ended by NULL. */
 struct split_files {
     const char *stems[SPLIT_COUNT];
     const char *const *endings;
@@ -60,7 +66,8 @@ hashattn_status split_find_train(struct host *host, const struct split_files *fi
                                  char *path, size_t size);
 
 /* Calls visit for every line of a file (path "-": standard input) until a call fails; its message is then
-   prefixed with the path and the line number, counted from 1. */
+   prefixed with the path and the line number, counted from 1, unless it is INTERRUPTED. Reads in blocks, so
+   memory does not grow with the file. */
 typedef hashattn_status line_visitor(struct host *host, void *context, struct piece line, size_t number);
 hashattn_status file_each_line(struct host *host, const char *path, line_visitor *visit, void *context);
 /* A piece of a file for a message: at most 40 bytes, with unprintable ones replaced. Returns text. */

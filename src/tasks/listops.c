@@ -357,16 +357,14 @@ static hashattn_status load(struct host *host, const void *options, const struct
 }
 
 /* Files to predict have the format of a split, labels and header included. */
-static hashattn_status load_file(struct host *host, const void *options, const struct task_facts *facts,
-                                 const char *path, struct dataset *dataset)
+static hashattn_status stream_file(struct host *host, const void *options, const struct task_facts *facts,
+                                   const char *path, const struct dataset_stream *stream)
 {
     (void)facts;
-    struct dataset_builder builder = {0};
+    struct dataset_builder builder = {.stream = stream};
     dataset_classified(&builder.dataset);
     hashattn_status status = read_file(host, options, path, &builder);
-    if (status == HASHATTN_OK && builder.dataset.count == 0)
-        status = host_fail(host, HASHATTN_BAD_FILE, "%s has no expressions", path);
-    return dataset_finish(host, &builder, status, dataset);
+    return dataset_stream_end(host, &builder, path, "expressions", status);
 }
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
@@ -417,5 +415,5 @@ const struct task task_listops = {
     .generate = generate,
     .facts = facts,
     .load = load,
-    .load_file = load_file,
+    .stream_file = stream_file,
 };

@@ -1,23 +1,28 @@
 /* Language modelling: predicts the next token of a text. Plain text files in the layout of WikiText (Merity
    et al. 2016): DIR/wiki.train.tokens, .valid and .test as published, or train.txt, valid.txt and test.txt.
-   Two vocabularies. bytes: a token is a byte + 1, line ends included; any file will do. words: words of the
-   training file (words.h), <eos> at the end of every line, <unk> for unknown words. A split is one run of
-   tokens, cut into segments of seq_len. The model reads the tokens of a segment and predicts the token after
-   each; the target of the last is the first token of the next segment, so every token but the file's first is
-   a target once. A segment knows nothing of the text before it, so its first tokens are predicted from little
-   context. The last segment may be shorter. Missing valid and test files are replaced by the last tenths of
-   the training file's segments, in the order train, test, valid; the vocabulary is that of the whole file.
-   Cost: one pass over a file, and another for its words. SPDX-License-Identifier: Apache-2.0 */
+   Three vocabularies. bytes: a token is a byte + 1, line ends included; any file will do. words: words of the
+   training file (words.h), <eos> at the end of every line, <unk> for unknown words. bpe: tokens of a
+   byte-level BPE learned from the training file, line by line with line ends, of any file; or those of a
+   stored model that training starts from. A split is one run of tokens, cut into segments of seq_len. The
+   model reads the tokens of a segment and predicts the token after each; the target of the last is the first
+   token of the next segment, so every token but the file's first is a target once. A segment knows nothing of
+   the text before it, so its first tokens are predicted from little context. The last segment may be shorter.
+   Missing valid and test files are replaced by the last tenths of the training file's segments, in the order
+   train, test, valid; the vocabulary is that of the whole file. Cost: one pass over a file, and another for
+   its words. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "io/line_blocks.h"
 #include "io/utf8.h"
 #include "tasks/dataset.h"
+#include "tasks/tokens.h"
 #include "tasks/words.h"
+#include "text/learning/learn_bpe.h"
 
-enum vocabulary { VOCABULARY_BYTES, VOCABULARY_WORDS };
-static const char *const vocabularies[] = {"bytes", "words", NULL};
+enum vocabulary { VOCABULARY_BYTES, VOCABULARY_WORDS, VOCABULARY_BPE };
+static const char *const vocabularies[] = {"bytes", "words", "bpe", NULL};
 
 enum { FIRST_ID = 1, BYTES_VOCAB = FIRST_ID + 256 };
 
@@ -29,12 +34,14 @@ struct lm_options {
 #define FIELD(name) offsetof(struct lm_options, name)
 static const struct option_row rows[] = {
     {"vocabulary", OPTION_CHOICE, FIELD(vocabulary), VOCABULARY_BYTES, 0, 0, vocabularies,
-     "a token is a byte, or a word between white space"},
+     "a token is a byte, a word between white space, or a token of a byte-level BPE learned from the "
+     "training "
+     "file"},
     {"seq_len", OPTION_INT, FIELD(seq_len), 256, 1, 65536, NULL,
      "tokens per segment; a prediction sees only its own segment"},
     {"max_words", OPTION_INT, FIELD(max_words), 65535, 2, WORDS_MOST, NULL,
      "with words: size of the vocabulary, which is <unk>, <eos> and the most frequent words of the training "
-     "file"},
+     "file; with bpe: its largest number of tokens"},
     {.name = NULL},
 };
 
@@ -55,31 +62,58 @@ static hashattn_status files_of(struct host *host, const char *directory, const 
 
 /* ---- facts -------------------------------------------------------------------------------------------- */
 
+static hashattn_status learn_words(struct host *host, const struct lm_options *lm, const char *path,
+                                   struct task_facts *found)
+{
+    char *text;
+    size_t size;
+    TRY(file_read(host, path, FILE_MOST, &text, &size));
+    hashattn_status status = words_count(host, text, size, (size_t)lm->max_words, &found->words);
+    memory_free(host, text);
+    if (status != HASHATTN_OK)
+        host_prefix(host, path);
+    TRY(status);
+    found->num_words = found->words->count;
+    found->vocab_size = found->num_words + 1;
+    return HASHATTN_OK;
+}
+
+static hashattn_status learn_bpe_of(struct host *host, const struct lm_options *lm, struct tokenizer *given,
+                                    const char *path, struct task_facts *found)
+{
+    const struct token_choice choice = {TOKENS_BPE, (size_t)lm->max_words, given};
+    struct word_counts counts = {.bytes = NULL};
+    FAIL_IF(given == NULL && lm->max_words < LEARN_LEAST, host, HASHATTN_INVALID,
+            "lm: max_words is %lld, a bpe has at least %d tokens", (long long)lm->max_words, LEARN_LEAST);
+    hashattn_status status = given == NULL ? word_counts_add_file(host, &counts, path) : HASHATTN_OK;
+    if (status == HASHATTN_OK)
+        status = tokens_learn(host, &choice, &counts, found);
+    word_counts_free(host, &counts);
+    return status;
+}
+
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
                              struct tokenizer *given, struct task_facts *result)
 {
-    (void)given; /* ids are not tokens */
     const struct lm_options *lm = options;
     const struct split_files *files;
-    char path[FILE_PATH], *text;
-    size_t size;
+    char path[FILE_PATH];
     *result = (struct task_facts){0};
+    FAIL_IF(given != NULL && lm->vocabulary == VOCABULARY_WORDS, host, HASHATTN_INVALID,
+            "vocabulary is words, but the stored model has a tokenizer of its own, which determines its ids");
     TRY(files_of(host, directory, &files));
     TRY(split_find_train(host, files, directory, path, sizeof path));
-    struct task_facts found = {.vocab_size = BYTES_VOCAB,
-                               .max_len = (size_t)lm->seq_len,
-                               .bytes = lm->vocabulary == VOCABULARY_BYTES};
-    if (lm->vocabulary == VOCABULARY_WORDS) {
-        TRY(file_read(host, path, FILE_MOST, &text, &size));
-        hashattn_status status = words_count(host, text, size, (size_t)lm->max_words, &found.words);
-        memory_free(host, text);
-        if (status != HASHATTN_OK)
-            host_prefix(host, path);
-        TRY(status);
-        found.num_words = found.words->count;
-        found.vocab_size = found.num_words + 1;
+    struct task_facts found = {.vocab_size = BYTES_VOCAB, .max_len = (size_t)lm->seq_len};
+    size_t first = FIRST_ID;
+    if (given != NULL || lm->vocabulary == VOCABULARY_BPE) {
+        TRY(learn_bpe_of(host, lm, given, path, &found));
+        first = 0;
+    } else if (lm->vocabulary == VOCABULARY_WORDS) {
+        TRY(learn_words(host, lm, path, &found));
+    } else {
+        found.bytes = true;
     }
-    task_facts_add(&found, "next_token", found.vocab_size - FIRST_ID, FIRST_ID);
+    task_facts_add(&found, "next_token", found.vocab_size - first, first);
     *result = found;
     return HASHATTN_OK;
 }
@@ -133,11 +167,48 @@ static hashattn_status push_bytes(struct host *host, const char *path, struct se
     return status;
 }
 
+/* The tokens of every line, its line feed included, as they were learned. */
+static hashattn_status push_lines(struct host *host, struct encoder *encoder, struct piece block,
+                                  struct segment *segment)
+{
+    const struct encode_options options = {.special_tokens = false};
+    const char *at = block.bytes, *end = at + block.size;
+    while (at < end) {
+        const char *feed = memchr(at, '\n', (size_t)(end - at)), *next = feed != NULL ? feed + 1 : end;
+        struct encoding encoding;
+        TRY(encoder_encode(encoder, (struct piece){at, (size_t)(next - at)}, &options, &encoding));
+        for (size_t i = 0; i < encoding.count; i++)
+            TRY(push_token(host, segment, encoding.ids[i]));
+        at = next;
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status push_tokens(struct host *host, const char *path, struct segment *segment)
+{
+    struct line_blocks blocks;
+    struct encoder *encoder = NULL;
+    struct piece block;
+    TRY(line_blocks_open(host, path, &blocks));
+    hashattn_status status = encoder_new(host, segment->facts->tokenizer, &encoder);
+    do {
+        if (status == HASHATTN_OK)
+            status = line_blocks_next(host, &blocks, &block);
+        if (status == HASHATTN_OK)
+            status = push_lines(host, encoder, block, segment);
+    } while (status == HASHATTN_OK && block.size > 0);
+    encoder_free(encoder);
+    line_blocks_close(host, &blocks);
+    return status;
+}
+
 static hashattn_status read_file(struct host *host, const void *context, const char *path,
                                  struct dataset_builder *builder)
 {
     struct segment segment = {.facts = context, .builder = builder};
-    if (segment.facts->words != NULL)
+    if (segment.facts->tokenizer != NULL)
+        TRY(push_tokens(host, path, &segment));
+    else if (segment.facts->words != NULL)
         TRY(file_each_line(host, path, push_line, &segment));
     else
         TRY(push_bytes(host, path, &segment));
@@ -165,7 +236,7 @@ static hashattn_status load(struct host *host, const void *options, const struct
 
 const struct task task_lm = {
     .name = "lm",
-    .summary = "predict the next byte or word of a text (train.txt, or WikiText's files)",
+    .summary = "predict the next byte, word or token of a text (train.txt, or WikiText's files)",
     .options = rows,
     .options_size = sizeof(struct lm_options),
     .preset = {.steps = 2000,

@@ -6,18 +6,25 @@
    positions. SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 #include "tasks/documents.h"
+#include "text/learning/learn_bpe.h"
 
 struct retrieval_options {
-    int64_t max_len;
+    int tokens; /* enum token_kind */
+    int64_t vocab_size, max_len;
 };
 
+#define FIELD(name) offsetof(struct retrieval_options, name)
 static const struct option_row rows[] = {
-    {"max_len", OPTION_INT, offsetof(struct retrieval_options, max_len), 4096, 1, 65536, NULL,
-     "bytes read of each document; longer documents are cut"},
+    {"tokens", OPTION_CHOICE, FIELD(tokens), TOKENS_BPE, 0, 0, token_kinds,
+     "learn a byte-level BPE from the training file, or read words between white space, or bytes"},
+    {"vocab_size", OPTION_INT, FIELD(vocab_size), 16000, LEARN_LEAST, TOKENIZER_MOST_IDS - 1, NULL,
+     "with bpe and words: most tokens in the vocabulary"},
+    {"max_len", OPTION_INT, FIELD(max_len), 0, 0, 65536, NULL,
+     "tokens read of each document, special ones included; longer documents are cut. 0: 1024, or 4096 bytes"},
     {.name = NULL},
 };
 
-static const char *const endings[] = {".jsonl", ".tsv", NULL};
+static const char *const endings[] = {".jsonl", ".tsv", ".csv", NULL};
 static const char *const tsv[] = {".tsv", NULL};
 static const struct split_files own = {{"train", "valid", "test"}, endings, true, false};
 static const struct split_files published = {
@@ -32,31 +39,40 @@ static hashattn_status files_of(struct host *host, const char *directory, const 
     return HASHATTN_OK;
 }
 
+static const struct document_rules rules = {.pairs = true, .texts = {"text1", "text2"}, .label = "label"};
+
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
                              struct tokenizer *given, struct task_facts *result)
 {
-    (void)given; /* ids are not tokens */
     const struct retrieval_options *retrieval = options;
-    const struct split_files *files;
+    struct document_source source = {.rules = rules};
+    const struct token_choice choice = {(enum token_kind)retrieval->tokens, (size_t)retrieval->vocab_size,
+                                        given};
     *result = (struct task_facts){0};
-    TRY(files_of(host, directory, &files));
-    return documents_facts(host, files, directory, (size_t)retrieval->max_len, result);
+    TRY(files_of(host, directory, &source.files));
+    return documents_facts(host, &source, directory, &choice, (size_t)retrieval->max_len, result);
 }
 
 static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
 {
-    (void)options; /* max_len is in the facts */
-    const struct split_files *files;
+    (void)options; /* the facts hold their effect */
+    struct document_source source = {.rules = rules};
     *dataset = (struct dataset){0};
-    TRY(files_of(host, directory, &files));
-    return documents_load(host, files, facts, directory, split, seed, dataset);
+    TRY(files_of(host, directory, &source.files));
+    return documents_load(host, &source, facts, directory, split, seed, dataset);
+}
+
+static hashattn_status stream_file(struct host *host, const void *options, const struct task_facts *facts,
+                                   const char *path, const struct dataset_stream *stream)
+{
+    (void)options;
+    return documents_stream(host, &rules, facts, path, stream);
 }
 
 const struct task task_retrieval = {
     .name = "retrieval",
-    .summary =
-        "classify pairs of your own documents by their bytes, or the Long Range Arena's document matching",
+    .summary = "classify pairs of your own documents, or the document matching of the Long Range Arena",
     .options = rows,
     .options_size = sizeof(struct retrieval_options),
     .preset = {.steps = 2000,
@@ -83,9 +99,10 @@ const struct task task_retrieval = {
                                              .pooling = "mean-padded",
                                              .attention = "hash_bits=12",
                                              .model = LRA_MODEL,
-                                             .training = LRA_TRAINING},
+                                             .training = LRA_TRAINING,
+                                             .task = "tokens=bytes"},
                                             {.name = NULL}},
     .facts = facts,
     .load = load,
-    .load_file = documents_load_file,
+    .stream_file = stream_file,
 };

@@ -111,6 +111,14 @@ static inline size_t dataset_length(const struct dataset *dataset, size_t sequen
 }
 void dataset_free(struct host *host, struct dataset *dataset);
 
+/* Who gets the examples of a file that is read in parts. */
+struct dataset_stream {
+    size_t batch; /* examples at a time, at least 1; the last part may have fewer */
+    /* May take the arrays of a part by setting *part to zeros. A failure ends the reading. */
+    hashattn_status (*visit)(struct host *host, void *context, struct dataset *part);
+    void *context;
+};
+
 /* A training of a task; the options of the model and the trainer start from it. */
 struct task_preset {
     const char *name; /* "lra"; NULL: the default */
@@ -119,9 +127,9 @@ struct task_preset {
     size_t layers, dim, heads, ffn;
     const char *pooling; /* "mean", "mean-padded" or "first" */
     bool causal;
-    /* "OPTION=VALUE ..." or NULL: for every mechanism that has the option, and other options of the model
-       and of training. */
-    const char *attention, *model, *training;
+    /* "OPTION=VALUE ..." or NULL: for every mechanism that has the option, other options of the model and
+       of training, and those of the task. */
+    const char *attention, *model, *training, *task;
 };
 /* The rest of the preset "lra" of every task: the released trainer does not clip, and lets OneCycleLR move
    beta1. */
@@ -176,10 +184,11 @@ struct task {
        empty. */
     hashattn_status (*load)(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset);
-    /* (optional) Reads a file of documents to predict. Labels are optional (-1 if absent or not in the
-       facts). path "-" is standard input. */
-    hashattn_status (*load_file)(struct host *host, const void *options, const struct task_facts *facts,
-                                 const char *path, struct dataset *dataset);
+    /* (optional) Passes the documents of a file to predict on in parts, in order, so that memory does not
+       grow with the file. Labels are optional (-1 if absent or not in the facts). path "-" is standard
+       input. */
+    hashattn_status (*stream_file)(struct host *host, const void *options, const struct task_facts *facts,
+                                   const char *path, const struct dataset_stream *stream);
 };
 
 extern const struct task *const task_table[]; /* all tasks, ended by NULL (task_table.c) */

@@ -1,5 +1,6 @@
-/* A vocabulary by open addressing over FNV-1a, in tables at most half full. Counting costs one lookup per
-   word of the text, and memory for every distinct word until the most frequent ones are chosen.
+/* A vocabulary by open addressing over FNV-1a, in tables at most half full. Counting (word_counts.h) costs
+   one lookup per word of the text, and memory for every distinct word until the most frequent ones are
+   chosen.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/words.h"
 
@@ -79,7 +80,7 @@ uint32_t words_find(const struct words *words, struct piece word)
     return id == 0 ? WORDS_UNKNOWN : id;
 }
 
-/* Allocates room for `count` words with `bytes` bytes in total; words_add fills it. */
+/* Allocates room for `count` words with `bytes` bytes in total; place_word fills it. */
 static hashattn_status words_new(struct host *host, size_t count, size_t bytes, struct words **out)
 {
     void *block;
@@ -103,7 +104,7 @@ done:
 }
 
 /* Returns false if the word is there already. */
-static bool words_add(struct words *words, struct piece word)
+static bool place_word(struct words *words, struct piece word)
 {
     size_t slot = slot_of(words, word), start = words->starts[words->count];
     if (words->slots[slot] != 0)
@@ -116,55 +117,27 @@ static bool words_add(struct words *words, struct piece word)
 
 /* ---- counting ----------------------------------------------------------------------------------------- */
 
+hashattn_status words_add(struct host *host, struct word_counts *counts, struct piece text)
+{
+    struct lines lines = lines_open(text.bytes, text.size);
+    struct piece line, word;
+    hashattn_status status = HASHATTN_OK;
+    while (status == HASHATTN_OK && lines_next(&lines, &line)) {
+        status = utf8_check(host, line.bytes, line.size);
+        while (status == HASHATTN_OK && words_next(&line, &word))
+            if (word.size <= WORDS_LONGEST && !is_same(word, unknown) && !is_same(word, line_end))
+                status = word_counts_add_word(host, counts, word);
+    }
+    if (status != HASHATTN_OK)
+        lines_prefix(host, &lines);
+    return status;
+}
+
+/* A counted word, for sorting. */
 struct counted {
-    struct piece word; /* points into the text; bytes NULL: a free slot */
+    struct piece word;
     uint64_t count;
 };
-
-struct counter {
-    struct counted *slots; /* (num_slots, a power of 2) */
-    size_t num_slots, used;
-};
-
-static struct counted *counted_of(const struct counter *counter, struct piece word)
-{
-    size_t slot = hash_of(word) & (counter->num_slots - 1);
-    while (counter->slots[slot].word.bytes != NULL && !is_same(counter->slots[slot].word, word))
-        slot = (slot + 1) & (counter->num_slots - 1);
-    return &counter->slots[slot];
-}
-
-static hashattn_status grow(struct host *host, struct counter *counter)
-{
-    if (counter->num_slots > 0 && 2 * counter->used < counter->num_slots)
-        return HASHATTN_OK;
-    const struct counter old = *counter;
-    void *block;
-    size_t num_slots = old.num_slots == 0 ? 1024 : size_product(2, old.num_slots);
-    TRY(memory_new_zeroed(host, num_slots, sizeof *counter->slots, "counts of words", &block));
-    *counter = (struct counter){block, num_slots, old.used};
-    for (size_t i = 0; i < old.num_slots; i++)
-        if (old.slots[i].word.bytes != NULL)
-            *counted_of(counter, old.slots[i].word) = old.slots[i];
-    memory_free(host, old.slots);
-    return HASHATTN_OK;
-}
-
-static hashattn_status count_line(struct host *host, struct counter *counter, struct piece line)
-{
-    struct piece word;
-    TRY(utf8_check(host, line.bytes, line.size));
-    while (words_next(&line, &word)) {
-        if (word.size > WORDS_LONGEST || is_same(word, unknown) || is_same(word, line_end))
-            continue;
-        TRY(grow(host, counter));
-        struct counted *counted = counted_of(counter, word);
-        counter->used += counted->word.bytes == NULL;
-        counted->word = word;
-        counted->count++;
-    }
-    return HASHATTN_OK;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -176,42 +149,43 @@ static int compare(const void *a, const void *b)
     return order != 0 ? order : (x->word.size > y->word.size) - (x->word.size < y->word.size);
 }
 
-/* Chooses the most frequent words, after the two that every vocabulary has. */
-static hashattn_status choose(struct host *host, struct counter *counter, size_t most, struct words **words)
+hashattn_status words_choose(struct host *host, const struct word_counts *counts, size_t most,
+                             struct words **words)
 {
-    size_t found = 0, bytes = unknown.size + line_end.size;
-    for (size_t i = 0; i < counter->num_slots; i++)
-        if (counter->slots[i].word.bytes != NULL)
-            counter->slots[found++] = counter->slots[i];
+    size_t found = counts->count, bytes = unknown.size + line_end.size;
+    void *block;
+    *words = NULL;
+    assert(most >= 2 && most <= WORDS_MOST);
+    TRY(memory_new(host, found, sizeof(struct counted), "counts of words", &block));
+    struct counted *list = block;
+    for (size_t i = 0; i < found; i++)
+        list[i] = (struct counted){{counts->bytes + counts->list[i].start, counts->list[i].size},
+                                   counts->list[i].count};
     if (found > 0)
-        qsort(counter->slots, found, sizeof *counter->slots, compare);
+        qsort(list, found, sizeof *list, compare);
     found = found < most - 2 ? found : most - 2;
     for (size_t i = 0; i < found; i++)
-        bytes += counter->slots[i].word.size;
-    TRY(words_new(host, found + 2, bytes, words));
-    words_add(*words, unknown);
-    words_add(*words, line_end);
-    for (size_t i = 0; i < found; i++)
-        words_add(*words, counter->slots[i].word);
-    return HASHATTN_OK;
+        bytes += list[i].word.size;
+    hashattn_status status = words_new(host, found + 2, bytes, words);
+    if (status == HASHATTN_OK) {
+        place_word(*words, unknown);
+        place_word(*words, line_end);
+        for (size_t i = 0; i < found; i++)
+            place_word(*words, list[i].word);
+    }
+    memory_free(host, block);
+    return status;
 }
 
 hashattn_status words_count(struct host *host, const char *text, size_t size, size_t most,
                             struct words **words)
 {
-    struct counter counter = {NULL, 0, 0};
-    struct lines lines = lines_open(text, size);
-    struct piece line;
-    hashattn_status status = HASHATTN_OK;
+    struct word_counts counts = {.bytes = NULL};
     *words = NULL;
-    assert(most >= 2 && most <= WORDS_MOST);
-    while (status == HASHATTN_OK && lines_next(&lines, &line))
-        status = count_line(host, &counter, line);
-    if (status != HASHATTN_OK)
-        lines_prefix(host, &lines);
-    else
-        status = choose(host, &counter, most, words);
-    memory_free(host, counter.slots);
+    hashattn_status status = words_add(host, &counts, (struct piece){text, size});
+    if (status == HASHATTN_OK)
+        status = words_choose(host, &counts, most, words);
+    word_counts_free(host, &counts);
     return status;
 }
 
@@ -240,7 +214,7 @@ static hashattn_status add_line(struct host *host, struct words *words, size_t c
     TRY(utf8_check(host, word.bytes, word.size));
     FAIL_IF(words->count < 2 && !is_same(word, words->count == 0 ? unknown : line_end), host,
             HASHATTN_BAD_FILE, "the first two words are <unk> and <eos>");
-    FAIL_IF(!words_add(words, word), host, HASHATTN_BAD_FILE, "the word stands on line %d too",
+    FAIL_IF(!place_word(words, word), host, HASHATTN_BAD_FILE, "the word stands on line %d too",
             (int)words_find(words, word));
     return HASHATTN_OK;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "io/lines.h"
+#include "text/learning/word_counts.h"
 
 enum {
     WORDS_MOST = (1 << 20) - 1, /* with the unused id 0, as many ids as a model allows */
@@ -27,8 +28,12 @@ struct words {
 };
 void words_free(struct host *host, struct words *words); /* NULL is allowed */
 
-/* The vocabulary of a text in memory, of at most `most` words (2 to WORDS_MOST). A line that is not UTF-8 is
-   BAD_FILE with its number. */
+/* Adds the words of a text to the counts. A line that is not UTF-8 is BAD_FILE with its number. */
+hashattn_status words_add(struct host *host, struct word_counts *counts, struct piece text);
+/* The vocabulary of what was counted, of at most `most` words (2 to WORDS_MOST). */
+hashattn_status words_choose(struct host *host, const struct word_counts *counts, size_t most,
+                             struct words **words);
+/* Both, for one text in memory. */
 hashattn_status words_count(struct host *host, const char *text, size_t size, size_t most,
                             struct words **words);
 /* Returns WORDS_UNKNOWN if the word is not in the vocabulary. */

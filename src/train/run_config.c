@@ -73,6 +73,9 @@ static hashattn_status put_options(struct host *host, struct json *parent, const
         case OPTION_FLAG:
             TRY(json_put_bool(host, object, row->name, *(const int *)field != 0));
             break;
+        case OPTION_TEXT:
+            TRY(json_put_string(host, object, row->name, field));
+            break;
         }
     }
     return HASHATTN_OK;
@@ -180,8 +183,9 @@ static hashattn_status get_options(struct host *host, const struct json *root, c
         const char *text;
         const struct option_row *row = option_find(rows, member.key);
         FAIL_IF(row == NULL, host, HASHATTN_BAD_FILE, "%s has the unknown key '%.60s'", where, member.key);
-        FAIL_IF((json_text(member.value) != NULL) != (row->type == OPTION_CHOICE), host, HASHATTN_BAD_FILE,
-                "%s.%s is %sa word", where, row->name, row->type == OPTION_CHOICE ? "not " : "");
+        bool word = row->type == OPTION_CHOICE || row->type == OPTION_TEXT;
+        FAIL_IF((json_text(member.value) != NULL) != word, host, HASHATTN_BAD_FILE, "%s.%s is %sa word",
+                where, row->name, word ? "not " : "");
         snprintf(path, sizeof path, "%s.%s", where, row->name);
         TRY(json_get_text(host, root, path, number, &text));
         if (option_set(host, rows, where, values, row->name, text) != HASHATTN_OK)

@@ -23,8 +23,9 @@ static void write_text(const char *path, const char *text)
 static void train_filter(hashattn_context *context, const char *run)
 {
     static const char *const options[][2] = {
-        {"steps", "60"}, {"batch", "8"},       {"layers", "1"},   {"dim", "16"}, {"heads", "2"},
-        {"ffn", "16"},   {"eval_every", "20"}, {"max_len", "16"}, {"seed", "9"}, {"learning_rate", "0.02"}};
+        {"steps", "60"},    {"batch", "8"},       {"layers", "1"},   {"dim", "16"}, {"heads", "2"},
+        {"ffn", "16"},      {"eval_every", "20"}, {"max_len", "16"}, {"seed", "9"}, {"learning_rate", "0.02"},
+        {"tokens", "bytes"}};
     hashattn_setup *setup;
     check_ok(context, hashattn_setup_new(context, "text", &setup));
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
@@ -167,7 +168,7 @@ static void documents_are_predicted_in_order(void **state)
     }
     heard = (struct heard){.stop_at = 2};
     check_call(context, hashattn_model_predict_file(model, "documents.jsonl", 1, hear, &heard, NULL),
-               HASHATTN_INTERRUPTED, "stopped after document 2 of 4");
+               HASHATTN_INTERRUPTED, "stopped after document 2");
     check_call(context, hashattn_model_predict_file(model, "nowhere.jsonl", 1, hear, &heard, NULL),
                HASHATTN_BAD_FILE, "nowhere.jsonl");
     check_call(context, hashattn_model_predict_file(model, NULL, 1, hear, &heard, NULL), HASHATTN_INVALID,

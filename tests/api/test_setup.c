@@ -88,7 +88,7 @@ static void known_tasks_are_listed(void **state)
         const char *attention;
     } want[] = {{"needle", 1, 0, 0, "hash_bits=8"},
                 {"listops", 1, 1, 1, "hash_bits=9"},
-                {"text", 0, 1, 1, "hash_bits=9"}};
+                {"text", 0, 1, 1, "hash_bits=5"}};
     for (size_t i = 0; i < 3; i++) {
         hashattn_task_info task = {.struct_size = sizeof task};
         size_t t = 0;
@@ -125,7 +125,7 @@ static void every_task_brings_its_own_model(void **state)
          {"5000", "32", "50", "1000", "0.0001", "2", "64", "2", "128", "11", "mean-padded", "0.1", "true"}},
         {"text",
          NULL,
-         {"2000", "16", "100", "100", "0.001", "2", "64", "2", "128", "9", "mean", "0.1", "false"}},
+         {"1000", "32", "100", "100", "0.003", "1", "64", "2", "128", "5", "mean", "0.3", "false"}},
         {"text",
          "lra",
          {"20000", "32", "500", "8000", "0.0001", "2", "64", "2", "128", "12", "mean-padded", "0.1", "true"}},
@@ -192,7 +192,11 @@ static void preset_is_that_of_the_released_runs(void **state)
     check_call(context, hashattn_setup_preset(setup, NULL), HASHATTN_INVALID, "no preset 'NULL'");
     hashattn_setup_free(setup);
     check_ok(context, hashattn_setup_new(context, "text", &setup));
+    check_value(context, setup, "tokens", "bpe");
+    check_value(context, setup, "text_column", "text");
     check_ok(context, hashattn_setup_preset(setup, "lra"));
+    check_value(context, setup, "tokens", "bytes");
+    check_value(context, setup, "conv_window", "0");
     check_value(context, setup, "hash_bits", "12");
     hashattn_setup_free(setup);
     check_ok(context, hashattn_setup_new(context, "needle", &setup));

@@ -107,4 +107,10 @@ run eval heart --split valid --json
 holds what_is_kept_has_that_loss python3 -c 'import json, sys; d, e = json.load(open("heart.json")), json.load(open("out")); sys.exit(0 if abs(d["best_loss"] - e["loss"]) < 1e-12 else str((d, e)))'
 expect convolution_is_refused 2 "conv_window is 3, and half of its taps would see" train lm --data letters --out none --conv-window 3
 expect empty_text_is_refused 3 "has no train.txt" train lm --data . --out none
+# Tokens of a BPE that is learned from the training file.
+run train lm --data letters --out tokens --attention softmax --vocabulary bpe --max-words 300 --steps 20 --eval-every 20 $small
+[ "$code" = 0 ] && [ -s tokens/tokenizer.json ] && passed bpe_is_kept || failed bpe_is_kept "$(cat err)"
+run eval tokens --split test --json
+cp out eval.json
+holds bpe_has_no_bits_per_byte json eval.json 'd["tokens"] < 7999 and "bits_per_byte" not in d and d["perplexity"] > 1'
 finish

@@ -2,7 +2,7 @@
 # Task retrieval on pairs of the user: a model that must look at both documents, prediction in order, resuming.
 # Planted and caught: the head given only the first document.
 . "$(dirname "$0")/checks.sh"
-small="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 16 --max-len 32 --learning-rate 0.01 --quiet"
+small="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 16 --max-len 32 --learning-rate 0.01 --tokens bytes --quiet"
 
 mkdir pairs
 python3 - <<'P'
@@ -29,7 +29,13 @@ run train retrieval --data pairs --out whole --steps 12 --eval-every 4 --seed 5 
 run train retrieval --data pairs --out part --steps 12 --eval-every 4 --seed 5 --accumulate 2 --max-seconds 0.000001 $small
 run train --resume part --quiet
 holds pairs_resume_bit_for_bit cmp whole/last.safetensors part/last.safetensors
+run train retrieval --data pairs --out tokens --steps 2 --eval-every 2 $small --tokens bpe
+run predict tokens new.jsonl
+[ "$code" = 0 ] && [ "$(wc -l <out)" = 4 ] && [ -s tokens/tokenizer.json ] && passed pairs_of_tokens || failed pairs_of_tokens "$(cat err)"
+printf 'text1,text2,label\n"x,x",y,same\n' >new.csv
+run predict tokens new.csv
+[ "$code" = 0 ] && [ "$(wc -l <out)" = 1 ] && passed pairs_of_csv || failed pairs_of_csv "$(cat err)"
 printf 'a\tx\nb\ty\n' >single.tsv
 expect texts_are_no_pairs 3 "2 fields between tabs; a pair has 3 (label, text, text) or 5" predict match single.tsv
-expect plain_text_is_no_pair 3 "pairs are read from .jsonl and .tsv" predict match nothing.txt
+expect plain_text_is_no_pair 3 "pairs are read from .jsonl, .tsv and .csv" predict match nothing.txt
 finish

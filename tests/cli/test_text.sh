@@ -1,10 +1,12 @@
 #!/bin/sh
 # Task text on files of the user: training, prediction in order, and every kind of bad file.
 # Planted and caught: predictions out of order; the first label reported for every document;
-# --out that shows half a file; a line number one too low; the probabilities of one class left out.
+# --out that shows half a file; a line number one too low; the probabilities of one class left out; tokens of runs without
+# that option taken for BPE; a BPE learned again for predictions; memory of predict that grows with the file.
 # Covers: cmd_predict.c json_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --max-len 32 --learning-rate 0.02 --quiet"
+bpe=$tiny tiny="$tiny --tokens bytes"
 
 mkdir tsv jsonl
 python3 - <<'P'
@@ -60,6 +62,70 @@ printf '%s\n' '{"a b\"c": P, "d\\e\u0001\u001f\u007f é": P}}' >want
 holds labels_are_escaped diff want escaped
 says eval_of_text '"split": "test"' eval filter --json
 
+# A run of an earlier version has no option `tokens`, and its ids are bytes.
+cp -r filter old
+python3 - <<'P'
+import json
+config = json.load(open("old/config.json"))
+config["task"]["options"] = {"max_len": 32}
+json.dump(config, open("old/config.json", "w"))
+P
+run predict old new.jsonl
+holds runs_without_the_option_are_bytes cmp out lines
+
+# Formats, and a BPE of the training file.
+python3 - <<'P'
+import csv, json, os
+rows = [json.loads(line) for line in open("jsonl/train.jsonl")]
+os.mkdir("csv")
+with open("csv/train.csv", "w", newline="") as file:
+    writer = csv.writer(file)
+    writer.writerow(["stars", "review"])
+    writer.writerows((row["label"], row["text"] + ',"\n') for row in rows)
+for i, row in enumerate(rows):
+    folder = f"folders/train/{row['label']}"
+    os.makedirs(folder, exist_ok=True)
+    open(f"{folder}/{i:02}.txt", "w").write(row["text"] + ',"\n')
+open("new.csv", "w").write('review\n"aaaaab\n"\nzzzzyz\n')
+P
+run train text --data csv --text-column review --label-column stars --out records --steps 60 --eval-every 20 $bpe --json
+cp out csv.json
+holds records_are_learned json csv.json 'd["best_accuracy"] > .9'
+grep -q '"tokens": [0-9]' records/config.json && [ -s records/tokenizer.json ] && passed tokens_are_kept || failed tokens_are_kept "$(ls records)"
+run predict records new.csv
+holds records_are_predicted python3 -c 'import json; assert [json.loads(l)["label"] for l in open("out")] == ["ham", "späm"], open("out").read()'
+run predict records new.jsonl
+[ "$code" = 3 ] && passed keys_are_the_columns || failed keys_are_the_columns "$code $(cat err)"
+grep -q "'review' is missing" err && passed the_key_is_named || failed the_key_is_named "$(cat err)"
+run train text --data folders --out folders_run --steps 60 --eval-every 20 $bpe
+holds folders_have_the_same_vocabulary cmp folders_run/tokenizer.json records/tokenizer.json
+run predict folders_run folders/train
+[ "$(wc -l <out)" = 60 ] && passed folders_are_predicted || failed folders_are_predicted "$(cat err)"
+run train text --data tsv --out words_run --tokens words --steps 20 --eval-every 20 $bpe
+head -n 2 words_run/vocab.txt | tr '\n' ' ' | grep -q '^<unk> <eos> $' && passed words_are_kept || failed words_are_kept "$(ls words_run)"
+run predict words_run new.txt
+[ "$code" = 0 ] && [ "$(wc -l <out)" = 5 ] && passed words_are_predicted || failed words_are_predicted "$(cat err)"
+run train text --data tsv --out whole --steps 20 --eval-every 10 --seed 5 $bpe
+run train text --data tsv --out part --steps 20 --eval-every 10 --seed 5 --max-seconds 0.000001 $bpe
+run train --resume part --quiet
+holds a_run_of_tokens_resumes_bit_for_bit cmp whole/last.safetensors part/last.safetensors
+expect small_vocabulary 2 "vocab_size is 260, allowed are 261 to 1048575" train text --data tsv --out never --vocab-size 260
+expect unknown_tokens 2 "tokens is 'letters', allowed are bpe, words, bytes" train text --data tsv --out never --tokens letters
+
+# Memory does not grow with the file. The factor allows for blocks that fill and for other allocators.
+if python3 -c 'import resource' 2>/dev/null; then
+    cat >peak.py <<'P'
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+P
+    for n in 5 100; do
+        python3 -c "print(*('some words of document %d' % i for i in range($n * 600)), sep='\n')" >many.txt
+        python3 peak.py "$tool" predict records many.txt --threads 1 >peak$n
+    done
+    [ "$(cat peak100)" -lt $(($(cat peak5) * 13 / 10)) ] && passed predict_streams || failed predict_streams "$(cat peak5 peak100) KiB"
+fi
+
 # A full disk leaves the old file unchanged.
 without_room predict filter new.jsonl --out lines.jsonl
 [ "$code" = 4 ] && passed full_disk || failed full_disk "code $code, $(cat err)"
@@ -72,6 +138,9 @@ expect no_such_directory 4 "/nowhere/x: cannot write" predict filter new.jsonl -
 # Bad files to predict.
 wrong() { name=$1 part=$2 file=$3; expect "$name" 3 "$part" predict filter "$file" --out never; }
 wrong missing_file "gone.jsonl" gone.jsonl
+printf 'text,label\n"ab\nc,ham\n' >open.csv; wrong open_quote 'open.csv: line 2: the quote that opens here is not closed' open.csv
+printf 'text,label\nab,ham\nab\n' >short.csv; wrong missing_field 'short.csv: line 3: 1 fields, the header has 2' short.csv
+printf 'body,label\nab,ham\n' >column.csv; wrong missing_column "column.csv: line 1: none of the 2 columns is named 'text'; the first is 'body'" column.csv
 printf '{"text": "ab"}\n{"text": "a\\u0000b"}\n' >nul.jsonl; wrong text_with_nul 'nul.jsonl: line 2: byte 11 of 20: \u0000 is not allowed' nul.jsonl
 : >empty.jsonl; wrong empty_file "empty.jsonl" empty.jsonl
 printf '{"text": "ab"}\n{"text": "a\n' >cut.jsonl; wrong cut_json "cut.jsonl: line 2" cut.jsonl
@@ -95,6 +164,8 @@ printf 'ham\taaaa\nspam\n' >bad/train.tsv; bad line_without_a_tab "bad/train.tsv
 printf 'ham\taa\nspam\ta\300\200\n' >bad/train.tsv; bad invalid_utf8_in_training "bad/train.tsv: line 2"
 printf '{"text": "a", "label": "x"}\n{"text": "a"}\n' >bad/train.jsonl; bad document_without_a_label "bad/train.jsonl: line 2"
 printf 'ham\taa\nspam\tzz\n' >bad/train.tsv; printf 'ham\taa\neggs\taa\n' >bad/valid.tsv; bad label_never_seen "bad/valid.tsv: line 2"
+printf 'text,label\naa,ham\n"z""z",spam\n"a"b,spam\n' >bad/train.csv; bad text_after_a_quote "bad/train.csv: line 4: after the closing quote"
+mkdir -p bad/train/ham bad/train/spam; echo aa >bad/train/ham/1.txt; printf 'a\377' >bad/train/spam/2.txt; bad folder_not_utf8 "bad/train/spam/2.txt: not UTF-8 at byte 1"
 printf 'ham\taa\nspam\tzz\n' >bad/train.tsv; printf '{"text": "a", "label": "x"}\n' >bad/train.jsonl; bad two_training_files "bad"
 [ -e never ] && failed no_run_was_begun "never is there" || passed no_run_was_begun
 finish

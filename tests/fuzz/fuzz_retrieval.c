@@ -2,9 +2,9 @@
    a refusal names the file. SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "support/labels.h"
-#include "tasks/task.h"
+#include "support/task_case.h"
 
-static const int64_t max_len = 30; /* cuts some of the corpus */
+enum { MAX_LEN = 30 }; /* cuts some of the corpus */
 
 static size_t check(struct host *host, hashattn_status status, const struct task_facts *facts,
                     struct dataset *dataset, int32_t least)
@@ -13,7 +13,7 @@ static size_t check(struct host *host, hashattn_status status, const struct task
     size_t count = status == HASHATTN_OK ? dataset->count : 0;
     for (size_t s = 0; s < 2 * count; s++) {
         size_t start = dataset->offsets[s], length = dataset->offsets[s + 1] - start;
-        FUZZ_CHECK(length >= 1 && length <= (size_t)max_len);
+        FUZZ_CHECK(length >= 1 && length <= MAX_LEN);
         for (size_t k = 0; k < length; k++)
             FUZZ_CHECK(dataset->ids[start + k] >= 1 && dataset->ids[start + k] <= 256);
     }
@@ -28,18 +28,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const names[] = {"train.jsonl", "train.tsv", "new_aan_pairs.train.tsv"};
     const struct task *task = task_find("retrieval");
+    const struct task_options options = task_options_of("retrieval", "tokens=bytes max_len=30");
     struct host host;
     host_init(&host);
     for (int format = 0; format < 3; format++) {
         const char *path = fuzz_file(names[format], data, size);
         struct task_facts facts;
         struct dataset dataset;
-        if (task->facts(&host, &max_len, fuzz_directory, NULL, &facts) == HASHATTN_OK) {
+        if (task->facts(&host, &options, fuzz_directory, NULL, &facts) == HASHATTN_OK) {
             size_t loaded = 0;
-            hashattn_status status = task->load_file(&host, &max_len, &facts, path, &dataset);
+            hashattn_status status = task_stream_whole(&host, "retrieval", &options, &facts, path, &dataset);
             size_t pairs = check(&host, status, &facts, &dataset, 0);
             for (enum split split = 0; split < SPLIT_COUNT; split++) {
-                status = task->load(&host, &max_len, &facts, fuzz_directory, split, 1, &dataset);
+                status = task->load(&host, &options, &facts, fuzz_directory, split, 1, &dataset);
                 loaded += check(&host, status, &facts, &dataset, 0);
             }
             FUZZ_CHECK(loaded == pairs || (pairs == 2 && loaded == 0));

@@ -3,9 +3,9 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "support/labels.h"
-#include "tasks/task.h"
+#include "support/task_case.h"
 
-static const int64_t max_len = 30; /* cuts some of the corpus */
+enum { MAX_LEN = 30 }; /* cuts some of the corpus */
 
 static size_t check(struct host *host, hashattn_status status, const struct task_facts *facts,
                     struct dataset *dataset, int32_t least)
@@ -16,9 +16,9 @@ static size_t check(struct host *host, hashattn_status status, const struct task
                strstr(host->message, "too few to cut") != NULL);
     for (size_t i = 0; i < count; i++) {
         size_t start = dataset->offsets[i], length = dataset->offsets[i + 1] - start;
-        FUZZ_CHECK(length >= 1 && length <= (size_t)max_len);
+        FUZZ_CHECK(length >= 1 && length <= MAX_LEN);
         FUZZ_CHECK(label_of(dataset, i) >= least && label_of(dataset, i) < (int32_t)facts->num_classes);
-        longest += length == (size_t)max_len;
+        longest += length == MAX_LEN;
         for (size_t k = 0; k < length; k++)
             FUZZ_CHECK(dataset->ids[start + k] >= 1 && dataset->ids[start + k] <= 256);
     }
@@ -29,26 +29,26 @@ static size_t check(struct host *host, hashattn_status status, const struct task
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const names[] = {"train.jsonl", "train.tsv", "in.txt"};
+    static const char *const names[] = {"train.jsonl", "train.tsv", "train.csv", "in.txt"};
     static char first[] = "a", second[] = "b";
     static char *labels[] = {first, second};
-    const struct task_facts two = {
-        .vocab_size = 257, .num_classes = 2, .max_len = (size_t)max_len, .labels = labels};
+    const struct task_facts two = {.vocab_size = 257, .num_classes = 2, .max_len = MAX_LEN, .labels = labels};
     const struct task *task = task_find("text");
+    const struct task_options options = task_options_of("text", "tokens=bytes max_len=30");
     struct dataset dataset;
     struct host host;
     host_init(&host);
-    for (int format = 0; format < 3; format++) {
+    for (int format = 0; format < 4; format++) {
         const char *path = fuzz_file(names[format], data, size);
-        hashattn_status status = task->load_file(&host, &max_len, &two, path, &dataset);
+        hashattn_status status = task_stream_whole(&host, "text", &options, &two, path, &dataset);
         size_t documents = check(&host, status, &two, &dataset, -1), loaded = 0;
         struct task_facts facts;
-        if (format < 2 && task->facts(&host, &max_len, fuzz_directory, NULL, &facts) == HASHATTN_OK) {
+        if (format < 3 && task->facts(&host, &options, fuzz_directory, NULL, &facts) == HASHATTN_OK) {
             FUZZ_CHECK(facts.num_classes >= 2 && facts.num_classes <= 10000);
             for (size_t i = 1; i < facts.num_classes; i++)
                 FUZZ_CHECK(strcmp(facts.labels[i - 1], facts.labels[i]) < 0);
             for (enum split split = 0; split < SPLIT_COUNT; split++) {
-                status = task->load(&host, &max_len, &facts, fuzz_directory, split, 1, &dataset);
+                status = task->load(&host, &options, &facts, fuzz_directory, split, 1, &dataset);
                 loaded += check(&host, status, &facts, &dataset, 0);
             }
             FUZZ_CHECK(loaded == documents || (documents == 2 && loaded == 0));

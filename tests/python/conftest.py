@@ -56,6 +56,6 @@ def mail(tmp_path_factory):
 def text_run(tmp_path_factory, mail):
     """A trained run of the task text."""
     path = tmp_path_factory.mktemp("runs") / "filter"
-    options = {**TINY, "steps": 60, "max_len": 16, "learning_rate": 0.02, "eval_every": 20}
+    options = {**TINY, "steps": 60, "tokens": "bytes", "max_len": 16, "learning_rate": 0.02, "eval_every": 20}
     hashattn.train("text", mail, path, progress=False, **options)
     return path

@@ -3,6 +3,7 @@
 #include "support/folder.h"
 
 #include <dirent.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,18 @@ int folder_enter(void **state)
     return mkdtemp(folder->path) == NULL ? -1 : 0;
 }
 
+static int remove_one(const char *path, const struct stat *facts, int kind, struct FTW *place)
+{
+    (void)facts;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
 int folder_leave(void **state)
 {
     struct folder *folder = *state;
-    DIR *directory = opendir(folder->path);
-    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
-        if (entry->d_name[0] != '.')
-            folder_remove(folder, entry->d_name);
-    if (directory != NULL)
-        closedir(directory);
-    int failed = rmdir(folder->path);
+    int failed = nftw(folder->path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     free(folder);
     return failed;
 }

@@ -14,6 +14,7 @@
 
 #include "support/folder.h"
 #include "support/labels.h"
+#include "support/task_case.h"
 #include "tasks/task.h"
 
 static struct listops_options preset(void)
@@ -401,8 +402,8 @@ static void a_file_is_read_by_its_path(void **state)
     check_status(&folder->host, task->facts(&folder->host, &options, folder->path, NULL, &facts), HASHATTN_OK,
                  NULL);
     snprintf(path, sizeof path, "%s/basic_test.tsv", folder->path);
-    check_status(&folder->host, task->load_file(&folder->host, &options, &facts, path, &file), HASHATTN_OK,
-                 NULL);
+    check_status(&folder->host, task_stream_whole(&folder->host, "listops", &options, &facts, path, &file),
+                 HASHATTN_OK, NULL);
     assert_int_equal(file.count, 4);
     check_same_bits(file.ids, split.ids, split.offsets[4] * sizeof *file.ids, "tokens of file and split");
     for (size_t i = 0; i < 4; i++)
@@ -411,7 +412,7 @@ static void a_file_is_read_by_its_path(void **state)
     dataset_free(&folder->host, &split);
     folder_put_text(folder, "empty.tsv", header);
     snprintf(path, sizeof path, "%s/empty.tsv", folder->path);
-    check_status(&folder->host, task->load_file(&folder->host, &options, &facts, path, &file),
+    check_status(&folder->host, task_stream_whole(&folder->host, "listops", &options, &facts, path, &file),
                  HASHATTN_BAD_FILE, "empty.tsv has no expressions");
     task_facts_free(&folder->host, &facts);
 }

@@ -3,14 +3,17 @@
    token that is a target twice; the last short segment lost; a last segment of one token; <eos> missing at
    empty lines or at a last line without its end; splits drawn at random, or in the other order; unknown words
    counted that are input only; own files preferred to the published ones; ids cut to 16 bits; id 0 predicted;
-   words taken for bytes. SPDX-License-Identifier: Apache-2.0 */
+   words taken for bytes; with bpe, id 0 not predicted, line feeds lost, special tokens added, and the given
+   tokenizer replaced. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "support/folder.h"
 #include "tasks/task.h"
 #include "tasks/words.h"
+#include "text/tokenizer.h"
 
 /* The layout that the rows of the task use. */
 struct options {
@@ -182,6 +185,61 @@ static void refuse(struct folder *folder, const struct options *options, const c
     task_facts_free(&folder->host, &facts);
 }
 
+/* The text of all segments, in which each begins with the last token of the one before. */
+static char *decoded(struct host *host, const struct task_facts *facts, const struct dataset *data)
+{
+    uint32_t ids[400];
+    size_t count = 0, size;
+    char *text;
+    for (size_t s = 0; s < data->count; s++)
+        for (size_t at = data->offsets[s] + (s > 0); at < data->offsets[s + 1]; at++)
+            ids[count++] = data->ids[at];
+    check_status(host, tokenizer_decode(host, facts->tokenizer, ids, count, false, &text, &size), HASHATTN_OK,
+                 NULL);
+    return text;
+}
+
+static void tokens_of_bpe_are_the_text(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    static const char train[] = "the cat sat\n\n  on the mat\nthe cat sat", valid[] = "a \xc3\xa9 cat\n\n\n";
+    struct options options = options_of("bpe", "4", "300"), few = options_of("bpe", "4", "260");
+    folder_put_text(folder, "train.txt", train);
+    folder_put_text(folder, "valid.txt", valid);
+    struct task_facts facts;
+    struct dataset data;
+    check_status(host, facts_of(folder, &few, &facts), HASHATTN_INVALID, "a bpe has at least 261 tokens");
+    check_status(host, facts_of(folder, &options, &facts), HASHATTN_OK, NULL);
+    assert_true(!facts.bytes && facts.num_tokens > 261 && facts.num_tokens <= 300);
+    const struct task_objective *entry = &facts.objectives[0];
+    assert_true(entry->first_output == 0 && entry->num_outputs == facts.vocab_size);
+    for (enum split split = SPLIT_TRAIN; split <= SPLIT_VALID; split++) {
+        check_status(host, load(folder, &options, &facts, split, &data), HASHATTN_OK, NULL);
+        char *text = decoded(host, &facts, &data);
+        assert_string_equal(text, split == SPLIT_TRAIN ? train : valid);
+        memory_free(host, text);
+        dataset_free(host, &data);
+    }
+    task_facts_free(host, &facts);
+
+    /* The tokenizer of a stored model, whatever the default vocabulary is. */
+    enum { THE = 5, CAT = 6 }; /* of tests/models/checkpoints/bert/vocab.txt */
+    struct tokenizer *given;
+    struct options bytes = options_of("bytes", "4", "9"), words = options_of("words", "4", "9");
+    check_status(host, tokenizer_load(host, "tests/models/checkpoints/bert", &given), HASHATTN_OK, NULL);
+    const struct task *task = task_find("lm");
+    check_status(host, task->facts(host, &words, folder->path, given, &facts), HASHATTN_INVALID,
+                 "vocabulary is words, but the stored model has a tokenizer");
+    assert_null(facts.tokenizer);
+    check_status(host, task->facts(host, &bytes, folder->path, given, &facts), HASHATTN_OK, NULL);
+    assert_true(facts.tokenizer == given && !facts.bytes);
+    check_status(host, load(folder, &bytes, &facts, SPLIT_TRAIN, &data), HASHATTN_OK, NULL);
+    assert_true(data.ids[0] == THE && data.ids[1] == CAT);
+    dataset_free(host, &data);
+    task_facts_free(host, &facts);
+}
+
 static void what_cannot_be_read_is_refused(void **state)
 {
     struct folder *folder = *state;
@@ -198,7 +256,7 @@ static void what_cannot_be_read_is_refused(void **state)
     refuse(folder, &words, "train.txt: line 2");
     folder_put_text(folder, "train.txt", "short");
     refuse(folder, &bytes, "1 examples, too few to cut validation and test out of it");
-    assert_null(task_find("lm")->load_file);
+    assert_null(task_find("lm")->stream_file);
 }
 
 static void every_failing_allocation_is_survived(void **state)
@@ -206,9 +264,10 @@ static void every_failing_allocation_is_survived(void **state)
     struct folder *folder = *state;
     folder_put_text(folder, "train.txt",
                     "one two three\nfour five six seven\neight nine ten one two three\n");
-    for (int vocabulary = 0; vocabulary < 2; vocabulary++)
+    static const char *const vocabularies[] = {"bytes", "words", "bpe"};
+    for (int vocabulary = 0; vocabulary < 3; vocabulary++)
         for (long n = 0;; n++) {
-            struct options options = options_of(vocabulary == 0 ? "bytes" : "words", "4", "9");
+            struct options options = options_of(vocabularies[vocabulary], "4", vocabulary == 2 ? "270" : "9");
             struct failing_host failing;
             struct task_facts facts;
             struct dataset dataset = {0};
@@ -232,6 +291,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bytes_are_read_as_they_stand, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(words_end_in_line_ends, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(splits_are_the_end_of_the_text, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(tokens_of_bpe_are_the_text, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_is_refused, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived, folder_enter, folder_leave),
     };

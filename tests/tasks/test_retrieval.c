@@ -10,16 +10,18 @@
 
 #include "support/folder.h"
 #include "support/labels.h"
-#include "tasks/task.h"
+#include "support/task_case.h"
 
 static hashattn_status read(struct folder *folder, int64_t max_len, enum split split,
                             struct task_facts *facts, struct dataset *dataset)
 {
     const struct task *task = task_find("retrieval");
-    assert_int_equal(task->options_size, sizeof max_len);
+    char settings[60];
+    snprintf(settings, sizeof settings, "tokens=bytes max_len=%d", (int)max_len);
+    const struct task_options options = task_options_of("retrieval", settings);
     *dataset = (struct dataset){0};
-    TRY(task->facts(&folder->host, &max_len, folder->path, NULL, facts));
-    return task->load(&folder->host, &max_len, facts, folder->path, split, 1, dataset);
+    TRY(task->facts(&folder->host, &options, folder->path, NULL, facts));
+    return task->load(&folder->host, &options, facts, folder->path, split, 1, dataset);
 }
 
 static void drop(struct folder *folder, struct task_facts *facts, struct dataset *dataset)
@@ -128,24 +130,24 @@ static void files_to_predict_need_no_label(void **state)
     struct task_facts facts;
     struct dataset data;
     const struct task *task = task_find("retrieval");
-    const int64_t max_len = 100;
+    const struct task_options options = task_options_of("retrieval", "tokens=bytes max_len=100");
     char path[200];
     folder_put_text(folder, "train.tsv", "no\tx\ty\nyes\tx\ty\n");
-    check_status(&folder->host, task->facts(&folder->host, &max_len, folder->path, NULL, &facts), HASHATTN_OK,
+    check_status(&folder->host, task->facts(&folder->host, &options, folder->path, NULL, &facts), HASHATTN_OK,
                  NULL);
     folder_put_text(
         folder, "new.jsonl",
         "{\"text1\": \"a\", \"text2\": \"b\"}\n{\"text1\": \"c\", \"text2\": \"d\", \"label\": \"yes\"}\n");
     snprintf(path, sizeof path, "%s/new.jsonl", folder->path);
-    check_status(&folder->host, task->load_file(&folder->host, &max_len, &facts, path, &data), HASHATTN_OK,
-                 NULL);
+    check_status(&folder->host, task_stream_whole(&folder->host, "retrieval", &options, &facts, path, &data),
+                 HASHATTN_OK, NULL);
     check_pair(&facts, &data, 0, NULL, "a", "b");
     check_pair(&facts, &data, 1, "yes", "c", "d");
     dataset_free(&folder->host, &data);
     folder_put_text(folder, "new.txt", "a\n");
     snprintf(path, sizeof path, "%s/new.txt", folder->path);
-    check_status(&folder->host, task->load_file(&folder->host, &max_len, &facts, path, &data),
-                 HASHATTN_BAD_FILE, "pairs are read from .jsonl and .tsv");
+    check_status(&folder->host, task_stream_whole(&folder->host, "retrieval", &options, &facts, path, &data),
+                 HASHATTN_BAD_FILE, "pairs are read from .jsonl, .tsv and .csv");
     task_facts_free(&folder->host, &facts);
 }
 

@@ -72,11 +72,12 @@ static void every_row_is_complete(void **state)
         }
         assert_null(task_preset_find(one, "none"));
         for (const struct option_row *row = one->options; row->name != NULL; row++) {
-            size_t bytes =
-                row->type == OPTION_INT || row->type == OPTION_REAL ? sizeof(int64_t) : sizeof(int);
+            size_t bytes = row->type == OPTION_INT || row->type == OPTION_REAL ? sizeof(int64_t)
+                           : row->type == OPTION_TEXT                          ? OPTION_TEXT_SIZE
+                                                                               : sizeof(int);
             assert_true(row->offset + bytes <= one->options_size);
             assert_ptr_equal(option_find(one->options, row->name), row);
-            assert_true(row->type == OPTION_CHOICE || row->type == OPTION_FLAG ||
+            assert_true(row->type == OPTION_CHOICE || row->type == OPTION_FLAG || row->type == OPTION_TEXT ||
                         (row->preset >= row->minimum && row->preset <= row->maximum));
             assert_true(strlen(row->help) > 10);
         }
@@ -106,27 +107,31 @@ static void presets_are_those_of_the_documents(void **state)
           "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1",
           "schedule=linear weight_decay=0.01"}},
         {"listops",
-         {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL}},
+         {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL, NULL}},
         {"listops",
          {"lra", 5000, 32, 50, 1000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=11", LRA_MODEL,
-          LRA_TRAINING}},
-        {"lm", {NULL, 2000, 16, 200, 100, 2e-3, 4, 128, 4, 512, "mean", true, "hash_bits=6", NULL, NULL}},
+          LRA_TRAINING, NULL}},
+        {"lm",
+         {NULL, 2000, 16, 200, 100, 2e-3, 4, 128, 4, 512, "mean", true, "hash_bits=6", NULL, NULL, NULL}},
         {"mlm",
          {NULL, 2000, 32, 200, 200, 1e-3, 2, 128, 2, 512, "first", false, "hash_bits=7", BERT_MODEL,
-          BERT_TRAINING}},
+          BERT_TRAINING, NULL}},
         {"mlm",
          {"bert", 1000000, 256, 1000, 10000, 1e-4, 12, 768, 12, 3072, "first", false, "hash_bits=9",
-          BERT_MODEL, BERT_TRAINING}},
-        {"needle", {NULL, 1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, "hash_bits=8", NULL, NULL}},
+          BERT_MODEL, BERT_TRAINING, NULL}},
+        {"needle",
+         {NULL, 1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, "hash_bits=8", NULL, NULL, NULL}},
         {"retrieval",
-         {NULL, 2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL}},
+         {NULL, 2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL, NULL}},
         {"retrieval",
          {"lra", 30000, 32, 300, 800, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12", LRA_MODEL,
-          LRA_TRAINING}},
-        {"text", {NULL, 2000, 16, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL}},
+          LRA_TRAINING, "tokens=bytes"}},
+        {"text",
+         {NULL, 1000, 32, 100, 100, 3e-3, 1, 64, 2, 128, "mean", false, "hash_bits=5",
+          "conv_window=3 dropout=0.3", "weight_decay=0.1", NULL}},
         {"text",
          {"lra", 20000, 32, 500, 8000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12", LRA_MODEL,
-          LRA_TRAINING}},
+          LRA_TRAINING, "tokens=bytes"}},
     };
     size_t named = 0;
     for (const struct task *const *task = task_table; *task != NULL; task++)
@@ -145,6 +150,7 @@ static void presets_are_those_of_the_documents(void **state)
         assert_string_equal(a->attention, b->attention);
         assert_true(b->model == NULL ? a->model == NULL : strcmp(a->model, b->model) == 0);
         assert_true(b->training == NULL ? a->training == NULL : strcmp(a->training, b->training) == 0);
+        assert_true(b->task == NULL ? a->task == NULL : strcmp(a->task, b->task) == 0);
     }
 }
 
@@ -171,8 +177,16 @@ static void options_have_the_documented_ranges(void **state)
           {"max_words", OPTION_INT, 65535, 2, WORDS_MOST}}},
         {"mlm", {{"mask_share", OPTION_REAL, 0.15, 0.01, 0.9}}},
         {"needle", {{"seq_len", OPTION_INT, 1024, 2, 1 << 20}, {"marks", OPTION_INT, 0, 0, 1 << 20}}},
-        {"retrieval", {{"max_len", OPTION_INT, 4096, 1, 65536}}},
-        {"text", {{"max_len", OPTION_INT, 4096, 1, 65536}}},
+        {"retrieval",
+         {{"tokens", OPTION_CHOICE, 0, 0, 0},
+          {"vocab_size", OPTION_INT, 16000, 261, (1 << 20) - 1},
+          {"max_len", OPTION_INT, 0, 0, 65536}}},
+        {"text",
+         {{"tokens", OPTION_CHOICE, 0, 0, 0},
+          {"vocab_size", OPTION_INT, 16000, 261, (1 << 20) - 1},
+          {"max_len", OPTION_INT, 0, 0, 65536},
+          {"text_column", OPTION_TEXT, 0, 1, 63},
+          {"label_column", OPTION_TEXT, 0, 1, 63}}},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         check_option_ranges(task_find(want[i].task)->options, want[i].rows);

@@ -1,24 +1,33 @@
 /* Documents of users: both formats, labels, cuts, splits, prediction, and every refusal with its line.
-   Covers: text.c documents.c
+   Covers: text.c documents.c document_files.c
    Bugs planted and caught: cut one byte late, every document counted as cut, signed bytes, empty documents
    without a token, blank lines refused, a lone tab taken for one, UTF-8 unchecked, labels with a common
-   prefix out of order, the last label lost, an unknown label accepted, bounds of labels off by one.
+   prefix out of order, the last label lost, an unknown label accepted, bounds of labels off by one, fields of
+   a record not counted, a column found twice, the columns' names ignored, blank lines of .csv taken for
+   documents, files of folders out of order, the folder unsup read, the last part of a stream lost, a part
+   passed on twice, memory that grows with the file.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "support/folder.h"
 #include "support/labels.h"
-#include "tasks/task.h"
+#include "support/task_case.h"
 
-static const int64_t max_len = 4096; /* the task's only option, so its address is the options */
+static struct task_options of_bytes; /* 4,096 of them */
+
+static int bytes_are_tokens(void **state)
+{
+    of_bytes = task_options_of("text", "tokens=bytes");
+    return folder_enter(state);
+}
 
 static hashattn_status read_facts(struct folder *folder, struct task_facts *facts)
 {
     const struct task *task = task_find("text");
-    assert_int_equal(task->options_size, sizeof max_len);
-    return task->facts(&folder->host, &max_len, folder->path, NULL, facts);
+    return task->facts(&folder->host, &of_bytes, folder->path, NULL, facts);
 }
 
 /* Reads the facts, then one split. */
@@ -28,7 +37,7 @@ static hashattn_status read(struct folder *folder, enum split split, struct task
     hashattn_status status = read_facts(folder, facts);
     *dataset = (struct dataset){0};
     if (status == HASHATTN_OK)
-        status = task_find("text")->load(&folder->host, &max_len, facts, folder->path, split, 1, dataset);
+        status = task_find("text")->load(&folder->host, &of_bytes, facts, folder->path, split, 1, dataset);
     return status;
 }
 
@@ -250,7 +259,7 @@ static hashattn_status predict(struct folder *folder, const struct task_facts *f
     char path[200];
     folder_put(folder, name, bytes, size);
     snprintf(path, sizeof path, "%s/%s", folder->path, name);
-    hashattn_status status = task_find("text")->load_file(&folder->host, &max_len, facts, path, data);
+    hashattn_status status = task_stream_whole(&folder->host, "text", &of_bytes, facts, path, data);
     folder_remove(folder, name);
     return status;
 }
@@ -304,7 +313,7 @@ static void prediction_needs_no_labels(void **state)
                  "in.jsonl has no documents");
     assert_null(data.ids);
     check_status(&folder->host,
-                 task_find("text")->load_file(&folder->host, &max_len, &facts, "/nowhere/in.txt", &data),
+                 task_stream_whole(&folder->host, "text", &of_bytes, &facts, "/nowhere/in.txt", &data),
                  HASHATTN_BAD_FILE, "/nowhere/in.txt");
 
     /* From standard input, JSONL. */
@@ -314,10 +323,211 @@ static void prediction_needs_no_labels(void **state)
     char path[200];
     snprintf(path, sizeof path, "%s/stdin", folder->path);
     assert_non_null(freopen(path, "rb", old));
-    check_status(&folder->host, task_find("text")->load_file(&folder->host, &max_len, &facts, "-", &data),
+    check_status(&folder->host, task_stream_whole(&folder->host, "text", &of_bytes, &facts, "-", &data),
                  HASHATTN_OK, NULL);
     check_example(&facts, &data, 0, NULL, "piped", 5);
     drop(folder, &facts, &data);
+}
+
+static void records_of_csv_are_documents(void **state)
+{
+    struct folder *folder = *state;
+    struct task_facts facts;
+    struct dataset data;
+    folder_put_text(folder, "train.csv",
+                    "id,text,label\r\n1,\"a \"\"good\"\"\nfilm, really\",pos\r\n\r\n2,,neg\r\n3,ok,pos");
+    folder_put_text(folder, "valid.csv", "label,text\nneg,x\n");
+    check_status(&folder->host, read(folder, SPLIT_TRAIN, &facts, &data), HASHATTN_OK, NULL);
+    assert_true(data.count == 3 && facts.num_classes == 2);
+    check_example(&facts, &data, 0, "pos", "a \"good\"\nfilm, really", 21);
+    check_example(&facts, &data, 1, "neg", "\n", 1);
+    check_example(&facts, &data, 2, "pos", "ok", 2);
+    drop(folder, &facts, &data);
+    check_status(&folder->host, read(folder, SPLIT_VALID, &facts, &data), HASHATTN_OK, NULL);
+    check_example(&facts, &data, 0, "neg", "x", 1);
+    dataset_free(&folder->host, &data);
+
+    /* To predict, a label is not needed. */
+    check_status(&folder->host, PREDICT("in.csv", "text\none\n\ntwo\n", &data), HASHATTN_OK, NULL);
+    assert_int_equal(data.count, 3);
+    check_example(&facts, &data, 1, NULL, "\n", 1); /* a record of one field */
+    check_example(&facts, &data, 2, NULL, "two", 3);
+    dataset_free(&folder->host, &data);
+    check_status(&folder->host, PREDICT("in.csv", "label,text\n\npos,one\nunseen,two\n", &data), HASHATTN_OK,
+                 NULL);
+    assert_int_equal(data.count, 2);
+    check_example(&facts, &data, 0, "pos", "one", 3);
+    check_example(&facts, &data, 1, NULL, "two", 3);
+    drop(folder, &facts, &data);
+
+    static const char *const bad[][2] = {
+        {"", "train.csv: the file is empty, a header is needed"},
+        {"text,label\n", "train.csv has no examples"},
+        {"txt,label\na,b\n", "train.csv: line 1: none of the 2 columns is named 'text'; the first is 'txt'"},
+        {"text,lable\na,b\n", "line 1: none of the 2 columns is named 'label'"},
+        {"text,label,text\na,b,c\n", "line 1: 2 of the 3 columns are named 'text'"},
+        {"text,label\n\"a\n\",b\na,b,c\n", "train.csv: line 4: 3 fields, the header has 2"},
+        {"text,label\na,b\nc\n", "train.csv: line 3: 1 fields, the header has 2"},
+        {"text,label\n\"a\nb,c\n", "train.csv: line 2: the quote that opens here is not closed"},
+        {"text,label\n\"a\n\xff\",c\n", "train.csv: line 2: not UTF-8 at byte 2 of 3"},
+        {"text,label\na,\n", "train.csv: line 2: the label is empty"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        folder_put_text(folder, "train.csv", bad[i][0]);
+        check_status(&folder->host, read_facts(folder, &facts), HASHATTN_BAD_FILE, bad[i][1]);
+    }
+    folder_put_text(folder, "train.csv", "text,label\na,x\nb,y\n");
+    folder_put_text(folder, "valid.csv", "text,label\na,x\nb,z\n");
+    check_status(&folder->host, read(folder, SPLIT_VALID, &facts, &data), HASHATTN_BAD_FILE,
+                 "valid.csv: line 3: the label 'z' does not occur in the training file");
+    task_facts_free(&folder->host, &facts);
+}
+
+static void columns_and_keys_have_names(void **state)
+{
+    struct folder *folder = *state;
+    const struct task *task = task_find("text");
+    const struct task_options options =
+        task_options_of("text", "tokens=bytes text_column=Review label_column=Stars");
+    folder_put_text(folder, "train.csv", "Stars,Review,text\n5,good,x\n1,bad,x\n");
+    folder_put_text(folder, "valid.jsonl", "{\"Review\": \"bad\", \"Stars\": 1}\n");
+    struct task_facts facts;
+    struct dataset data;
+    check_status(&folder->host, task->facts(&folder->host, &options, folder->path, NULL, &facts), HASHATTN_OK,
+                 NULL);
+    for (enum split split = SPLIT_TRAIN; split <= SPLIT_VALID; split++) {
+        check_status(&folder->host,
+                     task->load(&folder->host, &options, &facts, folder->path, split, 1, &data), HASHATTN_OK,
+                     NULL);
+        check_example(&facts, &data, split == SPLIT_TRAIN, "1", "bad", 3);
+        dataset_free(&folder->host, &data);
+    }
+    folder_put_text(folder, "valid.jsonl", "{\"Review\": \"bad\"}\n");
+    check_status(&folder->host,
+                 task->load(&folder->host, &options, &facts, folder->path, SPLIT_VALID, 1, &data),
+                 HASHATTN_BAD_FILE, "valid.jsonl: line 1: Stars is neither a string");
+    task_facts_free(&folder->host, &facts);
+}
+
+/* Makes the directories of a path below the folder, then the file. */
+static void put_below(struct folder *folder, const char *path, const char *text)
+{
+    char full[300];
+    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        snprintf(full, sizeof full, "%s/%.*s", folder->path, (int)(slash - path), path);
+        check_status(&folder->host, file_make_directory(&folder->host, full, true), HASHATTN_OK, NULL);
+    }
+    folder_put_text(folder, path, text);
+}
+
+static void folders_are_labels(void **state)
+{
+    struct folder *folder = *state;
+    struct task_facts facts;
+    struct dataset data;
+    char path[200];
+    put_below(folder, "train/pos/2_9.txt", "two\nlines\n");
+    put_below(folder, "train/pos/10_7.txt", "ten");
+    put_below(folder, "train/pos/.hidden.txt", "x");
+    put_below(folder, "train/pos/notes.md", "x");
+    put_below(folder, "train/neg/1_1.txt", "");
+    put_below(folder, "train/unsup/1_0.txt", "x");
+    put_below(folder, "train/urls.txt", "x");
+    put_below(folder, "test/neg/0_2.txt", "bad");
+    put_below(folder, "valid/pos/0_8.txt", "good");
+    check_status(&folder->host, read(folder, SPLIT_TRAIN, &facts, &data), HASHATTN_OK, NULL);
+    assert_true(data.count == 3 && facts.num_classes == 2);
+    check_example(&facts, &data, 0, "neg", "\n", 1);
+    check_example(&facts, &data, 1, "pos", "ten", 3); /* names are sorted by bytes */
+    check_example(&facts, &data, 2, "pos", "two\nlines\n", 10);
+    drop(folder, &facts, &data);
+    check_status(&folder->host, read(folder, SPLIT_TEST, &facts, &data), HASHATTN_OK, NULL);
+    assert_int_equal(data.count, 1);
+    check_example(&facts, &data, 0, "neg", "bad", 3);
+    dataset_free(&folder->host, &data);
+    snprintf(path, sizeof path, "%s/train", folder->path);
+    check_status(&folder->host, task_stream_whole(&folder->host, "text", &of_bytes, &facts, path, &data),
+                 HASHATTN_OK, NULL);
+    assert_int_equal(data.count, 3);
+    drop(folder, &facts, &data);
+
+    put_below(folder, "test/other/0_2.txt", "bad");
+    check_status(&folder->host, read(folder, SPLIT_TEST, &facts, &data), HASHATTN_BAD_FILE,
+                 "test/other/0_2.txt: the label 'other' does not occur in the training file");
+    task_facts_free(&folder->host, &facts);
+    put_below(folder, "train/pos/3.txt", "a\xff");
+    check_status(&folder->host, read_facts(folder, &facts), HASHATTN_BAD_FILE,
+                 "train/pos/3.txt: not UTF-8 at byte 1 of 2");
+    folder_put_text(folder, "train.tsv", "a\tx\nb\ty\n");
+    check_status(&folder->host, read_facts(folder, &facts), HASHATTN_BAD_FILE, "both train.tsv and train/");
+}
+
+/* Hears parts of at most 4 documents "0", "1", ... in order. */
+struct parts {
+    size_t documents, parts;
+    bool stop;
+};
+
+static hashattn_status hear(struct host *host, void *context, struct dataset *part)
+{
+    struct parts *heard = context;
+    assert_true(part->count >= 1 && part->count <= 4);
+    for (size_t i = 0; i < part->count; i++) {
+        char text[24];
+        int size = sprintf(text, "%zu", heard->documents++);
+        assert_int_equal(part->offsets[i + 1] - part->offsets[i], size);
+        for (int k = 0; k < size; k++)
+            assert_int_equal(part->ids[part->offsets[i] + (size_t)k], 1 + text[k]);
+        assert_int_equal(label_of(part, i), -1);
+    }
+    heard->parts++;
+    FAIL_IF(heard->stop, host, HASHATTN_INTERRUPTED, "stopped by the visitor");
+    return HASHATTN_OK;
+}
+
+static void documents_are_streamed_in_parts(void **state)
+{
+    struct folder *folder = *state;
+    struct task_facts facts;
+    char text[9000], path[200];
+    folder_put_text(folder, "train.jsonl", two_rows);
+    check_status(&folder->host, read_facts(folder, &facts), HASHATTN_OK, NULL);
+    snprintf(path, sizeof path, "%s/in.txt", folder->path);
+    for (size_t count = 1; count <= 13; count++) {
+        char *at = text;
+        for (size_t i = 0; i < count; i++)
+            at += sprintf(at, "%zu\n", i);
+        folder_put(folder, "in.txt", text, (size_t)(at - text));
+        struct parts heard = {0};
+        const struct dataset_stream stream = {4, hear, &heard};
+        check_status(&folder->host,
+                     task_find("text")->stream_file(&folder->host, &of_bytes, &facts, path, &stream),
+                     HASHATTN_OK, NULL);
+        assert_true(heard.documents == count && heard.parts == (count + 3) / 4);
+    }
+    struct parts heard = {.stop = true};
+    const struct dataset_stream stream = {4, hear, &heard};
+    hashattn_status status = task_find("text")->stream_file(&folder->host, &of_bytes, &facts, path, &stream);
+    check_status(&folder->host, status, HASHATTN_INTERRUPTED, "stopped by the visitor");
+    assert_true(strstr(folder->host.message, "stopped") == folder->host.message && heard.documents == 4);
+
+    /* The largest blocks do not depend on the number of documents. */
+    size_t largest[2];
+    for (size_t times = 0; times < 2; times++) {
+        char *at = text;
+        for (size_t i = 0; i < (times == 0 ? 12u : 1200u); i++)
+            at += sprintf(at, "%zu\n", i);
+        folder_put(folder, "in.txt", text, (size_t)(at - text));
+        struct failing_host host;
+        failing_host_init(&host, -1);
+        heard = (struct parts){0};
+        check_status(&host.host, task_find("text")->stream_file(&host.host, &of_bytes, &facts, path, &stream),
+                     HASHATTN_OK, NULL);
+        assert_int_equal(host.outstanding, 0);
+        largest[times] = host.largest;
+    }
+    assert_int_equal(largest[0], largest[1]);
+    task_facts_free(&folder->host, &facts);
 }
 
 static void every_failing_allocation_is_survived(void **state)
@@ -335,9 +545,9 @@ static void every_failing_allocation_is_survived(void **state)
         struct task_facts facts;
         struct dataset data = {0};
         failing_host_init(&failing, n);
-        hashattn_status status = task->facts(&failing.host, &max_len, folder->path, NULL, &facts);
+        hashattn_status status = task->facts(&failing.host, &of_bytes, folder->path, NULL, &facts);
         if (status == HASHATTN_OK) {
-            status = task->load(&failing.host, &max_len, &facts, folder->path, SPLIT_TRAIN, 1, &data);
+            status = task->load(&failing.host, &of_bytes, &facts, folder->path, SPLIT_TRAIN, 1, &data);
             task_facts_free(&failing.host, &facts);
         } else {
             assert_null(facts.labels);
@@ -406,7 +616,7 @@ static void real_reviews_are_read(void **state)
 
 int main(void)
 {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_enter, folder_leave)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, bytes_are_tokens, folder_leave)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(both_formats_say_the_same),
         IN_FOLDER(labels_may_be_numbers_and_flags),
@@ -415,6 +625,10 @@ int main(void)
         IN_FOLDER(labels_of_other_files_must_be_known),
         IN_FOLDER(label_count_is_bounded),
         IN_FOLDER(prediction_needs_no_labels),
+        IN_FOLDER(records_of_csv_are_documents),
+        IN_FOLDER(columns_and_keys_have_names),
+        IN_FOLDER(folders_are_labels),
+        IN_FOLDER(documents_are_streamed_in_parts),
         IN_FOLDER(every_failing_allocation_is_survived),
         IN_FOLDER(real_reviews_are_read),
     };

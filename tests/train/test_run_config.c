@@ -37,6 +37,9 @@ static void other_value(const struct option_row *row, char text[64])
     case OPTION_FLAG:
         snprintf(text, 64, "%s", row->preset == 0 ? "true" : "false");
         break;
+    case OPTION_TEXT:
+        snprintf(text, 64, "another %s", row->choices[0]);
+        break;
     }
 }
 

@@ -35,7 +35,7 @@ static hashattn_status grow(struct host *host, struct word_counts *counts)
     return HASHATTN_OK;
 }
 
-static hashattn_status add_word(struct host *host, struct word_counts *counts, struct piece word)
+hashattn_status word_counts_add_word(struct host *host, struct word_counts *counts, struct piece word)
 {
     if (2 * (counts->count + 1) > counts->num_slots)
         TRY(grow(host, counts));
@@ -68,7 +68,7 @@ hashattn_status word_counts_add(struct host *host, struct word_counts *counts, s
         while (at < line_end) {
             const char *word = at;
             at = byte_level_word(at, line_end);
-            TRY(add_word(host, counts, (struct piece){word, (size_t)(at - word)}));
+            TRY(word_counts_add_word(host, counts, (struct piece){word, (size_t)(at - word)}));
         }
     }
     return HASHATTN_OK;

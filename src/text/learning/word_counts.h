@@ -23,6 +23,8 @@ struct word_counts {
 };
 void word_counts_free(struct host *host, struct word_counts *counts);
 
+/* Adds one word. */
+hashattn_status word_counts_add_word(struct host *host, struct word_counts *counts, struct piece word);
 /* Adds the words (byte_level.h) of every line, the line feed included. */
 hashattn_status word_counts_add(struct host *host, struct word_counts *counts, struct piece lines);
 /* The same for a file of any size ("-": standard input). */

@@ -1,0 +1,39 @@
+/* Records of comma-separated values (RFC 4180), from a file or from text in memory, one at a time.
+   Fields are separated by commas, records by LF or CR LF; the last record may lack its end. A field that
+   begins with a quote ends at the next single one: inside, two quotes are one, and commas and line breaks
+   belong to the field. The first record may begin with a byte order mark. Errors, with the line: a quote
+   inside an unquoted field, anything but a comma or the end of the line after the closing quote, a carriage
+   return without a line feed outside quotes, a quote that is not closed, a record of more than CSV_LARGEST
+   bytes. Bytes are not checked otherwise. Cost: one pass; a record is copied once.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef IO_CSV_H
+#define IO_CSV_H
+
+#include "io/line_blocks.h"
+
+enum { CSV_LARGEST = 1 << 26 }; /* bytes of a record, so that an open quote does not read the whole file */
+
+struct csv {
+    struct line_blocks blocks; /* of a file */
+    const char *at, *end;      /* of the current block */
+    bool from_file, begun;
+    size_t lines; /* line feeds read so far */
+    size_t line;  /* on which the last record begins; the first is 1 */
+    /* The last record. */
+    char *bytes;
+    size_t used, bytes_room;
+    struct piece *fields;
+    size_t *ends; /* of the fields in `bytes` */
+    size_t count, fields_room, ends_room;
+};
+
+/* path must outlive the reader; "-" is standard input. On failure there is nothing to close. */
+hashattn_status csv_open(struct host *host, const char *path, struct csv *csv);
+struct csv csv_of(const char *bytes, size_t size); /* reads text in memory */
+void csv_close(struct host *host, struct csv *csv);
+
+/* Reads the next record: csv->fields[0 .. count), valid until the next call; count is 0 at the end of the
+   file. An empty line is a record of one empty field. Messages have no path and begin with the line. */
+hashattn_status csv_next(struct host *host, struct csv *csv);
+
+#endif

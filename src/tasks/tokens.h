@@ -1,0 +1,64 @@
+/* From texts to ids, for tasks that read documents. An id is a token of a byte-level BPE learned from the
+   training file, of the tokenizer of a stored model, a word (words.h), or a byte + 1. The facts of the task
+   say which: `tokenizer`, `words`, or neither for bytes, as in runs of earlier versions.
+
+   A tokenizer adds its special tokens: the learned one encloses a text in <s> and </s>, as RoBERTa's does, so
+   a pretraining on its vocabulary and pooling by the first token see what they expect, and an empty text has
+   tokens. They count towards max_len. A word vocabulary ends every line with <eos>. Without special tokens,
+   as with bytes and the tokenizer of GPT-2, an empty text becomes a line feed, because a sequence has at
+   least one token. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TASKS_TOKENS_H
+#define TASKS_TOKENS_H
+
+#include "tasks/dataset.h"
+#include "text/learning/word_counts.h"
+#include "text/tokenizer.h"
+
+enum token_kind { TOKENS_BPE, TOKENS_WORDS, TOKENS_BYTES };
+extern const char *const token_kinds[]; /* "bpe", "words", "bytes", NULL */
+
+enum { TOKENS_BYTES_VOCAB = 257 };
+
+/* ---- learning ------------------------------------------------------------------------------------------ */
+
+/* What a task's options say about its tokens. */
+struct token_choice {
+    enum token_kind kind;
+    size_t vocab_size; /* of bpe and words, LEARN_LEAST (learn_bpe.h) or more; fewer if the text has fewer */
+    struct tokenizer *given; /* of a stored model: used instead of learning; or NULL */
+};
+/* The usual largest length of a document: 1024, or 4096 bytes. */
+size_t tokens_usual_len(const struct token_choice *choice);
+/* INVALID: a stored model's tokenizer is given, and the kind is not bpe. */
+hashattn_status tokens_check(struct host *host, const struct token_choice *choice);
+/* Adds a text of the training file to the counts, if something is learned from them. */
+hashattn_status tokens_count(struct host *host, const struct token_choice *choice, struct piece text,
+                             struct word_counts *counts);
+/* Sets the vocabulary in the facts, and with `given` the owner of that tokenizer, from the counts of the
+   whole training file. On failure *facts stays as it was. */
+hashattn_status tokens_learn(struct host *host, const struct token_choice *choice,
+                             const struct word_counts *counts, struct task_facts *facts);
+
+/* ---- encoding ------------------------------------------------------------------------------------------ */
+
+/* Writes the ids of texts. */
+struct text_encoder {
+    const struct task_facts *facts; /* kept */
+    struct encoder *encoder;        /* NULL: words or bytes */
+};
+hashattn_status text_encoder_open(struct host *host, const struct task_facts *facts,
+                                  struct text_encoder *texts);
+void text_encoder_close(struct text_encoder *texts); /* after a failed open too */
+/* Ids of a text, with room for max_len. */
+struct token_room {
+    uint32_t *ids;
+    uint8_t *segments; /* of the tokenizer's template, 0 for words and bytes; NULL: not wanted */
+    size_t count;      /* written */
+    bool cut;          /* set if a text has more, left otherwise */
+};
+/* Writes at most facts->max_len ids; the end of a longer text is not read. BAD_FILE: a text without tokens.
+ */
+hashattn_status text_encoder_write(struct host *host, struct text_encoder *texts, struct piece text,
+                                   struct token_room *room);
+
+#endif
