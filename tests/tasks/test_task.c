@@ -105,7 +105,7 @@ static void presets_are_those_of_the_documents(void **state)
         {"glue",
          {NULL, 1000, 32, 100, 100, 5e-4, 2, 128, 2, 512, "first", false, "hash_bits=7",
           "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1",
-          "schedule=linear weight_decay=0.01"}},
+          "schedule=linear weight_decay=0.01", NULL}},
         {"listops",
          {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL, NULL}},
         {"listops",
