@@ -1,7 +1,7 @@
 #!/bin/sh
 # Task mlm: texts become token files, a model learns masked tokens and the order of two texts, a stopped run goes on with the
 # same masks, and refusals.
-# Planted and caught: masks keyed by the step of the process; the order never swapped; data that depend on the threads.
+# Planted and caught: masks keyed by something that a resumed process does not have; data that depend on the threads.
 . "$(dirname "$0")/checks.sh"
 small="--layers 1 --dim 32 --heads 2 --ffn 64 --batch 32 --dropout 0 --attention softmax --seed 3"
 

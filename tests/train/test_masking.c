@@ -3,7 +3,7 @@
    Bugs planted and caught: shares of 90/5/5; the number rounded down; no hidden row in short examples;
    special tokens hidden; special tokens as random ids; the first rows hidden more often; the target taken
    after the replacement; targets of rows that are not hidden; one key for all epochs; one key for all
-   examples; masks of evaluation that depend on the seed; weights that count all rows.
+   examples; masks of training without the seed; weights that count all rows.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/masking.h"
 
@@ -174,6 +174,24 @@ static void every_epoch_has_new_masks(void **state)
         assert_true(corpus.ids[i] != MASK && (i % LENGTH == 0 || corpus.ids[i] >= SPECIAL));
 }
 
+/* One example is always at the same position, so that only the seed can change its masks. */
+static void seeds_have_their_own_masks(void **state)
+{
+    (void)state;
+    struct corpus corpus;
+    struct host host;
+    struct batches one, other;
+    host_init(&host);
+    corpus_init(&corpus);
+    corpus.dataset.count = 1;
+    check_status(&host, batches_new(&host, &corpus.dataset, 1, 5, &one), HASHATTN_OK, NULL);
+    check_status(&host, batches_new(&host, &corpus.dataset, 1, 6, &other), HASHATTN_OK, NULL);
+    assert_memory_not_equal(batches_get(&one, 0)->targets[0].weights,
+                            batches_get(&other, 0)->targets[0].weights, LENGTH * sizeof(float));
+    batches_free(&host, &one);
+    batches_free(&host, &other);
+}
+
 static void evaluations_have_the_same_masks(void **state)
 {
     (void)state;
@@ -201,6 +219,7 @@ int main(void)
         cmocka_unit_test(numbers_are_exact),
         cmocka_unit_test(shares_are_those_of_bert),
         cmocka_unit_test(every_epoch_has_new_masks),
+        cmocka_unit_test(seeds_have_their_own_masks),
         cmocka_unit_test(evaluations_have_the_same_masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

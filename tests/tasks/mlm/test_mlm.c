@@ -1,5 +1,5 @@
 /* From texts to data sets: the same files for any number of threads, splits, orders, facts, and what is
-   refused. Bugs planted and caught: a key with the number of the thread; documents of a split by file order;
+   refused. Bugs planted and caught: a key with the number of the thread; no split among few documents;
    duplicates with the same draws; validation packed as often as training; special tokens that may be hidden;
    the mask's id taken from the end token; the tokenizer of a failed call freed twice; the tokenizer's hash
    not compared; a file overwritten; the progress ignored; temporary files left. Covers: mlm.c mlm_data.c.
@@ -182,11 +182,8 @@ static void training_documents_are_packed_again(void **state)
     check_prepared(&data, data.out2, 2, &three);
     check_near((double)three.tokens[SPLIT_TRAIN] / (double)one.tokens[SPLIT_TRAIN], 3, 0.05, "tokens");
     assert_true(three.tokens[SPLIT_VALID] == one.tokens[SPLIT_VALID] && three.documents == one.documents);
-    size_t size;
-    char *bytes = folder_get(data.folder, "out2/train.tokens", &size);
-    size_t part = 4 * one.tokens[SPLIT_TRAIN] / 3;
-    assert_memory_not_equal(bytes + 64, bytes + 64 + part, part); /* other draws */
-    free(bytes);
+    /* Other draws: other lengths of the short examples. */
+    assert_true(three.tokens[SPLIT_TRAIN] != 3 * one.tokens[SPLIT_TRAIN]);
     close_data(&data);
 }
 

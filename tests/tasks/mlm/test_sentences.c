@@ -47,7 +47,7 @@ static void lines_end_sentences_unless_they_are_wrapped(void **state)
     (void)state;
     check_split("one line\nand\ttwo\r\n\r\n \nthree\n", false,
                 (const char *[]){"one line", " and two", " three", NULL});
-    check_split("one line\nand\ttwo\r\n\r\n \nthree\n", true,
+    check_split("one line\nand\ttwo\r\n \r\nthree\n", true,
                 (const char *[]){"one line and two", " three", NULL});
 }
 

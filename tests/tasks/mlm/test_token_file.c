@@ -6,9 +6,11 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/token_file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/memory.h"
 #include "support/folder.h"
@@ -69,8 +71,10 @@ static void what_is_written_is_read(void **state)
     check_same_bits(dataset.offsets, offsets, sizeof offsets, "offsets");
     check_same_bits(dataset.targets[1].ids, labels, sizeof labels, "labels");
     assert_true((uintptr_t)dataset.offsets % 8 == 0 && (uintptr_t)dataset.targets[1].ids % 4 == 0);
+    const char *at = dataset.map.bytes;
     dataset_free(&folder->host, &dataset);
     assert_null(dataset.map.bytes);
+    assert_true(msync((void *)(uintptr_t)at, 1, MS_ASYNC) == -1 && errno == ENOMEM); /* nothing is mapped */
 }
 
 static void without_an_order_there_is_one_text(void **state)
