@@ -75,7 +75,7 @@ const struct task task_text = {
                .pooling = "mean",
                .attention = "hash_bits=5",
                .model = "conv_window=3 dropout=0.3",
-               .training = "weight_decay=0.1"},
+               .training = "weight_decay=0.1 beta2=0.98 epsilon=1e-5"},
     .presets = (const struct task_preset[]){{.name = "lra",
                                              .steps = 20000,
                                              .batch = 32,

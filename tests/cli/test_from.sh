@@ -11,7 +11,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
     printf 'good\tthe best of times\nbad\tthe worst of times\n' >>mail/train.tsv
 done
 run train lm --data texts --out lm --attention softmax --seq-len 32 --steps 3 --quiet $tiny
-run train text --data mail --from lm --no-causal --max-len 40 --attention yoso --epochs 2 --batch 5 --out mailed --json
+run train text --data mail --tokens bytes --from lm --no-causal --max-len 40 --attention yoso --epochs 2 --batch 5 --out mailed --json
 cp out mailed.json
 cp err mailed.err
 holds says_what_was_taken grep -q "^starts from .*/lm: 20 tensors taken, 32 positions repeated to 40, 4 new, 1 dropped" mailed.err
@@ -19,8 +19,8 @@ holds two_epochs json mailed.json 'd["steps"] == 8'
 holds config_has_the_start json mailed/config.json 'd["from"].endswith("/lm") and d["training"]["epochs"] == 2 and d["training"]["steps"] == 8 and d["model"]["dim"] == 16'
 head -n 1 mailed/log.jsonl >start.json
 holds log_has_the_names json start.json 'd["tensors_new"][0] == "classifier.dense.weight" and d["tensors_dropped"] == ["lm_head.bias"] and d["positions"] == 40'
-run train text --data mail --from lm --no-causal --max-len 40 --attention yoso --epochs 2 --batch 5 --out part --max-seconds 0.000001 --freeze trunk --quiet
-run train text --data mail --from lm --no-causal --max-len 40 --attention yoso --epochs 2 --batch 5 --out whole --freeze trunk --quiet
+run train text --data mail --tokens bytes --from lm --no-causal --max-len 40 --attention yoso --epochs 2 --batch 5 --out part --max-seconds 0.000001 --freeze trunk --quiet
+run train text --data mail --tokens bytes --from lm --no-causal --max-len 40 --attention yoso --epochs 2 --batch 5 --out whole --freeze trunk --quiet
 mv lm moved
 run train --resume part --quiet
 holds resumes_without_the_stored_model cmp part/last.safetensors whole/last.safetensors
@@ -28,10 +28,15 @@ mv moved lm
 cmp -s whole/last.safetensors mailed/last.safetensors && failed freeze_matters "the same bits" || passed freeze_matters
 
 expect another_width 2 "model: dim is 16 in $work/lm, where training starts; it cannot be 32" train text --data mail --from lm --dim 32 --out no
-expect other_ids 2 "the sequences of text are bytes, those of the model in $source_dir/tests/models/checkpoints/bert tokens of a tokenizer" train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --out no
+expect other_ids 2 "the sequences of text are words, those of the model in $work/lm bytes" train text --data mail --tokens words --from lm --out no
+expect tokens_are_those_of_the_model 2 "tokens is bytes, but the stored model has a tokenizer of its own, which determines its ids" train text --data mail --tokens bytes --from "$source_dir/tests/models/checkpoints/bert" --out no
+run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --max-len 12 --steps 2 --batch 4 --out tokens
+[ "$code" = 0 ] && grep -q '"\[CLS\]"' tokens/tokenizer.json && passed tokens_of_a_checkpoint || failed tokens_of_a_checkpoint "$(cat err)"
+run predict tokens mail/train.tsv
+[ "$code" = 0 ] && [ "$(wc -l <out)" = "$(wc -l <mail/train.tsv)" ] && passed predicts_with_its_tokens || failed predicts_with_its_tokens "$(cat err)"
 expect no_tokenizer 3 "no tokenizer.json, vocab.json with merges.txt, or vocab.txt" train text --data mail --from "$source_dir/tests/models/checkpoints/yoso" --out no
 expect no_model 3 "$work/mail has no config.json: it is neither a run nor a stored checkpoint" train text --data mail --from mail --out no
-expect no_part 2 "freeze: no parameter is called 'head'; the model has the parts trunk, embeddings, encoder.layer.0, layernorm, classifier" train text --data mail --from lm --freeze head --out no
+expect no_part 2 "freeze: no parameter is called 'head'; the model has the parts trunk, embeddings, encoder.layer.0, layernorm, classifier" train text --data mail --tokens bytes --from lm --freeze head --out no
 expect steps_and_epochs 2 "training: steps is 5 and epochs 2; one of them determines the other" train text --data mail --steps 5 --epochs 2 --out no
 expect resume_takes_no_start 2 "--resume continues with the options of the run; it takes no task, --data, --out, --preset, --size, --from," train --resume part --from lm
 [ -e no ] && failed nothing_was_made "no is there" || passed nothing_was_made

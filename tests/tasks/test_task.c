@@ -128,7 +128,7 @@ static void presets_are_those_of_the_documents(void **state)
           LRA_TRAINING, "tokens=bytes"}},
         {"text",
          {NULL, 1000, 32, 100, 100, 3e-3, 1, 64, 2, 128, "mean", false, "hash_bits=5",
-          "conv_window=3 dropout=0.3", "weight_decay=0.1", NULL}},
+          "conv_window=3 dropout=0.3", "weight_decay=0.1 beta2=0.98 epsilon=1e-5", NULL}},
         {"text",
          {"lra", 20000, 32, 500, 8000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12", LRA_MODEL,
           LRA_TRAINING, "tokens=bytes"}},
