@@ -95,6 +95,7 @@ typedef struct hashattn_sources {
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } hashattn_sources;
+/* Sets every field to its default: no files, seed 0, no callback. */
 HASHATTN_API void hashattn_sources_default(hashattn_sources *sources);
 
 typedef struct hashattn_prepared {
