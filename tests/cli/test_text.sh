@@ -2,7 +2,7 @@
 # Task text on files of the user: training, prediction in order, and every kind of bad file.
 # Planted and caught: predictions out of order; the first label reported for every document;
 # --out that shows half a file; a line number one too low; the probabilities of one class left out; tokens of runs without
-# that option taken for BPE; a BPE learned again for predictions; memory of predict that grows with the file.
+# that option taken for BPE; memory of predict that grows with the file.
 # Covers: cmd_predict.c json_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --max-len 32 --learning-rate 0.02 --quiet"
