@@ -1,7 +1,7 @@
 #!/bin/sh
 # train --from, --freeze and --epochs through the tool: a run of bytes becomes a classifier, a stopped one resumes without the
 # stored model, and what does not fit is refused with both values.
-# Planted and caught: --from after the options, so that --dim was not refused; --freeze not passed on; --resume with --from.
+# Planted and caught: --freeze not passed on.
 # Covers: cmd_train.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16"

@@ -1,8 +1,7 @@
 #!/bin/sh
 # From texts to GLUE through the tool: a tokenizer, pretraining with samples, fine-tuning with the expectation; a stored
 # checkpoint; scores; and the script of the paper's grid, which goes on where it stopped.
-# Planted and caught: spearman left out of eval, or nan; segments of the pretrained model not taken; the script that trains a
-# finished point again; the grid's point chosen by the worst score.
+# Planted and caught: a script that trains a finished point again.
 # Covers: bench/glue.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1

@@ -112,6 +112,10 @@ static void counts_of_two_classes(void **state)
                     count(&s, guesses[guess], &halved);
                 }
             }
+        /* Exchanging the two kinds of errors changes neither metric. */
+        check_near(s.sums[3], cases[c].tp, 0, "true positives");
+        check_near(s.sums[4], cases[c].fp, 0, "false positives");
+        check_near(s.sums[5], cases[c].fn, 0, "false negatives");
         check_near(metric_of(&s, "f1"), cases[c].f1, 1e-15, "f1");
         check_near(metric_of(&s, "matthews"), cases[c].matthews, 1e-15, "matthews");
         shown_close(&s);

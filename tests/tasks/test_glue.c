@@ -1,7 +1,7 @@
 /* GLUE's files: the eight layouts, labels and scores, sentences and pairs as one sequence with segments,
    names of sets, and bad files with the line. Bugs planted and caught: the columns of CoLA exchanged; the
    header read as a row; the second sentence left out of the learned vocabulary; segments of a pair all 0 with
-   a learned tokenizer; the segments of BERT's template overwritten; labels numbered as they occur; an
+   a learned tokenizer; an
    incomplete row of QQP refused, or one of MRPC skipped; a score cut to a whole number; MNLI's mismatched
    pairs as validation; the given tokenizer freed after a failure; scores evaluated as classes.
    SPDX-License-Identifier: Apache-2.0 */
@@ -336,6 +336,50 @@ static void every_failed_allocation_is_reported(void **state)
     }
 }
 
+/* A failure leaves the given tokenizer to the caller. */
+static void a_failure_leaves_the_given_tokenizer(void **state)
+{
+    const struct folder *folder = *state;
+    const struct options options = options_of(STSB);
+    struct host host;
+    struct tokenizer *given;
+    host_init(&host);
+    checkpoint_copy(folder, "bert");
+    folder_put_text(folder, "train.tsv", scores);
+    check_status(&host, tokenizer_load(&host, folder->path, &given), HASHATTN_OK, NULL);
+    for (long n = 0;; n++) {
+        struct failing_host failing;
+        struct task_facts facts;
+        failing_host_init(&failing, n);
+        hashattn_status status = facts_of(&failing.host, &options, folder->path, given, &facts);
+        assert_int_equal(tokenizer_num_ids(given), 24);
+        if (status == HASHATTN_OK) {
+            facts.tokenizer = NULL;
+            task_facts_free(&failing.host, &facts);
+            break;
+        }
+        check_status(&failing.host, status, HASHATTN_NO_MEMORY, NULL);
+        assert_true(failing.outstanding == 0 && facts.tokenizer == NULL);
+    }
+    tokenizer_free(&host, given);
+}
+
+/* Both sentences of a pair are learned from: "zq" occurs in the second only. */
+static void both_sentences_are_learned(void **state)
+{
+    const struct folder *folder = *state;
+    const struct options options = options_of(RTE);
+    struct host host;
+    struct task_facts facts;
+    uint32_t id;
+    host_init(&host);
+    folder_put_text(folder, "train.tsv",
+                    "sentence1\tsentence2\tlabel\na\tzqzq zqzq zqzq\tentailment\nb\tzqzq\tentailment\n");
+    check_status(&host, facts_of(&host, &options, folder->path, NULL, &facts), HASHATTN_OK, NULL);
+    assert_true(tokenizer_find(facts.tokenizer, (struct piece){"zq", 2}, &id));
+    task_facts_free(&host, &facts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +389,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(directories_name_their_set, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(bad_files_are_named, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(every_failed_allocation_is_reported, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_failure_leaves_the_given_tokenizer, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(both_sentences_are_learned, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
