@@ -7,8 +7,9 @@
     bench/pretraining.py --docs            measures, and fills this machine's column in docs/PERFORMANCE.md
 
 Both train BERT (post-LN, GELU, dropout 0.1, tied output behind a transform, AdamW) on pieces of one length, so PyTorch
-pads nothing. Both compute the output for the 15 % of rows that are masked. PyTorch has dropout on neither side of the
-softmax, its fused AdamW, and torch.compile where that is faster. Memory is that of peers.py."""
+pads nothing. Both compute the output for the 15 % of rows that are masked. PyTorch has no dropout of attention
+probabilities, its fused AdamW, and torch.compile where that is faster. A run with --only drops the other rows.
+Memory is that of peers.py."""
 
 import argparse
 import json
@@ -24,7 +25,8 @@ from page import Table, fill
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZES = {"tiny": (2, 128, 2), "small": (4, 512, 8), "base": (12, 768, 12)}  # layers, dim, heads; feed-forward 4 dim
 VOCAB, SHARE = 30000, 0.15
-WORK = [("tiny", 512, 16), ("small", 512, 8), ("base", 512, 4), ("tiny", 4096, 2), ("small", 4096, 1), ("base", 4096, 1)]
+WORK = [("tiny", 512, 16), ("small", 512, 8), ("base", 512, 4),  # model, tokens of a piece, pieces of a batch
+        ("tiny", 4096, 2), ("small", 4096, 1), ("base", 4096, 1)]
 QUICK = [("tiny", 512, 2), ("tiny", 1024, 1)]
 
 
@@ -45,8 +47,8 @@ def data(tool, folder, lengths, vocab):
     words(text, 8 << 20)
     run("tokenizer", "train", text, "--vocab-size", vocab, "--out", tokenizer, "--quiet")
     for n in lengths:
-        run("data", "mlm", text, "--tokenizer", tokenizer, "--seq-len", n, "--long", "--out", os.path.join(folder, str(n)),
-            "--quiet")
+        run("data", "mlm", text, "--tokenizer", tokenizer, "--seq-len", n, "--long", "--order", "none", "--quiet",
+            "--out", os.path.join(folder, str(n)))
     return {n: os.path.join(folder, str(n)) for n in lengths}
 
 
@@ -115,8 +117,9 @@ def theirs(size, n, batch, vocab, try_compiler):
 
 
 def ours(tool, threads, name, directory, size, batch, precision):
-    command = [tool, "bench", "step", "mlm", "--data", directory, "--preset", "bert", "--size", size, "--attention", name,
-               "--batch", str(batch), "--repeats", "5", "--threads", str(threads), "--precision", precision, "--json"]
+    command = [tool, "bench", "step", "mlm", "--data", directory, "--preset", "bert", "--size", size,
+               "--attention", name, "--batch", str(batch), "--repeats", "2" if size == "base" else "5",
+               "--threads", str(threads), "--precision", precision, "--json"]
 
     def measure():
         told = json.loads(subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", *command], check=True, capture_output=True,
@@ -131,7 +134,8 @@ def measure(asked, results):
     with tempfile.TemporaryDirectory() as folder:
         sets = data(tool, folder, sorted({n for _, n, _ in work}), vocab)
         for size, n, batch in work:
-            contenders = [ours(tool, asked.threads, name, sets[n], size, batch, "float32") for name in ("yoso", "softmax")]
+            contenders = [ours(tool, asked.threads, name, sets[n], size, batch, "float32")
+                          for name in ("yoso", "softmax")]
             contenders.append(theirs(size, n, batch, vocab, not asked.no_compile))
             compete(results, f"pretraining {size}", contenders, 1 if asked.quick else asked.rounds, n=n, batch=batch)
 
@@ -166,8 +170,8 @@ def main():
     import library
     import machine
     torch.set_num_threads(asked.threads)
-    results = {"machine": machine.describe(torch, library.Library(asked.build, asked.threads), asked.threads), "rows": [],
-               "missing": []}
+    described = machine.describe(torch, library.Library(asked.build, asked.threads), asked.threads)
+    results = {"machine": described, "rows": [], "missing": []}
     measure(asked, results)
     with open(os.path.join(asked.build, "pretraining.json"), "w") as file:
         json.dump(results, file, indent=1)
@@ -175,7 +179,8 @@ def main():
     for missing in results["missing"]:
         print(f"missing: {missing}")
     if asked.docs:
-        fill(os.path.join(HERE, "..", "docs", "PERFORMANCE.md"), {"pretraining": table(results)}, results["machine"]["kind"])
+        page = os.path.join(HERE, "..", "docs", "PERFORMANCE.md")
+        fill(page, {"pretraining": table(results)}, results["machine"]["kind"])
 
 
 if __name__ == "__main__":
