@@ -35,14 +35,17 @@ def parse(text, keys):
                         for line in lines[2:]])
 
 
-def merge(old, new, kind):
-    """new's rows with old's cells of other machines; rows that only others have come last."""
-    kept = {key: {name: cell for name, cell in cells.items() if name in KINDS and name != kind} for key, cells in old.rows}
-    rows = [(key, {**kept.pop(key, {}), **cells}) for key, cells in new.rows]
+def merge(old, new, kind, partial=False):
+    """new's rows with old's cells of other machines; rows that only others have come last. partial: not everything was
+    measured, so old cells of this machine stay where new has none."""
+    kept = {key: {name: cell for name, cell in cells.items() if name in KINDS and (partial or name != kind)}
+            for key, cells in old.rows}
+    known = lambda cells: {name: cell for name, cell in cells.items() if cell != "-" or not partial}
+    rows = [(key, {**kept.pop(key, {}), **known(cells)}) for key, cells in new.rows]
     return Table(new.keys, rows + [(key, cells) for key, cells in kept.items() if cells])
 
 
-def fill(path, tables, kind):
+def fill(path, tables, kind, partial=False):
     """Merges the tables {name: Table} into the page; a table that is not given stays as it is. Raises ValueError if a
     table's two marks do not each occur once; then nothing is written."""
     with open(path) as file:
@@ -53,6 +56,6 @@ def fill(path, tables, kind):
             raise ValueError(f"{path}: the marks '{begin}' and '{end}' must each occur once")
         head, rest = page.split(begin)
         old, tail = rest.split(end)
-        page = f"{head}{begin}\n{merge(parse(old, table.keys), table, kind).text()}\n{end}{tail}"
+        page = f"{head}{begin}\n{merge(parse(old, table.keys), table, kind, partial).text()}\n{end}{tail}"
     with open(path, "w") as file:
         file.write(page)

@@ -485,7 +485,8 @@ def main():
         file.write(text)
     print(text)
     if asked.docs:
-        page.fill(os.path.join(HERE, "..", "docs", "PERFORMANCE.md"), tables.tables(results), results["machine"]["kind"])
+        page.fill(os.path.join(HERE, "..", "docs", "PERFORMANCE.md"), tables.tables(results), results["machine"]["kind"],
+                  partial=bool(asked.only))
 
 
 if __name__ == "__main__":

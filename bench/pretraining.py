@@ -8,8 +8,7 @@
 
 Both train BERT (post-LN, GELU, dropout 0.1, tied output behind a transform, AdamW) on pieces of one length, so PyTorch
 pads nothing. Both compute the output for the 15 % of rows that are masked. PyTorch has no dropout of attention
-probabilities, its fused AdamW, and torch.compile where that is faster. A run with --only drops the other rows.
-Memory is that of peers.py."""
+probabilities, its fused AdamW, and torch.compile where that is faster. Memory is that of peers.py."""
 
 import argparse
 import json
@@ -180,7 +179,7 @@ def main():
         print(f"missing: {missing}")
     if asked.docs:
         page = os.path.join(HERE, "..", "docs", "PERFORMANCE.md")
-        fill(page, {"pretraining": table(results)}, results["machine"]["kind"])
+        fill(page, {"pretraining": table(results)}, results["machine"]["kind"], bool(asked.only))
 
 
 if __name__ == "__main__":
