@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What hashattn.torch.attention costs over the C calls: forward, and forward + backward, with yoso, m 32, d 64.
+
+    PYTHONPATH=BUILD/python ENV/bin/python bench/torch_calls.py [--threads 2]
+
+ENV has PyTorch and NumPy. C calls reuse their arrays; "fresh" makes new output arrays in every call, as PyTorch does. All
+run in turn, round after round; the least time of each counts."""
+
+import argparse
+import ctypes
+import time
+from ctypes import byref
+
+import numpy as np
+import torch
+
+import hashattn
+import hashattn.torch
+from hashattn import _library
+from hashattn.arrays import Call, Layout, block
+
+SHAPES = [(256, 1), (256, 12), (4096, 1), (4096, 12)]  # rows, heads
+HASHES, DIM, ROUNDS = 32, 64, 8
+
+
+def least(function, repeats):
+    """Microseconds of a call, the less of two means of `repeats` calls."""
+    function()
+    times = []
+    for _ in range(2):
+        begun = time.perf_counter()
+        for _ in range(repeats):
+            function()
+        times.append((time.perf_counter() - begun) / repeats)
+    return 1e6 * min(times)
+
+
+class Calls:
+    """The C calls on the arrays of three tensors."""
+
+    def __init__(self, tensors, gradient, threads):
+        self.attention = hashattn.Attention("yoso", context=hashattn.Context(threads), num_hashes=HASHES)
+        self.library, self.handle = _library.functions(), self.attention._handle.pointer
+        self.shape = tuple(gradient.shape)
+        self.call = Call([tensor.numpy() for tensor in tensors], _library.FLOAT32, seed=1)
+        self.inputs = [byref(layout.struct) for layout in self.call.layouts]
+        self.gradient = Layout(gradient.numpy(), False)
+        saved, scratch = ctypes.c_size_t(), ctypes.c_size_t()
+        self.library.attention_sizes(self.handle, byref(self.call.problem), byref(saved), byref(scratch))
+        self.saved_size, self.scratch = saved.value, block(scratch.value)
+        self.outputs, self.saved = self.made(4), block(self.saved_size)
+
+    def made(self, count):
+        return [Layout(np.empty(self.shape, np.float32), False) for _ in range(count)]
+
+    def run(self, outputs, saved):
+        """Forward; with memory for it also backward."""
+        out, *gradients = (byref(layout.struct) for layout in outputs)
+        keep = None if saved is None else saved[1]
+        self.library.attention_forward(self.handle, byref(self.call.problem), *self.inputs, out, keep, self.scratch[1])
+        if saved is not None:
+            self.library.attention_backward(self.handle, byref(self.call.problem), *self.inputs, out,
+                                            byref(self.gradient.struct), *gradients, keep, self.scratch[1])
+
+
+def measure(n, heads, threads):
+    tensors, gradient = [torch.randn(1, heads, n, DIM) for _ in range(3)], torch.randn(1, heads, n, DIM)
+    leaves = [tensor.clone().requires_grad_() for tensor in tensors]
+    calls = Calls(tensors, gradient, threads)
+
+    def forward():
+        with torch.no_grad():
+            hashattn.torch.attention(*tensors, seed=1, num_hashes=HASHES)
+
+    def both():
+        torch.autograd.grad(hashattn.torch.attention(*leaves, seed=1, num_hashes=HASHES), leaves, gradient)
+
+    contenders = [lambda: calls.run(calls.outputs[:1], None), lambda: calls.run(calls.made(1), None), forward,
+                  lambda: calls.run(calls.outputs, calls.saved),
+                  lambda: calls.run(calls.made(4), block(calls.saved_size)), both]
+    repeats = 50 if n < 1000 else 3 if heads == 1 else 1
+    rounds = [[least(contender, repeats) for contender in contenders] for _ in range(ROUNDS)]
+    return [min(times) for times in zip(*rounds)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    print("| rows, heads | forward: C calls | fresh | over | both: C calls | fresh | over | over fresh |\n" + "|---" * 8 + "|")
+    for n, heads in SHAPES:
+        c, fresh, ours, c_both, fresh_both, both = measure(n, heads, asked.threads)
+        cells = [f"{n}, {heads}", f"{c:.0f} us", f"{fresh:.0f} us", f"{ours - c:.0f} us, {ours / c - 1:.1%}",
+                 f"{c_both:.0f} us", f"{fresh_both:.0f} us", f"{both - c_both:.0f} us, {both / c_both - 1:.1%}",
+                 f"{both - fresh_both:.0f} us, {both / fresh_both - 1:.1%}"]
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
