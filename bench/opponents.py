@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The best alternatives: attention, layers and training steps in PyTorch, the transformers library and ONNX Runtime.
-Everything takes q, k, v of shape (1, heads, n, d). Linear attention and RACE, which have no library, are written here
-from their papers.
+Everything takes q, k, v of shape (1, heads, n, d). RACE, which has no library, is written here
+from its paper. bench/rivals/ has those of single mechanisms.
 """
 
 import itertools
@@ -31,12 +31,6 @@ def with_given(module, names, heads):
 
 def sdpa(q, k, v):
     return F.scaled_dot_product_attention(q, k, v)
-
-
-def linear_attention(q, k, v):
-    """Katharopoulos et al. 2020: the feature elu(x) + 1, no softmax."""
-    q, k = F.elu(q) + 1, F.elu(k) + 1
-    return (q @ (k.transpose(-1, -2) @ v)) / (q @ k.sum(-2, keepdim=True).transpose(-1, -2))
 
 
 class Race:

@@ -211,6 +211,7 @@ def approximations_work(torch, library, results, n, rounds, threads, try_compile
     """Everything that is not exact attention, with its errors beside its time: on the inputs timed, on clustered ones, and on
     such where each query has a key to find."""
     import opponents
+    from rivals.linear import linear_attention
     inputs = {kind: arrays(torch, n, kind) for kind in KINDS}
     data = inputs["iid"]
     references = {to: {kind: exact(torch, library, name, d, **options) for kind, d in inputs.items()} for to, name, options in (
@@ -260,7 +261,7 @@ def approximations_work(torch, library, results, n, rounds, threads, try_compile
             ("longformer", "transformers Longformer, window 512", opponents.Longformer, "softmax")):
         enter_one(label, lambda d: theirs(torch, key, label, kind(n, HEADS, DIM), d), to)
     enter_one("linear attention, elu + 1",
-              formula("linear", "linear attention, elu + 1", opponents.linear_attention), "softmax")
+              formula("linear", "linear attention, elu + 1", linear_attention), "softmax")
     enter_one("RACE, 3 tables of 8 buckets",
               formula("race", "RACE, 3 tables of 8 buckets", opponents.Race(3, 3, 1.0, DIM)), "yoso-e, tau 3")
     (tables, bits, beta), reached = race_that_reaches(
@@ -420,6 +421,7 @@ def measure(asked):
     import warnings
     import torch
     import machine
+    import mechanisms
     from library import Library
     warnings.filterwarnings("ignore")
     torch.set_num_threads(asked.threads)
@@ -436,6 +438,8 @@ def measure(asked):
         "clustered": lambda: clustered_work(torch, library, results, n, rounds),
         "bf16": lambda: bf16_work(torch, library, results, n, long, rounds),
         "approximation": lambda: approximations_work(torch, library, results, n, rounds, threads, compiler),
+        "mechanisms": lambda: mechanisms.work(torch, sys.modules[__name__], library, results, n, min(rounds, 3), compiler,
+                                              asked.mechanisms.split(",") if asked.mechanisms else ()),
         "layer": lambda: layer_work(torch, build, results, n, rounds, threads, compiler),
         "step": lambda: step_work(torch, build, results, *((4, 1024) if quick else (32, 2048)), rounds, threads),
         "lha": lambda: lha_work(build, results, n, [n, 4 * n, 16 * n], rounds, threads),
@@ -464,7 +468,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small shapes, one round: does everything run?")
     parser.add_argument("--docs", action="store_true", help="fill this machine's column in docs/PERFORMANCE.md")
     parser.add_argument("--tables", metavar="FILE.json", help="measure nothing: the tables of an earlier run")
-    parser.add_argument("--only", metavar="WORK,...", help="peak, length, clustered, bf16, approximation, layer, step, lha, stream, files")
+    parser.add_argument("--only", metavar="WORK,...", help="peak, length, clustered, bf16, approximation, mechanisms, layer, "
+                        "step, lha, stream, files")
+    parser.add_argument("--mechanisms", metavar="NAME,...", help="those of the work `mechanisms` (files of bench/rivals); all")
     parser.add_argument("--no-compile", action="store_true", help="do not try torch.compile")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)

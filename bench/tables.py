@@ -12,16 +12,20 @@ def base_of(work):
     return "lha" if work == "lha" else "yoso"
 
 
-def time_cell(results, row, figure):
-    """"13.7 ms, 1.04x": the time, and how many times that of the base in the same work, length and precision it is."""
+def beside(row, base, figure):
+    """"13.7 ms, 1.04x": the time, and how many times that of the base, a row or None, it is."""
     values = row["ms"].get(figure)
     if not values:
         return "-"
-    base = row_of(results, row["work"], base_of(row["work"]), row["precision"], n=row.get("n"))
     text = f"{median(values):.4g} ms"
     if not base or figure not in base["ms"]:
         return text
     return f"{text}, {median([y / x for x, y in zip(base['ms'][figure], values)]):.3g}x"
+
+
+def time_cell(results, row, figure):
+    """The time beside that of the base in the same work, length and precision."""
+    return beside(row, row_of(results, row["work"], base_of(row["work"]), row["precision"], n=row.get("n")), figure)
 
 
 def memory_cell(row, figure):
@@ -42,6 +46,14 @@ def contender_table(results, work, cell):
     rows = [([str(row["n"])] * (len(lengths) > 1) + [row["label"]] + [row["precision"]] * (len(precisions) > 1),
              {results["machine"]["kind"]: cell(row)}) for row in found]
     return Table(keys, [(key, cells) for key, cells in rows if set(cells.values()) != {"-"}])
+
+
+def mechanisms_table(results, cell):
+    """A row for each mechanism and each of its rivals. cell(row, own) has the row of our mechanism beside it."""
+    found = [row for row in results["rows"] if row["work"] == "mechanisms"]
+    own = {row["mechanism"]: row for row in found if row["key"] == row["mechanism"]}
+    cells = [((row["mechanism"], row["label"]), cell(row, own.get(row["mechanism"]))) for row in found]
+    return Table(["mechanism", "contender"], [(key, {results["machine"]["kind"]: text}) for key, text in cells if text not in ("-", "- / -")])
 
 
 def length_table(results, figure):
@@ -113,6 +125,12 @@ def tables(results):
         made.update({f"approximation {figure} memory": contender_table(results, "approximation", memory(figure))
                      for figure in ("forward", "both")})
         made["approximation error"] = contender_table(results, "approximation", error)
+    if "mechanisms" in has:
+        made.update({f"mechanisms {figure}": mechanisms_table(
+            results, lambda row, own, figure=figure: beside(row, own, figure)) for figure in ("forward", "both")})
+        made["mechanisms memory"] = mechanisms_table(
+            results, lambda row, own: " / ".join(memory_cell(row, figure) for figure in ("forward", "both")))
+        made["mechanisms error"] = mechanisms_table(results, lambda row, own: radians(row.get("error")))
     if "bf16" in has:
         made["bf16 error"] = contender_table(results, "bf16", error)
     for work in ("layer", "step"):
