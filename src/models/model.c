@@ -3,33 +3,9 @@
 #include "models/model.h"
 
 #include <assert.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/memory.h"
-#include "models/trunk.h"
-
-/* An entry of the list of objectives, with its parameters described. */
-struct goal {
-    const struct objective *objective;
-    void *self;
-    double weight;
-};
-
-struct model {
-    struct model_config config;
-    struct params params;
-    struct trunk trunk;
-    size_t num_goals, num_own, num_metrics;
-    struct goal goals[MODEL_OBJECTIVES];
-    struct {
-        const struct mechanism *mechanism;
-        double share; /* of its loss in the training loss */
-    } own[PLAN_MECHANISMS];
-    double own_share; /* sum of all shares */
-    struct model_metric metrics[MODEL_METRICS];
-};
+#include "models/model_parts.h"
 
 /* ---- making and freeing ------------------------------------------------------------------------------- */
 
@@ -92,82 +68,6 @@ static hashattn_status describe(struct host *host, struct model *model)
     return HASHATTN_OK;
 }
 
-static void name_of(const struct model *model, const struct objective *objective, const char *own,
-                    char name[METRIC_NAME])
-{
-    if (model->num_goals > 1)
-        snprintf(name, METRIC_NAME, "%.20s.%.24s", objective->name, own);
-    else
-        snprintf(name, METRIC_NAME, "%.47s", own);
-}
-
-/* The objective whose outputs are the predictions; num_goals: none. */
-static size_t predicting(const struct model *model)
-{
-    size_t i = 0;
-    while (i < model->num_goals && model->goals[i].objective->outputs == NULL)
-        i++;
-    return i;
-}
-
-/* Overall metrics are those of the objective that predicts. */
-static const struct overall_metric *overall_of(const struct model *model, size_t index)
-{
-    static const struct overall_metric none[] = {{.name = NULL}};
-    const struct overall_metric *overall = model->goals[index].objective->overall;
-    return overall != NULL && index == predicting(model) ? overall : none;
-}
-
-/* True if the config names the metric that chooses the best model. */
-static bool is_chosen(const struct model *model)
-{
-    return model->num_goals > 0 && model->config.objectives[0].selects[0] != '\0';
-}
-
-static void list_metric(struct model *model, size_t index, const char *name, struct model_metric metric)
-{
-    bool chosen = index == 0 && is_chosen(model);
-    if (index > 0)
-        metric.selects = metric.selects == 1 ? 3 : 0;
-    else if (chosen && strcmp(model->config.objectives[0].selects, name) == 0)
-        metric.selects = 1;
-    else if (chosen && metric.selects == 1)
-        metric.selects = 0;
-    name_of(model, model->goals[index].objective, name, metric.name);
-    model->metrics[model->num_metrics++] = metric;
-}
-
-static void list_metrics(struct model *model)
-{
-    for (size_t i = 0; i < model->num_goals; i++) {
-        const struct goal *goal = &model->goals[i];
-        for (const struct metric *m = goal->objective->metrics; m->name != NULL; m++)
-            if (!isnan(m->value(goal->self, NULL)))
-                list_metric(
-                    model, i, m->name,
-                    (struct model_metric){.more_is_better = m->more_is_better, .selects = m->selects});
-        for (const struct overall_metric *m = overall_of(model, i); m->name != NULL; m++)
-            list_metric(model, i, m->name,
-                        (struct model_metric){.more_is_better = m->more_is_better, .overall = true});
-    }
-    for (size_t i = 0; i < model->num_own; i++) {
-        struct model_metric *metric = &model->metrics[model->num_metrics++];
-        metric->training_only = true;
-        snprintf(metric->name, METRIC_NAME, "%.30s.own_loss", model->own[i].mechanism->name);
-    }
-}
-
-static hashattn_status check_chosen(struct host *host, const struct model *model)
-{
-    for (size_t i = 0; i < model->num_metrics; i++)
-        if (!is_chosen(model) || model->metrics[i].selects == 1)
-            return HASHATTN_OK;
-    FAIL_IF(is_chosen(model), host, HASHATTN_INVALID,
-            "model: %s has no metric '%.60s' that could choose the best model",
-            model->goals[0].objective->name, model->config.objectives[0].selects);
-    return HASHATTN_OK;
-}
-
 hashattn_status model_new(struct host *host, const struct model_config *config, struct model **out)
 {
     *out = NULL;
@@ -177,12 +77,8 @@ hashattn_status model_new(struct host *host, const struct model_config *config, 
     struct model *model = block;
     model->config = *config;
     hashattn_status status = describe(host, model);
-    if (status != HASHATTN_OK) {
-        model_free(host, model);
-        return status;
-    }
-    list_metrics(model);
-    status = check_chosen(host, model);
+    if (status == HASHATTN_OK)
+        status = model_list_metrics(host, model);
     if (status != HASHATTN_OK)
         model_free(host, model);
     else
@@ -376,51 +272,6 @@ void model_backward(const struct model *model, const struct model_batch *batch, 
     trunk_backward(&pass.trunk, gradients, own, model->num_own);
 }
 
-/* ---- metrics ------------------------------------------------------------------------------------------ */
-
-static size_t sums_of(const struct objective *objective)
-{
-    size_t count = 0;
-    while (objective->sums[count] != NULL)
-        count++;
-    return count;
-}
-
-size_t model_num_metrics(const struct model *model)
-{
-    return model->num_metrics;
-}
-
-const struct model_metric *model_metric(const struct model *model, size_t index)
-{
-    assert(index < model->num_metrics);
-    return &model->metrics[index];
-}
-
-size_t model_num_sums(const struct model *model)
-{
-    size_t count = 2 * model->num_own;
-    for (size_t i = 0; i < model->num_goals; i++)
-        count += sums_of(model->goals[i].objective);
-    return count;
-}
-
-void model_sum_name(const struct model *model, size_t index, char name[METRIC_NAME])
-{
-    for (size_t i = 0; i < model->num_goals; i++) {
-        const struct objective *objective = model->goals[i].objective;
-        size_t count = sums_of(objective);
-        if (index < count) {
-            name_of(model, objective, objective->sums[index], name);
-            return;
-        }
-        index -= count;
-    }
-    assert(index < 2 * model->num_own);
-    snprintf(name, METRIC_NAME, "%.30s.%s", model->own[index / 2].mechanism->name,
-             index % 2 == 0 ? "own_loss" : "count");
-}
-
 void model_count(const struct model *model, const struct model_batch *batch, void *workspace, double *sums)
 {
     struct pass pass = open_pass(model, batch, NULL, workspace);
@@ -429,7 +280,7 @@ void model_count(const struct model *model, const struct model_batch *batch, voi
     for (size_t i = 0; i < model->num_goals; i++) {
         struct objective_pass goal = goal_pass(&pass, i, x);
         model->goals[i].objective->count(&goal, sums);
-        sums += sums_of(model->goals[i].objective);
+        sums += objective_sums(model->goals[i].objective);
     }
     for (size_t i = 0; batch->training && i < model->num_own; i++) {
         size_t heads = trunk_own_heads(&model->trunk, model->own[i].mechanism);
@@ -438,122 +289,11 @@ void model_count(const struct model *model, const struct model_batch *batch, voi
     }
 }
 
-void model_metrics(const struct model *model, const double *sums, double *values)
-{
-    for (size_t i = 0; i < model->num_goals; i++) {
-        const struct goal *goal = &model->goals[i];
-        for (const struct metric *m = goal->objective->metrics; m->name != NULL; m++)
-            if (!isnan(m->value(goal->self, NULL)))
-                *values++ = m->value(goal->self, sums);
-        for (const struct overall_metric *m = overall_of(model, i); m->name != NULL; m++)
-            *values++ = NAN;
-        sums += sums_of(goal->objective);
-    }
-    for (size_t i = 0; i < model->num_own; i++)
-        *values++ = sums[2 * i + 1] == 0 ? NAN : sums[2 * i] / sums[2 * i + 1];
-}
-
-size_t model_num_overall(const struct model *model)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < model->num_metrics; i++)
-        count += model->metrics[i].overall;
-    return count;
-}
-
-hashattn_status model_overall(struct host *host, const struct model *model, const struct targets *targets,
-                              const float *outputs, size_t n, double *values)
-{
-    size_t index = predicting(model), at = 0;
-    if (index == model->num_goals)
-        return HASHATTN_OK;
-    const struct overall_metric *m = overall_of(model, index);
-    for (; m->name != NULL; m++, at++) {
-        while (!model->metrics[at].overall)
-            at++;
-        TRY(m->value(host, model->goals[index].self, &targets[index], outputs, n, &values[at]));
-    }
-    return HASHATTN_OK;
-}
-
-bool model_is_better(const struct model *model, const double *values, const double *best)
-{
-    for (int rank = 1; rank <= 2; rank++)
-        for (size_t i = 0; i < model->num_metrics; i++) {
-            const struct model_metric *metric = &model->metrics[i];
-            if (metric->selects != rank || values[i] == best[i])
-                continue;
-            return metric->more_is_better ? values[i] > best[i] : values[i] < best[i];
-        }
-    return false;
-}
-
-/* ---- baselines ---------------------------------------------------------------------------------------- */
-
-/* The next goal from `index` on that has a baseline; num_goals if there is none. */
-static size_t next_baseline(const struct model *model, size_t index)
-{
-    while (index < model->num_goals && model->goals[index].objective->baseline == NULL)
-        index++;
-    return index;
-}
-
-size_t model_num_baselines(const struct model *model)
-{
-    size_t count = 0;
-    for (size_t i = next_baseline(model, 0); i < model->num_goals; i = next_baseline(model, i + 1))
-        count++;
-    return count;
-}
-
-void model_baseline_name(const struct model *model, size_t index, char name[METRIC_NAME])
-{
-    size_t i = next_baseline(model, 0);
-    while (index-- > 0)
-        i = next_baseline(model, i + 1);
-    name_of(model, model->goals[i].objective, model->goals[i].objective->baseline, name);
-}
-
-/* The part of goal i in the block that starts at `counts`, and what follows it. */
-static void *counts_of(const struct model *model, size_t i, struct arena *arena)
-{
-    return arena_take(arena, model->goals[i].objective->baseline_size(model->goals[i].self), 1);
-}
-
-size_t model_baselines_size(const struct model *model)
-{
-    struct arena arena = arena_on(NULL);
-    for (size_t i = next_baseline(model, 0); i < model->num_goals; i = next_baseline(model, i + 1))
-        counts_of(model, i, &arena);
-    return arena.used;
-}
-
-void model_baseline_count(const struct model *model, const struct model_batch *batch, void *counts)
-{
-    struct arena arena = arena_on(counts);
-    struct rows rows =
-        rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets, batch->sample_ids);
-    for (size_t i = next_baseline(model, 0); i < model->num_goals; i = next_baseline(model, i + 1)) {
-        const struct objective *objective = model->goals[i].objective;
-        objective->baseline_count(model->goals[i].self, &batch->targets[i],
-                                  objective_targets(objective, &rows, model->config.pairs),
-                                  counts_of(model, i, &arena));
-    }
-}
-
-void model_baselines(const struct model *model, const void *counts, double *values)
-{
-    struct arena arena = arena_on((void *)(uintptr_t)counts); /* only read */
-    for (size_t i = next_baseline(model, 0); i < model->num_goals; i = next_baseline(model, i + 1))
-        *values++ =
-            model->goals[i].objective->baseline_value(model->goals[i].self, counts_of(model, i, &arena));
-}
-
 /* ---- predictions -------------------------------------------------------------------------------------- */
 
 size_t model_outputs(const struct model *model)
 {
-    size_t i = predicting(model);
+    size_t i = model_predicting(model);
     return i == model->num_goals ? 0 : model->goals[i].objective->outputs(model->goals[i].self);
 }
 
@@ -561,7 +301,7 @@ void model_predict(const struct model *model, const struct model_batch *batch, v
                    float *outputs)
 {
     struct pass pass = open_pass(model, batch, NULL, workspace);
-    size_t i = predicting(model);
+    size_t i = model_predicting(model);
     assert(i < model->num_goals);
     struct objective_pass goal = goal_pass(&pass, i, trunk_rows(&pass.trunk));
     model->goals[i].objective->predict(&goal, outputs);
