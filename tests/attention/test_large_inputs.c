@@ -32,6 +32,7 @@ static const struct {
     {"lha", "num_buckets=5 mode=paper membership=whole", true},
     {"lsh", "num_buckets=4 mode=paper", true},
     {"random", "num_buckets=2 mode=paper joint=true", false},
+    {"smyrf", "cluster_size=9 rounds=2", false},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -223,9 +224,19 @@ static void check_scaled(const float *got, const float *plain, size_t count, int
                    what);
 }
 
-/* Inputs too large for float32 give the results of the same inputs without their powers of two. Membership
-   in groups must not depend on the scale: for lha and lsh only values and dout are scaled, likewise if
-   distances have terms besides q k. */
+/* true if the scale of queries and keys decides which of them meet. */
+static bool depends_on_scale(const char *mechanism)
+{
+    static const char *const names[] = {"lha", "lsh", "smyrf"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(mechanism, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Inputs too large for float32 give the results of the same inputs without their powers of two. If membership
+   in groups depends on the scale, only values and dout are scaled, likewise if distances have terms besides
+   q k. */
 static void powers_of_two_go_through(void **state)
 {
     (void)state;
@@ -236,8 +247,7 @@ static void powers_of_two_go_through(void **state)
             struct attention_case data = any_case(kind, &options, N, D);
             const struct parameter_sizes sizes = {D, N, N};
             size_t params = attention_param_count(data.mechanism, options, &sizes);
-            bool hashed =
-                strcmp(data.mechanism->name, "lha") == 0 || strcmp(data.mechanism->name, "lsh") == 0;
+            bool hashed = depends_on_scale(data.mechanism->name);
             int query = rows && !hashed && params == 0 ? 120 : 0;
             struct attention_result plain = attention_case_run(&data);
             scale(data.query, N * D, query);
