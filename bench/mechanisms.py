@@ -4,7 +4,8 @@ lines of PyTorch. rivals/NAME.py is about the mechanism NAME and has
 
     RIVALS   [(label, function of (n, heads, d) that returns function(q, k, v))], arrays of shape (1, heads, n, d)
     OPTIONS  {option: value} of our mechanism; {} if absent
-    EXACT    (name, options) of the exact mechanism that it approximates; absent: softmax
+    EXACT    what it approximates: (name, options) of an exact mechanism, or (label, function(q, k, v, places) that returns
+             the rows of the queries at these places), without the batch; absent: softmax
 
 A rival is compiled by torch.compile if that works here and is faster forward. A new mechanism is a new file there.
 """
@@ -27,12 +28,21 @@ def described(name):
     return module.RIVALS, getattr(module, "OPTIONS", {}), getattr(module, "EXACT", ("softmax", {}))
 
 
+def reference(peers, torch, library, exact, how, data):
+    """Exact rows of some queries, and their places."""
+    if not callable(how):
+        return peers.exact(torch, library, exact, data, **how)
+    q, k, v = (x[0] for x in data[:3])
+    places = peers.sampled_places(torch, q.shape[1])
+    return how(q, k, v, places), places
+
+
 def race(torch, peers, library, results, name, inputs, rounds, try_compiler):
     """One mechanism and its rivals: errors on all inputs, then times on independent vectors."""
     rivals, options, (exact, exact_options) = described(name)
     data, n = inputs["iid"], inputs["iid"][0].shape[2]
     facts = dict(n=n, input="iid", mechanism=name)
-    references = {kind: peers.exact(torch, library, exact, d, **exact_options) for kind, d in inputs.items()}
+    references = {kind: reference(peers, torch, library, exact, exact_options, d) for kind, d in inputs.items()}
     found = []
 
     def enter(label, make):

@@ -105,17 +105,21 @@ def theirs(torch, key, label, function, data, both=True, dtype=None, prepare=Non
             return function(q, k, v)
     calls = {"forward": forward}
     if both:
-        calls["both"] = lambda: torch.autograd.grad(function(*leaves), leaves, dout)
+        calls["both"] = lambda: torch.autograd.grad(function(*leaves), leaves, dout, allow_unused=True)
     contender = Contender(key, label, "bf16" if dtype else "float32", calls=calls)
     contender.output = forward
     return contender
+
+
+def sampled_places(torch, n):
+    return torch.arange(0, n, max(1, n // SAMPLED))[:SAMPLED]
 
 
 def exact(torch, library, name, data, **options):
     """The exact output of SAMPLED evenly spaced queries, and their places."""
     from library import Attention
     query, key, value, _ = (x[0] for x in data)
-    places = torch.arange(0, query.shape[1], max(1, query.shape[1] // SAMPLED))[:SAMPLED]
+    places = sampled_places(torch, query.shape[1])
     sampled = query[:, places].contiguous()
     out = torch.zeros(sampled.shape)
     attention = Attention(library, name, **options)

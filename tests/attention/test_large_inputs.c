@@ -128,9 +128,9 @@ static const struct {
     const char *mechanism, *settings;
     bool causal;
 } normed[] = {
-    {"lha", "num_buckets=3", false},
-    {"lha", "num_buckets=4", true},
-    {"lsh", "num_buckets=3", false},
+    {"lha", "num_buckets=3", false},    {"lha", "num_buckets=4", true},
+    {"lsh", "num_buckets=3", false},    {"reformer", "chunk_size=7 rounds=2", false},
+    {"reformer", "chunk_size=5", true},
 };
 enum { NORMED = sizeof normed / sizeof *normed };
 
@@ -224,10 +224,10 @@ static void check_scaled(const float *got, const float *plain, size_t count, int
                    what);
 }
 
-/* true if the scale of queries and keys decides which of them meet. */
+/* true if the scale of queries and keys decides which of them meet, or queries are keys too. */
 static bool depends_on_scale(const char *mechanism)
 {
-    static const char *const names[] = {"lha", "lsh", "smyrf"};
+    static const char *const names[] = {"lha", "lsh", "smyrf", "reformer"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(mechanism, names[i]) == 0)
             return true;

@@ -82,7 +82,7 @@ static void turn_tiles(const struct kernels *kernels, float *to, const float *ro
 struct seen group_seen(enum group_sight sight, const struct capacity *window, const uint32_t *queries,
                        size_t place, size_t keys)
 {
-    if (sight == SIGHT_ALL)
+    if (sight == SIGHT_ALL || sight_is_by_token(sight))
         return (struct seen){0, keys};
     size_t end = place + 1,
            most = sight == SIGHT_PAST ? end : capacity_of(window, (size_t)queries[place] + 1);
@@ -103,11 +103,24 @@ static struct seen seen_by_block(const struct group_attention *a, const uint32_t
     return all;
 }
 
-static void hide_unseen(const struct group_attention *a, float *scores, const struct seen *each, size_t rows,
-                        size_t tile, size_t cols)
+static void hide_by_token(enum group_sight sight, float *scores, const uint32_t *queries,
+                          const uint32_t *keys, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            scores[i * TILE + j] = sight_meets(sight, queries[i], keys[j]) ? scores[i * TILE + j] : -INFINITY;
+}
+
+/* queries: the tokens of the rows; keys: of the whole group. */
+static void hide_unseen(const struct group_attention *a, float *scores, const struct seen *each,
+                        const uint32_t *queries, const uint32_t *keys, size_t rows, size_t tile, size_t cols)
 {
     if (a->sight == SIGHT_ALL)
         return;
+    if (sight_is_by_token(a->sight)) {
+        hide_by_token(a->sight, scores, queries, keys + tile, rows, cols);
+        return;
+    }
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++)
             if (tile + j < each[i].first || tile + j >= each[i].end)
@@ -226,7 +239,8 @@ static void forward_block(const struct group_attention *a, const struct forward_
         size_t cols = size_min(TILE, all.end - tile);
         tile_multiply(&memory->products, kernels, memory->scores, TILE, memory->query, d, 1,
                       memory->key_columns + tile * d, TILE, rows, cols, d, false);
-        hide_unseen(a, memory->scores, each, rows, tile, cols);
+        hide_unseen(a, memory->scores, each, queries + first, a->keys.list + a->keys.start[group], rows, tile,
+                    cols);
         kernels->softmax.step(memory->scores, TILE, rows, cols, score_scale(a->sizes.dim), row_max, row_sum,
                               memory->factor);
         if (tile > all.first)
@@ -266,7 +280,11 @@ static void merge_query(const struct forward_pass *pass, const struct forward_me
         total += memory->row_sum[place[p]] * *weight;
     }
     a->rows.max[i] = most;
-    a->rows.log_sum[i] = count == 0 ? 0 : logf(total);
+    a->rows.log_sum[i] = total == 0 ? 0 : logf(total);
+    if (total == 0 && sight_is_by_token(a->sight))
+        memcpy(out, view_row(a->value, i), d_v * sizeof *out);
+    if (total == 0)
+        return;
     for (size_t p = 0; p < count; p++)
         a->kernels->rows.axpy(out, memory->row_max[place[p]] / total, memory->result + place[p] * d_v, d_v);
 }
@@ -378,7 +396,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
         size_t cols = size_min(TILE, all.end - tile), at = a->keys.start[group] + tile;
         tile_multiply(&memory->products, kernels, p, TILE, memory->query, d, 1,
                       memory->key_columns + tile * d, TILE, rows, cols, d, false);
-        hide_unseen(a, p, each, rows, tile, cols);
+        hide_unseen(a, p, each, queries + first, a->keys.list + a->keys.start[group], rows, tile, cols);
         kernels->softmax.again(p, TILE, rows, cols, scale, memory->max, memory->log_sum);
         tile_multiply(&memory->products, kernels, ds, TILE, memory->dout, d_v, 1,
                       memory->value_columns + tile * d_v, TILE, rows, cols, d_v, false);
@@ -420,6 +438,14 @@ static void delta_rows(void *argument, size_t index, int worker)
                           view_row(pass->out, first), pass->out.stride, rows, a->sizes.value_dim);
 }
 
+/* Queries that met only their own key: their maximum is as it began. */
+static void add_own_values(const struct group_attention *a, struct view dout, struct view dvalue)
+{
+    for (size_t i = 0; i < a->sizes.num_queries; i++)
+        if (a->rows.max[i] == LEAST)
+            a->kernels->rows.axpy(view_row(dvalue, i), 1, view_row(dout, i), a->sizes.value_dim);
+}
+
 void group_backward(const struct group_attention *attention, struct view out, struct view dout,
                     const struct attention_gradients *gradients, void *scratch)
 {
@@ -435,4 +461,6 @@ void group_backward(const struct group_attention *attention, struct view out, st
     add_all_places(attention, &memory.query_places, memory.dquery, gradients->query);
     add_all_places(attention, &memory.key_places, memory.dkey, gradients->key);
     add_all_places(attention, &memory.key_places, memory.dvalue, gradients->value);
+    if (sight_is_by_token(attention->sight))
+        add_own_values(attention, dout, gradients->value);
 }

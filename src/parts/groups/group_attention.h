@@ -1,7 +1,8 @@
 /* Softmax attention inside groups, merged over groups: query i meets the keys of every group that holds
    both, and one softmax runs over all pairs (group, key) that it meets, out_i = sum_{b, j} p_i(b,j) v_j,
    p_i(b,j) = exp(s_ij - max_i) / sum_i, s_ij = q_i k_j / sqrt(d). A key that shares two groups with a query
-   is met twice and counts twice. A query that meets nothing has out 0 and no gradient.
+   is met twice and counts twice. A query that meets nothing has out 0 and no gradient, or meets its own key
+   (enum group_sight).
    The rows of a group are gathered, so its products run in tiles. Each group stores its part of a query
    (maximum, sum, weighted values) at the query's place in the list, and the places of a query are merged in
    the order of its groups. So groups run in any order and on any thread, with the same bits. Backward
@@ -18,17 +19,31 @@
 #include "parts/tiles/softmax_rows.h"
 #include "parts/tiles/tile_products.h"
 
-/* The keys of its group that a query meets. Unless it is all, queries and keys are the same tokens, in the
-   same lists. */
+/* The keys of its group that a query meets. Unless it is all, queries and keys are the same tokens. For PAST
+   and WINDOW they are in the same lists. For OTHERS and EARLIER the lists are in any order and may differ,
+   and a query that meets nothing in any group meets its own key. */
 enum group_sight {
     SIGHT_ALL,
-    SIGHT_PAST,  /* those up to its own position */
-    SIGHT_WINDOW /* the last of those, as many as a group takes of the tokens up to the query (capacity_of):
-                    later tokens do not change the window */
+    SIGHT_PAST,   /* those up to its own position */
+    SIGHT_WINDOW, /* the last of those, as many as a group takes of the tokens up to the query (capacity_of):
+                     later tokens do not change the window */
+    SIGHT_OTHERS, /* other tokens */
+    SIGHT_EARLIER /* tokens before its own */
 };
 
+static inline bool sight_is_by_token(enum group_sight sight)
+{
+    return sight == SIGHT_OTHERS || sight == SIGHT_EARLIER;
+}
+
+/* true if a query meets a key of its group; both are numbers of tokens. For sights by token. */
+static inline bool sight_meets(enum group_sight sight, uint32_t query, uint32_t key)
+{
+    return sight == SIGHT_OTHERS ? key != query : key < query;
+}
+
 /* The keys first .. end - 1 of its group's list that the query at `place` of its own list, `queries`, meets;
-   the group has `keys` keys. */
+   the group has `keys` keys. With a sight by token, only some of them. */
 struct seen {
     size_t first, end;
 };

@@ -38,6 +38,37 @@ static bool run_of_place(const void *argument, size_t query, size_t number, stru
     return true;
 }
 
+/* The list of keys of the group that holds `place`, and their number. */
+static const uint32_t *keys_at(const struct group_attention *a, size_t place, size_t *count)
+{
+    size_t group = 0;
+    while (a->queries.start[group + 1] <= place)
+        group++;
+    *count = members_of(&a->keys, group);
+    return a->keys.list + a->keys.start[group];
+}
+
+/* The same for sights by token: a run per key, of no or one key, and a last one for the query's own key. */
+static bool run_of_key(const void *argument, size_t query, size_t number, struct key_run *run)
+{
+    const struct memory *memory = argument;
+    const struct group_attention *a = memory->attention;
+    bool met = false;
+    for (size_t p = memory->places.start[query]; p < memory->places.start[query + 1]; p++) {
+        size_t count;
+        const uint32_t *keys = keys_at(a, memory->places.place[p], &count);
+        if (number < count) {
+            *run = (struct key_run){keys + number, 0, sight_meets(a->sight, (uint32_t)query, keys[number])};
+            return true;
+        }
+        number -= count;
+        for (size_t k = 0; k < count; k++)
+            met |= sight_meets(a->sight, (uint32_t)query, keys[k]);
+    }
+    *run = (struct key_run){NULL, query, !met};
+    return number == 0;
+}
+
 static struct double_attention as_double(const struct group_attention *a, const struct memory *memory)
 {
     const struct group_sizes *sizes = &a->sizes;
@@ -53,7 +84,7 @@ static struct double_attention as_double(const struct group_attention *a, const 
                                      .query = a->query,
                                      .key = a->key,
                                      .value = a->value,
-                                     .run = run_of_place,
+                                     .run = sight_is_by_token(a->sight) ? run_of_key : run_of_place,
                                      .argument = memory};
 }
 
