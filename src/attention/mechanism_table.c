@@ -4,10 +4,20 @@
 
 extern const struct mechanism mechanism_softmax, mechanism_none, mechanism_yoso, mechanism_yoso_e,
     mechanism_lha, mechanism_lsh, mechanism_random, mechanism_local, mechanism_linear, mechanism_nystrom,
-    mechanism_linformer;
+    mechanism_linformer, mechanism_clustered;
 
 const struct mechanism *const mechanism_table[] = {
-    &mechanism_softmax, &mechanism_none,    &mechanism_yoso,      &mechanism_yoso_e,
-    &mechanism_lha,     &mechanism_lsh,     &mechanism_random,    &mechanism_local,
-    &mechanism_linear,  &mechanism_nystrom, &mechanism_linformer, NULL,
+    &mechanism_softmax,
+    &mechanism_none,
+    &mechanism_yoso,
+    &mechanism_yoso_e,
+    &mechanism_lha,
+    &mechanism_lsh,
+    &mechanism_random,
+    &mechanism_local,
+    &mechanism_linear,
+    &mechanism_nystrom,
+    &mechanism_linformer,
+    &mechanism_clustered,
+    NULL,
 };
