@@ -17,8 +17,8 @@
 #include "parts/landmarks/few_keys.h"
 
 enum {
-    ROWS = 64,  /* of E that are multiplied at a time: a unit of work */
-    KEYS = 512, /* whose gradients are computed at a time: a unit of work */
+    ROWS = 64,  /* of E that forward multiplies at a time: a unit of work */
+    KEYS = 256, /* whose columns of E are multiplied at a time; in backward a unit of work */
 };
 
 struct linformer_options {
@@ -75,6 +75,7 @@ static struct few_keys_sizes few_sizes(const void *options, const struct problem
 
 struct scratch {
     float *dkey, *dvalue; /* as in saved */
+    float *columns;       /* (workers, KEYS, rank): columns of E as rows */
     void *attention;
     size_t bytes;
 };
@@ -86,6 +87,8 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     struct few_keys_sizes few = few_sizes(options, shape);
     s.dkey = arena_take(&arena, size_product(rank_of(options), shape->head_dim), sizeof(float));
     s.dvalue = arena_take(&arena, size_product(rank_of(options), shape->value_dim), sizeof(float));
+    s.columns =
+        arena_take(&arena, size_product(shape->workers, size_product(KEYS, rank_of(options))), sizeof(float));
     s.attention = arena_take(&arena, few_keys_scratch_size(&few), 1);
     s.bytes = arena.used;
     return s;
@@ -122,50 +125,46 @@ struct pass {
     struct scratch scratch;
 };
 
-/* Rows of E K and E V. */
+/* Rows of E K and E V. Both use a part of E while it is in cache. */
 static void project(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct pass *pass = argument;
     const struct problem *p = pass->problem;
-    size_t d = p->shape.head_dim, d_v = p->shape.value_dim, columns = p->shape.max_len, first = index * ROWS,
-           count = size_min(ROWS, rank_of(p->options) - first), keys = p->shape.num_keys;
-    const float *e = p->params + first * columns;
-    product(p->kernels, pass->saved.key + first * d, d, e, columns, false, view_row(p->key, 0), p->key.stride,
-            false, count, d, keys, false);
-    product(p->kernels, pass->saved.value + first * d_v, d_v, e, columns, false, view_row(p->value, 0),
-            p->value.stride, false, count, d_v, keys, false);
+    size_t d = p->shape.head_dim, d_v = p->shape.value_dim, ld = p->shape.max_len, row = index * ROWS,
+           rows = size_min(ROWS, rank_of(p->options) - row), keys = p->shape.num_keys;
+    const float *e = p->params + row * ld;
+    for (size_t first = 0; first < keys; first += KEYS) {
+        size_t count = size_min(KEYS, keys - first);
+        product(p->kernels, pass->saved.key + row * d, d, e + first, ld, false, view_row(p->key, first),
+                p->key.stride, false, rows, d, count, first > 0);
+        product(p->kernels, pass->saved.value + row * d_v, d_v, e + first, ld, false,
+                view_row(p->value, first), p->value.stride, false, rows, d_v, count, first > 0);
+    }
 }
 
-/* Rows of dE += d(E K) K^T + d(E V) V^T. */
-static void projection_gradient(void *argument, size_t index, int worker)
+/* With some keys: dK += E^T d(E K), dV += E^T d(E V), dE += d(E K) K^T + d(E V) V^T. Columns of E are copied
+   first: read in place, they would fall into few sets of the caches if max_len is a power of two. */
+static void unproject(void *argument, size_t index, int worker)
 {
-    (void)worker;
     const struct pass *pass = argument;
     const struct problem *p = pass->problem;
-    size_t d = p->shape.head_dim, d_v = p->shape.value_dim, columns = p->shape.max_len, first = index * ROWS,
-           count = size_min(ROWS, rank_of(p->options) - first), keys = p->shape.num_keys;
-    float *de = pass->gradients->params + first * columns;
-    product(p->kernels, de, columns, pass->scratch.dkey + first * d, d, false, view_row(p->key, 0),
-            p->key.stride, true, count, keys, d, true);
-    product(p->kernels, de, columns, pass->scratch.dvalue + first * d_v, d_v, false, view_row(p->value, 0),
-            p->value.stride, true, count, keys, d_v, true);
-}
-
-/* Rows of dK += E^T d(E K) and dV += E^T d(E V). */
-static void key_gradients(void *argument, size_t index, int worker)
-{
-    (void)worker;
-    const struct pass *pass = argument;
-    const struct problem *p = pass->problem;
-    size_t d = p->shape.head_dim, d_v = p->shape.value_dim, rank = rank_of(p->options), first = index * KEYS,
-           count = size_min(KEYS, p->shape.num_keys - first), columns = p->shape.max_len;
-    const float *e = p->params + first;
-    struct view dkey = pass->gradients->key, dvalue = pass->gradients->value;
-    product(p->kernels, view_row(dkey, first), dkey.stride, e, columns, true, pass->scratch.dkey, d, false,
-            count, d, rank, true);
-    product(p->kernels, view_row(dvalue, first), dvalue.stride, e, columns, true, pass->scratch.dvalue, d_v,
-            false, count, d_v, rank, true);
+    const struct scratch *s = &pass->scratch;
+    size_t d = p->shape.head_dim, d_v = p->shape.value_dim, rank = rank_of(p->options), ld = p->shape.max_len,
+           first = index * KEYS, count = size_min(KEYS, p->shape.num_keys - first);
+    struct view key = p->key, value = p->value, dkey = pass->gradients->key, dvalue = pass->gradients->value;
+    float *columns = s->columns + (size_t)worker * KEYS * rank, *de = pass->gradients->params;
+    p->kernels->tiles.transpose(columns, rank, p->params + first, ld, rank, count);
+    product(p->kernels, view_row(dkey, first), dkey.stride, columns, rank, false, s->dkey, d, false, count, d,
+            rank, true);
+    product(p->kernels, view_row(dvalue, first), dvalue.stride, columns, rank, false, s->dvalue, d_v, false,
+            count, d_v, rank, true);
+    if (de == NULL)
+        return;
+    product(p->kernels, de + first, ld, s->dkey, d, false, view_row(key, first), key.stride, true, rank,
+            count, d, true);
+    product(p->kernels, de + first, ld, s->dvalue, d_v, false, view_row(value, first), value.stride, true,
+            rank, count, d_v, true);
 }
 
 static struct few_keys attention_of(const struct pass *pass)
@@ -215,9 +214,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     memset(pass.scratch.dvalue, 0, rank * d_v * sizeof(float));
     few_keys_backward(&attention, out, dout, gradients->query, view_of(pass.scratch.dkey, rank, d),
                       view_of(pass.scratch.dvalue, rank, d_v), pass.scratch.attention);
-    pool_run(problem->pool, key_gradients, &pass, parts_of(problem->shape.num_keys, KEYS));
-    if (gradients->params != NULL)
-        pool_run(problem->pool, projection_gradient, &pass, parts_of(rank, ROWS));
+    pool_run(problem->pool, unproject, &pass, parts_of(problem->shape.num_keys, KEYS));
 }
 
 static const struct option_row options[] = {
