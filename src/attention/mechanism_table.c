@@ -2,12 +2,13 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/mechanism.h"
 
-extern const struct mechanism mechanism_softmax, mechanism_none, mechanism_yoso, mechanism_yoso_e,
-    mechanism_lha, mechanism_lsh, mechanism_random, mechanism_local, mechanism_linear, mechanism_smyrf,
-    mechanism_reformer;
+#define MECHANISMS(row)                                                                                      \
+    row(softmax) row(none) row(yoso) row(yoso_e) row(lha) row(lsh) row(random) row(local) row(linear)        \
+        row(smyrf) row(reformer) row(nystrom) row(linformer) row(clustered)
 
-const struct mechanism *const mechanism_table[] = {
-    &mechanism_softmax, &mechanism_none,  &mechanism_yoso,     &mechanism_yoso_e,
-    &mechanism_lha,     &mechanism_lsh,   &mechanism_random,   &mechanism_local,
-    &mechanism_linear,  &mechanism_smyrf, &mechanism_reformer, NULL,
-};
+#define DECLARE(name) extern const struct mechanism mechanism_##name;
+#define ADDRESS(name) &mechanism_##name,
+
+MECHANISMS(DECLARE)
+
+const struct mechanism *const mechanism_table[] = {MECHANISMS(ADDRESS) NULL};

@@ -1,0 +1,326 @@
+/* Nystromformer (Xiong, Zeng, Chakraborty et al. 2021): softmax attention through m landmarks, the means of
+   consecutive segments of queries and of keys (segments.h). With s(X) = softmax of rows of X / sqrt(d):
+       F = s(Q K~^T) (n_q, m), A = s(Q~ K~^T) (m, m), G = s(Q~ K^T) (m, n_k), out = F Z (G V),
+   where Z approximates the pseudo-inverse of A by six steps (pseudo_inverse.h). At most m queries or keys
+   give exact softmax attention, as in the released code. Segments differ in length by at most one, where that
+   code needs a multiple of m. Its two other departures from the paper are not followed: the start of the
+   iteration comes from this head's A, not from the whole batch, and a masked token is absent, not a row of
+   zeros in the mean of its segment. The paper's convolution of values is a layer of the model, for every
+   mechanism:
+   --conv-window (nn/convolution.h). Not causal: a landmark has seen the whole of its segment.
+   Cost: 2 m (n_q + n_k) (d + d_v) operations and m (n_q + n_k) exponentials forward, 2.5 times that backward,
+   and m^3 terms: 48 m^3 operations forward, 144 backward. Nothing is random. Saved: two floats per query, and
+   m (d_v + 2). Landmarks, A and Z are computed again in backward.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "attention/mechanism.h"
+#include "attention/nystrom/pseudo_inverse.h"
+#include "attention/nystrom/segments.h"
+#include "base/memory.h"
+#include "kernels/product.h"
+#include "parts/landmarks/few_keys.h"
+#include "parts/tiles/double_attention.h"
+#include "parts/tiles/tile_attention.h"
+#include "parts/tiles/tile_products.h"
+
+struct nystrom_options {
+    int64_t num_landmarks;
+};
+
+/* Landmarks on each side; 0: exact attention. */
+static size_t marks_of(const void *options, const struct problem_shape *shape)
+{
+    size_t m = (size_t)((const struct nystrom_options *)options)->num_landmarks;
+    return shape->num_queries > m && shape->num_keys > m ? m : 0;
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+struct saved {
+    struct softmax_rows queries;   /* (n_q): of exact attention, or of F */
+    struct softmax_rows landmarks; /* (m): of G */
+    float *met;                    /* (m, d_v): G V */
+    size_t bytes;
+};
+
+static struct saved saved_on(const void *options, const struct problem_shape *shape, void *block)
+{
+    struct saved saved;
+    struct arena arena = arena_on(block);
+    size_t m = marks_of(options, shape);
+    saved.queries = softmax_rows_take(&arena, shape->num_queries);
+    saved.landmarks = softmax_rows_take(&arena, m);
+    saved.met = arena_take(&arena, size_product(m, shape->value_dim), sizeof(float));
+    saved.bytes = arena.used;
+    return saved;
+}
+
+/* Queries of exact attention, or landmarks, that see all keys. Few queries are cut into two blocks of whole
+   sixes (the rows that a product computes at once), so that two threads have work. */
+static size_t block_of(size_t queries)
+{
+    return size_max(size_min((queries + 11) / 12 * 6, TILE_ATTENTION_BLOCK), 6);
+}
+
+static struct tile_attention_sizes tile_sizes(const struct problem_shape *shape, size_t queries)
+{
+    return (struct tile_attention_sizes){
+        .num_queries = queries,
+        .num_keys = shape->num_keys,
+        .dim = shape->head_dim,
+        .value_dim = shape->value_dim,
+        .block = block_of(queries),
+        .precision = shape->precision,
+        .workers = shape->workers,
+    };
+}
+
+static struct few_keys_sizes few_sizes(const struct problem_shape *shape, size_t m)
+{
+    return (struct few_keys_sizes){
+        .num_queries = shape->num_queries,
+        .num_keys = m,
+        .dim = shape->head_dim,
+        .value_dim = shape->value_dim,
+        .precision = shape->precision,
+        .workers = shape->workers,
+    };
+}
+
+struct scratch {
+    float *query, *key, *dquery, *dkey; /* (m, d): landmarks Q~ and K~ */
+    float *mixed, *dmixed, *dmet;       /* (m, d_v): Z G V, and gradients of it and of G V */
+    float *weights, *dweights;          /* (m, m): A */
+    float *dinverse;                    /* (m, m): of Z */
+    float *delta;                       /* (m) */
+    struct pseudo_inverse inverse;
+    void *attention;
+    size_t bytes;
+};
+
+static size_t tile_bytes(const struct problem_shape *shape, size_t queries)
+{
+    struct tile_attention_sizes sizes = tile_sizes(shape, queries);
+    return size_max(tile_attention_forward_size(&sizes), tile_attention_backward_size(&sizes));
+}
+
+static struct scratch scratch_on(const void *options, const struct problem_shape *shape, void *block)
+{
+    struct scratch s;
+    struct arena arena = arena_on(block);
+    size_t m = marks_of(options, shape), rows = size_product(m, shape->head_dim),
+           values = size_product(m, shape->value_dim), squares = size_product(m, m);
+    struct few_keys_sizes few = few_sizes(shape, m);
+    s.query = arena_take(&arena, rows, sizeof(float));
+    s.key = arena_take(&arena, rows, sizeof(float));
+    s.dquery = arena_take(&arena, rows, sizeof(float));
+    s.dkey = arena_take(&arena, rows, sizeof(float));
+    s.mixed = arena_take(&arena, values, sizeof(float));
+    s.dmixed = arena_take(&arena, values, sizeof(float));
+    s.dmet = arena_take(&arena, values, sizeof(float));
+    s.weights = arena_take(&arena, squares, sizeof(float));
+    s.dweights = arena_take(&arena, squares, sizeof(float));
+    s.dinverse = arena_take(&arena, squares, sizeof(float));
+    s.delta = arena_take(&arena, m, sizeof(float));
+    s.inverse = pseudo_inverse_take(&arena, m);
+    /* Fewer keys may arrive than the size was requested for, and make the attention exact. */
+    s.attention =
+        arena_take(&arena, size_max(tile_bytes(shape, shape->num_queries), few_keys_scratch_size(&few)), 1);
+    s.bytes = arena.used;
+    return s;
+}
+
+static size_t saved_size(const void *options, const struct problem_shape *shape)
+{
+    return saved_on(options, shape, NULL).bytes;
+}
+
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
+{
+    return scratch_on(options, shape, NULL).bytes;
+}
+
+/* ---- parts of both directions -------------------------------------------------------------------------- */
+
+/* Attention of `queries` (all, or landmarks) to every key. */
+static struct tile_attention to_keys(const struct problem *problem, struct view query,
+                                     struct softmax_rows rows)
+{
+    return (struct tile_attention){
+        .kernels = problem->kernels,
+        .pool = problem->pool,
+        .sizes = tile_sizes(&problem->shape, query.rows),
+        .large = problem->large,
+        .query = query,
+        .key = problem->key,
+        .value = problem->value,
+        .rows = rows,
+    };
+}
+
+/* Attention of all queries to the landmarks of keys, whose values are Z G V. */
+static struct few_keys to_landmarks(const struct problem *problem, const struct saved *saved,
+                                    const struct scratch *s, size_t m)
+{
+    return (struct few_keys){
+        .kernels = problem->kernels,
+        .pool = problem->pool,
+        .sizes = few_sizes(&problem->shape, m),
+        .large = problem->large,
+        .query = problem->query,
+        .key = view_of(s->key, m, problem->shape.head_dim),
+        .value = view_of(s->mixed, m, problem->shape.value_dim),
+        .rows = saved->queries,
+    };
+}
+
+/* Scores of landmarks: in double if float32 could overflow. */
+static void score(const struct problem *problem, const struct scratch *s, size_t m)
+{
+    const struct kernels *kernels = problem->kernels;
+    size_t d = problem->shape.head_dim;
+    if (kernels->rows.sum_squares(s->query, m * d) < DOUBLE_SQUARES &&
+        kernels->rows.sum_squares(s->key, m * d) < DOUBLE_SQUARES) {
+        product(kernels, s->weights, m, s->query, d, false, s->key, d, true, m, m, d, false);
+        return;
+    }
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < m; j++) {
+            double sum = 0;
+            for (size_t c = 0; c < d; c++)
+                sum += (double)s->query[i * d + c] * (double)s->key[j * d + c];
+            s->weights[i * m + j] = double_bounded(sum);
+        }
+}
+
+/* Landmarks, A and the steps to Z. */
+static void make_landmarks(const struct problem *problem, const struct scratch *s, size_t m)
+{
+    const struct kernels *kernels = problem->kernels;
+    float scale = score_scale(problem->shape.head_dim);
+    segment_means(kernels, problem->query, m, s->query);
+    segment_means(kernels, problem->key, m, s->key);
+    score(problem, s, m);
+    for (size_t i = 0; i < m; i++) {
+        float largest = -INFINITY, sum = 0, factor, *row = s->weights + i * m;
+        kernels->softmax.step(row, m, 1, m, scale, &largest, &sum, &factor);
+        sum = 1 / sum;
+        kernels->rows.scale(row, m, &sum, 1, m);
+    }
+    pseudo_inverse_forward(kernels, &s->inverse, s->weights, m);
+}
+
+/* mixed = Z G V. */
+static void mix(const struct problem *problem, const struct saved *saved, const struct scratch *s, size_t m)
+{
+    size_t d_v = problem->shape.value_dim;
+    product(problem->kernels, s->mixed, d_v, s->inverse.result, m, false, saved->met, d_v, false, m, d_v, m,
+            false);
+}
+
+/* ---- the mechanism ------------------------------------------------------------------------------------- */
+
+static const char *refuse(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    if (shape->causal)
+        return "there is no causal form: a landmark is a mean of later tokens too";
+    return NULL;
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    size_t m = marks_of(problem->options, &problem->shape);
+    struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
+    struct scratch s = scratch_on(problem->options, &problem->shape, problem->scratch);
+    if (m == 0) {
+        struct tile_attention exact = to_keys(problem, problem->query, saved.queries);
+        tile_attention_forward(&exact, out, s.attention);
+        return;
+    }
+    make_landmarks(problem, &s, m);
+    struct tile_attention meeting =
+        to_keys(problem, view_of(s.query, m, problem->shape.head_dim), saved.landmarks);
+    tile_attention_forward(&meeting, view_of(saved.met, m, problem->shape.value_dim), s.attention);
+    mix(problem, &saved, &s, m);
+    struct few_keys reading = to_landmarks(problem, &saved, &s, m);
+    few_keys_forward(&reading, out, s.attention);
+}
+
+/* dQ~ and dK~ += their gradients through A. Overwrites dweights. */
+static void weights_backward(const struct problem *problem, const struct scratch *s, size_t m)
+{
+    const struct kernels *kernels = problem->kernels;
+    size_t d = problem->shape.head_dim;
+    kernels->rows.dots(s->delta, s->dweights, m, s->weights, m, m, m);
+    kernels->softmax.gradient(s->dweights, m, s->weights, m, m, m, score_scale(d), s->delta);
+    product(kernels, s->dquery, d, s->dweights, m, false, s->key, d, false, m, d, m, true);
+    product(kernels, s->dkey, d, s->dweights, m, true, s->query, d, false, m, d, m, true);
+}
+
+static void backward(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients)
+{
+    const struct kernels *kernels = problem->kernels;
+    size_t m = marks_of(problem->options, &problem->shape), d = problem->shape.head_dim,
+           d_v = problem->shape.value_dim;
+    struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
+    struct scratch s = scratch_on(problem->options, &problem->shape, problem->scratch);
+    struct attention_gradients of_keys = {
+        .query = gradients->query, .key = gradients->key, .value = gradients->value};
+    if (m == 0) {
+        struct tile_attention exact = to_keys(problem, problem->query, saved.queries);
+        tile_attention_backward(&exact, out, dout, &of_keys, s.attention);
+        return;
+    }
+    make_landmarks(problem, &s, m);
+    mix(problem, &saved, &s, m);
+    memset(s.dquery, 0, m * d * sizeof *s.dquery);
+    memset(s.dkey, 0, m * d * sizeof *s.dkey);
+    memset(s.dmixed, 0, m * d_v * sizeof *s.dmixed);
+    memset(s.dweights, 0, m * m * sizeof *s.dweights);
+
+    struct few_keys reading = to_landmarks(problem, &saved, &s, m);
+    few_keys_backward(&reading, out, dout, gradients->query, view_of(s.dkey, m, d), view_of(s.dmixed, m, d_v),
+                      s.attention);
+    product(kernels, s.dinverse, m, s.dmixed, d_v, false, saved.met, d_v, true, m, m, d_v, false);
+    product(kernels, s.dmet, d_v, s.inverse.result, m, true, s.dmixed, d_v, false, m, d_v, m, false);
+
+    struct tile_attention meeting = to_keys(problem, view_of(s.query, m, d), saved.landmarks);
+    of_keys.query = view_of(s.dquery, m, d);
+    tile_attention_backward(&meeting, view_of(saved.met, m, d_v), view_of(s.dmet, m, d_v), &of_keys,
+                            s.attention);
+    pseudo_inverse_backward(kernels, &s.inverse, s.weights, m, s.dinverse, s.dweights);
+    weights_backward(problem, &s, m);
+    segment_means_backward(kernels, gradients->query, m, s.dquery);
+    segment_means_backward(kernels, gradients->key, m, s.dkey);
+}
+
+static const struct option_row options[] = {
+    {.name = "num_landmarks",
+     .type = OPTION_INT,
+     .offset = offsetof(struct nystrom_options, num_landmarks),
+     .preset = 64,
+     .minimum = 1,
+     .maximum = 4096,
+     .help = "landmarks m of queries and of keys, each the mean of a segment of the sequence; with at most m "
+             "tokens attention is exact; time grows with m n + m^3"},
+    {.name = NULL},
+};
+
+const struct mechanism mechanism_nystrom = {
+    .name = "nystrom",
+    .summary = "Nystromformer: softmax attention through the means of segments (Xiong et al. 2021)",
+    .options = options,
+    .options_size = sizeof(struct nystrom_options),
+    .exact = true,
+    .mixes = true,
+    .competes = true,
+    .refuse = refuse,
+    .saved_size = saved_size,
+    .scratch_size = scratch_size,
+    .forward = forward,
+    .backward = backward,
+};
