@@ -23,6 +23,7 @@ BEGIN {
     allowed["parts/hashing"] = "parts/hashing parts/rows base kernels"
     allowed["parts/collisions"] = "parts/collisions parts/hashing parts/rows base kernels"
     allowed["parts/tiles"] = "parts/tiles parts/rows base kernels"
+    allowed["parts/patterns"] = "parts/patterns parts/tiles parts/rows base kernels"
     allowed["parts/features"] = "parts/features parts/hashing parts/rows base kernels"
     allowed["parts/groups"] = "parts/groups parts/features parts/tiles parts/rows base kernels"
     allowed["parts/inspect"] = "parts/inspect parts/groups parts/rows base kernels"

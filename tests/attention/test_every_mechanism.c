@@ -278,7 +278,7 @@ static void a_masked_token_is_absent_where_queries_compete(void **state)
     for (const struct subject *subject = subjects; subject->mechanism != NULL; subject++) {
         if (!subject->mechanism->competes)
             continue;
-        for (int causal = 0; causal < 2; causal++) {
+        for (int causal = 0; causal <= does_causal(subject); causal++) {
             enum { LENGTH = 90 };
             struct attention_case masked = case_of(subject);
             masked.num_sequences = 1;

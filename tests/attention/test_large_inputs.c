@@ -32,6 +32,8 @@ static const struct {
     {"lha", "num_buckets=5 mode=paper membership=whole", true},
     {"lsh", "num_buckets=4 mode=paper", true},
     {"random", "num_buckets=2 mode=paper joint=true", false},
+    {"longformer", "window=14 global_tokens=2", false},
+    {"longformer", "window=9 global_tokens=1", true},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

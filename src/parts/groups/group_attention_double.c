@@ -34,7 +34,8 @@ static bool run_of_place(const void *argument, size_t query, size_t number, stru
         group++;
     struct seen seen = group_seen(a->sight, &a->window, a->queries.list + first[group], place - first[group],
                                   members_of(&a->keys, group));
-    *run = (struct key_run){a->keys.list + a->keys.start[group] + seen.first, 0, seen.end - seen.first};
+    *run = (struct key_run){.list = a->keys.list + a->keys.start[group] + seen.first,
+                            .count = seen.end - seen.first};
     return true;
 }
 
