@@ -34,6 +34,7 @@ static const struct {
     {"random", "num_buckets=2 mode=paper joint=true", false},
     {"longformer", "window=14 global_tokens=2", false},
     {"longformer", "window=9 global_tokens=1", true},
+    {"bigbird", "block_size=5 random_blocks=2", false},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
