@@ -35,6 +35,8 @@ static const struct {
     {"longformer", "window=14 global_tokens=2", false},
     {"longformer", "window=9 global_tokens=1", true},
     {"bigbird", "block_size=5 random_blocks=2", false},
+    {"sparse", "block_size=6 summary_width=2", true},
+    {"sparse", "block_size=5 pattern=strided", false},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
