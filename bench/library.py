@@ -60,6 +60,7 @@ class Attention:
         self.library.call.problem_default(byref(problem))
         problem.num_heads, problem.num_queries, problem.head_dim = query.shape
         problem.num_keys, problem.value_dim = key.shape[1], value.shape[2]
+        problem.max_len = max(query.shape[1], key.shape[1])
         problem.seed, problem.element = seed, _library.BF16 if bf16 else _library.FLOAT32
         self.library.check(self.library.call.attention_sizes(self.handle, byref(problem), byref(saved), byref(scratch)))
         self.problem, self.saved_bytes, self.scratch_bytes = problem, saved.value, scratch.value

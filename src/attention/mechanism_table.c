@@ -4,20 +4,14 @@
 
 extern const struct mechanism mechanism_softmax, mechanism_none, mechanism_yoso, mechanism_yoso_e,
     mechanism_lha, mechanism_lsh, mechanism_random, mechanism_local, mechanism_linear, mechanism_longformer,
-    mechanism_bigbird, mechanism_sparse;
+    mechanism_bigbird, mechanism_sparse, mechanism_sinkhorn;
 
 const struct mechanism *const mechanism_table[] = {
-    &mechanism_softmax,
-    &mechanism_none,
-    &mechanism_yoso,
-    &mechanism_yoso_e,
-    &mechanism_lha,
-    &mechanism_lsh,
-    &mechanism_random,
-    &mechanism_local,
-    &mechanism_linear,
-    &mechanism_longformer,
-    &mechanism_bigbird,
-    &mechanism_sparse,
-    NULL,
+    &mechanism_softmax,  &mechanism_none,
+    &mechanism_yoso,     &mechanism_yoso_e,
+    &mechanism_lha,      &mechanism_lsh,
+    &mechanism_random,   &mechanism_local,
+    &mechanism_linear,   &mechanism_longformer,
+    &mechanism_bigbird,  &mechanism_sparse,
+    &mechanism_sinkhorn, NULL,
 };

@@ -56,7 +56,7 @@ holds defaults_are_typed json yoso.json '[o["default"] for o in d["options"] if 
 holds ranges_are_told json yoso.json '[(o["minimum"], o["maximum"]) for o in d["options"] if o["name"] == "hash_bits"] == [(1, 24)]'
 holds choices_are_told json yoso.json '[o["choices"] for o in d["options"] if o["name"] == "normalize"] == [["l2", "sum", "none"]]'
 holds tensors_are_told json yoso.json 'd["tensors"] == []'
-holds kinds_of_mechanisms json info.json '[m["name"] for m in d["mechanisms"] if not m["exact"]] == ["yoso", "lha", "lsh", "random", "bigbird"] and len(d["mechanisms"]) == 12'
+holds kinds_of_mechanisms json info.json '[m["name"] for m in d["mechanisms"] if not m["exact"]] == ["yoso", "lha", "lsh", "random", "bigbird"] and len(d["mechanisms"]) == 13'
 holds kinds_of_tasks json info.json '[(t["name"], t["generates"], t["predicts"], t["preset_lra"]) for t in d["tasks"]] == [("needle", True, False, False), ("listops", True, True, True), ("text", False, True, True), ("retrieval", False, True, True), ("lm", False, False, False), ("mlm", False, False, False), ("glue", False, False, False)]'
 "$tool" info --attention yoso >words
 python3 - words <<'P' >told 2>&1
