@@ -2,7 +2,8 @@
 """Every mechanism that has a file in bench/rivals/, in turn with the best that a Python user can install or write in twenty
 lines of PyTorch. rivals/NAME.py is about the mechanism NAME and has
 
-    RIVALS   [(label, function of (n, heads, d) that returns function(q, k, v))], arrays of shape (1, heads, n, d)
+    RIVALS   [(label, function of (n, heads, d) that returns function(q, k, v))], arrays of shape (1, heads, n, d); if the
+             function has a true `forward_only`, only its forward is timed
     OPTIONS  {option: value} of our mechanism; {} if absent
     EXACT    what it approximates: (name, options) of an exact mechanism, or (label, function(q, k, v, places) that returns
              the rows of the queries at these places), without the batch; absent: softmax
@@ -64,7 +65,7 @@ def race(torch, peers, library, results, name, inputs, rounds, try_compiler):
             torch, function, data[:3], try_compiler), **facts) or (function, False)
 
         def make(d):
-            contender = peers.theirs(torch, label, label, function, d)
+            contender = peers.theirs(torch, label, label, function, d, both=not getattr(function, "forward_only", False))
             if compiled:
                 contender.row["label"] = label + ", compiled"
                 contender.calls["forward"] = peers.theirs(torch, label, label, chosen, d, both=False).calls["forward"]

@@ -24,6 +24,7 @@ BEGIN {
     allowed["parts/collisions"] = "parts/collisions parts/hashing parts/rows base kernels"
     allowed["parts/tiles"] = "parts/tiles parts/rows base kernels"
     allowed["parts/landmarks"] = "parts/landmarks parts/tiles parts/rows base kernels"
+    allowed["parts/patterns"] = "parts/patterns parts/tiles parts/rows base kernels"
     allowed["parts/features"] = "parts/features parts/hashing parts/rows base kernels"
     allowed["parts/groups"] = "parts/groups parts/features parts/tiles parts/rows base kernels"
     allowed["parts/inspect"] = "parts/inspect parts/groups parts/rows base kernels"

@@ -28,14 +28,6 @@ static size_t block_size(const void *options)
     return (size_t)((const struct local_options *)options)->block_size;
 }
 
-/* Queries at a time: whole blocks, or an equal part of one, so that few of the keys they are multiplied with
-   are unseen. */
-static size_t queries_at_once(size_t s)
-{
-    size_t most = TILE_ATTENTION_BLOCK, parts = (s + most - 1) / most;
-    return s > most ? (s + parts - 1) / parts : most / s * s;
-}
-
 static bool is_relative(const void *options)
 {
     return ((const struct local_options *)options)->relative != 0;
@@ -80,7 +72,7 @@ static size_t most_after(const void *options, const struct problem_shape *shape)
 
 static struct tile_attention_sizes sizes_of(const void *options, const struct problem_shape *shape)
 {
-    size_t s = block_size(options), block = queries_at_once(s);
+    size_t s = block_size(options), block = tile_attention_block(s);
     return (struct tile_attention_sizes){
         .num_queries = shape->num_queries,
         .num_keys = shape->num_keys,

@@ -2,10 +2,26 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/mechanism.h"
 
-/* clang-format off: one row per line */
-#define MECHANISMS(row)                                                                                      \
-    row(softmax) row(none) row(yoso) row(yoso_e) row(lha) row(lsh) row(random) row(local) row(linear)        \
-        row(smyrf) row(reformer) row(nystrom) row(linformer) row(clustered)
+/* clang-format off */
+#define MECHANISMS(row) \
+    row(softmax) \
+    row(none) \
+    row(yoso) \
+    row(yoso_e) \
+    row(lha) \
+    row(lsh) \
+    row(random) \
+    row(local) \
+    row(linear) \
+    row(smyrf) \
+    row(reformer) \
+    row(nystrom) \
+    row(linformer) \
+    row(clustered) \
+    row(longformer) \
+    row(bigbird) \
+    row(sparse) \
+    row(sinkhorn)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct mechanism mechanism_##name;

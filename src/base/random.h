@@ -33,6 +33,7 @@ enum random_purpose {
     RANDOM_TARGETS = 19,
     RANDOM_HASHES = 20,
     RANDOM_MASK = 21,
+    RANDOM_BLOCKS = 24,
 };
 
 uint64_t random_key(uint64_t parent, enum random_purpose purpose, uint64_t index);

@@ -33,6 +33,11 @@ static const struct {
     {"lsh", "num_buckets=4 mode=paper", true},
     {"random", "num_buckets=2 mode=paper joint=true", false},
     {"smyrf", "cluster_size=9 rounds=2", false},
+    {"longformer", "window=14 global_tokens=2", false},
+    {"longformer", "window=9 global_tokens=1", true},
+    {"bigbird", "block_size=5 random_blocks=2", false},
+    {"sparse", "block_size=6 summary_width=2", true},
+    {"sparse", "block_size=5 pattern=strided", false},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

@@ -34,7 +34,8 @@ static bool run_of_place(const void *argument, size_t query, size_t number, stru
         group++;
     struct seen seen = group_seen(a->sight, &a->window, a->queries.list + first[group], place - first[group],
                                   members_of(&a->keys, group));
-    *run = (struct key_run){a->keys.list + a->keys.start[group] + seen.first, 0, seen.end - seen.first};
+    *run = (struct key_run){.list = a->keys.list + a->keys.start[group] + seen.first,
+                            .count = seen.end - seen.first};
     return true;
 }
 
@@ -58,14 +59,15 @@ static bool run_of_key(const void *argument, size_t query, size_t number, struct
         size_t count;
         const uint32_t *keys = keys_at(a, memory->places.place[p], &count);
         if (number < count) {
-            *run = (struct key_run){keys + number, 0, sight_meets(a->sight, (uint32_t)query, keys[number])};
+            *run =
+                (struct key_run){keys + number, 0, sight_meets(a->sight, (uint32_t)query, keys[number]), 1};
             return true;
         }
         number -= count;
         for (size_t k = 0; k < count; k++)
             met |= sight_meets(a->sight, (uint32_t)query, keys[k]);
     }
-    *run = (struct key_run){NULL, query, !met};
+    *run = (struct key_run){NULL, query, !met, 1};
     return number == 0;
 }
 

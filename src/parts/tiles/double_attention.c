@@ -164,7 +164,7 @@ static void each_pair(struct pass *pass, size_t i, void (*pair)(struct pass *pas
     struct key_run run;
     for (size_t number = 0; a->run(a->argument, i, number, &run); number++)
         for (size_t k = 0; k < run.count; k++)
-            pair(pass, i, run.list == NULL ? run.first + k : run.list[k]);
+            pair(pass, i, run.list == NULL ? run.first + k * run.step : run.list[k]);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */

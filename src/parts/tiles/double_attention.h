@@ -17,10 +17,10 @@
    four such arrays overflows. */
 #define DOUBLE_SQUARES 0x1p44
 
-/* Keys that a query meets: list[0 .. count), or first .. first + count - 1 if list is NULL. */
+/* Keys that a query meets: list[0 .. count), or first, first + step, ... (count of them) if list is NULL. */
 struct key_run {
     const uint32_t *list;
-    size_t first, count;
+    size_t first, count, step;
 };
 
 struct double_attention {

@@ -5,10 +5,14 @@
 #ifndef PARTS_SOFTMAX_ROWS_H
 #define PARTS_SOFTMAX_ROWS_H
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 
 #include "base/memory.h"
+
+/* The maximum of no products: finite, so that a tile of unseen keys leaves a query unchanged. */
+#define SOFTMAX_ROWS_LEAST (-FLT_MAX)
 
 struct softmax_rows {
     float *max, *log_sum; /* (queries) each; queries >= 1 */

@@ -1,6 +1,5 @@
 /* Forward: a group of queries is held while tiles of keys pass. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-#include <float.h>
 
 #include "parts/tiles/tile_attention_parts.h"
 
@@ -94,6 +93,13 @@ static void forward_tile(const struct tile_attention *a, const struct forward_me
                   memory->value + seen.first * d_v, d_v, rows, d_v, cols, !first);
 }
 
+/* The result of query i of the group: 0. If no query of its block sees a key, no tile has written it. */
+static void see_nothing(const struct forward_memory *memory, size_t i, size_t cols)
+{
+    memset(memory->result + i * cols, 0, cols * sizeof(float));
+    memory->row_sum[i] = 1;
+}
+
 struct forward_pass {
     const struct tile_attention *attention;
     struct view out;
@@ -122,7 +128,7 @@ static void forward_group(void *argument, size_t index, int worker)
         copy_biased(kernels, memory.position, a->query, d, group, queries, a->terms->position_bias);
     }
     for (size_t i = 0; i < queries; i++) {
-        memory.row_max[i] = -FLT_MAX; /* finite: a query may not see the first tile */
+        memory.row_max[i] = SOFTMAX_ROWS_LEAST;
         memory.row_sum[i] = 0;
     }
     for (size_t tile = sight_of(a, group).first / TILE * TILE; tile < keys; tile += TILE) {
@@ -133,6 +139,8 @@ static void forward_group(void *argument, size_t index, int worker)
             forward_tile(a, &memory, group, at, size_min(a->sizes.block, queries - at), tile, cols);
     }
     for (size_t i = 0; i < queries; i++) {
+        if (memory.row_sum[i] == 0) /* sees nothing */
+            see_nothing(&memory, i, d_v);
         a->rows.max[group + i] = memory.row_max[i];
         a->rows.log_sum[group + i] = logf(memory.row_sum[i]);
         memory.row_sum[i] = 1 / memory.row_sum[i];
@@ -160,8 +168,11 @@ void tile_attention_forward(const struct tile_attention *attention, struct view 
         return;
     }
     for (size_t i = 0; i < attention->sizes.num_queries; i++)
-        if (i < pass.seeing.first || i >= pass.seeing.end)
+        if (i < pass.seeing.first || i >= pass.seeing.end) {
             memset(view_row(out, i), 0, attention->sizes.value_dim * sizeof(float));
+            attention->rows.max[i] = SOFTMAX_ROWS_LEAST;
+            attention->rows.log_sum[i] = 0;
+        }
     pass.groups = (pass.seeing.end - pass.seeing.first + pass.group - 1) / pass.group;
     pool_run(attention->pool, forward_group, &pass, pass.groups);
 }

@@ -26,6 +26,14 @@
 
 enum { TILE_ATTENTION_BLOCK = 96 }; /* maximum queries at a time */
 
+/* Queries at a time if those of a block of s see the same keys: whole blocks, or an equal part of one, so
+   that few of the keys they are multiplied with are unseen. */
+static inline size_t tile_attention_block(size_t s)
+{
+    size_t most = TILE_ATTENTION_BLOCK, parts = (s + most - 1) / most;
+    return s > most ? (s + parts - 1) / parts : most / s * s;
+}
+
 /* The memory depends on these. */
 struct tile_attention_sizes {
     size_t num_queries, num_keys, dim, value_dim;
@@ -46,8 +54,7 @@ struct tile_attention {
     const struct kernels *kernels;
     struct pool *pool; /* NULL: none */
     struct tile_attention_sizes sizes;
-    /* The keys that query i sees. Neither end falls as i grows, and the queries that see a key are
-       consecutive. NULL: every query sees every key. */
+    /* The keys that query i sees. Neither end falls as i grows. NULL: every query sees every key. */
     struct sight (*sight)(const void *argument, size_t query);
     const void *argument;
     const struct relative_terms *terms; /* NULL: none */
@@ -55,7 +62,9 @@ struct tile_attention {
        if it could (double_attention.h). Backward may have another value than forward. */
     bool large;
     struct view query, key, value;
-    struct softmax_rows rows; /* (num_queries), for queries that see a key: forward writes, backward reads */
+    /* (num_queries): forward writes, backward reads. Of a query that sees nothing: SOFTMAX_ROWS_LEAST and 0.
+     */
+    struct softmax_rows rows;
 };
 
 /* Bytes of the scratch of each direction. */

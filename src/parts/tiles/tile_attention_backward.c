@@ -200,6 +200,8 @@ static void meet(const struct backward_pass *pass, const struct backward_memory 
     copy_rows(memory->dout, pass->dout, a->sizes.value_dim, block.first, block.rows);
     for (size_t tile = 0; tile < keys; tile += TILE)
         fresh &= !backward_tile(pass, memory, block, group, tile, size_min(TILE, keys - tile), fresh);
+    if (fresh) /* the block's range is empty, in the midst of the group */
+        return;
     add_rows(a->kernels, g->query, block.first, block.rows, memory->dquery);
     if (a->terms == NULL)
         return;

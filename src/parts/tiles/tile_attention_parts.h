@@ -95,7 +95,7 @@ static inline struct sight seeing(const struct tile_attention *a)
 static inline bool seen_run(const void *argument, size_t query, size_t number, struct key_run *run)
 {
     struct sight sight = sight_of(argument, query);
-    *run = (struct key_run){.first = sight.first, .count = sight.end - sight.first};
+    *run = (struct key_run){.first = sight.first, .count = sight.end - sight.first, .step = 1};
     return number == 0;
 }
 

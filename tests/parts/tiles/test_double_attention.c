@@ -28,11 +28,11 @@ static bool run(const void *argument, size_t query, size_t number, struct key_ru
 {
     const struct runs *runs = argument;
     if (number == 0)
-        *to = (struct key_run){.first = query / 2, .count = query % 7 == 3 ? 0 : query / 4};
+        *to = (struct key_run){.first = query / 2, .count = query % 7 == 3 ? 0 : query / 4, .step = 1};
     else if (number == 1)
         *to = (struct key_run){.list = runs->lists[query], .count = runs->counts[query]};
     else if (number == 2)
-        *to = (struct key_run){.first = 3, .count = query % 5 == 0 ? 0 : 2};
+        *to = (struct key_run){.first = 3, .count = query % 5 == 0 ? 0 : 2, .step = 1};
     return number < RUNS;
 }
 
@@ -239,7 +239,7 @@ static void it_is_needed_where_float32_overflows(void **state)
 static bool all_keys(const void *argument, size_t query, size_t number, struct key_run *to)
 {
     (void)query;
-    *to = (struct key_run){.count = *(const size_t *)argument};
+    *to = (struct key_run){.count = *(const size_t *)argument, .step = 1};
     return number == 0;
 }
 

@@ -3,7 +3,8 @@
    a maximum that begins infinite; a tile read from one key too late; keys before a stretch not hidden;
    values of a partial tile read from the tile's start; dQ begun again at each tile; sums of dK and dV not
    begun at zero; the result of a block begun in the first tile of all; queries without keys after the rest
-   left unchanged; groups run in parallel although the span is too small.
+   left unchanged; groups run in parallel although the span is too small;
+   the output of queries amid the others that see nothing not written, their sum 0 inverted.
    Covers: tile_attention_backward.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/tile_attention.h"
@@ -19,8 +20,8 @@
 #include "oracle/oracle_softmax.h"
 #include "support/check.h"
 
-/* Stretches whose ends never decrease: steps of up to `most` from query to query, none for the first and
-   last few queries, at most `length` keys. */
+/* Stretches whose ends never decrease: steps of up to `most` from query to query, at most `length` keys; none
+   for the first and last few queries, one query in 50, and more than a block of queries in a row. */
 static struct sight *stretches(uint64_t seed, size_t n_q, size_t n_k, size_t most, size_t length)
 {
     struct random random = random_open(random_key(seed, 1, 0));
@@ -35,6 +36,10 @@ static struct sight *stretches(uint64_t seed, size_t n_q, size_t n_k, size_t mos
         if (i + 3 > n_q || last.first >= n_k)
             last.first = last.end = n_k;
         last.end = last.end < n_k ? last.end : n_k;
+        if (i >= 400 && i < 600) /* a multiple of 16, so that not even an aligned tile has a key */
+            last.end = (sights[i - 1].end + 15) / 16 * 16;
+        if (i % 50 == 30 || (i >= 400 && i < 600))
+            last.first = last.end;
         sights[i] = i < 2 ? (struct sight){0, 0} : last;
     }
     return sights;
