@@ -4,8 +4,7 @@
    nothing is scaled by sqrt(d). Cost: 4 n d d_v operations and n d exponentials on each side forward, three
    times that backward. Nothing is random. Saved: one float per query and d (d_v + 1) floats per
    1,024 rows. SPDX-License-Identifier: Apache-2.0 */
-#include "attention/mechanism.h"
-#include "parts/features/feature_attention.h"
+#include "attention/in_features.h"
 
 /* f(x) = exp(min(x, 0)) + max(x, 0). scratch: the rows max(x, 0), and zeros for the shift of the
  * exponentials. */
@@ -50,35 +49,15 @@ static void elu_backward(const struct feature_map *map, enum feature_side side, 
         map->kernels->rows.axpy(dx + i * ld_dx, 1, dphi + i * dim, dim);
 }
 
-/* The part that sizes depend on. */
-static struct feature_attention sized(const struct problem_shape *shape)
-{
-    return (struct feature_attention){
-        .map = {.count = shape->head_dim,
-                .dim = shape->head_dim,
-                .scratch = FEATURE_ROWS * (shape->head_dim + 1) * sizeof(float),
-                .forward = elu_forward,
-                .backward = elu_backward},
-        .workers = shape->workers,
-        .num_queries = shape->num_queries,
-        .num_keys = shape->num_keys,
-        .value_dim = shape->value_dim,
-        .epsilon = 1e-6f,
-        .causal = shape->causal,
-    };
-}
+static const float epsilon = 1e-6f;
 
-static struct feature_attention open(const struct problem *problem)
+static struct feature_map map_of(const struct problem_shape *shape)
 {
-    struct feature_attention a = sized(&problem->shape);
-    a.map.kernels = problem->kernels;
-    a.pool = problem->pool;
-    a.visible = problem->visible;
-    a.query = problem->query;
-    a.key = problem->key;
-    a.value = problem->value;
-    a.saved = problem->saved;
-    return a;
+    return (struct feature_map){.count = shape->head_dim,
+                                .dim = shape->head_dim,
+                                .scratch = FEATURE_ROWS * (shape->head_dim + 1) * sizeof(float),
+                                .forward = elu_forward,
+                                .backward = elu_backward};
 }
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
@@ -91,27 +70,27 @@ static const char *refuse(const void *options, const struct problem_shape *shape
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
     (void)options;
-    struct feature_attention a = sized(shape);
+    struct feature_attention a = in_features(shape, map_of(shape), epsilon);
     return feature_attention_saved_size(&a);
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
     (void)options;
-    struct feature_attention a = sized(shape);
+    struct feature_attention a = in_features(shape, map_of(shape), epsilon);
     return feature_attention_scratch_size(&a);
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
-    struct feature_attention a = open(problem);
+    struct feature_attention a = in_features_open(problem, map_of(&problem->shape), epsilon);
     feature_attention_forward(&a, out, problem->scratch);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
-    struct feature_attention a = open(problem);
+    struct feature_attention a = in_features_open(problem, map_of(&problem->shape), epsilon);
     feature_attention_backward(&a, out, dout, gradients->query, gradients->key, gradients->value,
                                problem->scratch);
 }

@@ -21,7 +21,8 @@
     row(longformer) \
     row(bigbird) \
     row(sparse) \
-    row(sinkhorn)
+    row(sinkhorn) \
+    row(race)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct mechanism mechanism_##name;
