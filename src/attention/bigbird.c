@@ -10,9 +10,8 @@
    the released code draws once, from a fixed seed. There is no causal form: the paper's decoder has full
    attention. In cross attention, block b of queries is aligned with block b of keys.
    Cost: 2 n s (3 + 4 G + r) (d + d_v) operations and n s (3 + 4 G + r) exponentials forward, 2.5 times that
-   backward. Memory: copies of the keys and values of the random blocks, n r (d + d_v) floats. Saved: two
-   floats per query, and the random blocks.
-   SPDX-License-Identifier: Apache-2.0 */
+   backward. Memory: copies of the keys and values of the random blocks, n r (d + d_v) floats, twice that
+   backward. Saved: two floats per query, and the random blocks. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/mechanism.h"
 #include "base/memory.h"
 #include "base/random.h"

@@ -35,7 +35,7 @@ offers files_one_after_another ":files|" tokenizer train a ""
 offers a_kind_after_an_option "peak|" bench --json p
 offers a_whole_kind "peak|" bench peak
 offers task_of_a_kind "needle|" bench step n
-offers one_option "--num-hashes|--num-buckets|--num-features|" eval run --num
+offers one_option "--num-hashes|--num-buckets|--num-features|--num-landmarks|--num-clusters|--num-tables|" eval run --num
 offers option_in_the_help_text "--split|" eval --sp
 grep -q "^--split	train, valid or test" out && passed help_of_an_option || failed help_of_an_option "$(cat out)"
 offers flag_that_is_on "--no-check-labels|--no-scale-words|" train listops --no-
@@ -52,8 +52,8 @@ offers precisions "bf16|" info --precision b
 offers inputs "iid|clustered|matched|same|" bench attention --input ""
 offers presets "lra|bert|" train --preset ""
 offers mechanisms "$(list "$mechanisms")|" attend --attention ""
-offers mechanisms_of_a_list "local*5,lha|local*5,lsh|local*5,local|local*5,linear|local*5,longformer|" train needle --attention "local*5,l"
-offers mechanisms_of_layers "--attention=yoso/softmax|" train needle --attention=yoso/s
+offers mechanisms_of_a_list "local*5,lha|local*5,lsh|local*5,local|local*5,linear|local*5,linformer|local*5,longformer|" train needle --attention "local*5,l"
+offers mechanisms_of_layers "--attention=yoso/softmax|" train needle --attention=yoso/sof
 offers numbers_have_no_values "" eval --num-hashes ""
 offers numbers_in_lists_are_no_files "" bench error --seq-len ""
 offers arrays ":files npy|" attend --q ""
