@@ -15,6 +15,7 @@
     row(linear) \
     row(smyrf) \
     row(reformer) \
+    row(routing) \
     row(nystrom) \
     row(linformer) \
     row(clustered) \

@@ -454,9 +454,7 @@ static const struct option_row options[] = {
 
 const struct mechanism mechanism_reformer = {
     .name = "reformer",
-    .summary =
-        "softmax attention inside chunks of tokens sorted by a random hash, queries as keys (Kitaev et al. "
-        "2020)",
+    .summary = "softmax attention inside chunks of tokens sorted by a random hash (Kitaev et al. 2020)",
     .options = options,
     .options_size = sizeof(struct reformer_options),
     .exact = false,

@@ -133,9 +133,10 @@ static const struct {
     const char *mechanism, *settings;
     bool causal;
 } normed[] = {
-    {"lha", "num_buckets=3", false},    {"lha", "num_buckets=4", true},
-    {"lsh", "num_buckets=3", false},    {"reformer", "chunk_size=7 rounds=2", false},
-    {"reformer", "chunk_size=5", true},
+    {"lha", "num_buckets=3", false},     {"lha", "num_buckets=4", true},
+    {"lsh", "num_buckets=3", false},     {"reformer", "chunk_size=7 rounds=2", false},
+    {"reformer", "chunk_size=5", true},  {"routing", "num_clusters=4", false},
+    {"routing", "num_clusters=3", true},
 };
 enum { NORMED = sizeof normed / sizeof *normed };
 
