@@ -16,6 +16,7 @@
     row(smyrf) \
     row(reformer) \
     row(routing) \
+    row(probsparse) \
     row(nystrom) \
     row(linformer) \
     row(clustered) \

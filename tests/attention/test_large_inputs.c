@@ -38,6 +38,8 @@ static const struct {
     {"bigbird", "block_size=5 random_blocks=2", false},
     {"sparse", "block_size=6 summary_width=2", true},
     {"sparse", "block_size=5 pattern=strided", false},
+    {"probsparse", "factor=2", false},
+    {"probsparse", "factor=1", true},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
