@@ -379,8 +379,8 @@ static void find_chunks(struct pass *pass, const struct saved *saved)
                 add_sequence(&listing, h.sorted.list, n, chunk_of(problem->options));
         }
     for (; listing.group < saved->queries.num_groups; listing.group++) {
-        append(&saved->queries, listing.group, NULL, 0);
-        append(&saved->keys, listing.group, NULL, 0);
+        append(&saved->queries, listing.group, saved->queries.list, 0);
+        append(&saved->keys, listing.group, saved->keys.list, 0);
     }
 }
 
