@@ -15,6 +15,8 @@
     row(linear) \
     row(smyrf) \
     row(reformer) \
+    row(routing) \
+    row(probsparse) \
     row(nystrom) \
     row(linformer) \
     row(clustered) \

@@ -379,8 +379,8 @@ static void find_chunks(struct pass *pass, const struct saved *saved)
                 add_sequence(&listing, h.sorted.list, n, chunk_of(problem->options));
         }
     for (; listing.group < saved->queries.num_groups; listing.group++) {
-        append(&saved->queries, listing.group, NULL, 0);
-        append(&saved->keys, listing.group, NULL, 0);
+        append(&saved->queries, listing.group, saved->queries.list, 0);
+        append(&saved->keys, listing.group, saved->keys.list, 0);
     }
 }
 
@@ -454,9 +454,7 @@ static const struct option_row options[] = {
 
 const struct mechanism mechanism_reformer = {
     .name = "reformer",
-    .summary =
-        "softmax attention inside chunks of tokens sorted by a random hash, queries as keys (Kitaev et al. "
-        "2020)",
+    .summary = "softmax attention inside chunks of tokens sorted by a random hash (Kitaev et al. 2020)",
     .options = options,
     .options_size = sizeof(struct reformer_options),
     .exact = false,

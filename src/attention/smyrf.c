@@ -307,8 +307,7 @@ static const struct option_row options[] = {
 
 const struct mechanism mechanism_smyrf = {
     .name = "smyrf",
-    .summary =
-        "softmax attention inside equal clusters, found by sorting asymmetric hashes (Daras et al. 2020)",
+    .summary = "softmax attention inside equal clusters of tokens sorted by a hash (Daras et al. 2020)",
     .options = options,
     .options_size = sizeof(struct smyrf_options),
     .exact = false,

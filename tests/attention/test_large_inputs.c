@@ -38,6 +38,8 @@ static const struct {
     {"bigbird", "block_size=5 random_blocks=2", false},
     {"sparse", "block_size=6 summary_width=2", true},
     {"sparse", "block_size=5 pattern=strided", false},
+    {"probsparse", "factor=2", false},
+    {"probsparse", "factor=1", true},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -133,9 +135,10 @@ static const struct {
     const char *mechanism, *settings;
     bool causal;
 } normed[] = {
-    {"lha", "num_buckets=3", false},    {"lha", "num_buckets=4", true},
-    {"lsh", "num_buckets=3", false},    {"reformer", "chunk_size=7 rounds=2", false},
-    {"reformer", "chunk_size=5", true},
+    {"lha", "num_buckets=3", false},     {"lha", "num_buckets=4", true},
+    {"lsh", "num_buckets=3", false},     {"reformer", "chunk_size=7 rounds=2", false},
+    {"reformer", "chunk_size=5", true},  {"routing", "num_clusters=4", false},
+    {"routing", "num_clusters=3", true},
 };
 enum { NORMED = sizeof normed / sizeof *normed };
 

@@ -35,5 +35,7 @@ bool *oracle_members(const struct oracle_groups *oracle, const double *z, size_t
 
 /* Fills softmax.times, .out, .dquery, .dkey, .dvalue and their bounds; returns sum <dout, out>. */
 double oracle_groups_run(struct oracle_groups *oracle);
+/* The same with softmax.times as it is. */
+double oracle_groups_attend(struct oracle_groups *oracle);
 
 #endif

@@ -21,21 +21,13 @@ static size_t tiles_of(size_t n)
 }
 
 struct score_memory {
-    float *scores;                     /* (num_groups, n) of one side, score_distance(n) apart */
+    float *scores;                     /* (num_groups, n) of one side, members_score_distance(n) apart */
     uint32_t *choice;                  /* (n): by_token */
     double *spread;                    /* (tiles): sums of squares of the centred scores */
     void *balance;                     /* memory of balance.h */
     float *z, *largest, *sum, *factor; /* of one thread: (SCORE_ROWS, num_groups), (SCORE_ROWS) each */
     size_t bytes;
 };
-
-/* Distance of two groups' scores: an odd number of cache lines. If n is a power of two, the lines that a
-   transposed tile is written to would otherwise share few cache sets. At n 4096 transposing takes 0.43 of
-   the time. */
-static size_t score_distance(size_t n)
-{
-    return size_product(size_sum(n, 15) / 16 | 1, 16);
-}
 
 static struct score_memory score_memory(const struct grouped *b, void *block, size_t n, size_t worker)
 {
@@ -45,7 +37,7 @@ static struct score_memory score_memory(const struct grouped *b, void *block, si
     if (b->by_token)
         memory.choice = arena_take(&arena, n, sizeof *memory.choice);
     else
-        memory.scores = arena_take(&arena, size_product(groups, score_distance(n)), sizeof(float));
+        memory.scores = arena_take(&arena, size_product(groups, members_score_distance(n)), sizeof(float));
     if (balances(b)) {
         memory.spread = arena_take(&arena, tiles_of(n), sizeof *memory.spread);
         memory.balance = arena_take(&arena, balance_size(groups, n), 1);
@@ -125,12 +117,12 @@ static void score_tile(void *argument, size_t tile, int worker)
     }
     if (!balances(b))
         grouped_softmax(b->kernels, memory.z, groups, count, memory.largest, memory.sum, memory.factor);
-    b->kernels->tiles.transpose(memory.scores + first, score_distance(scoring->n), memory.z, groups, count,
-                                groups);
+    b->kernels->tiles.transpose(memory.scores + first, members_score_distance(scoring->n), memory.z, groups,
+                                count, groups);
     if (balances(b)) {
         double sum = 0;
-        b->kernels->softmax.below_largest(memory.scores + first, score_distance(scoring->n), memory.sum,
-                                          groups, count);
+        b->kernels->softmax.below_largest(memory.scores + first, members_score_distance(scoring->n),
+                                          memory.sum, groups, count);
         for (size_t i = 0; i < count; i++)
             sum += (double)memory.sum[i];
         memory.spread[tile] = sum;
@@ -151,7 +143,7 @@ static void balance_scores(const struct grouped *b, const struct score_memory *m
             .pool = b->pool,
             .num_groups = b->capacity.num_groups,
             .n = n,
-            .ld = score_distance(n),
+            .ld = members_score_distance(n),
             .rounds = b->balance,
             .scale = deviation > FLT_MIN ? GROUPED_SHARPNESS / deviation : 1,
             .scratch = memory->balance,
@@ -182,7 +174,7 @@ static void fill_members(const struct grouped *b, enum grouped_side side, const 
     if (b->by_token)
         members_by_token(members, memory.choice, n);
     else
-        members_by_group(members, b->kernels, b->pool, memory.scores, score_distance(n), n,
+        members_by_group(members, b->kernels, b->pool, memory.scores, members_score_distance(n), n,
                          capacity_of(&b->capacity, n));
 }
 
@@ -231,10 +223,10 @@ void grouped_whole(const struct grouped *b, enum grouped_side side, const struct
     size_t n = length_of(b, side);
     const float *scores = score_side(&whole, b->joint ? SIDE_QUERIES : side, n, scratch).scores;
     if (lists != NULL)
-        members_by_group(lists, b->kernels, b->pool, scores, score_distance(n), n,
+        members_by_group(lists, b->kernels, b->pool, scores, members_score_distance(n), n,
                          capacity_of(&b->capacity, n));
     if (choice != NULL)
-        choose(choice, scores, score_distance(n), b->capacity.num_groups, n);
+        choose(choice, scores, members_score_distance(n), b->capacity.num_groups, n);
 }
 
 void grouped_count_best(const struct grouped *b, enum grouped_side side, uint32_t *counts)

@@ -30,6 +30,14 @@ struct members {
 /* Takes the memory for `places` numbers in all lists together. */
 struct members members_take(struct arena *arena, size_t num_groups, size_t places);
 
+/* A good distance of two groups' scores: an odd number of cache lines. If n is a power of two, the lines that
+   a tile of scores is written to would otherwise share few cache sets. In lha at n 4096, transposing scores
+   then takes 0.43 of the time. */
+static inline size_t members_score_distance(size_t n)
+{
+    return size_product(size_sum(n, 15) / 16 | 1, 16);
+}
+
 /* Each group b takes the `count` tokens with the largest scores[b * ld + i], i < n; ties to the lower i. One
    unit of work per group. */
 void members_by_group(const struct members *members, const struct kernels *kernels, struct pool *pool,
