@@ -35,7 +35,7 @@ offers files_one_after_another ":files|" tokenizer train a ""
 offers a_kind_after_an_option "peak|" bench --json p
 offers a_whole_kind "peak|" bench peak
 offers task_of_a_kind "needle|" bench step n
-offers one_option "--num-hashes|--num-buckets|--num-features|--num-landmarks|--num-clusters|--num-tables|" eval run --num
+offers one_option "--num-hashes|" eval run --num-h
 offers option_in_the_help_text "--split|" eval --sp
 grep -q "^--split	train, valid or test" out && passed help_of_an_option || failed help_of_an_option "$(cat out)"
 offers flag_that_is_on "--no-check-labels|--no-scale-words|" train listops --no-
