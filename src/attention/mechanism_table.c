@@ -25,7 +25,9 @@
     row(bigbird) \
     row(sparse) \
     row(sinkhorn) \
-    row(race)
+    row(race) \
+    row(performer) \
+    row(rfa)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct mechanism mechanism_##name;
