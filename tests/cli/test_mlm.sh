@@ -2,7 +2,7 @@
 # Task mlm: texts become token files, a model learns masked tokens and the order of two texts, a stopped run goes on with the
 # same masks, and refusals.
 # Planted and caught: masks keyed by something that a resumed process does not have; data that depend on the threads;
-# --long without --order refused; a stated order lost with --long.
+# --long without --order refused.
 . "$(dirname "$0")/checks.sh"
 small="--layers 1 --dim 32 --heads 2 --ffn 64 --batch 32 --dropout 0 --attention softmax --seed 3"
 
