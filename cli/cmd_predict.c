@@ -1,5 +1,6 @@
 /* `predict`: one JSON line per document of a file, in order, with its label and the probabilities of all
-   labels. The file of --out appears only when it is complete. SPDX-License-Identifier: Apache-2.0 */
+   labels, or with its score. The file of --out appears only when it is complete.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "cli/shared/arguments.h"
@@ -22,11 +23,15 @@ static int write_line(void *user, size_t document, size_t best, const float *pro
         return predict->no_room = true;
     struct json_out json = json_out_to(stream);
     json_out_object(&json, NULL);
-    json_out_text(&json, "label", hashattn_model_label(predict->model, best));
-    json_out_object(&json, "probabilities");
-    for (size_t c = 0; c < predict->num_classes; c++)
-        json_out_number(&json, hashattn_model_label(predict->model, c), (double)probabilities[c]);
-    json_out_end_object(&json);
+    if (hashattn_model_label(predict->model, 0) == NULL) {
+        json_out_number(&json, "score", (double)probabilities[0]);
+    } else {
+        json_out_text(&json, "label", hashattn_model_label(predict->model, best));
+        json_out_object(&json, "probabilities");
+        for (size_t c = 0; c < predict->num_classes; c++)
+            json_out_number(&json, hashattn_model_label(predict->model, c), (double)probabilities[c]);
+        json_out_end_object(&json);
+    }
     json_out_end_object(&json);
     predict->documents = document + 1;
     predict->no_room = ferror(stream) != 0;
@@ -100,7 +105,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_predict = {
     .name = "predict",
     .operands = "RUN FILE",
-    .summary = "Predicts a label for each document of a file (- for stdin), one JSON line each",
+    .summary = "Predicts a label or score for each document of a file (- for stdin), one JSON line each",
     .example =
         "  mkdir mail\n"
         "  for i in $(seq 20); do printf 'spam\\tbuy now\\nham\\tsee you at noon\\n'; done > mail/train.tsv\n"

@@ -57,8 +57,9 @@ HASHATTN_API hashattn_status hashattn_model_evaluate(hashattn_model *model, cons
                                                      const char *split, uint64_t seed,
                                                      hashattn_evaluation *evaluation);
 
-/* Called once per document, in order. probabilities: (num_classes), valid during the call. Return non-zero to
-   stop with INTERRUPTED. */
+/* Called once per document, in order. probabilities: (num_classes), valid during the call; of a model that
+   predicts scores (hashattn_model_label is NULL for 0) it is the one score. Return non-zero to stop with
+   INTERRUPTED. */
 typedef int hashattn_prediction_callback(void *user, size_t document, size_t best_class,
                                          const float *probabilities);
 /* Predicts every document of a file of the model's task ("-": standard input) and ignores its labels. Reads

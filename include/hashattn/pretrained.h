@@ -104,8 +104,12 @@ HASHATTN_API hashattn_status hashattn_pretrained_fill_mask(hashattn_pretrained *
                                                            size_t top, uint64_t seed,
                                                            hashattn_guess_callback *callback, void *user);
 
-/* Writes config.json and model.safetensors to a new directory, which the transformers library opens with
-   equal outputs. REFUSED: a file of this type cannot describe the mechanism, or this is a run. */
+/* Writes config.json, model.safetensors and, if there is a tokenizer, tokenizer.json and
+   tokenizer_config.json to a new directory, which the transformers library opens with equal outputs. A run
+   with softmax becomes a checkpoint of type bert, one with yoso or yoso-e of type yoso: the encoder and, if
+   there is one, the output for masked tokens; classifiers are left out. REFUSED: a file of this type cannot
+   describe the model (the message names every setting that has no place there), or the ids of a run are no
+   tokens of text. */
 HASHATTN_API hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory);
 
 #ifdef __cplusplus

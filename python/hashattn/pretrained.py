@@ -160,9 +160,10 @@ class Pretrained(ContextObject):
         return found
 
     def save(self, directory: Any) -> None:
-        """Writes config.json and model.safetensors, which the transformers library opens, to a new directory.
+        """Writes the model and its tokenizer to a new directory, which the transformers library opens.
 
-        RefusedError: a file of this type cannot describe the mechanism.
+        A run is written as its encoder and its output for masked tokens. RefusedError: the files of that library cannot
+        describe the model; the message names every setting that has no place there.
         """
         path = path_of("directory", directory)
         with self._use() as handle:

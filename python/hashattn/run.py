@@ -34,8 +34,9 @@ class Evaluation(NamedTuple):
 class Prediction(NamedTuple):
     """The prediction for one document."""
 
-    label: str
+    label: str | None  #: None: the model predicts a score
     probabilities: dict[str, float]  #: of every label
+    score: float | None = None  #: of a model that predicts scores
 
 
 class Run(ContextObject):
@@ -117,7 +118,10 @@ class Run(ContextObject):
         found: list[Prediction] = []
 
         def take(user: Any, document: int, best: int, probabilities: Any) -> int:
-            found.append(Prediction(self.labels[best], dict(zip(self.labels, probabilities[: len(self.labels)]))))
+            if not self.labels:
+                found.append(Prediction(None, {}, probabilities[0]))
+            else:
+                found.append(Prediction(self.labels[best], dict(zip(self.labels, probabilities[: len(self.labels)]))))
             return 0
 
         callback = _library.PREDICTION_CALLBACK(take)

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "api/versions.h"
+#include "base/file.h"
 #include "base/memory.h"
+#include "models/pretrained_export.h"
+#include "text/tokenizer_json.h"
 
 /* Makes the model of the current options, if the files have its tensors. */
 static hashattn_status renew_net(struct host *host, struct hashattn_pretrained *pretrained)
@@ -242,21 +245,61 @@ hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pretrained,
     return inference_scores(host, &inference, &input, places, num_places, scores);
 }
 
-hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory)
+static hashattn_status save_run(struct hashattn_pretrained *pretrained, const char *directory)
 {
-    if (pretrained == NULL)
-        return HASHATTN_INVALID;
     struct host *host = &pretrained->context->host;
+    const struct tokenizer *tokenizer;
+    uint32_t padding;
+    TRY(checkpoint_tokenizer(pretrained, &tokenizer));
+    bool padded = tokenizer_role(tokenizer, TOKEN_PAD, &padding);
+    return pretrained_export(host, directory, &pretrained->origin.files, pretrained->net,
+                             padded ? (int64_t)padding : -1, pretrained->seed);
+}
+
+static hashattn_status save_checkpoint(struct hashattn_pretrained *pretrained, const char *directory)
+{
+    struct host *host = &pretrained->context->host;
+    const struct pretrained *files = &pretrained->origin.files;
     const struct params *params = model_params(pretrained->net);
     void *values;
-    FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
-    FAIL_IF(pretrained->origin.run.task != NULL, host, HASHATTN_REFUSED,
-            "%.300s is a run; only checkpoints can be saved as checkpoints", pretrained->origin.directory);
     TRY(memory_new(host, params->total, sizeof(float), "the parameters", &values));
-    const struct pretrained *files = &pretrained->origin.files;
     hashattn_status status = pretrained_load(host, files, params, pretrained->seed, values);
     if (status == HASHATTN_OK)
         status = pretrained_save(host, directory, files, pretrained->config, params, values);
     memory_free(host, values);
+    return status;
+}
+
+static hashattn_status save_tokenizer(struct hashattn_pretrained *pretrained, const char *directory)
+{
+    struct host *host = &pretrained->context->host;
+    const struct origin *origin = &pretrained->origin;
+    const struct tokenizer *tokenizer;
+    char path[FILE_PATH];
+    bool is = true;
+    if (origin->run.task == NULL)
+        TRY(tokenizer_is_in(host, origin->directory, &is));
+    if (!is)
+        return HASHATTN_OK;
+    TRY(checkpoint_tokenizer(pretrained, &tokenizer));
+    TRY(file_join(host, directory, "tokenizer.json", path, sizeof path));
+    TRY(tokenizer_write_json(host, path, tokenizer));
+    TRY(file_join(host, directory, "tokenizer_config.json", path, sizeof path));
+    return tokenizer_write_config(host, path, tokenizer, (size_t)pretrained->config->max_len);
+}
+
+hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json", NULL};
+    if (pretrained == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &pretrained->context->host;
+    FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
+    bool run = pretrained->origin.run.task != NULL;
+    TRY(run ? save_run(pretrained, directory) : save_checkpoint(pretrained, directory));
+    hashattn_status status = save_tokenizer(pretrained, directory);
+    if (status != HASHATTN_OK)
+        file_remove_directory(host, directory, files);
     return status;
 }

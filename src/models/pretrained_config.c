@@ -14,7 +14,7 @@
 /* ---- the numbers ----------------------------------------------------------------------------------------
  */
 
-enum { MOST_POSITIONS = 1 << 28, YOSO_OFFSET = 2, HADAMARD_LEAST = 32 };
+enum { MOST_POSITIONS = 1 << 28, HADAMARD_LEAST = 32 };
 
 #define FIELD(name) offsetof(struct model_config, name)
 static const struct number {
@@ -123,7 +123,7 @@ static hashattn_status get_positions(struct host *host, const struct json *root,
                                      struct model_config *model)
 {
     static const int64_t presets[PRETRAINED_TYPES] = {4096, 512, 512};
-    int64_t most, padding, unused = type == PRETRAINED_YOSO ? YOSO_OFFSET : 0, counted = 0;
+    int64_t most, padding, unused = type == PRETRAINED_YOSO ? PRETRAINED_YOSO_OFFSET : 0, counted = 0;
     TRY(get_int(host, root, "max_position_embeddings", presets[type], 1, MOST_POSITIONS, &most));
     if (type == PRETRAINED_ROBERTA) {
         TRY(get_int(host, root, "pad_token_id", 1, 0, 1023, &padding));
@@ -259,22 +259,75 @@ hashattn_status pretrained_config_read(struct host *host, const char *directory,
 /* ---- writing --------------------------------------------------------------------------------------------
  */
 
-/* Why a file of this type cannot describe the model; NULL if it can. */
-static const char *why_not(enum pretrained_type type, const struct model_config *model)
+/* Settings of a model that a file has no place for, as "norm is pre (post is needed)". */
+struct obstacles {
+    char text[400];
+    size_t used;
+};
+
+static void add_obstacle(struct obstacles *list, const char *name, const char *value, const char *needed)
 {
+    char *end = list->text + list->used;
+    size_t room = sizeof list->text - list->used;
+    int length =
+        snprintf(end, room, "%s%s is %.60s (%s is needed)", list->used > 0 ? ", " : "", name, value, needed);
+    list->used += size_min((size_t)length, room - 1);
+}
+
+static void need_option(struct obstacles *list, const struct option_row *rows, const void *values,
+                        const char *name, const char *needed)
+{
+    char text[OPTION_TEXT_SIZE];
+    const struct option_row *row = option_find(rows, name);
+    if (row == NULL)
+        return;
+    option_text(row, values, text, sizeof text);
+    if (strcmp(text, needed) != 0)
+        add_obstacle(list, name, text, needed);
+}
+
+static bool has_masked_output(const struct model_config *model)
+{
+    bool masked = false;
+    for (size_t i = 0; i < model->num_objectives; i++)
+        masked |= strcmp(model->objectives[i].objective->name, "masked_tokens") == 0;
+    return masked;
+}
+
+hashattn_status pretrained_config_check(struct host *host, enum pretrained_type type,
+                                        const struct model_config *model)
+{
+    static const char *const mechanisms[PRETRAINED_TYPES] = {[PRETRAINED_YOSO] = "yoso or yoso-e",
+                                                             [PRETRAINED_BERT] = "softmax",
+                                                             [PRETRAINED_ROBERTA] = "softmax"};
     const struct head_plan *plan = &model->plan;
-    const char *mechanism = plan->num_used == 1 ? plan->used[0].mechanism->name : "";
-    bool yoso = strcmp(mechanism, "yoso") == 0 || strcmp(mechanism, "yoso-e") == 0;
-    if (type == PRETRAINED_YOSO ? !yoso : strcmp(mechanism, "softmax") != 0)
-        return "its attention is another one";
-    if (model->vocab_size == 0 || model->num_segments == 0)
-        return "it has no words or no segments";
-    if (model->norm != BLOCK_POST_NORM || model->positions != POSITIONS_LEARNED || model->causal)
-        return "its norm is not post, its positions are not learned, or it is causal";
-    if (type == PRETRAINED_YOSO ? model->position_offset != YOSO_OFFSET
-                                : type == PRETRAINED_BERT && model->position_offset != 0)
-        return "its position_offset is another one";
-    return NULL;
+    const struct planned *used = &plan->used[0];
+    bool known =
+        plan->num_used == 1 && (type == PRETRAINED_YOSO ? strcmp(used->mechanism->name, "yoso") == 0 ||
+                                                              strcmp(used->mechanism->name, "yoso-e") == 0
+                                                        : strcmp(used->mechanism->name, "softmax") == 0);
+    struct obstacles list = {.used = 0};
+    if (!known) {
+        add_obstacle(&list, "attention", plan->text, mechanisms[type]);
+    } else {
+        need_option(&list, used->mechanism->options, used->options, "normalize", "l2");
+        need_option(&list, used->mechanism->options, used->options, "map", "l2");
+    }
+    need_option(&list, model_options, model, "norm", "post");
+    need_option(&list, model_options, model, "positions", "learned");
+    need_option(&list, model_options, model, "causal", "false");
+    if (has_masked_output(model))
+        need_option(&list, model_options, model, "scale_words", "false");
+    if (type != PRETRAINED_YOSO)
+        need_option(&list, model_options, model, "conv_window", "0");
+    if (type != PRETRAINED_ROBERTA)
+        need_option(&list, model_options, model, "position_offset", type == PRETRAINED_YOSO ? "2" : "0");
+    FAIL_IF(list.used > 0, host, HASHATTN_REFUSED, "a file of type %s cannot describe the model: %s",
+            pretrained_names[type].model_type, list.text);
+    FAIL_IF(model->vocab_size == 0 || model->num_segments == 0, host, HASHATTN_REFUSED,
+            "a file of type %s cannot describe the model: it has no words or no segments",
+            pretrained_names[type].model_type);
+    return HASHATTN_OK;
 }
 
 static hashattn_status put_attention(struct host *host, struct json *json, const struct head_plan *plan)
@@ -307,12 +360,9 @@ static hashattn_status put_class(struct host *host, struct json *json, const str
 static hashattn_status put_config(struct host *host, struct json *json, enum pretrained_type type,
                                   const struct model_config *model)
 {
-    bool masked = false;
-    for (size_t i = 0; i < model->num_objectives; i++)
-        masked |= strcmp(model->objectives[i].objective->name, "masked_tokens") == 0;
     TRY(json_put_string(host, json, "model_type", pretrained_names[type].model_type));
     if (json_at(json, "architectures") == NULL)
-        TRY(put_class(host, json, &pretrained_names[type], masked));
+        TRY(put_class(host, json, &pretrained_names[type], has_masked_output(model)));
     for (size_t i = 0; i < NUMBERS; i++)
         TRY(json_put_int(host, json, numbers[i].key,
                          *(const int64_t *)((const char *)model + numbers[i].offset)));
@@ -336,9 +386,7 @@ hashattn_status pretrained_config_write(struct host *host, const char *directory
 {
     char path[FILE_PATH];
     struct json *json = others;
-    const char *why = why_not(type, model);
-    FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "a file of type %s cannot describe the model: %s",
-            pretrained_names[type].model_type, why);
+    TRY(pretrained_config_check(host, type, model));
     TRY(file_join(host, directory, "config.json", path, sizeof path));
     if (others == NULL)
         TRY(json_new_object(host, &json));

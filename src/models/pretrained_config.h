@@ -10,6 +10,8 @@
 
 struct json;
 
+enum { PRETRAINED_YOSO_OFFSET = 2 }; /* unused rows before the first position in files of type yoso */
+
 struct pretrained_config {
     enum pretrained_type type;
     struct model_config model; /* without objectives; its plan and options belong to this struct */
@@ -26,8 +28,12 @@ hashattn_status pretrained_config_read(struct host *host, const char *directory,
                                        struct pretrained_config *config);
 void pretrained_config_free(struct host *host, struct pretrained_config *config);
 
-/* Writes config.json to the directory, for a model of this config with the objectives of `model`. REFUSED: a
-   file of this type cannot describe the model. */
+/* REFUSED: a file of this type cannot describe the model; the message names every setting that has no place
+   in it. */
+hashattn_status pretrained_config_check(struct host *host, enum pretrained_type type,
+                                        const struct model_config *model);
+/* The same check, then writes config.json to the directory, for a model of this config with its objectives.
+ */
 hashattn_status pretrained_config_write(struct host *host, const char *directory, enum pretrained_type type,
                                         const struct model_config *model, struct json *others);
 

@@ -1,10 +1,10 @@
 /* GLUE: single sentences and pairs of sentences with a class, or with a score (Wang et al. 2018). The files
    are the official ones: train.tsv and dev.tsv (MNLI: dev_matched.tsv as validation, dev_mismatched.tsv as
    test) in a directory with the name of the set, such as RTE; fields between tabs, without quoting, in
-   columns that the first line names (CoLA: none). The labels of test.tsv are not public. An example is one
-   sequence: a sentence, or both with the separators of the tokenizer between, in two segments if the model
-   has two. Tokens are those of the stored model that training starts from, or of a BPE learned from the
-   training file. SPDX-License-Identifier: Apache-2.0 */
+   columns that the first line names (CoLA: none, but in test.tsv). The labels of test.tsv are not public;
+   such a file can be predicted. An example is one sequence: a sentence, or both with the separators of the
+   tokenizer between, in two segments if the model has two. Tokens are those of the stored model that training
+   starts from, or of a BPE learned from the training file. SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,8 @@
 
 struct glue_set {
     const char *name;
-    const char *label, *texts[2]; /* names of columns; texts[1] NULL: single sentences */
+    const char *label, *texts[2]; /* names of columns; label NULL: only test.tsv names them; texts[1] NULL:
+                                     single sentences */
     const char *labels[4];        /* sorted, ended by NULL; none: the label is a score */
     const char *selects;          /* the metric that chooses the best model */
     bool has_gaps;                /* the official file has rows that lack columns; they are skipped */
@@ -28,7 +29,7 @@ enum { GLUE_AUTO, GLUE_COLA, GLUE_MNLI = 6, GLUE_SETS = 8 };
 static const char *const set_names[] = {"auto",  "CoLA", "SST-2", "MRPC", "QQP",
                                         "STS-B", "MNLI", "QNLI",  "RTE",  NULL};
 static const struct glue_set sets[GLUE_SETS] = {
-    {"CoLA", NULL, {NULL, NULL}, {"0", "1"}, "matthews", false},
+    {"CoLA", NULL, {"sentence", NULL}, {"0", "1"}, "matthews", false},
     {"SST-2", "label", {"sentence", NULL}, {"0", "1"}, "accuracy", false},
     {"MRPC", "Quality", {"#1 String", "#2 String"}, {"0", "1"}, "f1", false},
     {"QQP", "is_duplicate", {"question1", "question2"}, {"0", "1"}, "f1", true},
@@ -114,13 +115,15 @@ struct columns {
 enum { MOST_COLUMNS = 32 };
 
 struct row {
-    struct piece label, texts[2];
+    struct piece label,
+        texts[2]; /* bytes NULL: rows to predict have no label, single sentences no second text */
 };
 
 /* Reads the rows of a file. */
 struct reading {
-    const struct glue_set *set;
-    bool named; /* the columns are known */
+    const struct glue_set *set;     /* NULL: to be found from the facts and the first line */
+    const struct task_facts *facts; /* of a model that predicts, which needs no labels; otherwise NULL */
+    bool named;                     /* the columns are known */
     struct columns columns;
     hashattn_status (*use)(struct host *host, void *context, const struct row *row);
     void *context;
@@ -139,13 +142,64 @@ static hashattn_status find_column(struct host *host, const struct piece *names,
     return HASHATTN_OK;
 }
 
-static hashattn_status name_columns(struct host *host, struct reading *reading, struct piece line)
+/* CoLA without a first line of names: source, label, mark of the author, sentence. */
+static const struct columns of_cola = {.label = 1, .texts = {3, 3}, .needed = 4};
+
+/* True if a model with these facts was trained on the set. Sets of one kind differ in their columns; those of
+   CoLA and SST-2 to predict do not, and need not. */
+static bool is_trained_on(const struct glue_set *set, const struct task_facts *facts)
 {
-    const struct glue_set *set = reading->set;
+    size_t same = 0;
+    while (same < facts->num_classes && set->labels[same] != NULL &&
+           strcmp(set->labels[same], facts->labels[same]) == 0)
+        same++;
+    return same == facts->num_classes && set->labels[same] == NULL &&
+           strcmp(set->selects, facts->objectives[0].selects) == 0;
+}
+
+static bool has_column(const struct piece *names, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (piece_is(names[i], name))
+            return true;
+    return false;
+}
+
+/* The first set of the model whose sentences the first line names; otherwise the first of the model. */
+static const struct glue_set *set_to_predict(const struct task_facts *facts, const struct piece *names,
+                                             size_t count)
+{
+    const struct glue_set *first = NULL;
+    for (size_t i = 0; i < GLUE_SETS; i++) {
+        const struct glue_set *set = &sets[i];
+        if (!is_trained_on(set, facts))
+            continue;
+        if (has_column(names, count, set->texts[0]) &&
+            (set->texts[1] == NULL || has_column(names, count, set->texts[1])))
+            return set;
+        first = first == NULL ? set : first;
+    }
+    return first;
+}
+
+/* *is_row: the line is a row already, because nothing names the columns. */
+static hashattn_status name_columns(struct host *host, struct reading *reading, struct piece line,
+                                    bool *is_row)
+{
     struct columns *columns = &reading->columns;
     struct piece names[MOST_COLUMNS];
     size_t count = lines_split(line, names, MOST_COLUMNS);
-    TRY(find_column(host, names, count, set->label, columns, &columns->label));
+    if (reading->set == NULL)
+        reading->set = set_to_predict(reading->facts, names, count);
+    const struct glue_set *set = reading->set;
+    FAIL_IF(set == NULL, host, HASHATTN_BAD_FILE, "the model was trained on no set of GLUE");
+    *is_row = set->label == NULL && count >= of_cola.needed && !has_column(names, count, set->texts[0]);
+    if (*is_row) {
+        *columns = of_cola;
+        return HASHATTN_OK;
+    }
+    if (reading->facts == NULL)
+        TRY(find_column(host, names, count, set->label, columns, &columns->label));
     for (int i = 0; i < 2 && set->texts[i] != NULL; i++)
         TRY(find_column(host, names, count, set->texts[i], columns, &columns->texts[i]));
     return HASHATTN_OK;
@@ -157,34 +211,38 @@ static hashattn_status read_row(struct host *host, void *context, struct piece l
     const struct columns *columns = &reading->columns;
     struct piece fields[MOST_COLUMNS];
     struct row row = {.texts = {{NULL, 0}}};
-    if (!reading->named) {
-        reading->named = true;
-        return name_columns(host, reading, line);
-    }
+    bool is_row = true;
+    if (!reading->named)
+        TRY(name_columns(host, reading, line, &is_row));
+    reading->named = true;
+    if (!is_row)
+        return HASHATTN_OK;
     size_t count = lines_split(line, fields, MOST_COLUMNS);
-    if (count < columns->needed && (reading->set->has_gaps || (count == 1 && line.size == 0)))
+    bool may_lack = reading->set->has_gaps && reading->facts == NULL;
+    if (line.size == 0 || (count < columns->needed && may_lack))
         return HASHATTN_OK;
     FAIL_IF(count < columns->needed && number == 1 && piece_is(fields[0], "index"), host, HASHATTN_BAD_FILE,
             "the row has %zu fields, %s has %zu; the labels of GLUE's test sets are not public", count,
             reading->set->name, columns->needed);
     FAIL_IF(count < columns->needed, host, HASHATTN_BAD_FILE, "the row has %zu fields, %zu are needed", count,
             columns->needed);
-    row.label = fields[columns->label];
-    for (int i = 0; i < 2; i++)
+    if (reading->facts == NULL)
+        row.label = fields[columns->label];
+    for (int i = 0; i < 2 && reading->set->texts[i] != NULL; i++)
         row.texts[i] = fields[columns->texts[i]];
     return reading->use(host, reading->context, &row);
 }
 
+/* facts: NULL for labelled rows; see struct reading. */
 static hashattn_status
-read_rows(struct host *host, const struct glue_set *set, const char *path,
+read_rows(struct host *host, const struct glue_set *set, const struct task_facts *facts, const char *path,
           hashattn_status (*use)(struct host *host, void *context, const struct row *row), void *context)
 {
-    /* CoLA: source, label, mark of the author, sentence. */
-    struct reading reading = {.set = set,
-                              .named = set->label == NULL,
-                              .columns = {.label = 1, .texts = {3, 3}, .needed = set->label == NULL ? 4 : 0},
-                              .use = use,
-                              .context = context};
+    struct reading reading = {.set = set, .facts = facts, .use = use, .context = context};
+    if (facts == NULL && set->label == NULL) {
+        reading.named = true;
+        reading.columns = of_cola;
+    }
     return file_each_line(host, path, read_row, &reading);
 }
 
@@ -208,7 +266,7 @@ static hashattn_status learn(struct host *host, const struct glue_options *optio
 {
     const struct learn_options learn = {.vocab_size = (size_t)options->vocab_size, .min_frequency = 2};
     struct learning learning = {.set = set};
-    hashattn_status status = read_rows(host, set, path, count_words, &learning);
+    hashattn_status status = read_rows(host, set, NULL, path, count_words, &learning);
     if (status == HASHATTN_OK)
         status = learn_bpe(host, &learning.counts, &learn, tokenizer);
     word_counts_free(host, &learning.counts);
@@ -272,7 +330,8 @@ done:
 
 struct encoding_rows {
     const struct task_facts *facts;
-    const struct glue_set *set;
+    const struct glue_set *set; /* NULL: of the file to predict */
+    bool labelled;              /* false: rows to predict */
     struct encoder *encoder;
     uint32_t end; /* the token after the first sentence */
     bool has_end;
@@ -310,13 +369,14 @@ static hashattn_status read_score(struct host *host, struct piece text, float *s
 }
 
 /* A template without a second segment, but a model with one: it begins after the first sentence. */
-static void set_segments(const struct encoding_rows *e, uint8_t *segments, const struct encoding *encoding)
+static void set_segments(const struct encoding_rows *e, uint8_t *segments, const struct encoding *encoding,
+                         bool pair)
 {
     bool given = false, second = false;
     memcpy(segments, encoding->segments, encoding->count);
     for (size_t i = 0; i < encoding->count; i++)
         given |= segments[i] > 0;
-    if (given || e->facts->num_segments < 2 || e->set->texts[1] == NULL || !e->has_end)
+    if (given || e->facts->num_segments < 2 || !pair || !e->has_end)
         return;
     for (size_t i = 0; i < encoding->count; i++) {
         segments[i] = second;
@@ -334,20 +394,21 @@ static hashattn_status push_row(struct host *host, void *context, const struct r
     uint32_t class = 0;
     float score = 0;
     size_t at;
-    TRY(facts->num_classes > 0 ? find_label(host, facts, row->label, &class)
-                               : read_score(host, row->label, &score));
-    TRY(e->set->texts[1] != NULL
-            ? encoder_encode_pair(e->encoder, row->texts[0], row->texts[1], &options, &encoding)
-            : encoder_encode(e->encoder, row->texts[0], &options, &encoding));
+    bool pair = row->texts[1].bytes != NULL;
+    if (e->labelled)
+        TRY(facts->num_classes > 0 ? find_label(host, facts, row->label, &class)
+                                   : read_score(host, row->label, &score));
+    TRY(pair ? encoder_encode_pair(e->encoder, row->texts[0], row->texts[1], &options, &encoding)
+             : encoder_encode(e->encoder, row->texts[0], &options, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
             "the row has no tokens, and the tokenizer adds none");
     TRY(dataset_room(host, builder, encoding.count, &at));
     struct dataset *dataset = &builder->dataset;
     memcpy(dataset->ids + at, encoding.ids, encoding.count * sizeof *encoding.ids);
     if (dataset->segmented)
-        set_segments(e, dataset->segments + at, &encoding);
+        set_segments(e, dataset->segments + at, &encoding, pair);
     if (facts->num_classes > 0) {
-        dataset_push_label(builder, encoding.count, (int32_t) class, encoding.truncated);
+        dataset_push_label(builder, encoding.count, e->labelled ? (int32_t) class : -1, encoding.truncated);
         return HASHATTN_OK;
     }
     dataset->targets[0].floats[dataset->count] = score;
@@ -362,28 +423,47 @@ static hashattn_status read_file(struct host *host, const void *context, const c
     e.builder = builder;
     e.has_end = tokenizer_role(e.facts->tokenizer, TOKEN_END, &e.end);
     TRY(encoder_new(host, e.facts->tokenizer, &e.encoder));
-    hashattn_status status = read_rows(host, e.set, path, push_row, &e);
+    hashattn_status status = read_rows(host, e.set, e.labelled ? NULL : e.facts, path, push_row, &e);
     encoder_free(e.encoder);
     return status;
 }
 
-static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,
-                            const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
+/* The shape of a data set: a class or a score per example. */
+static struct dataset shape_of(const struct task_facts *facts)
 {
-    struct encoding_rows e = {.facts = facts};
     struct dataset shape = {.segmented = facts->num_segments > 0};
-    *dataset = (struct dataset){0};
-    TRY(find_set(host, options, directory, &e.set));
-    FAIL_IF((facts->num_classes == 0) != (e.set->labels[0] == NULL), host, HASHATTN_BAD_FILE,
-            "%.200s is %s, and the model predicts %s", directory, e.set->name,
-            facts->num_classes == 0 ? "scores" : "classes");
     if (facts->num_classes > 0) {
         dataset_classified(&shape);
     } else {
         shape.num_targets = 1;
         shape.targets[0] = (struct target_set){.kind = TARGETS_EXAMPLE, .width = 1};
     }
+    return shape;
+}
+
+static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,
+                            const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
+{
+    struct encoding_rows e = {.facts = facts, .labelled = true};
+    const struct dataset shape = shape_of(facts);
+    *dataset = (struct dataset){0};
+    TRY(find_set(host, options, directory, &e.set));
+    FAIL_IF((facts->num_classes == 0) != (e.set->labels[0] == NULL), host, HASHATTN_BAD_FILE,
+            "%.200s is %s, and the model predicts %s", directory, e.set->name,
+            facts->num_classes == 0 ? "scores" : "classes");
     return split_load(host, files_of(e.set), directory, split, seed, &shape, read_file, &e, dataset);
+}
+
+/* A file of any split, with or without labels. */
+static hashattn_status stream_file(struct host *host, const void *options, const struct task_facts *facts,
+                                   const char *path, const struct dataset_stream *stream)
+{
+    const struct glue_options *glue = options;
+    const struct encoding_rows e = {.facts = facts,
+                                    .set = glue->name == GLUE_AUTO ? NULL : &sets[glue->name - 1]};
+    struct dataset_builder builder = {.dataset = shape_of(facts), .stream = stream};
+    hashattn_status status = read_file(host, &e, path, &builder);
+    return dataset_stream_end(host, &builder, path, "sentences", status);
 }
 
 const struct task task_glue = {
@@ -408,4 +488,5 @@ const struct task task_glue = {
                .training = "schedule=linear weight_decay=0.01"},
     .facts = facts,
     .load = load,
+    .stream_file = stream_file,
 };

@@ -29,25 +29,44 @@ void tokenizer_free(struct host *host, struct tokenizer *tokenizer)
     memory_free(host, tokenizer);
 }
 
+static const struct {
+    const char *name;
+    hashattn_status (*read)(struct host *host, const char *directory, struct tokenizer **tokenizer);
+} formats[] = {
+    {"tokenizer.json", tokenizer_read_json},
+    {"vocab.json", tokenizer_read_bpe},
+    {"vocab.txt", tokenizer_read_wordpiece},
+};
+enum { NUM_FORMATS = sizeof formats / sizeof formats[0] };
+
+/* *format: the first whose file is in the directory; NUM_FORMATS: none. */
+static hashattn_status find_format(struct host *host, const char *directory, size_t *format)
+{
+    char path[FILE_PATH];
+    for (*format = 0; *format < NUM_FORMATS; ++*format) {
+        TRY(file_join(host, directory, formats[*format].name, path, sizeof path));
+        if (file_exists(path))
+            break;
+    }
+    return HASHATTN_OK;
+}
+
 hashattn_status tokenizer_load(struct host *host, const char *directory, struct tokenizer **tokenizer)
 {
-    static const struct {
-        const char *name;
-        hashattn_status (*read)(struct host *host, const char *directory, struct tokenizer **tokenizer);
-    } formats[] = {
-        {"tokenizer.json", tokenizer_read_json},
-        {"vocab.json", tokenizer_read_bpe},
-        {"vocab.txt", tokenizer_read_wordpiece},
-    };
-    char path[FILE_PATH];
+    size_t format;
     *tokenizer = NULL;
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        TRY(file_join(host, directory, formats[i].name, path, sizeof path));
-        if (file_exists(path))
-            return formats[i].read(host, directory, tokenizer);
-    }
-    return host_fail(host, HASHATTN_BAD_FILE,
-                     "%s: no tokenizer.json, vocab.json with merges.txt, or vocab.txt", directory);
+    TRY(find_format(host, directory, &format));
+    FAIL_IF(format == NUM_FORMATS, host, HASHATTN_BAD_FILE,
+            "%s: no tokenizer.json, vocab.json with merges.txt, or vocab.txt", directory);
+    return formats[format].read(host, directory, tokenizer);
+}
+
+hashattn_status tokenizer_is_in(struct host *host, const char *directory, bool *is)
+{
+    size_t format;
+    TRY(find_format(host, directory, &format));
+    *is = format < NUM_FORMATS;
+    return HASHATTN_OK;
 }
 
 size_t tokenizer_num_ids(const struct tokenizer *tokenizer)

@@ -20,6 +20,8 @@ struct tokenizer;
    BAD_FILE: a file is missing, broken or needs what is not supported here; the message names the file and
    the line or key. */
 hashattn_status tokenizer_load(struct host *host, const char *directory, struct tokenizer **tokenizer);
+/* *is: true if the directory has a file of a tokenizer. */
+hashattn_status tokenizer_is_in(struct host *host, const char *directory, bool *is);
 void tokenizer_free(struct host *host, struct tokenizer *tokenizer); /* NULL is allowed */
 
 /* One more than the largest id, at most TOKENIZER_MOST_IDS: the rows that an embedding needs. */

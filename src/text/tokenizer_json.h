@@ -15,5 +15,9 @@ hashattn_status tokenizer_from_json(struct host *host, const struct json *root, 
 /* Replaces a tokenizer.json atomically. The reference library and tokenizer_read_json read it back as the
    same tokenizer. */
 hashattn_status tokenizer_write_json(struct host *host, const char *path, const struct tokenizer *tokenizer);
+/* Writes a tokenizer_config.json, from which the transformers library knows the special tokens by their
+   roles. max_tokens: of the longest text that the model takes. */
+hashattn_status tokenizer_write_config(struct host *host, const char *path, const struct tokenizer *tokenizer,
+                                       size_t max_tokens);
 
 #endif

@@ -1,4 +1,5 @@
-/* Builds the tree of tokenizer.json and writes it in one step. SPDX-License-Identifier: Apache-2.0 */
+/* Builds the trees of tokenizer.json and tokenizer_config.json and writes each in one step.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -319,6 +320,43 @@ hashattn_status tokenizer_write_json(struct host *host, const char *path, const 
     struct name name = {.text = NULL};
     TRY(json_new_object(host, &root));
     hashattn_status status = put_all(host, root, tokenizer, &name);
+    if (status == HASHATTN_OK)
+        status = json_write_file(host, path, root);
+    json_free(root);
+    memory_free(host, name.text);
+    return status;
+}
+
+static hashattn_status put_roles(struct host *host, struct json *root, const struct tokenizer *tokenizer,
+                                 struct name *name)
+{
+    static const struct {
+        const char *key;
+        enum token_role role;
+    } keys[] = {{"bos_token", TOKEN_START}, {"cls_token", TOKEN_START},   {"eos_token", TOKEN_END},
+                {"sep_token", TOKEN_END},   {"unk_token", TOKEN_UNKNOWN}, {"pad_token", TOKEN_PAD},
+                {"mask_token", TOKEN_MASK}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        uint32_t id;
+        if (!tokenizer_role(tokenizer, keys[i].role, &id))
+            continue;
+        TRY(name_of(host, name, tokenizer_token(tokenizer, id), (struct piece){NULL, 0}));
+        TRY(json_put_string(host, root, keys[i].key, name->text));
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status tokenizer_write_config(struct host *host, const char *path, const struct tokenizer *tokenizer,
+                                       size_t max_tokens)
+{
+    struct json *root;
+    struct name name = {.text = NULL};
+    TRY(json_new_object(host, &root));
+    hashattn_status status = json_put_string(host, root, "tokenizer_class", "PreTrainedTokenizerFast");
+    if (status == HASHATTN_OK)
+        status = json_put_int(host, root, "model_max_length", (int64_t)max_tokens);
+    if (status == HASHATTN_OK)
+        status = put_roles(host, root, tokenizer, &name);
     if (status == HASHATTN_OK)
         status = json_write_file(host, path, root);
     json_free(root);

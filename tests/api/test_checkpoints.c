@@ -1,9 +1,11 @@
 /* The public functions of stored checkpoints: rows and scores as in the files beside them, options of the
    mechanism, saving, arguments that are wrong, and failing allocations. Bugs planted and caught: weights not
    prepared again after an option; the precision of the context ignored; places that fall accepted; the model
-   changed by a refused option. SPDX-License-Identifier: Apache-2.0 */
+   changed by a refused option; the tokenizer not saved; the roles of its tokens exchanged.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hashattn/hashattn.h"
@@ -143,10 +145,48 @@ static void what_a_file_cannot_describe_is_not_saved(void **state)
     snprintf(path, sizeof path, "%s/saved", folder->path);
     check_ok(context, hashattn_pretrained_load(context, c.directory, "yoso", &p));
     check_call(context, hashattn_pretrained_save(p, path), HASHATTN_REFUSED,
-               "a file of type bert cannot describe the model: its attention is another one");
+               "a file of type bert cannot describe the model: attention is yoso (softmax is needed)");
     hashattn_pretrained_free(p);
     FILE *left = fopen(path, "r");
     assert_null(left);
+    hashattn_context_free(context);
+}
+
+/* The tokenizer's files are written in the form that the other library reads without code of ours. */
+static void the_tokenizer_is_saved(void **state)
+{
+    struct folder *folder = *state;
+    struct checkpoint_case c;
+    hashattn_pretrained *p;
+    hashattn_tokenizer *tokenizer;
+    char path[100], name[160];
+    checkpoint_case_read("bert", &c);
+    hashattn_context *context = context_with(1, NULL);
+    snprintf(path, sizeof path, "%s/saved", folder->path);
+    check_ok(context, hashattn_pretrained_load(context, c.directory, NULL, &p));
+    check_ok(context, hashattn_pretrained_save(p, path));
+    hashattn_pretrained_free(p);
+    check_ok(context, hashattn_tokenizer_load(context, path, &tokenizer));
+    hashattn_tokenizer_free(tokenizer);
+    size_t size;
+    char *text = folder_get(folder, "saved/tokenizer_config.json", &size);
+    static const char *const parts[] = {"\"tokenizer_class\": \"PreTrainedTokenizerFast\"",
+                                        "\"model_max_length\": 10",
+                                        "\"cls_token\": \"[CLS]\"",
+                                        "\"sep_token\": \"[SEP]\"",
+                                        "\"mask_token\": \"[MASK]\"",
+                                        "\"pad_token\": \"[PAD]\"",
+                                        "\"unk_token\": \"[UNK]\""};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        assert_non_null(strstr(text, parts[i]));
+    free(text);
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "saved/%s", files[i]);
+        folder_remove(folder, name);
+    }
+    assert_int_equal(remove(path), 0);
     hashattn_context_free(context);
 }
 
@@ -181,6 +221,7 @@ int main(void)
         cmocka_unit_test(options_change_the_mechanism),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test_setup_teardown(what_a_file_cannot_describe_is_not_saved, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(the_tokenizer_is_saved, folder_enter, folder_leave),
         cmocka_unit_test(every_failing_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

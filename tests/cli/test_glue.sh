@@ -48,7 +48,27 @@ run eval scored --split valid --json
 holds rank_correlation json out '-1 <= d["spearman"] <= 1 and d["spearman"] != 0 and d["loss"] > 0 and "accuracy" not in d'
 expect labels_of_the_test 3 "has no test.tsv" eval scored --split test
 expect other_set 2 "'sets' is not the name of a set, so the option name is needed" train glue --data sets --out no
-expect predict_refuses 2 "glue has no files of documents to predict" predict tuned sets/RTE/dev.tsv
+printf 'index\tsentence1\tsentence2\n0\tthe cat\ta dog sat\n1\ta mat\ta mat\n' >sets/RTE/test.tsv
+run predict tuned sets/RTE/test.tsv
+cp out test.jsonl
+cp err predict.err
+holds predictions_have_the_labels python3 -c '
+import json
+lines = [json.loads(line) for line in open("test.jsonl")]
+assert len(lines) == 2 and all(line["label"] in line["probabilities"] for line in lines)
+assert all(set(line["probabilities"]) == {"entailment", "not_entailment"} for line in lines)'
+holds predictions_are_counted grep -q "^2 documents, 0 of them cut to 48 tokens$" predict.err
+run predict tuned sets/RTE/dev.tsv
+cp out dev.jsonl
+run eval tuned --split valid --json
+holds predictions_are_those_of_eval python3 -c '
+import json
+labels = [line.rstrip("\n").split("\t")[3] for line in open("sets/RTE/dev.tsv")][1:]
+found = [json.loads(line)["label"] for line in open("dev.jsonl")]
+assert abs(sum(a == b for a, b in zip(labels, found)) / len(labels) - json.load(open("out"))["accuracy"]) < 1e-9'
+says scores_are_predicted '{"score": ' predict scored sets/STS-B/dev.tsv
+holds a_score_per_pair test "$(wc -l <out)" = 20
+expect columns_of_another_set 3 "cats.txt: line 1: no column is called 'sentence1'" predict scored cats.txt
 
 grid="$source_dir/bench/glue.py $build --data sets --out grid --small --sets RTE --batches 20,30 --rates 1e-3 --epochs 1 --seeds 2 --threads 2"
 python3 $grid --from small=pretrained:softmax -- --max-len 24 >table.md 2>/dev/null

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Task mlm: texts become token files, a model learns masked tokens and the order of two texts, a stopped run goes on with the
 # same masks, and refusals.
-# Planted and caught: masks keyed by something that a resumed process does not have; data that depend on the threads.
+# Planted and caught: masks keyed by something that a resumed process does not have; data that depend on the threads;
+# --long without --order refused.
 . "$(dirname "$0")/checks.sh"
 small="--layers 1 --dim 32 --heads 2 --ffn 64 --batch 32 --dropout 0 --attention softmax --seed 3"
 
@@ -48,7 +49,7 @@ holds size_is_that_of_the_model json sized/config.json '(d["model"]["layers"], d
 run train mlm --data d --out berts --preset bert --size tiny --steps 200 --max-seconds 0.000001 --batch 2 --eval-examples 4 --quiet
 holds preset_is_that_of_bert json berts/config.json '(d["training"]["warmup"], d["training"]["schedule"], d["training"]["weight_decay"], d["training"]["learning_rate"]) == (2, "linear", 0.01, 1e-4) and d["model"]["classifier"] == "tanh" and d["model"]["norm"] == "post" and d["model"]["dim"] == 128'
 
-run data mlm text.txt --tokenizer tokens --seq-len 64 --order none --long --documents file --valid text.txt --out long --json
+run data mlm text.txt --tokenizer tokens --seq-len 64 --long --documents file --valid text.txt --out long --json
 holds whole_documents json out 'd["documents"] > 20 and d["train"] > 100'
 run train mlm --data long --out longer --steps 2 --eval-examples 4 --json $small
 holds one_objective json out '"valid_perplexity" in d and "valid_classify.accuracy" not in d'
@@ -61,7 +62,7 @@ expect no_directory 2 "data needs --out DIR" data mlm text.txt --tokenizer token
 expect too_short 2 "seq_len is 4, allowed are 5 to 65536" data mlm text.txt --tokenizer tokens --seq-len 4 --out x
 expect other_ending 3 "text.csv: a name that ends in .txt, .jsonl or .tokens is needed" data mlm text.csv --tokenizer tokens --out x
 expect not_overwritten 2 "d/train.tokens exists already and is not overwritten" data mlm text.txt --tokenizer tokens --out d
-expect order_of_long 2 "order is sop, it must be none" data mlm text.txt --tokenizer tokens --long --out x
+expect order_of_long 2 "order is sop, it must be none" data mlm text.txt --tokenizer tokens --long --order sop --out x
 expect no_data_yet 3 "tokens has no train.tokens: make it from texts with hashattn data mlm" train mlm --data tokens --out x
 head -c 5000 d/train.tokens >d3/train.tokens
 expect cut_file 3 "d3/train.tokens: has 5000 bytes, its" train mlm --data d3 --out x

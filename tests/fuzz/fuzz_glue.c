@@ -1,6 +1,6 @@
 /* Any bytes as a file of GLUE, as a training and as a validation file, of every set: an accepted file has
-   ids, segments, labels and scores in range; a refusal names the file. The first byte selects the set.
-   SPDX-License-Identifier: Apache-2.0 */
+   ids, segments, labels and scores in range, and so has the file as one to predict; a refusal names the file.
+   The first byte selects the set. SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "support/labels.h"
 #include "tasks/task.h"
@@ -23,6 +23,17 @@ static void check_dataset(const struct task_facts *facts, const struct dataset *
         else
             FUZZ_CHECK(dataset->targets[0].floats[i] >= -1000 && dataset->targets[0].floats[i] <= 1000);
     }
+}
+
+static hashattn_status check_part(struct host *host, void *context, struct dataset *part)
+{
+    const struct task_facts *facts = context;
+    (void)host;
+    FUZZ_CHECK(part->count >= 1 && part->count <= 3);
+    for (size_t k = 0; k < part->offsets[part->count]; k++)
+        FUZZ_CHECK(part->ids[k] < facts->vocab_size &&
+                   (part->segments == NULL || part->segments[k] < facts->num_segments));
+    return HASHATTN_OK;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -52,6 +63,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_dataset(&facts, &dataset);
         dataset_free(&host, &dataset);
     }
+    const struct dataset_stream stream = {3, check_part, &facts};
+    options.name = data[0] / 8 % 2 == 0 ? 0 : options.name;
+    status = task->stream_file(&host, &options, &facts, path, &stream);
+    FUZZ_CHECK(status == HASHATTN_OK || status == HASHATTN_BAD_FILE);
     task_facts_free(&host, &facts);
     return 0;
 }

@@ -3,8 +3,9 @@
    header read as a row; the second sentence left out of the learned vocabulary; segments of a pair all 0 with
    a learned tokenizer; an
    incomplete row of QQP refused, or one of MRPC skipped; a score cut to a whole number; MNLI's mismatched
-   pairs as validation; the given tokenizer freed after a failure; scores evaluated as classes.
-   SPDX-License-Identifier: Apache-2.0 */
+   pairs as validation; the given tokenizer freed after a failure; scores evaluated as classes; a row
+   of CoLA to predict read as names of columns; QNLI's columns for RTE; a row of QQP left out of the
+   predictions. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -380,6 +381,105 @@ static void both_sentences_are_learned(void **state)
     task_facts_free(&host, &facts);
 }
 
+/* Official test files, without labels, and those of the other splits, whose labels are not read. The columns
+   say which set of the model they are of. */
+struct texts {
+    const struct task_facts *facts;
+    char text[200];
+    size_t parts;
+};
+
+static hashattn_status append_texts(struct host *host, void *context, struct dataset *part)
+{
+    struct texts *texts = context;
+    assert_true(part->count >= 1 && part->count <= 2);
+    for (size_t i = 0; i < part->count; i++) {
+        char *text;
+        size_t size, first = part->offsets[i], count = part->offsets[i + 1] - first;
+        check_status(
+            host,
+            tokenizer_decode(host, texts->facts->tokenizer, part->ids + first, count, true, &text, &size),
+            HASHATTN_OK, NULL);
+        strcat(strcat(texts->text, text), ";");
+        memory_free(host, text);
+        assert_true(texts->facts->num_classes == 0 || label_of(part, i) == -1);
+    }
+    texts->parts++;
+    return HASHATTN_OK;
+}
+
+static hashattn_status stream(const struct folder *folder, struct host *host, const struct options *options,
+                              const struct task_facts *facts, const char *file, struct texts *texts)
+{
+    char path[100];
+    const struct dataset_stream stream = {2, append_texts, texts};
+    *texts = (struct texts){.facts = facts};
+    folder_put_text(folder, "given.tsv", file);
+    snprintf(path, sizeof path, "%s/given.tsv", folder->path);
+    return task_find("glue")->stream_file(host, options, facts, path, &stream);
+}
+
+static void files_to_predict_need_no_labels(void **state)
+{
+    const struct folder *folder = *state;
+    static const char *const tests[] = {
+        [COLA] = "index\tsentence\n0\tOne.\n1\tTwo\n2\tx\n",
+        [SST2] = "index\tsentence\n0\tOne.\n1\tTwo\n2\tx\n",
+        [MRPC] = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t1\t2\tOne\t.\n1\t1\t2\tT\two\n2\t\t\t\tx\n",
+        [QQP] = "id\tquestion1\tquestion2\n0\tOne\t.\n1\tT\two\n2\t\tx\n",
+        [MNLI] = "index\tpairID\tsentence1\tsentence2\n0\t1\tOne\t.\n1\t1\tT\two\n2\t1\t\tx\n",
+        [QNLI] = "index\tquestion\tsentence\n0\tOne\t.\n1\tT\two\n2\t\tx\n",
+        [RTE] = "index\tsentence1\tsentence2\n0\tOne\t.\n1\tT\two\n2\t\tx\n",
+    };
+    const struct options automatic = options_of(0);
+    struct host host;
+    struct texts texts;
+    host_init(&host);
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        const struct layout *l = &layouts[i];
+        const struct options options = options_of(l->name);
+        struct task_facts facts;
+        folder_put_text(folder, "train.tsv", l->train);
+        check_status(&host, facts_of(&host, &options, folder->path, NULL, &facts), HASHATTN_OK, NULL);
+        for (int given = 0; given < 2; given++) {
+            check_status(&host,
+                         stream(folder, &host, given ? &options : &automatic, &facts, tests[l->name], &texts),
+                         HASHATTN_OK, NULL);
+            assert_string_equal(texts.text, "One.;Two;x;");
+            assert_int_equal(texts.parts, 2);
+        }
+        hashattn_status status = stream(folder, &host, &automatic, &facts, l->train, &texts);
+        check_status(&host, status, l->name == QQP ? HASHATTN_BAD_FILE : HASHATTN_OK,
+                     l->name == QQP ? "given.tsv: line 3: the row has 1 fields, 5 are needed" : NULL);
+        assert_int_equal(texts.parts, l->name != QQP);
+        check_status(&host, stream(folder, &host, &automatic, &facts, "index\tx\n0\ta\n", &texts),
+                     HASHATTN_BAD_FILE, "given.tsv: line 1: no column is called '");
+        check_status(&host, stream(folder, &host, &automatic, &facts, "", &texts), HASHATTN_BAD_FILE,
+                     "given.tsv has no sentences");
+        task_facts_free(&host, &facts);
+    }
+}
+
+static void scores_are_predicted_without_scores(void **state)
+{
+    const struct folder *folder = *state;
+    const struct options options = options_of(STSB), automatic = options_of(0);
+    struct host host;
+    struct task_facts facts;
+    struct texts texts;
+    host_init(&host);
+    folder_put_text(folder, "train.tsv", scores);
+    check_status(&host, facts_of(&host, &options, folder->path, NULL, &facts), HASHATTN_OK, NULL);
+    check_status(
+        &host, stream(folder, &host, &automatic, &facts, "index\tsentence1\tsentence2\n0\tOne\t.\n", &texts),
+        HASHATTN_OK, NULL);
+    assert_string_equal(texts.text, "One.;");
+    facts.objectives[0].selects[0] = 'x';
+    check_status(&host, stream(folder, &host, &automatic, &facts, scores, &texts), HASHATTN_BAD_FILE,
+                 "the model was trained on no set of GLUE");
+    task_facts_free(&host, &facts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +491,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_failed_allocation_is_reported, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(a_failure_leaves_the_given_tokenizer, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(both_sentences_are_learned, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(files_to_predict_need_no_labels, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(scores_are_predicted_without_scores, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

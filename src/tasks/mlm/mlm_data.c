@@ -19,18 +19,18 @@
 #include "text/tokenizer_json.h"
 
 const char *const mlm_orders[] = {"none", "sop", "nsp", NULL};
+static const char *const order_choices[] = {"none", "sop", "nsp", "auto", NULL};
 static const char *const document_rules[] = {"blank-lines", "file", NULL};
 
 #define FIELD(name) offsetof(struct mlm_data_options, name)
 const struct option_row mlm_data_rows[] = {
     {"seq_len", OPTION_INT, FIELD(seq_len), 128, 5, TOKEN_FILE_MOST, NULL,
      "tokens of the longest example, special tokens included"},
-    {"order", OPTION_CHOICE, FIELD(order), ORDER_SOP, 0, 0, mlm_orders,
+    {"order", OPTION_CHOICE, FIELD(order), ORDER_AUTO, 0, 0, order_choices,
      "what is learned about two texts: sop (were they swapped), nsp (is the second from elsewhere) or none, "
-     "for "
-     "examples of one text"},
+     "for examples of one text; auto is sop, with long none"},
     {"long", OPTION_FLAG, FIELD(whole), 0, 0, 1, NULL,
-     "cut whole documents into pieces of seq-len; needs --order none"},
+     "cut whole documents into pieces of seq-len, which have no order"},
     {"documents", OPTION_CHOICE, FIELD(documents), DOCUMENTS_BLANK_LINES, 0, 0, document_rules,
      "what a document of a .txt file is: lines up to a blank line, each a sentence, or the whole file, with "
      "wrapped lines"},
@@ -414,14 +414,16 @@ static void close_job(struct job *job)
 hashattn_status mlm_prepare(struct host *host, const void *options, const struct task_sources *sources,
                             const char *directory, struct task_prepared *prepared)
 {
-    const struct mlm_data_options *data = options;
-    struct job job = {.host = host, .options = data, .sources = sources, .prepared = prepared};
+    struct mlm_data_options data = *(const struct mlm_data_options *)options;
+    struct job job = {.host = host, .options = &data, .sources = sources, .prepared = prepared};
     struct tokenizer *tokenizer;
     *prepared = (struct task_prepared){.documents = 0};
-    FAIL_IF(data->whole && data->order != ORDER_NONE, host, HASHATTN_INVALID,
+    if (data.order == ORDER_AUTO)
+        data.order = data.whole ? ORDER_NONE : ORDER_SOP;
+    FAIL_IF(data.whole && data.order != ORDER_NONE, host, HASHATTN_INVALID,
             "long cuts whole documents, which have no order to learn: order is %s, it must be none",
-            mlm_orders[data->order]);
-    FAIL_IF(sources->valid == NULL && data->valid_share == 0, host, HASHATTN_INVALID,
+            mlm_orders[data.order]);
+    FAIL_IF(sources->valid == NULL && data.valid_share == 0, host, HASHATTN_INVALID,
             "there is no validation set: valid_share is 0, and no file is given");
     TRY(tokenizer_load(host, sources->tokenizer, &tokenizer));
     hashattn_status status = mlm_tokens_find(host, tokenizer, &job.tokens);

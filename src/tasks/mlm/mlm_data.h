@@ -3,11 +3,14 @@
 #define TASKS_MLM_DATA_H
 
 #include "base/options.h"
+#include "tasks/mlm/pair_packing.h"
 #include "tasks/task.h"
+
+enum { ORDER_AUTO = ORDER_NSP + 1 }; /* none with --long, otherwise sop */
 
 struct mlm_data_options {
     int64_t seq_len, duplicates;
-    int order;     /* enum pair_order */
+    int order;     /* enum pair_order or ORDER_AUTO */
     int whole;     /* --long */
     int documents; /* enum document_rule */
     double valid_share, test_share;

@@ -2,8 +2,8 @@
    refused. Bugs planted and caught: a key with the number of the thread; no split among few documents;
    duplicates with the same draws; validation packed as often as training; special tokens that may be hidden;
    the mask's id taken from the end token; the tokenizer of a failed call freed twice; the tokenizer's hash
-   not compared; a file overwritten; the progress ignored; temporary files left. Covers: mlm.c mlm_data.c.
-   SPDX-License-Identifier: Apache-2.0 */
+   not compared; long with order auto refused; a file overwritten; the progress ignored; temporary files left.
+   Covers: mlm.c mlm_data.c. SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/mlm_data.h"
 
 #include <math.h>
@@ -249,7 +249,7 @@ static void other_orders_have_other_labels(void **state)
     dataset_free(&data.folder->host, &dataset);
     task_facts_free(&data.folder->host, &facts);
     clear(data.out);
-    data.options.order = ORDER_NONE;
+    data.options.order = ORDER_AUTO;
     data.options.whole = 1;
     check_prepared(&data, data.out, 2, &prepared);
     load(&data, SPLIT_TRAIN, &facts, &dataset);
@@ -328,6 +328,7 @@ static void bad_input_is_named(void **state)
     struct data data;
     uint64_t seen[2];
     open_data(&data, *state);
+    data.options.order = ORDER_SOP;
     data.options.whole = 1;
     check_refused(&data, HASHATTN_INVALID, "order is sop, it must be none");
     data.options.whole = 0;

@@ -1,0 +1,87 @@
+/* A second model is described with the config that the files will have, and takes its tensors by name.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "models/pretrained_export.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "io/json.h"
+
+/* The config of the same encoder in a file, with the one objective that has a place there. */
+static enum pretrained_type describe(const struct model_config *model, struct model_config *theirs)
+{
+    const struct head_plan *plan = &model->plan;
+    enum pretrained_type type =
+        strcmp(plan->used[0].mechanism->name, "softmax") == 0 ? PRETRAINED_BERT : PRETRAINED_YOSO;
+    *theirs = *model;
+    theirs->num_objectives = 0;
+    for (size_t i = 0; i < model->num_objectives; i++)
+        if (strcmp(model->objectives[i].objective->name, "masked_tokens") == 0)
+            theirs->objectives[theirs->num_objectives++] = model->objectives[i];
+    theirs->pairs = false;
+    if (theirs->num_segments == 0)
+        theirs->num_segments = 1;
+    if (theirs->positions == POSITIONS_LEARNED)
+        theirs->position_offset = type == PRETRAINED_YOSO ? PRETRAINED_YOSO_OFFSET : 0;
+    return type;
+}
+
+static const struct param *find_row(const struct params *params, const char *name)
+{
+    for (size_t i = 0; i < params->num_rows; i++)
+        if (strcmp(params->rows[i].name, name) == 0)
+            return &params->rows[i];
+    return NULL;
+}
+
+/* Copies the tensors that both models have into zeros. The tables of positions end with the same rows. */
+static void take_values(const struct params *ours, const float *values, const struct params *theirs,
+                        float *taken)
+{
+    memset(taken, 0, theirs->total * sizeof *taken);
+    for (size_t i = 0; i < theirs->num_rows; i++) {
+        const struct param *to = &theirs->rows[i], *from = find_row(ours, to->name);
+        if (from == NULL)
+            continue;
+        size_t count = size_min(from->count, to->count);
+        memcpy(taken + to->offset + (to->count - count), values + from->offset + (from->count - count),
+               count * sizeof *taken);
+    }
+}
+
+static hashattn_status new_floats(struct host *host, const struct params *params, float **floats)
+{
+    void *block;
+    TRY(memory_new(host, params->total, sizeof **floats, "the parameters", &block));
+    *floats = block;
+    return HASHATTN_OK;
+}
+
+hashattn_status pretrained_export(struct host *host, const char *directory, const struct pretrained *files,
+                                  const struct model *net, int64_t padding, uint64_t seed)
+{
+    struct pretrained written = {.names = NULL};
+    struct model_config config;
+    struct model *theirs = NULL;
+    float *values = NULL, *taken = NULL;
+    hashattn_status status;
+    const struct params *params = model_params(net);
+    written.config.type = describe(model_config_of(net), &config);
+    TRY(pretrained_config_check(host, written.config.type, &config));
+    written.names = &pretrained_names[written.config.type].whole;
+    TRY(json_new_object(host, &written.config.json));
+    if (padding >= 0)
+        TRY_DONE(json_put_int(host, written.config.json, "pad_token_id", padding));
+    TRY_DONE(model_new(host, &config, &theirs));
+    TRY_DONE(new_floats(host, params, &values));
+    TRY_DONE(new_floats(host, model_params(theirs), &taken));
+    TRY_DONE(pretrained_load(host, files, params, seed, values));
+    take_values(params, values, model_params(theirs), taken);
+    status = pretrained_save(host, directory, &written, &config, model_params(theirs), taken);
+done:
+    memory_free(host, taken);
+    memory_free(host, values);
+    model_free(host, theirs);
+    json_free(written.config.json);
+    return status;
+}

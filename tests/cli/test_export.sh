@@ -1,0 +1,44 @@
+#!/bin/sh
+# A pretrained run as a directory of the transformers library: its files, the same answers when it is read back, and what is
+# refused. tests/python/test_export.py opens it with that library.
+# Planted and caught: --attention ignored; a refusal that leaves the directory; the padding's id not from the tokenizer.
+. "$(dirname "$0")/checks.sh"
+small="--layers 2 --dim 16 --heads 2 --ffn 24 --batch 8 --steps 4 --seed 3 --quiet"
+for i in $(seq 60); do printf 'The cat sat on mat %d. The dog lay on log %d.\n\n' "$i" "$i"; done >cats.txt
+run tokenizer train cats.txt --vocab-size 300 --out tokens
+run data mlm cats.txt --tokenizer tokens --seq-len 32 --valid-share 0.2 --out ordered
+run data mlm cats.txt --tokenizer tokens --seq-len 32 --valid-share 0.2 --long --out long
+run train mlm --data ordered --attention softmax --out soft $small
+run train mlm --data long --attention yoso --num-hashes 8 --hash-bits 5 --conv-window 3 --out sampled $small
+
+expect softmax_becomes_bert 0 "bert: an encoder of type bert, 2 layers of width 16, with the output for masked tokens" export soft --out bert
+holds files_of_bert sh -c '[ "$(ls bert | tr "\n" " ")" = "config.json model.safetensors tokenizer.json tokenizer_config.json " ]'
+holds config_of_bert json bert/config.json '(d["model_type"], d["architectures"], d["type_vocab_size"], d["pad_token_id"], d["vocab_size"], d["max_position_embeddings"]) == ("bert", ["BertForMaskedLM"], 2, 1, 300, 32)'
+holds roles_of_tokens json bert/tokenizer_config.json '(d["mask_token"], d["cls_token"], d["sep_token"], d["pad_token"], d["model_max_length"]) == ("<mask>", "<s>", "</s>", "<pad>", 32)'
+run fill-mask soft "The <mask> sat on <mask>" --json
+cp out soft.json
+run fill-mask bert "The <mask> sat on <mask>" --json
+holds the_same_answers cmp out soft.json
+says expectation_as_json '{"type": "yoso", "attention": "yoso-e", "layers": 2, "dim": 16, "masked_tokens": true}' export sampled --attention yoso-e --out exact --json
+holds config_of_yoso json exact/config.json '(d["model_type"], d["use_expectation"], d["hash_code_len"], d["conv_window"], d["type_vocab_size"]) == ("yoso", True, 5, 3, 1)'
+run export sampled --out hashed --quiet
+holds config_of_sampled json hashed/config.json '(d["use_expectation"], d["num_hash"], d["use_fast_hash"]) == (False, 8, False)'
+printf '{"text": "The cat sat on mat 5."}\n' >text.jsonl
+run embed sampled text.jsonl --attention yoso-e --out a.npy
+run embed exact text.jsonl --out b.npy
+holds the_same_vectors cmp a.npy b.npy
+expect checkpoint_again 0 "again: an encoder of type yoso" export exact --out again
+holds tokenizer_again cmp exact/tokenizer.json again/tokenizer.json
+
+expect not_overwritten 2 "bert: cannot make the directory: File exists" export soft --out bert
+expect other_attention 2 "attention is lha (yoso or yoso-e is needed)" export soft --attention lha --out no
+run train mlm --data long --attention softmax --norm pre --conv-window 3 --out pre $small
+expect every_setting_is_named 2 "a file of type bert cannot describe the model: norm is pre (post is needed), conv_window is 3 (0 is needed)" export pre --out no
+run data needle --out needles --train 8 --valid 4 --test 4 --seq-len 16 --marks 4
+run train needle --data needles --out letters --norm post --positions learned --steps 1 --batch 2 --layers 1 --dim 16 --heads 2 --ffn 16 --quiet
+expect no_tokens 2 "the ids of this run are no tokens of text" export letters --out no
+expect no_out 2 "export needs --out" export soft
+expect no_run 2 "export needs one operand" export --out no
+expect nowhere 3 "cannot open none" export none --out no
+[ -e no ] && failed nothing_was_made "no is there" || passed nothing_was_made
+finish

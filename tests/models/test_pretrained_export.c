@@ -1,0 +1,286 @@
+/* Models of our own as checkpoints: what was exported opens as the type of its attention and computes the
+   same rows and scores; what has no place there is refused with every setting, and nothing is left. Bugs
+   planted and caught: positions shifted by the unused rows; the segment of a model without segments started
+   from the seed; softmax written as yoso; a classifier written too; the padding not written; only the first
+   setting named; a convolution accepted with softmax. SPDX-License-Identifier: Apache-2.0 */
+#include "models/pretrained_export.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "io/json.h"
+#include "models/inference.h"
+#include "nn/block.h"
+#include "support/folder.h"
+#include "support/layers.h"
+
+enum { VOCAB = 20, DIM = 8, T = 9, SEED = 4 };
+
+static const size_t offsets[] = {0, T};
+static const uint32_t ids[T] = {0, 5, 19, 7, 7, 3, 12, 1, 2};
+static const uint8_t segments[T] = {0, 0, 0, 1, 1, 1, 1, 0, 0};
+
+static struct model_config config_of(struct host *host, const char *attention)
+{
+    struct model_config config;
+    options_preset(model_options, &config);
+    config.vocab_size = VOCAB;
+    config.max_len = T;
+    config.row_width = config.num_segments = 0;
+    config.pairs = config.bytes = false;
+    config.num_objectives = 1;
+    config.objectives[0] = (struct model_objective){objective_find("masked_tokens"), 1, VOCAB, 0, ""};
+    config.layers = 2;
+    config.dim = DIM;
+    config.heads = 2;
+    config.ffn = 12;
+    config.norm = BLOCK_POST_NORM;
+    config.positions = POSITIONS_LEARNED;
+    config.scale_words = 0;
+    config.conv_window = 0;
+    check_status(host, head_plan_new(host, attention, &config.plan), HASHATTN_OK, NULL);
+    return config;
+}
+
+struct outputs {
+    float rows[T * DIM], scores[T * VOCAB];
+};
+
+static bool take_rows(void *user, size_t first, size_t n, const float *rows)
+{
+    assert_true(first == 0 && n == 1);
+    memcpy(user, rows, T * DIM * sizeof *rows);
+    return false;
+}
+
+static float *new_floats(size_t count)
+{
+    float *floats = aligned_alloc(64, (count * sizeof *floats + 63) / 64 * 64);
+    assert_non_null(floats);
+    return floats;
+}
+
+static void compute(struct host *host, struct inference *inference, bool segmented, struct outputs *outputs)
+{
+    const struct inference_input input = {1, offsets, ids, segmented ? segments : NULL};
+    size_t places[T];
+    for (size_t i = 0; i < T; i++)
+        places[i] = i;
+    memset(outputs, 0, sizeof *outputs);
+    check_status(host, inference_check(host, inference, &input), HASHATTN_OK, NULL);
+    check_status(host, inference_rows(host, inference, &input, take_rows, outputs->rows), HASHATTN_OK, NULL);
+    if (model_num_scores(inference->model) > 0)
+        check_status(host, inference_scores(host, inference, &input, places, T, outputs->scores), HASHATTN_OK,
+                     NULL);
+}
+
+static const struct pretrained no_files; /* every tensor starts from the seed */
+
+static void compute_own(struct host *host, struct pool *pool, const struct model_config *config,
+                        struct outputs *outputs)
+{
+    struct model *model;
+    check_status(host, model_new(host, config, &model), HASHATTN_OK, NULL);
+    const struct params *params = model_params(model);
+    float *values = new_floats(params->total), *room = new_floats(params_room(params) + 16);
+    check_status(host, pretrained_load(host, &no_files, params, SEED, values), HASHATTN_OK, NULL);
+    struct inference inference = {
+        .kernels = kernels_named("auto", NULL), .pool = pool, .model = model, .seed = 3};
+    inference.values = params_lay(params, inference.kernels, pool, values, false, room);
+    compute(host, &inference, config->num_segments > 0, outputs);
+    free(room);
+    free(values);
+    model_free(host, model);
+}
+
+static void compute_stored(struct host *host, struct pool *pool, const char *directory, bool segmented,
+                           struct pretrained *files, struct outputs *outputs)
+{
+    struct model *model;
+    check_status(host, pretrained_open(host, directory, NULL, files), HASHATTN_OK, NULL);
+    check_status(host, model_new(host, &files->config.model, &model), HASHATTN_OK, NULL);
+    const struct params *params = model_params(model);
+    check_status(host, pretrained_check(host, files, params), HASHATTN_OK, NULL);
+    float *room = new_floats(pretrained_room(params));
+    struct inference inference = {
+        .kernels = kernels_named("auto", NULL), .pool = pool, .model = model, .seed = 3};
+    check_status(host,
+                 pretrained_lay(host, files, params, inference.kernels, pool, 1, room, &inference.values),
+                 HASHATTN_OK, NULL);
+    compute(host, &inference, segmented, outputs);
+    free(room);
+    model_free(host, model);
+}
+
+static hashattn_status export(struct host *host, const struct model_config *config, const char *directory,
+                              int64_t padding)
+{
+    struct model *model;
+    TRY(model_new(host, config, &model));
+    hashattn_status status = pretrained_export(host, directory, &no_files, model, padding, SEED);
+    model_free(host, model);
+    return status;
+}
+
+static void remove_directory(struct host *host, const char *path)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", NULL};
+    file_remove_directory(host, path, files);
+}
+
+static void outputs_are_the_same(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    static const struct {
+        const char *attention, *type;
+        int64_t segments, offset, conv, padding;
+        bool classifies;
+    } cases[] = {{"yoso-e", "yoso", 0, 0, 3, 1, false},
+                 {"yoso", "yoso", 2, 2, 0, -1, true},
+                 {"softmax", "bert", 0, 3, 0, 7, false},
+                 {"softmax", "bert", 2, 0, 0, 1, true}};
+    struct pool *pool;
+    char path[100];
+    check_status(host, pool_new(host, 2, &pool), HASHATTN_OK, NULL);
+    snprintf(path, sizeof path, "%s/out", folder->path);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model_config config = config_of(host, cases[i].attention);
+        struct pretrained files;
+        struct outputs own, stored;
+        int64_t padding = -1;
+        config.num_segments = cases[i].segments;
+        config.position_offset = cases[i].offset;
+        config.conv_window = cases[i].conv;
+        if (head_plan_has(&config.plan, "planes"))
+            check_status(host, head_plan_set(host, &config.plan, "planes", "gaussian"), HASHATTN_OK, NULL);
+        if (cases[i].classifies)
+            config.objectives[config.num_objectives++] =
+                (struct model_objective){objective_find("classify"), 1, 3, 0, ""};
+        compute_own(host, pool, &config, &own);
+        check_status(host, export(host, &config, path, cases[i].padding), HASHATTN_OK, NULL);
+        compute_stored(host, pool, path, cases[i].segments > 0, &files, &stored);
+        assert_string_equal(pretrained_names[files.config.type].model_type, cases[i].type);
+        assert_string_equal(files.config.model.plan.text, cases[i].attention);
+        assert_int_equal(files.config.model.num_segments, cases[i].segments == 0 ? 1 : cases[i].segments);
+        if (cases[i].padding >= 0)
+            check_status(host, json_get_int(host, files.config.json, "pad_token_id", 0, 100, &padding),
+                         HASHATTN_OK, NULL);
+        assert_true(padding == cases[i].padding);
+        assert_true(!cases[i].classifies ||
+                    weight_files_find(&files.weights, "classifier.out_proj.weight", NULL) == NULL);
+        check_same_bits(stored.rows, own.rows, sizeof own.rows, cases[i].attention);
+        check_same_bits(stored.scores, own.scores, sizeof own.scores, cases[i].attention);
+        assert_true(own.scores[0] != 0 && own.scores[VOCAB + 1] != 0);
+        pretrained_close(host, &files);
+        remove_directory(host, path);
+        head_plan_free(host, &config.plan);
+    }
+    pool_free(host, pool);
+}
+
+/* An encoder without output for masked tokens. */
+static void a_bare_encoder_is_exported(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    struct model_config config = config_of(host, "softmax");
+    struct pretrained files;
+    struct outputs own, stored;
+    struct pool *pool;
+    char path[100];
+    snprintf(path, sizeof path, "%s/out", folder->path);
+    config.objectives[0] = (struct model_objective){objective_find("classify"), 1, 3, 0, ""};
+    check_status(host, pool_new(host, 1, &pool), HASHATTN_OK, NULL);
+    compute_own(host, pool, &config, &own);
+    check_status(host, export(host, &config, path, 1), HASHATTN_OK, NULL);
+    compute_stored(host, pool, path, false, &files, &stored);
+    check_same_bits(stored.rows, own.rows, sizeof own.rows, "rows");
+    assert_int_equal(files.config.model.num_objectives, 0);
+    pretrained_close(host, &files);
+    remove_directory(host, path);
+    pool_free(host, pool);
+    head_plan_free(host, &config.plan);
+}
+
+static void what_has_no_place_is_refused(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    static const struct {
+        const char *attention, *option, *value; /* of the mechanism, or of the model */
+        const char *part;
+    } cases[] = {
+        {"lha", NULL, NULL,
+         "type yoso cannot describe the model: attention is lha (yoso or yoso-e is needed)"},
+        {"softmax,yoso", NULL, NULL, "attention is softmax,yoso ("},
+        {"yoso", "normalize", "none", "normalize is none (l2 is needed)"},
+        {"yoso-e", "map", "neyshabur", "map is neyshabur (l2 is needed)"},
+        {"softmax", "conv_window", "3",
+         "type bert cannot describe the model: conv_window is 3 (0 is needed)"},
+        {"softmax", "norm", "pre", "norm is pre (post is needed)"},
+        {"softmax", "positions", "sinusoidal", "positions is sinusoidal (learned is needed)"},
+        {"softmax", "scale_words", "true", "scale_words is true (false is needed)"},
+    };
+    char path[100];
+    snprintf(path, sizeof path, "%s/out", folder->path);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model_config config = config_of(host, cases[i].attention);
+        if (cases[i].option != NULL)
+            check_status(
+                host,
+                option_find(model_options, cases[i].option) != NULL
+                    ? option_set(host, model_options, "model", &config, cases[i].option, cases[i].value)
+                    : head_plan_set(host, &config.plan, cases[i].option, cases[i].value),
+                HASHATTN_OK, NULL);
+        check_status(host, export(host, &config, path, 1), HASHATTN_REFUSED, cases[i].part);
+        assert_false(file_exists(path));
+        head_plan_free(host, &config.plan);
+    }
+    struct model_config config = config_of(host, "local");
+    config.norm = BLOCK_PRE_NORM;
+    config.positions = POSITIONS_NONE;
+    check_status(
+        host, export(host, &config, path, 1), HASHATTN_REFUSED,
+        "attention is local (yoso or yoso-e is needed), norm is pre (post is needed), positions is none "
+        "(learned is needed)");
+    head_plan_free(host, &config.plan);
+}
+
+static void every_failing_allocation_is_reported(void **state)
+{
+    struct folder *folder = *state;
+    char path[100];
+    snprintf(path, sizeof path, "%s/out", folder->path);
+    for (long n = 0;; n++) {
+        struct failing_host failing;
+        struct host plain;
+        host_init(&plain);
+        struct model_config config = config_of(&plain, "yoso");
+        failing_host_init(&failing, n);
+        hashattn_status status = export(&failing.host, &config, path, 1);
+        head_plan_free(&plain, &config.plan);
+        assert_int_equal(failing.outstanding, 0);
+        assert_true(file_exists(path) == (status == HASHATTN_OK));
+        if (status == HASHATTN_OK)
+            break;
+        check_status(&failing.host, status, HASHATTN_NO_MEMORY, NULL);
+        assert_true(n < 5000);
+    }
+    remove_directory(&folder->host, path);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_enter, folder_leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(outputs_are_the_same),
+        IN_FOLDER(a_bare_encoder_is_exported),
+        IN_FOLDER(what_has_no_place_is_refused),
+        IN_FOLDER(every_failing_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
