@@ -25,7 +25,8 @@
     row(bigbird) \
     row(sparse) \
     row(sinkhorn) \
-    row(race)
+    row(race) \
+    row(performer)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct mechanism mechanism_##name;

@@ -1,6 +1,7 @@
 /* All pairs, one after another. SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_kernel.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,11 +43,13 @@ static double run_query(struct oracle_kernel *o, size_t i, double *dq, double *d
         for (size_t c = 0; c < d_v; c++)
             out[c] += score * o->value[j * d_v + c];
     }
+    bool whole = bottom > o->floor;
+    bottom = whole ? bottom : o->floor;
     for (size_t c = 0; c < d_v; c++)
         out[c] = seen == 0 ? 0 : out[c] / bottom;
     for (size_t j = 0; j < seen; j++) {
         double score = o->kernel(o->self, query, o->key + j * d, d, dq, dk);
-        double dscore = (dot(dout, o->value + j * d_v, d_v) - dot(dout, out, d_v)) / bottom;
+        double dscore = (dot(dout, o->value + j * d_v, d_v) - (whole ? dot(dout, out, d_v) : 0)) / bottom;
         for (size_t c = 0; c < d_v; c++)
             o->dvalue[j * d_v + c] += score / bottom * dout[c];
         for (size_t c = 0; c < d; c++) {

@@ -1,6 +1,6 @@
 /* Attention by a kernel of one head in double precision by its definition, out_i = sum_j k(q_i, k_j) v_j /
-   (sum_j k(q_i, k_j) + epsilon), with gradients in closed form. It knows the kernel, not its features.
-   SPDX-License-Identifier: Apache-2.0 */
+   max(sum_j k(q_i, k_j) + epsilon, floor), with gradients in closed form. It knows the kernel, not its
+   features. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_ORACLE_ORACLE_KERNEL_H
 #define TESTS_ORACLE_ORACLE_KERNEL_H
 
@@ -10,7 +10,7 @@ struct oracle_kernel {
     size_t n_q, n_k, d, d_v;
     double *query, *key, *value, *dout; /* (n_q, d), (n_k, d), (n_k, d_v), (n_q, d_v); fill these */
     size_t *visible; /* (n_q) query i sees the first visible[i] keys; NULL: all. The caller's. */
-    double epsilon;
+    double epsilon, floor;
     /* The kernel of two rows, and its gradients (d) each. */
     double (*kernel)(const void *self, const double *query, const double *key, size_t d, double *dquery,
                      double *dkey);

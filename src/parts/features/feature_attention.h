@@ -4,6 +4,11 @@
    that backward; causal problems keep running sums and compute 64 x 64 scores beside the diagonal. Source:
    Katharopoulos et al. 2020, equations 4 to 6 and 13 to 15.
 
+   Levels, if given (with epsilon 0 or negligible), multiply the weight of key j for query i by
+   exp(levels.key[j] - levels.query[i]): a decay, or features of keys that are stored at a scale of their own.
+   Sums are stored at the level of the queries that read them, so that no factor exceeds 1 and none is lost,
+   whatever the range of the levels. Cost: 64 exponentials per query.
+
    Rows are cut into blocks of FEATURE_BLOCK by shape. Each block has its own sums, which are then added in
    the order of blocks, so the bits do not depend on threads. Saved: denominators (n_q floats), and
    the sums before each block (causal) or of all keys. SPDX-License-Identifier: Apache-2.0 */
@@ -11,12 +16,10 @@
 #define PARTS_FEATURE_ATTENTION_H
 
 #include "base/pool.h"
+#include "parts/features/feature_levels.h"
 #include "parts/rows/view.h"
 
-enum {
-    FEATURE_ROWS = KERNELS_TILE,      /* rows that a map computes at once, at most */
-    FEATURE_BLOCK = 16 * FEATURE_ROWS /* rows whose sums one thread makes */
-};
+enum { FEATURE_BLOCK = 16 * FEATURE_ROWS }; /* rows whose sums one thread makes */
 
 enum feature_side { FEATURE_QUERY, FEATURE_KEY };
 
@@ -26,7 +29,7 @@ struct feature_map {
     size_t count, dim; /* F; width of the rows */
     const void *self;  /* of the functions */
     size_t scratch;    /* bytes that each call may use */
-    /* Writes phi (rows, count), adjacent, for rows x (rows, dim). phi >= 0. */
+    /* Writes phi (rows, count), adjacent, for rows x (rows, dim). */
     void (*forward)(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
                     size_t rows, float *phi, void *scratch);
     /* Adds the gradient of x to dx, from x, its features and their gradient, which it may overwrite. */
@@ -40,10 +43,15 @@ struct feature_attention {
     size_t workers;    /* threads of the pool; >= 1 */
     size_t num_queries, num_keys, value_dim;
     float epsilon;         /* added to the denominator */
+    float floor;           /* a smaller denominator is replaced by this one, and has no gradient; 0: none */
     bool causal;           /* query i sees the first visible[i] keys, which never falls with i */
     const size_t *visible; /* (num_queries), or NULL */
     struct view query, key, value;
-    void *saved; /* feature_attention_saved_size bytes: forward writes, backward reads */
+    /* Optional. A query's level is at least that of every key it sees; it never falls with i, and if not
+       causal is the same for all. */
+    struct feature_levels levels;
+    float *dkey_level, *dquery_level; /* backward: gradients are written here; NULL: not wanted */
+    void *saved;                      /* feature_attention_saved_size bytes: forward writes, backward reads */
 };
 
 /* Sizes depend on the counts, widths, workers and `causal` only, and never fall with more rows. */

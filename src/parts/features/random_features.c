@@ -9,8 +9,6 @@
 #include "base/random.h"
 #include "parts/hashing/planes.h"
 
-static const float epsilon = 1e-6f;
-
 struct work {
     float *planes, *normal; /* in the layout of planes_draw; (dim) */
     void *of_planes;
@@ -91,5 +89,5 @@ void features_of(const struct features *f, const struct feature_rows *from, size
         from->shift[i] =
             stabiliser == STABILISE_ROW ? shrink * from->largest[i] : shrink * shrink * from->half[i] + level;
     f->kernels->softmax.exp(phi, f->count, from->products, f->count, rows, f->count, shrink, from->shift,
-                            epsilon);
+                            FEATURES_EPSILON);
 }

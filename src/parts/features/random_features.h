@@ -14,6 +14,9 @@
 #include "base/pool.h"
 #include "kernels/kernels.h"
 
+/* Added to each feature. */
+#define FEATURES_EPSILON 1e-6f
+
 /* Floats of the directions, and bytes of the work space to draw them on `workers` threads. */
 size_t features_count(size_t count, size_t dim);
 size_t features_work_size(size_t count, size_t dim, size_t workers);

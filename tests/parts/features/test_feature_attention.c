@@ -4,6 +4,10 @@
    gradient; a block's own sums before it, or its own gradients after it; scores for dV taken from their
    gradients; keys that are not seen, in scores or gradients; dz dropped; sums of the first block only;
    running sums not advanced in backward; the second tile of new keys skipped; features of the other side.
+   Of levels: sums not moved between blocks, or between tiles; the factor of a query left out, or that of a
+   pair; gradients of sums at the level of the tile's last query; values of keys without their factor; the
+   gradient of a level from the scaled features. The floor with a gradient.
+   Covers: feature_levels.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/feature_attention.h"
 
@@ -59,6 +63,30 @@ struct sizes {
     bool causal;
 };
 
+/* Levels of keys and queries, and the floor. NULL: none. */
+struct levels {
+    double *key, *query, floor;
+};
+
+struct levelled {
+    const struct oracle_kernel *oracle;
+    const struct levels *levels;
+};
+
+static double levelled_kernel(const void *self, const double *query, const double *key, size_t d,
+                              double *dquery, double *dkey)
+{
+    const struct levelled *l = self;
+    size_t i = (size_t)(query - l->oracle->query) / d, j = (size_t)(key - l->oracle->key) / d;
+    double factor = exp(l->levels->key[j] - l->levels->query[i]);
+    double score = factor * kernel(NULL, query, key, d, dquery, dkey);
+    for (size_t c = 0; c < d; c++) {
+        dquery[c] *= factor;
+        dkey[c] *= factor;
+    }
+    return score;
+}
+
 /* Sums of up to 2,000 terms of float32: 1e-5 of the largest number. */
 static void check_array(const float *got, const double *want, size_t count, double start, const char *what)
 {
@@ -87,11 +115,34 @@ static float *filled(size_t count, float value)
     return made;
 }
 
-static void check(const struct kernels *kernels, struct pool *pool, struct sizes s, size_t *visible)
+/* The gradients of some levels by central differences. */
+static void check_level_gradients(struct oracle_kernel *o, double *level, const float *got, size_t count,
+                                  const char *what)
+{
+    double largest = 0, want[3];
+    size_t at[3] = {0, count / 2, count - 1};
+    for (size_t k = 0; k < 3; k++) {
+        double before = level[at[k]], step = 1e-5;
+        level[at[k]] = before + step;
+        want[k] = oracle_kernel_run(o);
+        level[at[k]] = before - step;
+        want[k] = (want[k] - oracle_kernel_run(o)) / (2 * step);
+        level[at[k]] = before;
+        largest = fmax(largest, fabs(want[k]));
+    }
+    for (size_t k = 0; k < 3; k++)
+        check_near((double)got[at[k]], want[k], 1e-4 * largest + 1e-5, what);
+}
+
+static void check(const struct kernels *kernels, struct pool *pool, struct sizes s, size_t *visible,
+                  const struct levels *levels)
 {
     struct oracle_kernel o = oracle_kernel_new(s.n_q, s.n_k, s.d, s.d_v);
-    o.epsilon = 0.125;
-    o.kernel = kernel;
+    struct levelled levelled = {&o, levels};
+    o.epsilon = levels == NULL ? 0.125 : 0;
+    o.floor = levels == NULL ? 0 : levels->floor;
+    o.kernel = levels == NULL ? kernel : levelled_kernel;
+    o.self = &levelled;
     o.visible = visible;
     float *query = fill(o.query, s.n_q * s.d, 1), *key = fill(o.key, s.n_k * s.d, 2);
     float *value = fill(o.value, s.n_k * s.d_v, 3), *grad = fill(o.dout, s.n_q * s.d_v, 4);
@@ -108,8 +159,10 @@ static void check(const struct kernels *kernels, struct pool *pool, struct sizes
         .num_queries = s.n_q,
         .num_keys = s.n_k,
         .value_dim = s.d_v,
-        .epsilon = 0.125f,
+        .epsilon = (float)o.epsilon,
+        .floor = (float)o.floor,
         .causal = s.causal,
+        .levels = {levels == NULL ? NULL : levels->key, levels == NULL ? NULL : levels->query, s.n_q},
         .visible = visible,
         .query = view_of(query, s.n_q, s.d),
         .key = view_of(key, s.n_k, s.d),
@@ -121,6 +174,9 @@ static void check(const struct kernels *kernels, struct pool *pool, struct sizes
     float *block = filled(scratch, NAN), *out = filled(s.n_q * s.d_v, NAN);
     float *dquery = filled(s.n_q * s.d, 0.25f), *dkey = filled(s.n_k * s.d, 0.25f);
     float *dvalue = filled(s.n_k * s.d_v, 0.25f);
+    float *dlevels = filled(s.n_q + s.n_k, NAN);
+    a.dquery_level = levels == NULL ? NULL : dlevels;
+    a.dkey_level = levels == NULL ? NULL : dlevels + s.n_q;
     struct view y = view_of(out, s.n_q, s.d_v), g = view_of(grad, s.n_q, s.d_v);
     feature_attention_forward(&a, y, block);
     for (size_t i = 0; i < scratch; i++)
@@ -131,6 +187,11 @@ static void check(const struct kernels *kernels, struct pool *pool, struct sizes
     check_array(dquery, o.dquery, s.n_q * s.d, 0.25, "dquery");
     check_array(dkey, o.dkey, s.n_k * s.d, 0.25, "dkey");
     check_array(dvalue, o.dvalue, s.n_k * s.d_v, 0.25, "dvalue");
+    if (levels != NULL && s.n_q * s.n_k < 100000) {
+        check_level_gradients(&o, levels->query, dlevels, s.n_q, "level of a query");
+        check_level_gradients(&o, levels->key, dlevels + s.n_q, s.n_k, "level of a key");
+    }
+    guard_free(dlevels, s.n_q + s.n_k);
     guard_free(a.saved, saved);
     guard_free(block, scratch);
     guard_free(out, s.n_q * s.d_v);
@@ -145,25 +206,25 @@ static void check(const struct kernels *kernels, struct pool *pool, struct sizes
 }
 
 /* On one thread and on three. */
-static void check_sizes(struct sizes s, size_t *visible)
+static void check_sizes(struct sizes s, size_t *visible, const struct levels *levels)
 {
     struct host host;
     struct pool *pool;
     host_init(&host);
     assert_int_equal(pool_new(&host, 3, &pool), HASHATTN_OK);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
-        check(*kernels, NULL, s, visible);
-    check(kernels_all()[0], pool, s, visible);
+        check(*kernels, NULL, s, visible, levels);
+    check(kernels_all()[0], pool, s, visible, levels);
     pool_free(&host, pool);
 }
 
 static void all_keys(void **state)
 {
     (void)state;
-    check_sizes((struct sizes){1, 1, 1, 1, false}, NULL);
-    check_sizes((struct sizes){70, 130, 5, 7, false}, NULL);
-    check_sizes((struct sizes){1100, 65, 3, 2, false}, NULL);
-    check_sizes((struct sizes){65, 2100, 4, 3, false}, NULL);
+    check_sizes((struct sizes){1, 1, 1, 1, false}, NULL, NULL);
+    check_sizes((struct sizes){70, 130, 5, 7, false}, NULL, NULL);
+    check_sizes((struct sizes){1100, 65, 3, 2, false}, NULL, NULL);
+    check_sizes((struct sizes){65, 2100, 4, 3, false}, NULL, NULL);
 }
 
 static void causal_keys(void **state)
@@ -175,7 +236,7 @@ static void causal_keys(void **state)
         size_t *visible = malloc(sizes[s].n_q * sizeof *visible);
         for (size_t i = 0; i < sizes[s].n_q; i++)
             visible[i] = i + 1;
-        check_sizes(sizes[s], visible);
+        check_sizes(sizes[s], visible, NULL);
         free(visible);
     }
 }
@@ -195,9 +256,48 @@ static void causal_keys_in_uneven_steps(void **state)
             seen += i % 3 == 1 ? 1 + n_k / n_q : 0;
             visible[i] = seen = seen < n_k ? seen : n_k;
         }
-        check_sizes(sizes[s], visible);
+        check_sizes(sizes[s], visible, NULL);
         free(visible);
     }
+}
+
+/* A level rises by up to 1 per query and by 120 now and then, so that the range of all exceeds float32. Keys
+   are up to 3 below the first query that sees them. Not causal: one level, far above some keys. */
+static void check_levels(struct sizes s, size_t step, double floor)
+{
+    size_t *visible = malloc(s.n_q * sizeof *visible), seen = 0;
+    struct levels levels = {malloc(s.n_k * sizeof(double)), malloc(s.n_q * sizeof(double)), floor};
+    struct random random = random_open(9);
+    double level = -1000;
+    for (size_t i = 0; i < s.n_q; i++) {
+        size_t now = s.causal ? (i + 1) * step / 2 : s.n_k;
+        visible[i] = now < s.n_k ? now : s.n_k;
+        level += !s.causal ? 0 : i % 700 == 690 ? 120 : (double)random_unit(&random);
+        levels.query[i] = level;
+        for (; seen < visible[i]; seen++)
+            levels.key[seen] =
+                level - 3 * (double)random_unit(&random) - (!s.causal && seen % 9 == 1 ? 200 : 0);
+    }
+    for (; seen < s.n_k; seen++)
+        levels.key[seen] = level + 300; /* seen by none */
+    check_sizes(s, s.causal ? visible : NULL, &levels);
+    free(visible);
+    free(levels.key);
+    free(levels.query);
+}
+
+static void levels_scale_weights(void **state)
+{
+    (void)state;
+    check_levels((struct sizes){1, 1, 2, 1, true}, 2, 0);
+    check_levels((struct sizes){200, 200, 5, 7, true}, 2, 0);
+    check_levels((struct sizes){200, 200, 5, 7, true}, 2, 3);
+    check_levels((struct sizes){150, 40, 5, 3, true}, 1, 0.5);
+    check_levels((struct sizes){130, 450, 3, 2, true}, 6, 0);
+    check_levels((struct sizes){2200, 2200, 2, 3, true}, 2, 0);
+    check_levels((struct sizes){70, 130, 5, 7, false}, 0, 0);
+    check_levels((struct sizes){70, 130, 5, 7, false}, 0, 60);
+    check_levels((struct sizes){40, 2100, 3, 2, false}, 0, 0);
 }
 
 int main(void)
@@ -206,6 +306,7 @@ int main(void)
         cmocka_unit_test(all_keys),
         cmocka_unit_test(causal_keys),
         cmocka_unit_test(causal_keys_in_uneven_steps),
+        cmocka_unit_test(levels_scale_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,290 @@
+/* Performer, FAVOR+ (Choromanski et al. 2020, "Rethinking Attention with Performers", equation 5): attention
+   through positive orthogonal random features, whose products estimate exp(q.k / sqrt(d)),
+     phi_r(x) = exp(u_r) + 1e-6 max_s exp(u_s),   u_r = w_r.x~ - |x~|^2 / 2,   x~ = x / d^(1/4),   r <
+   num_features, in sums of features (parts/features/feature_attention.h). Directions:
+   parts/features/random_features.h.
+
+   The largest exponent of a row is subtracted from it, so that no exponential overflows. For queries this
+   factor leaves their ratio; for keys it is their level, which multiplies their weight relative to the
+   largest level of all keys, or, causal, of those that a query sees. Levels need a first pass over the keys.
+   Where this differs from the released code: its keys subtract the maximum of all, its causal form that of
+   future keys too, so that later tokens change earlier outputs through the constant; here 1e-6 (its JAX form;
+   1e-4 in PyTorch) is relative to the row's own largest feature, and a causal output is that of its keys
+   alone. Its maxima leave out |x~|^2 / 2, so that the constant outweighs the features of long rows; here they
+   do not. Maxima are constants in backward, as there.
+
+   Cost, F features: 6 n F d operations for projections, 2 n F exponentials and 4 n F d_v operations for sums
+   and outputs forward, about three times that backward. Random: the directions, once per call for all heads.
+   Saved: one float per query, one double per key, and F (d_v + 1) floats per 1,024 rows.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
+#include <math.h>
+
+#include "attention/in_features.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "parts/features/random_features.h"
+
+struct performer_options {
+    int64_t num_features;
+};
+
+/* The denominator is at least 1e-6 if a query sees a key; else this makes its output 0. */
+static const float epsilon = 1e-30f;
+
+/* Prepared once per call. */
+struct directions {
+    float *down;   /* (d, F) */
+    float *across; /* (F, d) */
+    float *ones;   /* (F) */
+    size_t bytes;
+};
+
+static size_t num_features(const void *options)
+{
+    return (size_t)((const struct performer_options *)options)->num_features;
+}
+
+static struct directions directions_on(const void *options, size_t dim, const void *block)
+{
+    struct directions s;
+    struct arena arena = arena_on((void *)block);
+    size_t count = features_count(num_features(options), dim);
+    s.down = arena_take(&arena, count, sizeof(float));
+    s.across = arena_take(&arena, count, sizeof(float));
+    s.ones = arena_take(&arena, num_features(options), sizeof(float));
+    s.bytes = arena.used;
+    return s;
+}
+
+/* ---- the map ------------------------------------------------------------------------------------------- */
+
+static struct features features_of_map(const struct feature_map *map)
+{
+    const struct directions *directions = map->self;
+    return (struct features){map->kernels, directions->down, map->count, map->dim};
+}
+
+/* scratch: three floats per row. The products become features in place. */
+static struct feature_rows rows_on(float *phi, void *scratch)
+{
+    float *numbers = scratch;
+    return (struct feature_rows){phi, numbers, numbers + FEATURE_ROWS, numbers + (size_t)2 * FEATURE_ROWS};
+}
+
+static void performer_forward(const struct feature_map *map, enum feature_side side, const float *x,
+                              size_t ld_x, size_t rows, float *phi, void *scratch)
+{
+    (void)side;
+    struct features features = features_of_map(map);
+    struct feature_rows to = rows_on(phi, scratch);
+    features_project(&features, x, ld_x, rows, &to);
+    features_of(&features, &to, rows, 1, STABILISE_ROW, 0, phi);
+}
+
+/* du = dphi (phi - 1e-6). The inner loop has a constant length, so that the compiler uses vectors. */
+static void through_exponentials(float *restrict du, const float *restrict phi, size_t count)
+{
+    for (; count >= FEATURE_ROWS; count -= FEATURE_ROWS, du += FEATURE_ROWS, phi += FEATURE_ROWS)
+        for (size_t i = 0; i < FEATURE_ROWS; i++)
+            du[i] *= phi[i] - FEATURES_EPSILON;
+    for (size_t i = 0; i < count; i++)
+        du[i] *= phi[i] - FEATURES_EPSILON;
+}
+
+/* dx += sum over r of du_r (w_r / d^(1/4) - x / sqrt(d)). */
+static void performer_backward(const struct feature_map *map, enum feature_side side, const float *x,
+                               size_t ld_x, size_t rows, const float *phi, float *dphi, float *dx,
+                               size_t ld_dx, void *scratch)
+{
+    (void)side;
+    const struct directions *directions = map->self;
+    float *sums = scratch, scale = -1 / sqrtf((float)map->dim);
+    through_exponentials(dphi, phi, rows * map->count);
+    map->kernels->rows.dots(sums, dphi, map->count, directions->ones, 0, rows, map->count);
+    map->kernels->tiles.product(dx, ld_dx, dphi, map->count, 1, directions->across, map->dim, rows, map->dim,
+                                map->count, true);
+    for (size_t i = 0; i < rows; i++)
+        map->kernels->rows.axpy(dx + i * ld_dx, scale * sums[i], x + i * ld_x, map->dim);
+}
+
+static struct feature_map map_of(const void *options, const struct problem_shape *shape,
+                                 const struct directions *directions)
+{
+    return (struct feature_map){.count = num_features(options),
+                                .dim = shape->head_dim,
+                                .self = directions,
+                                .scratch = 3 * FEATURE_ROWS * sizeof(float),
+                                .forward = performer_forward,
+                                .backward = performer_backward};
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+struct memory {
+    double *key_level;   /* saved: (n_k) */
+    void *saved;         /* of feature_attention, here and below */
+    double *query_level; /* scratch: (n_q) */
+    float *tiles;        /* (workers, FEATURE_ROWS, F + 3) */
+    void *scratch;
+    size_t saved_bytes, scratch_bytes;
+};
+
+static size_t tile_floats(const void *options)
+{
+    return size_product(FEATURE_ROWS, size_sum(num_features(options), 3));
+}
+
+static struct memory memory_on(const void *options, const struct problem_shape *shape, void *saved,
+                               void *scratch)
+{
+    struct memory m;
+    struct feature_attention a = in_features(shape, map_of(options, shape, NULL), epsilon);
+    struct arena keep = arena_on(saved), work = arena_on(scratch);
+    m.key_level = arena_take(&keep, shape->num_keys, sizeof *m.key_level);
+    m.saved = arena_take(&keep, feature_attention_saved_size(&a), 1);
+    m.query_level = arena_take(&work, shape->num_queries, sizeof *m.query_level);
+    m.tiles = arena_take(&work, size_product(shape->workers, tile_floats(options)), sizeof *m.tiles);
+    m.scratch = arena_take(&work, feature_attention_scratch_size(&a), 1);
+    m.saved_bytes = keep.used;
+    m.scratch_bytes = work.used;
+    return m;
+}
+
+/* ---- levels -------------------------------------------------------------------------------------------- */
+
+struct levelling {
+    const struct problem *problem;
+    struct features features;
+    float *tiles;
+    double *level;
+};
+
+/* The largest exponents of a block of keys. */
+static void level_block(void *argument, size_t block, int worker)
+{
+    const struct levelling *w = argument;
+    struct view key = w->problem->key;
+    float *phi = w->tiles + (size_t)worker * tile_floats(w->problem->options);
+    struct feature_rows to = rows_on(phi, phi + FEATURE_ROWS * w->features.count);
+    size_t end = size_min((block + 1) * FEATURE_BLOCK, key.rows);
+    for (size_t begin = block * FEATURE_BLOCK; begin < end; begin += FEATURE_ROWS) {
+        size_t rows = size_min(FEATURE_ROWS, end - begin);
+        features_project(&w->features, view_row(key, begin), key.stride, rows, &to);
+        for (size_t i = 0; i < rows; i++) /* the square of a row may be infinite */
+            w->level[begin + i] = fmax((double)to.largest[i] - (double)to.half[i], -(double)FLT_MAX);
+    }
+}
+
+static void find_key_levels(const struct problem *problem, const struct directions *directions,
+                            const struct memory *m)
+{
+    struct levelling w = {
+        problem,
+        {problem->kernels, directions->down, num_features(problem->options), problem->shape.head_dim},
+        m->tiles,
+        m->key_level};
+    pool_run(problem->pool, level_block, &w, (problem->key.rows + FEATURE_BLOCK - 1) / FEATURE_BLOCK);
+}
+
+/* A query's level is the largest of the keys it sees. */
+static void find_query_levels(const struct problem *problem, const struct memory *m)
+{
+    double level = m->key_level[0];
+    for (size_t i = 0, key = 0; i < problem->shape.num_queries; i++) {
+        for (; key < problem_seen(problem, i); key++)
+            level = fmax(level, m->key_level[key]);
+        m->query_level[i] = level;
+    }
+}
+
+/* ---- the mechanism ------------------------------------------------------------------------------------- */
+
+static const char *refuse(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    (void)shape;
+    return NULL;
+}
+
+static size_t saved_size(const void *options, const struct problem_shape *shape)
+{
+    return memory_on(options, shape, NULL, NULL).saved_bytes;
+}
+
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
+{
+    return memory_on(options, shape, NULL, NULL).scratch_bytes;
+}
+
+static struct feature_attention open(const struct problem *problem, const struct directions *directions,
+                                     const struct memory *m)
+{
+    struct feature_map map = map_of(problem->options, &problem->shape, directions);
+    struct feature_attention a = in_features_open(problem, map, epsilon);
+    find_query_levels(problem, m);
+    a.levels = (struct feature_levels){m->key_level, m->query_level, problem->shape.num_queries};
+    a.saved = m->saved;
+    return a;
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    struct memory m = memory_on(problem->options, &problem->shape, problem->saved, problem->scratch);
+    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
+    find_key_levels(problem, &directions, &m);
+    struct feature_attention a = open(problem, &directions, &m);
+    feature_attention_forward(&a, out, m.scratch);
+}
+
+static void backward(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients)
+{
+    struct memory m = memory_on(problem->options, &problem->shape, problem->saved, problem->scratch);
+    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
+    struct feature_attention a = open(problem, &directions, &m);
+    feature_attention_backward(&a, out, dout, gradients->query, gradients->key, gradients->value, m.scratch);
+}
+
+static size_t shared_size(const void *options, size_t head_dim)
+{
+    return directions_on(options, head_dim, NULL).bytes;
+}
+
+static size_t prepare_scratch(const void *options, size_t head_dim, size_t workers)
+{
+    return features_work_size(num_features(options), head_dim, workers);
+}
+
+static void prepare(const struct preparation *p)
+{
+    size_t count = num_features(p->options), dim = p->head_dim;
+    struct directions directions = directions_on(p->options, dim, p->shared);
+    features_draw(p->kernels, p->pool, count, dim, random_key(p->call_key, RANDOM_FEATURES, 0),
+                  directions.down, p->scratch);
+    p->kernels->tiles.transpose(directions.across, dim, directions.down, count, dim, count);
+    for (size_t r = 0; r < count; r++)
+        directions.ones[r] = 1;
+}
+
+static const struct option_row options[] = {
+    {"num_features", OPTION_INT, offsetof(struct performer_options, num_features), 256, 1, 65536, NULL,
+     "random features that estimate softmax: more are more accurate and take proportionally more time"},
+    {.name = NULL},
+};
+
+const struct mechanism mechanism_performer = {
+    .name = "performer",
+    .summary =
+        "positive orthogonal random features of softmax, linear in the length (Choromanski et al. 2020)",
+    .options = options,
+    .options_size = sizeof(struct performer_options),
+    .exact = false,
+    .mixes = true,
+    .refuse = refuse,
+    .saved_size = saved_size,
+    .scratch_size = scratch_size,
+    .forward = forward,
+    .backward = backward,
+    .preparation = &(const struct preparation_facet){shared_size, prepare_scratch, prepare},
+};
