@@ -3,11 +3,14 @@
    state is kept whose size does not depend on the length of the sequence.
 
    `yoso` has such a state: num_hashes * 2^hash_bits * value_dim floats per head, and one column more if
-   normalize is sum. At 32, 9 and 64 that is 4 MiB, as much as the keys and values of 8,192 tokens. `softmax`
-   and `yoso-e` have no such state and are REFUSED.
+   normalize is sum. At 32, 9 and 64 that is 4 MiB, as much as the keys and values of 8,192 tokens. `linear`
+   has one of head_dim * (value_dim + 1) floats, `performer` of num_features * (value_dim + 1), `race` of num_tables * 2^hash_bits * (value_dim + 1). Mechanisms without such a state, `softmax` for
+   one, are REFUSED. Learned parameters are those of the attention, as in a call with this seed; the stream
+   copies them.
 
-   For any division into chunks the output is bit-identical to hashattn_attention_forward on the whole
-   sequence with the same seed and tables f32 (auto in a context of precision float32).
+   For any division into chunks the output has the same bits. Those of yoso are the bits of
+   hashattn_attention_forward on the whole sequence with the same seed and tables f32 (auto in a context of
+   precision float32); outputs of the others are equal to that call's up to rounding.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_STREAM_H
 #define HASHATTN_STREAM_H
@@ -62,7 +65,7 @@ HASHATTN_API hashattn_status hashattn_stream_absorb(hashattn_stream *stream, con
    strides that make two elements of out overlap; nothing is written then. */
 HASHATTN_API hashattn_status hashattn_stream_read(hashattn_stream *stream, const hashattn_chunk *chunk);
 /* into += from, for shards of one sequence. INVALID unless both streams have the same mechanism, options,
-   num_heads, first_head, widths, causal and seed. */
+   learned parameters, num_heads, first_head, widths, causal and seed. */
 HASHATTN_API hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stream *from);
 
 /* A source of chunks. `fetch` fills the chunk that begins at row `position`; struct_size is set. `done`,

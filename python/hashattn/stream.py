@@ -24,15 +24,15 @@ class Stream(ContextObject):
     """The state of one sequence: keys are absorbed, queries are read against it.
 
     heads, head_dim, value_dim: of the arrays, (rows, d) for one head, else (heads, rows, d); value_dim None = head_dim.
-    mechanism: "yoso"; "softmax" and "yoso-e" have no such state and are refused.
+    mechanism: "yoso", "linear", "performer" or "race"; others, "softmax" for one, have no such state and are refused.
     causal: keys and queries arrive together in `read`, and query i sees keys 0 .. i of the whole sequence.
     chunk_rows: the most rows that are processed at once; their memory is allocated once.
     first_head: number of the first head, if the heads of a model are split over several streams.
     seed, context, options: as for `attention`.
 
-    For any division into chunks the output has the bits of `attention` on the whole sequence with the same seed (and
-    tables="f32", which is what auto means in a context of precision float32). A stream made before a fork continues in
-    the child on one thread. RefusedError (a ValueError): the mechanism has no state. OutOfMemoryError (a MemoryError):
+    For any division into chunks the output has the same bits. Those of yoso are the bits of `attention` on the whole
+    sequence with the same seed (and tables="f32", which is what auto means in a context of precision float32); the
+    others equal it up to rounding. A stream made before a fork continues in the child on one thread. RefusedError (a ValueError): the mechanism has no state. OutOfMemoryError (a MemoryError):
     the states do not fit in the memory of this machine.
     """
 

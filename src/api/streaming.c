@@ -10,6 +10,7 @@
 
 #include "api/handles.h"
 #include "api/operands.h"
+#include "api/own_params.h"
 #include "api/versions.h"
 #include "attention/driver/stream.h"
 #include "base/memory.h"
@@ -21,7 +22,9 @@ struct hashattn_stream {
     hashattn_stream_options given;
     struct stream heads; /* described for the first head */
     void *options;       /* a copy of the mechanism's options */
-    bool spread;         /* one head at a time, on all threads */
+    float *params;       /* a copy of its learned parameters, (heads, param_count); or NULL */
+    size_t param_count;
+    bool spread; /* one head at a time, on all threads */
     size_t state_bytes, scratch_bytes;
     size_t absorbed, answered;       /* rows so far; a causal stream counts only answered */
     unsigned char *states, *scratch; /* states: (heads); scratch: (heads that run in parallel) */
@@ -40,6 +43,7 @@ static struct stream head_at(const struct hashattn_stream *stream, size_t head)
 {
     struct stream one = stream->heads;
     one.random_key = random_key(one.call_key, RANDOM_HEAD, stream->given.first_head + head);
+    one.params = stream->params == NULL ? NULL : stream->params + head * stream->param_count;
     return one;
 }
 
@@ -59,6 +63,29 @@ static hashattn_status check_memory(struct host *host, const struct hashattn_str
         stream->heads.mechanism->name, states, stream->given.num_heads, stream->state_bytes,
         all == SIZE_MAX ? stream->scratch_bytes : all - states, stream->given.chunk_rows,
         memory_of_machine());
+    return HASHATTN_OK;
+}
+
+/* Copies the learned parameters that the attention has for these heads, or draws from the seed. */
+static hashattn_status copy_params(struct hashattn_attention *attention, struct hashattn_stream *stream)
+{
+    const hashattn_stream_options *given = &stream->given;
+    const struct parameter_sizes sizes = {given->head_dim, given->value_dim, 0};
+    hashattn_problem problem;
+    void *block;
+    stream->param_count = attention_param_count(attention->mechanism, stream->options, &sizes);
+    if (stream->param_count == 0)
+        return HASHATTN_OK;
+    hashattn_problem_default(&problem);
+    problem.num_heads = given->num_heads;
+    problem.head_dim = given->head_dim;
+    problem.value_dim = given->value_dim;
+    problem.seed = given->seed;
+    TRY(own_params_for(attention, &problem));
+    size_t floats = size_product(given->num_heads, stream->param_count);
+    TRY(memory_new(&attention->context->host, floats, sizeof(float), "learned parameters of a stream",
+                   &block));
+    stream->params = memcpy(block, attention->params, floats * sizeof(float));
     return HASHATTN_OK;
 }
 
@@ -85,12 +112,10 @@ static hashattn_status make(struct hashattn_attention *attention, struct hashatt
         .call_key = random_key(given->seed, RANDOM_EVALUATION, 0),
     };
     TRY(stream_check(host, &stream->heads));
-    const struct parameter_sizes sizes = {given->head_dim, given->value_dim, 0};
-    FAIL_IF(attention_param_count(attention->mechanism, stream->options, &sizes) > 0, host, HASHATTN_REFUSED,
-            "%s has learned parameters, which streams do not support", attention->mechanism->name);
     stream->state_bytes = stream_state_size(&stream->heads);
     stream->scratch_bytes = stream_scratch_size(&stream->heads);
     TRY(check_memory(host, stream));
+    TRY(copy_params(attention, stream));
     TRY(memory_new(host, given->num_heads, stream->state_bytes, "the state of a stream", &block));
     stream->states = block;
     TRY(memory_new(host, heads_at_once(stream), stream->scratch_bytes, "chunks of a stream", &block));
@@ -130,6 +155,7 @@ void hashattn_stream_free(hashattn_stream *stream)
     struct host *host = &stream->context->host;
     memory_free(host, stream->scratch);
     memory_free(host, stream->states);
+    memory_free(host, stream->params);
     memory_free(host, stream->options);
     memory_free(host, stream);
 }
@@ -365,8 +391,8 @@ static hashattn_status check_alike(const hashattn_stream *into, const hashattn_s
     const hashattn_stream_options *a = &into->given, *b = &from->given;
     FAIL_IF(mechanism != from->heads.mechanism, host, HASHATTN_INVALID,
             "a stream of %s cannot be merged into one of %s", from->heads.mechanism->name, mechanism->name);
-    FAIL_IF(memcmp(into->options, from->options, mechanism->options_size) != 0, host, HASHATTN_INVALID,
-            "the streams to merge have different options for %s", mechanism->name);
+    FAIL_IF(mechanism->options_size > 0 && memcmp(into->options, from->options, mechanism->options_size) != 0,
+            host, HASHATTN_INVALID, "the streams to merge have different options for %s", mechanism->name);
     const struct {
         const char *name;
         uint64_t into, from;
@@ -379,6 +405,9 @@ static hashattn_status check_alike(const hashattn_stream *into, const hashattn_s
         FAIL_IF(facts[i].into != facts[i].from, host, HASHATTN_INVALID,
                 "a stream of %s %" PRIu64 " cannot be merged into one of %s %" PRIu64, facts[i].name,
                 facts[i].from, facts[i].name, facts[i].into);
+    size_t params = into->given.num_heads * into->param_count * sizeof(float);
+    FAIL_IF(params > 0 && memcmp(into->params, from->params, params) != 0, host, HASHATTN_INVALID,
+            "the streams to merge have different learned parameters of %s", mechanism->name);
     return HASHATTN_OK;
 }
 

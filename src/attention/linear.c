@@ -3,7 +3,7 @@
    (parts/features/feature_attention.h). As in the published code, 1e-6 is added to the denominator and
    nothing is scaled by sqrt(d). Cost: 4 n d d_v operations and n d exponentials on each side forward, three
    times that backward. Nothing is random. Saved: one float per query and d (d_v + 1) floats per
-   1,024 rows. SPDX-License-Identifier: Apache-2.0 */
+   1,024 rows. A stream's state is d (d_v + 1) floats. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_features.h"
 
 /* f(x) = exp(min(x, 0)) + max(x, 0). scratch: the rows max(x, 0), and zeros for the shift of the
@@ -95,6 +95,48 @@ static void backward(const struct problem *problem, struct view out, struct view
                                problem->scratch);
 }
 
+/* ---- streaming ----------------------------------------------------------------------------------------- */
+
+static size_t state_size(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    struct feature_state s = in_features_state(NULL, shape, map_of(shape), epsilon, NULL);
+    return feature_state_size(&s);
+}
+
+static size_t stream_scratch_size(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    struct feature_state s = in_features_state(NULL, shape, map_of(shape), epsilon, NULL);
+    return feature_state_scratch_size(&s);
+}
+
+static void absorb(const struct problem *problem, void *state, size_t first)
+{
+    (void)first;
+    struct feature_state s =
+        in_features_state(problem->kernels, &problem->shape, map_of(&problem->shape), epsilon, state);
+    const struct feature_keys keys = {.key = problem->key, .value = problem->value};
+    feature_state_add(&s, &keys, problem->scratch);
+}
+
+static void read(const struct problem *problem, void *state, size_t first, struct view out)
+{
+    (void)first;
+    struct feature_state s =
+        in_features_state(problem->kernels, &problem->shape, map_of(&problem->shape), epsilon, state);
+    const struct feature_keys keys = {.key = problem->key, .value = problem->value};
+    in_features_read(problem, &s, &keys, out, problem->scratch);
+}
+
+static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
+{
+    (void)options;
+    struct feature_state to = in_features_state(NULL, shape, map_of(shape), epsilon, into),
+                         more = in_features_state(NULL, shape, map_of(shape), epsilon, from);
+    feature_state_merge(&to, &more, 0);
+}
+
 static const struct option_row options[] = {{.name = NULL}};
 
 const struct mechanism mechanism_linear = {
@@ -109,4 +151,5 @@ const struct mechanism mechanism_linear = {
     .scratch_size = scratch_size,
     .forward = forward,
     .backward = backward,
+    .stream = &(const struct stream_facet){state_size, stream_scratch_size, absorb, read, merge},
 };

@@ -16,6 +16,7 @@
    Cost, F features: 6 n F d operations for projections, 2 n F exponentials and 4 n F d_v operations for sums
    and outputs forward, about three times that backward. Random: the directions, once per call for all heads.
    Saved: one float per query, one double per key, and F (d_v + 1) floats per 1,024 rows.
+   A stream's state is F (d_v + 1) floats and their level.
    SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
@@ -267,6 +268,83 @@ static void prepare(const struct preparation *p)
         directions.ones[r] = 1;
 }
 
+/* ---- streaming: the level of the state is the largest of its keys -------------------------------------- */
+
+struct chunk {
+    struct directions directions;
+    struct feature_state state;
+    struct feature_keys keys;
+    struct memory levels;
+    double *level_after;
+    void *scratch;
+    size_t bytes;
+};
+
+/* With room for a chunk; block: scratch. */
+static struct chunk chunk_on(const struct kernels *kernels, const void *options,
+                             const struct problem_shape *shape, const void *shared, const void *state,
+                             void *block)
+{
+    struct chunk chunk = {.directions = directions_on(options, shape->head_dim, shared)};
+    struct arena arena = arena_on(block);
+    chunk.state = in_features_state(kernels, shape, map_of(options, shape, NULL), epsilon, state);
+    chunk.levels.key_level = arena_take(&arena, shape->num_keys, sizeof(double));
+    chunk.levels.tiles =
+        arena_take(&arena, size_product(shape->workers, tile_floats(options)), sizeof(float));
+    chunk.level_after = arena_take(&arena, shape->num_keys, sizeof(double));
+    chunk.scratch = arena_take(&arena, feature_state_scratch_size(&chunk.state), 1);
+    chunk.bytes = arena.used;
+    return chunk;
+}
+
+static size_t state_size(const void *options, const struct problem_shape *shape)
+{
+    struct feature_state s = in_features_state(NULL, shape, map_of(options, shape, NULL), epsilon, NULL);
+    return feature_state_size(&s);
+}
+
+static size_t stream_scratch_size(const void *options, const struct problem_shape *shape)
+{
+    return chunk_on(NULL, options, shape, NULL, NULL, NULL).bytes;
+}
+
+static void chunk_open(struct chunk *chunk, const struct problem *problem, const void *state)
+{
+    *chunk = chunk_on(problem->kernels, problem->options, &problem->shape, problem->shared, state,
+                      problem->scratch);
+    chunk->state.map.self = &chunk->directions;
+    chunk->keys =
+        (struct feature_keys){problem->key, problem->value, chunk->levels.key_level, chunk->level_after};
+    find_key_levels(problem, &chunk->directions, &chunk->levels);
+    double level = feature_state_is_empty(&chunk->state) ? -INFINITY : feature_state_level(&chunk->state);
+    for (size_t j = 0; j < problem->shape.num_keys; j++)
+        chunk->level_after[j] = level = fmax(level, chunk->levels.key_level[j]);
+}
+
+static void absorb(const struct problem *problem, void *state, size_t first)
+{
+    (void)first;
+    struct chunk chunk;
+    chunk_open(&chunk, problem, state);
+    feature_state_add(&chunk.state, &chunk.keys, chunk.scratch);
+}
+
+static void read(const struct problem *problem, void *state, size_t first, struct view out)
+{
+    (void)first;
+    struct chunk chunk;
+    chunk_open(&chunk, problem, state);
+    in_features_read(problem, &chunk.state, &chunk.keys, out, chunk.scratch);
+}
+
+static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
+{
+    struct feature_map map = map_of(options, shape, NULL);
+    struct feature_state to = in_features_state(NULL, shape, map, epsilon, into),
+                         more = in_features_state(NULL, shape, map, epsilon, from);
+    feature_state_merge(&to, &more, 0);
+}
+
 static const struct option_row options[] = {
     {"num_features", OPTION_INT, offsetof(struct performer_options, num_features), 256, 1, 65536, NULL,
      "random features that estimate softmax: more are more accurate and take proportionally more time"},
@@ -287,4 +365,5 @@ const struct mechanism mechanism_performer = {
     .forward = forward,
     .backward = backward,
     .preparation = &(const struct preparation_facet){shared_size, prepare_scratch, prepare},
+    .stream = &(const struct stream_facet){state_size, stream_scratch_size, absorb, read, merge},
 };

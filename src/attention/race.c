@@ -8,12 +8,12 @@
    The softmax is a product over the bits: each factor is p_b = 1 / (1 + exp(-2 beta tanh(y_b))) or 1 - p_b.
    So a row needs T P exponentials and 2 T 2^P multiplications, and no exponential per corner. Features are
    computed transposed, a corner of all tables and FEATURE_ROWS rows at a time, so that every step is one long
-   product of vectors. Cost: 2 n d T P operations for planes, 2 n T 2^P for corners and 4 n T 2^P d_v for sums
+   product of vectors. Cost: 4 n d T P operations for planes, 4 n T 2^P for corners and 4 n T 2^P d_v for sums
    and outputs forward (parts/features/feature_attention.h), three times that backward.
 
    Random: W, once per call for all heads. Saved: one float per query, and T 2^P (d_v + 1) floats per 1,024
-   rows. 1e-30 is added to the denominator: a query all of whose keys are at corners of weight 0 gives 0.
-   SPDX-License-Identifier: Apache-2.0 */
+   rows. A stream's state is T 2^P (d_v + 1) floats. 1e-30 is added to the denominator: a query all of whose
+   keys are at corners of weight 0 gives 0. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/in_features.h"
@@ -251,6 +251,51 @@ static void prepare(const struct preparation *p)
                    planes_count_of(p->options, p->head_dim));
 }
 
+/* ---- streaming ----------------------------------------------------------------------------------------- */
+
+static size_t state_size(const void *options, const struct problem_shape *shape)
+{
+    struct corners corners = corners_of(options, NULL);
+    struct feature_state s = in_features_state(NULL, shape, map_of(&corners, shape), epsilon, NULL);
+    return feature_state_size(&s);
+}
+
+static size_t stream_scratch_size(const void *options, const struct problem_shape *shape)
+{
+    struct corners corners = corners_of(options, NULL);
+    struct feature_state s = in_features_state(NULL, shape, map_of(&corners, shape), epsilon, NULL);
+    return feature_state_scratch_size(&s);
+}
+
+static void absorb(const struct problem *problem, void *state, size_t first)
+{
+    (void)first;
+    struct corners corners = corners_of(problem->options, problem->shared);
+    struct feature_map map = map_of(&corners, &problem->shape);
+    struct feature_state s = in_features_state(problem->kernels, &problem->shape, map, epsilon, state);
+    const struct feature_keys keys = {.key = problem->key, .value = problem->value};
+    feature_state_add(&s, &keys, problem->scratch);
+}
+
+static void read(const struct problem *problem, void *state, size_t first, struct view out)
+{
+    (void)first;
+    struct corners corners = corners_of(problem->options, problem->shared);
+    struct feature_map map = map_of(&corners, &problem->shape);
+    struct feature_state s = in_features_state(problem->kernels, &problem->shape, map, epsilon, state);
+    const struct feature_keys keys = {.key = problem->key, .value = problem->value};
+    in_features_read(problem, &s, &keys, out, problem->scratch);
+}
+
+static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
+{
+    struct corners corners = corners_of(options, NULL);
+    struct feature_map map = map_of(&corners, shape);
+    struct feature_state to = in_features_state(NULL, shape, map, epsilon, into),
+                         more = in_features_state(NULL, shape, map, epsilon, from);
+    feature_state_merge(&to, &more, 0);
+}
+
 static const struct option_row options[] = {
     {"num_tables", OPTION_INT, offsetof(struct race_options, num_tables), 8, 1, 256, NULL,
      "tables whose sums are averaged: more are more accurate and take proportionally more time"},
@@ -274,4 +319,5 @@ const struct mechanism mechanism_race = {
     .forward = forward,
     .backward = backward,
     .preparation = &(const struct preparation_facet){shared_size, prepare_scratch, prepare},
+    .stream = &(const struct stream_facet){state_size, stream_scratch_size, absorb, read, merge},
 };

@@ -24,6 +24,11 @@ struct subject {
 static const struct mechanism *const test_mechanisms[] = {&linear_mechanism, &blind_mechanism,
                                                           &competing_mechanism, &placed_mechanism, NULL};
 
+/* Options that keep the plain loops of table "ref" to seconds. */
+static const struct {
+    const char *mechanism, *settings;
+} smaller[] = {{"performer", "num_features=40"}, {"race", "num_tables=3"}};
+
 static struct subject *add_subjects(struct subject *to, const struct mechanism *const *mechanisms,
                                     const struct kernels *kernels)
 {
@@ -31,12 +36,15 @@ static struct subject *add_subjects(struct subject *to, const struct mechanism *
         *to = (struct subject){*mechanisms, calloc(1, (*mechanisms)->options_size + 1), kernels};
         assert_non_null(to->options);
         options_preset((*mechanisms)->options, to->options);
+        for (size_t i = 0; i < sizeof smaller / sizeof *smaller; i++)
+            if (strcmp(smaller[i].mechanism, (*mechanisms)->name) == 0)
+                options_take((*mechanisms)->options, to->options, smaller[i].settings);
     }
     return to;
 }
 
-/* The test mechanisms and every row of the table, with default options, each with every table of kernels.
-   Ends with NULL. */
+/* The test mechanisms and every row of the table, with default or smaller options, each with every table of
+   kernels. Ends with NULL. */
 static struct subject *subjects_new(void)
 {
     const struct mechanism *const *const mechanisms[] = {test_mechanisms, attention_mechanisms()};

@@ -1,20 +1,20 @@
 /* RACE attention against its kernel in double precision over all pairs and corners, with the planes of its
    key; and what the kernel is at both ends of its sharpness. Bugs planted and caught: a factor of 2 left out
    of the exponent; p and 1 - p exchanged; the last bit folded twice; the mass of all corners not times p; the
-   slope of tanh left out; only one table; no number added to the denominator; products that overflow not
+   slope of tanh left out; one plane for
+   all bits; no number added to the denominator; products that overflow not
    bounded. SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention/driver/attention.h"
 #include "base/random.h"
-#include "oracle/oracle_kernel.h"
-#include "support/attention_case.h"
 #include "support/check.h"
+#include "support/group_case.h"
+#include "support/kernel_case.h"
 
-enum { MOST_BITS = 4, MOST_DIM = 64, MOST_TABLES = 8, CALL_KEY = 77 };
+enum { MOST_BITS = 4, MOST_DIM = 64, MOST_TABLES = 8 };
 
 struct cube {
     size_t tables, bits;
@@ -77,77 +77,20 @@ static double kernel(const void *self, const double *query, const double *key, s
     return sum;
 }
 
-static void *options_of(const char *text)
-{
-    const struct mechanism *race = attention_find("race");
-    void *options = calloc(1, race->options_size);
-    options_preset(race->options, options);
-    options_take(race->options, options, text);
-    return options;
-}
-
-static void to_double(double *to, const float *from, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        to[i] = (double)from[i];
-}
-
-/* Sums of up to 1,000 terms of float32, with weights of products of four factors: 2e-5 of the largest
-   number. */
-static void check_array(const float *got, const double *want, size_t count, double start, const char *what)
-{
-    double largest = 0;
-    for (size_t i = 0; i < count; i++)
-        largest = fmax(largest, fabs(want[i]));
-    for (size_t i = 0; i < count; i++)
-        check_near((double)got[i], start + want[i], 2e-5 * (largest + start), what);
-}
-
 static void check_shape(const char *text, struct cube cube, size_t n_q, size_t n_k, size_t d, size_t d_v,
                         bool causal)
 {
-    void *options = options_of(text);
-    struct attention_case data = {.mechanism = attention_find("race"),
-                                  .options = options,
-                                  .num_sequences = 1,
-                                  .num_heads = 1,
-                                  .head_dim = d,
-                                  .value_dim = d_v,
-                                  .causal = causal,
-                                  .start = 0.25f,
-                                  .call_key = CALL_KEY,
-                                  .queries = {n_q},
-                                  .keys = {n_k}};
-    attention_case_fill(&data, n_q + n_k, false);
-    random_normals(random_key(CALL_KEY, RANDOM_FEATURES, 0), 0, cube.planes, cube.tables * cube.bits * d);
+    void *options = group_case_options("race", text);
+    struct attention_case data = kernel_case_new("race", options, n_q, n_k, d, d_v, causal);
+    random_normals(random_key(data.call_key, RANDOM_FEATURES, 0), 0, cube.planes,
+                   cube.tables * cube.bits * d);
     for (size_t i = 0; i < n_q * d; i++)
         data.query[i] *= 0.3f;
     for (size_t i = 0; i < n_k * d; i++)
         data.key[i] *= 0.3f;
-    size_t *visible = malloc(n_q * sizeof *visible);
-    for (size_t i = 0; i < n_q; i++)
-        visible[i] = causal ? i + 1 : n_k;
-    struct oracle_kernel o = oracle_kernel_new(n_q, n_k, d, d_v);
-    o.kernel = kernel;
-    o.self = &cube;
-    o.visible = visible;
-    to_double(o.query, data.query, n_q * d);
-    to_double(o.key, data.key, n_k * d);
-    to_double(o.value, data.value, n_k * d_v);
-    to_double(o.dout, data.dout, n_q * d_v);
-    oracle_kernel_run(&o);
-    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
-        data.kernels = *kernels;
-        struct attention_result result = attention_case_run(&data);
-        check_array(result.out, o.out, n_q * d_v, 0, "out");
-        check_array(result.dquery, o.dquery, n_q * d, 0.25, "dquery");
-        check_array(result.dkey, o.dkey, n_k * d, 0.25, "dkey");
-        check_array(result.dvalue, o.dvalue, n_k * d_v, 0.25, "dvalue");
-        attention_result_free(&result);
-    }
-    free(visible);
+    /* Sums of up to 1,000 terms of float32, with weights of products of four factors. */
+    kernel_case_check(&data, &(struct case_kernel){kernel, &cube, 0, 2e-5});
     free(options);
-    oracle_kernel_free(&o);
     attention_case_free(&data);
 }
 
@@ -175,35 +118,14 @@ static void the_oracle_is_its_own_derivative(void **state)
     (void)state;
     enum { D = 3 };
     struct cube cube = {2, 3, 1.3, {0}};
-    float x[2 * D];
-    double row[2 * D], gradient[2 * D], spare[2 * D];
     random_normals(1, 0, cube.planes, cube.tables * cube.bits * D);
-    random_normals(2, 0, x, 2 * D);
-    to_double(row, x, 2 * D);
-    kernel(&cube, row, row + D, D, gradient, gradient + D);
-    for (size_t i = 0; i < 2 * D; i++) {
-        double before = row[i], step = 1e-5, want;
-        row[i] = before + step;
-        want = kernel(&cube, row, row + D, D, spare, spare + D);
-        row[i] = before - step;
-        want = (want - kernel(&cube, row, row + D, D, spare, spare + D)) / (2 * step);
-        row[i] = before;
-        check_near(gradient[i], want, 1e-8, "gradient of the kernel");
-    }
+    kernel_case_check_derivative(&(struct case_kernel){kernel, &cube, 0, 1e-8}, D);
 }
 
-/* One query and some keys, with numbers of the given size. */
+/* Queries and keys with numbers of the given size. */
 static struct attention_case small_case(const void *options, size_t n_q, size_t n_k, float size)
 {
-    struct attention_case data = {.mechanism = attention_find("race"),
-                                  .options = options,
-                                  .num_sequences = 1,
-                                  .num_heads = 1,
-                                  .head_dim = 6,
-                                  .value_dim = 4,
-                                  .queries = {n_q},
-                                  .keys = {n_k}};
-    attention_case_fill(&data, 5, false);
+    struct attention_case data = kernel_case_new("race", options, n_q, n_k, 6, 4, false);
     for (size_t i = 0; i < n_q * 6; i++)
         data.query[i] *= size;
     for (size_t i = 0; i < n_k * 6; i++)
@@ -215,7 +137,7 @@ static void without_sharpness_all_keys_weigh_the_same(void **state)
 {
     (void)state;
     enum { N = 90 };
-    void *options = options_of("sharpness=0");
+    void *options = group_case_options("race", "sharpness=0");
     for (int causal = 0; causal < 2; causal++) {
         struct attention_case data = small_case(options, N, N, 1);
         data.causal = causal;
@@ -241,9 +163,9 @@ static void sharp_corners_collide_like_hashes(void **state)
 {
     (void)state;
     enum { KEYS = 12, SEEDS = 60, D = 6, D_V = 4, BITS = 3 };
-    void *options = options_of("num_tables=256 hash_bits=3 sharpness=40");
+    void *options = group_case_options("race", "num_tables=256 hash_bits=3 sharpness=40");
     struct attention_case data = small_case(options, 1, KEYS, 1e4f);
-    double want[D_V] = {0}, mass = 0, sum[D_V] = {0}, squares[D_V] = {0};
+    double want[D_V] = {0}, mass = 0;
     for (size_t j = 0; j < KEYS; j++) {
         double dot = 0, q = 0, k = 0;
         for (size_t c = 0; c < D; c++) {
@@ -256,20 +178,9 @@ static void sharp_corners_collide_like_hashes(void **state)
         for (size_t c = 0; c < D_V; c++)
             want[c] += p * (double)data.value[j * D_V + c];
     }
-    for (size_t seed = 0; seed < SEEDS; seed++) {
-        data.call_key = seed;
-        struct attention_result result = attention_case_run(&data);
-        for (size_t c = 0; c < D_V; c++) {
-            sum[c] += (double)result.out[c];
-            squares[c] += pow((double)result.out[c], 2);
-        }
-        attention_result_free(&result);
-    }
-    for (size_t c = 0; c < D_V; c++) {
-        double mean = sum[c] / SEEDS, error = sqrt((squares[c] / SEEDS - mean * mean) / SEEDS);
-        assert_true(error < 0.02);
-        check_near(mean, want[c] / mass, 5 * error, "mean of the estimates");
-    }
+    for (size_t c = 0; c < D_V; c++)
+        want[c] /= mass;
+    kernel_case_check_mean(&data, want, SEEDS);
     attention_case_free(&data);
     free(options);
 }
@@ -278,7 +189,7 @@ static void sharp_corners_collide_like_hashes(void **state)
 static void a_query_without_weight_gives_zero(void **state)
 {
     (void)state;
-    void *options = options_of("hash_bits=10 sharpness=40");
+    void *options = group_case_options("race", "hash_bits=10 sharpness=40");
     struct attention_case data = small_case(options, 1, 1, 1e4f);
     for (size_t c = 0; c < 6; c++)
         data.key[c] = -data.query[c];
@@ -294,7 +205,7 @@ static void rows_of_any_size_have_finite_results(void **state)
 {
     (void)state;
     static const float sizes[] = {0, 1e-30f, 1e10f, 1e38f};
-    void *options = options_of("");
+    void *options = group_case_options("race", "");
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             struct attention_case data = small_case(options, 5, 7, sizes[s]);

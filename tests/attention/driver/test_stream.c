@@ -8,6 +8,7 @@
 #include "attention/driver/stream.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "attention/driver/attention.h"
@@ -242,6 +243,59 @@ static void yoso_streams_are_the_whole(void **state)
     pool_free(&host, pool);
 }
 
+/* Sums of features: all cuts give the same bits, and these are the whole call's up to the rounding of sums of
+   79 terms over a denominator of 0.1 or more. */
+static void sums_of_features_stream(void **state)
+{
+    (void)state;
+    enum { N = 70, WIDE = 37, KINDS = 3 };
+    static const struct {
+        const char *mechanism, *settings;
+        bool needs_causal;
+    } kinds[KINDS] = {{"linear", NULL, false},
+                      {"performer", "num_features=20", false},
+                      {"race", NULL, false}};
+    struct host host;
+    host_init(&host);
+    struct pool *pool;
+    check_status(&host, pool_new(&host, 3, &pool), HASHATTN_OK, NULL);
+    for (int form = 0; form < 4 * KINDS; form++) {
+        struct attention_case problem = case_of(attention_find(kinds[form / 4].mechanism), NULL);
+        problem.causal = form % 2;
+        if (kinds[form / 4].needs_causal && !problem.causal)
+            continue;
+        void *options = calloc(1, problem.mechanism->options_size + 1);
+        options_preset(problem.mechanism->options, options);
+        options_take(problem.mechanism->options, options, kinds[form / 4].settings);
+        problem.options = options;
+        problem.value_dim = WIDE;
+        problem.queries[0] = N;
+        problem.keys[0] = problem.causal ? N : N + 9;
+        attention_case_fill(&problem, 5, form / 2 % 2);
+        if (problem.key_mask != NULL) {
+            problem.key_mask[0] = 0;
+            memset(problem.key_mask + 7, 0, 8);
+        }
+        for (size_t i = 0; i < problem.keys[0] * HEADS * D; i++) /* levels that rise late */
+            problem.key[i] *= i / (HEADS * D) < 20 ? 8 : 1;
+        struct attention_result whole = attention_case_run(&problem);
+        static const size_t chunks[] = {1, 7, 32, 100};
+        static float out[5][N * HEADS * WIDE];
+        for (size_t i = 0; i < 5; i++) {
+            memset(out[i], 0xff, sizeof out[i]);
+            run_stream(&problem, i % 2 ? pool : NULL, chunks[i % 4], i == 4 ? 40 : problem.keys[0], out[i]);
+            if (i < 4)
+                check_same_bits(out[i], out[0], sizeof out[i], "chunks of other sizes");
+            for (size_t k = 0; k < N * HEADS * WIDE; k++)
+                check_near((double)out[i][k], (double)whole.out[k], 1e-4, "chunks against whole");
+        }
+        attention_result_free(&whole);
+        attention_case_free(&problem);
+        free(options);
+    }
+    pool_free(&host, pool);
+}
+
 static void what_cannot_be_streamed_is_refused(void **state)
 {
     (void)state;
@@ -291,9 +345,8 @@ static void what_cannot_be_streamed_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_give_the_bits_of_the_whole),
-        cmocka_unit_test(shards_add_up),
-        cmocka_unit_test(yoso_streams_are_the_whole),
+        cmocka_unit_test(chunks_give_the_bits_of_the_whole),  cmocka_unit_test(shards_add_up),
+        cmocka_unit_test(yoso_streams_are_the_whole),         cmocka_unit_test(sums_of_features_stream),
         cmocka_unit_test(what_cannot_be_streamed_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
