@@ -4,7 +4,8 @@
 
    `yoso` has such a state: num_hashes * 2^hash_bits * value_dim floats per head, and one column more if
    normalize is sum. At 32, 9 and 64 that is 4 MiB, as much as the keys and values of 8,192 tokens. `linear`
-   has one of head_dim * (value_dim + 1) floats, `performer` of num_features * (value_dim + 1), `race` of num_tables * 2^hash_bits * (value_dim + 1). Mechanisms without such a state, `softmax` for
+   has one of head_dim * (value_dim + 1) floats, `performer` of num_features * (value_dim + 1), `rfa` of twice
+   that, `race` of num_tables * 2^hash_bits * (value_dim + 1). Mechanisms without such a state, `softmax` for
    one, are REFUSED. Learned parameters are those of the attention, as in a call with this seed; the stream
    copies them.
 

@@ -24,7 +24,7 @@ class Stream(ContextObject):
     """The state of one sequence: keys are absorbed, queries are read against it.
 
     heads, head_dim, value_dim: of the arrays, (rows, d) for one head, else (heads, rows, d); value_dim None = head_dim.
-    mechanism: "yoso", "linear", "performer" or "race"; others, "softmax" for one, have no such state and are refused.
+    mechanism: "yoso", "linear", "performer", "race" or "rfa"; others, "softmax" for one, have no such state and are refused.
     causal: keys and queries arrive together in `read`, and query i sees keys 0 .. i of the whole sequence.
     chunk_rows: the most rows that are processed at once; their memory is allocated once.
     first_head: number of the first head, if the heads of a model are split over several streams.

@@ -26,7 +26,8 @@
     row(sparse) \
     row(sinkhorn) \
     row(race) \
-    row(performer)
+    row(performer) \
+    row(rfa)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct mechanism mechanism_##name;

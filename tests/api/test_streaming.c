@@ -3,7 +3,9 @@
    for the chunk that is still being computed, or not for the last; rows not counted from 0 again after a
    clear; NaN searched in masked rows; rows of a refused chunk counted; the state allocated before its size is
    compared with the machine's memory; the rest of a chunk not computed when the source fails at the same
-   time; any one of the facts that a merge compares ignored; rows of out that overlap those of another head.
+   time; any one of the facts that a merge compares ignored; rows of out that overlap those of another head;
+   the learned
+   parameters of the first head for all, or not compared by a merge.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -622,6 +624,46 @@ static void shards_add_up(void **state)
     free(want), free(data);
 }
 
+/* The stream's sums are in another order than the whole call's. */
+static void streams_copy_the_learned_parameters(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(2, NULL);
+    struct data *data = data_new();
+    for (int gate = 0; gate < 2; gate++) {
+        hashattn_attention *attention;
+        check_ok(context, hashattn_attention_new(context, "rfa", &attention));
+        check_ok(context, hashattn_attention_set(attention, "gate", gate ? "true" : "false"));
+        enum { MOST = HEADS * (2 * D + 1) };
+        float params[MOST], other[MOST];
+        hashattn_fill_normal(2, 0, params, MOST);
+        hashattn_fill_normal(3, 0, other, MOST);
+        check_ok(context, hashattn_attention_set_params(attention, params, HEADS, D, D_V, 0));
+        float *want = whole_of(context, attention, data, gate);
+        hashattn_stream_options options = options_of(9, gate);
+        hashattn_stream *stream, *later;
+        check_ok(context, hashattn_stream_new(attention, &options, &stream));
+        check_ok(context, hashattn_attention_set_params(attention, other, HEADS, D, D_V, 0));
+        check_ok(context, hashattn_stream_new(attention, &options, &later));
+        check_call(context, hashattn_stream_merge(stream, later), HASHATTN_INVALID,
+                   "different learned parameters of rfa");
+        for (int read = gate; read < 2; read++)
+            for (size_t first = 0; first < N; first += 9) {
+                hashattn_chunk chunk = chunk_of(data, first, N - first < 9 ? N - first : 9);
+                check_ok(context, read ? hashattn_stream_read(stream, &chunk)
+                                       : hashattn_stream_absorb(stream, &chunk));
+            }
+        for (size_t i = 0; i < N * HEADS * D_V; i++)
+            check_near((double)data->out[i], (double)want[i], 2e-5, "rfa in chunks");
+        hashattn_stream_free(stream);
+        hashattn_stream_free(later);
+        hashattn_attention_free(attention);
+        free(want);
+    }
+    hashattn_context_free(context);
+    free(data);
+}
+
 static hashattn_status make_one(hashattn_context *context, void *user)
 {
     (void)user;
@@ -652,6 +694,7 @@ int main(void)
         cmocka_unit_test(elements_of_out_may_not_meet),
         cmocka_unit_test(strides_are_bounded),
         cmocka_unit_test(bytes_are_those_of_states_and_scratch),
+        cmocka_unit_test(streams_copy_the_learned_parameters),
         cmocka_unit_test(a_refused_chunk_leaves_the_state),
         cmocka_unit_test(changing_sources_are_reported),
         cmocka_unit_test(tables_over_memory_are_not_tried),

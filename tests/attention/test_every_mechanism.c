@@ -27,7 +27,7 @@ static const struct mechanism *const test_mechanisms[] = {&linear_mechanism, &bl
 /* Options that keep the plain loops of table "ref" to seconds. */
 static const struct {
     const char *mechanism, *settings;
-} smaller[] = {{"performer", "num_features=40"}, {"race", "num_tables=3"}};
+} smaller[] = {{"performer", "num_features=40"}, {"race", "num_tables=3"}, {"rfa", "num_features=21"}};
 
 static struct subject *add_subjects(struct subject *to, const struct mechanism *const *mechanisms,
                                     const struct kernels *kernels)

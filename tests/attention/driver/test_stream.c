@@ -248,13 +248,15 @@ static void yoso_streams_are_the_whole(void **state)
 static void sums_of_features_stream(void **state)
 {
     (void)state;
-    enum { N = 70, WIDE = 37, KINDS = 3 };
+    enum { N = 70, WIDE = 37, KINDS = 5 };
     static const struct {
         const char *mechanism, *settings;
         bool needs_causal;
     } kinds[KINDS] = {{"linear", NULL, false},
                       {"performer", "num_features=20", false},
-                      {"race", NULL, false}};
+                      {"race", NULL, false},
+                      {"rfa", "num_features=20", false},
+                      {"rfa", "num_features=20 gate=true", true}};
     struct host host;
     host_init(&host);
     struct pool *pool;

@@ -1,0 +1,512 @@
+/* Random feature attention (Peng et al. 2021, equations 3 to 6): attention by a Gaussian kernel of unit rows,
+   through random Fourier features,
+     phi(x) = [sin(W y), cos(W y)] / sqrt(D),   y = sigma x / (|x| + 1e-3),   D = num_features,
+   with W (D, d) standard normal and sigma (d) learned per head, 1 at first. phi(q).phi(k) estimates
+   exp(-|y_q - y_k|^2 / 2), and out_i is the mean of the values weighted by it, in sums of features
+   (parts/features/feature_attention.h).
+   Gate (causal only): key t enters the sums with weight 1 - g_t and all before it decay by g_t =
+   sigmoid(w.k_t + b), w and b learned. The paper's gate reads the layer's input; k_t is a linear map of it. A
+   run begins with w = 0 and b = 4: keys decay by a factor of e in 55 tokens. Products of gates are levels of
+   keys and queries.
+
+   An estimate may be 0 or negative, so a smaller denominator than exp(-2) is replaced by exp(-2), without
+   gradient: with sigma 1 no key weighs less. The paper has no bound. The released code has 1 with
+   features whose squares sum to 0.64 for 64 of them, which shrinks the output of the first tokens, and of all
+   with a gate. It also draws a W per head from a pool of 500; here one is drawn per call for all heads.
+
+   Cost: 4 n D d operations for projections, 2 n D sines and cosines and 8 n D d_v operations for sums and
+   outputs forward (with a gate, 64 exponentials per query), about three times that backward. Random: W.
+   Saved: one float per query and 2 D (d_v + 1) floats per 1,024 rows. A stream's state is 2 D (d_v + 1)
+   floats and their level. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "attention/in_features.h"
+#include "base/memory.h"
+#include "base/random.h"
+
+struct rfa_options {
+    int64_t num_features; /* D */
+    int gate;
+};
+
+#define SHORTEST 1e-3f        /* added to lengths */
+#define BOTTOM   0.135335283f /* exp(-2), the least denominator */
+
+static size_t num_features(const void *options)
+{
+    return (size_t)((const struct rfa_options *)options)->num_features;
+}
+
+static bool gated(const void *options)
+{
+    return ((const struct rfa_options *)options)->gate != 0;
+}
+
+/* Prepared once per call. */
+struct directions {
+    float *down;   /* (d, D): W transposed */
+    float *across; /* (D, d) */
+    size_t bytes;
+};
+
+static struct directions directions_on(const void *options, size_t dim, const void *block)
+{
+    struct directions s;
+    struct arena arena = arena_on((void *)block);
+    size_t count = size_product(num_features(options), dim);
+    s.down = arena_take(&arena, count, sizeof(float));
+    s.across = arena_take(&arena, count, sizeof(float));
+    s.bytes = arena.used;
+    return s;
+}
+
+/* ---- the map, of rows y -------------------------------------------------------------------------------- */
+
+/* sine = scale sin(x), cosine = scale cos(x), which may be x. x = n pi + r with |r| <= pi / 2, and Taylor's
+   sums of r; error below 2e-7 scale for |x| < 1e4. Beyond, r loses its digits but stays bounded. The inner
+   loop has a constant length, so that the compiler uses vectors. */
+static void sines(float *restrict sine, float *restrict cosine, size_t lines, float scale)
+{
+    const float round = 12582912; /* 1.5 2^23: adding it rounds to an integer */
+    for (; lines-- > 0; sine += FEATURE_ROWS, cosine += FEATURE_ROWS)
+        for (size_t i = 0; i < FEATURE_ROWS; i++) {
+            float x = cosine[i], n = (x * 0.318309886f + round) - round, half = 0.5f * n;
+            float odd = half - ((half + round) - round); /* 0, or +-1/2 if n is odd */
+            float sign = scale * (1 - 8 * odd * odd);
+            float r = ((x - n * 3.140625f) - n * 9.67502594e-4f) - n * 1.50995799e-7f;
+            r = r > -1.6f ? r : -1.6f;
+            r = r < 1.6f ? r : 1.6f;
+            float s = r * r;
+            sine[i] = sign * r *
+                      (1 + s * (-1.66666667e-1f +
+                                s * (8.33333333e-3f +
+                                     s * (-1.98412698e-4f + s * (2.75573192e-6f - s * 2.50521084e-8f)))));
+            cosine[i] =
+                sign *
+                (1 +
+                 s * (-0.5f + s * (4.16666667e-2f +
+                                   s * (-1.38888889e-3f +
+                                        s * (2.48015873e-5f + s * (-2.75573192e-7f + s * 2.08767570e-9f))))));
+        }
+}
+
+/* scratch: two tiles (FEATURE_ROWS, D). */
+static void rfa_forward(const struct feature_map *map, enum feature_side side, const float *y, size_t ld_y,
+                        size_t rows, float *phi, void *scratch)
+{
+    (void)side;
+    const struct directions *directions = map->self;
+    size_t d = map->count / 2;
+    float *cosine = scratch, *sine = cosine + FEATURE_ROWS * d;
+    if (rows < FEATURE_ROWS)
+        memset(cosine, 0, FEATURE_ROWS * d * sizeof *cosine);
+    map->kernels->tiles.product(cosine, d, y, ld_y, 1, directions->down, d, rows, d, map->dim, false);
+    sines(sine, cosine, d, 1 / sqrtf((float)d));
+    for (size_t i = 0; i < rows; i++) {
+        memcpy(phi + i * map->count, sine + i * d, d * sizeof *phi);
+        memcpy(phi + i * map->count + d, cosine + i * d, d * sizeof *phi);
+    }
+}
+
+/* dx = dsin cos - dcos sin, in the place of dsin. */
+static void rfa_backward(const struct feature_map *map, enum feature_side side, const float *y, size_t ld_y,
+                         size_t rows, const float *phi, float *dphi, float *dy, size_t ld_dy, void *scratch)
+{
+    (void)side;
+    (void)y;
+    (void)ld_y;
+    (void)scratch;
+    const struct directions *directions = map->self;
+    size_t d = map->count / 2;
+    for (size_t i = 0; i < rows; i++) {
+        float *dsine = dphi + i * map->count, *dcosine = dsine + d;
+        map->kernels->rows.multiply(dsine, phi + i * map->count + d, d);
+        map->kernels->rows.multiply(dcosine, phi + i * map->count, d);
+        map->kernels->rows.axpy(dsine, -1, dcosine, d);
+    }
+    map->kernels->tiles.product(dy, ld_dy, dphi, map->count, 1, directions->across, map->dim, rows, map->dim,
+                                d, true);
+}
+
+static struct feature_map map_of(const void *options, const struct problem_shape *shape,
+                                 const struct directions *directions)
+{
+    size_t d = num_features(options);
+    return (struct feature_map){.count = size_product(2, d),
+                                .dim = shape->head_dim,
+                                .self = directions,
+                                .scratch = size_product(2 * FEATURE_ROWS * sizeof(float), d),
+                                .forward = rfa_forward,
+                                .backward = rfa_backward};
+}
+
+/* ---- learned: sigma (d), and of the gate w (d) and b (1) -------------------------------------------------
+ */
+
+static void sigma_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    (void)options;
+    *rows = 1;
+    *cols = sizes->head_dim;
+}
+
+static void gate_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    *rows = gated(options);
+    *cols = gated(options) ? sizes->head_dim : 0;
+}
+
+static void bias_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    (void)sizes;
+    *rows = *cols = gated(options);
+}
+
+static const struct parameter_row params[] = {
+    {.name = "sigma", .shape = sigma_shape, .start = START_ONES},
+    {.name = "gate", .shape = gate_shape, .start = START_ZEROS},
+    {.name = "gate_bias", .shape = bias_shape, .start = START_CONSTANT, .scale = 4},
+    {.name = NULL},
+};
+
+/* ---- unit rows ----------------------------------------------------------------------------------------- */
+
+/* Rows y of one side, and their gradients. */
+struct unit_rows {
+    float *y, *dy;  /* (rows, d) */
+    float *inverse; /* (rows) 1 / (|x| + 1e-3); 0 if the square of |x| is infinite */
+};
+
+static void unit_rows_of(const struct kernels *kernels, struct view x, const float *sigma,
+                         const struct unit_rows *u)
+{
+    size_t dim = x.cols;
+    kernels->rows.dots(u->inverse, x.data, x.stride, x.data, x.stride, x.rows, dim);
+    for (size_t i = 0; i < x.rows; i++) {
+        u->inverse[i] = 1 / (sqrtf(u->inverse[i]) + SHORTEST);
+        memcpy(u->y + i * dim, view_row(x, i), dim * sizeof *u->y);
+    }
+    kernels->rows.scale_both(u->y, dim, u->inverse, sigma, x.rows, dim);
+}
+
+/* dx += dz / (n + s) - x (x.dz) / (n (n + s)^2) with dz = sigma dy, n = |x|, s = 1e-3; dsigma_c += the sum
+   over rows of dy_c x_c / (n + s), if it is wanted. row (d): work space. Overwrites dy. */
+static void unit_rows_backward(const struct kernels *kernels, struct view x, const float *sigma,
+                               const struct unit_rows *u, struct view dx, float *dsigma, float *row)
+{
+    size_t dim = x.cols;
+    for (size_t i = 0; i < x.rows; i++) {
+        float *dy = u->dy + i * dim, inverse = u->inverse[i], along;
+        const float *from = view_row(x, i);
+        if (dsigma != NULL) {
+            memcpy(row, from, dim * sizeof *row);
+            kernels->rows.multiply(row, dy, dim);
+            kernels->rows.axpy(dsigma, inverse, row, dim);
+        }
+        kernels->rows.multiply(dy, sigma, dim);
+        kernels->rows.dots(&along, from, dim, dy, dim, 1, dim);
+        float length = inverse > 0 ? 1 / inverse - SHORTEST : 0;
+        kernels->rows.axpy(view_row(dx, i), inverse, dy, dim);
+        if (length > 0)
+            kernels->rows.axpy(view_row(dx, i), -along / length * inverse * inverse, from, dim);
+    }
+}
+
+/* ---- the gate: with c_t the sum of log g up to key t, key j has level log(1 - g_j) - c_j, a query -c of the
+   last key it sees.
+   ------------------------------------------------------------------------------------------------- */
+
+struct gate {
+    float *logit;        /* (n_k) w.k + b */
+    double *key_level;   /* (n_k) */
+    double *level_after; /* (n_k) -c */
+    double *query_level; /* (n_q) */
+    float *dkey_level, *dquery_level;
+};
+
+/* log(1 + exp(x)). */
+static double softplus(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
+/* From the level before the keys. */
+static void gate_levels(const struct problem *problem, const struct gate *gate, double level)
+{
+    size_t dim = problem->shape.head_dim;
+    const float *w = problem->params + dim;
+    problem->kernels->rows.dots(gate->logit, problem->key.data, problem->key.stride, w, 0, problem->key.rows,
+                                dim);
+    for (size_t j = 0; j < problem->key.rows; j++) {
+        gate->logit[j] += w[dim];
+        double logit = (double)gate->logit[j];
+        level += softplus(-logit);
+        gate->level_after[j] = level;
+        gate->key_level[j] = level - softplus(logit);
+    }
+}
+
+static void gate_query_levels(const struct problem *problem, const struct gate *gate)
+{
+    for (size_t i = 0; i < problem->shape.num_queries; i++) {
+        size_t seen = problem_seen(problem, i);
+        gate->query_level[i] = seen == 0 ? 0 : gate->level_after[seen - 1];
+    }
+}
+
+/* Level l_t = the sum of softplus(-s) up to key t enters key_level[t] and the levels of the queries that see
+   t last; key_level[t] also has -softplus(s_t). So ds_t = -g_t dkey_level_t - (1 - g_t) (sum of all dl from t
+   on). */
+static void gate_backward(const struct problem *problem, const struct gate *gate, struct view dkey,
+                          float *dparams)
+{
+    size_t dim = problem->shape.head_dim, query = problem->shape.num_queries;
+    const float *w = problem->params + dim;
+    float *dw = dparams == NULL ? NULL : dparams + dim;
+    double later = 0, dbias = 0;
+    for (size_t j = problem->key.rows; j-- > 0;) {
+        while (query > 0 && problem_seen(problem, query - 1) > j)
+            later += (double)gate->dquery_level[--query];
+        later += (double)gate->dkey_level[j];
+        double g = 1 / (1 + exp(-(double)gate->logit[j]));
+        double dlogit = -g * (double)gate->dkey_level[j] - (1 - g) * later;
+        problem->kernels->rows.axpy(view_row(dkey, j), (float)dlogit, w, dim);
+        if (dw != NULL)
+            problem->kernels->rows.axpy(dw, (float)dlogit, view_row(problem->key, j), dim);
+        dbias += dlogit;
+    }
+    if (dw != NULL)
+        dw[dim] += (float)dbias;
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+struct memory {
+    struct unit_rows query, key;
+    float *row; /* (d) */
+    struct gate gate;
+    void *features;
+    size_t bytes;
+};
+
+static void take_unit_rows(struct arena *arena, struct unit_rows *u, size_t rows, size_t dim, bool backward)
+{
+    u->y = arena_take(arena, rows, size_product(dim, sizeof *u->y));
+    u->dy = arena_take(arena, backward ? rows : 0, size_product(dim, sizeof *u->dy));
+    u->inverse = arena_take(arena, rows, sizeof *u->inverse);
+}
+
+/* features: bytes for the part. */
+static struct memory memory_on(const void *options, const struct problem_shape *shape, bool backward,
+                               size_t features, void *block)
+{
+    struct memory m;
+    struct arena arena = arena_on(block);
+    size_t n_q = shape->num_queries, n_k = shape->num_keys, gates = gated(options);
+    take_unit_rows(&arena, &m.query, n_q, shape->head_dim, backward);
+    take_unit_rows(&arena, &m.key, n_k, shape->head_dim, backward);
+    m.row = arena_take(&arena, shape->head_dim, sizeof *m.row);
+    m.gate.logit = arena_take(&arena, gates * n_k, sizeof(float));
+    m.gate.key_level = arena_take(&arena, gates * n_k, sizeof(double));
+    m.gate.level_after = arena_take(&arena, gates * n_k, sizeof(double));
+    m.gate.query_level = arena_take(&arena, gates * n_q, sizeof(double));
+    m.gate.dkey_level = arena_take(&arena, gates * n_k, sizeof(float));
+    m.gate.dquery_level = arena_take(&arena, gates * n_q, sizeof(float));
+    m.features = arena_take(&arena, features, 1);
+    m.bytes = arena.used;
+    return m;
+}
+
+static void make_unit_rows(const struct problem *problem, const struct memory *m)
+{
+    unit_rows_of(problem->kernels, problem->query, problem->params, &m->query);
+    unit_rows_of(problem->kernels, problem->key, problem->params, &m->key);
+}
+
+/* ---- the mechanism ------------------------------------------------------------------------------------- */
+
+static const char *refuse(const void *options, const struct problem_shape *shape)
+{
+    if (gated(options) && !shape->causal)
+        return "gate lets keys decay in token order, so it needs causal attention";
+    return NULL;
+}
+
+static size_t saved_size(const void *options, const struct problem_shape *shape)
+{
+    struct feature_attention a = in_features(shape, map_of(options, shape, NULL), 0);
+    return feature_attention_saved_size(&a);
+}
+
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
+{
+    struct feature_attention a = in_features(shape, map_of(options, shape, NULL), 0);
+    return memory_on(options, shape, true, feature_attention_scratch_size(&a), NULL).bytes;
+}
+
+/* The problem of rows y. */
+static struct feature_attention open(const struct problem *problem, const struct directions *directions,
+                                     const struct memory *m)
+{
+    struct feature_map map = map_of(problem->options, &problem->shape, directions);
+    struct feature_attention a = in_features_open(problem, map, 0);
+    make_unit_rows(problem, m);
+    a.query = view_of(m->query.y, problem->query.rows, map.dim);
+    a.key = view_of(m->key.y, problem->key.rows, map.dim);
+    a.floor = BOTTOM;
+    if (gated(problem->options)) {
+        gate_levels(problem, &m->gate, 0);
+        gate_query_levels(problem, &m->gate);
+        a.levels =
+            (struct feature_levels){m->gate.key_level, m->gate.query_level, problem->shape.num_queries};
+        a.dkey_level = m->gate.dkey_level;
+        a.dquery_level = m->gate.dquery_level;
+    }
+    return a;
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    struct memory m = memory_on(problem->options, &problem->shape, true, 0, problem->scratch);
+    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
+    struct feature_attention a = open(problem, &directions, &m);
+    feature_attention_forward(&a, out, m.features);
+}
+
+static void backward(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients)
+{
+    struct memory m = memory_on(problem->options, &problem->shape, true, 0, problem->scratch);
+    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
+    struct feature_attention a = open(problem, &directions, &m);
+    size_t dim = a.map.dim, n_q = a.num_queries, n_k = a.num_keys;
+    memset(m.query.dy, 0, n_q * dim * sizeof(float));
+    memset(m.key.dy, 0, n_k * dim * sizeof(float));
+    feature_attention_backward(&a, out, dout, view_of(m.query.dy, n_q, dim), view_of(m.key.dy, n_k, dim),
+                               gradients->value, m.features);
+    unit_rows_backward(problem->kernels, problem->query, problem->params, &m.query, gradients->query,
+                       gradients->params, m.row);
+    unit_rows_backward(problem->kernels, problem->key, problem->params, &m.key, gradients->key,
+                       gradients->params, m.row);
+    if (gated(problem->options))
+        gate_backward(problem, &m.gate, gradients->key, gradients->params);
+}
+
+static size_t shared_size(const void *options, size_t head_dim)
+{
+    return directions_on(options, head_dim, NULL).bytes;
+}
+
+static size_t prepare_scratch(const void *options, size_t head_dim, size_t workers)
+{
+    (void)options;
+    (void)head_dim;
+    (void)workers;
+    return 0;
+}
+
+static void prepare(const struct preparation *p)
+{
+    size_t count = num_features(p->options), dim = p->head_dim;
+    struct directions directions = directions_on(p->options, dim, p->shared);
+    random_normals(random_key(p->call_key, RANDOM_FEATURES, 0), 0, directions.across, count * dim);
+    p->kernels->tiles.transpose(directions.down, count, directions.across, dim, count, dim);
+}
+
+/* ---- streaming: a gate's level goes on from that of the state -------------------------------------------
+ */
+
+static struct feature_state state_at(const struct kernels *kernels, const void *options,
+                                     const struct problem_shape *shape, const struct directions *directions,
+                                     const void *block)
+{
+    struct feature_state s = in_features_state(kernels, shape, map_of(options, shape, directions), 0, block);
+    s.floor = BOTTOM;
+    return s;
+}
+
+static size_t state_size(const void *options, const struct problem_shape *shape)
+{
+    struct feature_state s = state_at(NULL, options, shape, NULL, NULL);
+    return feature_state_size(&s);
+}
+
+static size_t stream_scratch_size(const void *options, const struct problem_shape *shape)
+{
+    struct feature_state s = state_at(NULL, options, shape, NULL, NULL);
+    return memory_on(options, shape, false, feature_state_scratch_size(&s), NULL).bytes;
+}
+
+/* The keys of a chunk as rows y. */
+static struct feature_keys chunk_keys(const struct problem *problem, const struct feature_state *state,
+                                      const struct memory *m)
+{
+    struct feature_keys keys = {.key = view_of(m->key.y, problem->key.rows, problem->shape.head_dim),
+                                .value = problem->value};
+    make_unit_rows(problem, m);
+    if (gated(problem->options)) {
+        gate_levels(problem, &m->gate, feature_state_is_empty(state) ? 0 : feature_state_level(state));
+        keys.level = m->gate.key_level;
+        keys.level_after = m->gate.level_after;
+    }
+    return keys;
+}
+
+static void absorb(const struct problem *problem, void *block, size_t first)
+{
+    (void)first;
+    struct memory m = memory_on(problem->options, &problem->shape, false, 0, problem->scratch);
+    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
+    struct feature_state state =
+        state_at(problem->kernels, problem->options, &problem->shape, &directions, block);
+    struct feature_keys keys = chunk_keys(problem, &state, &m);
+    feature_state_add(&state, &keys, m.features);
+}
+
+static void read(const struct problem *problem, void *block, size_t first, struct view out)
+{
+    (void)first;
+    struct problem units = *problem;
+    struct memory m = memory_on(problem->options, &problem->shape, false, 0, problem->scratch);
+    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
+    struct feature_state state =
+        state_at(problem->kernels, problem->options, &problem->shape, &directions, block);
+    struct feature_keys keys = chunk_keys(problem, &state, &m);
+    units.query = view_of(m.query.y, problem->query.rows, problem->shape.head_dim);
+    in_features_read(&units, &state, &keys, out, m.features);
+}
+
+static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
+{
+    struct feature_state to = state_at(NULL, options, shape, NULL, into),
+                         more = state_at(NULL, options, shape, NULL, from);
+    /* With a gate, the keys of `from` come after those of `into`. */
+    double offset = gated(options) && !feature_state_is_empty(&to) ? feature_state_level(&to) : 0;
+    feature_state_merge(&to, &more, offset);
+}
+
+static const struct option_row options[] = {
+    {"num_features", OPTION_INT, offsetof(struct rfa_options, num_features), 64, 1, 65536, NULL,
+     "random directions, each a sine and a cosine: more are more accurate and take proportionally more time"},
+    {"gate", OPTION_FLAG, offsetof(struct rfa_options, gate), 0, 0, 1, NULL,
+     "keys decay by a learned factor per token (causal attention only)"},
+    {.name = NULL},
+};
+
+const struct mechanism mechanism_rfa = {
+    .name = "rfa",
+    .summary = "random Fourier features of unit rows, linear in the length, with a gate (Peng et al. 2021)",
+    .options = options,
+    .options_size = sizeof(struct rfa_options),
+    .exact = false,
+    .mixes = true,
+    .refuse = refuse,
+    .saved_size = saved_size,
+    .scratch_size = scratch_size,
+    .forward = forward,
+    .backward = backward,
+    .params = params,
+    .preparation = &(const struct preparation_facet){shared_size, prepare_scratch, prepare},
+    .stream = &(const struct stream_facet){state_size, stream_scratch_size, absorb, read, merge},
+};
