@@ -4,8 +4,7 @@
    clear; NaN searched in masked rows; rows of a refused chunk counted; the state allocated before its size is
    compared with the machine's memory; the rest of a chunk not computed when the source fails at the same
    time; any one of the facts that a merge compares ignored; rows of out that overlap those of another head;
-   the learned
-   parameters of the first head for all, or not compared by a merge.
+   the learned parameters of the first head for all, or not compared by a merge.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,8 @@
 /* RACE attention against its kernel in double precision over all pairs and corners, with the planes of its
    key; and what the kernel is at both ends of its sharpness. Bugs planted and caught: a factor of 2 left out
    of the exponent; p and 1 - p exchanged; the last bit folded twice; the mass of all corners not times p; the
-   slope of tanh left out; one plane for
-   all bits; no number added to the denominator; products that overflow not
-   bounded. SPDX-License-Identifier: Apache-2.0 */
+   slope of tanh left out; one plane for all bits; no number added to the denominator; products that overflow
+   not bounded. SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
