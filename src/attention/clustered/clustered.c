@@ -5,11 +5,12 @@
    mass that A_c gives them, m_c = the sum of A_cj over T_c:
        out_i = m_c softmax over T_c of (q_i K^T / sqrt(d)) V + the sum of A_cj v_j over the other keys.
    As many clusters as queries, or as many top keys as keys, are exact softmax attention. Clusters and top
-   keys are constants in backward, as in the released code. Not causal, as there. Cost forward: 2 C n_k (d +
-   d_v) + 2 n_q k (d + d_v) operations, C n_k + n_q k exponentials, and about 128 n_q (d + 10 C) operations
-   for the clusters, most of the time with 100 of them; backward costs three times as much without the
-   clusters. Scratch: 2 C floats per key. Random: the hyperplanes and the first centres, per head. Saved: the
-   clusters (n_q) and T_c (C k). SPDX-License-Identifier: Apache-2.0 */
+   keys are constants in backward, as in the released code. Not causal, as there.
+   Cost forward: 2 C n_k (d + d_v) + 2 n_q k (d + d_v) operations, C n_k + n_q k exponentials, and about
+   128 n_q (d + 10 C) operations for the clusters, most of the time with 100 of them; backward costs three
+   times as much without the clusters. Scratch: 2 C floats per key. Random: the hyperplanes and the first
+   centres, per head. Saved: the clusters (n_q) and T_c (C k).
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

@@ -3,13 +3,12 @@
        F = s(Q K~^T) (n_q, m), A = s(Q~ K~^T) (m, m), G = s(Q~ K^T) (m, n_k), out = F Z (G V),
    where Z approximates the pseudo-inverse of A by six steps (pseudo_inverse.h). At most m queries or keys
    give exact softmax attention, as in the released code. Segments differ in length by at most one, where that
-   code needs a multiple of m. Its two other departures from the paper are not followed: the start of the
-   iteration comes from this head's A, not from the whole batch, and a masked token is absent, not a row of
-   zeros in the mean of its segment. The paper's convolution of values is a layer of the model, for every
-   mechanism:
-   --conv-window (nn/convolution.h). Not causal: a landmark has seen the whole of its segment.
+   code needs a multiple of m. Two more of its ways are not followed: the start of the iteration comes from
+   this head's A, not from the whole batch, and a masked token is absent, not a row of zeros in the mean of
+   its segment. The paper's convolution of values is a layer of the model that works with every mechanism
+   (--conv-window, nn/convolution.h). Not causal: a landmark is a mean over its whole segment.
    Cost: 2 m (n_q + n_k) (d + d_v) operations and m (n_q + n_k) exponentials forward, 2.5 times that backward,
-   and m^3 terms: 48 m^3 operations forward, 144 backward. Nothing is random. Saved: two floats per query, and
+   and 48 m^3 operations forward, 144 m^3 backward. Nothing is random. Saved: two floats per query, and
    m (d_v + 2). Landmarks, A and Z are computed again in backward.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
