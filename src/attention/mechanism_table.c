@@ -18,6 +18,7 @@
     row(nystrom) \
     row(linformer) \
     row(clustered) \
+    row(synthesizer) \
     row(longformer) \
     row(bigbird) \
     row(sparse) \

@@ -339,3 +339,23 @@ void attention_case_same_bits(const struct attention_result *a, const struct att
     check_same_bits(a->auxiliary_dparams, b->auxiliary_dparams, params, what);
     check_same_bits(&a->auxiliary, &b->auxiliary, sizeof a->auxiliary, what);
 }
+
+static void near_all(const float *a, const float *b, size_t count, double bound, const char *what)
+{
+    for (size_t i = 0; i < count; i++)
+        check_near((double)a[i], (double)b[i], bound, what);
+}
+
+void attention_case_near_softmax(const struct attention_case *problem, double bound)
+{
+    struct attention_case other = *problem;
+    other.mechanism = attention_find("softmax");
+    struct attention_result ours = attention_case_run(problem), exact = attention_case_run(&other);
+    size_t d = problem->num_heads * problem->head_dim, d_v = problem->num_heads * problem->value_dim;
+    near_all(ours.out, exact.out, ours.query_rows * d_v, bound, "out beside softmax");
+    near_all(ours.dquery, exact.dquery, ours.query_rows * d, bound, "dquery beside softmax");
+    near_all(ours.dkey, exact.dkey, ours.key_rows * d, bound, "dkey beside softmax");
+    near_all(ours.dvalue, exact.dvalue, ours.key_rows * d_v, bound, "dvalue beside softmax");
+    attention_result_free(&ours);
+    attention_result_free(&exact);
+}

@@ -67,5 +67,7 @@ void attention_result_free(struct attention_result *result);
 /* Every number of both, bit for bit; `what` names the comparison. */
 void attention_case_same_bits(const struct attention_result *a, const struct attention_result *b,
                               const struct attention_case *problem, const char *what);
+/* Outputs and gradients of the rows are those of softmax on the same arrays, up to `bound` each. */
+void attention_case_near_softmax(const struct attention_case *problem, double bound);
 
 #endif

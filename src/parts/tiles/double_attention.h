@@ -54,6 +54,7 @@ void double_forward(const struct double_attention *attention, struct view out, v
 struct attention_gradients {
     struct view query, key, value;
     float *weight, *content_bias, *position_bias; /* of relative terms; NULL: not wanted */
+    float *bias; /* of tile_attention's bias, with its stride; NULL: not wanted */
 };
 void double_backward(const struct double_attention *attention, struct view dout,
                      const struct attention_gradients *gradients, void *scratch);

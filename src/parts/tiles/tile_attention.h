@@ -12,9 +12,9 @@
    queries, where dQ is summed along a column and dK, dV along a row. With short ranges (`span`): groups so
    long that alternate groups share no query; first the even groups in parallel, then the odd ones.
    Scores may have terms for the distance from query to key (relative_terms.h). Each group of keys sums their
-   gradients separately, so scratch grows by at most a row of the head per key. With precision bf16 the
-   operands of every product are rounded, probabilities too; scores, maxima, sums and results stay float32.
-   SPDX-License-Identifier: Apache-2.0 */
+   gradients separately, so scratch grows by at most a row of the head per key. Or they have a bias per pair
+   of positions, which the caller holds. With precision bf16 the operands of every product are rounded,
+   probabilities too; scores, maxima, sums and results stay float32. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_TILE_ATTENTION_H
 #define PARTS_TILE_ATTENTION_H
 
@@ -58,6 +58,9 @@ struct tile_attention {
     struct sight (*sight)(const void *argument, size_t query);
     const void *argument;
     const struct relative_terms *terms; /* NULL: none */
+    /* (num_queries, num_keys), rows ld_bias floats apart, added to s_ij; NULL: none. Not with `large`. */
+    const float *bias;
+    size_t ld_bias;
     /* Inputs may be large enough for float32 to overflow: forward and backward each check, and run in double
        if it could (double_attention.h). Backward may have another value than forward. */
     bool large;

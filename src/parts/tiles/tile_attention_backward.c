@@ -130,6 +130,7 @@ static bool backward_tile(const struct backward_pass *pass, const struct backwar
                   memory->key_columns + tile * d + seen.first, TILE, rows, cols, d, false);
     if (a->terms != NULL)
         relative_terms_add(a->terms, kernels, &memory->products, &pairs, p, TILE);
+    add_pair_bias(a, p, block.first, rows, group + at, cols);
     hide_unseen(a, p, block.first, rows, group + at, cols);
     kernels->softmax.again(p, TILE, rows, cols, scale, a->rows.max + block.first,
                            a->rows.log_sum + block.first);
@@ -142,6 +143,9 @@ static bool backward_tile(const struct backward_pass *pass, const struct backwar
                   d, rows, add);
     tile_multiply(&memory->products, kernels, memory->dquery, d, ds, TILE, 1, memory->key + at * d, d, rows,
                   d, cols, !fresh);
+    if (a->bias != NULL && pass->gradients->bias != NULL)
+        add_scaled(kernels, pass->gradients->bias + block.first * a->ld_bias + group + at, a->ld_bias,
+                   1 / scale, ds, TILE, rows, cols);
     if (a->terms != NULL)
         relative_terms_backward(a->terms, kernels, &memory->products, &pairs, ds, TILE, memory->dposition,
                                 !fresh, memory->terms + group / key_group(&a->sizes) * terms_size(&a->sizes));

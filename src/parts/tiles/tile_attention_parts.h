@@ -79,6 +79,23 @@ static inline void hide_unseen(const struct tile_attention *a, float *scores, si
     }
 }
 
+/* to (rows, cols) += factor * from. */
+static inline void add_scaled(const struct kernels *kernels, float *to, size_t ld_to, float factor,
+                              const float *from, size_t ld_from, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        kernels->rows.axpy(to + i * ld_to, factor, from + i * ld_from, cols);
+}
+
+/* Products and terms are divided by sqrt(d) later, so the bias of a tile of scores is multiplied by it. */
+static inline void add_pair_bias(const struct tile_attention *a, float *scores, size_t first, size_t rows,
+                                 size_t key, size_t cols)
+{
+    if (a->bias != NULL)
+        add_scaled(a->kernels, scores, TILE, 1 / score_scale(a->sizes.dim),
+                   a->bias + first * a->ld_bias + key, a->ld_bias, rows, cols);
+}
+
 /* The queries that see a key; all other queries have output 0 and no gradient. */
 static inline struct sight seeing(const struct tile_attention *a)
 {

@@ -3,8 +3,9 @@
    a maximum that begins infinite; a tile read from one key too late; keys before a stretch not hidden;
    values of a partial tile read from the tile's start; dQ begun again at each tile; sums of dK and dV not
    begun at zero; the result of a block begun in the first tile of all; queries without keys after the rest
-   left unchanged; groups run in parallel although the span is too small;
-   the output of queries amid the others that see nothing not written, their sum 0 inverted.
+   left unchanged; groups run in parallel although the span is too small; the output of queries amid the
+   others that see nothing not written, their sum 0 inverted; the bias read from the start of a tile, or its
+   gradient not multiplied by sqrt(d).
    Covers: tile_attention_backward.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/tile_attention.h"
@@ -94,7 +95,32 @@ struct shape {
 
 enum span { SPAN_NONE, SPAN_WIDEST, SPAN_TOO_SMALL };
 
-static void check(const struct shape *shape, uint64_t seed, enum span span, int threads)
+/* Adds a bias to the oracle's dot products, where it is multiplied by sqrt(d). */
+static void add_bias(struct oracle_softmax *o, const float *bias)
+{
+    size_t pairs = o->n_q * o->n_k;
+    o->extra = malloc(pairs * sizeof *o->extra);
+    o->extra_error = malloc(pairs * sizeof *o->extra_error);
+    o->dextra = calloc(pairs, sizeof *o->dextra);
+    o->dextra_bound = calloc(pairs, sizeof *o->dextra_bound);
+    for (size_t i = 0; i < pairs; i++) {
+        o->extra[i] = (double)bias[i] * sqrt((double)o->d);
+        o->extra_error[i] = 2 * (double)FLT_EPSILON * fabs(o->extra[i]);
+    }
+}
+
+/* dbias holds 0.5 before the gradients are added. */
+static void check_bias(struct oracle_softmax *o, const float *dbias)
+{
+    double root = sqrt((double)o->d);
+    for (size_t i = 0; i < o->n_q * o->n_k; i++)
+        check_near((double)dbias[i], 0.5 + root * o->dextra[i],
+                   root * (o->dextra_bound[i] + 4 * (double)FLT_EPSILON * fabs(o->dextra[i])) +
+                       (double)FLT_EPSILON,
+                   "dbias");
+}
+
+static void check(const struct shape *shape, uint64_t seed, enum span span, int threads, bool biased)
 {
     size_t n_q = shape->n_q, n_k = shape->n_k, d = shape->d, d_v = shape->d_v;
     struct sight *sights = stretches(seed, n_q, n_k, shape->step, shape->length);
@@ -109,6 +135,9 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
     take(o.key, key, n_k * d);
     take(o.value, value, n_k * d_v);
     take(o.dout, dout, n_q * d_v);
+    float *bias = normals(seed + 4, n_q * n_k), *dbias = guard_floats(n_q * n_k);
+    if (biased)
+        add_bias(&o, bias);
     oracle_softmax_run(&o);
     struct host host;
     struct pool *pool;
@@ -131,6 +160,8 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
                                              .workers = (size_t)threads},
                                    .sight = sight,
                                    .argument = sights,
+                                   .bias = biased ? bias : NULL,
+                                   .ld_bias = n_k,
                                    .query = view_of(query, n_q, d),
                                    .key = view_of(key, n_k, d),
                                    .value = view_of(value, n_k, d_v),
@@ -147,12 +178,15 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
         memset(dquery, 0, n_q * d * sizeof(float));
         memset(dkey, 0, n_k * d * sizeof(float));
         memset(dvalue, 0, n_k * d_v * sizeof(float));
+        for (size_t i = 0; i < n_q * n_k; i++)
+            dbias[i] = 0.5f;
         caller = pthread_self();
         asked_elsewhere = false;
         tile_attention_backward(&a, view_of(out, n_q, d_v), view_of(dout, n_q, d_v),
                                 &(struct attention_gradients){.query = view_of(dquery, n_q, d),
                                                               .key = view_of(dkey, n_k, d),
-                                                              .value = view_of(dvalue, n_k, d_v)},
+                                                              .value = view_of(dvalue, n_k, d_v),
+                                                              .bias = biased ? dbias : NULL},
                                 scratch);
         /* Groups run in parallel would add to the same queries. */
         assert_true(span != SPAN_TOO_SMALL || !asked_elsewhere);
@@ -160,6 +194,8 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
         check_array(dquery, o.dquery, o.dquery_bound, n_q * d, "dquery");
         check_array(dkey, o.dkey, o.dkey_bound, n_k * d, "dkey");
         check_array(dvalue, o.dvalue, o.dvalue_bound, n_k * d_v, "dvalue");
+        if (biased)
+            check_bias(&o, dbias);
         guard_free(scratch, backward);
         guard_free(max, n_q);
         guard_free(log_sum, n_q);
@@ -169,7 +205,15 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
         guard_free(dvalue, n_k * d_v);
     }
     pool_free(&host, pool);
+    if (biased) {
+        free(o.extra);
+        free(o.extra_error);
+        free(o.dextra);
+        free(o.dextra_bound);
+    }
     oracle_softmax_free(&o);
+    guard_free(bias, n_q * n_k);
+    guard_free(dbias, n_q * n_k);
     guard_free(query, n_q * d);
     guard_free(key, n_k * d);
     guard_free(value, n_k * d_v);
@@ -186,8 +230,8 @@ static void stretches_are_the_definition(void **state)
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (enum span span = SPAN_NONE; span <= SPAN_TOO_SMALL; span++) {
-            check(&shapes[i], 10 * i, span, 1);
-            check(&shapes[i], 10 * i + 5, span, 3);
+            check(&shapes[i], 10 * i, span, 1, false);
+            check(&shapes[i], 10 * i + 5, span, 3, span == SPAN_NONE);
         }
 }
 

@@ -1,0 +1,376 @@
+/* Synthesizer (Tay, Bahri, Metzler, Juan, Zhao and Zheng 2021): softmax attention whose scores are learned
+   instead of products of queries and keys. kind is a term of the scores, or two terms with a + between, added
+   before one softmax (the paper's mixtures):
+       dense       relu(q_i W1) w2_j        W1 (d, d); w2_j: row j of W2 (max_len, d)
+       random      R_ij                     R (max_len, max_len)
+       factorised  r1_i r2_j                rows of R1 and R2 (max_len, rank)
+       dot         q_i k_j / sqrt(d)        the ordinary scores
+   Tensors belong to a head. The paper computes dense scores from the layer's input; here they come from the
+   queries, a learned projection of it, without biases. Positions i and j count the tokens that take part, so
+   padding equals absence. Sequences shorter than max_len use the first rows and columns.
+   All terms but R are products of rows laid side by side, so the attention is tiled (tile_attention.h), with
+   queries and keys of their joint width w, and R is added to the tiles: only R and its gradient are n x n.
+   Cost: 2 n^2 (w + d_v) operations and n^2 exponentials forward, 2.5 times that backward; dense adds 2 n d^2
+   and 4 n d^2. Nothing is random. Saved: two floats per query.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "attention/mechanism.h"
+#include "base/memory.h"
+#include "kernels/product.h"
+#include "parts/tiles/tile_attention.h"
+
+/* Terms of the scores. */
+enum { DENSE = 1, RANDOM = 2, FACTORISED = 4, DOT = 8 };
+
+/* In the order of the choices. */
+static const unsigned terms_of_kind[] = {DENSE,        RANDOM,           FACTORISED,     DENSE | DOT,
+                                         RANDOM | DOT, FACTORISED | DOT, DENSE | RANDOM, DENSE | FACTORISED};
+static const char *const kinds[] = {"dense",        "random",           "factorised",
+                                    "dense+dot",    "random+dot",       "factorised+dot",
+                                    "dense+random", "dense+factorised", NULL};
+
+struct synthesizer_options {
+    int kind;
+    int64_t rank;
+};
+
+static bool has(const void *options, unsigned term)
+{
+    return (terms_of_kind[((const struct synthesizer_options *)options)->kind] & term) != 0;
+}
+
+static size_t rank_of(const void *options)
+{
+    return (size_t)((const struct synthesizer_options *)options)->rank;
+}
+
+/* ---- learned tensors ----------------------------------------------------------------------------------- */
+
+static void layer_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    *rows = *cols = has(options, DENSE) ? sizes->head_dim : 0;
+}
+
+/* (max_len, width), or nothing. */
+static void rows_shape(bool exist, size_t max_len, size_t width, size_t *rows, size_t *cols)
+{
+    *rows = exist ? max_len : 0;
+    *cols = *rows > 0 ? width : 0;
+}
+
+static void places_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    rows_shape(has(options, DENSE), sizes->max_len, sizes->head_dim, rows, cols);
+}
+
+static void pairs_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    rows_shape(has(options, RANDOM), sizes->max_len, sizes->max_len, rows, cols);
+}
+
+static void factor_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
+{
+    rows_shape(has(options, FACTORISED), sizes->max_len, rank_of(options), rows, cols);
+}
+
+/* In the order of `struct tensors`. Starts that make scores of size about 1 or less. */
+static const struct parameter_row params[] = {
+    {"layer", layer_shape, START_NORMAL, 0.1f},       {"places", places_shape, START_NORMAL, 0.1f},
+    {"pairs", pairs_shape, START_NORMAL, 0.02f},      {"query_factor", factor_shape, START_NORMAL, 0.1f},
+    {"key_factor", factor_shape, START_NORMAL, 0.1f}, {.name = NULL},
+};
+
+/* A head's tensors, or their gradients; NULL: not among the terms, or not wanted. */
+struct tensors {
+    float *layer, *places, *pairs, *query_factor, *key_factor;
+};
+
+static struct tensors tensors_at(const void *options, const struct problem_shape *shape, const float *block)
+{
+    float *next = (float *)block;
+    size_t d = shape->head_dim, longest = shape->max_len, rank = rank_of(options);
+    struct tensors t = {NULL, NULL, NULL, NULL, NULL};
+    if (block == NULL)
+        return t;
+    if (has(options, DENSE)) {
+        t.layer = next;
+        t.places = next + d * d;
+        next = t.places + longest * d;
+    }
+    if (has(options, RANDOM)) {
+        t.pairs = next;
+        next += longest * longest;
+    }
+    if (has(options, FACTORISED)) {
+        t.query_factor = next;
+        t.key_factor = next + longest * rank;
+    }
+    return t;
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+/* Columns of the joint rows: where each term begins, and how many there are. At least one, of zeros for R by
+   itself. */
+struct columns {
+    size_t dense, factorised, dot, width;
+};
+
+static struct columns columns_of(const void *options, const struct problem_shape *shape)
+{
+    struct columns c = {0, 0, 0, 0};
+    c.factorised = has(options, DENSE) ? shape->head_dim : 0;
+    c.dot = c.factorised + (has(options, FACTORISED) ? rank_of(options) : 0);
+    c.width = size_max(c.dot + (has(options, DOT) ? shape->head_dim : 0), 1);
+    return c;
+}
+
+static struct tile_attention_sizes sizes_of(const void *options, const struct problem_shape *shape)
+{
+    return (struct tile_attention_sizes){
+        .num_queries = shape->num_queries,
+        .num_keys = shape->num_keys,
+        .dim = columns_of(options, shape).width,
+        .value_dim = shape->value_dim,
+        .block = TILE_ATTENTION_BLOCK,
+        .precision = shape->precision,
+        .workers = shape->workers,
+    };
+}
+
+struct scratch {
+    float *query, *dquery; /* (n_q, width) */
+    float *key, *dkey;     /* (n_k, width) */
+    void *tiles;
+    size_t bytes;
+};
+
+static struct scratch scratch_on(const void *options, const struct problem_shape *shape, void *block)
+{
+    struct scratch s;
+    struct arena arena = arena_on(block);
+    struct tile_attention_sizes sizes = sizes_of(options, shape);
+    s.query = arena_take(&arena, size_product(shape->num_queries, sizes.dim), sizeof(float));
+    s.dquery = arena_take(&arena, size_product(shape->num_queries, sizes.dim), sizeof(float));
+    s.key = arena_take(&arena, size_product(shape->num_keys, sizes.dim), sizeof(float));
+    s.dkey = arena_take(&arena, size_product(shape->num_keys, sizes.dim), sizeof(float));
+    s.tiles = arena_take(
+        &arena, size_max(tile_attention_forward_size(&sizes), tile_attention_backward_size(&sizes)), 1);
+    s.bytes = arena.used;
+    return s;
+}
+
+static size_t saved_size(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    return softmax_rows_size(shape->num_queries);
+}
+
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
+{
+    return scratch_on(options, shape, NULL).bytes;
+}
+
+/* ---- joint rows ---------------------------------------------------------------------------------------- */
+
+/* Columns `at` .. of the rows `to`, ld apart, = factor * rows of `from`. */
+static void put(float *to, size_t ld, size_t at, const float *from, size_t ld_from, size_t rows, size_t cols,
+                float factor)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < cols; c++)
+            to[i * ld + at + c] = factor * from[i * ld_from + c];
+}
+
+/* The rows `to`, ld apart, += factor * columns `at` .. of `from`. */
+static void take(const struct kernels *kernels, float *to, size_t ld, const float *from, size_t ld_from,
+                 size_t at, size_t rows, size_t cols, float factor)
+{
+    for (size_t i = 0; i < rows; i++)
+        kernels->rows.axpy(to + i * ld, factor, from + i * ld_from + at, cols);
+}
+
+/* The tiles divide products by sqrt(width); queries are multiplied by it, those of dot by sqrt(width / d). */
+struct factors {
+    float all, dot;
+};
+
+static struct factors factors_of(const struct problem *problem)
+{
+    double width = (double)columns_of(problem->options, &problem->shape).width;
+    return (struct factors){(float)sqrt(width), (float)sqrt(width / (double)problem->shape.head_dim)};
+}
+
+static void make_rows(const struct problem *problem, const struct scratch *s)
+{
+    const struct kernels *kernels = problem->kernels;
+    const void *options = problem->options;
+    struct columns at = columns_of(options, &problem->shape);
+    struct tensors t = tensors_at(options, &problem->shape, problem->params);
+    struct factors factors = factors_of(problem);
+    size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys, d = problem->shape.head_dim,
+           rank = rank_of(options);
+    struct view query = problem->query, key = problem->key;
+    if (!has(options, DENSE | FACTORISED | DOT)) {
+        memset(s->query, 0, n_q * sizeof *s->query);
+        memset(s->key, 0, n_k * sizeof *s->key);
+    }
+    if (has(options, DENSE)) {
+        product(kernels, s->query + at.dense, at.width, view_row(query, 0), query.stride, false, t.layer, d,
+                false, n_q, d, d, false);
+        for (size_t i = 0; i < n_q; i++) {
+            float *row = s->query + i * at.width + at.dense;
+            kernels->rows.gate(row, row, row, d);
+            kernels->rows.scale(row, d, &factors.all, 1, d);
+        }
+        put(s->key, at.width, at.dense, t.places, d, n_k, d, 1);
+    }
+    if (has(options, FACTORISED)) {
+        put(s->query, at.width, at.factorised, t.query_factor, rank, n_q, rank, factors.all);
+        put(s->key, at.width, at.factorised, t.key_factor, rank, n_k, rank, 1);
+    }
+    if (has(options, DOT)) {
+        put(s->query, at.width, at.dot, view_row(query, 0), query.stride, n_q, d, factors.dot);
+        put(s->key, at.width, at.dot, view_row(key, 0), key.stride, n_k, d, 1);
+    }
+}
+
+/* From the gradients of the joint rows. s->query holds the rows; the gradient of its dense columns is
+ * overwritten. */
+static void rows_backward(const struct problem *problem, const struct scratch *s,
+                          const struct problem_gradients *gradients)
+{
+    const struct kernels *kernels = problem->kernels;
+    const void *options = problem->options;
+    struct columns at = columns_of(options, &problem->shape);
+    struct tensors t = tensors_at(options, &problem->shape, problem->params),
+                   dt = tensors_at(options, &problem->shape, gradients->params);
+    struct factors factors = factors_of(problem);
+    size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys, d = problem->shape.head_dim,
+           rank = rank_of(options), w = at.width;
+    struct view query = problem->query, dquery = gradients->query, dkey = gradients->key;
+    if (has(options, DENSE)) {
+        float *drows = s->dquery + at.dense;
+        for (size_t i = 0; i < n_q; i++) {
+            kernels->rows.gate(drows + i * w, drows + i * w, s->query + i * w + at.dense, d);
+            kernels->rows.scale(drows + i * w, d, &factors.all, 1, d);
+        }
+        product(kernels, view_row(dquery, 0), dquery.stride, drows, w, false, t.layer, d, true, n_q, d, d,
+                true);
+        if (dt.layer != NULL) {
+            product(kernels, dt.layer, d, view_row(query, 0), query.stride, true, drows, w, false, d, d, n_q,
+                    true);
+            take(kernels, dt.places, d, s->dkey, w, at.dense, n_k, d, 1);
+        }
+    }
+    if (has(options, FACTORISED) && dt.query_factor != NULL) {
+        take(kernels, dt.query_factor, rank, s->dquery, w, at.factorised, n_q, rank, factors.all);
+        take(kernels, dt.key_factor, rank, s->dkey, w, at.factorised, n_k, rank, 1);
+    }
+    if (has(options, DOT)) {
+        take(kernels, view_row(dquery, 0), dquery.stride, s->dquery, w, at.dot, n_q, d, factors.dot);
+        take(kernels, view_row(dkey, 0), dkey.stride, s->dkey, w, at.dot, n_k, d, 1);
+    }
+}
+
+/* ---- the mechanism ------------------------------------------------------------------------------------- */
+
+static const char *refuse(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    if (shape->max_len == 0)
+        return "its tensors have a row per position up to max_len, which is not known";
+    if (shape->num_keys > shape->max_len || shape->num_queries > shape->max_len)
+        return "its tensors have a row per position up to max_len; the sequence is longer";
+    return NULL;
+}
+
+static struct sight sight(const void *argument, size_t query)
+{
+    return (struct sight){0, problem_seen(argument, query)};
+}
+
+static struct tile_attention open(const struct problem *problem, const struct scratch *s)
+{
+    struct arena saved = arena_on(problem->saved);
+    struct tile_attention_sizes sizes = sizes_of(problem->options, &problem->shape);
+    return (struct tile_attention){
+        .kernels = problem->kernels,
+        .pool = problem->pool,
+        .sizes = sizes,
+        .sight = problem->shape.causal ? sight : NULL,
+        .argument = problem,
+        .bias = tensors_at(problem->options, &problem->shape, problem->params).pairs,
+        .ld_bias = problem->shape.max_len,
+        .query = view_of(s->query, sizes.num_queries, sizes.dim),
+        .key = view_of(s->key, sizes.num_keys, sizes.dim),
+        .value = problem->value,
+        .rows = softmax_rows_take(&saved, sizes.num_queries),
+    };
+}
+
+static void forward(const struct problem *problem, struct view out)
+{
+    struct scratch s = scratch_on(problem->options, &problem->shape, problem->scratch);
+    struct tile_attention attention = open(problem, &s);
+    make_rows(problem, &s);
+    tile_attention_forward(&attention, out, s.tiles);
+}
+
+static void backward(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients)
+{
+    struct scratch s = scratch_on(problem->options, &problem->shape, problem->scratch);
+    struct tile_attention attention = open(problem, &s);
+    size_t n_q = attention.sizes.num_queries, n_k = attention.sizes.num_keys, width = attention.sizes.dim;
+    make_rows(problem, &s);
+    memset(s.dquery, 0, n_q * width * sizeof *s.dquery);
+    memset(s.dkey, 0, n_k * width * sizeof *s.dkey);
+    tile_attention_backward(
+        &attention, out, dout,
+        &(struct attention_gradients){
+            .query = view_of(s.dquery, n_q, width),
+            .key = view_of(s.dkey, n_k, width),
+            .value = gradients->value,
+            .bias = tensors_at(problem->options, &problem->shape, gradients->params).pairs},
+        s.tiles);
+    rows_backward(problem, &s, gradients);
+}
+
+static const struct option_row options[] = {
+    {.name = "kind",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct synthesizer_options, kind),
+     .choices = kinds,
+     .help =
+         "what the scores are: dense (from the query), random (learned per pair of positions), factorised "
+         "(the same, of low rank), or two of them added; dot are the ordinary scores"},
+    {.name = "rank",
+     .type = OPTION_INT,
+     .offset = offsetof(struct synthesizer_options, rank),
+     .preset = 32,
+     .minimum = 1,
+     .maximum = 65536,
+     .help = "rank of factorised scores"},
+    {.name = NULL},
+};
+
+const struct mechanism mechanism_synthesizer = {
+    .name = "synthesizer",
+    .summary =
+        "softmax attention with learned scores instead of products of queries and keys (Tay et al. 2021)",
+    .options = options,
+    .options_size = sizeof(struct synthesizer_options),
+    .exact = true,
+    .quadratic = true,
+    .mixes = true,
+    .competes = true,
+    .refuse = refuse,
+    .saved_size = saved_size,
+    .scratch_size = scratch_size,
+    .forward = forward,
+    .backward = backward,
+    .params = params,
+};
