@@ -87,10 +87,10 @@ static void print_mechanisms(const struct options *options, struct page *page)
     }
 }
 
-/* "hash_bits=8 joint=1" as "--hash-bits 8 --joint 1". */
+/* "yoso.hash_bits=8 joint=1" as "--yoso.hash-bits 8 --joint 1". */
 static void print_task_sets(const char *sets, struct page *page)
 {
-    char text[300] = "This task has its own default for mechanisms with the option: --";
+    char text[300] = "This task has defaults of its own: --";
     size_t used = strlen(text);
     for (; *sets != '\0' && used + 4 < sizeof text; sets++)
         if (*sets == ' ')

@@ -17,7 +17,7 @@ typedef struct hashattn_task_info {
     int generates;         /* 1: hashattn_setup_generate works */
     int predicts;          /* 1: hashattn_model_predict_file works */
     int has_lra;           /* 1: it has the preset "lra" */
-    const char *attention; /* option values that its setups give to mechanisms: "hash_bits=8"; "" none */
+    const char *attention; /* option values of mechanisms in its setups: "yoso.hash_bits=8"; "" none */
     int prepares;          /* 1: hashattn_setup_prepare makes its data from texts */
 } hashattn_task_info;
 

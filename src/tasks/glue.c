@@ -483,7 +483,7 @@ const struct task task_glue = {
                .heads = 2,
                .ffn = 512,
                .pooling = "first",
-               .attention = "hash_bits=7",
+               .attention = YOSO_BITS(7),
                .model = "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1",
                .training = "schedule=linear weight_decay=0.01"},
     .facts = facts,

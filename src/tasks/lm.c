@@ -250,7 +250,7 @@ const struct task task_lm = {
                .ffn = 512,
                .pooling = "mean",
                .causal = true,
-               .attention = "hash_bits=6"},
+               .attention = YOSO_BITS(6)},
     .facts = facts,
     .load = load,
 };

@@ -173,7 +173,7 @@ const struct task task_needle = {
                .heads = 2,
                .ffn = 128,
                .pooling = "first",
-               .attention = "hash_bits=8"},
+               .attention = YOSO_BITS(8)},
     .generate = generate,
     .facts = facts,
     .load = load,

@@ -131,6 +131,11 @@ struct task_preset {
        of training, and those of the task. */
     const char *attention, *model, *training, *task;
 };
+
+/* The bits of a hash, of the mechanisms for which they are the paper's tau. Others have an option of this
+ * name too. */
+#define YOSO_BITS(bits) "yoso.hash_bits=" #bits " yoso-e.hash_bits=" #bits
+
 /* The rest of the preset "lra" of every task: the released trainer does not clip, and lets OneCycleLR move
    beta1. */
 #define LRA_MODEL    "dropout=0.1"

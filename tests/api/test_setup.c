@@ -86,9 +86,9 @@ static void known_tasks_are_listed(void **state)
         const char *name;
         int generates, predicts, has_lra;
         const char *attention;
-    } want[] = {{"needle", 1, 0, 0, "hash_bits=8"},
-                {"listops", 1, 1, 1, "hash_bits=9"},
-                {"text", 0, 1, 1, "hash_bits=5"}};
+    } want[] = {{"needle", 1, 0, 0, "yoso.hash_bits=8 yoso-e.hash_bits=8"},
+                {"listops", 1, 1, 1, "yoso.hash_bits=9 yoso-e.hash_bits=9"},
+                {"text", 0, 1, 1, "yoso.hash_bits=5 yoso-e.hash_bits=5"}};
     for (size_t i = 0; i < 3; i++) {
         hashattn_task_info task = {.struct_size = sizeof task};
         size_t t = 0;

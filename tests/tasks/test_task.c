@@ -33,9 +33,10 @@ static void check_attention(const char *text)
             host_init(&host);
             assert_true((*all)->options_size <= sizeof options);
             options_preset((*all)->options, options);
-            if (option_find((*all)->options, name) == NULL)
+            const struct option_row *row = attention_option(*all, name);
+            if (row == NULL)
                 continue;
-            check_status(&host, option_set(&host, (*all)->options, (*all)->name, options, name, value),
+            check_status(&host, option_set(&host, (*all)->options, (*all)->name, options, row->name, value),
                          HASHATTN_OK, NULL);
             taken++;
         }
@@ -103,34 +104,34 @@ static void presets_are_those_of_the_documents(void **state)
         struct task_preset preset;
     } want[] = {
         {"glue",
-         {NULL, 1000, 32, 100, 100, 5e-4, 2, 128, 2, 512, "first", false, "hash_bits=7",
+         {NULL, 1000, 32, 100, 100, 5e-4, 2, 128, 2, 512, "first", false, YOSO_BITS(7),
           "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1",
           "schedule=linear weight_decay=0.01", NULL}},
         {"listops",
-         {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL, NULL}},
+         {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, YOSO_BITS(9), NULL, NULL, NULL}},
         {"listops",
-         {"lra", 5000, 32, 50, 1000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=11", LRA_MODEL,
+         {"lra", 5000, 32, 50, 1000, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(11), LRA_MODEL,
           LRA_TRAINING, NULL}},
         {"lm",
-         {NULL, 2000, 16, 200, 100, 2e-3, 4, 128, 4, 512, "mean", true, "hash_bits=6", NULL, NULL, NULL}},
+         {NULL, 2000, 16, 200, 100, 2e-3, 4, 128, 4, 512, "mean", true, YOSO_BITS(6), NULL, NULL, NULL}},
         {"mlm",
-         {NULL, 2000, 32, 200, 200, 1e-3, 2, 128, 2, 512, "first", false, "hash_bits=7", BERT_MODEL,
+         {NULL, 2000, 32, 200, 200, 1e-3, 2, 128, 2, 512, "first", false, YOSO_BITS(7), BERT_MODEL,
           BERT_TRAINING, NULL}},
         {"mlm",
-         {"bert", 1000000, 256, 1000, 10000, 1e-4, 12, 768, 12, 3072, "first", false, "hash_bits=9",
+         {"bert", 1000000, 256, 1000, 10000, 1e-4, 12, 768, 12, 3072, "first", false, YOSO_BITS(9),
           BERT_MODEL, BERT_TRAINING, NULL}},
         {"needle",
-         {NULL, 1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, "hash_bits=8", NULL, NULL, NULL}},
+         {NULL, 1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, YOSO_BITS(8), NULL, NULL, NULL}},
         {"retrieval",
-         {NULL, 2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, "hash_bits=9", NULL, NULL, NULL}},
+         {NULL, 2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(9), NULL, NULL, NULL}},
         {"retrieval",
-         {"lra", 30000, 32, 300, 800, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12", LRA_MODEL,
+         {"lra", 30000, 32, 300, 800, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(12), LRA_MODEL,
           LRA_TRAINING, "tokens=bytes"}},
         {"text",
-         {NULL, 1000, 32, 100, 100, 3e-3, 1, 64, 2, 128, "mean", false, "hash_bits=5",
+         {NULL, 1000, 32, 100, 100, 3e-3, 1, 64, 2, 128, "mean", false, YOSO_BITS(5),
           "conv_window=3 dropout=0.3", "weight_decay=0.1 beta2=0.98 epsilon=1e-5", NULL}},
         {"text",
-         {"lra", 20000, 32, 500, 8000, 1e-4, 2, 64, 2, 128, "mean-padded", false, "hash_bits=12", LRA_MODEL,
+         {"lra", 20000, 32, 500, 8000, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(12), LRA_MODEL,
           LRA_TRAINING, "tokens=bytes"}},
     };
     size_t named = 0;
@@ -191,7 +192,7 @@ static void options_have_the_documented_ranges(void **state)
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         check_option_ranges(task_find(want[i].task)->options, want[i].rows);
     static const struct option_range data[] = {
-        {"seq_len", OPTION_INT, 128, 5, 65536}, {"order", OPTION_CHOICE, 1, 0, 0},
+        {"seq_len", OPTION_INT, 128, 5, 65536}, {"order", OPTION_CHOICE, 3, 0, 0},
         {"long", OPTION_FLAG, 0, 0, 1},         {"documents", OPTION_CHOICE, 0, 0, 0},
         {"duplicates", OPTION_INT, 1, 1, 1000}, {"valid_share", OPTION_REAL, 0.05, 0, 0.5},
         {"test_share", OPTION_REAL, 0, 0, 0.5}, {.name = NULL}};
