@@ -49,7 +49,7 @@ class Task(NamedTuple):
     generates: bool  #: `generate` makes its data
     predicts: bool  #: `predict` works
     presets: tuple[str, ...]
-    attention: str  #: option values that its trainings give to mechanisms, "hash_bits=8"; "" none
+    attention: str  #: option values that its trainings give to mechanisms, "yoso.hash_bits=8"; "" none
     options: dict[str, Option]  #: of the task, the model, training and data; those of mechanisms are not included
     prepares: bool  #: `prepare` makes its data
 

@@ -132,7 +132,7 @@ def test_options_have_their_types():
         assert set(options) == set(hashattn.mechanisms()["yoso"].options)
     rows = hashattn.mechanisms()["yoso"].options
     assert rows["num_hashes"].type is int and rows["num_hashes"].minimum == 1 and "l2" in rows["normalize"].choices
-    assert hashattn.tasks()["needle"].attention == "hash_bits=8"
+    assert hashattn.tasks()["needle"].attention == "yoso.hash_bits=8 yoso-e.hash_bits=8"
     assert all(row.help for task in hashattn.tasks().values() for row in task.options.values())
 
 
