@@ -12,10 +12,9 @@
    Cost: 2 n s (3 + 4 G + r) (d + d_v) operations and n s (3 + 4 G + r) exponentials forward, 2.5 times that
    backward. Memory: copies of the keys and values of the random blocks, n r (d + d_v) floats, twice that
    backward. Saved: two floats per query, and the random blocks. SPDX-License-Identifier: Apache-2.0 */
-#include "attention/mechanism.h"
+#include "attention/in_patterns.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "parts/patterns/pattern_attention.h"
 
 struct bigbird_options {
     int64_t block_size, random_blocks, global_blocks; /* s, r, G */
@@ -82,17 +81,11 @@ static struct pattern_sizes sizes_of(const void *options, const struct problem_s
 {
     size_t s = block_size(options), block = tile_attention_block(s), blocks = s > block ? 2 : block / s,
            window = (2 + blocks) * s, drawn = size_product(blocks * random_blocks(options), s);
-    return (struct pattern_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = shape->num_keys,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
-        .block = block,
-        .most_span = size_max(window, drawn),
-        .most_listed = size_max(most_listed(options, shape), shape->num_keys),
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
+    struct pattern_sizes sizes = in_patterns_sizes(shape);
+    sizes.block = block;
+    sizes.most_span = size_max(window, drawn);
+    sizes.most_listed = size_max(most_listed(options, shape), shape->num_keys);
+    return sizes;
 }
 
 enum { PARTS = 5 };
@@ -248,18 +241,7 @@ static struct pattern_attention open(const struct problem *problem, struct scrat
     };
     for (size_t i = 0; i < PARTS; i++)
         scratch->parts[i] = parts[i];
-    return (struct pattern_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = sizes,
-        .parts = scratch->parts,
-        .num_parts = PARTS,
-        .large = problem->large,
-        .query = problem->query,
-        .key = problem->key,
-        .value = problem->value,
-        .rows = saved.rows,
-    };
+    return in_patterns_open(problem, &sizes, scratch->parts, PARTS, saved.rows);
 }
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
@@ -293,11 +275,7 @@ static void backward(const struct problem *problem, struct view out, struct view
 {
     struct scratch scratch;
     struct pattern_attention attention = open(problem, &scratch);
-    pattern_attention_backward(&attention, out, dout,
-                               &(struct attention_gradients){.query = gradients->query,
-                                                             .key = gradients->key,
-                                                             .value = gradients->value},
-                               scratch.pattern);
+    in_patterns_backward(&attention, out, dout, gradients, scratch.pattern);
 }
 
 static const struct option_row options[] = {

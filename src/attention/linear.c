@@ -60,13 +60,6 @@ static struct feature_map map_of(const struct problem_shape *shape)
                                 .backward = elu_backward};
 }
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    (void)shape;
-    return NULL;
-}
-
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
     (void)options;
@@ -146,7 +139,6 @@ const struct mechanism mechanism_linear = {
     .options_size = 0,
     .exact = true,
     .mixes = true,
-    .refuse = refuse,
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .forward = forward,

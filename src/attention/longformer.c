@@ -10,9 +10,8 @@
    Cost: 2 n (W + 2 G) (d + d_v) operations and n (W + 2 G) exponentials forward, 2.5 times that backward;
    half the window's if causal. Nothing is random. Saved: two floats per query.
    SPDX-License-Identifier: Apache-2.0 */
-#include "attention/mechanism.h"
+#include "attention/in_patterns.h"
 #include "base/memory.h"
-#include "parts/patterns/pattern_attention.h"
 
 struct longformer_options {
     int64_t window, global_tokens; /* W, G */
@@ -31,16 +30,10 @@ static size_t global_tokens(const void *options, size_t rows)
 
 static struct pattern_sizes sizes_of(const void *options, const struct problem_shape *shape)
 {
-    return (struct pattern_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = shape->num_keys,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
-        .block = TILE_ATTENTION_BLOCK,
-        .most_span = (shape->causal ? 1 : 2) * reach(options) + TILE_ATTENTION_BLOCK,
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
+    struct pattern_sizes sizes = in_patterns_sizes(shape);
+    sizes.block = TILE_ATTENTION_BLOCK;
+    sizes.most_span = (shape->causal ? 1 : 2) * reach(options) + TILE_ATTENTION_BLOCK;
+    return sizes;
 }
 
 /* The window of local query number `query`, among the keys that are not global. If there are both, as many
@@ -81,25 +74,7 @@ static struct pattern_attention open(const struct problem *problem, struct patte
                                      .keys = {0, keys, 1},
                                      .sight = problem->shape.causal ? past : NULL,
                                      .argument = problem};
-    return (struct pattern_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = sizes,
-        .parts = parts,
-        .num_parts = PARTS,
-        .large = problem->large,
-        .query = problem->query,
-        .key = problem->key,
-        .value = problem->value,
-        .rows = softmax_rows_take(&saved, queries),
-    };
-}
-
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    (void)shape;
-    return NULL;
+    return in_patterns_open(problem, &sizes, parts, PARTS, softmax_rows_take(&saved, queries));
 }
 
 static size_t saved_size(const void *options, const struct problem_shape *shape)
@@ -126,11 +101,7 @@ static void backward(const struct problem *problem, struct view out, struct view
 {
     struct pattern_part parts[PARTS];
     struct pattern_attention attention = open(problem, parts);
-    pattern_attention_backward(&attention, out, dout,
-                               &(struct attention_gradients){.query = gradients->query,
-                                                             .key = gradients->key,
-                                                             .value = gradients->value},
-                               problem->scratch);
+    in_patterns_backward(&attention, out, dout, gradients, problem->scratch);
 }
 
 static const struct option_row options[] = {
@@ -159,7 +130,6 @@ const struct mechanism mechanism_longformer = {
     .exact = true,
     .mixes = true,
     .competes = true,
-    .refuse = refuse,
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .forward = forward,

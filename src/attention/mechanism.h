@@ -171,8 +171,8 @@ struct mechanism {
        float. */
     bool (*reads_bf16)(const void *options);
 
-    /* NULL if the shape can be handled, else a constant sentence that says why not. {name} in it stands for
-       the value of that option (options_fill). */
+    /* (optional) NULL if the shape can be handled, else a constant sentence that says why not. {name} in it
+       stands for the value of that option (options_fill). Call it by mechanism_refuses. */
     const char *(*refuse)(const void *options, const struct problem_shape *shape);
 
     /* (optional) Replaces options that say auto by their meaning with these kernels. */
@@ -206,6 +206,13 @@ struct mechanism {
     const struct inspection_facet *inspection;
     const struct stream_facet *stream;
 };
+
+/* As `refuse`; NULL if the mechanism refuses nothing. */
+static inline const char *mechanism_refuses(const struct mechanism *mechanism, const void *options,
+                                            const struct problem_shape *shape)
+{
+    return mechanism->refuse == NULL ? NULL : mechanism->refuse(options, shape);
+}
 
 /* All mechanisms, ended by NULL (mechanism_table.c). */
 extern const struct mechanism *const mechanism_table[];

@@ -201,13 +201,6 @@ static void find_query_levels(const struct problem *problem, const struct memory
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    (void)shape;
-    return NULL;
-}
-
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
     return memory_on(options, shape, NULL, NULL).saved_bytes;
@@ -359,7 +352,6 @@ const struct mechanism mechanism_performer = {
     .options_size = sizeof(struct performer_options),
     .exact = false,
     .mixes = true,
-    .refuse = refuse,
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .forward = forward,

@@ -189,13 +189,6 @@ static struct feature_map map_of(const struct corners *corners, const struct pro
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    (void)shape;
-    return NULL;
-}
-
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
     struct corners corners = corners_of(options, NULL);
@@ -313,7 +306,6 @@ const struct mechanism mechanism_race = {
     .options_size = sizeof(struct race_options),
     .exact = false,
     .mixes = true,
-    .refuse = refuse,
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .forward = forward,

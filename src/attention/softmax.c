@@ -42,13 +42,6 @@ static struct tile_attention open(const struct problem *problem)
     };
 }
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    (void)shape;
-    return NULL;
-}
-
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
     (void)options;
@@ -91,7 +84,6 @@ const struct mechanism mechanism_softmax = {
     .quadratic = true,
     .mixes = true,
     .sees_mask = false,
-    .refuse = refuse,
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .forward = forward,

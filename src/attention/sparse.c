@@ -15,9 +15,8 @@
    of it if causal, and 2.5 times that backward: O(n sqrt n) for s about sqrt n. Nothing is random. Saved: two
    floats per query.
    SPDX-License-Identifier: Apache-2.0 */
-#include "attention/mechanism.h"
+#include "attention/in_patterns.h"
 #include "base/memory.h"
-#include "parts/patterns/pattern_attention.h"
 
 enum pattern { PATTERN_FIXED, PATTERN_STRIDED };
 
@@ -54,17 +53,11 @@ static struct pattern_sizes sizes_of(const void *options, const struct problem_s
 {
     size_t s = block_size(options),
            block = is_strided(options) ? TILE_ATTENTION_BLOCK : tile_attention_block(s);
-    return (struct pattern_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = shape->num_keys,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
-        .block = block,
-        .most_span = s + size_max(s, block),
-        .most_listed = is_strided(options) ? 0 : summaries(options, shape->num_keys),
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
+    struct pattern_sizes sizes = in_patterns_sizes(shape);
+    sizes.block = block;
+    sizes.most_span = s + size_max(s, block);
+    sizes.most_listed = is_strided(options) ? 0 : summaries(options, shape->num_keys);
+    return sizes;
 }
 
 static size_t most_parts(const void *options, const struct problem_shape *shape)
@@ -195,25 +188,10 @@ static struct pattern_attention open(const struct problem *problem, struct scrat
 {
     struct arena saved = arena_on(problem->saved);
     bool strided = is_strided(problem->options);
-    return (struct pattern_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = sizes_of(problem->options, &problem->shape),
-        .parts = scratch->parts,
-        .num_parts = strided ? strided_parts(problem, scratch) : fixed_parts(problem, scratch),
-        .large = problem->large,
-        .query = problem->query,
-        .key = problem->key,
-        .value = problem->value,
-        .rows = softmax_rows_take(&saved, problem->shape.num_queries),
-    };
-}
-
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    (void)shape;
-    return NULL;
+    struct pattern_sizes sizes = sizes_of(problem->options, &problem->shape);
+    return in_patterns_open(problem, &sizes, scratch->parts,
+                            strided ? strided_parts(problem, scratch) : fixed_parts(problem, scratch),
+                            softmax_rows_take(&saved, problem->shape.num_queries));
 }
 
 static size_t saved_size(const void *options, const struct problem_shape *shape)
@@ -239,11 +217,7 @@ static void backward(const struct problem *problem, struct view out, struct view
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
     struct pattern_attention attention = open(problem, &scratch);
-    pattern_attention_backward(&attention, out, dout,
-                               &(struct attention_gradients){.query = gradients->query,
-                                                             .key = gradients->key,
-                                                             .value = gradients->value},
-                               scratch.pattern);
+    in_patterns_backward(&attention, out, dout, gradients, scratch.pattern);
 }
 
 static const char *const patterns[] = {"fixed", "strided", NULL};
@@ -281,7 +255,6 @@ const struct mechanism mechanism_sparse = {
     .exact = true,
     .mixes = true,
     .competes = true,
-    .refuse = refuse,
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .forward = forward,

@@ -126,7 +126,7 @@ static hashattn_status check_mechanisms(struct host *host, const struct model_co
     for (size_t i = 0; i < config->plan.num_used; i++) {
         const struct mechanism *mechanism = config->plan.used[i].mechanism;
         const void *options = config->plan.used[i].options;
-        const char *why = mechanism->refuse(options, &shape);
+        const char *why = mechanism_refuses(mechanism, options, &shape);
         char sentence[200] = "";
         if (why != NULL)
             options_fill(mechanism->options, options, why, sentence, sizeof sentence);

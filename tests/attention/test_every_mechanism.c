@@ -76,7 +76,8 @@ static bool does_cross(const struct subject *subject)
 {
     struct problem_shape shape = {
         .num_queries = 2, .num_keys = 1, .head_dim = 19, .value_dim = 33, .max_len = LONGEST, .workers = 1};
-    return subject->mechanism->mixes && subject->mechanism->refuse(subject->options, &shape) == NULL;
+    return subject->mechanism->mixes &&
+           mechanism_refuses(subject->mechanism, subject->options, &shape) == NULL;
 }
 
 /* Lengths and widths that cross tiles and vectors and leave odd remainders; d and d_v differ. */
@@ -105,7 +106,7 @@ static bool does_causal(const struct subject *subject)
 {
     struct problem_shape shape = {
         .head_dim = 19, .value_dim = 33, .max_len = LONGEST, .causal = true, .workers = 1};
-    return subject->mechanism->refuse(subject->options, &shape) == NULL;
+    return mechanism_refuses(subject->mechanism, subject->options, &shape) == NULL;
 }
 
 /* As many keys as queries. */

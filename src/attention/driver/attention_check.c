@@ -33,7 +33,7 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
         shape.num_keys = kept_count(call_mask(call, sequence), shape.num_keys).count;
     if (masked)
         shape.num_queries = shape.num_keys;
-    const char *why = mechanism->refuse(call->options, &shape);
+    const char *why = mechanism_refuses(mechanism, call->options, &shape);
     if (why == NULL)
         return HASHATTN_OK;
     char longest[40] = "", sentence[200];

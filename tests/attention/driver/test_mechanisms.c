@@ -59,9 +59,9 @@ static void check_longest(const struct mechanism *mechanism, const void *options
                                longer = shape_of(101, 100);
     size_t params = params_at(mechanism, options, 100);
     bool follows = params_at(mechanism, options, 200) != params;
-    assert_null(mechanism->refuse(options, &longest));
-    assert_true(follows == (mechanism->refuse(options, &unknown) != NULL));
-    assert_true(follows == (mechanism->refuse(options, &longer) != NULL));
+    assert_null(mechanism_refuses(mechanism, options, &longest));
+    assert_true(follows == (mechanism_refuses(mechanism, options, &unknown) != NULL));
+    assert_true(follows == (mechanism_refuses(mechanism, options, &longer) != NULL));
     assert_true(params_at(mechanism, options, 0) <= params);
 }
 
@@ -71,7 +71,7 @@ static void check_sizes(const struct mechanism *mechanism, const void *options)
     size_t saved = 0, scratch = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct problem_shape shape = shape_of(rows[i], 65536);
-        const char *why = mechanism->refuse(options, &shape);
+        const char *why = mechanism_refuses(mechanism, options, &shape);
         if (why != NULL)
             fail_msg("%s refuses its presets at %zu rows: %s", mechanism->name, rows[i], why);
         assert_true(mechanism->saved_size(options, &shape) >= saved);
