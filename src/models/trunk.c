@@ -5,109 +5,10 @@
 #include "models/trunk.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/random.h"
-
-/* ---- description -------------------------------------------------------------------------------------- */
-
-static hashattn_status describe_blocks(struct host *host, struct params *params,
-                                       const struct model_config *config, struct trunk *trunk)
-{
-    struct head_group groups[HEAD_GROUPS];
-    struct block_shape shape = {
-        .dim = trunk->dim,
-        .heads = (size_t)config->heads,
-        .wide = trunk->wide,
-        .taps = trunk->taps,
-        .norm = (enum block_norm)config->norm,
-        .norm_epsilon = config->norm_epsilon,
-        .groups = groups,
-        .causal = config->causal != 0,
-        .max_len = (size_t)config->max_len,
-    };
-    for (size_t i = 0; i < trunk->layers; i++) {
-        char name[PARAM_NAME];
-        snprintf(name, sizeof name, "encoder.layer.%zu", i);
-        shape.num_groups = head_plan_groups(&config->plan, i, shape.heads, groups);
-        TRY(block_describe(host, params, name, &shape, &trunk->blocks[i]));
-    }
-    return HASHATTN_OK;
-}
-
-/* Fills everything that does not depend on the input; the blocks are described later. */
-static hashattn_status begin(struct host *host, const struct model_config *config, size_t layers,
-                             struct trunk *trunk)
-{
-    void *block;
-    *trunk = (struct trunk){.post = config->norm == BLOCK_POST_NORM,
-                            .layers = layers,
-                            .dim = (size_t)config->dim,
-                            .wide = (size_t)config->ffn,
-                            .taps = (size_t)config->conv_window,
-                            .num_lists = size_min(config->plan.num_lists, layers),
-                            .dropout = dropout_of(config->dropout)};
-    TRY(memory_new_zeroed(host, layers, sizeof *trunk->blocks, "blocks of the trunk", &block));
-    trunk->blocks = block;
-    return HASHATTN_OK;
-}
-
-hashattn_status trunk_describe(struct host *host, struct params *params, const struct model_config *config,
-                               bool tied, struct trunk *trunk)
-{
-    const struct embed_shape shape = {.vocab_size = (size_t)config->vocab_size,
-                                      .segments = (size_t)config->num_segments,
-                                      .max_len = (size_t)config->max_len,
-                                      .dim = (size_t)config->dim,
-                                      .positions = (enum positions)config->positions,
-                                      .position_offset = (size_t)config->position_offset,
-                                      .tied = tied && config->scale_words};
-    enum input_kind kind = config->vocab_size > 0 ? INPUT_IDS : INPUT_FLOATS;
-    TRY(begin(host, config, (size_t)config->layers, trunk));
-    trunk->normed = true;
-    TRY(input_describe(host, params, kind, &shape, (size_t)config->row_width, &trunk->input));
-    if (trunk->post)
-        TRY(norm_describe(host, params, "embeddings.LayerNorm", trunk->dim, config->norm_epsilon,
-                          &trunk->norm));
-    TRY(describe_blocks(host, params, config, trunk));
-    if (!trunk->post)
-        TRY(norm_describe(host, params, "layernorm", trunk->dim, config->norm_epsilon, &trunk->norm));
-    trunk->end = params->total;
-    return HASHATTN_OK;
-}
-
-hashattn_status trunk_describe_layer(struct host *host, struct params *params,
-                                     const struct model_config *config, struct trunk *trunk)
-{
-    TRY(begin(host, config, 1, trunk));
-    TRY(input_describe(host, params, INPUT_GIVEN, NULL, 0, &trunk->input));
-    TRY(describe_blocks(host, params, config, trunk));
-    trunk->end = params->total;
-    return HASHATTN_OK;
-}
-
-void trunk_free(struct host *host, struct trunk *trunk)
-{
-    input_free(host, &trunk->input);
-    memory_free(host, trunk->blocks);
-    trunk->blocks = NULL;
-}
-
-double trunk_operations(const struct trunk *trunk)
-{
-    double dim = (double)trunk->dim, wide = (double)trunk->wide;
-    return (double)trunk->layers * 2 * dim * (4 * dim + 2 * wide);
-}
-
-size_t trunk_own_heads(const struct trunk *trunk, const struct mechanism *mechanism)
-{
-    size_t heads = 0;
-    for (size_t i = 0; i < trunk->layers; i++)
-        heads += self_attention_auxiliary_heads(&trunk->blocks[i].attention, mechanism);
-    return heads;
-}
 
 /* Stage k of 0 .. layers is what happens to a tile of rows between mixing k - 1 and mixing k: the end of a
    block (or the input) and the beginning of the next (or the last norm). Its parameters are contiguous. */

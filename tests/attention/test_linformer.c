@@ -52,18 +52,10 @@ static void linformer(const struct oracle_inputs *in, double *out)
 static struct attention_case case_of(const struct linformer_options *options, size_t n_q, size_t n_k,
                                      size_t d, size_t d_v, size_t max_len)
 {
-    const struct mechanism *mechanism = attention_find("linformer");
-    assert_int_equal(mechanism->options_size, sizeof(struct linformer_options));
-    struct attention_case problem = {.mechanism = mechanism,
-                                     .options = options,
-                                     .num_sequences = 1,
-                                     .num_heads = 1,
-                                     .head_dim = d,
-                                     .value_dim = d_v,
-                                     .max_len = max_len,
-                                     .start = 0.25f,
-                                     .queries = {n_q},
-                                     .keys = {n_k}};
+    struct attention_case problem =
+        attention_case_of_head("linformer", options, sizeof *options, n_q, n_k, d, d_v);
+    problem.max_len = max_len;
+    problem.start = 0.25f;
     attention_case_fill(&problem, n_q + 3 * n_k, false);
     for (size_t i = 0; i < attention_case_params(&problem); i++)
         problem.params[i] /= sqrtf((float)n_k);

@@ -142,16 +142,9 @@ static double loss(const struct inputs *in, const float *dout, double *out)
 static struct attention_case case_of(const struct sinkhorn_options *options, size_t n_q, size_t n_k, size_t d,
                                      size_t d_v, size_t max_len, uint64_t seed)
 {
-    assert_int_equal(attention_find("sinkhorn")->options_size, sizeof(struct sinkhorn_options));
-    struct attention_case problem = {.mechanism = attention_find("sinkhorn"),
-                                     .options = options,
-                                     .num_sequences = 1,
-                                     .num_heads = 1,
-                                     .head_dim = d,
-                                     .value_dim = d_v,
-                                     .max_len = max_len,
-                                     .queries = {n_q},
-                                     .keys = {n_k}};
+    struct attention_case problem =
+        attention_case_of_head("sinkhorn", options, sizeof *options, n_q, n_k, d, d_v);
+    problem.max_len = max_len;
     attention_case_fill(&problem, seed, false);
     for (size_t i = 0; i < attention_case_params(&problem); i++)
         problem.params[i] *= 0.5f; /* scores of a few units */

@@ -86,18 +86,10 @@ static void synthesizer(const struct oracle_inputs *in, double *out)
 static struct attention_case case_of(const struct synthesizer_options *options, size_t n_q, size_t n_k,
                                      size_t d, size_t d_v, size_t max_len)
 {
-    const struct mechanism *mechanism = attention_find("synthesizer");
-    assert_int_equal(mechanism->options_size, sizeof(struct synthesizer_options));
-    struct attention_case problem = {.mechanism = mechanism,
-                                     .options = options,
-                                     .num_sequences = 1,
-                                     .num_heads = 1,
-                                     .head_dim = d,
-                                     .value_dim = d_v,
-                                     .max_len = max_len,
-                                     .start = 0.25f,
-                                     .queries = {n_q},
-                                     .keys = {n_k}};
+    struct attention_case problem =
+        attention_case_of_head("synthesizer", options, sizeof *options, n_q, n_k, d, d_v);
+    problem.max_len = max_len;
+    problem.start = 0.25f;
     attention_case_fill(&problem, n_q + 3 * n_k + (uint64_t)options->kind, false);
     return problem;
 }

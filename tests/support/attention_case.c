@@ -8,6 +8,21 @@
 #include "parts/tiles/double_attention.h"
 #include "support/check.h"
 
+struct attention_case attention_case_of_head(const char *mechanism, const void *options, size_t options_size,
+                                             size_t n_q, size_t n_k, size_t head_dim, size_t value_dim)
+{
+    struct attention_case problem = {.mechanism = attention_find(mechanism),
+                                     .options = options,
+                                     .num_sequences = 1,
+                                     .num_heads = 1,
+                                     .head_dim = head_dim,
+                                     .value_dim = value_dim,
+                                     .queries = {n_q},
+                                     .keys = {n_k}};
+    assert_int_equal(problem.mechanism->options_size, options_size);
+    return problem;
+}
+
 size_t attention_case_params(const struct attention_case *problem)
 {
     const struct parameter_sizes sizes = {problem->head_dim, problem->value_dim, problem->max_len};

@@ -43,6 +43,9 @@ struct attention_result {
     size_t saved_bytes, scratch_bytes;
 };
 
+/* One head of one sequence, not filled. options_size: of the test's struct; it must be the mechanism's. */
+struct attention_case attention_case_of_head(const char *mechanism, const void *options, size_t options_size,
+                                             size_t n_q, size_t n_k, size_t head_dim, size_t value_dim);
 /* Number of learned floats per head. */
 size_t attention_case_params(const struct attention_case *problem);
 /* Sum of the lengths. */

@@ -21,8 +21,9 @@
 #include <string.h>
 
 #include "attention/mechanism.h"
+#include "attention/yoso/yoso_memory.h"
+#include "attention/yoso/yoso_refuse.h"
 #include "attention/yoso/yoso_stream.h"
-#include "base/memory.h"
 #include "parts/collisions/hash_tables.h"
 #include "parts/collisions/normalize.h"
 #include "parts/collisions/pairs.h"
@@ -32,116 +33,8 @@
 #include "parts/hashing/unit_map.h"
 #include "parts/rows/elements.h"
 
-/* ---- memory -------------------------------------------------------------------------------------------- */
-
-struct saved {
-    void *query_codes, *key_codes; /* with recompute these are in scratch */
-    float *kept;                   /* (n_q) kept by the normalisation */
-};
-
-static size_t lay_out_saved(struct saved *saved, const struct yoso_options *options,
-                            const struct problem_shape *shape, void *block)
-{
-    struct arena arena = arena_on(block);
-    struct hashing hashing = hashing_of(options);
-    if (!options->recompute) {
-        saved->query_codes = arena_take(&arena, codes_size(&hashing, shape->num_queries), 1);
-        saved->key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
-    }
-    saved->kept = arena_take(&arena, options->normalize == YOSO_NORMALIZE_NONE ? 0 : shape->num_queries,
-                             sizeof *saved->kept);
-    return arena.used;
-}
-
-struct scratch {
-    size_t ld_value; /* stride of value rows */
-    struct tables tables;
-    struct hasher hasher;          /* no memory in backward without recompute */
-    void *query_codes, *key_codes; /* with recompute only */
-    union {
-        struct {
-            float *value, *x; /* (n_k, ld_value), (n_q, ld_value) */
-        } forward;
-        struct {
-            struct pair_rows queries, keys; /* unit rows, their gradients, and rows of dX or V */
-            float *query_norm, *key_norm, *bias;
-            struct pair_work pairs;
-        } backward;
-    };
-};
-
-/* true if values may be rounded, as operands of products may. */
-static bool rounds_values(const struct yoso_options *options, const struct problem_shape *shape)
-{
-    if (options->tables == YOSO_TABLES_AUTO)
-        return shape->precision == PRECISION_BF16;
-    return options->tables == YOSO_TABLES_INT16;
-}
-
-static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options *options,
-                              const struct problem_shape *shape, bool backward, void *block)
-{
-    struct arena arena = arena_on(block);
-    struct hashing hashing = hashing_of(options);
-    size_t n_q = shape->num_queries, n_k = shape->num_keys, float_size = sizeof(float);
-    size_t width = unit_map_width(options, shape->head_dim);
-    size_t ld_value = scratch->ld_value = unit_padded(shape->value_dim);
-    tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers,
-                   shape->causal, !backward && !shape->causal && rounds_values(options, shape));
-    if (options->recompute) {
-        scratch->query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
-        scratch->key_codes = arena_take(&arena, codes_size(&hashing, n_k), 1);
-    }
-    if (!backward || options->recompute) {
-        scratch->hasher.planes = arena_take(&arena, hasher_planes(options, shape->head_dim), float_size);
-        hasher_lay_out(&scratch->hasher, &arena, options, shape->head_dim, shape->workers);
-    }
-    if (!backward) {
-        scratch->forward.value = arena_take(&arena, n_k, size_product(ld_value, float_size));
-        scratch->forward.x = arena_take(&arena, n_q, size_product(ld_value, float_size));
-        return arena.used;
-    }
-    /* With fewer hashes in the gradient, the sums of dX, which need all of them, come from tables. */
-    bool near = options->gradient_hashes == 0 && pairs_are_near(n_q, n_k, width, shape->value_dim);
-    pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, width, shape->value_dim, false, near);
-    pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, width, shape->value_dim, true, near);
-    pair_work_lay_out(&scratch->backward.pairs, &arena, &hashing, n_q, n_k, width, shape->value_dim,
-                      shape->workers);
-    scratch->backward.query_norm = arena_take(&arena, n_q, float_size);
-    scratch->backward.key_norm = arena_take(&arena, n_k, float_size);
-    scratch->backward.bias = arena_take(&arena, n_q, float_size);
-    return arena.used;
-}
-
-static size_t saved_size(const void *options, const struct problem_shape *shape)
-{
-    struct saved saved;
-    return lay_out_saved(&saved, options, shape, NULL);
-}
-
-static size_t scratch_size(const void *options, const struct problem_shape *shape)
-{
-    struct scratch scratch;
-    size_t forward = lay_out_scratch(&scratch, options, shape, false, NULL);
-    size_t backward = lay_out_scratch(&scratch, options, shape, true, NULL);
-    return forward > backward ? forward : backward;
-}
-
-/* ---- planes: once per call ----------------------------------------------------------------------------- */
-
-static size_t shared_size(const void *options, size_t head_dim)
-{
-    struct planes_form form = hasher_form(options, head_dim);
-    if (hadamard_is(form.kind))
-        return hadamard_size(&form);
-    return size_product(planes_count(&form), sizeof(float));
-}
-
-static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
-{
-    struct planes_form form = hasher_form(options, head_dim);
-    return hadamard_is(form.kind) ? 0 : planes_work_size(&form, workers);
-}
+/* ---- once per call --------------------------------------------------------------------------------------
+ */
 
 static void prepare(const struct preparation *preparation)
 {
@@ -151,65 +44,6 @@ static void prepare(const struct preparation *preparation)
     else
         planes_draw(preparation->kernels, preparation->pool, &form, preparation->call_key,
                     preparation->shared, preparation->scratch);
-}
-
-/* r prime and >= tau: two hashes then share at most one plane (docs/MATH.md, section 3.4). */
-static const char *refuse_pool(const struct yoso_options *options)
-{
-    int64_t r = options->plane_pool, divisor = 2;
-    while (divisor * divisor <= r && r % divisor != 0)
-        divisor++;
-    if (r == 0)
-        return NULL;
-    if (r == 1 || divisor * divisor <= r)
-        return "plane_pool is {plane_pool}; it must be a prime number, or 0 to share no planes";
-    if (r < options->hash_bits)
-        return "plane_pool is {plane_pool}; it must be at least hash_bits, which is {hash_bits}";
-    if (r * r < options->num_hashes)
-        return "plane_pool {plane_pool} is too small for num_hashes {num_hashes}: a pool of r makes r^2 "
-               "hashes";
-    if (options->planes == PLANES_HADAMARD_PAPER)
-        return "planes hadamard-paper cannot be shared: plane_pool is {plane_pool} and must be 0";
-    return NULL;
-}
-
-static const char *refuse(const void *of, const struct problem_shape *shape)
-{
-    const struct yoso_options *options = of;
-    const size_t most_bytes = (size_t)1 << 40;
-    const char *pool = refuse_pool(options);
-    if (pool != NULL)
-        return pool;
-    if (options->gradient == YOSO_GRADIENT_TRUE && options->hash_bits < 2)
-        return "gradient true needs hash_bits of at least 2: with 1 its variance is unbounded";
-    if (options->gradient == YOSO_GRADIENT_LOWER && options->max_partners > 0)
-        return "max_partners needs gradient true or released: lower is cheap in full buckets without it";
-    if (options->gradient == YOSO_GRADIENT_RELEASED && options->gradient_hashes > 0)
-        return "gradient_hashes is {gradient_hashes}; it must be 0 with gradient released, which counts a "
-               "pair once for all hashes";
-    if (options->gradient_hashes > options->num_hashes)
-        return "gradient_hashes is {gradient_hashes}; it must be at most num_hashes, which is {num_hashes}";
-    if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
-        return "map neyshabur needs max_norm if later rows are unknown: causal and in chunks";
-    if (hadamard_is(options->planes) && (shape->head_dim < 32 || shape->head_dim > 4096))
-        return "planes hadamard and hadamard-paper need a head_dim of 32 to 4096: smaller ones hash with "
-               "bias";
-    if (hadamard_is(options->planes) && options->projection != HASH_AUTO && options->projection != HASH_F32 &&
-        options->projection != HASH_INT16_DP)
-        return "planes hadamard and hadamard-paper are transforms in float32 or 16-bit fixed point: "
-               "projection "
-               "f32, int16-dp or auto";
-    if (shape->num_queries > UINT32_MAX / 2 || shape->num_keys > UINT32_MAX / 2)
-        return "yoso numbers rows with 32 bits: at most 2147483647 queries and keys";
-    if (saved_size(options, shape) > most_bytes || scratch_size(options, shape) > most_bytes ||
-        shared_size(options, shape->head_dim) > most_bytes ||
-        prepare_scratch_size(options, shape->head_dim, shape->workers) > most_bytes)
-        return "yoso would need more than 1099511627776 bytes for one head";
-    if (options->projection == HASH_INT8_DP && unit_map_width(options, shape->head_dim) > HASH_INT8_MOST)
-        return "projection int8-dp hashes vectors of at most 32768 numbers";
-    if (shape->head_dim > 1 << 24) /* beyond this, fixed point has no bits left for a coordinate */
-        return "yoso hashes vectors of at most 16777216 numbers";
-    return NULL;
 }
 
 static const char *unsettled(const void *of)
@@ -246,8 +80,8 @@ struct head {
     struct hashing hashing;
     size_t width;    /* width of unit rows */
     double max_norm; /* of map neyshabur */
-    struct saved saved;
-    struct scratch scratch;
+    struct yoso_saved saved;
+    struct yoso_scratch scratch;
     struct codes queries, keys;
     struct view value, x; /* forward: V, and X before it is normalised, as the tables see them */
     struct view out, dout;
@@ -274,8 +108,8 @@ static struct head head_of(const struct problem *problem)
 static struct head head_open(const struct problem *problem, bool backward)
 {
     struct head head = head_of(problem);
-    lay_out_saved(&head.saved, head.options, &problem->shape, problem->saved);
-    lay_out_scratch(&head.scratch, head.options, &problem->shape, backward, problem->scratch);
+    yoso_lay_out_saved(&head.saved, head.options, &problem->shape, problem->saved);
+    yoso_lay_out_scratch(&head.scratch, head.options, &problem->shape, backward, problem->scratch);
     head.scratch.tables.visible = problem->visible;
     if (head.options->recompute) {
         head.saved.query_codes = head.scratch.query_codes;
@@ -384,7 +218,7 @@ static struct view in_scratch(struct view rows, float *data, size_t ld)
 static void forward(const struct problem *problem, struct view out)
 {
     struct head head = head_open(problem, false);
-    struct scratch *scratch = &head.scratch;
+    struct yoso_scratch *scratch = &head.scratch;
     head.out = head.x = out;
     head.value = problem->value;
     if (!is_close(out))
@@ -421,7 +255,7 @@ static void take_block(void *argument, size_t index, int worker)
     (void)worker;
     const struct head *head = argument;
     const struct block block = block_at(head, index);
-    const struct scratch *scratch = &head->scratch;
+    const struct yoso_scratch *scratch = &head->scratch;
     const struct pair_rows *to = block.of_keys ? &scratch->backward.keys : &scratch->backward.queries;
     struct view rows = block.of_keys ? head->problem->key : head->problem->query;
     float *norm = block.of_keys ? scratch->backward.key_norm : scratch->backward.query_norm;
@@ -473,7 +307,7 @@ static void finish_block(void *argument, size_t index, int worker)
     (void)worker;
     const struct head *head = argument;
     const struct block block = block_at(head, index);
-    const struct scratch *scratch = &head->scratch;
+    const struct yoso_scratch *scratch = &head->scratch;
     const struct pair_rows *from = block.of_keys ? &scratch->backward.keys : &scratch->backward.queries;
     struct view gradient = block.of_keys ? head->gradients->key : head->gradients->query;
     const float *norm = block.of_keys ? scratch->backward.key_norm : scratch->backward.query_norm;
@@ -522,7 +356,7 @@ static void backward(const struct problem *problem, struct view out, struct view
                      const struct problem_gradients *gradients)
 {
     struct head head = head_open(problem, true);
-    struct scratch *scratch = &head.scratch;
+    struct yoso_scratch *scratch = &head.scratch;
     head.out = out;
     head.dout = dout;
     head.gradients = gradients;
@@ -553,14 +387,14 @@ const struct mechanism mechanism_yoso = {
     .mixes = true,
     .checks_rows = true,
     .reads_bf16 = reads_bf16,
-    .refuse = refuse,
+    .refuse = yoso_refuse,
     .settle = settle,
     .unsettled = unsettled,
     .norm_limit = unit_map_limit,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
+    .saved_size = yoso_saved_size,
+    .scratch_size = yoso_scratch_size,
     .forward = forward,
     .backward = backward,
-    .preparation = &(const struct preparation_facet){shared_size, prepare_scratch_size, prepare},
+    .preparation = &(const struct preparation_facet){yoso_planes_size, yoso_planes_work_size, prepare},
     .stream = &yoso_stream,
 };

@@ -19,14 +19,10 @@
    than slices of 16 columns, they instead fill the tables of different hashes in parallel, and then read all
    of them for different rows.
 
-   Sums in 16-bit numbers are split the same way, with rows of half as many cache lines. Before that, the
-   members of buckets are counted, m additions per token, and values are scanned and rounded: 6 % of forward
-   at n 4096.
+   Sums in 16-bit numbers are split the same way, with rows of half as many cache lines (fixed_values.h).
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/hash_tables.h"
 
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "parts/collisions/causal_tables.h"
@@ -38,37 +34,13 @@ enum {
     SLICE_COLUMNS = 32, /* of a pass, at most */
     SLICE = 16,         /* the narrowest slice of columns: one cache line */
     READ_ROWS = 256,
-    CODES_A_ROW = 3,    /* with more codes per row (mean of both sides), buckets are used */
-    PARTNER_ROWS = 2,   /* with fewer rows per code (both sides together), tables have partners only */
-    HISTOGRAMS = 8,     /* hashes counted at a time: their codes are in one cache line */
-    STEPS_A_VALUE = 64, /* steps per root mean square: rounding moves values by 0.45 % of it, at most 0.8 % */
-    WEIGHED = 8,        /* every WEIGHEDth row gives the mean square: all rows would cost 1 % of forward */
+    CODES_A_ROW = 3,  /* with more codes per row (mean of both sides), buckets are used */
+    PARTNER_ROWS = 2, /* with fewer rows per code (both sides together), tables have partners only */
 };
 
 static size_t in_blocks(size_t n)
 {
     return (n + READ_ROWS - 1) / READ_ROWS;
-}
-
-static size_t fixed_width(size_t dim)
-{
-    return size_product(size_sum(dim, FIXED_BLOCK - 1) / FIXED_BLOCK, FIXED_BLOCK);
-}
-
-static size_t groups_of(const struct tables *tables)
-{
-    return (tables->hashing.num_hashes + HISTOGRAMS - 1) / HISTOGRAMS;
-}
-
-static void lay_out_fixed(struct tables *tables, struct arena *arena, size_t num_keys, size_t dim)
-{
-    tables->width = fixed_width(dim);
-    tables->rounded = arena_take(arena, size_product(num_keys, tables->width), sizeof *tables->rounded);
-    tables->counts = arena_take(arena, size_product(tables->workers, HISTOGRAMS),
-                                size_product(tables->buckets, sizeof *tables->counts));
-    tables->most = arena_take(arena, groups_of(tables), sizeof *tables->most);
-    tables->largest = arena_take(arena, in_blocks(num_keys), sizeof *tables->largest);
-    tables->squares = arena_take(arena, in_blocks(num_keys), sizeof *tables->squares);
 }
 
 static void lay_out_tables(struct tables *tables, struct arena *arena, size_t rows, size_t dim)
@@ -117,7 +89,7 @@ void tables_lay_out(struct tables *tables, struct arena *arena, const struct has
     struct arena own = arena_on(arena_take(arena, size_max(all.used, least.used), 1));
     lay_out_tables(tables, &own, rows, dim);
     if (fixed)
-        lay_out_fixed(tables, arena, num_keys, dim);
+        fixed_values_lay_out(&tables->fixed, arena, hashing, num_keys, dim, workers);
 }
 
 /* ---- passes -------------------------------------------------------------------------------------------- */
@@ -130,7 +102,7 @@ struct carry {
     bool to_queries;
     const float *values;
     size_t ld_values;
-    bool fixed; /* 16-bit tables of tables->rounded instead of values; out holds integers */
+    bool fixed; /* 16-bit tables of tables->fixed instead of values; out holds integers */
     float *out;
     size_t ld_out, dim;
     size_t first, count; /* hashes of this pass */
@@ -161,7 +133,7 @@ static size_t line_of(const struct carry *carry)
 
 static size_t row_of_table(const struct carry *carry, size_t width)
 {
-    return carry->fixed ? fixed_width(width) : width;
+    return carry->fixed ? fixed_values_width(width) : width;
 }
 
 static void clear_and_add(const struct carry *carry, void *table, size_t first, size_t count, size_t c,
@@ -173,8 +145,8 @@ static void clear_and_add(const struct carry *carry, void *table, size_t first, 
     if (carry->fixed) {
         memset(table, 0, numbers * sizeof(int16_t));
         carry->kernels->tables.fixed_add(table, row, tables->buckets, from->data, from->wide,
-                                         from->num_hashes, first, count, tables->rounded + c, tables->width,
-                                         from->n);
+                                         from->num_hashes, first, count, tables->fixed.rounded + c,
+                                         tables->fixed.width, from->n);
         return;
     }
     memset(table, 0, numbers * sizeof(float));
@@ -389,99 +361,21 @@ void tables_carry(const struct kernels *kernels, struct pool *pool, struct table
 
 /* ---- in 16-bit numbers --------------------------------------------------------------------------------- */
 
-struct fixing {
+struct finishing {
     const struct carry *carry;
-    float factor, step;
+    float step;
 };
 
-static size_t rows_in(size_t block, size_t n)
-{
-    return size_min(READ_ROWS, n - block * READ_ROWS);
-}
-
-/* Number of rows that give the mean square: every WEIGHEDth. */
-static size_t weighed_in(size_t rows)
-{
-    return (rows + WEIGHED - 1) / WEIGHED;
-}
-
-static void weigh_block(void *argument, size_t block, int worker)
-{
-    (void)worker;
-    const struct carry *carry = ((const struct fixing *)argument)->carry;
-    const float *rows = carry->values + block * READ_ROWS * carry->ld_values;
-    size_t count = rows_in(block, carry->keys.n), weighed = weighed_in(count),
-           ld = WEIGHED * carry->ld_values;
-    float dots[READ_ROWS / WEIGHED];
-    double sum = 0;
-    carry->tables->largest[block] =
-        carry->kernels->rows.largest_size(rows, carry->ld_values, count, carry->dim);
-    carry->kernels->rows.dots(dots, rows, ld, rows, ld, weighed, carry->dim);
-    for (size_t i = 0; i < weighed; i++)
-        sum += (double)dots[i];
-    carry->tables->squares[block] = sum;
-}
-
-/* Size of the fullest bucket of HISTOGRAMS hashes. */
-static void count_group(void *argument, size_t group, int worker)
-{
-    const struct carry *carry = ((const struct fixing *)argument)->carry;
-    const struct tables *tables = carry->tables;
-    size_t first = group * HISTOGRAMS, m = carry->keys.num_hashes, count = size_min(HISTOGRAMS, m - first);
-    const uint16_t *codes = carry->keys.data;
-    uint32_t *counts = tables->counts + (size_t)worker * HISTOGRAMS * tables->buckets, most = 0;
-    memset(counts, 0, count * tables->buckets * sizeof *counts);
-    for (size_t j = 0; j < carry->keys.n; j++)
-        for (size_t h = 0; h < count; h++)
-            counts[h * tables->buckets + codes[j * m + first + h]]++;
-    for (size_t b = 0; b < count * tables->buckets; b++)
-        most = counts[b] > most ? counts[b] : most;
-    tables->most[group] = most;
-}
-
-static void round_block(void *argument, size_t block, int worker)
-{
-    (void)worker;
-    const struct fixing *fixing = argument;
-    const struct carry *carry = fixing->carry;
-    size_t first = block * READ_ROWS, width = carry->tables->width;
-    carry->kernels->tables.fixed_round(carry->tables->rounded + first * width, width,
-                                       carry->values + first * carry->ld_values, carry->ld_values,
-                                       rows_in(block, carry->keys.n), carry->dim, fixing->factor);
-}
-
+/* From integers to multiples of the step. */
 static void finish_block(void *argument, size_t block, int worker)
 {
     (void)worker;
-    const struct fixing *fixing = argument;
-    const struct carry *carry = fixing->carry;
-    carry->kernels->tables.fixed_finish(carry->out + block * READ_ROWS * carry->ld_out, carry->ld_out,
-                                        rows_in(block, carry->queries.n), carry->dim, fixing->step);
-}
-
-/* Finds factor and step; false if the step is too coarse. */
-static bool find_step(struct fixing *fixing, struct pool *pool)
-{
-    const struct carry *carry = fixing->carry;
-    const struct tables *tables = carry->tables;
-    size_t blocks = in_blocks(carry->keys.n), weighed = 0;
-    float largest = 0;
-    double squares = 0;
-    uint32_t most = 1;
-    pool_run(pool, weigh_block, fixing, blocks);
-    pool_run(pool, count_group, fixing, groups_of(tables));
-    for (size_t b = 0; b < blocks; b++) {
-        largest = tables->largest[b] > largest ? tables->largest[b] : largest;
-        squares += tables->squares[b];
-        weighed += weighed_in(rows_in(b, carry->keys.n));
-    }
-    for (size_t g = 0; g < groups_of(tables); g++)
-        most = tables->most[g] > most ? tables->most[g] : most;
-    double limit = INT16_MAX / most, mean = sqrt(squares / (double)weighed / (double)carry->dim);
-    fixing->factor = (float)limit / largest;
-    fixing->step = largest / (float)limit;
-    return isfinite(fixing->factor) && fixing->step >= FLT_MIN && isfinite(mean) &&
-           limit * mean >= STEPS_A_VALUE * (double)largest;
+    const struct finishing *finishing = argument;
+    const struct carry *carry = finishing->carry;
+    size_t first = block * READ_ROWS;
+    carry->kernels->tables.fixed_finish(carry->out + first * carry->ld_out, carry->ld_out,
+                                        size_min(READ_ROWS, carry->queries.n - first), carry->dim,
+                                        finishing->step);
 }
 
 bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
@@ -502,12 +396,12 @@ bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct
         .dim = dim,
         .count = tables->hashing.num_hashes,
     };
-    struct fixing fixing = {.carry = &carry};
-    if (tables->rounded == NULL || tables->visible != NULL || dim < FIXED_BLOCK || keys->n == 0 ||
-        keys->wide || !find_step(&fixing, pool))
+    struct finishing finishing = {.carry = &carry};
+    if (tables->fixed.rounded == NULL || tables->visible != NULL || dim < FIXED_BLOCK || keys->n == 0 ||
+        keys->wide ||
+        !fixed_values_round(kernels, pool, &tables->fixed, keys, values, ld_values, dim, &finishing.step))
         return false;
-    pool_run(pool, round_block, &fixing, in_blocks(keys->n));
     carry_by_tables(&carry, pool);
-    pool_run(pool, finish_block, &fixing, in_blocks(queries->n));
+    pool_run(pool, finish_block, &finishing, in_blocks(queries->n));
     return true;
 }

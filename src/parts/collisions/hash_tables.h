@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "parts/collisions/bucket_walk.h"
+#include "parts/collisions/fixed_values.h"
 #include "parts/collisions/partner_tables.h"
 
 struct tables {
@@ -19,14 +20,8 @@ struct tables {
     float *table; /* (workers, capacity) */
     struct bucket_walk walk;
     struct partner_tables partners;
-    /* For sums in 16-bit numbers; NULL: not used. */
-    int16_t *rounded;     /* (num_keys, width): the values */
-    size_t width;         /* dim rounded up to whole FIXED_BLOCKs */
-    size_t fixed_columns; /* of a pass, at most */
-    uint32_t *counts;     /* (workers, HISTOGRAMS, buckets) */
-    uint32_t *most;       /* (groups of HISTOGRAMS hashes) */
-    float *largest;       /* (blocks of rows) */
-    double *squares;      /* (blocks of rows) */
+    size_t fixed_columns; /* of a pass of 16-bit numbers, at most */
+    struct fixed_values fixed;
     /* Set by the caller: query i sees the first visible[i] keys, and other pairs are skipped; NULL: all.
        (parts/collisions/causal_tables.h) */
     const size_t *visible;
@@ -47,12 +42,11 @@ void tables_carry(const struct kernels *kernels, struct pool *pool, struct table
                   const float *values, size_t ld_values, float *out, size_t ld_out, size_t dim);
 
 /* Keys to queries with sums in 16-bit integers, in 0.7 of the time (kernels/simd_fixed.h). Equals
-   tables_carry exactly for values rounded to multiples of a step small enough that no sum overflows: largest
-   |value| times the members of the fullest bucket / 32767. Returns false and writes nothing if the step
-   exceeds 1 / 64 of the root mean square of the values, estimated from every eighth row (crowded buckets;
-   outliers), or if there are no tables, a causal view, wide codes, or fewer than FIXED_BLOCK columns. For
-   normal values and vectors and 9 bits, a step is 1 / 480 of it at n 1024, 1 / 166 at 4096, 1 / 84 at 8192,
-   and too coarse at 16384. out must be zeros, values finite. */
+   tables_carry exactly for values rounded to multiples of a step (fixed_values.h). Returns false and writes
+   nothing if the step would be too coarse (crowded buckets; outliers), or if there are no tables, a causal
+   view, wide codes, or fewer than FIXED_BLOCK columns. For normal values and vectors and 9 bits, a step is 1
+   / 480 of it at n 1024, 1 / 166 at 4096, 1 / 84 at 8192, and too coarse at 16384. out must be zeros, values
+   finite. */
 bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
                         const struct codes *queries, const struct codes *keys, const float *values,
                         size_t ld_values, float *out, size_t ld_out, size_t dim);

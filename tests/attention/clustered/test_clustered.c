@@ -190,18 +190,10 @@ static void find_top(const struct attention_case *problem, size_t clusters, size
 static struct attention_case case_of(const struct clustered_options *options, size_t n_q, size_t n_k,
                                      size_t d, size_t d_v)
 {
-    const struct mechanism *mechanism = attention_find("clustered");
-    assert_int_equal(mechanism->options_size, sizeof(struct clustered_options));
-    struct attention_case problem = {.mechanism = mechanism,
-                                     .options = options,
-                                     .num_sequences = 1,
-                                     .num_heads = 1,
-                                     .head_dim = d,
-                                     .value_dim = d_v,
-                                     .call_key = 123,
-                                     .start = 0.25f,
-                                     .queries = {n_q},
-                                     .keys = {n_k}};
+    struct attention_case problem =
+        attention_case_of_head("clustered", options, sizeof *options, n_q, n_k, d, d_v);
+    problem.call_key = 123;
+    problem.start = 0.25f;
     attention_case_fill(&problem, n_q + 3 * n_k, false);
     return problem;
 }

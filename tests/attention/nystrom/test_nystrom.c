@@ -133,17 +133,9 @@ static void nystrom(const struct oracle_inputs *in, double *out)
 static struct attention_case case_of(const struct nystrom_options *options, size_t n_q, size_t n_k, size_t d,
                                      size_t d_v)
 {
-    const struct mechanism *mechanism = attention_find("nystrom");
-    assert_int_equal(mechanism->options_size, sizeof(struct nystrom_options));
-    struct attention_case problem = {.mechanism = mechanism,
-                                     .options = options,
-                                     .num_sequences = 1,
-                                     .num_heads = 1,
-                                     .head_dim = d,
-                                     .value_dim = d_v,
-                                     .start = 0.25f,
-                                     .queries = {n_q},
-                                     .keys = {n_k}};
+    struct attention_case problem =
+        attention_case_of_head("nystrom", options, sizeof *options, n_q, n_k, d, d_v);
+    problem.start = 0.25f;
     attention_case_fill(&problem, n_q + 3 * n_k, false);
     return problem;
 }

@@ -8,7 +8,7 @@
    read, later queries added to dV only once, pairs of the later half with all keys, the half of the keys
    that only later queries see left out; a limit of partners ignored, hyperplanes not rotated again by
    recompute; a pool that is no prime accepted (121); short tables for all precisions or for none.
-   SPDX-License-Identifier: Apache-2.0 */
+   Covers: yoso_memory.c yoso_refuse.c. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
