@@ -11,7 +11,9 @@ Every figure is that of a process of its own: a model with random weights, a sho
 in inference mode, or a training step (forward, backward, AdamW), of one sequence. Processes of all contenders run in
 turn, round after round. Time is the median over rounds. Memory is the most that was resident during the step, beyond
 the loaded model and of the whole process; in a training step it includes gradients and the optimizer's averages. Models
-of the library are also compiled by torch.compile, before the clock starts. Lengths at which the library's n x n
+of the library are also compiled by torch.compile, before the clock starts. "bf16": under torch.autocast. No
+model drops attention probabilities: with such a dropout, PyTorch's fused attention falls back to n x n matrices (83 s and
+22 GB for the step of 8 layers at n 4096). Lengths at which the library's n x n
 matrices need too much are measured with fewer layers, by every contender alike, or not at all; the table says so.
 Errors are those of the hidden states in inference mode, compared with `yoso-e`, the exact expectation; `yoso-e` is itself
 compared with the library's own model.
@@ -36,12 +38,16 @@ from page import Table
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "PERFORMANCE.md"
-CONTENDERS = {"hashattn": "`hashattn.torch`", "sdpa": "BertModel with SDPA", "sdpa compiled": "the same, compiled",
-              "library": "YosoModel of the library", "library compiled": "the same YosoModel, compiled"}
+CONTENDERS = {"hashattn": "`hashattn.torch`", "hashattn bf16": "the same, autocast to bfloat16",
+              "sdpa": "BertModel with SDPA", "sdpa compiled": "the same, compiled",
+              "sdpa compiled bf16": "the same, compiled, autocast to bfloat16",
+              "library": "YosoModel of the library", "library compiled": "the same YosoModel, compiled",
+              "library compiled bf16": "the same YosoModel, compiled, autocast to bfloat16"}
 KINDS = ("forward", "step")
 LAYERS = {"forward": {1024: 12, 2048: 12, 4096: 12, 8192: 4, 16384: 2},
           "step": {1024: 12, 2048: 12, 4096: 8, 8192: 2, 16384: 2}}
 ERROR_LAYERS = 12
+COMPARED = (("hashattn", "yoso-e"), ("hashattn bf16", "yoso-e"), ("yoso-e", "library"))
 MATRICES = 3  # of n x n floats per head that a layer of the library holds at once; a training step keeps one per layer
 
 
@@ -59,16 +65,23 @@ def make(contender, n, layers):
     from transformers import BertConfig, BertModel, YosoConfig, YosoModel
 
     torch.manual_seed(0)
-    size = dict(num_hidden_layers=layers, max_position_embeddings=n, vocab_size=30522)
+    size = dict(num_hidden_layers=layers, max_position_embeddings=n, vocab_size=30522, attention_probs_dropout_prob=0)
     if contender.startswith("sdpa"):
         model = BertModel._from_config(BertConfig(**size), attn_implementation="sdpa", add_pooling_layer=False)
     else:
         model = YosoModel(YosoConfig(**size))
-    if contender in ("hashattn", "yoso-e"):
+    if contender in ("hashattn", "hashattn bf16", "yoso-e"):
         import hashattn.torch
 
-        return hashattn.torch.replace_attention(model, "yoso" if contender == "hashattn" else contender)
-    return torch.compile(model) if contender.endswith("compiled") else model
+        return hashattn.torch.replace_attention(model, "yoso-e" if contender == "yoso-e" else "yoso")
+    return torch.compile(model) if "compiled" in contender else model
+
+
+def autocast(contender):
+    """The precision of a contender."""
+    import torch
+
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=contender.endswith("bf16"))
 
 
 def cell(contender, n, layers, kind, threads):
@@ -83,15 +96,16 @@ def cell(contender, n, layers, kind, threads):
 
     def work(ids):
         if kind == "forward":
-            with torch.inference_mode():
+            with torch.inference_mode(), autocast(contender):
                 model(input_ids=ids)
             return
-        hidden = model(input_ids=ids).last_hidden_state
+        with autocast(contender):
+            hidden = model(input_ids=ids).last_hidden_state
         (hidden * torch.linspace(-1, 1, hidden.shape[-1])).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
 
-    work(tokens if contender.endswith("compiled") else tokens[:, :128])
+    work(tokens if "compiled" in contender else tokens[:, :128])
     optimizer.state.clear()  # its averages count as memory of the step
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew
@@ -110,9 +124,11 @@ def error(contender, reference, n, layers, threads):
 
     torch.set_num_threads(threads)
     tokens = torch.randint(5, 30000, (1, n), generator=torch.Generator().manual_seed(1))
-    with torch.inference_mode():
-        found, wanted = (make(each, n, layers).eval()(input_ids=tokens).last_hidden_state[0].double()
-                         for each in (contender, reference))
+    found = []
+    for each in (contender, reference):
+        with torch.inference_mode(), autocast(each):
+            found.append(make(each, n, layers).eval()(input_ids=tokens).last_hidden_state[0].double())
+    found, wanted = found
     unit = lambda rows: rows / rows.norm(dim=-1, keepdim=True)
     angles = 2 * torch.atan2((unit(found) - unit(wanted)).norm(dim=-1), (unit(found) + unit(wanted)).norm(dim=-1))
     return {"radians": float(angles.mean()), "relative": float((found - wanted).norm() / wanted.norm())}
@@ -159,7 +175,7 @@ def measure(lengths, rounds, threads, quick):
             rows.append(row)
     for n in lengths:
         layers = 1 if quick else ERROR_LAYERS
-        for contender, reference in (("hashattn", "yoso-e"), ("yoso-e", "library")):
+        for contender, reference in COMPARED:
             found = too_large(reference, n, layers, "forward") or in_process("error", contender, reference, n, layers, threads)
             print(f"error n {n} {layers} layers, {contender} to {reference}: {found}", file=sys.stderr)
             errors.append({"n": n, "layers": layers, "contender": contender, "found": found})
@@ -219,7 +235,8 @@ def tables(results):
              *m["versions"].items(), ("hashattn", f"commit {m['commit']}"),
              ("measured on", m["date"] + (", QUICK: one layer, no figure to quote" if results["quick"] else "")),
              ("rounds", str(results["rounds"]))]
-    compared = {"hashattn": "`yoso`, 64 hashes of 9 bits, to `yoso-e`", "yoso-e": "`yoso-e` to the library"}
+    compared = {"hashattn": "`yoso`, 64 hashes of 9 bits, to `yoso-e`",
+                "hashattn bf16": "the same, autocast to bfloat16", "yoso-e": "`yoso-e` to the library"}
     made = {"torch machines": Table(["machine"], [((name,), {m["kind"]: text}) for name, text in facts]),
             "torch error": Table(["n", "layers", "hidden states"], [
                 ((str(e["n"]), str(e["layers"]), compared[e["contender"]]), {m["kind"]: error_cell(e["found"])})
