@@ -72,7 +72,7 @@ static void softmax_divergence(float *kl, float *dz, const float *psi, const flo
             largest = fmax(largest, (double)z[c]);
             mass += (double)psi[c];
         }
-        bool some = mass > 0 && mass <= FLT_MAX;
+        bool some = mass >= FLT_MIN && mass <= FLT_MAX;
         for (size_t c = 0; c < cols; c++)
             sum += exp((double)z[c] - largest);
         for (size_t c = 0; c < cols; c++) {

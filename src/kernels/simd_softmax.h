@@ -131,7 +131,7 @@ static void softmax_divergence(float *kl, float *dz, const float *psi, const flo
             mass = v_add(mass, v_get(psi + c, left));
         }
         float whole = v_sum(sum), all = v_sum(mass);
-        bool some = all > 0 && all <= FLT_MAX;
+        bool some = all >= FLT_MIN && all <= FLT_MAX; /* below, 1 / all may overflow */
         vf share = v_set(1 / whole), log_sum = v_log(v_set(whole)), over = v_set(some ? 1 / all : 0);
         for (size_t c = 0; c < cols; c += VLEN) {
             size_t left = cols - c < VLEN ? cols - c : VLEN;

@@ -34,8 +34,9 @@ struct softmax_slots {
                      float scale, const float *delta);
 
     /* For rows psi >= 0, each divided by its sum, and rows z of scores with p = softmax(z): kl[i] = sum over
-       c of psi log(psi / p), where terms with psi = 0 are 0, and dz = weight * (p - psi). If the sum is 0 or
-       not finite, dz and kl[i] are 0. Rows (rows, cols) are contiguous; dz may be z. TOLERANT. */
+       c of psi log(psi / p), where terms with psi = 0 are 0, and dz = weight * (p - psi). If the sum is less
+       than FLT_MIN or not finite, dz and kl[i] are 0. Rows (rows, cols) are contiguous; dz may be z.
+       TOLERANT. */
     void (*divergence)(float *kl, float *dz, const float *psi, const float *z, size_t rows, size_t cols,
                        float weight);
 
