@@ -274,8 +274,10 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_text(&options, "from", &train.from, "DIR",
                      "start from this run or checkpoint (yoso, bert, roberta): its architecture, attention, "
                      "tokens and tensors; new heads start from the seed");
-    options_add_text(&options, "freeze", &train.freeze, "NAMES",
-                     "do not train these parameters, as in trunk or embeddings,encoder.layer.0");
+    options_add_text(
+        &options, "freeze", &train.freeze, "NAMES",
+        "do not train these parameters, as in trunk or embeddings,encoder.layer.0; all-but-own trains only "
+        "what mechanisms learn, such as the hashes of lha");
     options_add_text(&options, "resume", &train.resume, "RUN",
                      "continue this run; the result is bit for bit that of an uninterrupted run");
     options_add_text(&options, "until", &until, "METRIC=VALUE",

@@ -56,9 +56,10 @@ HASHATTN_API hashattn_status hashattn_setup_size(hashattn_setup *setup, const ch
    saved. */
 HASHATTN_API hashattn_status hashattn_setup_from(hashattn_setup *setup, const char *directory);
 /* Parameters that keep their values: "NAME,NAME,...", each the name of a tensor, its first words
-   ("embeddings", "encoder.layer.0"), or "trunk": all but the objectives. Their gradients are not part of the
-   norm that clipping limits. Empty: none. When training begins, a name without tensors is INVALID, with a
-   list of the parts of the model. */
+   ("embeddings", "encoder.layer.0"), "trunk": all but the objectives, or "all-but-own": all but the tensors
+   that mechanisms learn, such as the hashes of lha. Their gradients are not part of the norm that clipping
+   limits. Empty: none. When training begins, a name without tensors is INVALID, with a list of the parts of
+   the model, and so is a list that leaves nothing to train. */
 HASHATTN_API hashattn_status hashattn_setup_freeze(hashattn_setup *setup, const char *names);
 /* Selects a mechanism, with its default options and the values that the task's preset sets. Several
    mechanisms are possible: "NAME*HEADS,NAME*HEADS,..." assigns the heads of a layer in order; names without a

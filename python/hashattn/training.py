@@ -135,8 +135,8 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     size: "tiny", "mini", "small" or "base", layers, dim, heads and ffn of BERT's published models.
     start: a run or a stored checkpoint (yoso, bert, roberta) to start from. It determines the architecture, the
         mechanism unless one is given, and the meaning of ids; its tensors are the initial values.
-    freeze: names of parameters that are not trained: tensors, their first words ("embeddings", "encoder.layer.0") or
-        "trunk".
+    freeze: names of parameters that are not trained: tensors, their first words ("embeddings", "encoder.layer.0"),
+        "trunk", or "all-but-own": all but the tensors that mechanisms learn, such as the hashes of lha.
     options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
         `tasks()[task].options` and `mechanisms()[name].options` list them.
     progress: True = a tqdm bar if tqdm is installed; False = nothing; or a function of `Progress`, called after each

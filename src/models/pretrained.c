@@ -55,12 +55,6 @@ const struct tensor *pretrained_find(const struct pretrained *pretrained, const 
     return find_row(pretrained, row, theirs, file);
 }
 
-/* True for a learned tensor of a mechanism, which other programs do not know. */
-static bool is_own(const struct param *row)
-{
-    return strstr(row->name, ".attention.own.") != NULL;
-}
-
 /* ---- opening --------------------------------------------------------------------------------------------
  */
 
@@ -168,7 +162,7 @@ static void check_row(const struct pretrained *pretrained, const struct param *r
 {
     char theirs[THEIR_NAME], is[64], wanted[64], text[200];
     const struct tensor *tensor = find_row(pretrained, row, theirs, NULL);
-    if (tensor == NULL && is_own(row))
+    if (tensor == NULL && param_is_own(row))
         return;
     if (tensor == NULL) {
         complain(list, theirs, "is missing");

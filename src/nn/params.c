@@ -65,6 +65,11 @@ void params_free(struct host *host, struct params *params)
     memset(params, 0, sizeof *params);
 }
 
+bool param_is_own(const struct param *row)
+{
+    return strstr(row->name, ".attention.own.") != NULL;
+}
+
 void params_start(const struct params *params, uint64_t seed, float *values)
 {
     memset(values, 0, params->total * sizeof *values);

@@ -58,6 +58,8 @@ hashattn_status params_add(struct host *host, struct params *params, enum param_
                            size_t *offset, int rank, const size_t *shape, const char *format, ...)
     __attribute__((format(printf, 8, 9)));
 void params_free(struct host *host, struct params *params);
+/* True for a tensor that a mechanism learns, such as a hash ("encoder.layer.0.attention.own.query"). */
+bool param_is_own(const struct param *row);
 /* Initialises a block: (seed, i) determines row i; zeros between rows. */
 void params_start(const struct params *params, uint64_t seed, float *values);
 /* Reserves memory for packed weights (k, n). Returns their distance in floats before the values. */

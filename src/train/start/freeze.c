@@ -12,6 +12,11 @@ static bool begins(const char *name, const char *word, size_t size)
     return strncmp(name, word, size) == 0 && (name[size] == '\0' || name[size] == '.');
 }
 
+static bool is_word(const char *text, size_t size, const char *word)
+{
+    return size == strlen(word) && strncmp(text, word, size) == 0;
+}
+
 /* The length of a tensor's part: "encoder.layer.3", or its first word. */
 static size_t part_of(const char *name)
 {
@@ -23,7 +28,7 @@ static size_t part_of(const char *name)
 static hashattn_status fail_name(struct host *host, const struct params *params, const char *word,
                                  size_t size)
 {
-    char list[300] = "trunk";
+    char list[300] = "trunk, all-but-own";
     size_t used = strlen(list);
     for (size_t i = 0; i < params->num_rows && used < sizeof list; i++) {
         const char *name = params->rows[i].name;
@@ -42,12 +47,14 @@ static hashattn_status mark(struct host *host, const struct model *model, const 
                             bool *frozen)
 {
     const struct params *params = model_params(model);
-    bool found = false, trunk = size == strlen("trunk") && strncmp(word, "trunk", size) == 0;
+    bool found = false, trunk = is_word(word, size, "trunk"), but_own = is_word(word, size, "all-but-own");
     for (size_t i = 0; i < params->num_rows; i++) {
         const struct param *row = &params->rows[i];
-        if (trunk ? row->offset >= model_trunk_floats(model) : !begins(row->name, word, size))
-            continue;
-        found = frozen[i] = true;
+        bool named = trunk     ? row->offset < model_trunk_floats(model)
+                     : but_own ? !param_is_own(row)
+                               : begins(row->name, word, size);
+        found |= named;
+        frozen[i] |= named;
     }
     return found ? HASHATTN_OK : fail_name(host, params, word, size);
 }

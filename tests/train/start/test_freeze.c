@@ -1,7 +1,8 @@
 /* Which floats are trained: every way to name parameters, against a list of tensors, and wrong names.
    Bugs planted and caught: names compared without the dot, so that layer 1 froze layer 10; the last of
    several names ignored; the padding after a trained tensor left out, so that neighbours were two ranges; a
-   list that froze everything accepted. SPDX-License-Identifier: Apache-2.0 */
+   list that froze everything accepted; all-but-own read as trunk, so that objectives were trained.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/start/freeze.h"
 
 #include <string.h>
@@ -10,10 +11,10 @@
 #include "support/check.h"
 #include "support/small_run.h"
 
-static struct model *model_of(struct small_run *small)
+static struct model *model_of(struct small_run *small, const char *mechanism)
 {
     struct model *model;
-    small_run_init(small, "yoso", 8, 2);
+    small_run_init(small, mechanism, 8, 2);
     small_run_set(small, "layers", "11");
     check_status(&small->host, model_new(&small->host, &small->config.model, &model), HASHATTN_OK, NULL);
     return model;
@@ -53,7 +54,7 @@ static void names_are_tensors_or_parts(void **state)
 {
     (void)state;
     struct small_run small;
-    struct model *model = model_of(&small);
+    struct model *model = model_of(&small, "yoso");
     struct host *host = &small.host;
     check_frozen(host, model, "trunk", (const char *const[]){"embeddings.", "encoder.", "layernorm.", NULL});
     check_frozen(host, model, "embeddings", (const char *const[]){"embeddings.", NULL});
@@ -68,23 +69,53 @@ static void names_are_tensors_or_parts(void **state)
     small_run_free(&small);
 }
 
+/* Two heads, one of lha: its hashes are trained, in every layer. */
+static void all_but_own_trains_what_mechanisms_learn(void **state)
+{
+    (void)state;
+    struct small_run small;
+    struct model *model = model_of(&small, "softmax,lha");
+    struct host *host = &small.host;
+    const struct params *params = model_params(model);
+    struct optim_range *ranges;
+    size_t count, own = 0, trained = 0;
+    check_status(host, freeze_ranges(host, "all-but-own", model, &ranges, &count), HASHATTN_OK, NULL);
+    assert_int_equal(count, 11);
+    for (size_t i = 0; i < params->num_rows; i++) {
+        const struct param *row = &params->rows[i];
+        bool learned = strstr(row->name, ".attention.own.lha.") != NULL, in = false;
+        for (size_t k = 0; k < count; k++)
+            in |= row->offset >= ranges[k].first &&
+                  row->offset + row->count <= ranges[k].first + ranges[k].count;
+        if (in != learned)
+            fail_msg("%s is %s", row->name, in ? "trained" : "frozen");
+        own += learned;
+        trained += in;
+    }
+    assert_true(own > 11 && trained == own);
+    memory_free(host, ranges);
+    model_free(host, model);
+    small_run_free(&small);
+}
+
 static void wrong_names_are_refused(void **state)
 {
     (void)state;
     struct small_run small;
-    struct model *model = model_of(&small);
+    struct model *model = model_of(&small, "yoso");
     struct host *host = &small.host;
     struct optim_range *ranges;
     size_t count;
     const struct {
         const char *list, *message;
     } wrong[] = {
-        {"trunk,embedding", "no parameter is called 'embedding'; the model has the parts trunk, embeddings, "
-                            "encoder.layer.0, encoder.layer.1, "},
+        {"trunk,embedding", "no parameter is called 'embedding'; the model has the parts trunk, all-but-own, "
+                            "embeddings, encoder.layer.0, encoder.layer.1, "},
         {"encoder.layer.11", "no parameter is called 'encoder.layer.11'"},
         {"embeddings,", "no parameter is called ''"},
         {"encoder.laye", "encoder.layer.10, layernorm, classifier"},
         {"classifier,trunk", "freeze is 'classifier,trunk', which leaves no parameter to train"},
+        {"all-but-own", "freeze is 'all-but-own', which leaves no parameter to train"}, /* yoso learns none */
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         check_status(host, freeze_ranges(host, wrong[i].list, model, &ranges, &count), HASHATTN_INVALID,
@@ -106,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_tensors_or_parts),
+        cmocka_unit_test(all_but_own_trains_what_mechanisms_learn),
         cmocka_unit_test(wrong_names_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
