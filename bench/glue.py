@@ -8,19 +8,24 @@ GLUE: a directory with RTE, MRPC, ... in the official layout (train.tsv, dev.tsv
 training starts from; MECHANISM replaces its attention, as in YOSO-x-E rows (pretrained with samples, fine-tuned with
 yoso-e). --small: models from scratch, or small pretrained ones, with larger learning rates. A score is that of the best
 epoch on dev. As in the paper, the best of the grid is reported: every point of it runs with the first seed, and the best
-point with all seeds. The table has mean and standard deviation over seeds, and the chosen point.
+point with all seeds. The table has mean and standard deviation over seeds, and the chosen point. Its first row,
+"majority", always answers the most frequent label of train; a correlation with a constant is written as 0.
 
 Resume: run the same command again. A finished training has DIR/.../done.json; one that was stopped continues bit for
 bit. The table is written to DIR/table.md and to stdout."""
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
+from collections import Counter
+
+from trainings import once, tool, train
 
 SETS = {"CoLA": ["matthews"], "SST-2": ["accuracy"], "MRPC": ["f1", "accuracy"], "QQP": ["f1", "accuracy"],
         "STS-B": ["pearson", "spearman"], "MNLI": ["accuracy"], "QNLI": ["accuracy"], "RTE": ["accuracy"]}
+# Column of the label, and the label that is positive. STS-B has none: every correlation with a constant is undefined.
+LABELS = {"CoLA": (1, "1"), "SST-2": (-1, "1"), "MRPC": (0, "1"), "QQP": (-1, "1"), "MNLI": (-1, None), "QNLI": (-1, None),
+          "RTE": (-1, None)}
 PAPER = {"batches": [8, 16, 32], "rates": [2e-5, 3e-5, 4e-5, 5e-5], "epochs": 4}
 SMALL = {"batches": [16, 32], "rates": [1e-4, 3e-4, 1e-3], "epochs": 4}
 
@@ -43,27 +48,15 @@ class Model:
 def run(arguments, model, which, batch, rate, seed):
     """Trains one point, unless it is done, and returns the scores of its best model on dev."""
     place = os.path.join(arguments.out, model.name, which, f"batch{batch}-rate{rate:g}-seed{seed}")
-    done = os.path.join(place, "done.json")
-    if os.path.exists(done):
-        with open(done) as file:
-            return json.load(file)
-    tool = os.path.join(arguments.build, "hashattn")
     directory = os.path.join(place, "run")
-    os.makedirs(place, exist_ok=True)
-    if os.path.exists(os.path.join(directory, "config.json")):
-        command = [tool, "train", "--resume", directory]
-    else:
-        command = [tool, "train", "glue", "--data", os.path.join(arguments.data, which), "--name", which,
-                   "--out", directory, *model.options(), "--epochs", str(arguments.epochs), "--batch", str(batch),
-                   "--learning-rate", f"{rate:g}", "--seed", str(seed), *arguments.train]
-    subprocess.run([*command, "--quiet", "--threads", str(arguments.threads)], check=True)
-    said = subprocess.run([tool, "eval", directory, "--split", "valid", "--json", "--quiet"], check=True,
-                          stdout=subprocess.PIPE, text=True).stdout
-    found = json.loads(said)
-    scores = {name: found[name] for name in SETS[which]}
-    with open(done + ".new", "w") as file:
-        json.dump(scores, file)
-    os.replace(done + ".new", done)
+
+    def compute():
+        train(arguments, directory, "glue", "--data", os.path.join(arguments.data, which), "--name", which,
+              *model.options(), "--epochs", arguments.epochs, "--batch", batch, "--learning-rate", f"{rate:g}",
+              "--seed", seed, *arguments.train)
+        found = tool(arguments, "eval", directory, "--split", "valid")
+        return {name: found[name] for name in SETS[which]}
+    scores = once(os.path.join(place, "done.json"), compute)
     for name in "last.safetensors", "optimizer.safetensors":  # the best model stays
         path = os.path.join(directory, name)
         if os.path.exists(path) and not arguments.keep:
@@ -94,9 +87,26 @@ def cell(results):
     return " / ".join(parts)
 
 
+def majority(arguments, which):
+    """Scores on dev of always answering the most frequent label of train."""
+    if which not in LABELS:
+        return {name: 0.0 for name in SETS[which]}
+    column, positive = LABELS[which]
+    counts = {}
+    for split in "train", "dev":
+        with open(os.path.join(arguments.data, which, split + ".tsv"), encoding="utf-8-sig", errors="replace", newline="\n") as file:
+            lines = file.read().rstrip("\n").split("\n")[which != "CoLA":]  # CoLA has no header
+        counts[split] = Counter(line.rstrip("\r").split("\t")[column] for line in lines)
+    answer = counts["train"].most_common(1)[0][0]
+    share = counts["dev"][answer] / sum(counts["dev"].values())
+    known = {"accuracy": share, "matthews": 0.0, "f1": 2 * share / (1 + share) if answer == positive else 0.0}
+    return {name: known[name] for name in SETS[which]}
+
+
 def table(arguments, found):
     heads = [f"{which} ({', '.join(SETS[which])})" for which in arguments.sets]
     lines = ["| model | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    lines.append("| majority | " + " | ".join(cell([majority(arguments, which)]) for which in arguments.sets) + " |")
     for model in arguments.models:
         cells = [cell(found[model.name, which][1]) if (model.name, which) in found else "-" for which in arguments.sets]
         lines.append(f"| {model.name} | " + " | ".join(cells) + " |")

@@ -14,11 +14,11 @@ over seeds.
 Resume: run the same command again. A finished training has DIR/NAME/seedN/done.json, each evaluation a file beside it; a
 training that was stopped continues bit for bit. The table is written to DIR/table.md and to stdout."""
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
+
+from trainings import once, replaced, scores, tool, train
 
 HASHES = [8, 16, 32, 64, 128]
 MODELS = {"softmax": ["--attention", "softmax"], "yoso-e": ["--attention", "yoso-e"]}
@@ -27,59 +27,24 @@ for count in (64, 32, 16):
         MODELS[f"yoso-{count}-{gradient}"] = ["--attention", "yoso", "--num-hashes", str(count), "--gradient", gradient]
 
 
-def tool(given, *words):
-    """What the tool prints with --json."""
-    command = [os.path.join(given.build, "hashattn"), *map(str, words), "--json", "--quiet", "--threads", str(given.threads)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
-
-
-def once(path, compute):
-    """The content of a JSON file, computed if there is none."""
-    if not os.path.exists(path):
-        found = compute()
-        with open(path + ".next", "w") as file:
-            json.dump(found, file)
-        os.replace(path + ".next", path)
-    with open(path) as file:
-        return json.load(file)
-
-
-def train(given, name, seed):
-    run = os.path.join(given.out, name, f"seed{seed}", "run")
-    if os.path.exists(os.path.join(run, "config.json")):
-        return tool(given, "train", "--resume", run)
-    os.makedirs(os.path.dirname(run), exist_ok=True)
-    return tool(given, "train", "mlm", "--data", given.data, "--out", run, *MODELS[name], "--steps", given.steps,
-                "--seed", seed, *given.train)
-
-
-def scores(found, prefix=""):
-    return {key: found[prefix + metric] for key, metric in (("perplexity", "masked_tokens.perplexity"),
-                                                            ("order", "classify.accuracy"))}
-
-
-def replaced(given, place, label, *attention):
-    """An evaluation with another mechanism: a training from the run that changes nothing, because `eval` keeps the
-    mechanism."""
-    found = tool(given, "train", "mlm", "--data", given.data, "--from", os.path.join(place, "run"), *attention,
-                 "--steps", 1, "--warmup", 0, "--learning-rate", 0, "--eval-every", 1, "--batch", 1,
-                 "--out", os.path.join(place, "with-" + label))
-    return scores(found, "valid_")
-
-
 def evaluate(given, name, seed):
     """Scores by what they were computed with."""
     place = os.path.join(given.out, name, f"seed{seed}")
-    once(os.path.join(place, "done.json"), lambda: train(given, name, seed))
+    run = os.path.join(place, "run")
+    once(os.path.join(place, "done.json"), lambda: train(
+        given, run, "mlm", "--data", given.data, *MODELS[name], "--steps", given.steps, "--seed", seed, *given.train))
 
     def itself(*options):
-        return scores(tool(given, "eval", os.path.join(place, "run"), "--split", "valid", *options))
+        return scores(tool(given, "eval", run, "--split", "valid", *options))
+
+    def with_other(label, *attention):
+        return replaced(given, given.data, run, os.path.join(place, "with-" + label), *attention)
 
     ways = {"softmax": itself} if name == "softmax" else {"E": itself} if name == "yoso-e" else {
-        "E": lambda: replaced(given, place, "E", "--attention", "yoso-e")}
+        "E": lambda: with_other("E", "--attention", "yoso-e")}
     for hashes in HASHES if name != "softmax" else []:
         if name == "yoso-e":
-            ways[str(hashes)] = lambda m=hashes: replaced(given, place, str(m), "--attention", "yoso", "--num-hashes", m)
+            ways[str(hashes)] = lambda m=hashes: with_other(str(m), "--attention", "yoso", "--num-hashes", m)
         else:
             ways[str(hashes)] = lambda m=hashes: itself("--num-hashes", m)
     return {way: once(os.path.join(place, way + ".json"), compute) for way, compute in ways.items()}

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trainings and evaluations by the tool that a script makes once: what was finished is read again, what was stopped
+continues. `given` has the build directory (build) and the number of threads (threads)."""
+
+import json
+import os
+import subprocess
+
+
+def tool(given, *words):
+    """What the tool prints with --json."""
+    command = [os.path.join(given.build, "hashattn"), *map(str, words), "--json", "--quiet", "--threads", str(given.threads)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+
+
+def once(path, compute):
+    """The content of a JSON file, computed if there is none."""
+    if not os.path.exists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        found = compute()
+        with open(path + ".next", "w") as file:
+            json.dump(found, file)
+        os.replace(path + ".next", path)
+    with open(path) as file:
+        return json.load(file)
+
+
+def train(given, run, *words):
+    """Trains by `train WORDS --out RUN`, or continues the run."""
+    if os.path.exists(os.path.join(run, "config.json")):
+        return tool(given, "train", "--resume", run)
+    os.makedirs(os.path.dirname(run), exist_ok=True)
+    return tool(given, "train", *words, "--out", run)
+
+
+def scores(found, prefix=""):
+    """Of masked tokens, and of the order of texts if the model has it. prefix: "valid_" in what a training prints."""
+    names = {"perplexity": "masked_tokens.perplexity", "order": "classify.accuracy"}
+    if prefix + "perplexity" in found:  # the only objective
+        names = {"perplexity": "perplexity"}
+    return {key: found[prefix + name] for key, name in names.items()}
+
+
+def replaced(given, data, start, run, *attention):
+    """Scores of a run of masked tokens with another mechanism: of a training from it that changes nothing, because `eval`
+    keeps the mechanism."""
+    return scores(train(given, run, "mlm", "--data", data, "--from", start, *attention, "--steps", 1, "--warmup", 0,
+                        "--learning-rate", 0, "--eval-every", 1, "--batch", 1), "valid_")
