@@ -261,9 +261,9 @@ HASHATTN_API hashattn_status hashattn_attention_forward(
     void *scratch);
 
 /* Follows a forward with the same attention, problem, arrays and `saved`. WRITES dquery, dkey and dvalue,
-   shaped as query, key and value: the gradients of sum(out * dout) with respect to the raw inputs. INVALID:
-   dout holds NaN or infinity. An error leaves the outputs unchanged. scratch: as in forward, but it may be
-   another block. */
+   shaped as query, key and value: the gradients of sum(out * dout) with respect to the raw inputs. REFUSED:
+   the mechanism has no backward pass. INVALID: dout holds NaN or infinity. An error leaves the outputs
+   unchanged. scratch: as in forward, but it may be another block. */
 HASHATTN_API hashattn_status hashattn_attention_backward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,

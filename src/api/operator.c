@@ -280,6 +280,7 @@ hashattn_status hashattn_attention_backward(hashattn_attention *attention, const
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
+    TRY(attention_check_backward(host, attention->mechanism));
     struct blocks blocks = {.saved = saved, .scratch = scratch};
     hashattn_problem own;
     struct attention_call call;

@@ -193,8 +193,9 @@ struct mechanism {
 
     /* Writes out (n_q, d_v). */
     void (*forward)(const struct problem *problem, struct view out);
-    /* out as forward wrote it, dout its gradient. ADDS into the gradients. Re-uses what forward saved; draws
-       no random numbers. */
+    /* (optional) out as forward wrote it, dout its gradient. ADDS into the gradients. Re-uses what forward
+       saved; draws no random numbers. NULL: the mechanism computes outputs only (attention_check_backward
+       refuses), and saves nothing. */
     void (*backward)(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients);
 

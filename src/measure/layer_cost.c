@@ -196,6 +196,8 @@ hashattn_status layer_cost(struct host *host, const struct train_setup *setup,
     own.num_objectives = 0;
     own.max_len = (int64_t)seq_len;
     TRY(model_config_check(host, &own));
+    if (backward)
+        TRY(head_plan_check_backward(host, &own.plan));
     const size_t offsets[] = {0, seq_len};
     const uint64_t sample = 0;
     struct layer layer = {.params.precision = (enum precision)own.precision};

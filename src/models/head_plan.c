@@ -197,3 +197,10 @@ hashattn_status head_plan_check(struct host *host, const struct head_plan *plan,
                 plan->text, heads, layer);
     return HASHATTN_OK;
 }
+
+hashattn_status head_plan_check_backward(struct host *host, const struct head_plan *plan)
+{
+    for (size_t i = 0; i < plan->num_used; i++)
+        TRY(attention_check_backward(host, plan->used[i].mechanism));
+    return HASHATTN_OK;
+}

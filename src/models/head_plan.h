@@ -49,5 +49,7 @@ hashattn_status head_plan_preset(struct host *host, struct head_plan *plan, cons
 size_t head_plan_groups(const struct head_plan *plan, size_t layer, size_t heads, struct head_group *groups);
 /* INVALID, with the numbers, if a list does not fit `heads` or there are more lists than layers. */
 hashattn_status head_plan_check(struct host *host, const struct head_plan *plan, size_t layers, size_t heads);
+/* REFUSED if a mechanism of the plan has no backward pass. */
+hashattn_status head_plan_check_backward(struct host *host, const struct head_plan *plan);
 
 #endif

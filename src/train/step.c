@@ -101,6 +101,7 @@ hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
 {
     const struct train_options *options = &config->training;
     *s = (struct stepper){.host = host, .setup = setup, .config = config, .options = options};
+    TRY(head_plan_check_backward(host, &config->model.plan));
     if (options->epochs <= 0)
         TRY(check_warmup(host, options));
     TRY(model_new(host, &config->model, &s->model));

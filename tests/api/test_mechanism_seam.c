@@ -4,7 +4,9 @@
    training and in evaluation; limits are reported. Bugs planted and caught: no check before a training batch,
    or before an evaluated one; only the first sequence of a batch checked, or only the first group of heads;
    max_len not passed to the blocks, or one less; a 17th tensor accepted; a list of names that fills the
-   message; the range of the first mechanism used for all. SPDX-License-Identifier: Apache-2.0 */
+   message; the range of the first mechanism used for all; a mechanism without a backward pass trained, or
+   only the first of a plan checked, its gradients computed by the operator, its layer measured as in
+   training. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +146,7 @@ static void limits_are_reported(void **state)
     check_call(
         context, hashattn_setup_mechanism(setup, "nobody"), HASHATTN_INVALID,
         "no mechanism 'nobody', there are: softmax, none, yoso, linear, blind, competing, narrow, placed, "
-        "full, crowded, filler-with-a-long-name-a, ");
+        "full, crowded, outputs, filler-with-a-long-name-a, ");
     const char *message = hashattn_context_message(context);
     assert_string_equal(message + strlen(message) - 5, ", ...");
     hashattn_setup_free(setup);
@@ -178,6 +180,47 @@ static void each_mechanism_checks_its_own_range(void **state)
     hashattn_context_free(context);
 }
 
+/* Refused before a file is written; outputs can be computed. */
+static void a_mechanism_without_backward_is_not_trained(void **state)
+{
+    (void)state;
+    static const char why[] = "outputs has no backward pass: it computes outputs, but no gradients";
+    static const char *const plans[] = {"outputs", "linear*1,outputs*1"};
+    hashattn_context *context = context_with(1, NULL);
+    tiny_data(context, "outputs");
+    for (size_t i = 0; i < 2; i++) {
+        hashattn_setup *setup = tiny_setup(context, plans[i], 2);
+        hashattn_layer_cost cost = {.struct_size = sizeof cost};
+        check_call(context, hashattn_train(setup, "outputs", "untrained", NULL, NULL), HASHATTN_REFUSED, why);
+        FILE *file = fopen("untrained/config.json", "rb");
+        assert_null(file);
+        check_call(context, hashattn_measure_layer(setup, 5, 1, 1, &cost), HASHATTN_REFUSED, why);
+        check_ok(context, hashattn_measure_layer(setup, 5, 0, 1, &cost));
+        hashattn_setup_free(setup);
+    }
+    hashattn_attention *attention;
+    hashattn_problem problem;
+    float x[6] = {1, 2, 3, 4, 5, 6}, out[6] = {7, 7, 7, 7, 7, 7}, dx[3][6] = {{0}};
+    hashattn_array rows = hashattn_array_of_rows(x, 1, 2, 3), output = hashattn_array_of_rows(out, 1, 2, 3);
+    hashattn_array gradients[3];
+    for (size_t i = 0; i < 3; i++)
+        gradients[i] = hashattn_array_of_rows(dx[i], 1, 2, 3);
+    hashattn_problem_default(&problem);
+    problem.num_queries = problem.num_keys = 2;
+    problem.head_dim = problem.value_dim = 3;
+    check_ok(context, hashattn_attention_new(context, "outputs", &attention));
+    check_ok(context,
+             hashattn_attention_forward(attention, &problem, &rows, &rows, &rows, &output, NULL, NULL));
+    for (size_t i = 0; i < 6; i++)
+        assert_true(out[i] == 0);
+    check_call(context,
+               hashattn_attention_backward(attention, &problem, &rows, &rows, &rows, &output, &rows,
+                                           &gradients[0], &gradients[1], &gradients[2], NULL, NULL),
+               HASHATTN_REFUSED, why);
+    hashattn_attention_free(attention);
+    hashattn_context_free(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +228,7 @@ int main(void)
         cmocka_unit_test(a_batch_that_is_refused_is_a_named_error),
         cmocka_unit_test(limits_are_reported),
         cmocka_unit_test(each_mechanism_checks_its_own_range),
+        cmocka_unit_test(a_mechanism_without_backward_is_not_trained),
     };
     tiny_enter();
     int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -311,8 +311,9 @@ struct attention_result attention_case_run(const struct attention_case *problem)
     check_same_bits(&alone, &result.auxiliary, sizeof alone, "the loss alone");
     memset(scratch, 0xff, result.scratch_bytes);
     call.large = is_large(problem, problem->dout, queries, d_v);
-    attention_backward(&call, out.packed, dout.packed, dquery.packed, dkey.packed, dvalue.packed,
-                       result.param_count == 0 ? NULL : result.dparams, saved, scratch);
+    if (problem->mechanism->backward != NULL)
+        attention_backward(&call, out.packed, dout.packed, dquery.packed, dkey.packed, dvalue.packed,
+                           result.param_count == 0 ? NULL : result.dparams, saved, scratch);
 
     guard_free(saved, saved_floats);
     guard_free(scratch, scratch_floats);

@@ -1,7 +1,7 @@
-/* One call of attention from plain arrays: copies them to a layout, runs check, forward, auxiliary and
-   backward, and returns plain arrays. All memory of the call ends at an unmapped page; memory that is not
-   input is filled with NaN before every pass. A test thus reads: make a case, run it, change one thing, run
-   it, compare. SPDX-License-Identifier: Apache-2.0 */
+/* One call of attention from plain arrays: copies them to a layout, runs check, forward, auxiliary and,
+   if the mechanism has it, backward, and returns plain arrays. All memory of the call ends at an unmapped
+   page; memory that is not input is filled with NaN before every pass. A test thus reads: make a case, run
+   it, change one thing, run it, compare. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_ATTENTION_CASE_H
 #define TESTS_SUPPORT_ATTENTION_CASE_H
 

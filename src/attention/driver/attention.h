@@ -73,6 +73,9 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
    from the previous one's. */
 hashattn_status attention_check_shapes(struct host *host, const struct attention_call *call);
 
+/* REFUSED if the mechanism has no backward pass. For callers of attention_backward, before they compute. */
+hashattn_status attention_check_backward(struct host *host, const struct mechanism *mechanism);
+
 /* Bytes of the two blocks. saved lives from forward to backward and begins with the memory that all units
    share; scratch is free in between. Both depend on the offsets, the widths, whether there is a mask and the
    number of threads. SIZE_MAX if they overflow; 0 if no sequence has a row. */
@@ -82,8 +85,8 @@ size_t attention_scratch_size(const struct attention_call *call);
 /* Writes out (query rows, heads, value_dim). The call has been checked. */
 void attention_forward(const struct attention_call *call, struct packed out, void *saved, void *scratch);
 
-/* Adds into dquery, dkey, dvalue and dparams (num_heads, ...; NULL: not wanted, or no parameters); gradients
-   of params are summed in the order of the sequences. */
+/* The mechanism has a backward pass. Adds into dquery, dkey, dvalue and dparams (num_heads, ...; NULL: not
+   wanted, or no parameters); gradients of params are summed in the order of the sequences. */
 void attention_backward(const struct attention_call *call, struct packed out, struct packed dout,
                         struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams,
                         void *saved, void *scratch);

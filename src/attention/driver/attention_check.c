@@ -87,3 +87,11 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
             mechanism->name, queries, keys, call->num_heads, saved, scratch);
     return HASHATTN_OK;
 }
+
+hashattn_status attention_check_backward(struct host *host, const struct mechanism *mechanism)
+{
+    FAIL_IF(mechanism->backward == NULL, host, HASHATTN_REFUSED,
+            "%s has no backward pass: it computes outputs, but no gradients, and cannot be trained",
+            mechanism->name);
+    return HASHATTN_OK;
+}
