@@ -5,6 +5,7 @@ lines of PyTorch. rivals/NAME.py is about the mechanism NAME and has
     RIVALS   [(label, function of (n, heads, d) that returns function(q, k, v))], arrays of shape (1, heads, n, d); if the
              function has a true `forward_only`, only its forward is timed
     OPTIONS  {option: value} of our mechanism; {} if absent
+    FORWARD_ONLY  true if our mechanism has no backward pass; absent: it has
     EXACT    what it approximates: (name, options) of an exact mechanism, or (label, function(q, k, v, places) that returns
              the rows of the queries at these places), without the batch; absent: softmax
 
@@ -24,9 +25,10 @@ def names():
 
 
 def described(name):
-    """The rivals of a mechanism, its options, and what it approximates."""
+    """The rivals of a mechanism, its options, what it approximates, and whether it has a backward pass."""
     module = importlib.import_module(f"rivals.{name}")
-    return module.RIVALS, getattr(module, "OPTIONS", {}), getattr(module, "EXACT", ("softmax", {}))
+    return (module.RIVALS, getattr(module, "OPTIONS", {}), getattr(module, "EXACT", ("softmax", {})),
+            not getattr(module, "FORWARD_ONLY", False))
 
 
 def reference(peers, torch, library, exact, how, data):
@@ -40,7 +42,7 @@ def reference(peers, torch, library, exact, how, data):
 
 def race(torch, peers, library, results, name, inputs, rounds, try_compiler):
     """One mechanism and its rivals: errors on all inputs, then times on independent vectors."""
-    rivals, options, (exact, exact_options) = described(name)
+    rivals, options, (exact, exact_options), both = described(name)
     data, n = inputs["iid"], inputs["iid"][0].shape[2]
     facts = dict(n=n, input="iid", mechanism=name)
     references = {kind: reference(peers, torch, library, exact, exact_options, d) for kind, d in inputs.items()}
@@ -56,7 +58,7 @@ def race(torch, peers, library, results, name, inputs, rounds, try_compiler):
         if contender is not None:
             found.append(contender)
 
-    enter(f"hashattn {name}", lambda d: peers.ours(torch, library, name, f"hashattn {name}", d, **options))
+    enter(f"hashattn {name}", lambda d: peers.ours(torch, library, name, f"hashattn {name}", d, both, **options))
     for label, build in rivals:
         function = optional(results, "mechanisms", label, lambda: build(n, peers.HEADS, peers.DIM), **facts)
         if function is None:

@@ -22,6 +22,7 @@ BEGIN {
     allowed["parts/rows"] = "parts/rows base kernels"
     allowed["parts/hashing"] = "parts/hashing parts/rows base kernels"
     allowed["parts/collisions"] = "parts/collisions parts/hashing parts/rows base kernels"
+    allowed["parts/sampling"] = "parts/sampling parts/collisions parts/hashing parts/rows base kernels"
     allowed["parts/tiles"] = "parts/tiles parts/rows base kernels"
     allowed["parts/landmarks"] = "parts/landmarks parts/tiles parts/rows base kernels"
     allowed["parts/patterns"] = "parts/patterns parts/tiles parts/rows base kernels"
@@ -41,7 +42,7 @@ BEGIN {
     allowed["cli"] = "cli hashattn"
     allowed["examples"] = "hashattn"
     # What all siblings of a floor may include: headers, or a room.
-    shared["attention"] = "attention/mechanism.h attention/in_groups.h attention/in_features.h attention/in_patterns.h attention/driver"
+    shared["attention"] = "attention/mechanism.h attention/in_groups.h attention/in_features.h attention/in_patterns.h attention/in_samples.h attention/driver"
     shared["tasks"] = "tasks/task.h tasks/dataset.h tasks/documents.h tasks/document_files.h tasks/tokens.h tasks/words.h"
     shared["objectives"] = "objectives/objective.h"
     shared["cli"] = "cli/shared"

@@ -26,6 +26,8 @@
     row(sparse) \
     row(sinkhorn) \
     row(race) \
+    row(lss) \
+    row(hbe) \
     row(performer) \
     row(rfa)
 /* clang-format on */

@@ -17,12 +17,11 @@
 
 #include "attention/mechanism.h"
 #include "base/memory.h"
+#include "parts/collisions/near_pair.h"
 #include "parts/collisions/normalize.h"
 #include "parts/hashing/unit.h"
 #include "parts/hashing/unit_map.h"
 #include "parts/hashing/yoso_options.h"
-
-#define PI 3.14159265358979323846
 
 enum {
     TILE = KERNELS_TILE,
@@ -225,25 +224,6 @@ static void hide_unseen(const struct problem *problem, const struct meeting *mee
     }
 }
 
-/* Slightly wider than the slot's count, so that rounding loses no pair. */
-static bool is_near(float dot, float norms)
-{
-    return norms - 2 * dot < 1.01f * COLLISION_NEAR || norms + 2 * dot < 1.01f * COLLISION_NEAR;
-}
-
-/* p^tau of a pair from the differences of its vectors; two zero vectors always meet. */
-static float power_of_pair(const float *query, const float *key, size_t dim, int64_t hash_bits)
-{
-    double u2 = 0, v2 = 0;
-    for (size_t c = 0; c < dim; c++) {
-        double difference = (double)query[c] - (double)key[c], sum = (double)query[c] + (double)key[c];
-        u2 += difference * difference;
-        v2 += sum * sum;
-    }
-    double p = 1 - 2 / PI * atan2(sqrt(u2), sqrt(v2));
-    return (float)pow(p > 0 ? p : 0, (double)hash_bits);
-}
-
 /* Calls `pair` on the near pairs of a tile, until all that the slot counted are found. */
 static void each_near(const struct problem *problem, const struct scratch *scratch,
                       const struct meeting *meeting, size_t near,
@@ -253,7 +233,7 @@ static void each_near(const struct problem *problem, const struct scratch *scrat
     for (size_t j = 0; near > 0 && j < meeting->keys; j++)
         for (size_t i = 0; i < meeting->queries; i++) {
             float norms = scratch->query_norm2[i] + scratch->key_norm2[meeting->first_key + j];
-            if (is_near(scratch->dot[j * TILE + i], norms))
+            if (near_pair(scratch->dot[j * TILE + i], norms))
                 pair(problem, scratch, meeting, i, j);
         }
 }
@@ -262,9 +242,9 @@ static void redo_power(const struct problem *problem, const struct scratch *scra
                        const struct meeting *meeting, size_t query, size_t key)
 {
     const struct yoso_options *options = problem->options;
-    scratch->power[key * TILE + query] = power_of_pair(
+    scratch->power[key * TILE + query] = near_pair_chance(
         scratch->query + query * scratch->ld, scratch->key + (meeting->first_key + key) * scratch->ld,
-        scratch->width, options->hash_bits);
+        scratch->width, (size_t)options->hash_bits);
 }
 
 /* The tile of p^tau, and of its slope if wanted. Returns the number of near pairs. */

@@ -34,6 +34,7 @@ enum random_purpose {
     RANDOM_HASHES = 20,
     RANDOM_MASK = 21,
     RANDOM_BLOCKS = 24,
+    RANDOM_DRAWS = 25,
 };
 
 uint64_t random_key(uint64_t parent, enum random_purpose purpose, uint64_t index);
