@@ -51,6 +51,22 @@ static void zero_equal_and_opposite_rows_are_weighted_exactly(void **state)
     sample_case_check("lss", "num_hashes=16 hash_bits=6", 6, 90, 5, 4, false, make_edges);
 }
 
+/* Keys at angles of about 1e-4 to 1e-2 to query 0, which all have its code in some hash of many bits. */
+static void make_near_keys(struct attention_case *data)
+{
+    size_t d = data->head_dim, n_k = data->keys[0];
+    for (size_t j = 0; j < n_k; j++)
+        for (size_t c = 0; c < d; c++)
+            data->key[j * d + c] = data->query[c] + 1e-4f * (float)(1 << j % 8) * data->key[j * d + c];
+}
+
+static void chances_of_near_keys_are_exact(void **state)
+{
+    (void)state;
+    sample_case_check("lss", "num_hashes=1 hash_bits=24", 1, 40, 8, 4, false, make_near_keys);
+    sample_case_check("hbe", "num_hashes=3 hash_bits=24", 1, 40, 8, 4, false, make_near_keys);
+}
+
 /* With so many hashes of one bit that every key is in the sample with probability 1 in float32, lss is
    softmax. */
 static void with_all_keys_lss_is_softmax(void **state)
@@ -102,6 +118,7 @@ int main(void)
         cmocka_unit_test(lss_is_its_definition),
         cmocka_unit_test(causal_lss_is_its_definition),
         cmocka_unit_test(zero_equal_and_opposite_rows_are_weighted_exactly),
+        cmocka_unit_test(chances_of_near_keys_are_exact),
         cmocka_unit_test(with_all_keys_lss_is_softmax),
         cmocka_unit_test(rows_of_any_size_have_finite_outputs),
     };
