@@ -4,17 +4,22 @@
 BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
+# MPI=1 builds libhashattn-mpi and installs Open MPI if there is no mpicc; MPI=0 does not build it. Otherwise it is built if
+# there is an mpicc.
+MPI ?=
+MPI_BUILD = -DHASHATTN_MPI=$(if $(filter 1,$(MPI)),ON,$(if $(filter 0,$(MPI)),OFF,AUTO))
+MPI_PACKAGES = $(if $(shell command -v mpicc),,libopenmpi-dev openmpi-bin)
 
 .PHONY: all tests demo test test-aarch64 test-python test-python-asan wheel deb install help clean format check fuzz \
         bench valgrind mutants docs musl
 
 all:
-	@tools/setup.sh
-	@JOBS=$(JOBS) tools/build.sh $(BUILD) all -DCMAKE_BUILD_TYPE=$(TYPE)
+	@tools/setup.sh $(if $(filter 1,$(MPI)),$(MPI_PACKAGES))
+	@JOBS=$(JOBS) tools/build.sh $(BUILD) all -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD)
 
 tests:
-	@tools/setup.sh libcmocka-dev clang-format gnuplot-nox
-	@JOBS=$(JOBS) tools/build.sh $(BUILD) tests -DCMAKE_BUILD_TYPE=$(TYPE)
+	@OPTIONAL="$(MPI_PACKAGES)" tools/setup.sh libcmocka-dev clang-format gnuplot-nox
+	@JOBS=$(JOBS) tools/build.sh $(BUILD) tests -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD)
 
 # The tool and what it links: no static library, no tests.
 demo:
@@ -106,7 +111,7 @@ clean:
 	@rm -rf $(BUILD)
 
 help:
-	@echo 'make          build the library and the tool, build/hashattn'
+	@echo 'make          build the library and the tool, build/hashattn; MPI=1: and libhashattn-mpi, for ranks under mpirun'
 	@echo 'make demo     build, then measure and train yoso beside softmax (two to four minutes)'
 	@echo 'make test     run the structure checks and all tests (ten minutes)'
 	@echo 'make wheel    build the Python package, build/wheel/hashattn-*.whl, with everything it needs inside'

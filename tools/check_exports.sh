@@ -1,5 +1,6 @@
 #!/bin/sh
-# The shared library exports exactly the functions that the public headers declare. No global name of the tool exists in a
+# The shared library exports exactly the functions that the public headers declare; those of mpi.h are in libhashattn-mpi, and
+# neither the library nor the tool loads MPI. No global name of the tool exists in a
 # library that it loads: the library would call the tool's function instead of its own, unless its names are hidden.
 export LC_ALL=C
 build=${BUILD:-build}
@@ -8,17 +9,27 @@ library=$build/libhashattn.so
 bad=0
 exports_of() { nm -D --defined-only "$@" | awk '$2 ~ /[TDBRVWi]/ { sub(/@.*/, "", $3); print $3 }' | sort -u; }
 
-grep -hv 'define HASHATTN_API' include/hashattn/*.h | tr '\n' ' ' | grep -oE 'HASHATTN_API [^;]*\(' |
-    sed -E 's/ *\(.*//; s/.*[ *]//' | sort -u >"$build/declared.txt"
-exports_of "$library" | grep -v '^HASHATTN_' >"$build/exported.txt"
-if ! cmp -s "$build/declared.txt" "$build/exported.txt"; then
-    echo "declared (-) and exported (+) differ:"
+compare() { # LIBRARY HEADER...
+    shared_library=$1
+    shift
+    grep -hv 'define HASHATTN_API' "$@" | tr '\n' ' ' | grep -oE 'HASHATTN_API [^;]*\(' |
+        sed -E 's/ *\(.*//; s/.*[ *]//' | sort -u >"$build/declared.txt"
+    exports_of "$shared_library" | grep -v '^HASHATTN_' >"$build/exported.txt"
+    cmp -s "$build/declared.txt" "$build/exported.txt" && return
+    echo "$shared_library: declared (-) and exported (+) differ:"
     diff -u "$build/declared.txt" "$build/exported.txt" | grep -E '^[-+][a-z]'
     bad=1
+}
+compare "$library" $(ls include/hashattn/*.h | grep -v /mpi.h)
+if [ -e "$build/libhashattn-mpi.so" ]; then
+    compare "$build/libhashattn-mpi.so" include/hashattn/mpi.h
+else
+    echo "SKIPPED: exports of libhashattn-mpi (it is not built: no mpicc)"
 fi
 
 [ -e "$build/hashattn" ] || { echo "SKIPPED: names of the tool ($build/hashattn is not built)"; exit $bad; }
 loaded=$(ldd "$build/hashattn" | awk '$3 ~ /^\// { print $3 }')
+echo "$loaded" | grep -i 'mpi' && { echo "the tool loads MPI"; bad=1; }
 exports_of $loaded >"$build/loaded.txt"
 find "$build/CMakeFiles/tool.dir" -name '*.o' | xargs nm -g --defined-only | awk 'NF == 3 { print $3 }' | sort -u >"$build/tool_names.txt"
 for list in loaded tool_names; do

@@ -33,7 +33,7 @@ if [ ! -e "$prefix/done" ]; then
 fi
 
 export PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig"
-options="-DCMAKE_C_COMPILER=musl-gcc -DHASHATTN_ONEDNN=OFF"
+options="-DCMAKE_C_COMPILER=musl-gcc -DHASHATTN_ONEDNN=OFF -DHASHATTN_MPI=OFF"
 JOBS=$jobs tools/build.sh "$root/hashattn" all $options "-DCMAKE_C_FLAGS=-isystem $prefix/include"
 JOBS=$jobs tools/build.sh "$root/hashattn" tests $options "-DCMAKE_C_FLAGS=-isystem $prefix/include"
 programs=$(find tests/base tests/io tests/kernels tests/parts tests/attention -name 'test_*.c' | sed 's|.*/||; s/\.c$//' | paste -sd '|')

@@ -45,19 +45,27 @@ typedef struct hashattn_context_options {
     void *(*allocate)(void *user, size_t alignment, size_t bytes);
     void (*release)(void *user, void *block);
     void *user;
+    /* Ranks that train and evaluate together (hashattn/communicator.h); NULL = one process. It must outlive
+       the context. Making the context, training, evaluating and predicting are then collective: every rank
+       makes the same calls with the same arguments, only `threads` and the allocator may differ. */
+    const struct hashattn_communicator *communicator;
 } hashattn_context_options;
 
 /* Everything 0 or NULL: all processors, the widest instruction set, float32, aligned_alloc. */
 HASHATTN_API void hashattn_context_options_default(hashattn_context_options *options);
 /* options: NULL = the defaults. message: (message_size) chars that receive the explanation of a failure,
-   because there is no context to ask yet; may be NULL. INVALID: threads out of range, or an instruction set
-   that is unknown or does not run here. */
+   because there is no context to ask yet; may be NULL. INVALID: threads out of range, an instruction set that
+   is unknown or does not run here, or ranks that differ in version, instruction set, products or
+   precision. */
 HASHATTN_API hashattn_status hashattn_context_new(const hashattn_context_options *options, char *message,
                                                   size_t message_size, hashattn_context **context);
 HASHATTN_API void hashattn_context_free(hashattn_context *context);
 /* The message of the last failed call on this context or one of its objects; "" if none has failed. Valid
    until the next failure. */
 HASHATTN_API const char *hashattn_context_message(const hashattn_context *context);
+/* 1 if the last failed collective call failed on all ranks with the same message, which begins with the rank
+   that failed first; 0 if other ranks may still wait for this one. */
+HASHATTN_API int hashattn_context_failed_together(const hashattn_context *context);
 /* Removes the temporary files of all unfinished writes on the context, which then cannot be committed. For
    the handler of a signal that ends the program, on the thread that uses the context: async-signal-safe. The
    library's threads block SIGHUP, SIGINT, SIGQUIT and SIGTERM, so the program's threads receive them. */
@@ -73,8 +81,10 @@ typedef struct hashattn_description {
     char products[64];      /* "oneDNN 2.6.3" or "own" */
     char processor[64];     /* model name, "" if unknown */
     int threads;
-    char libraries[64]; /* the libraries for files: "jansson 2.14, ..." */
-    char caches[64];    /* of the first processor: "L1 32 KiB, L2 1 MiB, L3 32 MiB"; "" if unknown */
+    char libraries[64];  /* the libraries for files: "jansson 2.14, ..." */
+    char caches[64];     /* of the first processor: "L1 32 KiB, L2 1 MiB, L3 32 MiB"; "" if unknown */
+    int rank, ranks;     /* of the communicator; 0 and 1 without one */
+    uint64_t bytes_sent; /* to other ranks so far */
 } hashattn_description;
 
 /* Set description->struct_size first. The strings stay valid as long as the library is loaded. */

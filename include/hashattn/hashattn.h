@@ -3,6 +3,7 @@
 #define HASHATTN_HASHATTN_H
 
 #include "hashattn/attention.h"
+#include "hashattn/communicator.h"
 #include "hashattn/io.h"
 #include "hashattn/measure.h"
 #include "hashattn/metric.h"

@@ -30,13 +30,14 @@ class Sized(ctypes.Structure):
 
 class ContextOptions(Sized):
     _fields_ = [("struct_size", c_size_t), ("threads", c_int), ("precision", c_char_p), ("isa", c_char_p),
-                ("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p)]
+                ("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p), ("communicator", c_void_p)]
 
 
 class Description(Sized):
     _fields_ = [("struct_size", c_size_t), ("version", c_char_p), ("isa", c_char_p), ("projection", c_char_p),
                 ("precision", c_char_p), ("bf16", c_char_p), ("products", c_char * 64), ("processor", c_char * 64),
-                ("threads", c_int), ("libraries", c_char * 64), ("caches", c_char * 64)]
+                ("threads", c_int), ("libraries", c_char * 64), ("caches", c_char * 64), ("rank", c_int),
+                ("ranks", c_int), ("bytes_sent", c_uint64)]
 
 
 class Option(Sized):

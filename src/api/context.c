@@ -20,6 +20,14 @@ void hashattn_context_options_default(hashattn_context_options *options)
     options->struct_size = sizeof *options;
 }
 
+static hashattn_status take_communicator(struct host *host, const hashattn_communicator *given,
+                                         struct comm *comm)
+{
+    hashattn_communicator peer;
+    TRY(version_take(host, &peer, sizeof peer, given, sizeof peer, "communicator"));
+    return comm_new(host, &peer, comm);
+}
+
 static hashattn_status find_precision(struct host *host, const char *name, enum precision *precision)
 {
     int found = 0;
@@ -31,13 +39,24 @@ static hashattn_status find_precision(struct host *host, const char *name, enum 
     return HASHATTN_OK;
 }
 
+/* The first call of all ranks: what must be the same for the same bits. */
+static hashattn_status join(struct hashattn_context *context)
+{
+    char text[300], library[64];
+    product_library(library, sizeof library);
+    snprintf(text, sizeof text, "version: %s\ninstruction set: %s\nproducts: %s\nprecision: %s\n",
+             HASHATTN_VERSION, context->kernels->name, library, precision_names[context->precision]);
+    return comm_same(&context->host, &context->comm, text);
+}
+
 static hashattn_status make_context(struct host *host, const hashattn_context_options *given,
                                     hashattn_context **out)
 {
     hashattn_context_options options;
     hashattn_context_options_default(&options);
     if (given != NULL)
-        TRY(version_take(host, &options, sizeof options, given, sizeof options, "context options"));
+        TRY(version_take(host, &options, sizeof options, given,
+                         offsetof(hashattn_context_options, communicator), "context options"));
     FAIL_IF((options.allocate == NULL) != (options.release == NULL), host, HASHATTN_INVALID,
             "context options: allocate and release are given together or not at all");
     FAIL_IF(options.threads < 0 || options.threads > 1024, host, HASHATTN_INVALID,
@@ -59,13 +78,22 @@ static hashattn_status make_context(struct host *host, const hashattn_context_op
     context->kernels = kernels;
     context->precision = precision;
     context->precision_given = options.precision != NULL;
+    context->comm = comm_self();
     hashattn_status status =
         pool_new(host, options.threads == 0 ? machine_processors() : options.threads, &context->pool);
+    if (status == HASHATTN_OK && options.communicator != NULL)
+        status = take_communicator(host, options.communicator, &context->comm);
     context->host = *host;
-    if (status != HASHATTN_OK)
+    if (status == HASHATTN_OK)
+        status = join(context);
+    if (status != HASHATTN_OK) {
+        memcpy(host->message, context->host.message, sizeof host->message);
+        comm_free(host, &context->comm);
+        pool_free(host, context->pool);
         memory_free(host, context);
-    else
+    } else {
         *out = context;
+    }
     return status;
 }
 
@@ -92,6 +120,7 @@ void hashattn_context_free(hashattn_context *context)
         return;
     struct host host = context->host; /* copied, because it frees the block it lies in */
     hashattn_profile_stop(context);
+    comm_free(&host, &context->comm);
     pool_free(&host, context->pool);
     memory_free(&host, context);
 }
@@ -107,6 +136,11 @@ const char *hashattn_context_message(const hashattn_context *context)
     return context == NULL ? "context is NULL" : context->host.message;
 }
 
+int hashattn_context_failed_together(const hashattn_context *context)
+{
+    return context != NULL && context->comm.agreed;
+}
+
 void hashattn_context_describe(const hashattn_context *context, hashattn_description *description)
 {
     hashattn_description own = {
@@ -116,6 +150,9 @@ void hashattn_context_describe(const hashattn_context *context, hashattn_descrip
         .precision = precision_names[context->precision],
         .bf16 = context->kernels->bf16.how,
         .threads = pool_threads(context->pool),
+        .rank = comm_rank(&context->comm),
+        .ranks = comm_size(&context->comm),
+        .bytes_sent = context->comm.bytes_sent,
     };
     product_library(own.products, sizeof own.products);
     machine_name(own.processor, sizeof own.processor);

@@ -4,6 +4,7 @@
 #define API_HANDLES_H
 
 #include "attention/driver/attention.h"
+#include "comm/comm.h"
 #include "hashattn/attention.h"
 #include "kernels/product_weights.h"
 #include "nn/profile.h"
@@ -15,6 +16,7 @@ struct hashattn_context {
     struct profile *profile;  /* NULL until one is started */
     enum precision precision; /* of the operator and of new setups */
     bool precision_given;     /* overrides the precision of trained models and runs */
+    struct comm comm;
 };
 
 struct hashattn_attention {

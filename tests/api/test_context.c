@@ -1,12 +1,14 @@
 /* Contexts: defaults, every refusal with its numbers, the caller's allocator, the description. Planted and
    caught: threads 1025 accepted; allocate without release accepted; the context's block freed by the default
    allocator; no NUL in a short message buffer; a pool not freed by hashattn_context_free; the refusal of
-   another instruction set returned. SPDX-License-Identifier: Apache-2.0 */
+   another instruction set returned; ranks of other instruction sets accepted.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/api_context.h"
+#include "support/thread_ranks.h"
 
 static void defaults_make_a_context(void **state)
 {
@@ -179,6 +181,48 @@ static void products_are_capped(void **state)
     hashattn_context_free(context);
 }
 
+/* Each rank makes a context; the last one of `argument`'s instruction set. */
+static void join_ranks(struct comm *comm, void *argument)
+{
+    char message[512] = "";
+    hashattn_context *context;
+    hashattn_context_options options;
+    hashattn_context_options_default(&options);
+    options.threads = 1;
+    options.communicator = &comm->peer;
+    bool other = argument != NULL && comm_rank(comm) == comm_size(comm) - 1;
+    options.isa = other ? argument : "auto";
+    hashattn_status status = hashattn_context_new(&options, message, sizeof message, &context);
+    if (argument != NULL) {
+        rank_require(status == HASHATTN_INVALID && context == NULL);
+        rank_require(strstr(message, "rank 2: it differs from rank 0: 'instruction set: ref' here") != NULL);
+        return;
+    }
+    hashattn_description is = {.struct_size = sizeof is};
+    rank_require(status == HASHATTN_OK);
+    hashattn_context_describe(context, &is);
+    rank_require(is.rank == comm_rank(comm) && is.ranks == 3 && (is.bytes_sent > 0));
+    rank_require(hashattn_context_failed_together(context) == 0);
+    hashattn_context_free(context);
+}
+
+static void ranks_join_if_they_are_alike(void **state)
+{
+    (void)state;
+    static char other[] = "ref";
+    assert_string_equal(run_ranks(3, 60, join_ranks, NULL), "");
+    if (getenv("HASHATTN_ISA") == NULL || strcmp(getenv("HASHATTN_ISA"), "ref") != 0)
+        assert_string_equal(run_ranks(3, 60, join_ranks, other), "");
+    hashattn_context_options options;
+    hashattn_context_options_default(&options);
+    hashattn_communicator peer = {.struct_size = sizeof peer, .rank = 3, .size = 3};
+    options.communicator = &peer;
+    check_refusal(&options, "communicator: rank is 3 and size 3");
+    peer.struct_size = 5;
+    check_refusal(&options, "communicator: struct_size is 5");
+    assert_int_equal(hashattn_context_failed_together(NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +233,7 @@ int main(void)
         cmocka_unit_test(instruction_sets_are_listed),
         cmocka_unit_test(cap_of_the_environment_holds),
         cmocka_unit_test(two_contexts_are_independent),
+        cmocka_unit_test(ranks_join_if_they_are_alike),
         cmocka_unit_test(statuses_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

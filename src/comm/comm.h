@@ -1,0 +1,77 @@
+/* Ranks and what they do together. Every function with a `host` is collective: all ranks call it, in the same
+   order. With one rank nothing is sent. A struct comm * that is NULL means one rank too.
+   A wait for a rank that does not answer ends after the communicator's timeout: its `end` is called with a
+   sentence that names the rank. A failure of one rank becomes the failure of all by comm_agree. So no rank
+   waits for another that has given up. SPDX-License-Identifier: Apache-2.0 */
+#ifndef COMM_COMM_H
+#define COMM_COMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/host.h"
+#include "hashattn/communicator.h"
+
+struct comm {
+    hashattn_communicator peer; /* size 1: its functions are not used */
+    uint64_t bytes_sent;        /* by this rank so far */
+    bool agreed;                /* the last failure is that of all ranks (comm_agree) */
+    /* Allocated in advance, so that ranks can still agree when memory has run out. */
+    hashattn_message *messages; /* (2 size) up to one to each rank and one from each */
+    unsigned char *bytes;       /* (size) */
+};
+
+/* One process. */
+struct comm comm_self(void);
+/* INVALID: rank, size, timeout or functions. */
+hashattn_status comm_new(struct host *host, const hashattn_communicator *given, struct comm *comm);
+void comm_free(struct host *host, struct comm *comm);
+
+/* true if the caller has given a communicator, even of one rank. */
+static inline bool comm_is_given(const struct comm *comm)
+{
+    return comm != NULL && comm->peer.begin != NULL;
+}
+static inline int comm_rank(const struct comm *comm)
+{
+    return comm == NULL ? 0 : comm->peer.rank;
+}
+static inline int comm_size(const struct comm *comm)
+{
+    return comm == NULL ? 1 : comm->peer.size;
+}
+
+/* The items [*first, *end) of `count` that belong to a rank: contiguous, in the order of the ranks, and as
+   many for each as for any other, or one more. */
+void comm_share_of(int rank, int size, size_t count, size_t *first, size_t *end);
+void comm_share(const struct comm *comm, size_t count, size_t *first, size_t *end);
+
+/* ---- all ranks together ---- */
+
+/* Sends and receives at once, and waits. FAILED if the communicator fails, or after an abort that returned.
+ */
+hashattn_status comm_exchange(struct host *host, struct comm *comm, const hashattn_message *sends,
+                              size_t num_sends, const hashattn_message *receives, size_t num_receives);
+/* items: `bytes` bytes in items of `size`; the last one may be shorter. Each rank has filled its share;
+   afterwards every rank has all. */
+hashattn_status comm_gather(struct host *host, struct comm *comm, void *items, size_t bytes, size_t size);
+/* Copies rank 0's bytes to all ranks. */
+hashattn_status comm_broadcast(struct host *host, struct comm *comm, void *bytes, size_t size);
+/* No rank returns before all have called. */
+hashattn_status comm_barrier(struct host *host, struct comm *comm);
+/* true if `wish` is true on any rank. */
+hashattn_status comm_any(struct host *host, struct comm *comm, bool *wish);
+/* Returns OK if `status` is OK on every rank. Otherwise all ranks fail with the status and message of the
+   first that failed, as "rank 2: ..."; comm->agreed is then set. */
+hashattn_status comm_agree(struct host *host, struct comm *comm, hashattn_status status);
+/* text: lines. INVALID, with both lines, if a rank's text is not that of rank 0. */
+hashattn_status comm_same(struct host *host, struct comm *comm, const char *text);
+/* Exclusive scan: sums[i] = (x0[i] + x1[i]) + ... of the ranks before this one, 0 on rank 0. x: (n) of this
+   rank. The order of the sum is that of the ranks. */
+hashattn_status comm_scan(struct host *host, struct comm *comm, const float *x, float *sums, size_t n);
+/* Sends `size` bytes to the next rank and receives as many from the one before; the ends are neighbours. */
+hashattn_status comm_ring(struct host *host, struct comm *comm, const void *out, void *in, size_t size);
+/* Ends all ranks with this sentence; one process just returns. */
+void comm_abort(struct comm *comm, const char *sentence);
+
+#endif
