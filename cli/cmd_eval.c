@@ -66,6 +66,7 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_text(&options, "data", &data, "DIR",
                      "directory of the data set (default: the one recorded in the run)");
     options_add_split(&options, &split, "train, valid or test (default test)");
+    options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))

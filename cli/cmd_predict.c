@@ -87,6 +87,7 @@ static int run(const struct command *self, int argc, char **argv)
     const char *out = "-";
     options_begin(&options, self);
     options_add_text(&options, "out", &out, "FILE", "file to write (default: stdout)");
+    options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
@@ -96,8 +97,11 @@ static int run(const struct command *self, int argc, char **argv)
                             options.num_operands);
     hashattn_context *context;
     code = tool_open(&options.common, &context);
-    if (code == EXIT_GOOD)
-        code = work(&options, context, out);
+    hashattn_description is = {.struct_size = sizeof is};
+    if (code == EXIT_GOOD) {
+        hashattn_context_describe(context, &is);
+        code = work(&options, context, is.rank == 0 ? out : "-"); /* only rank 0 has an output */
+    }
     tool_close(context);
     return code;
 }

@@ -114,6 +114,7 @@ static int watch(void *user, const hashattn_progress *now)
 struct train {
     const char *data, *preset, *from, *mechanism, *freeze, *out, *resume;
     int profile;
+    int rank;
     struct watched watched;
 };
 
@@ -163,8 +164,10 @@ static int finish(const struct train *train, const struct options *options, hash
     if (watched.until_unknown)
         return tool_fail(EXIT_USAGE, "--until: no metric is called '%s'; there are: %s", watched.until,
                          watched.names);
-    bool by_wish = status == HASHATTN_INTERRUPTED && watched.stopped_by != NULL &&
-                   strcmp(watched.stopped_by, "signal") != 0;
+    /* A rank that did not ask to stop follows one that did, and leaves the exit code to it. */
+    bool follows = train->rank > 0 && watched.stopped_by == NULL;
+    bool by_wish = status == HASHATTN_INTERRUPTED &&
+                   (follows || (watched.stopped_by != NULL && strcmp(watched.stopped_by, "signal") != 0));
     const char *run = train->resume != NULL ? train->resume : train->out;
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
         return tool_fail_status(context, status);
@@ -194,6 +197,11 @@ static int work(struct train *train, const struct options *options, hashattn_con
 {
     hashattn_setup *setup = NULL;
     hashattn_status status = HASHATTN_OK;
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(context, &is);
+    train->rank = is.rank;
+    if (is.rank > 0)
+        train->watched.max_seconds = 0; /* rank 0 keeps the time */
     if (train->resume == NULL) {
         status = options_setup(options, context, options->operands[0], train->preset, train->from,
                                train->mechanism, &setup);
@@ -286,6 +294,7 @@ static int run(const struct command *self, int argc, char **argv)
                        "save and stop after this time", 0, 1e9);
     options_add_switch(&options, "profile", &train.profile,
                        "print where the time of the steps went and how busy the threads were");
+    options_add_ranks(&options);
     options_add_mechanisms(&options);
     options_add_tasks(&options, NULL, argv[1]);
     int code;

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/shared/command.h"
 #include "cli/shared/complete.h"
 #include "cli/shared/facts_out.h"
 #include "cli/shared/page.h"
+#include "cli/shared/ranks.h"
 #include "cli/shared/signals.h"
 #include "cli/shared/suggest.h"
 
@@ -21,18 +23,34 @@ enum { NUM_COMMANDS = sizeof commands / sizeof commands[0] };
 
 int tool_fail(int code, const char *format, ...)
 {
+    char text[800], sentence[900], whose[24] = "";
+    int rank, size;
     va_list arguments;
     va_start(arguments, format);
-    fputs("hashattn: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    ranks_place(&rank, &size);
+    if (size > 1 && strncmp(text, "rank ", 5) != 0)
+        snprintf(whose, sizeof whose, "rank %d: ", rank);
+    snprintf(sentence, sizeof sentence, "%s%s", whose, text);
+    /* If all ranks fail, as with a wrong option, the launcher ends the others before they print it too. */
+    if (rank > 0)
+        sleep(3);
+    signals_remove_unfinished();
+    ranks_end(sentence);
+    fprintf(stderr, "hashattn: %s\n", sentence);
     return code;
 }
 
 int tool_fail_status(const hashattn_context *context, hashattn_status status)
 {
-    return tool_fail(hashattn_status_exit_code(status), "%s", hashattn_context_message(context));
+    int code = hashattn_status_exit_code(status), rank, size;
+    ranks_place(&rank, &size);
+    if (!hashattn_context_failed_together(context))
+        return tool_fail(code, "%s", hashattn_context_message(context));
+    if (rank == 0)
+        fprintf(stderr, "hashattn: %s\n", hashattn_context_message(context));
+    return code;
 }
 
 int tool_finish(void)
@@ -47,6 +65,11 @@ int tool_open(const struct common *common, hashattn_context **context)
 {
     hashattn_context_options options;
     hashattn_context_options_default(&options);
+    if (common->joins) {
+        int code = ranks_open(common->comm_timeout, &options.communicator);
+        if (code != EXIT_GOOD)
+            return code;
+    }
     options.threads = (int)common->threads;
     options.isa = common->isa;
     options.precision = common->precision;
@@ -63,6 +86,7 @@ void tool_close(hashattn_context *context)
 {
     signals_forget(context);
     hashattn_context_free(context);
+    ranks_close();
 }
 
 static int print_version(void)
@@ -89,6 +113,8 @@ static void print_usage(struct page *page)
         {"exit codes", "4", "out of memory or disk space"},
         {"exit codes", "130", "interrupted, after saving"},
         {"environment", "HASHATTN_ISA", "widest instruction set to use, as in --isa"},
+        {"environment", "OMPI_COMM_WORLD_SIZE, PMI_SIZE, PMIX_RANK",
+         "set by mpirun and srun: train, eval and predict then work with the other ranks"},
     };
     page_begin(page, "", "COMMAND",
                "Attention by hashing: Transformers whose attention grows linearly with the sequence");

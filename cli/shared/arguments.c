@@ -10,6 +10,7 @@
 
 #include "cli/shared/complete.h"
 #include "cli/shared/help.h"
+#include "cli/shared/ranks.h"
 #include "cli/shared/suggest.h"
 
 /* Only this program fills the tables, so a full one is a bug. */
@@ -55,6 +56,19 @@ void options_add_number(struct options *options, const char *name, double *targe
 void options_add_switch(struct options *options, const char *name, int *target, const char *help)
 {
     add(options, (struct option){.name = name, .kind = OPTION_SWITCH, .target = target, .help = help});
+}
+
+void options_add_ranks(struct options *options)
+{
+    int rank, size;
+    ranks_place(&rank, &size);
+    options->common.joins = true;
+    options->common.quiet = rank > 0; /* rank 0 speaks for all */
+    options->common.comm_timeout = 600;
+    options_add_number(
+        options, "comm-timeout", &options->common.comm_timeout, "T",
+        "under mpirun: all ranks end if one does not answer for T seconds (default 600; 0: no limit)", 0,
+        1e9);
 }
 
 void options_add_split(struct options *options, const char **split, const char *help)

@@ -61,6 +61,8 @@ void options_add_count(struct options *options, const char *name, size_t *target
 void options_add_number(struct options *options, const char *name, double *target, const char *argument,
                         const char *help, double minimum, double maximum);
 void options_add_switch(struct options *options, const char *name, int *target, const char *help);
+/* Lets ranks share the command, with the option --comm-timeout. */
+void options_add_ranks(struct options *options);
 /* The options --split, and --preset with --size, of several commands. */
 void options_add_split(struct options *options, const char **split, const char *help);
 void options_add_preset(struct options *options, const char **preset);

@@ -32,9 +32,11 @@ extern const struct command command_info, command_attend, command_data, command_
     command_predict, command_embed, command_fill_mask, command_export, command_inspect, command_bench,
     command_tokenizer;
 
-/* Prints one line "hashattn: ..." on stderr and returns `code`. */
+/* Prints one line "hashattn: ..." on stderr and returns `code`. Ends all ranks, if they were joined: the
+   others would wait for this one. */
 int tool_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints the context's message and returns the exit code of the status. */
+/* Prints the context's message and returns the exit code of the status. If all ranks failed with it, only
+   rank 0 prints it. */
 int tool_fail_status(const hashattn_context *context, hashattn_status status);
 /* Flushes stdout. Returns EXIT_ROOM with a message if output was lost. */
 int tool_finish(void);
@@ -46,8 +48,11 @@ struct common {
     uint64_t seed;
     bool seed_given;
     int json, quiet;
+    bool joins;          /* ranks can share the command */
+    double comm_timeout; /* seconds, of such a command */
 };
-/* Makes the context they describe. Returns EXIT_GOOD or the exit code of the reported error. */
+/* Makes the context they describe. Under mpirun, a command that joins then works with the other ranks.
+ * Returns EXIT_GOOD or the exit code of the reported error. */
 int tool_open(const struct common *common, hashattn_context **context);
 void tool_close(hashattn_context *context); /* NULL is allowed */
 

@@ -10,7 +10,8 @@ struct parts {
     hashattn_profile_part parts[MOST_PARTS];
     size_t count;
     double wall, thread; /* totals */
-    int threads;
+    int threads, ranks;
+    uint64_t bytes_sent; /* by this rank so far */
 };
 
 static struct parts read_parts(const hashattn_context *context)
@@ -20,6 +21,8 @@ static struct parts read_parts(const hashattn_context *context)
     hashattn_profile_part part = {.struct_size = sizeof part};
     hashattn_context_describe(context, &is);
     parts.threads = is.threads;
+    parts.ranks = is.ranks;
+    parts.bytes_sent = is.bytes_sent;
     while (parts.count < MOST_PARTS && hashattn_profile_get(context, parts.count, &part)) {
         parts.wall += part.wall_seconds;
         parts.thread += part.thread_seconds;
@@ -58,6 +61,9 @@ void profile_words(const hashattn_context *context, const char *what, size_t tim
             print_line(&parts, parts.parts[i].name, parts.parts[i].wall_seconds,
                        parts.parts[i].thread_seconds, count);
     print_line(&parts, "all", parts.wall, parts.thread, count);
+    if (parts.ranks > 1)
+        fprintf(stderr, "  %llu bytes sent by rank 0 to %d others, evaluations included\n",
+                (unsigned long long)parts.bytes_sent, parts.ranks - 1);
 }
 
 void profile_json(struct json_out *json, const hashattn_context *context, size_t times)

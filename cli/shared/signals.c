@@ -7,10 +7,15 @@
 enum { MOST = 2 }; /* attend has a second one for its files */
 static const hashattn_context *volatile watched[MOST];
 
-void signals_end(int number)
+void signals_remove_unfinished(void)
 {
     for (int i = 0; i < MOST; i++)
         hashattn_context_remove_unfinished(watched[i]);
+}
+
+void signals_end(int number)
+{
+    signals_remove_unfinished();
     signal(number, SIG_DFL);
     raise(number); /* delivered when the handler returns */
 }

@@ -11,6 +11,8 @@
 void signals_watch(const hashattn_context *context);
 void signals_forget(const hashattn_context *context);
 
+/* Removes the temporary files of the contexts. Async-signal-safe. */
+void signals_remove_unfinished(void);
 /* The handler: cleans up, then ends the tool by the signal. */
 void signals_end(int number);
 

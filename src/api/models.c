@@ -149,6 +149,7 @@ static struct train_setup setup_of(struct hashattn_model *model)
 {
     return (struct train_setup){.kernels = model->context->kernels,
                                 .pool = model->context->pool,
+                                .comm = &model->context->comm,
                                 .callback = model->callback == NULL ? NULL : tell_done,
                                 .user = model};
 }
@@ -178,8 +179,8 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
             split == NULL ? "split" : "evaluation");
     const struct run_config *config = &model->config;
     struct dataset dataset = {0};
-    hashattn_status status = load_split(model, data, split, &dataset);
     const struct train_setup setup = setup_of(model);
+    hashattn_status status = comm_agree(host, setup.comm, load_split(model, data, split, &dataset));
     struct evaluation result;
     if (status == HASHATTN_OK)
         status = evaluate(host, &setup, model->net, model->values, &dataset, (size_t)config->training.batch,
@@ -260,6 +261,12 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
             path == NULL ? "path" : "callback");
     FAIL_IF(config->task->stream_file == NULL || model_outputs(model->net) == 0, host, HASHATTN_REFUSED,
             "%s has no files of documents to predict; eval reports its metrics", config->task->name);
+    struct comm *comm = &model->context->comm;
+    bool shared_input = comm_size(comm) > 1 && strcmp(path, "-") == 0;
+    TRY(comm_agree(host, comm,
+                   !shared_input ? HASHATTN_OK
+                                 : host_fail(host, HASHATTN_REFUSED,
+                                             "standard input reaches one rank only: predict a file")));
     struct prediction prediction = {.model = model, .seed = seed, .callback = callback, .user = user};
     const struct dataset_stream stream = {PREDICTED, predict_part, &prediction};
     void *block;

@@ -50,6 +50,7 @@ static struct train_setup setup_of(struct hashattn_context *context, struct brid
 {
     return (struct train_setup){.kernels = context->kernels,
                                 .pool = context->pool,
+                                .comm = &context->comm,
                                 .callback = bridge->callback == NULL ? NULL : tell,
                                 .user = bridge,
                                 .profile = context->profile};
@@ -62,8 +63,11 @@ hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const ch
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
     FAIL_IF(data == NULL || run == NULL, host, HASHATTN_INVALID, "%s is NULL", data == NULL ? "data" : "run");
-    TRY(run_folder_check_new(host, run));
-    TRY(setup_take_data(setup, data));
+    struct comm *comm = &setup->context->comm;
+    hashattn_status status = comm_rank(comm) == 0 ? run_folder_check_new(host, run) : HASHATTN_OK;
+    if (status == HASHATTN_OK)
+        status = setup_take_data(setup, data);
+    TRY(comm_agree(host, comm, status));
     struct bridge bridge = {callback, user};
     struct train_setup down = setup_of(setup->context, &bridge);
     return train_run(host, &down, &setup->config, run);

@@ -8,8 +8,8 @@
 
 const char *const profile_names[PROFILE_PARTS + 1] = {
     "data",        "embedding", "layer norm", "weights laid", "products", "attention", "attention backward",
-    "convolution", "gelu",      "dropout",    "head",         "sums",     "optimiser", "evaluation",
-    "saving",      NULL,
+    "convolution", "gelu",      "dropout",    "head",         "sums",     "ranks",     "optimiser",
+    "evaluation",  "saving",    NULL,
 };
 
 hashattn_status profile_new(struct host *host, struct pool *pool, struct profile **out)

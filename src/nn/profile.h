@@ -21,6 +21,7 @@ enum profile_part {
     PROFILE_DROPOUT, /* and the addition of the residual, which is the same pass */
     PROFILE_HEAD,    /* pooling, classifier and loss, forward and backward */
     PROFILE_SUMS,    /* clearing and summing gradients */
+    PROFILE_RANKS,   /* sums over ranks, and waiting for them */
     PROFILE_OPTIMISER,
     PROFILE_EVALUATION,
     PROFILE_SAVING, /* and writing the log */

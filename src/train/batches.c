@@ -50,16 +50,22 @@ static size_t example_at(struct batches *batches, uint64_t place)
     return batches->order[place % batches->dataset->count];
 }
 
-size_t batches_rows(struct batches *batches, uint64_t first, uint64_t count)
+/* Rows of the examples at positions first .. end - 1. */
+static size_t rows_between(struct batches *batches, uint64_t first, uint64_t end)
 {
     const struct dataset *dataset = batches->dataset;
     size_t each = dataset->pairs ? 2 : 1, rows = 0;
-    for (uint64_t place = first * batches->batch; place < (first + count) * batches->batch; place++) {
+    for (uint64_t place = first; place < end; place++) {
         size_t example = example_at(batches, place);
         for (size_t s = 0; s < each; s++)
             rows += dataset_length(dataset, example * each + s);
     }
     return rows;
+}
+
+size_t batches_rows(struct batches *batches, uint64_t first, uint64_t count)
+{
+    return rows_between(batches, first * batches->batch, (first + count) * batches->batch);
 }
 
 void batches_counts(struct batches *batches, uint64_t first, uint64_t count, double *counts)
@@ -74,25 +80,32 @@ void batches_counts(struct batches *batches, uint64_t first, uint64_t count, dou
     }
 }
 
-uint64_t batches_largest(struct batches *batches, uint64_t count)
+uint64_t batches_largest(struct batches *batches, uint64_t count, size_t first, size_t number)
 {
     size_t most = 0;
     uint64_t largest = 0, look = BATCHES_LOOK / batches->batch + 1;
     for (uint64_t i = 0; i < count && i < look; i++) {
-        size_t rows = batches_rows(batches, i, 1);
+        uint64_t place = i * batches->batch + first;
+        size_t rows = rows_between(batches, place, place + number);
         largest = rows > most ? i : largest;
         most = rows > most ? rows : most;
     }
     return largest;
 }
 
-const struct packed_examples *batches_get(struct batches *batches, uint64_t step)
+const struct packed_examples *batches_get_part(struct batches *batches, uint64_t step, size_t first,
+                                               size_t number)
 {
     packing_begin(&batches->packed);
-    for (size_t i = 0; i < batches->batch; i++) {
+    for (size_t i = first; i < first + number; i++) {
         uint64_t place = step * batches->batch + i;
         packing_add(&batches->packed, batches->dataset, example_at(batches, place), place);
     }
     packing_end(&batches->packed);
     return &batches->packed;
+}
+
+const struct packed_examples *batches_get(struct batches *batches, uint64_t step)
+{
+    return batches_get_part(batches, step, 0, batches->batch);
 }

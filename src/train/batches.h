@@ -24,15 +24,18 @@ void batches_free(struct host *host, struct batches *batches);
 
 /* Packs batch number `step`, counted from 0. Batches may be requested in any order. */
 const struct packed_examples *batches_get(struct batches *batches, uint64_t step);
+/* Packs examples first .. first + number - 1 of that batch, with the ids that they have in it. */
+const struct packed_examples *batches_get_part(struct batches *batches, uint64_t step, size_t first,
+                                               size_t number);
 
 /* Rows that the model reads in the batches first .. first + count - 1. */
 size_t batches_rows(struct batches *batches, uint64_t first, uint64_t count);
 /* For each objective, the sum of the weights of its targets in these batches. */
 void batches_counts(struct batches *batches, uint64_t first, uint64_t count, double *counts);
 
-/* Finds a batch with the most rows among batches 0 .. count - 1, looking at no more than the first
-   BATCHES_LOOK examples of the sequence: a few nanoseconds each. */
+/* Finds a batch whose examples first .. first + number - 1 have the most rows among batches 0 .. count - 1,
+   looking at no more than the first BATCHES_LOOK examples of the sequence: a few nanoseconds each. */
 enum { BATCHES_LOOK = 1 << 22 };
-uint64_t batches_largest(struct batches *batches, uint64_t count);
+uint64_t batches_largest(struct batches *batches, uint64_t count, size_t first, size_t number);
 
 #endif

@@ -1,4 +1,5 @@
-/* Metrics on a data set. Examples are processed in order, packed without padding, `batch` at a time. Every
+/* Metrics on a data set. Examples are processed in order, packed without padding, `batch` at a time. Ranks
+   share the batches; sums are added batch by batch in order, so the metrics do not depend on the ranks. Every
    sequence hashes with a key derived from (seed, layer) only, so a result does not depend on the other
    examples of its batch.
    SPDX-License-Identifier: Apache-2.0 */
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "comm/comm.h"
 #include "train/packing.h"
 
 hashattn_status workspace_fit(struct host *host, struct workspace *workspace, size_t size)
@@ -135,56 +137,117 @@ hashattn_status evaluate_fit(struct host *host, struct model *model, const struc
 
 /* ---- evaluating --------------------------------------------------------------------------------------- */
 
-/* What one evaluation allocates. */
-struct buffers {
-    struct packed_examples packed;
-    float *room;    /* params_room, or NULL */
-    void *counts;   /* model_baselines_size */
-    float *outputs; /* (count, model_outputs), for overall metrics; or NULL */
+/* What one batch adds to the metrics. */
+struct batch_outcome {
+    double sums[MODEL_SUMS];
+    uint64_t tokens;
 };
 
-static void buffers_free(struct host *host, struct buffers *buffers)
+/* One evaluation and what it allocates. Ranks share the batches. */
+struct evaluating {
+    struct host *host;
+    const struct train_setup *setup;
+    const struct model *model;
+    const float *values; /* packed for products */
+    const struct dataset *dataset;
+    size_t count, batch, num_batches;
+    uint64_t seed;
+    struct workspace *workspace;
+    double start;
+    struct packed_examples packed;
+    float *room;                 /* params_room, or NULL */
+    void *counts;                /* model_baselines_size */
+    float *kept;                 /* (count, model_outputs), for overall metrics; or NULL */
+    float *outputs;              /* the caller's, or `kept` */
+    struct batch_outcome *found; /* (num_batches) */
+};
+
+static void evaluating_free(struct evaluating *e)
 {
-    memory_free(host, buffers->outputs);
-    memory_free(host, buffers->counts);
-    memory_free(host, buffers->room);
-    packed_examples_free(host, &buffers->packed);
+    memory_free(e->host, e->found);
+    memory_free(e->host, e->kept);
+    memory_free(e->host, e->counts);
+    memory_free(e->host, e->room);
+    packed_examples_free(e->host, &e->packed);
 }
 
-static hashattn_status buffers_new(struct host *host, const struct model *model,
-                                   const struct dataset *dataset, size_t batch, size_t num_outputs,
-                                   struct buffers *buffers)
+static hashattn_status evaluating_new(struct evaluating *e)
 {
-    hashattn_status status;
+    struct host *host = e->host;
+    const struct model *model = e->model;
+    bool keeps = model_num_overall(model) > 0 && e->outputs == NULL;
     void *block;
-    memset(buffers, 0, sizeof *buffers);
-    TRY_DONE(packed_examples_new(host, dataset, batch, &buffers->packed));
-    TRY_DONE(memory_new_zeroed(host, model_baselines_size(model), 1, "counts of targets", &buffers->counts));
-    TRY_DONE(memory_new(host, params_room(model_params(model)), sizeof(float), "weights laid for products",
-                        &block));
-    buffers->room = block;
-    TRY_DONE(memory_new(host, num_outputs, sizeof(float), "predictions", &block));
-    buffers->outputs = block;
-done:
-    if (status != HASHATTN_OK)
-        buffers_free(host, buffers);
-    return status;
+    TRY(packed_examples_new(host, e->dataset, e->batch, &e->packed));
+    TRY(memory_new_zeroed(host, model_baselines_size(model), 1, "counts of targets", &e->counts));
+    TRY(memory_new(host, params_room(model_params(model)), sizeof(float), "weights laid for products",
+                   &block));
+    e->room = block;
+    TRY(memory_new(host, keeps ? size_product(e->count, model_outputs(model)) : 0, sizeof(float),
+                   "predictions", &block));
+    e->kept = block;
+    e->outputs = e->outputs == NULL ? e->kept : e->outputs;
+    TRY(memory_new_zeroed(host, e->num_batches, sizeof *e->found, "results of batches", &block));
+    e->found = block;
+    return HASHATTN_OK;
 }
 
 /* Calls the callback between two batches, which may stop the evaluation. */
-static hashattn_status ask(struct host *host, const struct train_setup *setup, const struct model *model,
-                           size_t done, size_t count, const double *sums, double seconds, size_t tokens)
+static hashattn_status ask(const struct evaluating *e, size_t done, const double *sums, size_t tokens)
 {
-    double values[MODEL_METRICS];
-    model_metrics(model, sums, values);
+    const struct train_setup *setup = e->setup;
+    double values[MODEL_METRICS], seconds = clock_seconds() - e->start;
+    model_metrics(e->model, sums, values);
     const struct train_event event = {.step = (int64_t)done,
-                                      .steps = (int64_t)count,
-                                      .model = model,
+                                      .steps = (int64_t)e->count,
+                                      .model = e->model,
                                       .train = values,
                                       .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0,
                                       .seconds = seconds};
-    FAIL_IF(setup->callback != NULL && setup->callback(setup->user, &event), host, HASHATTN_INTERRUPTED,
-            "stopped after %zu of %zu examples", done, count);
+    FAIL_IF(setup->callback != NULL && setup->callback(setup->user, &event), e->host, HASHATTN_INTERRUPTED,
+            "stopped after %zu of %zu examples", done, e->count);
+    return HASHATTN_OK;
+}
+
+/* Forward of the packed batch. */
+static hashattn_status run_batch(struct evaluating *e, const struct model_batch *batch, size_t index)
+{
+    TRY(model_check(e->host, e->model, batch));
+    TRY(workspace_fit(e->host, e->workspace, model_workspace_size(e->model, batch)));
+    model_forward(e->model, batch, e->values, e->workspace->block);
+    model_count(e->model, batch, e->workspace->block, e->found[index].sums);
+    e->found[index].tokens = batch->offsets[batch->num_sequences];
+    if (e->outputs != NULL)
+        model_predict(e->model, batch, e->workspace->block,
+                      e->outputs + index * e->batch * model_outputs(e->model));
+    return HASHATTN_OK;
+}
+
+static void add_sums(double *sums, const double *more)
+{
+    for (size_t i = 0; i < MODEL_SUMS; i++)
+        sums[i] += more[i];
+}
+
+/* This rank's share of the batches. Baselines count the targets of all: that takes only packing. */
+static hashattn_status run_share(struct evaluating *e)
+{
+    double sums[MODEL_SUMS] = {0}; /* of this rank so far */
+    size_t first, end, done = 0, tokens = 0;
+    comm_share(e->setup->comm, e->num_batches, &first, &end);
+    for (size_t index = 0; index < e->num_batches; index++) {
+        size_t from = index * e->batch, n = size_min(e->count - from, e->batch);
+        packing_range(&e->packed, e->dataset, from, n);
+        struct model_batch batch = packed_batch(&e->packed, e->setup->kernels, e->setup->pool, true);
+        batch.sample_ids = NULL; /* the same hashing for every sequence */
+        batch.random_key = random_key(e->seed, RANDOM_EVALUATION, 0);
+        model_baseline_count(e->model, &batch, e->counts);
+        if (index < first || index >= end)
+            continue;
+        TRY(run_batch(e, &batch, index));
+        add_sums(sums, e->found[index].sums);
+        done += n, tokens += e->found[index].tokens;
+        TRY(ask(e, done, sums, tokens));
+    }
     return HASHATTN_OK;
 }
 
@@ -202,49 +265,66 @@ static hashattn_status overall_metrics(struct host *host, const struct model *mo
     return model_overall(host, model, targets, outputs, count, values);
 }
 
+/* Results and predictions of all ranks. */
+static hashattn_status gather_share(struct evaluating *e)
+{
+    struct comm *comm = e->setup->comm;
+    size_t row = model_outputs(e->model) * sizeof *e->outputs;
+    TRY(comm_gather(e->host, comm, e->found, e->num_batches * sizeof *e->found, sizeof *e->found));
+    if (e->outputs == NULL || row == 0)
+        return HASHATTN_OK;
+    return comm_gather(e->host, comm, e->outputs, e->count * row, e->batch * row);
+}
+
+/* The metrics, from sums of batches in order. */
+static hashattn_status conclude(struct evaluating *e, struct evaluation *result)
+{
+    double sums[MODEL_SUMS] = {0};
+    size_t tokens = 0;
+    TRY(gather_share(e));
+    for (size_t i = 0; i < e->num_batches; i++) {
+        add_sums(sums, e->found[i].sums);
+        tokens += e->found[i].tokens;
+    }
+    double seconds = clock_seconds() - e->start;
+    *result = (struct evaluation){.examples = e->count,
+                                  .num_cut = e->dataset->num_cut,
+                                  .tokens = tokens,
+                                  .num_unknown = e->dataset->num_unknown,
+                                  .seconds = seconds,
+                                  .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0};
+    model_metrics(e->model, sums, result->metrics);
+    TRY(overall_metrics(e->host, e->model, e->dataset, e->outputs, e->count, result->metrics));
+    model_baselines(e->model, e->counts, result->baselines);
+    return HASHATTN_OK;
+}
+
 hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, const struct model *model,
                                 const float *values, const struct dataset *dataset, size_t count,
                                 size_t batch, uint64_t seed, float *outputs, struct workspace *workspace,
                                 struct evaluation *result)
 {
-    struct buffers buffers;
-    double sums[MODEL_SUMS] = {0}, start = clock_seconds();
-    size_t tokens = 0;
-    batch = batch < count ? batch : count;
-    size_t kept =
-        model_num_overall(model) > 0 && outputs == NULL ? size_product(count, model_outputs(model)) : 0;
-    TRY(buffers_new(host, model, dataset, batch, kept, &buffers));
-    outputs = outputs == NULL ? buffers.outputs : outputs;
-    hashattn_status status = HASHATTN_OK;
-    values = params_lay(model_params(model), setup->kernels, setup->pool, values, false, buffers.room);
-    for (size_t first = 0; first < count; first += batch) {
-        size_t n = count - first < batch ? count - first : batch;
-        packing_range(&buffers.packed, dataset, first, n);
-        struct model_batch packed = packed_batch(&buffers.packed, setup->kernels, setup->pool, true);
-        packed.sample_ids = NULL; /* the same hashing for every sequence */
-        packed.random_key = random_key(seed, RANDOM_EVALUATION, 0);
-        TRY_DONE(model_check(host, model, &packed));
-        TRY_DONE(workspace_fit(host, workspace, model_workspace_size(model, &packed)));
-        model_forward(model, &packed, values, workspace->block);
-        model_count(model, &packed, workspace->block, sums);
-        model_baseline_count(model, &packed, buffers.counts);
-        if (outputs != NULL)
-            model_predict(model, &packed, workspace->block, outputs + first * model_outputs(model));
-        tokens += packed.offsets[packed.num_sequences];
-        TRY_DONE(ask(host, setup, model, first + n, count, sums, clock_seconds() - start, tokens));
+    batch = size_min(batch, count);
+    struct evaluating e = {.host = host,
+                           .setup = setup,
+                           .model = model,
+                           .dataset = dataset,
+                           .count = count,
+                           .batch = batch,
+                           .num_batches = batch == 0 ? 0 : (count + batch - 1) / batch,
+                           .seed = seed,
+                           .workspace = workspace,
+                           .start = clock_seconds(),
+                           .outputs = outputs};
+    hashattn_status status = evaluating_new(&e);
+    if (status == HASHATTN_OK) {
+        e.values = params_lay(model_params(model), setup->kernels, setup->pool, values, false, e.room);
+        status = run_share(&e);
     }
-    double seconds = clock_seconds() - start;
-    *result = (struct evaluation){.examples = count,
-                                  .num_cut = dataset->num_cut,
-                                  .tokens = tokens,
-                                  .num_unknown = dataset->num_unknown,
-                                  .seconds = seconds,
-                                  .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0};
-    model_metrics(model, sums, result->metrics);
-    TRY_DONE(overall_metrics(host, model, dataset, outputs, count, result->metrics));
-    model_baselines(model, buffers.counts, result->baselines);
-done:
-    buffers_free(host, &buffers);
+    status = comm_agree(host, setup->comm, status);
+    if (status == HASHATTN_OK)
+        status = conclude(&e, result);
+    evaluating_free(&e);
     return status;
 }
 
@@ -253,7 +333,7 @@ hashattn_status evaluate(struct host *host, const struct train_setup *setup, str
                          float *outputs, struct evaluation *result)
 {
     struct workspace workspace = {NULL, 0};
-    TRY(evaluate_fit(host, model, dataset));
+    TRY(comm_agree(host, setup->comm, evaluate_fit(host, model, dataset)));
     hashattn_status status = evaluate_within(host, setup, model, values, dataset, dataset->count, batch, seed,
                                              outputs, &workspace, result);
     workspace_free(host, &workspace);

@@ -170,6 +170,17 @@ hashattn_status run_config_save(struct host *host, const char *run, const struct
     return status;
 }
 
+hashattn_status run_config_text(struct host *host, const struct run_config *config, char **text, size_t *size)
+{
+    struct json *root;
+    TRY(json_new_object(host, &root));
+    hashattn_status status = put_config(host, root, config);
+    if (status == HASHATTN_OK)
+        status = json_to_text(host, root, JSON_PAGE, text, size);
+    json_free(root);
+    return status;
+}
+
 /* ---- reading ---- */
 
 /* Sets the options that the object at `where` names; other options keep their values. */
@@ -325,6 +336,8 @@ static hashattn_status get_config(struct host *host, const struct json *root, st
     options_preset(train_rows, &config->training);
     TRY(get_options(host, root, "training", train_rows, &config->training));
     config->training.settled = true;
+    if (config->training.shards == 0) /* the file is older than shards */
+        config->training.shards = 1;
     FAIL_IF(config->training.warmup > config->training.steps, host, HASHATTN_BAD_FILE,
             "training.warmup is %lld, at most the %lld of training.steps are allowed",
             (long long)config->training.warmup, (long long)config->training.steps);

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "comm/comm_sum.h"
 #include "train/schedule.h"
 #include "train/start/freeze.h"
 
@@ -16,6 +17,8 @@ void stepper_close(struct stepper *s)
     struct host *host = s->host;
     workspace_free(host, &s->workspace);
     memory_free(host, s->trained);
+    memory_free(host, s->outcomes);
+    memory_free(host, s->more);
     memory_free(host, s->chunk_sums);
     memory_free(host, s->room);
     memory_free(host, s->blocks);
@@ -57,6 +60,39 @@ static hashattn_status make_blocks(struct stepper *s)
     return HASHATTN_OK;
 }
 
+/* The shards of this rank, and memory for their gradients. */
+static hashattn_status make_shards(struct stepper *s)
+{
+    struct host *host = s->host;
+    const struct comm *comm = s->setup->comm;
+    size_t shards = (size_t)s->options->shards, total = s->params->total;
+    void *block;
+    comm_share(comm, shards, &s->first_shard, &s->end_shard);
+    size_t arrays = tree_room(shards, s->first_shard, s->end_shard);
+    TRY(memory_new(host,
+                   size_sum(size_product(arrays - 1, total),
+                            comm_size(comm) > 1 ? comm_sum_room(comm, shards, total) : 0),
+                   sizeof(float), "gradients of shards", &block));
+    s->more = block;
+    TRY(memory_new_zeroed(host, shards, sizeof *s->outcomes, "results of shards", &block));
+    s->outcomes = block;
+    return HASHATTN_OK;
+}
+
+/* Array number `index` of those that are added in the tree. */
+static float *shard_gradients(const struct stepper *s, size_t index)
+{
+    return index == 0 ? s->gradients : s->more + (index - 1) * s->params->total;
+}
+
+/* The examples of a shard in each batch. */
+static size_t examples_of(const struct stepper *s, size_t shard, size_t *first)
+{
+    size_t end;
+    comm_share_of((int)shard, (int)s->options->shards, (size_t)s->options->batch, first, &end);
+    return end - *first;
+}
+
 /* State shared by the micro-batches of a step. */
 struct frame {
     int64_t step;
@@ -71,21 +107,28 @@ static struct model_batch batch_of(const struct stepper *s, const struct packed_
     struct model_batch batch = packed_batch(packed, s->setup->kernels, s->setup->pool, true);
     batch.random_key = random_key((uint64_t)options->seed, RANDOM_STEP, (uint64_t)frame->step);
     batch.counts = frame->counts;
-    batch.examples = packed->data.count * (size_t)options->accumulate;
+    batch.examples = (size_t)options->batch * (size_t)options->accumulate;
     batch.training = true;
     batch.profile = s->setup->profile;
     return batch;
 }
 
-/* Allocates the workspace of the batch with the most rows at once, so that a training that starts has enough
+/* Allocates the workspace of the shard with the most rows at once, so that a training that starts has enough
    memory to finish. */
 static hashattn_status reserve(struct stepper *s)
 {
     const struct train_options *options = s->options;
     uint64_t count = (uint64_t)options->steps * (uint64_t)options->accumulate;
-    const struct packed_examples *packed = batches_get(&s->batches, batches_largest(&s->batches, count));
-    const struct model_batch batch = batch_of(s, packed, &(struct frame){0});
-    return workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch));
+    for (size_t shard = s->first_shard; shard < s->end_shard; shard++) {
+        size_t first, number = examples_of(s, shard, &first);
+        if (number == 0)
+            continue;
+        uint64_t largest = batches_largest(&s->batches, count, first, number);
+        const struct packed_examples *packed = batches_get_part(&s->batches, largest, first, number);
+        const struct model_batch batch = batch_of(s, packed, &(struct frame){0});
+        TRY(workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch)));
+    }
+    return HASHATTN_OK;
 }
 
 static hashattn_status check_warmup(struct host *host, const struct train_options *options)
@@ -111,9 +154,11 @@ hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
                            &s->train));
     TRY(evaluate_fit(host, s->model, &s->train));
     TRY(train_options_settle(host, &config->training, s->train.count));
+    TRY(train_options_settle_shards(host, &config->training, setup->comm));
     TRY(check_warmup(host, options));
     TRY(batches_new(host, &s->train, (size_t)options->batch, seed, &s->batches));
     TRY(make_blocks(s));
+    TRY(make_shards(s));
     return reserve(s);
 }
 
@@ -127,12 +172,17 @@ static hashattn_status fail_not_finite(const struct stepper *s, const char *what
         isnan(value) ? "nan" : "infinite", (long long)step + 1, (long long)s->options->steps);
 }
 
-/* Micro-batch number `part` of the step: its part of the loss, and of the gradient, which it adds. */
-static hashattn_status run_part(struct stepper *s, const struct frame *frame, int64_t part, double *sums,
-                                struct step_outcome *outcome)
+/* A shard of micro-batch number `part` of the step: its part of the loss, and of the gradient, which it
+   adds. */
+static hashattn_status run_part(struct stepper *s, const struct frame *frame, size_t shard, int64_t part,
+                                float *gradients)
 {
-    const struct packed_examples *packed =
-        batches_get(&s->batches, (uint64_t)(frame->step * s->options->accumulate + part));
+    struct shard_outcome *outcome = &s->outcomes[shard];
+    size_t first, number = examples_of(s, shard, &first);
+    uint64_t step = (uint64_t)(frame->step * s->options->accumulate + part);
+    if (number == 0)
+        return HASHATTN_OK;
+    const struct packed_examples *packed = batches_get_part(&s->batches, step, first, number);
     const struct model_batch batch = batch_of(s, packed, frame);
     TRY(model_check(s->host, s->model, &batch));
     TRY(workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch)));
@@ -140,14 +190,70 @@ static hashattn_status run_part(struct stepper *s, const struct frame *frame, in
     double loss = model_forward(s->model, &batch, frame->values, s->workspace.block);
     if (!isfinite(loss))
         return fail_not_finite(s, "the loss", loss, frame->step);
-    model_backward(s->model, &batch, frame->values, s->workspace.block, s->gradients);
-    model_count(s->model, &batch, s->workspace.block, sums);
+    model_backward(s->model, &batch, frame->values, s->workspace.block, gradients);
+    model_count(s->model, &batch, s->workspace.block, outcome->sums);
     size_t saved = model_saved_size(s->model, &batch);
     outcome->saved_bytes = saved > outcome->saved_bytes ? saved : outcome->saved_bytes;
     outcome->tokens += batch.offsets[batch.num_sequences];
     outcome->loss += loss;
     profile_lap(batch.profile, PROFILE_HEAD);
     return HASHATTN_OK;
+}
+
+/* All micro-batches of this rank's shards. Leaves the gradients of tree_nodes of the shards in the arrays. */
+static hashattn_status run_shards(struct stepper *s, const struct frame *frame)
+{
+    size_t total = s->params->total;
+    struct tree_stack stack = {.leaves = (size_t)s->options->shards};
+    for (size_t shard = s->first_shard; shard < s->end_shard; shard++) {
+        float *gradients = shard_gradients(s, stack.depth);
+        memset(gradients, 0, total * sizeof *gradients);
+        s->outcomes[shard] = (struct shard_outcome){0};
+        profile_lap(s->setup->profile, PROFILE_SUMS);
+        for (int64_t part = 0; part < s->options->accumulate; part++)
+            TRY(run_part(s, frame, shard, part, gradients));
+        tree_push(&stack, (struct tree_node){shard, 1});
+        while (tree_join(&stack))
+            tree_add(s->setup->pool, shard_gradients(s, stack.depth - 1), shard_gradients(s, stack.depth),
+                     total);
+        profile_lap(s->setup->profile, PROFILE_SUMS);
+    }
+    return HASHATTN_OK;
+}
+
+/* Adds what the shards of all ranks found, in order. */
+static void add_outcomes(const struct stepper *s, double *sums, struct step_outcome *outcome)
+{
+    size_t num_sums = model_num_sums(s->model);
+    for (size_t shard = 0; shard < (size_t)s->options->shards; shard++) {
+        const struct shard_outcome *of = &s->outcomes[shard];
+        outcome->loss += of->loss;
+        outcome->tokens += of->tokens;
+        outcome->saved_bytes = size_max(outcome->saved_bytes, of->saved_bytes);
+        for (size_t i = 0; i < num_sums; i++)
+            sums[i] += of->sums[i];
+    }
+}
+
+/* Gradients and outcomes of all shards. A failure on any rank is one of all, before they wait for more. */
+static hashattn_status share(struct stepper *s, hashattn_status status)
+{
+    struct comm *comm = s->setup->comm;
+    size_t shards = (size_t)s->options->shards, total = s->params->total;
+    struct tree_node unused[TREE_NODES];
+    float *nodes[TREE_NODES];
+    if (comm_size(comm) == 1)
+        return status;
+    TRY(comm_agree(s->host, comm, status));
+    TRY(comm_gather(s->host, comm, s->outcomes, shards * sizeof *s->outcomes, sizeof *s->outcomes));
+    size_t count = tree_nodes(shards, s->first_shard, s->end_shard, unused);
+    for (size_t i = 0; i < count; i++)
+        nodes[i] = shard_gradients(s, i);
+    size_t arrays = tree_room(shards, s->first_shard, s->end_shard);
+    status = comm_sum(s->host, comm, s->setup->pool, shards, nodes, s->gradients, total,
+                      shard_gradients(s, arrays));
+    profile_lap(s->setup->profile, PROFILE_RANKS);
+    return status;
 }
 
 hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struct step_outcome *outcome)
@@ -158,8 +264,6 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struc
     memcpy(counted, sums, num_sums * sizeof *sums);
     *outcome = (struct step_outcome){0};
     profile_begin(s->setup->profile);
-    memset(s->gradients, 0, s->params->total * sizeof *s->gradients);
-    profile_lap(s->setup->profile, PROFILE_SUMS);
     uint64_t accumulate = (uint64_t)options->accumulate;
     struct frame frame = {
         .step = step,
@@ -167,8 +271,8 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struc
     };
     profile_lap(s->setup->profile, PROFILE_LAYING);
     batches_counts(&s->batches, (uint64_t)step * accumulate, accumulate, frame.counts);
-    for (int64_t part = 0; part < options->accumulate; part++)
-        TRY(run_part(s, &frame, part, counted, outcome));
+    TRY(share(s, run_shards(s, &frame)));
+    add_outcomes(s, counted, outcome);
     outcome->norm = optim_norm(&s->optim, s->gradients);
     if (!isfinite(outcome->norm))
         return fail_not_finite(s, "the norm of the gradient", outcome->norm, step);

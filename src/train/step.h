@@ -2,13 +2,19 @@
    depends only on its number, the three blocks and the configuration, so stopping and resuming changes no
    bit. Gradients of micro-batches add up to that of one batch of their total size: the same examples with the
    same dropout and hashing, every loss divided by the sum of the weights of all targets of the step. The
-   difference is the rounding of sums that are cut at other places. Memory: the blocks of values, gradients
-   and two moments, the training set, and one workspace, allocated at once for the batch with the most rows. A
-   step allocates nothing, unless a batch with as many or fewer rows in more sequences needs a little more.
+   difference is the rounding of sums that are cut at other places.
+   Each batch is cut into `shards` parts by sequences, and the ranks share the shards. Every shard has a
+   gradient of its own; they are added in a fixed tree (comm/sum_tree.h). So the bits depend on the number of
+   shards, and not on the number of ranks. One shard is the plain sum.
+   Memory: the blocks of values, gradients and two moments, for S shards on R ranks up to log2(S / R) + 2 more
+   gradients, the training set, and one workspace, allocated at once for the shard with the most rows. On one
+   rank a step allocates nothing, unless a batch with as many or fewer rows in more sequences needs a little
+   more.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_STEP_H
 #define TRAIN_STEP_H
 
+#include "comm/comm.h"
 #include "nn/profile.h"
 #include "train/batches.h"
 #include "train/evaluate.h"
@@ -31,6 +37,16 @@ struct stepper {
     struct optim optim;
     double *chunk_sums;
     struct workspace workspace;
+    size_t first_shard, end_shard;  /* of this rank */
+    float *more;                    /* gradients of shards after the first, and the room of their sum */
+    struct shard_outcome *outcomes; /* (shards) */
+};
+
+/* What a step finds in one shard of its batches. */
+struct shard_outcome {
+    double loss;
+    uint64_t tokens, saved_bytes;
+    double sums[MODEL_SUMS];
 };
 
 /* Prepares everything but the values, and settles the config's training options. Call stepper_close after a

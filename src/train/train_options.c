@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "comm/comm.h"
 #include "train/schedule.h"
 #include "train/trainer.h"
 
@@ -20,6 +21,9 @@ const struct option_row train_rows[] = {
     {"batch", OPTION_INT, FIELD(batch), 32, 1, 65536, NULL, "sequences computed at once"},
     {"accumulate", OPTION_INT, FIELD(accumulate), 1, 1, 65536, NULL,
      "batches per step: gradients of batch x accumulate sequences in the memory of one batch"},
+    {"shards", OPTION_INT, FIELD(shards), 0, 0, 256, NULL,
+     "parts of a batch that ranks share; their gradients are added in a fixed tree, so results depend on "
+     "shards and not on ranks; 0: 8 under mpirun, otherwise 1"},
     {"warmup", OPTION_INT, FIELD(warmup), 100, 0, 1e9, NULL,
      "steps over which the learning rate rises, at most steps"},
     {"eval_every", OPTION_INT, FIELD(eval_every), 200, 1, 1e9, NULL, "steps between evaluations"},
@@ -90,5 +94,18 @@ hashattn_status train_options_settle(struct host *host, struct train_options *op
     options->steps = count;
     if (!options->eval_given)
         options->eval_every = epoch <= 1 ? 1 : (int64_t)ceil(epoch);
+    return HASHATTN_OK;
+}
+
+hashattn_status train_options_settle_shards(struct host *host, struct train_options *options,
+                                            const struct comm *comm)
+{
+    if (options->shards == 0)
+        options->shards = comm_is_given(comm) ? SHARDS_OF_RANKS : 1;
+    FAIL_IF(
+        options->shards < comm_size(comm), host, HASHATTN_INVALID,
+        "training: a batch has %lld shards, too few for %d ranks: at most %lld can share it, unless a new "
+        "run has more shards",
+        (long long)options->shards, comm_size(comm), (long long)options->shards);
     return HASHATTN_OK;
 }

@@ -16,6 +16,7 @@
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
+#include "train/run_ranks.h"
 #include "train/start/origin.h"
 #include "train/step.h"
 
@@ -41,6 +42,25 @@ struct trainer {
     char note[512];    /* the same */
     struct origin_report origin;
 };
+
+/* ---- ranks ---- */
+
+static struct comm *comm_of_run(const struct trainer *t)
+{
+    return t->setup->comm;
+}
+
+/* Rank 0 owns the directory of the run. */
+static bool is_writer(const struct trainer *t)
+{
+    return comm_rank(comm_of_run(t)) == 0;
+}
+
+/* Rank 0 does it, and all ranks return its status. */
+static hashattn_status by_writer(struct trainer *t, hashattn_status (*work)(struct trainer *t))
+{
+    return comm_agree(t->host, comm_of_run(t), is_writer(t) ? work(t) : HASHATTN_OK);
+}
 
 /* ---- making and freeing ---- */
 
@@ -85,8 +105,7 @@ static struct trainer trainer_of(struct host *host, const struct train_setup *se
                             .stepper = {.host = host}};
 }
 
-/* Opens everything but the values. */
-static hashattn_status trainer_open(struct trainer *t)
+static hashattn_status trainer_open_alone(struct trainer *t)
 {
     const struct train_setup *setup = t->setup;
     t->state.evaluated = t->state.best_step = -1;
@@ -99,6 +118,14 @@ static hashattn_status trainer_open(struct trainer *t)
     t->state.train = fingerprint_of(&t->stepper.train);
     t->state.valid = fingerprint_of(&t->valid);
     return HASHATTN_OK;
+}
+
+/* Opens everything but the values. Ranks with other options or data fail here, before anything is computed.
+ */
+static hashattn_status trainer_open(struct trainer *t)
+{
+    TRY(comm_agree(t->host, comm_of_run(t), trainer_open_alone(t)));
+    return ranks_check(t->host, comm_of_run(t), t->config, &t->state);
 }
 
 /* ---- telling ---- */
@@ -161,11 +188,14 @@ static void log_origin(struct trainer *t, struct run_record *record)
 
 static void log_visit(struct trainer *t, const char *what)
 {
+    if (!is_writer(t))
+        return;
     struct run_record record = run_record_new(t->host, t->state.step);
     run_record_text(&record, "event", what);
     run_record_text(&record, "isa", t->state.kernels);
     run_record_text(&record, "product", t->state.product);
     run_record_text(&record, "precision", precision_names[t->config->model.precision]);
+    run_record_int(&record, "ranks", comm_size(comm_of_run(t)));
     run_record_int(&record, "threads", pool_threads(t->setup->pool));
     run_record_int(&record, "parameters", (int64_t)params_count(t->stepper.params));
     if (t->origin.anew != NULL)
@@ -189,6 +219,8 @@ static void put_metrics(struct run_record *record, const struct model *model, co
 /* The loss is that of this step, own losses included; metrics are means since the last evaluation. */
 static void log_step(struct trainer *t, double loss, double norm)
 {
+    if (!is_writer(t))
+        return;
     double running[MODEL_METRICS];
     struct run_record record = run_record_new(t->host, t->state.step);
     model_metrics(t->stepper.model, t->state.running, running);
@@ -205,6 +237,8 @@ static void log_step(struct trainer *t, double loss, double norm)
 
 static void log_evaluation(struct trainer *t, const struct evaluation *found)
 {
+    if (!is_writer(t))
+        return;
     struct run_record record = run_record_new(t->host, t->state.step);
     const struct model *model = t->stepper.model;
     double running[MODEL_METRICS];
@@ -239,12 +273,17 @@ static hashattn_status check_finite(struct trainer *t)
     return HASHATTN_OK;
 }
 
-static hashattn_status save_state(struct trainer *t)
+static hashattn_status write_state(struct trainer *t)
 {
     const struct train_blocks blocks = saved_blocks(t);
+    return checkpoint_save(t->host, t->run, t->stepper.model, &blocks, &t->state);
+}
+
+static hashattn_status save_state(struct trainer *t)
+{
     TRY(check_finite(t));
     profile_begin(t->setup->profile);
-    hashattn_status status = checkpoint_save(t->host, t->run, t->stepper.model, &blocks, &t->state);
+    hashattn_status status = by_writer(t, write_state);
     profile_lap(t->setup->profile, PROFILE_SAVING);
     if (status == HASHATTN_OK)
         t->changed = false;
@@ -305,7 +344,7 @@ static hashattn_status keep_if_best(struct trainer *t, const struct evaluation *
     struct train_state *state = &t->state;
     if (state->best_step >= 0 && !is_better(t->stepper.model, found->metrics, state->best))
         return HASHATTN_OK;
-    TRY(best_save(t));
+    TRY(by_writer(t, best_save));
     memcpy(state->best, found->metrics, sizeof state->best);
     state->best_step = state->step;
     return HASHATTN_OK;
@@ -314,8 +353,11 @@ static hashattn_status keep_if_best(struct trainer *t, const struct evaluation *
 static hashattn_status evaluate_now(struct trainer *t)
 {
     struct evaluation found;
-    const struct train_setup asking = {
-        .kernels = t->setup->kernels, .pool = t->setup->pool, .callback = still_evaluating, .user = t};
+    const struct train_setup asking = {.kernels = t->setup->kernels,
+                                       .pool = t->setup->pool,
+                                       .comm = comm_of_run(t),
+                                       .callback = still_evaluating,
+                                       .user = t};
     double start = clock_seconds();
     profile_begin(t->setup->profile);
     hashattn_status status = evaluate_within(t->host, &asking, t->stepper.model, t->stepper.values, &t->valid,
@@ -323,8 +365,10 @@ static hashattn_status evaluate_now(struct trainer *t)
                                              (uint64_t)t->options->seed, NULL, &t->stepper.workspace, &found);
     t->state.seconds += clock_seconds() - start;
     profile_lap(t->setup->profile, PROFILE_EVALUATION);
-    if (status == HASHATTN_INTERRUPTED)
-        return HASHATTN_OK; /* stop is set; resuming evaluates */
+    if (status == HASHATTN_INTERRUPTED) {
+        t->stop = true; /* on all ranks, whichever asked; resuming evaluates */
+        return HASHATTN_OK;
+    }
     TRY(status);
     TRY(check_finite(t));
     status = keep_if_best(t, &found);
@@ -338,6 +382,7 @@ static hashattn_status evaluate_now(struct trainer *t)
     t->event.valid = found.metrics;
     tell(t);
     t->event.valid = NULL;
+    TRY(comm_any(t->host, comm_of_run(t), &t->stop));
     memset(t->state.running, 0, sizeof t->state.running);
     t->state.running_tokens = 0;
     t->state.running_seconds = 0;
@@ -365,7 +410,7 @@ static hashattn_status step_once(struct trainer *t)
     if (state->step % LOG_EVERY == 0)
         log_step(t, outcome.loss, outcome.norm);
     profile_lap(t->setup->profile, PROFILE_SAVING);
-    return HASHATTN_OK;
+    return comm_any(t->host, comm_of_run(t), &t->stop);
 }
 
 /* ---- the loop ---- */
@@ -431,7 +476,14 @@ static hashattn_status first_values(struct trainer *t)
 static hashattn_status save_first(struct trainer *t)
 {
     TRY(first_values(t));
-    return save_state(t);
+    TRY(check_finite(t));
+    return write_state(t);
+}
+
+static hashattn_status share_state(struct trainer *t)
+{
+    const struct train_blocks blocks = saved_blocks(t);
+    return ranks_share_state(t->host, comm_of_run(t), &t->state, &blocks, t->stepper.params->total);
 }
 
 /* On a file system without locks the callback gets a warning. */
@@ -445,24 +497,35 @@ static hashattn_status lock_run(struct trainer *t)
     return HASHATTN_OK;
 }
 
+static hashattn_status check_new(struct trainer *t)
+{
+    return run_folder_check_new(t->host, t->run);
+}
+
+/* Makes the directory with its first state. */
+static hashattn_status make_folder(struct trainer *t)
+{
+    TRY(file_make_directory(t->host, t->run, false));
+    hashattn_status status = lock_run(t);
+    if (status == HASHATTN_OK)
+        status = run_config_save(t->host, t->run, t->config);
+    if (status == HASHATTN_OK)
+        status = save_first(t);
+    if (status != HASHATTN_OK)
+        run_folder_remove(t->host, t->run); /* it must not block the next attempt */
+    return status;
+}
+
 hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run)
 {
     struct trainer trainer = trainer_of(host, setup, config, run), *t = &trainer;
     hashattn_status status;
     run_config_settle(setup->kernels, config);
-    TRY(run_folder_check_new(host, run));
+    TRY(by_writer(t, check_new));
     TRY_DONE(trainer_open(t));
-    TRY_DONE(file_make_directory(host, run, false));
-    status = lock_run(t);
-    if (status == HASHATTN_OK)
-        status = run_config_save(host, run, config);
-    if (status == HASHATTN_OK)
-        status = save_first(t);
-    if (status != HASHATTN_OK) {
-        run_folder_remove(host, run); /* it must not block the next attempt */
-        goto done;
-    }
+    TRY_DONE(by_writer(t, make_folder));
+    TRY_DONE(share_state(t));
     log_visit(t, "start");
     TRY_DONE(loop(t));
 done:
@@ -520,22 +583,33 @@ static hashattn_status check_state(struct trainer *t)
     return status;
 }
 
+/* A run without a state was killed during its first save. */
+static hashattn_status begin_again(struct trainer *t)
+{
+    return run_folder_has_state(t->host, t->run) ? load_state(t) : save_first(t);
+}
+
+static hashattn_status begin_check(struct trainer *t)
+{
+    TRY(lock_run(t));
+    return run_folder_has_state(t->host, t->run) ? check_state(t) : HASHATTN_OK;
+}
+
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run)
 {
     struct run_config config;
-    TRY(run_folder_check_old(host, run));
-    TRY(run_config_load(host, run, &config));
+    memset(&config, 0, sizeof config);
+    hashattn_status status = run_folder_check_old(host, run);
+    if (status == HASHATTN_OK)
+        status = run_config_load(host, run, &config);
     struct trainer trainer = trainer_of(host, setup, &config, run), *t = &trainer;
-    hashattn_status status;
-    TRY_DONE(lock_run(t));
-    bool begun = run_folder_has_state(host, run); /* otherwise it was killed during its first save */
-    if (begun)
-        TRY_DONE(check_state(t));
+    TRY_DONE(comm_agree(host, setup->comm, status));
+    TRY_DONE(by_writer(t, begin_check));
     TRY_DONE(trainer_open(t));
-    status = begun ? load_state(t) : save_first(t);
-    if (status != HASHATTN_OK)
-        goto done;
-    if (run_log_trim(host, run, t->state.step) != HASHATTN_OK)
+    bool begun = is_writer(t) && run_folder_has_state(host, run);
+    TRY_DONE(by_writer(t, begin_again));
+    TRY_DONE(share_state(t));
+    if (is_writer(t) && run_log_trim(host, run, t->state.step) != HASHATTN_OK)
         warn(t);
     log_visit(t, begun ? "resume" : "start");
     TRY_DONE(loop(t));

@@ -2,7 +2,10 @@
    directory: config.json (task, facts, model, training: enough for eval and predict), model.safetensors (best
    on validation by the metrics that select, models/model.h), last.safetensors + optimizer.safetensors +
    trainer.json (the training state), log.jsonl. Resuming continues bit for bit; the same seed gives the same
-   bits for any number of threads. SPDX-License-Identifier: Apache-2.0 */
+   bits for any number of threads, and the same shards for any number of ranks. With ranks, training, resuming
+   and evaluating are collective; all ranks return the same status. Only rank 0 writes, so only it needs the
+   directory of a new run; the others read config.json when resuming, and all read the data.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -11,11 +14,13 @@
 #include "nn/profile.h"
 #include "tasks/task.h"
 
+struct comm; /* comm/comm.h */
+
 enum { RUN_PATH = 4096, RUN_FREEZE = 1024 };
 
 /* The "training" part of config.json. */
 struct train_options {
-    int64_t steps, batch, accumulate, warmup, eval_every, eval_examples, save_every, seed;
+    int64_t steps, batch, accumulate, shards, warmup, eval_every, eval_examples, save_every, seed;
     double epochs; /* 0: `steps` counts; otherwise steps follow from it (train_options_settle) */
     double learning_rate, beta1, beta2, epsilon, weight_decay, clip;
     int schedule;       /* enum schedule_kind */
@@ -34,6 +39,11 @@ hashattn_status train_options_set(struct host *host, struct train_options *optio
 /* Once the number of training examples is known: with epochs, sets the steps (rounded up), the warm-up and,
    unless they were set, evaluations at the end of every epoch. INVALID: more than 1e9 steps. */
 hashattn_status train_options_settle(struct host *host, struct train_options *options, size_t examples);
+/* Sets the shards if they are 0. A communicator, even of one rank, means SHARDS_OF_RANKS. INVALID: there are
+   fewer shards than ranks. */
+enum { SHARDS_OF_RANKS = 8 };
+hashattn_status train_options_settle_shards(struct host *host, struct train_options *options,
+                                            const struct comm *comm);
 
 /* Sent after every step, after every batch of an evaluation (the same event again, so that a stop does not
    have to wait) and after every evaluation. A callback that returns true requests a clean stop after saving.
@@ -55,6 +65,7 @@ typedef bool train_callback(void *user, const struct train_event *event);
 struct train_setup {
     const struct kernels *kernels;
     struct pool *pool;
+    struct comm *comm;        /* the ranks that share the work; NULL: one process */
     train_callback *callback; /* or NULL */
     void *user;
     struct profile *profile; /* or NULL */
@@ -78,6 +89,10 @@ hashattn_status run_config_take_facts(struct host *host, struct run_config *conf
    machine. */
 void run_config_settle(const struct kernels *kernels, struct run_config *config);
 hashattn_status run_config_save(struct host *host, const char *run, const struct run_config *config);
+/* The text of config.json, which the caller frees with memory_free; a NUL that *size does not count ends it.
+ */
+hashattn_status run_config_text(struct host *host, const struct run_config *config, char **text,
+                                size_t *size);
 /* On failure the config is empty. An option that the file lacks has its default. */
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config);
 /* Parses the text of a config.json. */
@@ -87,7 +102,8 @@ hashattn_status run_config_parse(struct host *host, const char *text, size_t siz
    directory is created once the data are read; the run can be resumed as soon as it has a config.json.
    INTERRUPTED if the callback asked to stop, after saving; FAILED if a loss, gradient or parameter is not
    finite; NO_DISK if the last state or best model could not be written. After any failure, earlier saves are
-   complete; if nothing was saved, the directory is removed. */
+   complete; if nothing was saved, the directory is removed. INVALID: ranks differ in options or data, or
+   there are fewer shards than ranks. */
 hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run);
 /* Resumes from last.safetensors, or from step 0 if nothing was saved, with the same data (compared by count

@@ -252,7 +252,7 @@ static void the_largest_batch_is_found(void **state)
     check_status(&fixture.host, batches_new(&fixture.host, &fixture.dataset, 3, 5, &batches), HASHATTN_OK,
                  NULL);
     for (uint64_t count = 1; count < 12; count++) {
-        uint64_t found = batches_largest(&batches, count);
+        uint64_t found = batches_largest(&batches, count, 0, 3);
         assert_true(found < count);
         size_t most = batches_get(&batches, found)->data.offsets[3];
         for (uint64_t i = 0; i < count; i++) {

@@ -55,8 +55,8 @@ static void check_number(struct host *host, const struct json *record, const cha
 static void the_log_has_every_metric_by_name(void **state)
 {
     (void)state;
-    static const char *const of_start[] = {"step",      "event",   "isa",        "product",
-                                           "precision", "threads", "parameters", NULL};
+    static const char *const of_start[] = {"step",  "event",   "isa",        "product", "precision",
+                                           "ranks", "threads", "parameters", NULL};
     static const char *const of_step[] = {"step",
                                           "accuracy",
                                           "loss",

@@ -1,0 +1,155 @@
+#!/bin/sh
+# Ranks of MPI through the tool: the same bits on 1, 2, 3, 4 and 8 of them, resuming on others, eval and predict, refusals, and
+# faults: a killed rank, a stopped one, a full disk, no memory, SIGTERM.
+# Planted and caught: a rank other than 0 that prints; ranks that train apart without libhashattn-mpi; --comm-timeout not passed
+# on; shards of 1 under mpirun; a rank that fails alone and does not end the others; a second save after SIGTERM.
+# Covers: ranks.c
+. "$(dirname "$0")/checks.sh"
+
+if [ ! -e "$build/libhashattn-mpi.so" ] || ! command -v mpirun >/dev/null; then
+    echo "SKIPPED: ranks (libhashattn-mpi is not built, or there is no mpirun)"
+    finish
+fi
+# Open MPI as root, with more ranks than processors, on one machine; MPICH ignores these.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_btl=self,vader OMPI_MCA_oob_tcp_if_include=lo OMPI_MCA_hwloc_base_binding_policy=none
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
+
+# ranks N ARGS...: runs the tool on N ranks.
+ranks() {
+    count=$1
+    shift
+    timeout 120 mpirun -n "$count" "$tool" "$@" >out 2>err
+    code=$?
+}
+tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 10 --threads 1 --eval-every 4 --save-every 4"
+
+run data listops --out d --train 60 --valid 20 --test 24 --seed 3
+for count in 1 2 3 4 8; do
+    ranks "$count" train listops --data d --out "run$count" --steps 8 --seed 5 --json $tiny
+    [ "$code" = 0 ] || failed "training_on_$count" "exit code $code: $(head -c 300 err)"
+    for file in last.safetensors optimizer.safetensors model.safetensors config.json; do
+        holds "${file}_of_${count}_ranks" cmp run1/$file "run$count/$file"
+    done
+    holds "one_rank_of_${count}_speaks" test "$(grep -c stopped_by out)" = 1 -a "$(grep -c '^done:' err)" = 1
+done
+holds eight_shards json run4/config.json 'd["training"]["shards"] == 8'
+run train listops --data d --out plain --steps 8 --seed 5 --shards 8 $tiny --quiet
+holds no_mpirun_needed_for_the_same_bits cmp plain/last.safetensors run1/last.safetensors
+holds log_names_ranks grep -q '"ranks": 4' run4/log.jsonl
+
+# Stopped on 4, resumed on 2 and then on 1 without MPI.
+ranks 4 train listops --data d --out parts --steps 8 --seed 5 --max-seconds 0.000001 $tiny
+holds stopped_together grep -q 'stopped by time at step 2' err
+ranks 2 train --resume parts --threads 1 --max-seconds 0.000001
+run train --resume parts --threads 1 --quiet
+holds resumed_on_other_ranks cmp parts/last.safetensors run1/last.safetensors
+
+# Evaluation and prediction.
+run eval plain --json
+cp out eval.json
+ranks 3 eval plain --json --threads 1
+cp out eval3.json
+json_same='import json, sys; a, b = (json.load(open(f)) for f in sys.argv[1:]); sys.exit(0 if all(a[k] == b[k] for k in a if k not in ("seconds", "tokens_per_second", "peak_rss_bytes")) else f"{a} {b}")'
+holds eval_has_the_same_numbers python3 -c "$json_same" eval.json eval3.json
+mkdir texts
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do printf 'a\tgood day number %s\nb\tbad night %s\n' $i $i; done >texts/train.tsv
+run train text --data texts --out words --steps 4 $tiny --quiet
+run predict words texts/train.tsv
+cp out predicted
+ranks 3 predict words texts/train.tsv --threads 1
+holds predictions_have_the_same_bits cmp out predicted
+ranks 2 predict words texts/train.tsv --threads 1 --out file
+holds predictions_in_a_file cmp file predicted
+ranks 2 predict words - --threads 1
+holds standard_input_is_of_one_rank grep -q "standard input" err
+
+# Refusals.
+ranks 2 train listops --data d --out refused --steps 8 --shards 1 $tiny
+holds too_few_shards test "$code" != 0 -a "$(grep -c 'too few for 2 ranks' err)" = 1 -a ! -e refused
+differ() { # NAME PART ARGS_OF_RANK_0 : ARGS_OF_RANK_1
+    name=$1 part=$2
+    shift 2
+    timeout 60 mpirun "$@" >out 2>err
+    code=$?
+    if [ $code = 0 ] || [ -e refused ]; then failed "$name" "not refused"; elif grep -qF -- "$part" err; then passed "$name"; else failed "$name" "$(head -c 400 err)"; fi
+}
+common="train listops --data d --out refused --steps 8 $tiny"
+differ other_options "'\"learning_rate\": 0.25,' here" -n 1 "$tool" $common : -n 1 "$tool" $common --learning-rate 0.25
+differ other_isa "'instruction set: ref' here" -n 1 "$tool" $common : -n 1 "$tool" $common --isa ref
+cp -r d e
+differ other_data "here" -n 1 "$tool" $common : -n 1 "$tool" train listops --data e --out refused --steps 8 $tiny
+ranks 2 train listops --data d --out refused --no-such-option
+holds usage_error_is_said_once test "$code" != 0 -a "$(grep -c 'no-such-option' err)" = 1
+
+# Faults. begin NAME ARGS...: starts 3 ranks on a long run, and waits until it has saved.
+# Without `timeout`, which would pass SIGTERM on twice.
+printf '#!/bin/sh\ntrap "" XFSZ\nexec "$@"\n' >deaf.sh # a full disk is an error of write, not a signal; mpirun resets signals
+chmod +x deaf.sh
+begin() {
+    out=$1
+    shift
+    rm -rf "$out"
+    mpirun -n 3 ./deaf.sh "$tool" train listops --data d --out "$out" --steps 100000 --save-every 5 --layers 1 --dim 16 \
+        --heads 2 --ffn 16 --batch 9 --threads 1 --eval-every 100000 "$@" >out 2>err &
+    launcher=$!
+    tries=0
+    until grep -q '"step": [1-9]' "$out/trainer.json" 2>/dev/null || [ $tries -gt 300 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+}
+# The process of a rank of this run.
+process_of() { # RANK
+    for p in $(pgrep -f "train listops --data d --out $out " | grep -v "^$launcher\$"); do
+        grep -qz "^OMPI_COMM_WORLD_RANK=$1\$\|^PMI_RANK=$1\$" /proc/$p/environ 2>/dev/null && echo $p
+    done | head -n 1
+}
+ends() { # NAME PART LIMIT: the job fails within LIMIT seconds and says PART; its state can be resumed
+    begun=$(date +%s)
+    wait "$launcher"
+    code=$?
+    seconds=$(($(date +%s) - begun))
+    if [ $code = 0 ] || [ $seconds -gt "$3" ]; then failed "$1" "exit code $code after $seconds s"
+    elif ! grep -qE -- "$2" err; then failed "$1" "stderr lacks '$2': $(head -c 600 err)"
+    else passed "$1"; fi
+    run train --resume "$out" --max-seconds 0.000001 --threads 1
+    [ "$code" = 0 ] && passed "$1_resumes" || failed "$1_resumes" "$(head -c 300 err)"
+}
+for moment in 0 0.03 0.1; do
+    begin killed
+    sleep $moment
+    kill -KILL "$(process_of 1)"
+    ends "killed_rank_after_$moment" 'rank 1 .*signal 9|KILLED BY SIGNAL: 9' 10
+done
+begin stopped --comm-timeout 1
+kill -STOP "$(process_of 1)"
+ends stopped_rank 'hashattn: rank 1 has not answered rank 0 for 1 s' 12
+begin ended
+kill -TERM $launcher
+wait $launcher
+code=$?
+holds sigterm_saves test "$code" != 0 -a "$(grep -c 'interrupted at step' err)" = 1
+run train --resume ended --max-seconds 0.000001 --threads 1
+holds sigterm_saved_state_resumes test "$code" = 0
+# A full disk from the middle of the run on: the last state stays, and the reason is said.
+begin full
+prlimit --fsize=0 --pid "$(process_of 0)"
+kill -TERM $launcher
+ends full_disk 'File too large' 20
+# Memory of one rank: the address space of rank 1 is too small for its workspace.
+cat >poor.sh <<'P'
+#!/bin/sh
+[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] || ulimit -v "$1"
+shift
+exec "$@"
+P
+chmod +x poor.sh
+timeout 60 mpirun -n 2 ./poor.sh 800000 "$tool" train listops --data d --out poor --steps 8 $tiny --dim 2048 --ffn 8192 --batch 64 >out 2>err
+code=$?
+holds memory_of_one_rank test $code != 0 -a "$(grep -c 'rank 1: .*memory' err)" -ge 1
+# Without the library for MPI, ranks would train apart.
+mkdir apart && cp "$tool" apart/hashattn && cp -P "$build"/libhashattn.so* apart/
+timeout 60 mpirun -n 2 apart/hashattn train listops --data d --out alone --steps 8 $tiny >out 2>err
+holds library_is_needed test $? != 0 -a "$(grep -c 'cannot work with 2 ranks' err)" -ge 1 -a ! -e alone
+finish

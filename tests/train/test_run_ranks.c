@@ -1,0 +1,391 @@
+/* Training on several ranks, which are threads with a communicator of their own: the same files for any
+   number of ranks and threads, resuming on another number, evaluation, stops, and every rank's failures. Bugs
+   planted and caught: shards added in the order of their ranks; a shard's gradient that begins with that of
+   the shard before; examples of a shard cut at another place on the last rank; counts of targets of a shard
+   instead of the step; the state of step 0 read by each rank for itself; a rank other than 0 that saves; a
+   stop that only the asking rank obeys; sums of an evaluation added rank by rank; predictions of other ranks
+   missing; a rank with other options that is not refused; a rank that fails and leaves the others waiting;
+   shards of an old run taken for 8.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "train/run_ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "support/check.h"
+#include "support/thread_ranks.h"
+#include "support/trainer_case.h"
+
+/* What every rank of a call does; each has a config and a host of its own, and all use the folder of the
+   first. */
+struct team {
+    struct small_run members[MOST_RANKS];
+    const char *run;
+    int threads, size;
+    bool resume;
+    int stopper; /* the rank whose callback asks to stop, at step 5; -1: none */
+    int poor;    /* the rank whose memory runs out at its allocation number `until`; -1: none */
+    long until;
+    hashattn_status status[MOST_RANKS];
+    int64_t last_step[MOST_RANKS];
+};
+
+static void team_init(struct team *team, const char *mechanism)
+{
+    memset(team, 0, sizeof *team);
+    team->threads = 1;
+    team->stopper = team->poor = -1;
+    for (int rank = 0; rank < MOST_RANKS; rank++) {
+        struct small_run *member = &team->members[rank];
+        small_run_init(member, mechanism, 24, 3);
+        strcpy(member->config.data, team->members[0].data);
+        small_run_set(member, "shards", "8");
+        small_run_set(member, "batch", "11");
+        small_run_set(member, "accumulate", "2");
+    }
+}
+
+static void team_free(struct team *team)
+{
+    for (int rank = 0; rank < MOST_RANKS; rank++)
+        small_run_free(&team->members[rank]);
+}
+
+static void team_set(struct team *team, const char *name, const char *value)
+{
+    for (int rank = 0; rank < MOST_RANKS; rank++)
+        small_run_set(&team->members[rank], name, value);
+}
+
+struct seen {
+    bool stops;
+    int64_t last;
+};
+
+static bool look(void *user, const struct train_event *event)
+{
+    struct seen *seen = user;
+    seen->last = event->step;
+    return seen->stops && event->step == 5;
+}
+
+static void work(struct comm *comm, void *argument)
+{
+    const char *why;
+    struct team *team = argument;
+    int rank = comm_rank(comm);
+    struct small_run *member = &team->members[rank];
+    struct failing_host poor;
+    struct host *host = &member->host;
+    struct seen seen = {.stops = rank == team->stopper};
+    struct train_setup setup = {
+        .kernels = kernels_named("auto", &why), .comm = comm, .callback = look, .user = &seen};
+    rank_require(pool_new(host, team->threads, &setup.pool) == HASHATTN_OK);
+    if (rank == team->poor) {
+        failing_host_init(&poor, team->until);
+        host = &poor.host;
+    }
+    team->status[rank] = team->resume ? train_resume(host, &setup, team->run)
+                                      : train_run(host, &setup, &member->config, team->run);
+    if (rank == team->poor)
+        memcpy(member->host.message, poor.host.message, sizeof poor.host.message);
+    rank_require(rank != team->poor || poor.outstanding == 0);
+    pool_free(&member->host, setup.pool);
+    team->last_step[rank] = seen.last;
+}
+
+/* All ranks train `run` of the folder, and end with the same status and message. */
+static hashattn_status train_team(struct team *team, int size, const char *name, bool resume)
+{
+    char run[80];
+    small_run_path(&team->members[0], name, run);
+    team->run = run;
+    team->size = size;
+    team->resume = resume;
+    const char *sentence = run_ranks(size, 60, work, team);
+    assert_string_equal(sentence, "");
+    for (int rank = 1; rank < size; rank++) {
+        assert_int_equal(team->status[rank], team->status[0]);
+        if (team->status[0] != HASHATTN_OK)
+            assert_string_equal(team->members[rank].host.message, team->members[0].host.message);
+    }
+    return team->status[0];
+}
+
+static void path_of(const struct team *team, const char *name, char path[80])
+{
+    small_run_path(&team->members[0], name, path);
+}
+
+/* config.json too: shards are recorded, ranks are not. */
+static void check_same_results(struct team *team, const char *one, const char *other)
+{
+    char a[80], b[80];
+    path_of(team, one, a);
+    path_of(team, other, b);
+    check_same_run(&team->members[0].host, a, b);
+    check_same_file(a, b, "config.json");
+}
+
+static void check_ranks_change_no_bit(const char *mechanism)
+{
+    static const int sizes[] = {2, 3, 4, 8};
+    struct team team;
+    team_init(&team, mechanism);
+    assert_int_equal(train_team(&team, 1, "one", false), HASHATTN_OK);
+    for (int i = 0; i < 4; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "of%d", sizes[i]);
+        team.threads = i == 0 ? 3 : 1;
+        assert_int_equal(train_team(&team, sizes[i], name, false), HASHATTN_OK);
+        check_same_results(&team, "one", name);
+    }
+    team_free(&team);
+}
+
+static void ranks_and_threads_change_no_bit(void **state)
+{
+    (void)state;
+    check_ranks_change_no_bit("yoso");
+}
+
+/* With learned tensors and a loss of its own. */
+static void nor_do_they_for_a_mechanism_that_learns(void **state)
+{
+    (void)state;
+    check_ranks_change_no_bit("lha");
+}
+
+/* Of one shard, the gradient is the plain sum of one process. */
+static void shards_matter_and_ranks_need_them(void **state)
+{
+    (void)state;
+    struct team team;
+    char a[80], b[80];
+    size_t size_a, size_b;
+    team_init(&team, "softmax");
+    assert_int_equal(train_team(&team, 1, "eight", false), HASHATTN_OK);
+    team_set(&team, "shards", "1");
+    assert_int_equal(train_team(&team, 1, "single", false), HASHATTN_OK);
+    path_of(&team, "eight", a);
+    path_of(&team, "single", b);
+    char *first = small_run_read(a, "last.safetensors", &size_a);
+    char *second = small_run_read(b, "last.safetensors", &size_b);
+    assert_true(size_a == size_b && memcmp(first, second, size_a) != 0);
+    free(first), free(second);
+    assert_int_equal(train_team(&team, 3, "refused", false), HASHATTN_INVALID);
+    assert_non_null(strstr(team.members[2].host.message, "a batch has 1 shards, too few for 3 ranks"));
+    path_of(&team, "refused", a);
+    assert_true(access(a, F_OK) != 0);
+    team_free(&team);
+}
+
+/* With a communicator, 0 means eight, even on one rank; without one it means one, as for runs of before. */
+static void zero_shards_are_settled(void **state)
+{
+    (void)state;
+    struct team team;
+    struct json *root;
+    char path[80], file[120];
+    int64_t shards;
+    team_init(&team, "none");
+    team_set(&team, "shards", "0");
+    team_set(&team, "steps", "3");
+    assert_int_equal(train_team(&team, 1, "with", false), HASHATTN_OK);
+    struct watcher watcher = {.stop_at = -1};
+    path_of(&team, "without", path);
+    struct host *host = &team.members[1].host;
+    small_run_set(&team.members[1], "shards", "0");
+    assert_int_equal(train(&team.members[1], path, 1, &watcher, false), HASHATTN_OK);
+    for (int i = 0; i < 2; i++) {
+        path_of(&team, i == 0 ? "with" : "without", path);
+        snprintf(file, sizeof file, "%s/config.json", path);
+        check_status(host, json_read_file(host, file, &root), HASHATTN_OK, NULL);
+        check_status(host, json_get_int(host, root, "training.shards", 0, 99, &shards), HASHATTN_OK, NULL);
+        assert_int_equal(shards, i == 0 ? 8 : 1);
+        json_free(root);
+    }
+    team_free(&team);
+}
+
+static void a_run_resumes_on_other_ranks(void **state)
+{
+    (void)state;
+    struct team team;
+    team_init(&team, "yoso");
+    assert_int_equal(train_team(&team, 1, "whole", false), HASHATTN_OK);
+    team.stopper = 2;
+    assert_int_equal(train_team(&team, 4, "parts", false), HASHATTN_INTERRUPTED);
+    for (int rank = 0; rank < 4; rank++) /* all stop after the same step */
+        assert_int_equal(team.last_step[rank], 5);
+    team.stopper = -1;
+    assert_int_equal(train_team(&team, 3, "parts", true), HASHATTN_OK);
+    check_same_results(&team, "whole", "parts");
+    team_free(&team);
+}
+
+static void a_rank_with_other_options_or_data_is_refused(void **state)
+{
+    (void)state;
+    struct team team;
+    char path[80];
+    team_init(&team, "softmax");
+    small_run_set(&team.members[1], "learning_rate", "0.02");
+    assert_int_equal(train_team(&team, 2, "refused", false), HASHATTN_INVALID);
+    assert_string_equal(
+        team.members[0].host.message,
+        "rank 1: it differs from rank 0: '\"learning_rate\": 0.02,' here, '\"learning_rate\": "
+        "0.01,' there");
+    small_run_set(&team.members[1], "learning_rate", "0.01");
+    /* Data at the same path of another machine: here, a set that rank 1 finds at another path. */
+    strcpy(team.members[1].config.data, team.members[1].data);
+    static const size_t counts[SPLIT_COUNT] = {41, 12, 7};
+    small_run_generate(&team.members[1], counts, 3);
+    assert_int_equal(train_team(&team, 2, "refused", false), HASHATTN_INVALID);
+    assert_non_null(strstr(team.members[0].host.message, "rank 1: it differs from rank 0: '\"data\": "));
+    path_of(&team, "refused", path);
+    assert_true(access(path, F_OK) != 0);
+    team_free(&team);
+}
+
+static void compare_data(struct comm *comm, void *argument)
+{
+    struct team *team = argument;
+    struct small_run *member = &team->members[comm_rank(comm)];
+    struct train_state state = {.train = {40, 960, 7}, .valid = {12, 288, 8}};
+    state.valid.hash += comm_rank(comm) == 1;
+    team->status[comm_rank(comm)] = ranks_check(&member->host, comm, &member->config, &state);
+}
+
+static void data_are_compared_by_their_hash(void **state)
+{
+    (void)state;
+    struct team team;
+    team_init(&team, "softmax");
+    assert_string_equal(run_ranks(2, 60, compare_data, &team), "");
+    assert_int_equal(team.status[0], HASHATTN_INVALID);
+    assert_string_equal(team.members[1].host.message,
+                        "rank 1: it differs from rank 0: 'validation set: 12 examples, 288 tokens, hash "
+                        "0000000000000009' here, 'validation set: 12 examples, 288 tokens, hash "
+                        "0000000000000008' there");
+    team_free(&team);
+}
+
+/* Every n-th allocation of rank 1 fails. All ranks return, and what was saved can be resumed. */
+static void a_rank_without_memory_ends_all(void **state)
+{
+    (void)state;
+    struct team team;
+    char path[80];
+    int failures = 0;
+    team_init(&team, "softmax");
+    team_set(&team, "steps", "2");
+    team_set(&team, "warmup", "1");
+    team_set(&team, "eval_every", "2");
+    team.poor = 1;
+    for (team.until = 0; team.until < 2000; team.until += team.until < 40 ? 1 : 13) {
+        char run[80];
+        small_run_path(&team.members[0], "poor", run);
+        team.run = run;
+        team.resume = false;
+        /* If memory runs out inside a collective, the others learn it by the time limit. */
+        run_ranks(2, 0.3, work, &team);
+        path_of(&team, "poor", path);
+        if (team.status[1] == HASHATTN_OK)
+            break;
+        failures++;
+        assert_int_equal(team.status[1], HASHATTN_NO_MEMORY);
+        assert_true(team.status[0] == HASHATTN_NO_MEMORY || team.status[0] == HASHATTN_FAILED);
+        if (access(path, F_OK) == 0) {
+            struct watcher watcher = {.stop_at = -1};
+            assert_int_equal(train(&team.members[2], path, 1, &watcher, true), HASHATTN_OK);
+        }
+        small_run_remove(path);
+    }
+    assert_true(failures > 30 && team.status[0] == HASHATTN_OK);
+    team_free(&team);
+}
+
+/* ---- evaluation ---- */
+
+struct exam {
+    struct small_run *small;
+    const struct dataset *dataset;
+    float *outputs[MOST_RANKS];
+    struct evaluation found[MOST_RANKS];
+};
+
+static void examine(struct comm *comm, void *argument)
+{
+    const char *why;
+    struct exam *exam = argument;
+    struct host host;
+    struct model *model;
+    void *values;
+    int rank = comm_rank(comm);
+    host_init(&host);
+    struct train_setup setup = {.kernels = kernels_named("auto", &why), .comm = comm};
+    rank_require(pool_new(&host, 1, &setup.pool) == HASHATTN_OK);
+    rank_require(model_new(&host, &exam->small->config.model, &model) == HASHATTN_OK);
+    const struct params *params = model_params(model);
+    rank_require(memory_new_zeroed(&host, params->total, sizeof(float), "values", &values) == HASHATTN_OK);
+    params_start(params, 1, values);
+    rank_require(evaluate(&host, &setup, model, values, exam->dataset, 5, 9, exam->outputs[rank],
+                          &exam->found[rank]) == HASHATTN_OK);
+    memory_free(&host, values);
+    model_free(&host, model);
+    pool_free(&host, setup.pool);
+}
+
+static void ranks_change_no_bit_of_an_evaluation(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 8};
+    struct small_run small;
+    struct dataset dataset;
+    small_run_init(&small, "yoso", 24, 3);
+    small_run_load(&small, SPLIT_TRAIN, &dataset);
+    size_t classes = (size_t)small.config.model.objectives[0].num_outputs,
+           bytes = 40 * classes * sizeof(float);
+    struct exam first = {0};
+    for (int i = 0; i < 4; i++) {
+        struct exam exam = {.small = &small, .dataset = &dataset};
+        for (int rank = 0; rank < sizes[i]; rank++)
+            exam.outputs[rank] = calloc(1, bytes);
+        assert_string_equal(run_ranks(sizes[i], 60, examine, &exam), "");
+        if (i == 0)
+            first = exam;
+        for (int rank = 0; rank < sizes[i]; rank++) {
+            const struct evaluation *a = &first.found[0], *b = &exam.found[rank];
+            check_same_bits(exam.outputs[rank], first.outputs[0], bytes, "predictions");
+            check_same_bits(a->metrics, b->metrics, 2 * sizeof *a->metrics, "metrics");
+            check_same_bits(a->baselines, b->baselines, sizeof *a->baselines, "baselines");
+            assert_true(a->examples == b->examples && a->tokens == b->tokens && a->tokens == 40 * 24);
+            if (i > 0)
+                free(exam.outputs[rank]);
+        }
+    }
+    free(first.outputs[0]);
+    dataset_free(&small.host, &dataset);
+    small_run_free(&small);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_and_threads_change_no_bit),
+        cmocka_unit_test(nor_do_they_for_a_mechanism_that_learns),
+        cmocka_unit_test(shards_matter_and_ranks_need_them),
+        cmocka_unit_test(zero_shards_are_settled),
+        cmocka_unit_test(a_run_resumes_on_other_ranks),
+        cmocka_unit_test(a_rank_with_other_options_or_data_is_refused),
+        cmocka_unit_test(data_are_compared_by_their_hash),
+        cmocka_unit_test(a_rank_without_memory_ends_all),
+        cmocka_unit_test(ranks_change_no_bit_of_an_evaluation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
