@@ -15,12 +15,12 @@ static double dot(const float *a, const float *b, size_t d)
     return sum;
 }
 
-double oracle_weight(const float *a, const float *b, size_t d)
+double oracle_sample_weight(const float *a, const float *b, size_t d)
 {
     return exp(dot(a, b, d) / sqrt((double)d));
 }
 
-double oracle_chance(const float *a, const float *b, size_t d, size_t bits)
+double oracle_sample_chance(const float *a, const float *b, size_t d, size_t bits)
 {
     double of_a = sqrt(dot(a, a, d)), of_b = sqrt(dot(b, b, d)), apart = 0, along = 0;
     if (of_a == 0 && of_b == 0)
@@ -50,7 +50,7 @@ static void weigh(const struct oracle_samples *o, size_t i, double *weight)
         for (size_t j = 0; j < seen; j++) {
             if (o->key_codes[j * o->num_hashes + hash] != code)
                 continue;
-            double c = oracle_chance(o->query + i * o->d, o->key + j * o->d, o->d, o->hash_bits);
+            double c = oracle_sample_chance(o->query + i * o->d, o->key + j * o->d, o->d, o->hash_bits);
             if (!o->draws)
                 weight[j] = 1 / (1 - pow(1 - c, m));
             else if (at == drawn)
@@ -68,7 +68,7 @@ void oracle_samples_run(const struct oracle_samples *o, double *out, double *mas
         weigh(o, i, weight);
         mass[i] = 0;
         for (size_t j = 0; j < o->n_k; j++) {
-            double w = weight[j] * oracle_weight(o->query + i * o->d, o->key + j * o->d, o->d);
+            double w = weight[j] * oracle_sample_weight(o->query + i * o->d, o->key + j * o->d, o->d);
             mass[i] += w;
             for (size_t c = 0; c < o->d_v; c++)
                 out[i * o->d_v + c] += w * (double)o->value[j * o->d_v + c];

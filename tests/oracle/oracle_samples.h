@@ -20,9 +20,9 @@ struct oracle_samples {
 void oracle_samples_run(const struct oracle_samples *o, double *out, double *mass);
 
 /* The collision probability of two rows in one hash of `bits` bits. A zero row has code 0. */
-double oracle_chance(const float *a, const float *b, size_t d, size_t bits);
+double oracle_sample_chance(const float *a, const float *b, size_t d, size_t bits);
 
 /* exp(q.k / sqrt(d)). */
-double oracle_weight(const float *a, const float *b, size_t d);
+double oracle_sample_weight(const float *a, const float *b, size_t d);
 
 #endif

@@ -23,7 +23,7 @@ static void exact_sums(const float *query, const float *key, const float *value,
     memset(sums, 0, N_Q * SUMS * sizeof *sums);
     for (size_t i = 0; i < N_Q; i++)
         for (size_t j = 0; j < (causal ? i + 1 : N_K); j++) {
-            double w = oracle_weight(query + i * D, key + j * D, D);
+            double w = oracle_sample_weight(query + i * D, key + j * D, D);
             sums[i * SUMS + D_V] += w;
             for (size_t c = 0; c < D_V; c++)
                 sums[i * SUMS + c] += w * (double)value[j * D_V + c];
