@@ -6,58 +6,31 @@
    1,024 rows. A stream's state is d (d_v + 1) floats. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_features.h"
 
-/* f(x) = exp(min(x, 0)) + max(x, 0). scratch: the rows max(x, 0), and zeros for the shift of the
- * exponentials. */
-struct split {
-    float *above, *shift;
-};
-
-static struct split split_rows(const struct feature_map *map, const float *x, size_t ld_x, size_t rows,
-                               void *scratch)
-{
-    struct split s = {scratch, (float *)scratch + FEATURE_ROWS * map->dim};
-    for (size_t i = 0; i < rows; i++) {
-        map->kernels->rows.gate(s.above + i * map->dim, x + i * ld_x, x + i * ld_x, map->dim);
-        s.shift[i] = 0;
-    }
-    return s;
-}
-
 static void elu_forward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
                         size_t rows, float *phi, void *scratch)
 {
     (void)side;
-    size_t dim = map->dim;
-    struct split s = split_rows(map, x, ld_x, rows, scratch);
-    for (size_t i = 0; i < rows; i++)
-        for (size_t c = 0; c < dim; c++)
-            phi[i * dim + c] = x[i * ld_x + c] - s.above[i * dim + c];
-    map->kernels->softmax.exp(phi, dim, phi, dim, rows, dim, 1, s.shift, 0);
-    map->kernels->rows.axpy(phi, 1, s.above, rows * dim);
+    (void)scratch;
+    map->kernels->features.elu(phi, map->dim, x, ld_x, rows, map->dim);
 }
 
-/* f'(x) = exp(min(x, 0)). */
+/* f'(x) = exp(min(x, 0)) = min(f(x), 1). */
 static void elu_backward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
                          size_t rows, const float *phi, float *dphi, float *dx, size_t ld_dx, void *scratch)
 {
     (void)side;
-    size_t dim = map->dim;
-    struct split s = split_rows(map, x, ld_x, rows, scratch);
-    for (size_t i = 0; i < rows * dim; i++)
-        dphi[i] *= phi[i] - s.above[i];
-    for (size_t i = 0; i < rows; i++)
-        map->kernels->rows.axpy(dx + i * ld_dx, 1, dphi + i * dim, dim);
+    (void)x;
+    (void)ld_x;
+    (void)scratch;
+    map->kernels->features.elu_backward(dx, ld_dx, dphi, phi, map->dim, rows, map->dim);
 }
 
 static const float epsilon = 1e-6f;
 
 static struct feature_map map_of(const struct problem_shape *shape)
 {
-    return (struct feature_map){.count = shape->head_dim,
-                                .dim = shape->head_dim,
-                                .scratch = FEATURE_ROWS * (shape->head_dim + 1) * sizeof(float),
-                                .forward = elu_forward,
-                                .backward = elu_backward};
+    return (struct feature_map){
+        .count = shape->head_dim, .dim = shape->head_dim, .forward = elu_forward, .backward = elu_backward};
 }
 
 static size_t saved_size(const void *options, const struct problem_shape *shape)

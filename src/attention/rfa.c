@@ -63,50 +63,16 @@ static struct directions directions_on(const void *options, size_t dim, const vo
 
 /* ---- the map, of rows y -------------------------------------------------------------------------------- */
 
-/* sine = scale sin(x), cosine = scale cos(x), which may be x. x = n pi + r with |r| <= pi / 2, and Taylor's
-   sums of r; error below 2e-7 scale for |x| < 1e4. Beyond, r loses its digits but stays bounded. The inner
-   loop has a constant length, so that the compiler uses vectors. */
-static void sines(float *restrict sine, float *restrict cosine, size_t lines, float scale)
-{
-    const float round = 12582912; /* 1.5 2^23: adding it rounds to an integer */
-    for (; lines-- > 0; sine += FEATURE_ROWS, cosine += FEATURE_ROWS)
-        for (size_t i = 0; i < FEATURE_ROWS; i++) {
-            float x = cosine[i], n = (x * 0.318309886f + round) - round, half = 0.5f * n;
-            float odd = half - ((half + round) - round); /* 0, or +-1/2 if n is odd */
-            float sign = scale * (1 - 8 * odd * odd);
-            float r = ((x - n * 3.140625f) - n * 9.67502594e-4f) - n * 1.50995799e-7f;
-            r = r > -1.6f ? r : -1.6f;
-            r = r < 1.6f ? r : 1.6f;
-            float s = r * r;
-            sine[i] = sign * r *
-                      (1 + s * (-1.66666667e-1f +
-                                s * (8.33333333e-3f +
-                                     s * (-1.98412698e-4f + s * (2.75573192e-6f - s * 2.50521084e-8f)))));
-            cosine[i] =
-                sign *
-                (1 +
-                 s * (-0.5f + s * (4.16666667e-2f +
-                                   s * (-1.38888889e-3f +
-                                        s * (2.48015873e-5f + s * (-2.75573192e-7f + s * 2.08767570e-9f))))));
-        }
-}
-
-/* scratch: two tiles (FEATURE_ROWS, D). */
+/* The products become cosines in place. */
 static void rfa_forward(const struct feature_map *map, enum feature_side side, const float *y, size_t ld_y,
                         size_t rows, float *phi, void *scratch)
 {
     (void)side;
+    (void)scratch;
     const struct directions *directions = map->self;
-    size_t d = map->count / 2;
-    float *cosine = scratch, *sine = cosine + FEATURE_ROWS * d;
-    if (rows < FEATURE_ROWS)
-        memset(cosine, 0, FEATURE_ROWS * d * sizeof *cosine);
-    map->kernels->tiles.product(cosine, d, y, ld_y, 1, directions->down, d, rows, d, map->dim, false);
-    sines(sine, cosine, d, 1 / sqrtf((float)d));
-    for (size_t i = 0; i < rows; i++) {
-        memcpy(phi + i * map->count, sine + i * d, d * sizeof *phi);
-        memcpy(phi + i * map->count + d, cosine + i * d, d * sizeof *phi);
-    }
+    size_t count = map->count, d = count / 2;
+    map->kernels->tiles.product(phi + d, count, y, ld_y, 1, directions->down, d, rows, d, map->dim, false);
+    map->kernels->features.sines(phi, phi + d, count, phi + d, count, rows, d, 1 / sqrtf((float)d));
 }
 
 /* dx = dsin cos - dcos sin, in the place of dsin. */
@@ -136,7 +102,6 @@ static struct feature_map map_of(const void *options, const struct problem_shape
     return (struct feature_map){.count = size_product(2, d),
                                 .dim = shape->head_dim,
                                 .self = directions,
-                                .scratch = size_product(2 * FEATURE_ROWS * sizeof(float), d),
                                 .forward = rfa_forward,
                                 .backward = rfa_backward};
 }

@@ -17,6 +17,7 @@
 #include "kernels/dtype.h"
 #include "kernels/slots_bf16.h"
 #include "kernels/slots_chance.h"
+#include "kernels/slots_features.h"
 #include "kernels/slots_hash.h"
 #include "kernels/slots_layers.h"
 #include "kernels/slots_pairs.h"
@@ -36,6 +37,7 @@ struct kernels {
     struct bf16_slots bf16;
     struct softmax_slots softmax;
     struct rows_slots rows;
+    struct features_slots features;
     struct layers_slots layers;
     struct peak_slots peak;
 };

@@ -9,6 +9,7 @@
 #include "kernels/simd_carry.h"
 #include "kernels/simd_collision.h"
 #include "kernels/simd_dropout.h"
+#include "kernels/simd_features.h"
 #include "kernels/simd_fixed.h"
 #include "kernels/simd_frame.h"
 #include "kernels/simd_hadamard.h"
@@ -28,8 +29,8 @@
 #include "kernels/simd_tiles.h"
 
 #define SIMD_SLOTS                                                                                           \
-    SIMD_BF16, SIMD_CARRY, SIMD_COLLISION, SIMD_DROPOUT, SIMD_FIXED, SIMD_FRAME, SIMD_HADAMARD, SIMD_HASH,   \
-        SIMD_LAYERS, SIMD_MEETINGS, SIMD_PACK, SIMD_PAIRS, SIMD_PEAK, SIMD_POOL, SIMD_RANDOM, SIMD_ROWS,     \
-        SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
+    SIMD_BF16, SIMD_CARRY, SIMD_COLLISION, SIMD_DROPOUT, SIMD_FEATURES, SIMD_FIXED, SIMD_FRAME,              \
+        SIMD_HADAMARD, SIMD_HASH, SIMD_LAYERS, SIMD_MEETINGS, SIMD_PACK, SIMD_PAIRS, SIMD_PEAK, SIMD_POOL,   \
+        SIMD_RANDOM, SIMD_ROWS, SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
 
 #endif

@@ -254,6 +254,42 @@ static void features_estimate_the_gaussian_kernel(void **state)
     free(options);
 }
 
+/* The sums themselves are unbiased. The rows of a query and its opposite key are 2.2 apart, so their kernel
+   is exp(-2.42), and 8 standard deviations of its estimate are below the least denominator: the output is the
+   estimate times the value, divided by exp(-2). */
+static void products_of_features_estimate_the_kernel(void **state)
+{
+    (void)state;
+    enum { SEEDS = 400, D = 6 };
+    void *options = group_case_options("rfa", "num_features=8192");
+    struct attention_case data = kernel_case_new("rfa", options, 1, 1, D, 1, false);
+    double sum = 0, squares = 0, y[D], z[D], distance = 0;
+    for (size_t c = 0; c < D; c++) {
+        data.params[c] = 1.1f;
+        data.key[c] = -data.query[c];
+    }
+    struct definition o = definition_of(&data, 1, false);
+    unit(&o, o.x[QUERY], y);
+    unit(&o, o.x[KEY], z);
+    for (size_t c = 0; c < D; c++)
+        distance += (y[c] - z[c]) * (y[c] - z[c]);
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        data.call_key = seed;
+        struct attention_result result = attention_case_run(&data);
+        double estimate = (double)result.out[0] / (double)data.value[0] * exp(-2);
+        assert_true(estimate < exp(-2));
+        sum += estimate;
+        squares += estimate * estimate;
+        attention_result_free(&result);
+    }
+    double mean = sum / SEEDS, error = sqrt((squares / SEEDS - mean * mean) / SEEDS);
+    check_near(mean, exp(-distance / 2), 5 * error, "mean of the estimates");
+    assert_true(error < 0.01 * mean);
+    definition_free(&o);
+    attention_case_free(&data);
+    free(options);
+}
+
 static void a_gate_needs_an_order(void **state)
 {
     (void)state;
@@ -296,9 +332,13 @@ static void rows_of_any_size_have_finite_results(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rfa_is_its_definition),    cmocka_unit_test(causal_rfa_is_its_definition),
-        cmocka_unit_test(a_gate_is_its_recurrence), cmocka_unit_test(features_estimate_the_gaussian_kernel),
-        cmocka_unit_test(a_gate_needs_an_order),    cmocka_unit_test(rows_of_any_size_have_finite_results),
+        cmocka_unit_test(rfa_is_its_definition),
+        cmocka_unit_test(causal_rfa_is_its_definition),
+        cmocka_unit_test(a_gate_is_its_recurrence),
+        cmocka_unit_test(features_estimate_the_gaussian_kernel),
+        cmocka_unit_test(products_of_features_estimate_the_kernel),
+        cmocka_unit_test(a_gate_needs_an_order),
+        cmocka_unit_test(rows_of_any_size_have_finite_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

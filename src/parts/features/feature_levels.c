@@ -56,7 +56,7 @@ void feature_scale_keys(const struct kernels *kernels, const struct feature_leve
 }
 
 void feature_scale_queries(const struct kernels *kernels, const struct feature_levels *levels,
-                           struct feature_span queries, double level, float *x, size_t cols,
+                           struct feature_span queries, double level, float *x, size_t ld_x, size_t cols,
                            const struct feature_factors *f)
 {
     size_t rows = queries.end - queries.begin;
@@ -65,7 +65,7 @@ void feature_scale_queries(const struct kernels *kernels, const struct feature_l
     for (size_t i = 0; i < rows; i++)
         f->factor[i] = (float)(level - levels->query[queries.begin + i]);
     exponentials(kernels, f->factor, rows);
-    kernels->rows.scale(x, cols, f->factor, rows, cols);
+    kernels->rows.scale(x, ld_x, f->factor, rows, cols);
 }
 
 void feature_scale_pairs(const struct kernels *kernels, const struct feature_levels *levels,

@@ -39,9 +39,9 @@ struct feature_factors feature_factors_take(struct arena *arena);
 void feature_scale_keys(const struct kernels *kernels, const struct feature_levels *levels,
                         struct feature_span keys, double level, float *x, size_t cols,
                         const struct feature_factors *factors);
-/* x (rows, cols), adjacent, of queries: times exp(level - query level). */
+/* x (rows, cols), rows ld_x apart, of queries: times exp(level - query level). */
 void feature_scale_queries(const struct kernels *kernels, const struct feature_levels *levels,
-                           struct feature_span queries, double level, float *x, size_t cols,
+                           struct feature_span queries, double level, float *x, size_t ld_x, size_t cols,
                            const struct feature_factors *factors);
 /* x (FEATURE_ROWS, FEATURE_ROWS) of pairs: times exp(key level - query level). Those of unseen pairs may be
    infinite or NaN. */

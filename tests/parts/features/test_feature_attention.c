@@ -7,7 +7,7 @@
    Of levels: sums not moved between blocks, or between tiles; the factor of a query left out, or that of a
    pair; gradients of sums at the level of the tile's last query; values of keys without their factor; the
    gradient of a level from the scaled features. The floor with a gradient.
-   Covers: feature_levels.c
+   Covers: feature_attention_backward.c feature_levels.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/feature_attention.h"
 
