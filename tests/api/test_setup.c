@@ -88,8 +88,10 @@ static void known_tasks_are_listed(void **state)
         const char *attention;
     } want[] = {{"needle", 1, 0, 0, "yoso.hash_bits=8 yoso-e.hash_bits=8"},
                 {"listops", 1, 1, 1, "yoso.hash_bits=9 yoso-e.hash_bits=9"},
-                {"text", 0, 1, 1, "yoso.hash_bits=5 yoso-e.hash_bits=5"}};
-    for (size_t i = 0; i < 3; i++) {
+                {"text", 0, 1, 1, "yoso.hash_bits=5 yoso-e.hash_bits=5"},
+                {"image", 0, 1, 1, "yoso.hash_bits=8 yoso-e.hash_bits=8"},
+                {"pathfinder", 1, 1, 1, "yoso.hash_bits=8 yoso-e.hash_bits=8"}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         hashattn_task_info task = {.struct_size = sizeof task};
         size_t t = 0;
         while (hashattn_task_get(t, &task) && strcmp(task.name, want[i].name) != 0)
@@ -325,8 +327,9 @@ static void mistakes_are_named(void **state)
     hashattn_context *context = context_with(1, NULL);
     hashattn_setup *setup = (void *)context;
     check_call(context, hashattn_setup_new(context, "neddle", &setup), HASHATTN_INVALID, "no task 'neddle'");
-    assert_string_equal(hashattn_context_message(context),
-                        "no task 'neddle', there are: needle, listops, text, retrieval, lm, mlm, glue");
+    assert_string_equal(
+        hashattn_context_message(context),
+        "no task 'neddle', there are: needle, listops, text, retrieval, lm, mlm, glue, image, pathfinder");
     assert_null(setup);
     check_call(context, hashattn_setup_new(context, NULL, &setup), HASHATTN_INVALID, "no task 'NULL'");
     check_ok(context, hashattn_setup_new(context, "needle", &setup));

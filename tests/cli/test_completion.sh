@@ -28,7 +28,7 @@ offers commands_of_nothing "info|attend|data|train|eval|predict|embed|fill-mask|
 offers a_command "info|inspect|" in
 offers options_of_the_tool "--help|--version|" --
 offers tasks "$(list "$tasks")|" train ""
-offers tasks_that_data_makes "needle|listops|mlm|" data ""
+offers tasks_that_data_makes "needle|listops|mlm|pathfinder|" data ""
 offers kinds "attention|error|suggest|layer|step|stream|peak|" bench ""
 offers kinds_of_tokenizer "train|encode|decode|" tokenizer ""
 offers files_one_after_another ":files|" tokenizer train a ""

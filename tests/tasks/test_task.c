@@ -83,7 +83,7 @@ static void every_row_is_complete(void **state)
             assert_true(strlen(row->help) > 10);
         }
     }
-    assert_int_equal(count, 7);
+    assert_int_equal(count, 9);
     assert_null(task_find("listop"));
     assert_null(task_find(""));
     static const char *const splits[SPLIT_COUNT] = {"train", "valid", "test"};
@@ -107,6 +107,11 @@ static void presets_are_those_of_the_documents(void **state)
          {NULL, 1000, 32, 100, 100, 5e-4, 2, 128, 2, 512, "first", false, YOSO_BITS(7),
           "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1",
           "schedule=linear weight_decay=0.01", NULL}},
+        {"image",
+         {NULL, 2000, 32, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(8), NULL, NULL, NULL}},
+        {"image",
+         {"lra", 35000, 256, 175, 175, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(10), LRA_MODEL,
+          LRA_TRAINING, NULL}},
         {"listops",
          {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, YOSO_BITS(9), NULL, NULL, NULL}},
         {"listops",
@@ -122,6 +127,11 @@ static void presets_are_those_of_the_documents(void **state)
           BERT_MODEL, BERT_TRAINING, NULL}},
         {"needle",
          {NULL, 1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, YOSO_BITS(8), NULL, NULL, NULL}},
+        {"pathfinder",
+         {NULL, 10000, 32, 500, 500, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(8), NULL, NULL, NULL}},
+        {"pathfinder",
+         {"lra", 62400, 256, 312, 312, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(10), LRA_MODEL,
+          LRA_TRAINING, NULL}},
         {"retrieval",
          {NULL, 2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(9), NULL, NULL, NULL}},
         {"retrieval",
@@ -138,7 +148,7 @@ static void presets_are_those_of_the_documents(void **state)
     for (const struct task *const *task = task_table; *task != NULL; task++)
         for (const struct task_preset *row = (*task)->presets; row != NULL && row->name != NULL; row++)
             named++;
-    assert_int_equal(named, 4);
+    assert_int_equal(named, 6);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const struct task *task = task_find(want[i].task);
         const struct task_preset *b = &want[i].preset,
@@ -166,6 +176,7 @@ static void options_have_the_documented_ranges(void **state)
          {{"name", OPTION_CHOICE, 0, 0, 0},
           {"max_len", OPTION_INT, 128, 8, 65536},
           {"vocab_size", OPTION_INT, 8192, 261, (1 << 20) - 1}}},
+        {"image", {{"input", OPTION_CHOICE, 0, 0, 0}, {"shrink", OPTION_INT, 1, 1, 64}}},
         {"listops",
          {{"min_len", OPTION_INT, 500, 0, 65535},
           {"max_len", OPTION_INT, 2000, 3, 65536},
@@ -178,6 +189,12 @@ static void options_have_the_documented_ranges(void **state)
           {"max_words", OPTION_INT, 65535, 2, WORDS_MOST}}},
         {"mlm", {{"mask_share", OPTION_REAL, 0.15, 0.01, 0.9}}},
         {"needle", {{"seq_len", OPTION_INT, 1024, 2, 1 << 20}, {"marks", OPTION_INT, 0, 0, 1 << 20}}},
+        {"pathfinder",
+         {{"input", OPTION_CHOICE, 0, 0, 0},
+          {"side", OPTION_INT, 32, 16, 128},
+          {"contour_length", OPTION_INT, 14, 1, 64},
+          {"distractors", OPTION_INT, -1, -1, 1000},
+          {"distractor_length", OPTION_INT, 0, 0, 64}}},
         {"retrieval",
          {{"tokens", OPTION_CHOICE, 0, 0, 0},
           {"vocab_size", OPTION_INT, 16000, 261, (1 << 20) - 1},
