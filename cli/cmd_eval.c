@@ -3,8 +3,26 @@
 #include "cli/shared/json_out.h"
 #include "cli/shared/metrics_out.h"
 
-static void report(const char *split, const hashattn_model_info *info, const hashattn_evaluation *result,
-                   bool as_json)
+/* Rows are labels, columns what they were taken for. */
+static void confusion_json(struct json_out *json, const hashattn_model *model,
+                           const hashattn_evaluation *result)
+{
+    json_out_array(json, "labels");
+    for (size_t i = 0; i < result->num_confused; i++)
+        json_out_text(json, NULL, hashattn_model_label(model, i));
+    json_out_end_array(json);
+    json_out_array(json, "confusion");
+    for (size_t i = 0; i < result->num_confused; i++) {
+        json_out_array(json, NULL);
+        for (size_t k = 0; k < result->num_confused; k++)
+            json_out_count(json, NULL, result->confusion[i * result->num_confused + k]);
+        json_out_end_array(json);
+    }
+    json_out_end_array(json);
+}
+
+static void report(const char *split, const hashattn_model *model, const hashattn_model_info *info,
+                   const hashattn_evaluation *result, bool as_json)
 {
     if (!as_json) {
         char metrics[400], unknown[60] = "";
@@ -30,6 +48,8 @@ static void report(const char *split, const hashattn_model_info *info, const has
     json_out_number(&json, "seconds", result->seconds);
     json_out_number(&json, "tokens_per_second", result->tokens_per_second);
     json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
+    if (result->num_confused > 0)
+        confusion_json(&json, model, result);
     json_out_end_object(&json);
 }
 
@@ -51,7 +71,7 @@ static int evaluate(const struct options *options, hashattn_context *context, co
     if (status != HASHATTN_OK) {
         code = tool_fail_status(context, status);
     } else {
-        report(split, &info, &result, options->common.json);
+        report(split, model, &info, &result, options->common.json);
         code = tool_finish();
     }
     hashattn_model_free(model);

@@ -9,6 +9,7 @@
 #include "hashattn/metric.h"
 #include "hashattn/model.h"
 #include "hashattn/pretrained.h"
+#include "hashattn/record.h"
 #include "hashattn/status.h"
 #include "hashattn/stream.h"
 #include "hashattn/tokenizer.h"

@@ -42,6 +42,10 @@ typedef struct hashattn_evaluation {
     size_t examples, num_cut;
     double seconds, tokens_per_second;
     size_t tokens, num_unknown; /* tokens given to the model; targets that are not in the vocabulary */
+    /* Of a classifier of at most 32 classes: how many examples of each class (row) were taken for each class
+       (column), (num_confused, num_confused). num_confused 0: none. Valid as long as the metrics. */
+    const size_t *confusion;
+    size_t num_confused;
 } hashattn_evaluation;
 
 /* Called after every batch of an evaluation or prediction. examples: all of them; in a prediction, those read

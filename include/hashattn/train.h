@@ -125,6 +125,7 @@ typedef struct hashattn_progress {
     size_t saved_bytes;  /* saved by attention for backward, largest batch so far */
     const char *warning; /* a problem, such as a save that just failed; otherwise NULL */
     const char *note; /* in the first report of a run from a stored model: what was taken; otherwise NULL */
+    double step_loss; /* of the last step, losses of mechanisms included; NaN before the first */
 } hashattn_progress;
 /* Return non-zero for a clean stop: the run is saved and the call returns INTERRUPTED. */
 typedef int hashattn_progress_callback(void *user, const hashattn_progress *progress);
@@ -138,6 +139,8 @@ HASHATTN_API hashattn_status hashattn_train(hashattn_setup *setup, const char *d
    process number. */
 HASHATTN_API hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
                                                    hashattn_progress_callback *callback, void *user);
+/* 1 if a process is training this run now; 0 if not, or if the file system has no locks. */
+HASHATTN_API int hashattn_run_is_training(const char *run);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@ struct hashattn_model {
     struct model *net;
     float *values;              /* the parameters, one block */
     struct metric_list metrics; /* of the last evaluation */
+    size_t confusion[MODEL_CONFUSED * MODEL_CONFUSED];
     hashattn_evaluation_callback *callback;
     void *user; /* of the callback */
 };
@@ -194,7 +195,10 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
                                      .seconds = result.seconds,
                                      .tokens_per_second = result.tokens_per_second,
                                      .tokens = result.tokens,
-                                     .num_unknown = result.num_unknown};
+                                     .num_unknown = result.num_unknown,
+                                     .confusion = result.confused > 0 ? model->confusion : NULL,
+                                     .num_confused = result.confused};
+    memcpy(model->confusion, result.confusion, sizeof model->confusion);
     version_give(evaluation, &own, sizeof own);
     return HASHATTN_OK;
 }

@@ -42,7 +42,8 @@ static bool tell(void *user, const struct train_event *event)
                                         .learning_rate = event->learning_rate,
                                         .saved_bytes = event->saved_bytes,
                                         .warning = event->warning,
-                                        .note = event->note};
+                                        .note = event->note,
+                                        .step_loss = event->loss};
     return bridge->callback(bridge->user, &progress) != 0;
 }
 
@@ -82,4 +83,9 @@ hashattn_status hashattn_train_resume(hashattn_context *context, const char *run
     struct bridge bridge = {callback, user};
     struct train_setup down = setup_of(context, &bridge);
     return train_resume(&context->host, &down, run);
+}
+
+int hashattn_run_is_training(const char *run)
+{
+    return run != NULL && run_folder_is_locked(run);
 }

@@ -84,3 +84,13 @@ void lock_release(struct lock *lock)
         close(lock->file);
     lock->file = -1;
 }
+
+bool lock_is_held(const char *path)
+{
+    int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0)
+        return false;
+    bool held = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(file);
+    return held;
+}

@@ -4,6 +4,8 @@
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
 
+#include <stdbool.h>
+
 #include "base/host.h"
 
 struct lock {
@@ -15,5 +17,8 @@ struct lock {
    pipe, a device or has a second name. */
 hashattn_status lock_take(struct host *host, const char *path, struct lock *lock);
 void lock_release(struct lock *lock); /* does nothing if not held */
+/* True if somebody holds the lock `path`. Creates no file. Takes a shared lock for microseconds: a holder
+   that comes just then is refused. */
+bool lock_is_held(const char *path);
 
 #endif

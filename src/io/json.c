@@ -293,6 +293,11 @@ const char *json_text(const struct json *value)
     return json_string_value(inside(value));
 }
 
+double json_number(const struct json *value)
+{
+    return json_is_number(inside(value)) ? json_number_value(inside(value)) : NAN;
+}
+
 size_t json_count(const struct json *value)
 {
     return json_is_array(inside(value)) ? json_array_size(inside(value)) : json_object_size(inside(value));

@@ -307,6 +307,23 @@ void model_predict(const struct model *model, const struct model_batch *batch, v
     model->goals[i].objective->predict(&goal, outputs);
 }
 
+size_t model_confused(const struct model *model)
+{
+    size_t i = model_predicting(model), classes = model_outputs(model);
+    return classes > 0 && classes <= MODEL_CONFUSED && model->goals[i].objective->confuse != NULL ? classes
+                                                                                                  : 0;
+}
+
+void model_confuse(const struct model *model, const struct model_batch *batch, void *workspace,
+                   size_t *counts)
+{
+    struct pass pass = open_pass(model, batch, NULL, workspace);
+    size_t i = model_predicting(model);
+    assert(model_confused(model) > 0 && batch->targets != NULL);
+    struct objective_pass goal = goal_pass(&pass, i, trunk_rows(&pass.trunk));
+    model->goals[i].objective->confuse(&goal, counts);
+}
+
 /* ---- rows and scores ---------------------------------------------------------------------------------- */
 
 const float *model_rows(const struct model *model, const struct model_batch *batch, void *workspace)

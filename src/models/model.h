@@ -103,6 +103,17 @@ void model_baseline_count(const struct model *model, const struct model_batch *b
 /* values (num_baselines) */
 void model_baselines(const struct model *model, const void *counts, double *values);
 
+/* ---- confusion: how often each class was taken for each other ---- */
+
+enum { MODEL_CONFUSED = 32 };
+/* Classes of the first objective that predicts for examples; 0: it predicts no classes, or more than
+   MODEL_CONFUSED. */
+size_t model_confused(const struct model *model);
+/* Call after a forward with targets, if there are confused classes. counts (classes, classes): adds the
+   targets of this batch, row the class, column the prediction. */
+void model_confuse(const struct model *model, const struct model_batch *batch, void *workspace,
+                   size_t *counts);
+
 /* ---- predictions: those of the first objective that makes any ---- */
 
 size_t model_outputs(const struct model *model); /* floats per example; 0: no prediction for examples */

@@ -95,6 +95,18 @@ static void count_batch(const struct objective_pass *pass, double *sums)
     }
 }
 
+static void confuse(const struct objective_pass *pass, size_t *counts)
+{
+    const struct pooled_head *c = pass->self;
+    const struct pooled_space s = space_of(pass);
+    size_t count = pooled_head_examples(c, pass->rows), classes = pooled_head_outputs(c);
+    for (size_t i = 0; i < count; i++) {
+        double unused;
+        if (pass->targets->weights == NULL || pass->targets->weights[i] != 0)
+            counts[pass->targets->ids[i] * classes + best_of(s.logits + i * classes, classes, &unused)]++;
+    }
+}
+
 static size_t outputs(const void *self)
 {
     return pooled_head_outputs(self);
@@ -171,6 +183,7 @@ const struct objective objective_classify = {
     .count = count_batch,
     .outputs = outputs,
     .predict = predict,
+    .confuse = confuse,
     .baseline = "majority",
     .baseline_size = baseline_size,
     .baseline_count = baseline_count,

@@ -112,6 +112,11 @@ struct objective {
     size_t (*outputs)(const void *self);
     void (*predict)(const struct objective_pass *pass, float *outputs);
 
+    /* (optional) Of an objective that predicts one id per example. Call after a forward with targets. counts
+       (num_outputs, num_outputs): adds 1 per target whose weight is not 0, row its id, column the id that
+       scores highest. */
+    void (*confuse)(const struct objective_pass *pass, size_t *counts);
+
     /* (optional, both or none) The number of ids that a row scores; and after a forward the scores (logits)
        of `n` chosen rows, (n, num_scores), of ids first_output and up. */
     size_t (*num_scores)(const void *self);

@@ -160,10 +160,18 @@ struct evaluating {
     float *kept;                 /* (count, model_outputs), for overall metrics; or NULL */
     float *outputs;              /* the caller's, or `kept` */
     struct batch_outcome *found; /* (num_batches) */
+    size_t confused;             /* classes, 0: no confusion */
+    size_t *confusion;           /* (ranks, confused, confused) */
 };
+
+static size_t *confusion_of(const struct evaluating *e, int rank)
+{
+    return e->confusion + (size_t)rank * e->confused * e->confused;
+}
 
 static void evaluating_free(struct evaluating *e)
 {
+    memory_free(e->host, e->confusion);
     memory_free(e->host, e->found);
     memory_free(e->host, e->kept);
     memory_free(e->host, e->counts);
@@ -188,6 +196,10 @@ static hashattn_status evaluating_new(struct evaluating *e)
     e->outputs = e->outputs == NULL ? e->kept : e->outputs;
     TRY(memory_new_zeroed(host, e->num_batches, sizeof *e->found, "results of batches", &block));
     e->found = block;
+    e->confused = model_confused(model);
+    TRY(memory_new_zeroed(host, (size_t)comm_size(e->setup->comm) * e->confused * e->confused,
+                          sizeof *e->confusion, "confusion of classes", &block));
+    e->confusion = block;
     return HASHATTN_OK;
 }
 
@@ -216,6 +228,8 @@ static hashattn_status run_batch(struct evaluating *e, const struct model_batch 
     model_forward(e->model, batch, e->values, e->workspace->block);
     model_count(e->model, batch, e->workspace->block, e->found[index].sums);
     e->found[index].tokens = batch->offsets[batch->num_sequences];
+    if (e->confused > 0)
+        model_confuse(e->model, batch, e->workspace->block, confusion_of(e, comm_rank(e->setup->comm)));
     if (e->outputs != NULL)
         model_predict(e->model, batch, e->workspace->block,
                       e->outputs + index * e->batch * model_outputs(e->model));
@@ -269,8 +283,11 @@ static hashattn_status overall_metrics(struct host *host, const struct model *mo
 static hashattn_status gather_share(struct evaluating *e)
 {
     struct comm *comm = e->setup->comm;
-    size_t row = model_outputs(e->model) * sizeof *e->outputs;
+    size_t row = model_outputs(e->model) * sizeof *e->outputs,
+           counts = e->confused * e->confused * sizeof *e->confusion;
     TRY(comm_gather(e->host, comm, e->found, e->num_batches * sizeof *e->found, sizeof *e->found));
+    if (counts > 0)
+        TRY(comm_gather(e->host, comm, e->confusion, (size_t)comm_size(comm) * counts, counts));
     if (e->outputs == NULL || row == 0)
         return HASHATTN_OK;
     return comm_gather(e->host, comm, e->outputs, e->count * row, e->batch * row);
@@ -292,7 +309,11 @@ static hashattn_status conclude(struct evaluating *e, struct evaluation *result)
                                   .tokens = tokens,
                                   .num_unknown = e->dataset->num_unknown,
                                   .seconds = seconds,
-                                  .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0};
+                                  .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0,
+                                  .confused = e->confused};
+    for (int rank = 0; rank < comm_size(e->setup->comm); rank++)
+        for (size_t i = 0; i < e->confused * e->confused; i++)
+            result->confusion[i] += confusion_of(e, rank)[i];
     model_metrics(e->model, sums, result->metrics);
     TRY(overall_metrics(e->host, e->model, e->dataset, e->outputs, e->count, result->metrics));
     model_baselines(e->model, e->counts, result->baselines);

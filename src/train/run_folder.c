@@ -69,6 +69,14 @@ hashattn_status run_folder_lock(struct host *host, const char *run, struct lock 
     return status;
 }
 
+bool run_folder_is_locked(const char *run)
+{
+    struct host host;
+    char path[FILE_PATH];
+    host_init(&host);
+    return file_join(&host, run, names[0], path, sizeof path) == HASHATTN_OK && lock_is_held(path);
+}
+
 void run_folder_remove(struct host *host, const char *run)
 {
     file_remove_directory(host, run, names);

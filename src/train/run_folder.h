@@ -19,6 +19,8 @@ bool run_folder_has_state(struct host *host, const char *run);
 /* Locks the run for the one process that trains it, and removes temporary files of killed processes. INVALID:
    another process is training it; the message has its number. REFUSED: the file system has no locks. */
 hashattn_status run_folder_lock(struct host *host, const char *run, struct lock *lock);
+/* True if a process holds the lock of the run. */
+bool run_folder_is_locked(const char *run);
 /* Removes a run that failed before its first save: its files, and the directory if it holds nothing else. */
 void run_folder_remove(struct host *host, const char *run);
 

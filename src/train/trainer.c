@@ -109,6 +109,7 @@ static hashattn_status trainer_open_alone(struct trainer *t)
 {
     const struct train_setup *setup = t->setup;
     t->state.evaluated = t->state.best_step = -1;
+    t->event.loss = NAN;
     for (size_t i = 0; i < MODEL_METRICS; i++)
         t->state.best[i] = NAN;
     snprintf(t->state.kernels, sizeof t->state.kernels, "%s", setup->kernels->name);
@@ -235,6 +236,27 @@ static void log_step(struct trainer *t, double loss, double norm)
     log_append(t, &record);
 }
 
+/* Rows are classes, columns what they were taken for. */
+static void put_confusion(struct run_record *record, const struct evaluation *found)
+{
+    struct json *rows = NULL;
+    if (found->confused == 0 || record->status != HASHATTN_OK)
+        return;
+    record->status = json_new_array(record->host, &rows);
+    for (size_t i = 0; i < found->confused && record->status == HASHATTN_OK; i++) {
+        struct json *row;
+        record->status = json_new_array(record->host, &row);
+        for (size_t k = 0; k < found->confused && record->status == HASHATTN_OK; k++)
+            record->status =
+                json_put_int(record->host, row, NULL, (int64_t)found->confusion[i * found->confused + k]);
+        if (record->status == HASHATTN_OK)
+            record->status = json_put(record->host, rows, NULL, row);
+        else
+            json_free(row);
+    }
+    run_record_put(record, "confusion", rows);
+}
+
 static void log_evaluation(struct trainer *t, const struct evaluation *found)
 {
     if (!is_writer(t))
@@ -252,6 +274,7 @@ static void log_evaluation(struct trainer *t, const struct evaluation *found)
         run_record_real(&record, key, found->baselines[i]);
     }
     put_metrics(&record, model, "best_", t->state.best, true);
+    put_confusion(&record, found);
     run_record_real(&record, "valid_seconds", found->seconds);
     run_record_real(&record, "seconds", t->state.seconds);
     run_record_int(&record, "rss_bytes", (int64_t)clock_peak_resident());
@@ -402,6 +425,7 @@ static hashattn_status step_once(struct trainer *t)
     if (outcome.saved_bytes > t->event.saved_bytes)
         t->event.saved_bytes = outcome.saved_bytes;
     t->event.learning_rate = outcome.rate;
+    t->event.loss = outcome.loss;
     double seconds = clock_seconds() - start;
     state->running_tokens += outcome.tokens;
     state->running_seconds += seconds;

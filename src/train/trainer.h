@@ -56,6 +56,7 @@ struct train_event {
     const double *valid;       /* at the end of an evaluation, otherwise NULL */
     const double *best;        /* of the best model on validation so far; NULL before the first */
     double tokens_per_second, seconds, learning_rate;
+    double loss;         /* of the last step, own losses included; NaN before the first */
     size_t saved_bytes;  /* model_saved_size of the largest batch since this process started */
     const char *warning; /* a problem that does not stop the run, such as a failed save; otherwise NULL */
     const char *note;    /* with the first event: which values the run started from; otherwise NULL */
@@ -117,6 +118,8 @@ struct evaluation {
     size_t examples, num_cut;
     size_t tokens, num_unknown; /* rows that the model read; targets that are not in the vocabulary */
     double seconds, tokens_per_second;
+    size_t confused;                                   /* classes; 0: no confusion (models/model.h) */
+    size_t confusion[MODEL_CONFUSED * MODEL_CONFUSED]; /* (confused, confused) */
 };
 /* Evaluates parameters `values` on a data set in packed batches of `batch`. outputs: (count, model_outputs)
    or NULL. INTERRUPTED if the callback asked to stop. */

@@ -1,8 +1,8 @@
 /* One holder at a time, named by its process, and none after it ends. Planted and caught: a lock between
    processes only, which a second holder in the same process can take; the number of an older holder reported;
    no message while the holder has not written yet; following a link; writing to another file with two names;
-   taking a file system without locks for a holder; the descriptor kept after a refusal.
-   SPDX-License-Identifier: Apache-2.0 */
+   taking a file system without locks for a holder; the descriptor kept after a refusal; a look at the lock
+   that keeps it, or makes its file. SPDX-License-Identifier: Apache-2.0 */
 #include "base/lock.h"
 
 #include <errno.h>
@@ -81,6 +81,29 @@ static pid_t holding_child(struct place *place)
     close(ends[0]);
     close(ends[1]);
     return child;
+}
+
+static void a_look_tells_whether_it_is_held(void **state)
+{
+    struct place *place = *state;
+    struct lock lock;
+    assert_false(lock_is_held(place->path));
+    assert_int_equal(access(place->path, F_OK), -1);
+    check_status(&place->host, lock_take(&place->host, place->path, &lock), HASHATTN_OK, NULL);
+    assert_true(lock_is_held(place->path));
+    lock_release(&lock);
+    assert_false(lock_is_held(place->path));
+    assert_false(lock_is_held(place->path));
+    check_status(&place->host, lock_take(&place->host, place->path, &lock), HASHATTN_OK, NULL);
+    lock_release(&lock);
+    pid_t child = holding_child(place);
+    assert_true(lock_is_held(place->path));
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_false(lock_is_held(place->path));
+    flock_error = ENOLCK;
+    assert_false(lock_is_held(place->path));
+    flock_error = 0;
 }
 
 static void a_killed_holder_holds_nothing(void **state)
@@ -163,11 +186,9 @@ static void descriptor_0_is_a_descriptor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PLACED(a_process_takes_it_once),
-        PLACED(a_killed_holder_holds_nothing),
-        PLACED(a_holder_without_a_text_is_told_too),
-        PLACED(other_files_are_left_alone),
-        PLACED(a_file_system_without_locks_is_told),
+        PLACED(a_process_takes_it_once),       PLACED(a_look_tells_whether_it_is_held),
+        PLACED(a_killed_holder_holds_nothing), PLACED(a_holder_without_a_text_is_told_too),
+        PLACED(other_files_are_left_alone),    PLACED(a_file_system_without_locks_is_told),
         PLACED(descriptor_0_is_a_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,7 +194,7 @@ import json
 rows = [json.loads(line) for line in open("r/log.jsonl")]
 keys = {"start": "step event isa product precision threads parameters",
         "step": "step accuracy loss learning_rate gradient_norm tokens_per_second seconds saved_bytes rss_bytes",
-        "valid": "step mean_accuracy mean_loss valid_accuracy valid_loss valid_majority best_accuracy best_loss valid_seconds seconds rss_bytes"}
+        "valid": "step mean_accuracy mean_loss valid_accuracy valid_loss valid_majority best_accuracy best_loss confusion valid_seconds seconds rss_bytes"}
 kinds = ["start" if "event" in r else "valid" if "valid_loss" in r else "step" for r in rows]
 assert kinds[0] == "start" and kinds.count("start") == 1 and kinds.count("valid") == 2, kinds
 for row, kind in zip(rows, kinds):
@@ -221,7 +221,7 @@ words profile_of_train err "  ms per step                  ms     share      bus
 
 run eval r --json --split valid
 cp out eval.json
-report eval eval.json "task attention precision split accuracy loss majority tokens num_unknown examples num_cut num_params seconds tokens_per_second peak_rss_bytes" '(d["task"], d["attention"], d["precision"], d["split"], d["examples"]) == ("needle", "yoso", "float32", "valid", 7) and d["num_params"] > 1000 and abs(d["tokens_per_second"] * d["seconds"] / (7 * 16) - 1) < 1e-6'
+report eval eval.json "task attention precision split accuracy loss majority tokens num_unknown examples num_cut num_params seconds tokens_per_second peak_rss_bytes labels confusion" '(d["task"], d["attention"], d["precision"], d["split"], d["examples"]) == ("needle", "yoso", "float32", "valid", 7) and d["num_params"] > 1000 and abs(d["tokens_per_second"] * d["seconds"] / (7 * 16) - 1) < 1e-6'
 run eval r --split valid
 python3 - out <<'P' >told 2>&1
 import json, re, sys

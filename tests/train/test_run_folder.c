@@ -30,7 +30,9 @@ static void a_run_is_locked_and_cleared_of_leftovers(void **state)
     for (int i = 0; i < OTHERS; i++)
         folder_put_text(folder, others[i], "the user's");
     struct lock lock, second;
+    assert_false(run_folder_is_locked(folder->path));
     check_status(&folder->host, run_folder_lock(&folder->host, folder->path, &lock), HASHATTN_OK, NULL);
+    assert_true(run_folder_is_locked(folder->path));
     for (int i = 0; i < LEFTOVERS; i++)
         folder_put_text(folder, leftovers[i], "being written");
     check_status(&folder->host, run_folder_lock(&folder->host, folder->path, &second), HASHATTN_INVALID,

@@ -28,7 +28,7 @@ static const struct json *member_of(const struct json *record, const char *key)
     return NULL;
 }
 
-/* Fails unless the record has these members in this order, all of them finite numbers or words. */
+/* Fails unless the record has these members in this order, all of them finite numbers, words or lists. */
 static void check_members(struct host *host, const struct json *record, const char *const *want)
 {
     size_t i = 0;
@@ -36,7 +36,7 @@ static void check_members(struct host *host, const struct json *record, const ch
         double value = 0;
         assert_non_null(want[i]);
         assert_string_equal(member.key, want[i++]);
-        if (json_text(member.value) == NULL)
+        if (json_text(member.value) == NULL && json_count(member.value) == 0)
             check_status(host, json_get_real(host, member.value, "", &value), HASHATTN_OK, NULL);
         assert_true(isfinite(value));
     }
@@ -49,6 +49,21 @@ static void check_number(struct host *host, const struct json *record, const cha
     assert_non_null(member_of(record, key));
     check_status(host, json_get_real(host, member_of(record, key), "", &value), HASHATTN_OK, NULL);
     check_near(value, want, 0, key);
+}
+
+/* Its sum is the number of examples, its trace that of the correct ones. */
+static void check_confusion(const struct json *record)
+{
+    const struct json *rows = member_of(record, "confusion"), *row;
+    double all = 0, correct = 0;
+    for (size_t i = 0; (row = json_element(rows, i)) != NULL; i++) {
+        assert_int_equal(json_count(row), json_count(rows));
+        for (size_t k = 0; k < json_count(row); k++) {
+            all += json_number(json_element(row, k));
+            correct += i == k ? json_number(json_element(row, k)) : 0;
+        }
+    }
+    check_near(correct / all, json_number(member_of(record, "valid_accuracy")), 1e-12, "confusion");
 }
 
 /* Evaluations do not have the mechanism's own loss. */
@@ -68,19 +83,13 @@ static void the_log_has_every_metric_by_name(void **state)
                                           "saved_bytes",
                                           "rss_bytes",
                                           NULL};
-    static const char *const of_evaluation[] = {"step",
-                                                "mean_accuracy",
-                                                "mean_loss",
-                                                "mean_lha.own_loss",
-                                                "valid_accuracy",
-                                                "valid_loss",
-                                                "valid_majority",
-                                                "best_accuracy",
-                                                "best_loss",
-                                                "valid_seconds",
-                                                "seconds",
-                                                "rss_bytes",
-                                                NULL};
+    static const char *const of_evaluation[] = {"step",           "mean_accuracy",
+                                                "mean_loss",      "mean_lha.own_loss",
+                                                "valid_accuracy", "valid_loss",
+                                                "valid_majority", "best_accuracy",
+                                                "best_loss",      "confusion",
+                                                "valid_seconds",  "seconds",
+                                                "rss_bytes",      NULL};
     struct small_run small;
     struct json *start;
     struct model *model;
@@ -103,6 +112,8 @@ static void the_log_has_every_metric_by_name(void **state)
     for (struct json *record; (record = next_record(host, &at)) != NULL; json_free(record)) {
         bool evaluated = member_of(record, "valid_seconds") != NULL;
         check_members(host, record, evaluated ? of_evaluation : of_step);
+        if (evaluated)
+            check_confusion(record);
         if (!evaluated) {
             check_number(host, record, "learning_rate", quiet.last.learning_rate);
             check_number(host, record, "saved_bytes", (double)quiet.last.saved_bytes);
