@@ -58,6 +58,14 @@ void options_add_switch(struct options *options, const char *name, int *target, 
     add(options, (struct option){.name = name, .kind = OPTION_SWITCH, .target = target, .help = help});
 }
 
+void options_add_list(struct options *options, const char *name, struct text_list *target,
+                      const char *argument, const char *help)
+{
+    add(options,
+        (struct option){
+            .name = name, .kind = OPTION_LIST, .target = target, .argument = argument, .help = help});
+}
+
 void options_add_ranks(struct options *options)
 {
     int rank, size;
@@ -289,9 +297,20 @@ static int set_number(const struct options *options, const struct option *row, c
     return EXIT_GOOD;
 }
 
+static int add_to_list(const struct options *options, const struct option *row, const char *text)
+{
+    struct text_list *list = row->target;
+    if (list->count == MOST_OPERANDS)
+        return options_fail(options, "--%s is given more than %d times", row->name, MOST_OPERANDS);
+    list->items[list->count++] = text;
+    return EXIT_GOOD;
+}
+
 static int set_row(const struct options *options, const struct option *row, const char *text)
 {
     switch (row->kind) {
+    case OPTION_LIST:
+        return add_to_list(options, row, text);
     case OPTION_TEXT:
         *(const char **)row->target = text;
         return EXIT_GOOD;

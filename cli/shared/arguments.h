@@ -12,6 +12,7 @@ enum option_kind {
     OPTION_NUMBER, /* target: double, minimum to maximum */
     OPTION_SEED,   /* target: uint64_t */
     OPTION_SWITCH, /* target: int, set to 1 */
+    OPTION_LIST,   /* target: struct text_list; the option may be repeated */
 };
 
 struct option {
@@ -33,6 +34,11 @@ struct setting {
 };
 
 enum { OPTION_NAME = 48, MOST_OPTIONS = 48, MOST_LIBRARY = 512, MOST_SETTINGS = 64, MOST_OPERANDS = 1024 };
+
+struct text_list {
+    const char *items[MOST_OPERANDS];
+    size_t count;
+};
 
 struct options {
     const struct command *command;
@@ -61,6 +67,8 @@ void options_add_count(struct options *options, const char *name, size_t *target
 void options_add_number(struct options *options, const char *name, double *target, const char *argument,
                         const char *help, double minimum, double maximum);
 void options_add_switch(struct options *options, const char *name, int *target, const char *help);
+void options_add_list(struct options *options, const char *name, struct text_list *target,
+                      const char *argument, const char *help);
 /* Lets ranks share the command, with the option --comm-timeout. */
 void options_add_ranks(struct options *options);
 /* The options --split, and --preset with --size, of several commands. */

@@ -23,7 +23,7 @@ static void offer_paths(const char *argument)
     const char *dot = strchr(argument, '.');
     if (strcmp(argument, "FILE") == 0 || strcmp(argument, "FILE...") == 0)
         printf(":files\n");
-    else if (strcmp(argument, "DIR") == 0 || strcmp(argument, "RUN") == 0)
+    else if (strcmp(argument, "DIR") == 0 || strcmp(argument, "RUN") == 0 || strcmp(argument, "RUN...") == 0)
         printf(":directories\n");
     else if (dot != NULL && dot[1] != '.') /* "N,..." is a list of numbers */
         printf(":files %s\n", dot + 1);
@@ -124,7 +124,8 @@ static void offer_operand(const struct options *options, size_t index, const cha
 {
     const struct command *command = options->command;
     const char *operand = command->operands;
-    for (; index > 0 && *operand != '\0' && strcmp(operand, "FILE...") != 0; index--) {
+    for (; index > 0 && *operand != '\0' && strcmp(operand, "FILE...") != 0 && strcmp(operand, "RUN...") != 0;
+         index--) {
         operand += strcspn(operand, " ");
         operand += strspn(operand, " ");
     }

@@ -23,8 +23,8 @@ offers() {
 }
 list() { echo "$*" | tr ' ' '|'; }
 
-offers commands "info|attend|data|train|eval|predict|embed|fill-mask|export|inspect|bench|tokenizer|" ""
-offers commands_of_nothing "info|attend|data|train|eval|predict|embed|fill-mask|export|inspect|bench|tokenizer|"
+offers commands "info|attend|data|train|eval|predict|embed|fill-mask|export|inspect|report|bench|tokenizer|" ""
+offers commands_of_nothing "info|attend|data|train|eval|predict|embed|fill-mask|export|inspect|report|bench|tokenizer|"
 offers a_command "info|inspect|" in
 offers options_of_the_tool "--help|--version|" --
 offers tasks "$(list "$tasks")|" train ""
@@ -63,6 +63,8 @@ offers runs ":directories|" predict --num-hashes 4 ""
 offers directories ":directories|" data needle --out ""
 offers operands_after_dashes ":directories|" eval -- --
 offers nothing_after_the_operands "" eval run x
+offers further_runs ":directories|" report one two ""
+offers results ":files json|" report one --bench a.json --bench ""
 offers nothing_for_no_option "" eval --xyzzy
 offers unknown_option_has_no_value ":directories|" eval --xyzzy r
 run trian "" --complete

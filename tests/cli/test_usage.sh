@@ -16,7 +16,7 @@ holds version_is_the_first_paragraph_of_info sh -c 'sed "/^mechanisms/,\$d" out 
 holds version_is_the_first_line sh -c 'head -n 1 version | grep -qxE "hashattn [0-9]+\.[0-9]+\.[0-9]+"'
 for word in -h help --help; do
     run $word
-    [ "$code" = 0 ] && [ ! -s err ] && [ "$(sed -n 's/^  \([a-z-]*\)  *[A-Z].*/\1/p' out | tr '\n' ' ')" = "info attend data train eval predict embed fill-mask export inspect bench tokenizer " ] && passed "usage_by_$word" || failed "usage_by_$word" "$(cat out err)"
+    [ "$code" = 0 ] && [ ! -s err ] && [ "$(sed -n 's/^  \([a-z-]*\)  *[A-Z].*/\1/p' out | tr '\n' ' ')" = "info attend data train eval predict embed fill-mask export inspect report bench tokenizer " ] && passed "usage_by_$word" || failed "usage_by_$word" "$(cat out err)"
 done
 run
 [ "$code" = 2 ] && [ ! -s out ] && grep -q "commands:" err && passed no_command_is_usage || failed no_command_is_usage "code $code"

@@ -1,0 +1,264 @@
+/* `report`: runs and results as one HTML page that loads nothing. A run that cannot be read gets a row that
+   says why; a file of results that cannot be read is an error. SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cli/report/html.h"
+#include "cli/report/report.h"
+#include "cli/shared/arguments.h"
+
+struct report {
+    hashattn_context *context;
+    const struct text_list *bench;
+    struct report_run *runs;
+    size_t num_runs;
+    struct results results;
+};
+
+/* Runs whose names are equal are named by their paths. */
+static void tell_apart(struct report *report)
+{
+    for (size_t i = 0; i < report->num_runs; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(report->runs[i].name, report->runs[k].name) == 0 &&
+                strcmp(report->runs[i].path, report->runs[k].path) != 0) {
+                snprintf(report->runs[i].name, PLOT_NAME, "%.190s", report->runs[i].path);
+                snprintf(report->runs[k].name, PLOT_NAME, "%.190s", report->runs[k].path);
+            }
+}
+
+/* ---- the page ------------------------------------------------------------------------------------------ */
+
+static void write_part(FILE *page, const char *id, const char *heading, struct results_part *part,
+                       bool figures)
+{
+    fflush(part->to);
+    if (part->size == 0)
+        return;
+    html_section(page, id, heading);
+    fputs(figures ? "<div class=\"figures\">\n" : "", page);
+    fwrite(part->text, 1, part->size, page);
+    fputs(figures ? "</div>\n" : "", page);
+    html_section_end(page);
+}
+
+static void write_plots(FILE *page, struct results *results)
+{
+    size_t points = 0;
+    for (size_t i = 0; i < NUM_RESULTS_PLOTS; i++)
+        points += plot_points(&results->plots[i]);
+    if (points == 0)
+        return;
+    html_section(page, "cost", "Time, memory and error");
+    fputs("<div class=\"figures\">\n", page);
+    for (size_t i = 0; i < NUM_RESULTS_PLOTS; i++) {
+        plot_sort(&results->plots[i]);
+        plot_write(page, &results->plots[i], report_most_points(results->plots[i].count), ++results->figures);
+    }
+    fputs("</div>\n", page);
+    html_section_end(page);
+}
+
+static void write_machine(FILE *page, struct report *report)
+{
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(report->context, &is);
+    html_section(page, "machines", "Machines");
+    if (report->num_runs > 0) {
+        html_table(page, "What computed the runs");
+        fputs("<thead><tr><th scope=\"col\" class=\"t\">run<th scope=\"col\" class=\"t\">instruction set<th "
+              "scope=\"col\" class=\"t\">products<th scope=\"col\" class=\"t\">precision<th "
+              "scope=\"col\">threads<th "
+              "scope=\"col\">resumed (times)</thead><tbody>\n",
+              page);
+        for (size_t i = 0; i < report->num_runs; i++) {
+            const struct report_run *run = &report->runs[i];
+            const char *const texts[] = {run->isa, run->product, run->precision};
+            fputs("<tr><th scope=\"row\">", page);
+            html_text(page, run->name);
+            for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+                fputs("<td class=\"t\">", page);
+                html_text(page, *texts[k] != '\0' ? texts[k] : "-");
+            }
+            fputs("<td>", page);
+            html_number(page, run->threads);
+            fprintf(page, "<td>%zu\n", run->resumes);
+        }
+        fputs("</tbody>", page);
+        html_table_end(page);
+    }
+    fputs("<p class=\"muted\">This page was made by hashattn ", page);
+    html_text(page, is.version);
+    fputs(" on ", page);
+    html_text(page, is.processor[0] != '\0' ? is.processor : "an unknown processor");
+    fprintf(page, ", %d thread%s.</p>\n", is.threads, is.threads == 1 ? "" : "s");
+    fflush(report->results.machines.to);
+    if (report->results.machines.size > 0)
+        fwrite(report->results.machines.text, 1, report->results.machines.size, page);
+    html_section_end(page);
+}
+
+static void write_commands(FILE *page, const struct report *report)
+{
+    html_section(page, "commands", "Commands");
+    fputs("<p>Each of them repeats its run. Options at their defaults are left out.</p>\n<pre>", page);
+    for (size_t i = 0; i < report->num_runs; i++)
+        if (report->runs[i].config != NULL) {
+            report_write_command(page, report->context, &report->runs[i]);
+            fputc('\n', page);
+        }
+    fputs("</pre>\n", page);
+    html_section_end(page);
+}
+
+static void write_confusions(struct report *report)
+{
+    for (size_t i = 0; i < report->num_runs; i++) {
+        const struct report_run *run = &report->runs[i];
+        char title[2 * PLOT_NAME];
+        snprintf(title, sizeof title, "%.180s (%.150s), validation", run->name, run->attention);
+        report_write_confusion(report->results.confusions.to, title, &run->confusion,
+                               hashattn_value_find(run->config, "task.facts.labels"));
+    }
+}
+
+/* Returns false if memory runs out. */
+static bool write_page(FILE *page, struct report *report)
+{
+    char subtitle[200], date[40] = "";
+    time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc) != NULL)
+        strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
+    snprintf(subtitle, sizeof subtitle, "%zu run%s, %s", report->num_runs, report->num_runs == 1 ? "" : "s",
+             date);
+    bool good = true;
+    html_begin(page, "hashattn report", subtitle);
+    if (report->num_runs > 0) {
+        html_section(page, "summary", "Summary");
+        report_write_summary(page, report->runs, report->num_runs);
+        html_section_end(page);
+        html_section(page, "curves", "Training");
+        good = report_write_curves(page, report->runs, report->num_runs, &report->results.figures);
+        html_section_end(page);
+    }
+    write_plots(page, &report->results);
+    write_part(page, "buckets", "Buckets", &report->results.buckets, true);
+    write_confusions(report);
+    write_part(page, "confusion", "Confusion matrices", &report->results.confusions, true);
+    write_part(page, "tables", "Other results", &report->results.tables, false);
+    write_machine(page, report);
+    if (report->num_runs > 0)
+        write_commands(page, report);
+    html_end(page);
+    return good;
+}
+
+static int save(struct report *report, const char *path)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *page = open_memstream(&text, &size);
+    bool good = page != NULL && write_page(page, report);
+    good &= page != NULL && fclose(page) == 0;
+    hashattn_file *file;
+    int code = good ? EXIT_GOOD : tool_fail(EXIT_ROOM, "no memory for the page");
+    if (code == EXIT_GOOD) {
+        hashattn_status status = hashattn_file_begin(report->context, path, &file);
+        if (status == HASHATTN_OK) {
+            hashattn_file_write(file, text, size);
+            status = hashattn_file_commit(file);
+        }
+        code = status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(report->context, status);
+    }
+    free(text);
+    return code;
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+static bool is_file(const char *path)
+{
+    struct stat facts;
+    return strcmp(path, "-") == 0 || (stat(path, &facts) == 0 && !S_ISDIR(facts.st_mode));
+}
+
+static int read_all(struct report *report, const struct options *options)
+{
+    int code = EXIT_GOOD;
+    for (size_t i = 0; i < report->bench->count && code == EXIT_GOOD; i++)
+        code = results_read(report->context, report->bench->items[i], &report->results);
+    for (size_t i = 0; i < options->num_operands && code == EXIT_GOOD; i++) {
+        const char *path = options->operands[i];
+        if (is_file(path)) {
+            code = results_read(report->context, path, &report->results);
+            continue;
+        }
+        struct report_run *run = &report->runs[report->num_runs++];
+        report_run_read(report->context, path, run);
+        if (run->no_room)
+            code = tool_fail(EXIT_ROOM, "no memory for the log of %s", path);
+        if (!run->good && !options->common.quiet)
+            fprintf(stderr, "%s: %s\n", path, run->state);
+    }
+    return code;
+}
+
+static int make(const struct options *options, const struct text_list *bench, const char *out,
+                hashattn_context *context)
+{
+    struct report report = {.context = context, .bench = bench};
+    report.runs = calloc(options->num_operands + 1, sizeof *report.runs);
+    int code = report.runs != NULL && results_begin(&report.results)
+                   ? read_all(&report, options)
+                   : tool_fail(EXIT_ROOM, "no memory for the report");
+    if (code == EXIT_GOOD) {
+        tell_apart(&report);
+        code = save(&report, out);
+    }
+    if (code == EXIT_GOOD && !options->common.quiet && strcmp(out, "-") != 0)
+        fprintf(stderr, "%s: %zu run%s\n", out, report.num_runs, report.num_runs == 1 ? "" : "s");
+    for (size_t i = 0; i < report.num_runs; i++)
+        report_run_free(&report.runs[i]);
+    free(report.runs);
+    results_free(&report.results);
+    return code;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct options options;
+    struct text_list bench = {.count = 0};
+    const char *out = NULL;
+    options_begin(&options, self);
+    options_add_text(&options, "out", &out, "report.html", "page to write (- for stdout)");
+    options_add_list(&options, "bench", &bench, "FILE.json",
+                     "results of bench, eval or inspect with --json, or of bench/peers.py; may be repeated. "
+                     "Operands that are files are results too");
+    int code;
+    if (!options_parse(&options, argc, argv, &code))
+        return code;
+    if (options.num_operands == 0 && bench.count == 0)
+        return options_fail(&options, "report needs at least one run or --bench FILE.json");
+    if (out == NULL)
+        return options_fail(&options, "report needs --out FILE");
+    hashattn_context *context;
+    code = tool_open(&options.common, &context);
+    if (code == EXIT_GOOD)
+        code = make(&options, &bench, out, context);
+    tool_close(context);
+    return code;
+}
+
+const struct command command_report = {
+    .name = "report",
+    .operands = "RUN...",
+    .summary = "Writes one HTML page about runs and results: tables, curves, time, memory, error, confusion",
+    .example = "  hashattn data needle --out needles --train 2000 --valid 200 --seq-len 128 --marks 8\n"
+               "  hashattn train needle --data needles --steps 20 --eval-every 10 --out run\n"
+               "  hashattn bench attention --seq-len 512 --json > bench.json\n"
+               "  hashattn report run --bench bench.json --out report.html\n",
+    .run = run,
+};

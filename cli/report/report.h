@@ -1,0 +1,107 @@
+/* What the files of `report` share: runs and results as read, and how they are written. Reading never fails
+   because of what a file of a run contains: the run's state says what is wrong.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include "cli/report/plot.h"
+#include "cli/shared/command.h"
+
+enum { REPORT_KEY = 64, REPORT_CURVES = 64, REPORT_CLASSES = 32, REPORT_WORDS = 600 };
+
+/* ---- runs ---- */
+
+/* The values of one key of log.jsonl. */
+struct curve {
+    char key[REPORT_KEY];
+    struct curve_point {
+        double step, seconds,
+            value; /* seconds of training so far, NaN if not logged; value NaN: null in the log */
+    } * points;
+    size_t count, room;
+};
+
+/* Counts of a classifier: row the class, column the prediction. */
+struct confusion {
+    size_t classes; /* 0: none */
+    double counts[REPORT_CLASSES * REPORT_CLASSES];
+};
+
+struct report_run {
+    const char *path;
+    char name[PLOT_NAME];         /* the last part of the path; the whole path if two runs share it */
+    char state[REPORT_WORDS];     /* "finished", or what is wrong */
+    bool good;                    /* nothing is wrong */
+    hashattn_records *file;       /* of config.json, which owns `config` */
+    const hashattn_value *config; /* NULL: not readable */
+    char attention[PLOT_NAME], isa[REPORT_KEY], product[REPORT_KEY], precision[REPORT_KEY];
+    double last_step, threads, parameters;
+    size_t resumes, broken_lines, not_finite;
+    char broken[REPORT_WORDS]; /* the message of the first broken line */
+    struct curve curves[REPORT_CURVES];
+    size_t num_curves;
+    char chooser[REPORT_KEY];   /* the metric that chooses the best model; "" if unknown */
+    struct confusion confusion; /* of the best model, or of the last evaluation */
+    bool no_room;
+};
+
+/* Reads config.json and log.jsonl. */
+void report_run_read(hashattn_context *context, const char *path, struct report_run *run);
+void report_run_free(struct report_run *run);
+/* The curve of this key, or NULL. */
+const struct curve *report_run_curve(const struct report_run *run, const char *key);
+/* The last finite value of this key; NaN if there is none. */
+double report_run_last(const struct report_run *run, const char *key);
+/* Text at a path of config.json; "" if there is none. */
+const char *report_run_setting(const struct report_run *run, const char *path,
+                               char number[HASHATTN_NUMBER_TEXT]);
+/* Reads (classes, classes) numbers; classes is 0 if they are anything else. */
+void report_read_confusion(const hashattn_value *rows, struct confusion *confusion);
+
+/* Writes the command that repeats the run: the options that differ from the defaults of its task and
+ * mechanism. */
+void report_write_command(FILE *page, hashattn_context *context, const struct report_run *run);
+
+/* ---- results of bench, eval, inspect and bench/peers.py ---- */
+
+enum results_plot {
+    PLOT_FORWARD,
+    PLOT_BOTH,
+    PLOT_MEMORY,
+    PLOT_LAYER,
+    PLOT_LAYER_MEMORY,
+    PLOT_ERROR,
+    NUM_RESULTS_PLOTS
+};
+
+struct results {
+    struct plot plots[NUM_RESULTS_PLOTS];
+    /* HTML, written while reading; each is a memory stream. */
+    struct results_part {
+        FILE *to;
+        char *text;
+        size_t size;
+    } buckets, confusions, tables, machines;
+    size_t figures; /* number of the last figure */
+};
+
+bool results_begin(struct results *results);
+/* Reads one file; returns an exit code, with the message printed: EXIT_FILE if it cannot be read, or if a
+   record is none of these results. */
+int results_read(hashattn_context *context, const char *path, struct results *results);
+void results_free(struct results *results);
+/* The pictures of the buckets of an `inspect` record. */
+void results_draw_buckets(const hashattn_value *record, const char *name, struct results *results);
+
+/* ---- the page ---- */
+
+/* labels: an array of names, or NULL. */
+void report_write_confusion(FILE *page, const char *title, const struct confusion *confusion,
+                            const hashattn_value *labels);
+void report_write_summary(FILE *page, const struct report_run *runs, size_t count);
+/* The figures of the runs; *figures: number of the last figure. Returns false if memory runs out. */
+bool report_write_curves(FILE *page, const struct report_run *runs, size_t count, size_t *figures);
+/* The part of a page of at most 2 MB that a series may have, in points. */
+size_t report_most_points(size_t series);
+
+#endif

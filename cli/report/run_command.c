@@ -1,0 +1,105 @@
+/* The command that repeats a run, from its config.json. Options are set in a fresh setup of the same task and
+   mechanism; those that change it are written. SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/report/html.h"
+#include "cli/report/report.h"
+
+struct replay {
+    FILE *page;
+    hashattn_setup *setup; /* NULL: this version lacks the task or the mechanism; every option is written */
+    const char *scope;     /* "lha." for options of one mechanism of several, or "" */
+    bool has_epochs;       /* steps follow from epochs */
+};
+
+/* Text as one word of a shell, escaped for the page. */
+static void write_word(FILE *page, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%";
+    if (*text != '\0' && text[strspn(text, plain)] == '\0') {
+        html_text(page, text);
+        return;
+    }
+    fputs("&#39;", page);
+    for (const char *quote; (quote = strchr(text, '\'')) != NULL; text = quote + 1) {
+        for (; text < quote; text++) {
+            char one[2] = {*text, '\0'};
+            html_text(page, one);
+        }
+        fputs("&#39;\\&#39;&#39;", page);
+    }
+    html_text(page, text);
+    fputs("&#39;", page);
+}
+
+static void write_option(FILE *page, const char *scope, const char *name, const char *text)
+{
+    fprintf(page, " --");
+    html_text(page, scope);
+    for (; *name != '\0'; name++) {
+        char one[2] = {*name == '_' ? '-' : *name, '\0'};
+        html_text(page, one);
+    }
+    fputc(' ', page);
+    write_word(page, text);
+}
+
+static int replay_option(void *user, const char *key, const hashattn_value *value)
+{
+    struct replay *replay = user;
+    char name[2 * REPORT_KEY], before[300] = "", after[300] = "", number[HASHATTN_NUMBER_TEXT];
+    const char *text = hashattn_value_text(value, number);
+    if (key == NULL)
+        return 0;
+    if (text == NULL) {
+        struct replay inner = *replay;
+        snprintf(name, sizeof name, "%.60s.", key);
+        inner.scope = name;
+        if (hashattn_value_count(value) > 0 && replay->scope[0] == '\0')
+            hashattn_value_each(value, replay_option, &inner);
+        return 0;
+    }
+    if (replay->has_epochs && strcmp(key, "steps") == 0)
+        return 0;
+    snprintf(name, sizeof name, "%s%.60s", replay->scope, key);
+    bool known = replay->setup != NULL &&
+                 hashattn_setup_get(replay->setup, name, before, sizeof before) == HASHATTN_OK &&
+                 hashattn_setup_set(replay->setup, name, text) == HASHATTN_OK &&
+                 hashattn_setup_get(replay->setup, name, after, sizeof after) == HASHATTN_OK;
+    if (known ? strcmp(before, after) != 0 : replay->setup == NULL)
+        write_option(replay->page, replay->scope, key, text);
+    return 0;
+}
+
+void report_write_command(FILE *page, hashattn_context *context, const struct report_run *run)
+{
+    static const char *const owners[] = {"task.options", "model", "attention.options", "training"};
+    char task[HASHATTN_NUMBER_TEXT], mechanism[HASHATTN_NUMBER_TEXT], data[HASHATTN_NUMBER_TEXT],
+        other[HASHATTN_NUMBER_TEXT];
+    const char *task_name = report_run_setting(run, "task.name", task),
+               *plan = report_run_setting(run, "attention.name", mechanism),
+               *from = report_run_setting(run, "from", other);
+    struct replay replay = {.page = page, .scope = ""};
+    fputs("hashattn train ", page);
+    write_word(page, task_name);
+    write_option(page, "", "data", report_run_setting(run, "data", data));
+    write_option(page, "", "attention", plan);
+    if (hashattn_setup_new(context, task_name, &replay.setup) != HASHATTN_OK ||
+        hashattn_setup_mechanism(replay.setup, plan) != HASHATTN_OK) {
+        hashattn_setup_free(replay.setup);
+        replay.setup = NULL;
+    }
+    if (*from != '\0')
+        write_option(page, "", "from", from);
+    replay.has_epochs = hashattn_value_number(hashattn_value_find(run->config, "training.epochs")) > 0;
+    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++)
+        hashattn_value_each(hashattn_value_find(run->config, owners[i]), replay_option, &replay);
+    const char *precision = report_run_setting(run, "model.precision", other);
+    if (*precision != '\0' && strcmp(precision, "float32") != 0)
+        write_option(page, "", "precision", precision);
+    const char *freeze = report_run_setting(run, "freeze", other);
+    if (*freeze != '\0')
+        write_option(page, "", "freeze", freeze);
+    write_option(page, "", "out", run->name);
+    hashattn_setup_free(replay.setup);
+}

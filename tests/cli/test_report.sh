@@ -1,0 +1,246 @@
+#!/bin/sh
+# `report`: one page without network, with the values of the logs and results in tables behind named axes; runs that are
+# broken, in training or of another version are rows of the summary; text of runs is escaped; its commands repeat the runs.
+# Planted and caught: labels written unescaped; an axis without a unit; the last line of a cut log ends the report; a null
+# value ends its curve; a broken run ends the report; a version not compared; a run in training called stopped; the
+# confusion matrix transposed; options at their defaults in the commands; steps written although epochs were set;
+# memory in bytes; all points of a long log.
+# Covers: cmd_report.c read_run.c read_results.c run_command.c write_runs.c draw_buckets.c html.c plot.c
+. "$(dirname "$0")/checks.sh"
+tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 4 --threads 1"
+
+cat >page.py <<'P'
+"""A page as figures and tables. Void and implied end tags are those that the page uses."""
+import html.parser
+class Page(html.parser.HTMLParser):
+    def __init__(self, path):
+        super().__init__()
+        self.open, self.words, self.tags, self.figures, self.rows = [], "", [], [], []
+        text = open(path, encoding="utf-8").read()
+        self.size = len(text.encode())
+        self.feed(text)
+        self.close()
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.tags.append((tag, attributes))
+        if tag == "figure":
+            self.figures.append({"axes": [], "caption": "", "label": None, "class": attributes.get("class")})
+        if tag == "svg" and attributes.get("role") == "img":
+            self.figures[-1]["label"] = attributes.get("aria-label")
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        self.open.append((tag, attributes))
+        if tag in ("meta", "path", "circle"):
+            self.open.pop()
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop()[0] != tag:
+            pass
+    def handle_data(self, data):
+        self.words += data if not self.open or self.open[-1][0] not in ("style", "script") else ""
+        if self.open and self.open[-1][0] == "text" and self.open[-1][1].get("class") == "axis":
+            self.figures[-1]["axes"].append(data)
+        elif self.open and self.open[-1][0] == "figcaption":
+            self.figures[-1]["caption"] += data
+        elif self.open and self.open[-1][0] in ("td", "th"):
+            self.rows[-1][-1] += data
+    def summary(self):
+        head = next(r for r in self.rows if r and r[0] == "run")
+        return {r[0].strip(): dict(zip(head, [c.strip() for c in r])) for r in self.rows if len(r) == len(head) and r != head}
+P
+
+# page NAME FILE CODE: python code about the page p, as checks.
+page() { name=$1 file=$2; shift 2; python3 - "$file" >told 2>&1 <<P
+import json, re, sys
+sys.path.insert(0, ".")
+from page import Page
+p = Page(sys.argv[1])
+raw = open(sys.argv[1], encoding="utf-8").read()
+def table(caption):
+    part = raw[raw.index("<figcaption>" + caption + "</figcaption>"):]
+    part = part[:part.index("</figure>")]
+    return {re.split(r"\n", b)[0]: [tuple(x.split("<td>")) for x in re.findall(r"<tr><td>(.*)", b)]
+            for b in part.split('scope="rowgroup">')[1:]}
+def stopped(name):
+    return p.summary()[name]["state"]
+$*
+P
+if [ $? = 0 ]; then passed "$name"; else failed "$name" "$(tail -n 3 told)"; fi; }
+
+# ---- runs and results ----
+"$tool" data needle --out d --train 40 --valid 12 --test 5 --seq-len 16 --marks 4 --seed 3 --quiet
+"$tool" train needle --data d --out r1 --steps 30 --eval-every 10 --seed 4 --hash-bits 5 $tiny --quiet
+mkdir tsv
+for i in 1 2 3 4 5 6 7 8; do printf '<script>alert(1)</script>\tone & two\n"b"\tthree\n'; done >tsv/train.tsv
+cp tsv/train.tsv tsv/valid.tsv
+"$tool" train text --data tsv --out 'r<2>' --epochs 3 --eval-every 2 --attention softmax $tiny --quiet
+"$tool" train needle --data d --out mixed --steps 10 --eval-every 5 --attention local,lha --lha.num-buckets 4 --no-causal --precision float32 $tiny --quiet
+for n in 64 128; do
+    "$tool" bench attention --seq-len $n --heads 2 --backward --repeats 1 --num-hashes 8 --threads 1 --json
+    "$tool" bench layer --dim 16 --heads 2 --ffn 16 --seq-len $n --repeats 1 --threads 1 --json
+done >bench.json
+"$tool" bench error --seq-len 64 --num-hashes 8,16,32 --heads 1 --seeds 1 --json >error.json
+"$tool" bench peak --seconds 0.01 --threads 1 --json >peak.json
+"$tool" inspect mixed --examples 1 --json >inspect.json
+"$tool" eval r1 --split valid --json >eval.json
+cat >peers.json <<'P'
+{
+  "machine": {"kind": "Zen 9", "processor": "<b>chip</b>", "threads": 2, "versions": {"torch": "2"}},
+  "n": 4096,
+  "rows": [{"work": "length", "n": 128, "input": "iid", "label": "PyTorch SDPA", "precision": "float32",
+            "ms": {"forward": [4.0, 2.0, 3.0], "both": [9.0]}, "memory": {"forward": 1048576, "both": 3145728}},
+           {"work": "mechanisms", "label": "Nystromformer", "precision": "bf16", "ms": {"forward": [7.0]}}]
+}
+P
+run report r1 'r<2>' mixed --bench bench.json error.json --bench peak.json --bench inspect.json --bench eval.json --bench peers.json --out report.html
+[ "$code" = 0 ] && [ "$(cat err)" = "report.html: 3 runs" ] && [ ! -s out ] && passed writes_a_page || failed writes_a_page "$code: $(cat err)"
+
+page needs_no_network report.html '
+assert not re.search(r"(?:src|href|action|data)=\"?(?!#)[a-z]+:|@import|url\(", raw) and "http" not in raw.replace("http-equiv", ""), "reference"
+policy = [a["content"] for t, a in p.tags if t == "meta" and a.get("http-equiv") == "Content-Security-Policy"]
+assert len(policy) == 1 and policy[0].startswith("default-src '"'none'"'")'
+page text_is_escaped report.html '
+assert raw.count("<script") == 1 and "&lt;script&gt;alert(1)&lt;/script&gt;" in raw and "<b>chip" not in raw and "Zen 9" in raw
+assert "&quot;b&quot;" in raw and "r&lt;2&gt;" in raw'
+page pictures_have_axes_and_tables report.html '
+plots = [f for f in p.figures if f["class"] == "plot"]
+assert len(plots) >= 12, len(plots)
+for f in plots:
+    assert len(f["axes"]) == 2 and all(re.fullmatch(r".+ \(.+\)", a) for a in f["axes"]), f
+    assert f["label"] and f["label"].startswith(f["caption"]), f
+assert raw.count("<details><summary>Table</summary>") == len(plots)
+for t, a in p.tags:
+    assert t != "svg" or a.get("role") == "img" or a.get("aria-hidden") == "true"'
+page values_of_the_log report.html '
+log = [json.loads(l) for l in open("r1/log.jsonl")]
+curve = dict(table("Validation loss over steps"))
+assert curve["r1 (yoso, m 32, tau 5)"] == [(str(r["step"]), "%.6g" % r["valid_loss"]) for r in log if "valid_loss" in r], curve
+times = table("Validation accuracy over training time")
+assert times["r1 (yoso, m 32, tau 5)"] == [("%.9g" % r["seconds"], "%.6g" % r["valid_accuracy"]) for r in log if "valid_loss" in r], times
+assert "mixed (local,lha)" in table("Training lha.own loss over steps")'
+page summary_of_runs report.html '
+log = [json.loads(l) for l in open("r1/log.jsonl")]
+row, last = p.summary()["r1"], [r for r in log if "best_loss" in r][-1]
+assert (row["task"], row["attention"], row["state"], row["step"], row["seed"]) == ("needle", "yoso, m 32, tau 5", "finished", "30", "4"), row
+assert row["best (valid)"] == "%.4f accuracy" % last["best_accuracy"] and row["loss (valid)"] == "%.4f" % last["valid_loss"], row
+assert row["parameters"] == str(log[0]["parameters"]) and float(row["peak (MiB)"]) == round(last["rss_bytes"] / 2**20)'
+page values_of_bench report.html '
+rows = [json.loads(l) for l in open("bench.json")]
+heads = [r for r in rows if "head_dim" in r]
+forward, both, memory = (table("Attention: " + c) for c in
+    ("forward time over length", "time of both passes over length", "memory over length"))
+name = "yoso, num_hashes 8, iid"
+assert forward[name] == [(str(r["seq_len"]), "%.6g" % r["forward_ms"]) for r in heads], forward
+assert both[name] == [(str(r["seq_len"]), "%.6g" % (r["forward_ms"] + r["backward_ms"])) for r in heads], both
+assert memory[name] == [(str(r["seq_len"]), "%.6g" % ((r["saved_bytes"] + r["scratch_bytes"]) / 2**20)) for r in heads], memory
+assert forward["PyTorch SDPA, iid"] == [("128", "3")] and forward["Nystromformer, bf16"] == [("4096", "7")], forward
+assert both["PyTorch SDPA, iid"] == [("128", "9")] and memory["PyTorch SDPA, iid"] == [("128", "3")]
+assert [x for x, _ in table("One layer: time over length")["yoso"]] == ["64", "128"]
+errors = [json.loads(l) for l in open("error.json")]
+assert table("Error of yoso over the number of hashes")["n 64, tau 9, iid"] == [(str(r["num_hashes"]), "%.6g" % r["radians"]) for r in errors]
+assert "float32_gflops" in raw'
+page values_of_inspect report.html '
+d = json.load(open("inspect.json"))
+found = table(re.search(r"<figcaption>([^<]*share of full attention[^<]*)<", raw)[1])
+for key, of in (("own", "own"), ("lsh", "lsh"), ("bound: the best keys", None)):
+    want = [h["own"]["bound"] if of is None else h[of]["utility"] for h in d["heads"]]
+    assert [y for _, y in found[key]] == ["%.6g" % (100 * w) for w in want], (key, found[key], want)
+sizes = table(re.search(r"<figcaption>(Tokens by their best bucket[^<]*own[^<]*)<", raw)[1])
+assert [y for _, y in sizes["queries"]] == [str(b[0]) for b in d["heads"][0]["own"]["buckets"]]'
+page confusion_of_eval report.html '
+d = json.load(open("eval.json"))
+want = [[str(c) for c in row] for row in d["confusion"]]
+cells = re.findall(r"<tr><th scope=\"row\">[^<]*((?:<td(?: class=\"z\")? style=\"--v:[0-9.]+\">\d+)+)", raw[raw.index("needle with yoso, valid"):])
+assert [re.findall(r">(\d+)", c) for c in cells][:len(want)] == want, (cells, want)
+assert sum(map(sum, d["confusion"])) == d["examples"] == 12
+assert abs(sum(d["confusion"][i][i] for i in range(len(want))) / 12 - d["accuracy"]) < 1e-9'
+
+# The commands repeat the runs: the same config.json and the same losses.
+mkdir again
+cat >commands.py <<'P'
+import html, re
+raw = open("report.html", encoding="utf-8").read()
+lines = html.unescape(re.search(r"<pre>(.*?)</pre>", raw, re.S)[1]).strip().split("\n")
+assert len(lines) == 3 and all(l.startswith("hashattn train ") for l in lines), lines
+assert "--dropout" not in lines[0] and "--steps 30" in lines[0] and "--hash-bits 5" in lines[0], lines[0]
+assert "--epochs 3" in lines[1] and "--steps" not in lines[1] and "--out 'r<2>'" in lines[1], lines[1]
+assert "--lha.num-buckets 4" in lines[2], lines[2]
+open("again/commands.sh", "w").write("set -e\n" + "\n".join(l.replace("hashattn", '"$1"', 1) + " --threads 1 --quiet" for l in lines) + "\n")
+P
+holds commands_are_there python3 commands.py
+(cd again && sh commands.sh "$tool") >told 2>&1 && passed commands_run || failed commands_run "$(tail -n 3 told)"
+for name in r1 'r<2>' mixed; do
+    holds "repeats_$name" cmp "$name/config.json" "again/$name/config.json"
+    holds "repeats_losses_of_$name" sh -c 'for d in . again; do grep -o "\"valid_loss\": [^,]*" "$d/$1/log.jsonl" >"losses_$(echo $d | tr -d .)"; done; cmp losses_ losses_again' sh "$name"
+done
+
+# ---- runs that are broken ----
+for name in cut old spoilt nulls missing_log pipe_log unfinished other empty; do cp -r r1 $name; done
+head -c -20 r1/log.jsonl >cut/log.jsonl
+sed -i 's/"version": 2/"version": 7/' old/config.json
+echo '{"format": ' >spoilt/config.json
+sed -i '2s/"loss": [0-9.e-]*/"loss": null/' nulls/log.jsonl
+rm missing_log/log.jsonl pipe_log/log.jsonl
+mkfifo pipe_log/log.jsonl
+sed -i 's/"steps": 30/"steps": 90/' unfinished/config.json
+sed -i 's/hashattn run/somebody else/' other/config.json
+: >empty/log.jsonl
+"$tool" train needle --data d --out running --steps 10000000 $tiny --quiet &
+process=$!
+while [ "$(cat running/log.jsonl 2>/dev/null | wc -l)" -lt 3 ]; do kill -0 $process 2>/dev/null || break; done
+run report cut old spoilt nulls missing_log pipe_log unfinished other empty running nowhere r1 r1/ again/r1 --out broken.html
+kill -INT $process
+wait $process
+[ "$code" = 0 ] && passed broken_runs_end_no_report || failed broken_runs_end_no_report "$code: $(cat err)"
+grep -qF "spoilt: not readable: spoilt/config.json: " err && passed broken_runs_are_named || failed broken_runs_are_named "$(cat err)"
+page states_of_runs broken.html '
+want = {"cut": "finished; 1 broken line in the log: cut/log.jsonl: line ", "old": "config.json has version 7; this version of hashattn reads 1 and 2",
+        "spoilt": "not readable: spoilt/config.json: ", "nulls": "finished; 1 value is not finite", "missing_log": "no steps logged; 1 broken line in the log: missing_log/log.jsonl: cannot ",
+        "pipe_log": "no steps logged; 1 broken line in the log: pipe_log/log.jsonl: is a pipe", "unfinished": "stopped at step 30 of 90",
+        "other": "config.json has the format '"'somebody else'"'", "empty": "no steps logged", "running": "in training, step ", "nowhere": "not readable: there is no directory '"'nowhere'"'",
+        "again/r1": "finished"}
+for name, state in want.items():
+    assert stopped(name).startswith(state), (name, stopped(name))
+assert [x for x, y in table("Validation loss over steps")["old (yoso, m 32, tau 5)"]] == ["10", "20", "30"]
+assert ("10", "-") in table("Training loss over steps")["nulls (yoso, m 32, tau 5)"]
+assert [x for x, y in table("Training loss over steps")["nulls (yoso, m 32, tau 5)"]] == ["10", "20", "30"]'
+
+# ---- long logs, many runs ----
+python3 - <<'P'
+import json, math, os, shutil
+for i in range(40):
+    shutil.copytree("r1", f"many/n{i}")
+    with open(f"many/n{i}/log.jsonl", "w") as log:
+        for step in range(10, 15000, 10):
+            value = {"step": step, "accuracy": 0.5, "loss": 2 + math.sin(step / 100 + i), "learning_rate": 1e-3, "gradient_norm": 1.0 + step % 7, "tokens_per_second": 1e4, "seconds": step / 7}
+            if step == 7770:
+                value["loss"] = 9.0
+            log.write(json.dumps(value) + "\n")
+            if step % 50 == 0:
+                log.write(json.dumps({"step": step, "valid_accuracy": 1 - 1 / step, "valid_loss": 1 / step, "best_accuracy": .5, "seconds": step / 7}) + "\n")
+P
+run report many/n* --out many.html --quiet
+page many_runs_fit many.html '
+assert p.size < 2e6, p.size
+losses = table("Training loss over steps")
+assert len(losses) == 40 and all(any(y == "9" for _, y in c) for c in losses.values()), "the peak is lost"
+assert all(c[0][0] == "10" and c[-1][0] == "14990" for c in losses.values())'
+[ ! -s err ] && passed quiet || failed quiet "$(cat err)"
+
+# ---- errors ----
+expect no_runs 2 "report needs at least one run or --bench FILE.json" report --out x.html
+expect no_out 2 "report needs --out FILE" report r1
+expect bench_of_nothing 3 "nothing.json: cannot open" report r1 --bench nothing.json --out x.html
+echo '{"hello": 1}' >hello.json
+expect bench_of_something_else 3 "hello.json: record 1 is no result of hashattn bench, eval or inspect" report --bench hello.json --out x.html
+: >nought.json
+expect bench_without_results 3 "nought.json: there are no results" report --bench nought.json --out x.html
+printf '%s\n{"attention": "yo' "$(head -n 1 bench.json)" >half.json
+expect bench_cut 3 "half.json: line 2: byte " report --bench half.json --out x.html
+expect bench_is_no_json 3 "d/train.tsv" report --bench d/train.tsv --out x.html
+[ ! -e x.html ] && passed failures_leave_no_page || failed failures_leave_no_page "x.html"
+expect full_disk 4 "No space left" report r1 --out /dev/full
+run report --bench - --out - <bench.json
+[ "$code" = 0 ] && head -c 15 out | grep -q '<!doctype html>' && passed standard_streams || failed standard_streams "$code: $(cat err)"
+finish
