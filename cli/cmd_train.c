@@ -40,7 +40,8 @@ struct watched {
     hashattn_progress last;          /* last report; its lists are the following */
     struct kept_metrics train, valid, best; /* as of the last evaluation, if any */
     int64_t steps_here;                     /* steps done by this process */
-    bool told, has_evaluated;
+    bool told, has_evaluated, live;
+    struct sparkline losses;       /* of every step */
     char warning[300], names[300]; /* names: of all metrics if `until` is unknown */
 };
 
@@ -81,6 +82,8 @@ static int watch(void *user, const hashattn_progress *now)
     watched->steps_here += now->step > watched->last.step && watched->told;
     if (!watched->told)
         watched->steps_here = 1;
+    if (now->step > watched->last.step || !watched->told)
+        sparkline_add(&watched->losses, now->step_loss);
     watched->told = true;
     watched->last = *now;
     watched->last.warning = watched->last.note = NULL;
@@ -113,7 +116,7 @@ static int watch(void *user, const hashattn_progress *now)
 
 struct train {
     const char *data, *preset, *from, *mechanism, *freeze, *out, *resume;
-    int profile;
+    int profile, live;
     int rank;
     struct watched watched;
 };
@@ -151,6 +154,15 @@ static void report_json(const struct train *train, const struct watched *watched
 
 /* ---- the command --------------------------------------------------------------------------------------- */
 
+/* The whole curve in one line, also where no bar was shown. */
+static void say_losses(struct watched *watched)
+{
+    char text[SPARKLINE_TEXT];
+    if (sparkline_draw(&watched->losses, SPARKLINE_COLUMNS, sparkline_locale(), text) > 0)
+        progress_words(&watched->progress, "loss %s %.4f to %.4f", text, watched->losses.first,
+                       watched->losses.last);
+}
+
 static int finish(const struct train *train, const struct options *options, hashattn_context *context,
                   hashattn_status status)
 {
@@ -169,6 +181,8 @@ static int finish(const struct train *train, const struct options *options, hash
     bool by_wish = status == HASHATTN_INTERRUPTED &&
                    (follows || (watched.stopped_by != NULL && strcmp(watched.stopped_by, "signal") != 0));
     const char *run = train->resume != NULL ? train->resume : train->out;
+    if (watched.live)
+        say_losses(&watched);
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
         return tool_fail_status(context, status);
     if (status == HASHATTN_OK)
@@ -220,6 +234,8 @@ static int work(struct train *train, const struct options *options, hashattn_con
     }
     train->watched.progress = progress_begin(options->common.quiet);
     train->watched.begun_seconds = -1;
+    train->watched.losses = sparkline_begin();
+    train->watched.progress.curve = train->watched.live ? &train->watched.losses : NULL;
     watch_signals();
     status = train->resume == NULL ? hashattn_train(setup, train->data, train->out, watch, &train->watched)
                                    : hashattn_train_resume(context, train->resume, watch, &train->watched);
@@ -292,6 +308,8 @@ static int run(const struct command *self, int argc, char **argv)
                      "stop when this validation metric is reached, as in accuracy=0.95 or perplexity=20");
     options_add_number(&options, "max-seconds", &train.watched.max_seconds, "T",
                        "save and stop after this time", 0, 1e9);
+    options_add_switch(&options, "live", &train.live,
+                       "show the loss as a curve beside the progress bar, and at the end in one line");
     options_add_switch(&options, "profile", &train.profile,
                        "print where the time of the steps went and how busy the threads were");
     options_add_ranks(&options);
@@ -300,6 +318,7 @@ static int run(const struct command *self, int argc, char **argv)
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;
+    train.watched.live = train.live;
     code = check_usage(&train, &options);
     if (code == EXIT_GOOD && until != NULL)
         code = read_until(&options, until, &train.watched);

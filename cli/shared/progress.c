@@ -10,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR = 16, BAR_LEAST = 6 }; /* columns of the bar */
+/* Columns of the bar and of the curve. A terminal narrower than CURVED has no curve. */
+enum { BAR = 16, BAR_LEAST = 6, CURVE = 24, CURVE_LEAST = 10, CURVED = 48 };
 
 static double now(void)
 {
@@ -43,6 +44,11 @@ static int columns(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
 }
 
+static int between(int value, int least, int most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
 void progress_show(struct progress *progress, int64_t done, int64_t total, const char *words)
 {
     if (!progress->shows || total < 1)
@@ -61,14 +67,21 @@ void progress_show(struct progress *progress, int64_t done, int64_t total, const
                    (time - progress->begun) / (double)(done - progress->first) * (double)(total - done));
     snprintf(line, sizeof line, " %3d %%  %lld/%lld  %s left  %s", (int)(done * 100 / total), (long long)done,
              (long long)total, left, words);
-    /* The bar shrinks to make room for the words; words are cut only if the shortest bar does not suffice. */
-    int width = columns(), bar = width - 1 - (int)strlen(line);
-    bar = bar > BAR ? BAR : bar < BAR_LEAST ? BAR_LEAST : bar;
-    int room = width - 1 - bar;
+    /* The curve shrinks first, then the bar; words are cut only if the shortest of both do not suffice. */
+    char curve[SPARKLINE_TEXT] = "";
+    int width = columns(), most = progress->curve != NULL && width >= CURVED ? CURVE : 0,
+        bar = between(width - 1 - (int)strlen(line) - (most > 0 ? CURVE_LEAST + 1 : 0), BAR_LEAST, BAR),
+        drawn = 0;
+    if (most > 0)
+        drawn = (int)sparkline_draw(progress->curve,
+                                    (size_t)between(width - 2 - (int)strlen(line) - bar, CURVE_LEAST, most),
+                                    sparkline_locale(), curve);
+    int room = width - 1 - bar - (drawn > 0 ? drawn + 1 : 0);
     fprintf(stderr, "\r%s", progress->colour ? "\033[32m" : "");
     for (int i = 0; i < bar; i++)
         fputc(i < done * bar / total ? '#' : '-', stderr);
-    fprintf(stderr, "%s%.*s\033[K", progress->colour ? "\033[0m" : "", room < 0 ? 0 : room, line);
+    fprintf(stderr, "%s%s%s%.*s\033[K", progress->colour ? "\033[0m" : "", drawn > 0 ? " " : "", curve,
+            room < 0 ? 0 : room, line);
     fflush(stderr);
 }
 

@@ -1,15 +1,19 @@
-/* A progress bar on stderr with rate and remaining time. It is shown only on a terminal, without colour if
-   NO_COLOR is set; messages of progress_words are printed in any case. SPDX-License-Identifier: Apache-2.0 */
+/* A progress bar on stderr with rate and remaining time, and beside it a curve if there is one. It is shown
+   only on a terminal, without colour if NO_COLOR is set; messages of progress_words are printed in any case.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/shared/sparkline.h"
+
 struct progress {
     bool shows, colour, quiet;
-    double begun, drawn; /* seconds; begun: when the first step was shown */
-    int64_t first;       /* that step */
+    double begun, drawn;           /* seconds; begun: when the first step was shown */
+    int64_t first;                 /* that step */
+    const struct sparkline *curve; /* or NULL */
 };
 
 struct progress progress_begin(bool quiet);
