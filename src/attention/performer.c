@@ -6,16 +6,19 @@
 
    The largest exponent of a row is subtracted from it, so that no exponential overflows. For queries this
    factor leaves their ratio; for keys it is their level, which multiplies their weight relative to the
-   largest level of all keys, or, causal, of those that a query sees. Levels need a first pass over the keys.
-   Where this differs from the released code: its keys subtract the maximum of all, its causal form that of
-   future keys too, so that later tokens change earlier outputs through the constant; here 1e-6 (its JAX form;
-   1e-4 in PyTorch) is relative to the row's own largest feature, and a causal output is that of its keys
-   alone. Its maxima leave out |x~|^2 / 2, so that the constant outweighs the features of long rows; here they
-   do not. Maxima are constants in backward, as there.
+   largest level of all keys, or, causal, of those that a query sees. Sums over all keys follow the largest
+   level so far; causal ones need a first pass over the keys for their levels. Where this differs from the
+   released code: its keys subtract the maximum of all, its causal form that of future keys too, so that later
+   tokens change earlier outputs through the constant; here 1e-6 (its JAX form; 1e-4 in PyTorch) is relative
+   to the row's own largest feature, and a causal output is that of its keys alone. Its maxima leave out
+   |x~|^2 / 2, so that the constant outweighs the features of long rows; here they do not. (An outweighing
+   constant draws the output towards the mean of all values, which for independent vectors is nearer to
+   softmax than any estimate with 256 features: docs/PERFORMANCE.md.) Maxima are constants in backward, as
+   there.
 
-   Cost, F features: 6 n F d operations for projections, 2 n F exponentials and 4 n F d_v operations for sums
-   and outputs forward, about three times that backward. Random: the directions, once per call for all heads.
-   Saved: one float per query, one double per key, and F (d_v + 1) floats per 1,024 rows.
+   Cost, F features: 4 n F d operations for projections (causal 8), 2 n F exponentials and 4 n F d_v
+   operations for sums and outputs forward, about three times that backward. Random: the directions, once per
+   call for all heads. Saved: one float per query, one double per key, and F (d_v + 1) floats per 1,024 rows.
    A stream's state is F (d_v + 1) floats and their level.
    SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
@@ -83,6 +86,20 @@ static void performer_forward(const struct feature_map *map, enum feature_side s
     features_of(&features, &to, rows, 1, STABILISE_ROW, 0, phi);
 }
 
+/* The square of a row may be infinite. */
+static double level_of(float largest, float half)
+{
+    return fmax((double)largest - (double)half, -(double)FLT_MAX);
+}
+
+static void performer_levels(const struct feature_map *map, size_t rows, const void *scratch, double *level)
+{
+    (void)map;
+    struct feature_rows from = rows_on(NULL, (void *)scratch);
+    for (size_t i = 0; i < rows; i++)
+        level[i] = level_of(from.largest[i], from.half[i]);
+}
+
 /* du = dphi (phi - 1e-6). The inner loop has a constant length, so that the compiler uses vectors. */
 static void through_exponentials(float *restrict du, const float *restrict phi, size_t count)
 {
@@ -117,6 +134,7 @@ static struct feature_map map_of(const void *options, const struct problem_shape
                                 .self = directions,
                                 .scratch = 3 * FEATURE_ROWS * sizeof(float),
                                 .forward = performer_forward,
+                                .levels = performer_levels,
                                 .backward = performer_backward};
 }
 
@@ -172,8 +190,8 @@ static void level_block(void *argument, size_t block, int worker)
     for (size_t begin = block * FEATURE_BLOCK; begin < end; begin += FEATURE_ROWS) {
         size_t rows = size_min(FEATURE_ROWS, end - begin);
         features_project(&w->features, view_row(key, begin), key.stride, rows, &to);
-        for (size_t i = 0; i < rows; i++) /* the square of a row may be infinite */
-            w->level[begin + i] = fmax((double)to.largest[i] - (double)to.half[i], -(double)FLT_MAX);
+        for (size_t i = 0; i < rows; i++)
+            w->level[begin + i] = level_of(to.largest[i], to.half[i]);
     }
 }
 
@@ -216,7 +234,6 @@ static struct feature_attention open(const struct problem *problem, const struct
 {
     struct feature_map map = map_of(problem->options, &problem->shape, directions);
     struct feature_attention a = in_features_open(problem, map, epsilon);
-    find_query_levels(problem, m);
     a.levels = (struct feature_levels){m->key_level, m->query_level, problem->shape.num_queries};
     a.saved = m->saved;
     return a;
@@ -226,8 +243,12 @@ static void forward(const struct problem *problem, struct view out)
 {
     struct memory m = memory_on(problem->options, &problem->shape, problem->saved, problem->scratch);
     struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
-    find_key_levels(problem, &directions, &m);
     struct feature_attention a = open(problem, &directions, &m);
+    if (problem->shape.causal) {
+        find_key_levels(problem, &directions, &m);
+        find_query_levels(problem, &m);
+    } else
+        a.found_levels = m.key_level;
     feature_attention_forward(&a, out, m.scratch);
 }
 
@@ -237,6 +258,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     struct memory m = memory_on(problem->options, &problem->shape, problem->saved, problem->scratch);
     struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
     struct feature_attention a = open(problem, &directions, &m);
+    find_query_levels(problem, &m);
     feature_attention_backward(&a, out, dout, gradients->query, gradients->key, gradients->value, m.scratch);
 }
 

@@ -2,6 +2,8 @@
    are computed in the rows of the output. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/feature_attention_parts.h"
 
+#include <math.h>
+
 size_t feature_attention_saved_size(const struct feature_attention *attention)
 {
     struct feature_attention sized = *attention;
@@ -16,6 +18,26 @@ size_t feature_attention_scratch_size(const struct feature_attention *attention)
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
+static double largest_level(const struct feature_attention *a, struct feature_span keys)
+{
+    double level = a->found_levels[keys.begin];
+    for (size_t j = keys.begin + 1; j < keys.end; j++)
+        level = fmax(level, a->found_levels[j]);
+    return level;
+}
+
+/* Finds the levels of a tile of keys and moves the sums of the keys before it to the largest so far,
+ * `*level`. */
+static void rise(const struct feature_attention *a, struct feature_span tile, float *sums, double *level,
+                 const struct tiles *t)
+{
+    a->map.levels(&a->map, tile.end - tile.begin, t->of_map, a->found_levels + tile.begin);
+    double high = fmax(*level, largest_level(a, tile));
+    if (*level > -INFINITY)
+        feature_move(a->map.kernels, sums, sums_size(a), *level, high);
+    *level = high;
+}
+
 static void sum_keys(void *argument, size_t block, int worker)
 {
     const struct work *w = argument;
@@ -23,12 +45,27 @@ static void sum_keys(void *argument, size_t block, int worker)
     struct tiles t = tiles_of(w, worker);
     struct feature_span keys = key_span(a, block);
     float *sums = w->saved.sums + block * sums_size(a);
+    double level = a->found_levels == NULL ? block_level(a, block) : -INFINITY;
     memset(sums, 0, sums_size(a) * sizeof *sums);
     for (size_t begin = keys.begin; begin < keys.end; begin += FEATURE_ROWS) {
         struct feature_span tile = tile_span(keys, begin);
         map_forward(a, FEATURE_KEY, tile, t.phi_key, &t);
-        absorb(a, tile, t.phi_key, sums, block_level(a, block), &t);
+        if (a->found_levels != NULL)
+            rise(a, tile, sums, &level, &t);
+        absorb(a, tile, t.phi_key, sums, level, &t);
     }
+}
+
+/* The sums of all blocks in the first, at the largest level of all keys. */
+static void add_found(const struct feature_attention *a, float *sums, size_t blocks)
+{
+    const struct kernels *kernels = a->map.kernels;
+    size_t size = sums_size(a);
+    double level = largest_level(a, (struct feature_span){0, a->num_keys});
+    feature_move(kernels, sums, size, largest_level(a, key_span(a, 0)), level);
+    for (size_t b = 1; b < blocks; b++)
+        kernels->rows.axpy(sums, feature_factor(kernels, largest_level(a, key_span(a, b)), level),
+                           sums + b * size, size);
 }
 
 /* The sums of all blocks in the first; or, causal, of the blocks before each in its place. */
@@ -36,7 +73,10 @@ static void add_blocks(const struct feature_attention *a, float *sums, size_t bl
 {
     size_t size = sums_size(a);
     if (!a->causal) {
-        add_up(a, sums, blocks);
+        if (a->found_levels != NULL)
+            add_found(a, sums, blocks);
+        else
+            add_up(a, sums, blocks);
         return;
     }
     memset(spare, 0, size * sizeof *spare);

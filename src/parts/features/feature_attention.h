@@ -32,6 +32,9 @@ struct feature_map {
     /* Writes phi (rows, count), adjacent, for rows x (rows, dim). */
     void (*forward)(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
                     size_t rows, float *phi, void *scratch);
+    /* (optional) After `forward` of keys, from its scratch: the level of each row, by which forward has
+       divided its features. */
+    void (*levels)(const struct feature_map *map, size_t rows, const void *scratch, double *level);
     /* Adds the gradient of x to dx, from x, its features and their gradient, which it may overwrite. */
     void (*backward)(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
                      size_t rows, const float *phi, float *dphi, float *dx, size_t ld_dx, void *scratch);
@@ -50,6 +53,10 @@ struct feature_attention {
     /* Optional. A query's level is at least that of every key it sees; it never falls with i, and if not
        causal is the same for all. */
     struct feature_levels levels;
+    /* Forward, not causal: (num_keys) receives the levels of keys from map.levels, and is levels.key;
+       levels.query is not read. Saves a pass over the keys that only finds their levels. NULL: levels are
+       given. */
+    double *found_levels;
     float *dkey_level, *dquery_level; /* backward: gradients are written here; NULL: not wanted */
     void *saved;                      /* feature_attention_saved_size bytes: forward writes, backward reads */
 };

@@ -6,7 +6,9 @@
    running sums not advanced in backward; the second tile of new keys skipped; features of the other side.
    Of levels: sums not moved between blocks, or between tiles; the factor of a query left out, or that of a
    pair; gradients of sums at the level of the tile's last query; values of keys without their factor; the
-   gradient of a level from the scaled features. The floor with a gradient.
+   gradient of a level from the scaled features. The floor with a gradient. Of levels that the
+   map finds: sums not moved when a tile has a larger level; blocks added without the factor between their
+   levels; the level of the last tile as that of the block.
    Covers: feature_attention_backward.c feature_levels.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/feature_attention.h"
@@ -23,6 +25,7 @@ static void map_forward(const struct feature_map *map, enum feature_side side, c
                         size_t rows, float *phi, void *scratch)
 {
     memset(scratch, 0xff, map->scratch);
+    memcpy(scratch, &x, sizeof x);
     for (size_t i = 0; i < rows; i++) {
         for (size_t c = 0; c < map->dim; c++) {
             float v = x[i * ld_x + c];
@@ -30,6 +33,20 @@ static void map_forward(const struct feature_map *map, enum feature_side side, c
         }
         phi[i * map->count + map->dim] = 1;
     }
+}
+
+struct known {
+    const float *key;
+    const double *level;
+};
+
+/* The known levels of the rows that the map read last. */
+static void map_levels(const struct feature_map *map, size_t rows, const void *scratch, double *level)
+{
+    const struct known *known = map->self;
+    const float *x;
+    memcpy(&x, scratch, sizeof x);
+    memcpy(level, known->level + (size_t)(x - known->key) / map->dim, rows * sizeof *level);
 }
 
 static void map_backward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
@@ -184,6 +201,18 @@ static void check(const struct kernels *kernels, struct pool *pool, struct sizes
     feature_attention_backward(&a, y, g, view_of(dquery, s.n_q, s.d), view_of(dkey, s.n_k, s.d),
                                view_of(dvalue, s.n_k, s.d_v), block);
     check_array(out, o.out, s.n_q * s.d_v, 0, "out");
+    if (levels != NULL && !s.causal && levels->floor <= 0) {
+        struct known known = {key, levels->key};
+        double *found = malloc(s.n_k * sizeof *found);
+        a.map.self = &known;
+        a.map.levels = map_levels;
+        a.levels.key = a.found_levels = found;
+        a.levels.query = NULL;
+        feature_attention_forward(&a, y, block);
+        check_array(out, o.out, s.n_q * s.d_v, 0, "out with levels found by the map");
+        check_same_bits(found, levels->key, s.n_k * sizeof *found, "found levels");
+        free(found);
+    }
     check_array(dquery, o.dquery, s.n_q * s.d, 0.25, "dquery");
     check_array(dkey, o.dkey, s.n_k * s.d, 0.25, "dkey");
     check_array(dvalue, o.dvalue, s.n_k * s.d_v, 0.25, "dvalue");
