@@ -1,6 +1,7 @@
-/* `inspect`: measures the buckets of a trained run, head by head: the share of full attention that they
-   capture, compared with the empirical upper bound and with hashes that were not learned; the number of
-   buckets per token; and how uneven the buckets would be. SPDX-License-Identifier: Apache-2.0 */
+/* `inspect`: measures the buckets of a trained run, or those that a mechanism would form of its rows, head by
+   head: the share of full attention that they capture, compared with the empirical upper bound and with
+   hashes that were not learned; the number of buckets per token; and how uneven the buckets would be.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/inspect/findings.h"
 #include "cli/shared/arguments.h"
 #include "cli/shared/json_out.h"
@@ -52,12 +53,14 @@ static void print_text(const struct inspected *inspected, const hashattn_model_i
     printf("%5s %4s %7s   %4s %5s %5s %6s   %5s %5s %5s %5s %5s   %5s %5s %5s   %5s %5s %5s\n", "layer",
            "head", "met", "own", "lsh", "smyrf", "bound", "0", "1", "2", "3", "4+", "own", "lsh", "smyrf",
            "own", "lsh", "smyrf");
-    char layer[24], head[24];
+    char layer[24], head[24], mechanism[80];
     for (size_t i = 0; i < inspected->num_heads; i++) {
         const struct inspected_head *h = &inspected->heads[i];
+        snprintf(mechanism, sizeof mechanism, "%.30s%s%.30s", h->mechanism, h->probe != NULL ? ", own: " : "",
+                 h->probe != NULL ? h->probe : "");
         snprintf(layer, sizeof layer, "%zu", h->layer);
         snprintf(head, sizeof head, "%zu", h->head);
-        print_row(layer, head, h->sums, h->mechanism);
+        print_row(layer, head, h->sums, mechanism);
         if (i + 1 < inspected->num_heads && inspected->heads[i + 1].layer == h->layer)
             continue;
         add_heads(sums, inspected, false, h->layer);
@@ -130,6 +133,8 @@ static void print_json(const struct inspected *inspected, const hashattn_model_i
         json_out_count(&json, "layer", head->layer);
         json_out_count(&json, "head", head->head);
         json_out_text(&json, "attention", head->mechanism);
+        if (head->probe != NULL)
+            json_out_text(&json, "probe", head->probe);
         json_out_count(&json, "num_buckets", head->num_buckets);
         json_memberships(&json, head->sums, head);
         json_out_end_object(&json);
@@ -141,8 +146,8 @@ static void print_json(const struct inspected *inspected, const hashattn_model_i
 /* ---- the command --------------------------------------------------------------------------------------- */
 
 struct asked {
-    const char *data, *split, *plots;
-    size_t examples, layer;
+    const char *data, *split, *plots, *probe;
+    size_t examples, layer, fit;
 };
 
 static int report(const struct options *options, const struct asked *asked, const struct inspected *inspected,
@@ -157,33 +162,56 @@ static int report(const struct options *options, const struct asked *asked, cons
     return tool_finish();
 }
 
+/* Makes the probe if one is given, or if no head has buckets. The options of mechanisms are then its own, and
+   otherwise the model's. */
+static hashattn_status set_options(const struct options *options, hashattn_context *context,
+                                   const struct asked *asked, hashattn_model *model,
+                                   hashattn_attention **probe)
+{
+    hashattn_model_info info = {.struct_size = sizeof info};
+    hashattn_status status = HASHATTN_OK;
+    hashattn_model_describe(model, &info);
+    if (asked->probe == NULL && info.has_buckets) {
+        for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+            status = hashattn_model_set(model, options->settings[i].name, options->settings[i].text);
+        return status;
+    }
+    status = options_mechanism(options, context, asked->probe == NULL ? "lha" : asked->probe, probe);
+    if (status == HASHATTN_OK)
+        status = hashattn_attention_settle(*probe);
+    return status == HASHATTN_OK ? hashattn_model_probe(model, *probe, asked->fit) : status;
+}
+
 static int inspect(const struct options *options, hashattn_context *context, const struct asked *asked)
 {
     hashattn_model *model;
+    hashattn_attention *probe = NULL;
     struct inspected inspected = {0};
     hashattn_model_info info = {.struct_size = sizeof info};
     hashattn_status status = hashattn_model_load(context, options->operands[0], &model);
-    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
-        status = hashattn_model_set(model, options->settings[i].name, options->settings[i].text);
+    if (status == HASHATTN_OK)
+        status = set_options(options, context, asked, model, &probe);
     if (status == HASHATTN_OK) {
         hashattn_model_describe(model, &info);
         status = hashattn_model_inspect(model, asked->data, asked->split, asked->examples,
                                         options->common.seed_given ? options->common.seed : info.seed,
                                         inspected_hear, &inspected);
     }
-    int code = inspected.no_room          ? tool_fail(EXIT_ROOM, "no memory for the results")
-               : status != HASHATTN_OK    ? tool_fail_status(context, status)
-               : inspected.num_heads == 0 ? tool_fail(EXIT_FILE, "split %s has no examples", asked->split)
-                                          : report(options, asked, &inspected, &info);
+    int code = inspected.no_room       ? tool_fail(EXIT_ROOM, "no memory for the results")
+               : status != HASHATTN_OK ? tool_fail_status(context, status)
+               : inspected.num_heads == 0
+                   ? tool_fail(EXIT_FILE, "split %s has no examples, or no head has attention", asked->split)
+                   : report(options, asked, &inspected, &info);
     inspected_free(&inspected);
     hashattn_model_free(model);
+    hashattn_attention_free(probe);
     return code;
 }
 
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options;
-    struct asked asked = {.split = "valid", .examples = 8, .layer = SIZE_MAX};
+    struct asked asked = {.split = "valid", .examples = 8, .layer = SIZE_MAX, .fit = 200};
     options_begin(&options, self);
     options_add_text(&options, "data", &asked.data, "DIR",
                      "directory of the data set (default: the one recorded in the run)");
@@ -197,6 +225,13 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_count(&options, "layer", &asked.layer, "N",
                       "layer whose buckets are plotted individually (default: the first layer with buckets)",
                       0, 255);
+    options_add_text(
+        &options, "probe", &asked.probe, "NAME",
+        "lha, lsh or random: measure the buckets that it would form in heads without buckets (default: "
+        "lha if no head has buckets). Options of mechanisms are then its own");
+    options_add_count(
+        &options, "fit", &asked.fit, "N",
+        "with --probe lha: fit its hashes to the rows of N training examples first (default 200)", 0, 1e9);
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
@@ -214,8 +249,9 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_inspect = {
     .name = "inspect",
     .operands = "RUN",
-    .summary = "Measures how much of full attention the buckets of a trained lha, lsh or random run capture, "
-               "and how uneven they are",
+    .summary = "Measures how much of full attention the buckets of a trained run capture and how uneven they "
+               "are; of "
+               "a run without buckets, those that lha, lsh and smyrf would form",
     .example = "  hashattn data needle --out needles --train 2000 --valid 200 --seq-len 128 --marks 8\n"
                "  hashattn train needle --data needles --attention lha --num-buckets 4 --steps 20 "
                "--eval-every 10 --out run\n"

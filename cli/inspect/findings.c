@@ -4,21 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const membership_names[MEMBERSHIPS] = {"own", "lsh", "smyrf"};
+#include "cli/shared/grow.h"
 
-/* Makes room for one more element; false if memory runs out. */
-static bool grow(void **array, size_t *room, size_t count, size_t size)
-{
-    if (count < *room)
-        return true;
-    size_t wider = *room == 0 ? 64 : 2 * *room;
-    void *moved = realloc(*array, wider * size);
-    if (moved == NULL)
-        return false;
-    *array = moved;
-    *room = wider;
-    return true;
-}
+const char *const membership_names[MEMBERSHIPS] = {"own", "lsh", "smyrf"};
 
 /* The row of this head, added if new; NULL if memory runs out. */
 static struct inspected_head *head_of(struct inspected *inspected, const hashattn_membership *m)
@@ -31,8 +19,11 @@ static struct inspected_head *head_of(struct inspected *inspected, const hashatt
         return NULL;
     inspected->heads = heads;
     struct inspected_head *head = &inspected->heads[inspected->num_heads++];
-    *head = (struct inspected_head){
-        .layer = m->layer, .head = m->head, .num_buckets = m->num_buckets, .mechanism = m->mechanism};
+    *head = (struct inspected_head){.layer = m->layer,
+                                    .head = m->head,
+                                    .num_buckets = m->num_buckets,
+                                    .mechanism = m->mechanism,
+                                    .probe = m->probe};
     return head;
 }
 

@@ -25,7 +25,8 @@ struct bucket_count {
 
 struct inspected_head {
     size_t layer, head, num_buckets;
-    const char *mechanism;
+    const char *mechanism,
+        *probe; /* probe: whose buckets are "own", if not the mechanism's; otherwise NULL */
     struct membership_sums sums[MEMBERSHIPS];
     struct bucket_count *first[MEMBERSHIPS]; /* (num_buckets) of the first sequence, largest first */
 };
@@ -49,6 +50,11 @@ void inspected_free(struct inspected *inspected);
 
 /* into += sums. */
 void membership_add(struct membership_sums *into, const struct membership_sums *sums);
+/* Whose buckets are "own" in the first head. */
+static inline const char *inspected_owner(const struct inspected *inspected)
+{
+    return inspected->heads[0].probe != NULL ? inspected->heads[0].probe : inspected->heads[0].mechanism;
+}
 static inline double mean_of(double sum, double count)
 {
     return count > 0 ? sum / count : 0;

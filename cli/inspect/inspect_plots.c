@@ -44,7 +44,7 @@ static void write_utility(FILE *script, const struct inspected *inspected, size_
             "set title 'Share of full attention captured by equally many pairs, %zu heads'\n"
             "set xtics ('upper bound' 1, '%s' 2, 'lsh' 3, 'smyrf' 4) scale 0\n"
             "plot for [i=1:4] $data using (i):i linecolor i\n",
-            inspected->num_heads, inspected->heads[0].mechanism);
+            inspected->num_heads, inspected_owner(inspected));
 }
 
 /* Queries and keys of each bucket of each head of the layer, largest first. */
@@ -73,7 +73,7 @@ static void write_buckets(FILE *script, const struct inspected *inspected, size_
         fprintf(script,
                 "set title '%s'\nplot $%s using 1:($2+$3) with boxes linecolor 2 title 'keys', '' using 1:2 "
                 "with boxes linecolor 1 title 'queries'\n",
-                p == 0 ? inspected->heads[0].mechanism : membership_names[p], membership_names[p]);
+                p == 0 ? inspected_owner(inspected) : membership_names[p], membership_names[p]);
     fputs("unset multiplot\n", script);
 }
 
@@ -106,7 +106,7 @@ static void write_panels(FILE *script, const struct inspected *inspected, bool r
         fprintf(script,
                 "set title '%s'\nplot $%s_%s using (%g*(floor($1/%g)+0.5)):(1) smooth frequency with boxes "
                 "linecolor %d, 0 with lines linecolor rgb 'black'\n",
-                p == 0 ? inspected->heads[0].mechanism : membership_names[p], membership_names[p], what, step,
+                p == 0 ? inspected_owner(inspected) : membership_names[p], membership_names[p], what, step,
                 step, p + 1);
 }
 

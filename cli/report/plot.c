@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/report/html.h"
+#include "cli/shared/grow.h"
 
 enum { WIDTH = 440, HEIGHT = 300, LEFT = 72, RIGHT = 416, TOP = 12, BOTTOM = 250 };
 enum { MOST_TICKS = 12, MARKED = 40 /* lines of at most as many points have markers */ };
@@ -18,19 +19,6 @@ static const double LARGEST = 1e100;
 
 /* ---- building ------------------------------------------------------------------------------------------ */
 
-bool plot_grow(void **array, size_t *room, size_t count, size_t size)
-{
-    if (count < *room)
-        return true;
-    size_t wider = *room == 0 ? 8 : 2 * *room;
-    void *moved = realloc(*array, wider * size);
-    if (moved == NULL)
-        return false;
-    *array = moved;
-    *room = wider;
-    return true;
-}
-
 size_t plot_series_named(struct plot *plot, const char *name, size_t look)
 {
     struct plot_series made = {.look = look};
@@ -39,7 +27,7 @@ size_t plot_series_named(struct plot *plot, const char *name, size_t look)
         if (strcmp(plot->series[i].name, made.name) == 0)
             return i;
     void *series = plot->series;
-    if (!plot_grow(&series, &plot->room, plot->count, sizeof *plot->series)) {
+    if (!grow(&series, &plot->room, plot->count, sizeof *plot->series)) {
         plot->no_room = true;
         return SIZE_MAX;
     }
@@ -54,7 +42,7 @@ void plot_add(struct plot *plot, size_t series, double x, double y)
         return;
     struct plot_series *to = &plot->series[series];
     void *points = to->points;
-    if (!plot_grow(&points, &to->room, to->count, sizeof *to->points)) {
+    if (!grow(&points, &to->room, to->count, sizeof *to->points)) {
         plot->no_room = true;
         return;
     }

@@ -50,7 +50,4 @@ size_t plot_points(const struct plot *plot);
 void plot_write(FILE *page, struct plot *plot, size_t most, size_t number);
 void plot_free(struct plot *plot);
 
-/* Makes room for one more element; false if memory runs out. */
-bool plot_grow(void **array, size_t *room, size_t count, size_t size);
-
 #endif

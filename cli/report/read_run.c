@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/report/report.h"
+#include "cli/shared/grow.h"
 
 const char *report_run_setting(const struct report_run *run, const char *path,
                                char number[HASHATTN_NUMBER_TEXT])
@@ -118,7 +119,7 @@ static int read_member(void *user, const char *key, const hashattn_value *value)
     if (curve == NULL)
         return 0;
     void *points = curve->points;
-    if (!plot_grow(&points, &curve->room, curve->count, sizeof *curve->points)) {
+    if (!grow(&points, &curve->room, curve->count, sizeof *curve->points)) {
         run->no_room = true;
         return 1;
     }

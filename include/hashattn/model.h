@@ -28,6 +28,7 @@ typedef struct hashattn_model_info {
     uint64_t seed;                           /* of its training */
     int predicts;                            /* hashattn_model_predict_file works */
     const char *precision;                   /* of products: as in training, unless the context sets one */
+    int has_buckets;                         /* a head has a mechanism with buckets of tokens */
 } hashattn_model_info;
 /* Set info->struct_size first. The strings are valid as long as the model. */
 HASHATTN_API void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info);
@@ -93,12 +94,21 @@ typedef struct hashattn_membership {
     size_t queries_in[5], keys_in[5];         /* number of tokens in 0, 1, 2, 3, and 4 or more buckets */
     const uint32_t *best_queries, *best_keys; /* (num_buckets) the tokens with the best score in each bucket,
                                                  before the buckets are balanced; valid during the call */
+    const char *probe; /* the mechanism whose buckets are "own", if the head's has none; otherwise NULL */
 } hashattn_membership;
 /* Called for every sequence, layer, head and membership. Return non-zero to stop with INTERRUPTED. */
 typedef int hashattn_membership_callback(void *user, const hashattn_membership *membership);
 
+/* For heads of mechanisms without buckets (softmax): hashattn_model_inspect measures the buckets that
+   `probe`, a mechanism with buckets, would form of their rows; its report names both. Learned hashes (lha)
+   are first fitted to rows of the training split in `steps` steps of one example, at the cost of a forward
+   each and without changing the model. The probe must outlive the model; NULL leaves such heads out. REFUSED:
+   the probe has no buckets. */
+HASHATTN_API hashattn_status hashattn_model_probe(hashattn_model *model, const hashattn_attention *probe,
+                                                  size_t steps);
 /* Inspects the first `examples` examples (0: all) of a split; data and seed as in evaluate. Computes all
-   pairs of every head, in memory linear in n. REFUSED: no head has a mechanism with buckets of tokens. */
+   pairs of every head, in memory linear in n. REFUSED: no head has a mechanism with buckets of tokens, and
+   there is no probe. */
 HASHATTN_API hashattn_status hashattn_model_inspect(hashattn_model *model, const char *data,
                                                     const char *split, size_t examples, uint64_t seed,
                                                     hashattn_membership_callback *callback, void *user);

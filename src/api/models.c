@@ -18,6 +18,8 @@ struct hashattn_model {
     float *values;              /* the parameters, one block */
     struct metric_list metrics; /* of the last evaluation */
     size_t confusion[MODEL_CONFUSED * MODEL_CONFUSED];
+    const hashattn_attention *probe; /* or NULL */
+    size_t probe_steps;
     hashattn_evaluation_callback *callback;
     void *user; /* of the callback */
 };
@@ -116,6 +118,7 @@ void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *i
     const hashattn_model_info own = {.task = config->task->name,
                                      .mechanism = config->model.plan.text,
                                      .precision = precision_names[config->model.precision],
+                                     .has_buckets = inspect_finds_buckets(model->net),
                                      .data = config->data,
                                      .num_params = params_count(model_params(model->net)),
                                      .num_classes = model_outputs(model->net),
@@ -310,7 +313,8 @@ static bool tell(void *user, const struct inspected_head *head)
                                           .bound = of->bound,
                                           .pairs = of->pairs,
                                           .best_queries = of->best_queries,
-                                          .best_keys = of->best_keys};
+                                          .best_keys = of->best_keys,
+                                          .probe = head->probe == NULL ? NULL : head->probe->name};
         for (size_t i = 0; i < IN_GROUPS; i++) {
             membership.queries_in[i] = of->queries_in[i];
             membership.keys_in[i] = of->keys_in[i];
@@ -319,6 +323,19 @@ static bool tell(void *user, const struct inspected_head *head)
             return true;
     }
     return false;
+}
+
+hashattn_status hashattn_model_probe(hashattn_model *model, const hashattn_attention *probe, size_t steps)
+{
+    if (model == NULL)
+        return HASHATTN_INVALID;
+    if (probe != NULL) {
+        const struct probe wanted = {.mechanism = probe->mechanism};
+        TRY(inspect_check(&model->context->host, model->net, &wanted));
+    }
+    model->probe = probe;
+    model->probe_steps = steps;
+    return HASHATTN_OK;
 }
 
 hashattn_status hashattn_model_inspect(hashattn_model *model, const char *data, const char *split,
@@ -330,13 +347,24 @@ hashattn_status hashattn_model_inspect(hashattn_model *model, const char *data, 
     struct host *host = &model->context->host;
     FAIL_IF(split == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             split == NULL ? "split" : "callback");
-    struct dataset dataset = {0};
-    TRY(inspect_check(host, model->net));
+    struct dataset dataset = {0}, training = {0};
+    struct probe probe = {.steps = model->probe_steps, .seed = seed};
+    if (model->probe != NULL) {
+        probe.mechanism = model->probe->mechanism;
+        probe.options = model->probe->options;
+    }
+    const struct probe *used = model->probe != NULL ? &probe : NULL;
+    TRY(inspect_check(host, model->net, used));
     TRY(load_split(model, data, split, &dataset));
     const struct train_setup setup = setup_of(model);
     struct inspect_bridge bridge = {callback, user};
-    hashattn_status status =
-        inspect(host, &setup, model->net, model->values, &dataset, examples, seed, tell, &bridge);
+    hashattn_status status = HASHATTN_OK;
+    if (used != NULL && probe.steps > 0 && probe.mechanism->own_loss != NULL)
+        status = load_split(model, data, "train", &training);
+    if (status == HASHATTN_OK)
+        status = inspect(host, &setup, model->net, model->values, &dataset, examples, seed, used, &training,
+                         tell, &bridge);
+    dataset_free(host, &training);
     dataset_free(host, &dataset);
     return status;
 }

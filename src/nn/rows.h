@@ -18,8 +18,8 @@
 
 enum { ROW_TILE = 192 };
 
-/* Observes buckets (attention_inspect). Called after every call of attention in a forward whose mechanism has
-   buckets; `layer` is the index of the block. */
+/* Observes attention. Called after every call of attention in a forward; `layer` is the index of the block.
+   If the mechanism has buckets, attention_inspect may follow. */
 struct attention_call;
 struct inspector {
     void (*see)(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch);

@@ -267,7 +267,7 @@ void self_attention_mix(const struct self_attention *attention, const struct row
         struct attention_call call = open_call(attention, mixing, rows, values, space, &scratch, call_key);
         attention_forward(&call, columns(attention, mixing, space->context), scratch.saved[g],
                           scratch.attention);
-        if (call.inspects)
+        if (rows->inspector != NULL)
             rows->inspector->see(rows->inspector->argument, rows->layer, &call, scratch.saved[g],
                                  scratch.attention);
     }

@@ -15,6 +15,8 @@ struct work {
     struct host *host;
     size_t example, each; /* sequences per example */
     struct workspace inspections;
+    struct probes probes; /* probe NULL: none */
+    bool fitting;         /* of the probe; nothing is inspected */
     inspect_callback *callback;
     void *user;
     hashattn_status status;
@@ -33,8 +35,9 @@ static struct inspection *lay(const struct attention_call *call, void *block, si
     return inspections;
 }
 
-static hashattn_status look(struct work *work, size_t layer, const struct attention_call *call, void *saved,
-                            void *scratch)
+/* mechanism: of the model; call: its own, or that of the probe. */
+static hashattn_status look(struct work *work, size_t layer, const struct mechanism *mechanism,
+                            const struct attention_call *call, void *saved, void *scratch)
 {
     const struct inspection_facet *facet = call->mechanism->inspection;
     size_t bytes;
@@ -47,7 +50,8 @@ static hashattn_status look(struct work *work, size_t layer, const struct attent
         const struct inspected_head head = {.sequence = work->example * work->each + sequence,
                                             .layer = layer,
                                             .head = call->first_head + i % call->num_heads,
-                                            .mechanism = call->mechanism,
+                                            .mechanism = mechanism,
+                                            .probe = call->mechanism != mechanism ? call->mechanism : NULL,
                                             .num_tokens = call->query_offsets[sequence + 1] -
                                                           call->query_offsets[sequence],
                                             .num_groups = facet->num_groups(call->options),
@@ -58,62 +62,109 @@ static hashattn_status look(struct work *work, size_t layer, const struct attent
     return HASHATTN_OK;
 }
 
+static hashattn_status see_call(struct work *work, size_t layer, const struct attention_call *call,
+                                void *saved, void *scratch)
+{
+    struct attention_call probing;
+    if (call->mechanism->inspection != NULL)
+        return work->fitting ? HASHATTN_OK : look(work, layer, call->mechanism, call, saved, scratch);
+    if (work->probes.probe == NULL || !call->mechanism->mixes)
+        return HASHATTN_OK;
+    if (work->fitting)
+        return probes_fit(&work->probes, layer, call);
+    TRY(probes_open(&work->probes, layer, call, &probing, &saved, &scratch));
+    return look(work, layer, call->mechanism, &probing, saved, scratch);
+}
+
 static void see(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch)
 {
     struct work *work = argument;
     if (work->status == HASHATTN_OK)
-        work->status = look(work, layer, call, saved, scratch);
+        work->status = see_call(work, layer, call, saved, scratch);
 }
 
-hashattn_status inspect_check(struct host *host, const struct model *model)
+bool inspect_finds_buckets(const struct model *model)
 {
     const struct head_plan *plan = &model_config_of(model)->plan;
-    char names[200] = "";
-    size_t used = 0, with = 0;
+    size_t with = 0;
     for (size_t i = 0; i < plan->num_used; i++)
         with += plan->used[i].mechanism->inspection != NULL;
+    return with > 0;
+}
+
+hashattn_status inspect_check(struct host *host, const struct model *model, const struct probe *probe)
+{
+    char names[200] = "";
+    size_t used = 0;
     for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++)
         if ((*m)->inspection != NULL && used < sizeof names)
             used +=
                 (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", (*m)->name);
-    FAIL_IF(with == 0, host, HASHATTN_REFUSED,
+    FAIL_IF(probe == NULL && !inspect_finds_buckets(model), host, HASHATTN_REFUSED,
             "the model has attention %s, which has no buckets of tokens; those that can be inspected: %s",
-            plan->text, names);
+            model_config_of(model)->plan.text, names);
+    FAIL_IF(probe != NULL && probe->mechanism->inspection == NULL, host, HASHATTN_REFUSED,
+            "%s has no buckets of tokens; mechanisms that have: %s", probe->mechanism->name, names);
     return HASHATTN_OK;
 }
 
-hashattn_status inspect(struct host *host, const struct train_setup *setup, struct model *model,
-                        const float *values, const struct dataset *dataset, size_t count, uint64_t seed,
-                        inspect_callback *callback, void *user)
+/* Forwards of `count` examples, from the first again after the last. Fitting hashes anew at every step, as
+   training does. values: prepared. */
+static hashattn_status run_examples(const struct train_setup *setup, struct model *model, const float *values,
+                                    const struct dataset *dataset, size_t count, uint64_t seed,
+                                    struct work *work)
 {
-    struct work work = {.host = host, .each = dataset->pairs ? 2 : 1, .callback = callback, .user = user};
-    const struct inspector inspector = {see, &work};
-    const struct params *params = model_params(model);
+    struct host *host = work->host;
+    const struct inspector inspector = {see, work};
     struct packed_examples packed = {0};
     struct workspace workspace = {NULL, 0};
-    void *room = NULL;
     hashattn_status status;
-    count = count == 0 || count > dataset->count ? dataset->count : count;
-    TRY(inspect_check(host, model));
     TRY(evaluate_fit(host, model, dataset));
     TRY_DONE(packed_examples_new(host, dataset, 1, &packed));
-    TRY_DONE(memory_new(host, params_room(params), sizeof(float), "weights laid for products", &room));
-    values = params_lay(params, setup->kernels, setup->pool, values, false, room);
-    for (work.example = 0; work.example < count; work.example++) {
-        packing_range(&packed, dataset, work.example, 1);
+    for (work->example = 0; work->example < count; work->example++) {
+        packing_range(&packed, dataset, work->example % dataset->count, 1);
         struct model_batch batch = packed_batch(&packed, setup->kernels, setup->pool, false);
         batch.sample_ids = NULL; /* the same hashing for every sequence */
-        batch.random_key = random_key(seed, RANDOM_EVALUATION, 0);
+        batch.random_key =
+            work->fitting ? random_key(random_key(seed, RANDOM_INSPECTION, 0), RANDOM_STEP, work->example)
+                          : random_key(seed, RANDOM_EVALUATION, 0);
         batch.inspector = &inspector;
         TRY_DONE(model_check(host, model, &batch));
         TRY_DONE(workspace_fit(host, &workspace, model_workspace_size(model, &batch)));
         model_forward(model, &batch, values, workspace.block);
-        TRY_DONE(work.status);
+        TRY_DONE(work->status);
     }
 done:
-    workspace_free(host, &work.inspections);
     workspace_free(host, &workspace);
-    memory_free(host, room);
     packed_examples_free(host, &packed);
+    return status;
+}
+
+hashattn_status inspect(struct host *host, const struct train_setup *setup, struct model *model,
+                        const float *values, const struct dataset *dataset, size_t count, uint64_t seed,
+                        const struct probe *probe, const struct dataset *training, inspect_callback *callback,
+                        void *user)
+{
+    struct work work = {.host = host,
+                        .each = dataset->pairs ? 2 : 1,
+                        .probes = {.host = host, .probe = probe},
+                        .callback = callback,
+                        .user = user};
+    const struct params *params = model_params(model);
+    void *room = NULL;
+    hashattn_status status;
+    count = count == 0 || count > dataset->count ? dataset->count : count;
+    TRY(inspect_check(host, model, probe));
+    TRY_DONE(memory_new(host, params_room(params), sizeof(float), "weights laid for products", &room));
+    values = params_lay(params, setup->kernels, setup->pool, values, false, room);
+    work.fitting = probe != NULL && probe->steps > 0 && training->count > 0;
+    if (work.fitting)
+        TRY_DONE(run_examples(setup, model, values, training, probe->steps, seed, &work));
+    work.fitting = false;
+    TRY_DONE(run_examples(setup, model, values, dataset, count, seed, &work));
+done:
+    probes_free(&work.probes);
+    workspace_free(host, &work.inspections);
+    memory_free(host, room);
     return status;
 }

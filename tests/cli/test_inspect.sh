@@ -1,7 +1,8 @@
 #!/bin/sh
 # `inspect`: table and JSON of a small lha run agree, and have the properties that all results must have; plots are scripts,
 # drawn if gnuplot is installed; refusals and usage errors.
-# Planted and caught: count and sum of utilities exchanged in a plot; the first membership left out.
+# Planted and caught: count and sum of utilities exchanged in a plot; the first membership left out; the options given to
+# the model instead of the probe.
 # Covers: cmd_inspect.c findings.c inspect_plots.c
 . "$(dirname "$0")/checks.sh"
 OLDPATH=$PATH
@@ -140,7 +141,20 @@ run inspect mixed --examples 1 --json --plots mixed_plots
 holds mixed_heads json out '[(h["layer"], h["head"], h["attention"]) for h in d["heads"]] == [(1, 1, "lha")]'
 grep -q "layer 1" mixed_plots/buckets.gp && passed first_layer_with_buckets || failed first_layer_with_buckets "$(grep title mixed_plots/buckets.gp)"
 "$tool" train needle --data needles --steps 4 --eval-every 2 --out sampled --quiet 2>err
-expect others_are_refused 2 "has attention yoso, which has no buckets of tokens; those that can be inspected: lha, lsh, random" inspect sampled
+# Heads without buckets: those that lha, fitted to their rows, or another mechanism would form.
+run inspect sampled --examples 2 --num-buckets 4 --fit 5 --json
+cp out probed.json
+holds probed_heads json probed.json '(d["attention"], d["sequences"]) == ("yoso", 2) and [(h["attention"], h["probe"], h["num_buckets"]) for h in d["heads"]] == 4 * [("yoso", "lha", 4)] and all(0 < h[m]["utility"] <= 1 for h in d["heads"] for m in ("own", "lsh", "smyrf"))'
+run inspect sampled --examples 2 --num-buckets 4 --fit 0 --json
+holds fitting_changes_own_only json out 'all((h["own"]["utility"] != g["own"]["utility"]) and h["lsh"] == g["lsh"] for h, g in zip(d["heads"], json.load(open("probed.json"))["heads"]))'
+run inspect sampled --examples 2 --probe lsh --num-buckets 4
+grep -qE "^ +0 +0 .* yoso, own: lsh$" out && passed words_of_a_probe || failed words_of_a_probe "$(cat out err)"
+run inspect sampled --examples 1 --num-buckets 4 --fit 2 --plots probe_plots --quiet
+grep -q "'lha' 2" probe_plots/utility.gp && passed plots_name_the_probe || failed plots_name_the_probe "$(cat err; grep xtics probe_plots/utility.gp)"
+run inspect mixed --examples 1 --probe lsh --num-buckets 2 --json
+holds mixed_heads_with_a_probe json out '[(h["layer"], h["head"], h["attention"], h.get("probe"), h["num_buckets"]) for h in d["heads"]] == [(0, 0, "local", "lsh", 2), (0, 1, "local", "lsh", 2), (1, 0, "local", "lsh", 2), (1, 1, "lha", None, 4)]'
+expect probe_without_buckets 2 "local has no buckets of tokens; mechanisms that have: lha, lsh, random" inspect sampled --probe local
+expect option_of_no_probe 2 "num_hashes" inspect sampled --num-hashes 3
 expect no_run 2 "inspect needs one operand, the run" inspect
 expect no_split 2 "split is 'tset'" inspect run --split tset
 expect no_layer 2 "layer 2 has no heads with buckets" inspect run --examples 1 --plots plots2 --layer 2

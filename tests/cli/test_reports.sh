@@ -3,9 +3,9 @@
 # their defaults; defaults are those in the help. Times are not checked.
 # Planted and caught: a line of a report left out; heads and head_dim exchanged; a default that differs from the help;
 # milliseconds of all repeats instead of one; shares of the threads' time; the share of a part relative to the longest part
-# instead of the sum; a bar of only '-'; remaining time rounded down.
+# instead of the sum; a bar of only '-'; remaining time rounded down; a curve counted in bytes; no curve where words are long.
 # Covers: bench_attention.c bench_layer.c bench_peak.c bench_step.c bench_stream.c bench_suggest.c cmd_train.c cmd_eval.c cmd_data.c
-# progress.c profile_out.c
+# progress.c sparkline.c profile_out.c
 . "$(dirname "$0")/checks.sh"
 
 # report NAME FILE KEYS EXPRESSION: checks the keys of an object d, and an expression of it.
@@ -210,6 +210,8 @@ run train needle --data d --out reached --steps 1000 --eval-every 2 --until accu
 grep -qxE "stopped by accuracy at step [0-9]+, saved in reached" err && passed words_of_accuracy || failed words_of_accuracy "$(cat err)"
 run train needle --data d --out late --steps 100000 --max-seconds 0.01 $tiny
 words words_of_time err "stopped by time at step [0-9]+, saved in late"
+LC_ALL=C "$tool" train needle --data d --out piped --steps 12 --live $tiny >out 2>err
+words live_without_a_terminal err "loss [_.~=+*#-]{12} [0-9.]+ to [0-9.]+"
 "$tool" train needle --data d --out stopped --steps 100000 $tiny >out 2>err &
 process=$!
 while [ ! -s stopped/log.jsonl ]; do kill -0 $process 2>/dev/null || break; done
@@ -261,6 +263,19 @@ assert text.count("\r\033[K") >= 3 and text.rstrip().splitlines()[-1].endswith("
 text, code = terminal(40, {"TERM": "xterm", "NO_COLOR": "1"}, ["--out", "bar3", "--steps", "8", "--eval-every", "8"])
 for bar, rest in re.findall(r"\r([#-]+)([^\r\033]*)\033\[K", text):
     assert len(bar) == 6 and len(bar + rest) == 39, (bar, rest)
+# --live: the losses as a curve between bar and words, at the cost of words; none on a narrow terminal; one line at the end.
+utf8, ascii_only = {"TERM": "xterm", "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}, {"TERM": "xterm", "NO_COLOR": "1", "LC_ALL": "C"}
+for name, columns, environment, levels in (("live", 100, utf8, "▁▂▃▄▅▆▇█"), ("live2", 100, ascii_only, "_.~=+*#-"), ("live3", 56, utf8, "▁▂▃▄▅▆▇█")):
+    text, code = terminal(columns, environment, ["--out", name, "--steps", "30", "--eval-every", "30", "--live"])
+    bars = re.findall(f"\\r([#-]+) ([{levels}]+)( [^\\r\\033]*)\\033\\[K", text)
+    assert code == 0 and bars and all(len(bar + curve + rest) + 1 <= columns - 1 for bar, curve, rest in bars), (name, text)
+    assert 10 <= len(bars[-1][1]) <= 24, (name, bars[-1])
+    last = re.search(f"loss ([{levels}]{{30}}) [0-9.]+ to [0-9.]+\\r\\n", text)
+    assert last and len(set(last[1])) >= 4, (name, text)
+text, code = terminal(40, utf8, ["--out", "live4", "--steps", "8", "--eval-every", "8", "--live"])
+assert code == 0 and not re.search("\\r[#-]+ [▁▂▃▄▅▆▇█]", text), text
+text, code = terminal(100, utf8, ["--out", "live5", "--steps", "8", "--eval-every", "8", "--live", "--quiet"])
+assert code == 0 and text == "", text
 text, code = terminal(100, {"TERM": "dumb"}, ["--out", "bar4", "--steps", "8", "--eval-every", "8"])
 assert code == 0 and " left " not in text, text
 text, code = terminal(100, {"TERM": "xterm"}, ["--out", "bar5", "--steps", "8", "--eval-every", "8", "--quiet"])

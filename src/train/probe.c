@@ -1,0 +1,128 @@
+/* The hashes of each call are one block: values, gradients and both moments, which AdamW updates without
+   decay (train/optim.h). SPDX-License-Identifier: Apache-2.0 */
+#include "train/probe.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "train/optim.h"
+
+/* Hashes start near 0 (standard deviation 0.1) and have few steps, so the rate is higher than in training. */
+static const double RATE = 0.02, BETA1 = 0.9, BETA2 = 0.98, EPSILON = 1e-8;
+
+static struct parameter_sizes sizes_of(const struct attention_call *call)
+{
+    return (struct parameter_sizes){call->head_dim, call->value_dim, call->max_len};
+}
+
+/* Draws (num_heads, floats of a head). */
+static void start_hashes(const struct probe *probe, const struct attention_call *call, size_t layer,
+                         float *values)
+{
+    const struct parameter_sizes sizes = sizes_of(call);
+    for (size_t head = 0; head < call->num_heads; head++) {
+        size_t index = 0;
+        for (const struct parameter_row *row = probe->mechanism->params; row->name != NULL; row++, index++) {
+            size_t rows, cols;
+            row->shape(probe->options, &sizes, &rows, &cols);
+            uint64_t key = random_key(random_key(probe->seed, RANDOM_LAYER, layer), RANDOM_HEAD,
+                                      call->first_head + head);
+            start_fill(row->start, row->scale, random_key(key, RANDOM_INIT, index), values, rows * cols);
+            values += rows * cols;
+        }
+    }
+}
+
+/* The hashes of this call, made on first use; *found is NULL if the mechanism learns none. */
+static hashattn_status hashes_of(struct probes *probes, size_t layer, const struct attention_call *call,
+                                 struct probe_hashes **found)
+{
+    const struct parameter_sizes sizes = sizes_of(call);
+    size_t count =
+        call->num_heads * attention_param_count(probes->probe->mechanism, probes->probe->options, &sizes);
+    *found = NULL;
+    for (size_t i = 0; i < probes->num_hashes; i++)
+        if (probes->hashes[i].layer == layer && probes->hashes[i].first_head == call->first_head)
+            *found = &probes->hashes[i];
+    if (*found != NULL || count == 0)
+        return HASHATTN_OK;
+    void *block;
+    if (probes->num_hashes == probes->room) {
+        size_t room = probes->room == 0 ? 16 : 2 * probes->room;
+        TRY(memory_new(probes->host, room, sizeof *probes->hashes, "a list of hashes", &block));
+        if (probes->num_hashes > 0)
+            memcpy(block, probes->hashes, probes->num_hashes * sizeof *probes->hashes);
+        memory_free(probes->host, probes->hashes);
+        probes->hashes = block;
+        probes->room = room;
+    }
+    TRY(memory_new_zeroed(probes->host, size_product(4, count), sizeof(float), "hashes to fit", &block));
+    *found = &probes->hashes[probes->num_hashes++];
+    **found = (struct probe_hashes){
+        .layer = layer, .first_head = call->first_head, .count = count, .values = block};
+    start_hashes(probes->probe, call, layer, block);
+    return HASHATTN_OK;
+}
+
+hashattn_status probes_open(struct probes *probes, size_t layer, const struct attention_call *call,
+                            struct attention_call *probing, void **saved, void **scratch)
+{
+    struct probe_hashes *hashes;
+    TRY(hashes_of(probes, layer, call, &hashes));
+    *probing = *call;
+    probing->mechanism = probes->probe->mechanism;
+    probing->options = probes->probe->options;
+    probing->inspects = true;
+    probing->params = hashes != NULL ? hashes->values : NULL;
+    probing->not_finite = NULL;
+    TRY(attention_check_shapes(probes->host, probing));
+    size_t rows = call->query_offsets[call->num_sequences], width = call->num_heads * call->value_dim;
+    struct arena arena = arena_on(NULL);
+    for (int pass = 0; pass < 2; pass++) {
+        *saved = arena_take(&arena, attention_saved_size(probing), 1);
+        *scratch = arena_take(&arena, attention_scratch_size(probing), 1);
+        float *out = arena_take(&arena, size_product(rows, width), sizeof *out);
+        if (pass == 0) {
+            TRY(workspace_fit(probes->host, &probes->workspace, arena.used));
+            arena = arena_on(probes->workspace.block);
+            continue;
+        }
+        const struct packed to = {
+            .data = out, .width = call->value_dim, .row_stride = width, .head_stride = call->value_dim};
+        attention_forward(probing, to, *saved, *scratch);
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status probes_fit(struct probes *probes, size_t layer, const struct attention_call *call)
+{
+    struct attention_call probing;
+    struct probe_hashes *hashes;
+    void *saved, *scratch;
+    TRY(hashes_of(probes, layer, call, &hashes));
+    if (hashes == NULL || probes->probe->mechanism->own_loss == NULL)
+        return HASHATTN_OK;
+    TRY(probes_open(probes, layer, call, &probing, &saved, &scratch));
+    float *gradients = hashes->values + hashes->count;
+    memset(gradients, 0, hashes->count * sizeof *gradients);
+    probes->loss = attention_auxiliary(&probing, gradients, saved, scratch) /
+                   (double)(call->num_heads * call->num_sequences);
+    const struct optim optim = {.kernels = call->kernels,
+                                .pool = call->pool,
+                                .total = hashes->count,
+                                .m = gradients + hashes->count,
+                                .v = gradients + 2 * hashes->count,
+                                .beta2 = BETA2,
+                                .epsilon = EPSILON};
+    optim_step(&optim, hashes->values, gradients, 0, ++hashes->step, RATE, BETA1);
+    return HASHATTN_OK;
+}
+
+void probes_free(struct probes *probes)
+{
+    for (size_t i = 0; i < probes->num_hashes; i++)
+        memory_free(probes->host, probes->hashes[i].values);
+    memory_free(probes->host, probes->hashes);
+    workspace_free(probes->host, &probes->workspace);
+}
