@@ -33,10 +33,31 @@ static size_t nodes_of_others(const struct comm *comm, size_t leaves)
     return count;
 }
 
+struct room {
+    hashattn_message *sends, *receives;
+    float **parts; /* of all nodes, in order */
+    float *floats; /* this rank's piece of the nodes of others */
+    size_t bytes;
+};
+
+static struct room room_on(const struct comm *comm, size_t leaves, size_t n, void *block)
+{
+    struct tree_node unused[TREE_NODES];
+    struct arena arena = arena_on(block);
+    size_t own = nodes_of(comm, comm_rank(comm), leaves, unused), others = nodes_of_others(comm, leaves);
+    size_t first, piece = piece_of(comm, comm_rank(comm), n, &first);
+    struct room room = {0};
+    room.sends = arena_take(&arena, size_product(own, (size_t)comm_size(comm)), sizeof *room.sends);
+    room.receives = arena_take(&arena, others, sizeof *room.receives);
+    room.parts = arena_take(&arena, own + others, sizeof *room.parts);
+    room.floats = arena_take(&arena, size_product(others, piece), sizeof *room.floats);
+    room.bytes = arena.used;
+    return room;
+}
+
 size_t comm_sum_room(const struct comm *comm, size_t leaves, size_t n)
 {
-    size_t first, piece = piece_of(comm, comm_rank(comm), n, &first);
-    return size_product(nodes_of_others(comm, leaves), piece);
+    return comm_size(comm) == 1 ? 0 : room_on(comm, leaves, n, NULL).bytes;
 }
 
 uint64_t comm_sum_bytes(const struct comm *comm, size_t leaves, size_t n)
@@ -101,36 +122,25 @@ static void add_parts(const struct comm *comm, struct pool *pool, size_t leaves,
 
 /* Receives this rank's piece of all nodes, and writes their sum to its place in `sum`. */
 static hashattn_status sum_piece(struct host *host, struct comm *comm, struct pool *pool, size_t leaves,
-                                 float *const *nodes, float *sum, size_t n, float *room)
+                                 float *const *nodes, float *sum, size_t n, const struct room *room)
 {
     struct tree_node unused[TREE_NODES];
     size_t first, piece = piece_of(comm, comm_rank(comm), n, &first);
-    size_t own = nodes_of(comm, comm_rank(comm), leaves, unused), others = nodes_of_others(comm, leaves);
-    void *block, *parts_block;
-    TRY(memory_new(host, size_sum(size_product((size_t)comm_size(comm), own), others),
-                   sizeof(hashattn_message), "messages of a sum", &block));
-    hashattn_status status = memory_new(host, own + others, sizeof(float *), "parts of a sum", &parts_block);
-    if (status == HASHATTN_OK) {
-        hashattn_message *sends = block;
-        float **parts = parts_block;
-        size_t num_sends = list_sends(comm, nodes, own, n, sends);
-        size_t num_receives = list_receives(comm, leaves, nodes, n, room, parts, sends + num_sends);
-        status = comm_exchange(host, comm, sends, num_sends, sends + num_sends, num_receives);
-        if (status == HASHATTN_OK) {
-            add_parts(comm, pool, leaves, parts, piece);
-            memmove(sum + first, parts[0], piece * sizeof *sum);
-        }
-        memory_free(host, parts_block);
-    }
-    memory_free(host, block);
-    return status;
+    size_t own = nodes_of(comm, comm_rank(comm), leaves, unused);
+    size_t num_sends = list_sends(comm, nodes, own, n, room->sends);
+    size_t num_receives = list_receives(comm, leaves, nodes, n, room->floats, room->parts, room->receives);
+    TRY(comm_exchange(host, comm, room->sends, num_sends, room->receives, num_receives));
+    add_parts(comm, pool, leaves, room->parts, piece);
+    memmove(sum + first, room->parts[0], piece * sizeof *sum);
+    return HASHATTN_OK;
 }
 
 hashattn_status comm_sum(struct host *host, struct comm *comm, struct pool *pool, size_t leaves,
-                         float *const *nodes, float *sum, size_t n, float *room)
+                         float *const *nodes, float *sum, size_t n, void *block)
 {
     if (comm_size(comm) > 1) {
-        TRY(sum_piece(host, comm, pool, leaves, nodes, sum, n, room));
+        const struct room room = room_on(comm, leaves, n, block);
+        TRY(sum_piece(host, comm, pool, leaves, nodes, sum, n, &room));
         return comm_gather(host, comm, sum, n * sizeof *sum, LINE_FLOATS * sizeof *sum);
     }
     if (sum != nodes[0])

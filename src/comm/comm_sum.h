@@ -11,12 +11,12 @@
 #include "comm/comm.h"
 #include "comm/sum_tree.h"
 
-/* Floats of `room` for arrays of n floats. */
+/* Bytes of `room` for arrays of n floats. */
 size_t comm_sum_room(const struct comm *comm, size_t leaves, size_t n);
 /* nodes: the arrays (n) of tree_nodes of this rank's share of the leaves, which are overwritten. sum: (n),
    the same on all ranks; it may be nodes[0]. */
 hashattn_status comm_sum(struct host *host, struct comm *comm, struct pool *pool, size_t leaves,
-                         float *const *nodes, float *sum, size_t n, float *room);
+                         float *const *nodes, float *sum, size_t n, void *room);
 /* Bytes that this rank sends in comm_sum. */
 uint64_t comm_sum_bytes(const struct comm *comm, size_t leaves, size_t n);
 

@@ -34,7 +34,7 @@ size_t tree_nodes(size_t leaves, size_t first, size_t end, struct tree_node node
     return first >= end ? 0 : collect((struct tree_node){0, leaves}, first, end, nodes, 0);
 }
 
-/* True if two neighbours are the children of one node. */
+/* True if two neighbouring nodes are the children of one node. */
 static bool are_siblings(size_t leaves, struct tree_node a, struct tree_node b)
 {
     struct tree_node node = {0, leaves};
@@ -44,7 +44,7 @@ static bool are_siblings(size_t leaves, struct tree_node a, struct tree_node b)
         node = right ? (struct tree_node){node.first + left, node.count - left}
                      : (struct tree_node){node.first, left};
     }
-    return node.first == a.first && node.count == a.count + b.count && left_of(node.count) == a.count;
+    return node.first == a.first && node.count == a.count + b.count;
 }
 
 void tree_push(struct tree_stack *stack, struct tree_node node)

@@ -18,6 +18,7 @@ void stepper_close(struct stepper *s)
     workspace_free(host, &s->workspace);
     memory_free(host, s->trained);
     memory_free(host, s->outcomes);
+    memory_free(host, s->sum_room);
     memory_free(host, s->more);
     memory_free(host, s->chunk_sums);
     memory_free(host, s->room);
@@ -69,11 +70,9 @@ static hashattn_status make_shards(struct stepper *s)
     void *block;
     comm_share(comm, shards, &s->first_shard, &s->end_shard);
     size_t arrays = tree_room(shards, s->first_shard, s->end_shard);
-    TRY(memory_new(host,
-                   size_sum(size_product(arrays - 1, total),
-                            comm_size(comm) > 1 ? comm_sum_room(comm, shards, total) : 0),
-                   sizeof(float), "gradients of shards", &block));
+    TRY(memory_new(host, size_product(arrays - 1, total), sizeof(float), "gradients of shards", &block));
     s->more = block;
+    TRY(memory_new(host, comm_sum_room(comm, shards, total), 1, "gradients of other ranks", &s->sum_room));
     TRY(memory_new_zeroed(host, shards, sizeof *s->outcomes, "results of shards", &block));
     s->outcomes = block;
     return HASHATTN_OK;
@@ -249,9 +248,7 @@ static hashattn_status share(struct stepper *s, hashattn_status status)
     size_t count = tree_nodes(shards, s->first_shard, s->end_shard, unused);
     for (size_t i = 0; i < count; i++)
         nodes[i] = shard_gradients(s, i);
-    size_t arrays = tree_room(shards, s->first_shard, s->end_shard);
-    status = comm_sum(s->host, comm, s->setup->pool, shards, nodes, s->gradients, total,
-                      shard_gradients(s, arrays));
+    status = comm_sum(s->host, comm, s->setup->pool, shards, nodes, s->gradients, total, s->sum_room);
     profile_lap(s->setup->profile, PROFILE_RANKS);
     return status;
 }

@@ -38,7 +38,8 @@ struct stepper {
     double *chunk_sums;
     struct workspace workspace;
     size_t first_shard, end_shard;  /* of this rank */
-    float *more;                    /* gradients of shards after the first, and the room of their sum */
+    float *more;                    /* gradients of shards after the first */
+    void *sum_room;                 /* comm_sum_room */
     struct shard_outcome *outcomes; /* (shards) */
 };
 

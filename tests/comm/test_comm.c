@@ -1,9 +1,8 @@
 /* What ranks do together, on 1 to 8 threads with a communicator of their own.
    Bugs planted and caught: a share that leaves out the remainder; a gather whose last item is a whole one; a
-   rank's own bytes overwritten by a gather; a failure that only the failing rank returns; the message of the
-   last rank that failed instead of the first; a difference found on rank 0 only; a scan that includes the
-   rank itself; a scan from the right; a ring that turns the other way; a wait without a limit; a limit that
-   names the waiting rank.
+   failure that only the failing rank returns; another rank's message than that of the first that failed; a
+   scan that includes the rank itself; a scan that adds a rank twice; a ring that turns the other way; a wait
+   without a limit; a limit that names the waiting rank.
    Covers: comm.c comm_self.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm.h"
@@ -48,13 +47,13 @@ static void gather(struct comm *comm, void *argument)
     for (size_t bytes = 0; bytes < 50; bytes += 7) {
         unsigned char items[50];
         size_t first, end, count = (bytes + 3) / 4;
-        memset(items, 0xee, sizeof items);
+        memset(items, 0xe0 + comm_rank(comm), sizeof items);
         comm_share(comm, count, &first, &end);
         for (size_t i = 4 * first; i < 4 * end && i < bytes; i++)
             items[i] = (unsigned char)(i + 1);
         rank_require(comm_gather(&host, comm, items, bytes, 4) == HASHATTN_OK);
         for (size_t i = 0; i < sizeof items; i++)
-            rank_require(items[i] == (i < bytes ? i + 1 : 0xee));
+            rank_require(items[i] == (i < bytes ? i + 1 : 0xe0 + (size_t)comm_rank(comm)));
     }
 }
 

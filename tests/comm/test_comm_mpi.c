@@ -1,7 +1,7 @@
 /* The communicator of MPI: started under mpirun with 1 to 4 ranks, this program loads libhashattn-mpi and
-   does with it what test_comm.c does with threads. SKIPPED without mpirun or the library.
-   Bugs planted and caught: a message above PART without its last part (PART lowered to 1 MiB); `test` that
-   reports done at the first completed message; receives posted with the size of the sends.
+   does with it what test_comm.c does with threads. SKIPPED without mpirun or the library. Bugs planted and
+   caught: the last part of a message not sent (with PART lowered to 1 MiB); `test` that reports done at the
+   first completed message.
    Covers: comm_mpi.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "hashattn/mpi.h"
@@ -62,7 +62,7 @@ static void sum_eight(struct host *host, struct comm *comm)
     struct pool *pool;
     struct tree_node nodes[TREE_NODES];
     float *arrays[LEAVES], *sum = malloc(N * sizeof *sum);
-    float *room = malloc((comm_sum_room(comm, LEAVES, N) + 1) * sizeof *room);
+    void *room = malloc(comm_sum_room(comm, LEAVES, N) + 1);
     size_t first, end;
     rank_require(pool_new(host, 1, &pool) == HASHATTN_OK && sum != NULL && room != NULL);
     comm_share(comm, LEAVES, &first, &end);

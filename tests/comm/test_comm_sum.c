@@ -1,7 +1,7 @@
 /* The sum of leaves over ranks against a recursion over the whole tree, bit for bit.
-   Bugs planted and caught: nodes added in the order of the ranks instead of the tree; a piece sent to another
-   rank's place; a result that only its rank has; nodes read after the sum was written over them; bytes
-   counted for one node only. SPDX-License-Identifier: Apache-2.0 */
+   Bugs planted and caught: nodes added from left to right instead of in the tree; a piece sent from another
+   rank's place; a result that only its rank has; bytes counted for one node only.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm_sum.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void sum(struct comm *comm, void *argument)
         for (size_t i = 0; i < c->n; i++)
             arrays[k][i] = sum_of(nodes[k].first, nodes[k].count, i);
     }
-    float *room = malloc((comm_sum_room(comm, c->leaves, c->n) + 1) * sizeof *room);
+    void *room = malloc(comm_sum_room(comm, c->leaves, c->n) + 1);
     float *own = malloc(c->n * sizeof *own), *result = c->in_place && count > 0 ? arrays[0] : own;
     uint64_t before = comm->bytes_sent;
     rank_require(comm_sum(&host, comm, pool, c->leaves, arrays, result, c->n, room) == HASHATTN_OK);

@@ -1,7 +1,5 @@
 /* The tree against one drawn by hand for 6 leaves, and its properties for every range of up to 20.
-   Bugs planted and caught: a left child of half the leaves; a node of the whole range although it is none of
-   the tree; neighbours joined that are not siblings; a stack measured after joining; the last floats of an
-   addition left out.
+   Bugs planted and caught: a left child of half the leaves; the last floats of an addition left out.
    SPDX-License-Identifier: Apache-2.0 */
 #include "comm/sum_tree.h"
 

@@ -1,9 +1,8 @@
-/* One step: micro-batches against one large batch, weights of their targets, memory, and a profile, which
-   changes nothing.
-   Bugs planted and caught: the loss divided by the micro-batch, or by the examples if targets have weights;
-   every part with the first part's examples; positions that do not count parts; gradients cleared between
-   parts; tokens of the last part only; a step that allocates; no workspace before the first step; predictions
-   counted by a step that fails; the schedule one step ahead.
+/* One step: micro-batches and shards against one large batch, weights of their targets, memory, and a
+   profile, which changes nothing. Bugs planted and caught: the loss divided by the micro-batch, or by the
+   examples of the shard if targets have weights; every part with the first part's examples; positions that do
+   not count parts; gradients cleared between parts; tokens of the last part only; a step that allocates; no
+   workspace before the first step; predictions counted by a step that fails; the schedule one step ahead.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/step.h"
 
@@ -38,13 +37,14 @@ static void vary_lengths(const struct small_run *small)
 }
 
 static void open_step(struct step_test *t, struct host *host, const char *mechanism, int threads,
-                      const char *batch, const char *accumulate)
+                      const char *batch, const char *accumulate, const char *shards)
 {
     const char *why;
     memset(t, 0, sizeof *t);
     small_run_init(&t->small, mechanism, 24, 3);
     small_run_set(&t->small, "batch", batch);
     small_run_set(&t->small, "accumulate", accumulate);
+    small_run_set(&t->small, "shards", shards);
     if (host != NULL)
         vary_lengths(&t->small);
     t->setup.kernels = kernels_named("auto", &why);
@@ -95,12 +95,13 @@ static float most(const float *x, size_t n)
 static void check_parts(bool weighted)
 {
     static const char *const mechanisms[] = {"softmax", "yoso"};
-    static const char *const parts[][2] = {{"6", "2"}, {"4", "3"}, {"1", "12"}};
+    static const char *const parts[][3] = {
+        {"6", "2", "1"}, {"4", "3", "1"}, {"1", "12", "1"}, {"12", "1", "5"}, {"6", "2", "8"}};
     for (int m = 0; m < 2; m++)
-        for (int p = 0; p < 3; p++) {
+        for (int p = 0; p < 5; p++) {
             struct step_test whole, cut;
-            open_step(&whole, NULL, mechanisms[m], 2, "12", "1");
-            open_step(&cut, NULL, mechanisms[m], 2, parts[p][0], parts[p][1]);
+            open_step(&whole, NULL, mechanisms[m], 2, "12", "1", "1");
+            open_step(&cut, NULL, mechanisms[m], 2, parts[p][0], parts[p][1], parts[p][2]);
             if (weighted)
                 weigh(&whole), weigh(&cut);
             /* Not the first step: positions must continue too. */
@@ -139,8 +140,8 @@ static void threads_and_profiles_change_no_bit(void **state)
 {
     (void)state;
     struct step_test one, three;
-    open_step(&one, NULL, "yoso", 1, "5", "2");
-    open_step(&three, NULL, "yoso", 3, "5", "2");
+    open_step(&one, NULL, "yoso", 1, "5", "2", "1");
+    open_step(&three, NULL, "yoso", 3, "5", "2", "1");
     check_status(three.stepper.host, profile_new(three.stepper.host, three.setup.pool, &three.setup.profile),
                  HASHATTN_OK, NULL);
     size_t bytes = one.stepper.params->total * sizeof(float);
@@ -167,7 +168,7 @@ static void steps_allocate_nothing(void **state)
         struct failing_host failing;
         struct step_test t;
         failing_host_init(&failing, -1);
-        open_step(&t, &failing.host, mechanisms[m], 2, "5", "2");
+        open_step(&t, &failing.host, mechanisms[m], 2, "5", "2", "1");
         long before = failing.calls;
         size_t most = 0, least = SIZE_MAX;
         for (int step = 0; step < 10; step++) { /* epochs end in between */
@@ -186,7 +187,7 @@ static void a_step_that_fails_counts_nowhere(void **state)
 {
     (void)state;
     struct step_test t;
-    open_step(&t, NULL, "softmax", 1, "4", "2");
+    open_step(&t, NULL, "softmax", 1, "4", "2", "1");
     run(&t, 0);
     for (size_t i = 0; i < t.stepper.params->total; i++)
         t.stepper.values[i] = INFINITY;
@@ -201,7 +202,7 @@ static void the_rate_is_that_of_the_schedule(void **state)
 {
     (void)state;
     struct step_test t;
-    open_step(&t, NULL, "none", 1, "4", "1");
+    open_step(&t, NULL, "none", 1, "4", "1", "1");
     const struct train_options *o = &t.small.config.training;
     const struct schedule schedule = {
         (enum schedule_kind)o->schedule, o->steps, o->warmup, o->learning_rate, o->beta1,
