@@ -24,6 +24,7 @@ import argparse
 import json
 import os
 import statistics
+import struct
 
 from trainings import once, replaced, scores, tool, train
 
@@ -59,7 +60,9 @@ class Masked:
         if config["task"]["name"] != "mlm" or config["attention"]["name"] != "softmax":
             raise SystemExit(f"{given.start} is a run of {config['task']['name']} with {config['attention']['name']}; "
                              "one of mlm with softmax is needed")
-        self.n = config["task"]["facts"]["max_len"]
+        with open(os.path.join(given.data, "valid.tokens"), "rb") as file:  # docs/FORMATS.md
+            examples, tokens = struct.unpack("<16x2Q", file.read(32))
+        self.n = -(-tokens // examples)  # the mean length
 
     def place(self, way, buckets, seed):
         mechanism, stage = way

@@ -40,7 +40,12 @@ holds seeds_differ python3 -c '
 import json
 found = [json.load(open(f"t/lsh-8/all-seed{seed}/scores.json"))["perplexity"] for seed in (1, 2)]
 assert found[0] != found[1]'
-holds clusters_follow_the_buckets sh -c 'grep -q "\"cluster_size\": 16" t/smyrf-2/replaced-seed1/run/config.json && grep -q "\"cluster_size\": 4" t/smyrf-8/replaced-seed1/run/config.json'
+holds clusters_follow_buckets_and_mean_length python3 -c '
+import json, math, struct
+examples, tokens = struct.unpack("<16x2Q", open("d/valid.tokens", "rb").read(32))
+for buckets in 2, 8:
+    options = json.load(open(f"t/smyrf-{buckets}/replaced-seed1/run/config.json"))["attention"]["options"]
+    assert options["cluster_size"] == math.ceil(math.ceil(tokens / examples) / buckets) and options["rounds"] == 2, options'
 find t -name model.safetensors -delete
 python3 $script >again.md 2>err || cat err
 holds nothing_is_computed_again cmp table.md again.md
