@@ -29,6 +29,9 @@ class Evaluation(NamedTuple):
     tokens_per_second: float
     tokens: int
     num_unknown: int  #: targets that are not in the vocabulary
+    #: Of a classifier of at most 32 labels: how many examples of each label (row) were taken for each (column);
+    #: otherwise empty.
+    confusion: tuple[tuple[int, ...], ...] = ()
 
 
 class Prediction(NamedTuple):
@@ -98,16 +101,19 @@ class Run(ContextObject):
         name, number = text_of("split", split).encode(), self.seed if seed is None else seed_of(seed)
         function = _library.functions().model_evaluate
         metrics: dict[str, float] = {}
+        confusion: list[tuple[int, ...]] = []
 
         def call(pointer: int) -> int:
             status = function(pointer, directory, name, number, byref(found))
             if status == _library.OK:
                 metrics.update(metrics_of(found.metrics))
+                count = found.num_confused
+                confusion.extend(tuple(found.confusion[row * count:row * count + count]) for row in range(count))
             return int(status)
 
         self._watched(progress, call)
         return Evaluation(metrics, found.examples, found.num_cut, found.seconds, found.tokens_per_second,
-                          found.tokens, found.num_unknown)
+                          found.tokens, found.num_unknown, tuple(confusion))
 
     def predict(self, path: Any, *, seed: int | None = None, progress: Watcher = True) -> list[Prediction]:
         """Predicts every document of a file in the format of the run's task; labels in it are ignored.

@@ -52,7 +52,7 @@ offers precisions "bf16|" info --precision b
 offers inputs "iid|clustered|matched|same|" bench attention --input ""
 offers presets "lra|bert|" train --preset ""
 offers mechanisms "$(list "$mechanisms")|" attend --attention ""
-offers mechanisms_of_a_list "local*5,lha|local*5,lsh|local*5,local|local*5,linear|local*5,linformer|local*5,longformer|" train needle --attention "local*5,l"
+offers mechanisms_of_a_list "local*5,lha|local*5,lsh|local*5,local|local*5,linear|local*5,linformer|local*5,longformer|local*5,lss|" train needle --attention "local*5,l"
 offers mechanisms_of_layers "--attention=yoso/softmax|" train needle --attention=yoso/sof
 offers numbers_have_no_values "" eval --num-hashes ""
 offers numbers_in_lists_are_no_files "" bench error --seq-len ""

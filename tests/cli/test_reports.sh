@@ -192,7 +192,7 @@ P
 python3 - <<'P' >told_log 2>&1
 import json
 rows = [json.loads(line) for line in open("r/log.jsonl")]
-keys = {"start": "step event isa product precision threads parameters",
+keys = {"start": "step event isa product precision ranks threads parameters",
         "step": "step accuracy loss learning_rate gradient_norm tokens_per_second seconds saved_bytes rss_bytes",
         "valid": "step mean_accuracy mean_loss valid_accuracy valid_loss valid_majority best_accuracy best_loss confusion valid_seconds seconds rss_bytes"}
 kinds = ["start" if "event" in r else "valid" if "valid_loss" in r else "step" for r in rows]
