@@ -12,6 +12,7 @@
 struct report {
     hashattn_context *context;
     const struct text_list *bench;
+    int figures; /* of the YOSO paper */
     struct report_run *runs;
     size_t num_runs;
     struct results results;
@@ -124,8 +125,20 @@ static void write_confusions(struct report *report)
     }
 }
 
-/* Returns false if memory runs out. */
-static bool write_page(FILE *page, struct report *report)
+static int write_figures(FILE *page, struct report *report)
+{
+    if (!report->figures)
+        return EXIT_GOOD;
+    html_section(page, "yoso", "Figures of the YOSO paper, from made inputs");
+    fputs("<div class=\"figures\">\n", page);
+    int code = report_write_yoso(page, report->context, &report->results.figures);
+    fputs("</div>\n", page);
+    html_section_end(page);
+    return code;
+}
+
+/* Returns an exit code, with the message printed. */
+static int write_page(FILE *page, struct report *report)
 {
     char subtitle[200], date[40] = "";
     time_t now = time(NULL);
@@ -145,6 +158,7 @@ static bool write_page(FILE *page, struct report *report)
         html_section_end(page);
     }
     write_plots(page, &report->results);
+    int code = write_figures(page, report);
     write_part(page, "buckets", "Buckets", &report->results.buckets, true);
     write_confusions(report);
     write_part(page, "confusion", "Confusion matrices", &report->results.confusions, true);
@@ -153,7 +167,7 @@ static bool write_page(FILE *page, struct report *report)
     if (report->num_runs > 0)
         write_commands(page, report);
     html_end(page);
-    return good;
+    return good ? code : tool_fail(EXIT_ROOM, "no memory for the page");
 }
 
 static int save(struct report *report, const char *path)
@@ -161,10 +175,10 @@ static int save(struct report *report, const char *path)
     char *text = NULL;
     size_t size = 0;
     FILE *page = open_memstream(&text, &size);
-    bool good = page != NULL && write_page(page, report);
-    good &= page != NULL && fclose(page) == 0;
+    int code = page == NULL ? tool_fail(EXIT_ROOM, "no memory for the page") : write_page(page, report);
+    if (page != NULL && fclose(page) != 0 && code == EXIT_GOOD)
+        code = tool_fail(EXIT_ROOM, "no memory for the page");
     hashattn_file *file;
-    int code = good ? EXIT_GOOD : tool_fail(EXIT_ROOM, "no memory for the page");
     if (code == EXIT_GOOD) {
         hashattn_status status = hashattn_file_begin(report->context, path, &file);
         if (status == HASHATTN_OK) {
@@ -206,10 +220,10 @@ static int read_all(struct report *report, const struct options *options)
     return code;
 }
 
-static int make(const struct options *options, const struct text_list *bench, const char *out,
+static int make(const struct options *options, const struct text_list *bench, int figures, const char *out,
                 hashattn_context *context)
 {
-    struct report report = {.context = context, .bench = bench};
+    struct report report = {.context = context, .bench = bench, .figures = figures};
     report.runs = calloc(options->num_operands + 1, sizeof *report.runs);
     int code = report.runs != NULL && results_begin(&report.results)
                    ? read_all(&report, options)
@@ -232,22 +246,25 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     struct text_list bench = {.count = 0};
     const char *out = NULL;
+    int code, figures = 0;
     options_begin(&options, self);
     options_add_text(&options, "out", &out, "report.html", "page to write (- for stdout)");
     options_add_list(&options, "bench", &bench, "FILE.json",
                      "results of bench, eval or inspect with --json, or of bench/peers.py; may be repeated. "
                      "Operands that are files are results too");
-    int code;
+    options_add_switch(&options, "figures", &figures,
+                       "draw figures 1, 2 and 6 of the YOSO paper from made inputs: attention on the sphere, "
+                       "its weights, attention matrices");
     if (!options_parse(&options, argc, argv, &code))
         return code;
-    if (options.num_operands == 0 && bench.count == 0)
-        return options_fail(&options, "report needs at least one run or --bench FILE.json");
+    if (options.num_operands == 0 && bench.count == 0 && !figures)
+        return options_fail(&options, "report needs at least one run, --bench FILE.json or --figures");
     if (out == NULL)
         return options_fail(&options, "report needs --out FILE");
     hashattn_context *context;
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)
-        code = make(&options, &bench, out, context);
+        code = make(&options, &bench, figures, out, context);
     tool_close(context);
     return code;
 }

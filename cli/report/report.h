@@ -93,6 +93,10 @@ void results_free(struct results *results);
 /* The pictures of the buckets of an `inspect` record. */
 void results_draw_buckets(const hashattn_value *record, const char *name, struct results *results);
 
+/* Writes figures 1, 2 and 6 of the YOSO paper from made inputs. Returns an exit code, with the message
+ * printed. */
+int report_write_yoso(FILE *page, hashattn_context *context, size_t *figures);
+
 /* ---- the page ---- */
 
 /* labels: an array of names, or NULL. */

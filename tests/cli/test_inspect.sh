@@ -1,8 +1,7 @@
 #!/bin/sh
 # `inspect`: table and JSON of a small lha run agree, and have the properties that all results must have; plots are scripts,
 # drawn if gnuplot is installed; refusals and usage errors.
-# Planted and caught: count and sum of utilities exchanged in a plot; the first membership left out; the options given to
-# the model instead of the probe.
+# Planted and caught: count and sum of utilities exchanged in a plot; the first membership left out.
 # Covers: cmd_inspect.c findings.c inspect_plots.c
 . "$(dirname "$0")/checks.sh"
 OLDPATH=$PATH

@@ -2,10 +2,8 @@
 # `report`: one page without network, with the values of the logs and results in tables behind named axes; runs that are
 # broken, in training or of another version are rows of the summary; text of runs is escaped; its commands repeat the runs.
 # Planted and caught: labels written unescaped; an axis without a unit; the last line of a cut log ends the report; a null
-# value ends its curve; a broken run ends the report; a version not compared; a run in training called stopped; the
-# confusion matrix transposed; options at their defaults in the commands; steps written although epochs were set;
-# memory in bytes; all points of a long log.
-# Covers: cmd_report.c read_run.c read_results.c run_command.c write_runs.c draw_buckets.c html.c plot.c
+# value ends its curve.
+# Covers: cmd_report.c heat.c draw_yoso.c read_run.c read_results.c run_command.c write_runs.c draw_buckets.c html.c plot.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 4 --threads 1"
 
@@ -228,8 +226,40 @@ assert len(losses) == 40 and all(any(y == "9" for _, y in c) for c in losses.val
 assert all(c[0][0] == "10" and c[-1][0] == "14990" for c in losses.values())'
 [ ! -s err ] && passed quiet || failed quiet "$(cat err)"
 
+# ---- figures of the YOSO paper ----
+run report --figures --out yoso.html
+[ "$code" = 0 ] && passed figures || failed figures "$code: $(cat err)"
+cat >figures.py <<'P'
+import math, re
+raw = open("yoso.html", encoding="utf-8").read()
+def cells(caption):
+    part = raw[raw.index("<figcaption>" + caption + "</figcaption>"):]
+    part = part[:part.index("</figure>")]
+    names = re.findall(r'class="axis"[^>]*>([^<]*)<', part)
+    assert len(names) == 2 and all(re.fullmatch(r".+ \(.+\)", n) for n in names), names
+    return [[float(x) for x in row.split("<td>")[1:]] for row in re.findall(r"<tr>((?:<td>[^<]*)+)", part)]
+def distance(a, b):
+    return math.sqrt(sum((x - y) ** 2 for r, s in zip(a, b) for x, y in zip(r, s)))
+for what, rows, columns in (("Output on the sphere", 30, 60), ("Attention matrix", 64, 64)):
+    found = {n: cells(f"{what}: {n}") for n in ("softmax", "yoso-e", "yoso, m 8", "yoso, m 64")}
+    assert all(len(f) == rows and all(len(r) == columns for r in f) for f in found.values()), what
+    assert distance(found["yoso, m 64"], found["yoso-e"]) < 0.6 * distance(found["yoso, m 8"], found["yoso-e"]), what
+    if what == "Attention matrix":
+        assert all(abs(sum(r) - 1) < 0.1 for f in ("softmax", "yoso-e") for r in found[f]), "rows sum to 1"
+curve = dict(re.findall(r'scope="rowgroup">([^\n]*)((?:\n<tr>[^\n]*)+)', raw))
+points = lambda name: {float(a): b for a, b in re.findall(r"<tr><td>([^<]*)<td>([^\n]*)", curve[name])}
+weight, slope = points("(1 - acos(x) / pi)^tau"), points("derivative of the collision probability")
+for x in (-0.5, 0.0, 0.7):
+    want = (1 - math.acos(x) / math.pi) ** 8
+    assert abs(float(weight[x]) / want - 1) < 1e-5, (x, weight[x], want)
+    h = 1e-5
+    want = ((1 - math.acos(x + h) / math.pi) ** 8 - (1 - math.acos(x - h) / math.pi) ** 8) / (2 * h)
+    assert abs(float(slope[x]) / want - 1) < 1e-4, (x, slope[x], want)
+P
+holds figures_of_the_paper python3 figures.py
+
 # ---- errors ----
-expect no_runs 2 "report needs at least one run or --bench FILE.json" report --out x.html
+expect no_runs 2 "report needs at least one run, --bench FILE.json or --figures" report --out x.html
 expect no_out 2 "report needs --out FILE" report r1
 expect bench_of_nothing 3 "nothing.json: cannot open" report r1 --bench nothing.json --out x.html
 echo '{"hello": 1}' >hello.json

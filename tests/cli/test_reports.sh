@@ -3,7 +3,7 @@
 # their defaults; defaults are those in the help. Times are not checked.
 # Planted and caught: a line of a report left out; heads and head_dim exchanged; a default that differs from the help;
 # milliseconds of all repeats instead of one; shares of the threads' time; the share of a part relative to the longest part
-# instead of the sum; a bar of only '-'; remaining time rounded down; a curve counted in bytes; no curve where words are long.
+# instead of the sum; a bar of only '-'; remaining time rounded down.
 # Covers: bench_attention.c bench_layer.c bench_peak.c bench_step.c bench_stream.c bench_suggest.c cmd_train.c cmd_eval.c cmd_data.c
 # progress.c sparkline.c profile_out.c
 . "$(dirname "$0")/checks.sh"

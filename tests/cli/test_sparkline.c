@@ -56,6 +56,20 @@ static void any_number_of_values_fits(void **state)
     }
 }
 
+/* The last value counts even if it waits for others to be averaged with. */
+static void the_last_value_is_drawn(void **state)
+{
+    (void)state;
+    struct sparkline line = sparkline_begin();
+    char text[SPARKLINE_TEXT];
+    for (size_t i = 0; i < SPARKLINE_VALUES; i++)
+        sparkline_add(&line, 0);
+    sparkline_add(&line, 1);
+    size_t columns = sparkline_draw(&line, SPARKLINE_COLUMNS, false, text);
+    for (size_t i = 0; i < columns; i++)
+        assert_int_equal(text[i], i + 1 < columns ? '_' : '#');
+}
+
 static void the_first_variable_that_is_set_says_the_locale(void **state)
 {
     (void)state;
@@ -80,6 +94,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_levels),
         cmocka_unit_test(any_number_of_values_fits),
+        cmocka_unit_test(the_last_value_is_drawn),
         cmocka_unit_test(the_first_variable_that_is_set_says_the_locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* Inspecting a model: every head of every sequence once and in order, the same numbers for any number of
    threads, invariants of every model (one bucket catches all; no utility above 1), stopping, refusals, and
    every n-th allocation failing; the buckets of a probe for heads that have none. Planted and caught: a probe
-   with another random key than the mechanism in its place; a probe that also replaces buckets of the model;
-   hashes that are not fitted. SPDX-License-Identifier: Apache-2.0 */
+   with another random key than the mechanism in its place; hashes that are not fitted.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/inspect.h"
 
 #include <string.h>

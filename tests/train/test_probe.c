@@ -1,7 +1,6 @@
-/* Buckets of a probe on given rows: learned hashes find clusters that random ones miss, each head and layer
-   has its own hashes, and the call that is probed is not changed. Planted and caught: gradients not cleared
-   between steps; a step against the gradient's direction; hashes of two layers shared; the parameters of the
-   first head for all heads. SPDX-License-Identifier: Apache-2.0 */
+/* Buckets of a probe on given rows: learned hashes find clusters that random ones miss, the loss falls, and
+   each layer has hashes of its own. Planted and caught: gradients not cleared between steps; a step against
+   the direction of the gradient; hashes of two layers shared. SPDX-License-Identifier: Apache-2.0 */
 #include "train/probe.h"
 
 #include <math.h>
