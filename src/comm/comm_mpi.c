@@ -22,6 +22,7 @@ struct exchange {
     size_t count;
     MPI_Request *requests; /* (count); MPI_REQUEST_NULL once complete */
     int *finished;         /* (count) scratch of MPI_Testsome */
+    MPI_Status *statuses;  /* (count) the same: gcc warns of MPICH's MPI_STATUSES_IGNORE */
     int *ranks;            /* (count) */
 };
 
@@ -39,6 +40,7 @@ static void exchange_free(struct exchange *exchange)
         return;
     free(exchange->requests);
     free(exchange->finished);
+    free(exchange->statuses);
     free(exchange->ranks);
     free(exchange);
 }
@@ -50,8 +52,10 @@ static struct exchange *exchange_new(size_t count)
         return NULL;
     exchange->requests = calloc(count, sizeof *exchange->requests);
     exchange->finished = calloc(count, sizeof *exchange->finished);
+    exchange->statuses = calloc(count, sizeof *exchange->statuses);
     exchange->ranks = calloc(count, sizeof *exchange->ranks);
-    if (exchange->requests != NULL && exchange->finished != NULL && exchange->ranks != NULL)
+    if (exchange->requests != NULL && exchange->finished != NULL && exchange->statuses != NULL &&
+        exchange->ranks != NULL)
         return exchange;
     exchange_free(exchange);
     return NULL;
@@ -94,7 +98,7 @@ static int test(void *user, void *started, int *rank)
     struct exchange *exchange = started;
     int found = 0;
     int code = MPI_Testsome((int)exchange->count, exchange->requests, &found, exchange->finished,
-                            MPI_STATUSES_IGNORE);
+                            exchange->statuses);
     *rank = -1;
     for (size_t i = 0; i < exchange->count && *rank < 0; i++)
         if (exchange->requests[i] != MPI_REQUEST_NULL)
