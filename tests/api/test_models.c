@@ -459,15 +459,15 @@ static void buckets_are_inspected(void **state)
     check_ok(context, hashattn_model_load(context, "filter", &model));
     check_call(context, hashattn_model_inspect(model, NULL, "valid", 3, 1, tell, &told), HASHATTN_REFUSED,
                "the model has attention yoso");
-    hashattn_attention *probe, *other;
+    hashattn_attention *probe, *exact;
     struct told probed = {0};
     hashattn_model_info info = {.struct_size = sizeof info};
     hashattn_model_describe(model, &info);
     assert_int_equal(info.has_buckets, 0);
     check_ok(context, hashattn_attention_new(context, "lha", &probe));
     check_ok(context, hashattn_attention_set(probe, "num_buckets", "2"));
-    check_ok(context, hashattn_attention_new(context, "softmax", &other));
-    check_call(context, hashattn_model_probe(model, other, 3), HASHATTN_REFUSED,
+    check_ok(context, hashattn_attention_new(context, "softmax", &exact));
+    check_call(context, hashattn_model_probe(model, exact, 3), HASHATTN_REFUSED,
                "softmax has no buckets of tokens");
     check_ok(context, hashattn_model_probe(model, probe, 3));
     check_ok(context, hashattn_model_inspect(model, NULL, "valid", 2, 1, tell, &probed));
@@ -476,7 +476,7 @@ static void buckets_are_inspected(void **state)
     check_call(context, hashattn_model_inspect(model, NULL, "valid", 3, 1, tell, &told), HASHATTN_REFUSED,
                "the model has attention yoso");
     assert_int_equal(hashattn_model_probe(NULL, probe, 0), HASHATTN_INVALID);
-    hashattn_attention_free(other);
+    hashattn_attention_free(exact);
     hashattn_attention_free(probe);
     hashattn_model_free(model);
     hashattn_context_free(context);
