@@ -188,9 +188,9 @@ class ListOps:
             self.tests[os.path.basename(path)] = read_rows(path, given.rows)
         self.train_rows = None
         mean = statistics.mean(len(ids) for ids, _ in self.tests["long"])
-        self.title = (f"per cent of {len(self.tests['long']):,} generated rows (mean {mean:.0f} tokens) answered correctly, "
-                      "and in brackets as the exact model does" + "".join(
-                          f"; of {len(rows)} rows of {name} correctly" for name, rows in list(self.tests.items())[1:]))
+        self.title = (f"per cent of {len(self.tests['long']):,} generated rows (mean {mean:.0f} tokens) answered correctly (and "
+                      "as the exact model does)" + "".join(
+                          f"; of {len(rows)} rows of {name}" for name, rows in list(self.tests.items())[1:]))
 
     def place(self, way, buckets, seed):
         name = way[0].replace(" ", "-") + (f"-{buckets}" if buckets else "")
@@ -249,5 +249,4 @@ class ListOps:
     def cell(figures):
         def mean(name, what):
             return 100 * statistics.mean(each[name][what] for each in figures)
-        others = "".join(f"; {mean(name, 'right'):.1f}" for name in figures[0] if name != "long")
-        return f"{mean('long', 'right'):.1f} ({mean('long', 'same'):.1f}){others}"
+        return "; ".join(f"{mean(name, 'right'):.1f} ({mean(name, 'same'):.1f})" for name in figures[0])
