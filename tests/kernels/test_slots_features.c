@@ -1,7 +1,6 @@
-/* Feature maps on every table. Bugs planted and caught: a sine with the sign of an even multiple of pi; sine
-   and cosine exchanged; the last piece of pi left out; the scale left out of the cosine; elu without its 1,
-   or its exponential of positive numbers; its slope above 1, or not added; the last columns of a row not
-   written. SPDX-License-Identifier: Apache-2.0 */
+/* Feature maps on every table. Bugs planted and caught: sine and cosine exchanged; the last piece of pi left
+   out; the scale left out of the cosine; the sign of a number without digits not bounded; elu without its 1,
+   or its exponential of positive numbers; a slope above 1. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static void elu_is_its_definition(void **state)
