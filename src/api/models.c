@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "hashattn/model.h"
 #include "models/model_io.h"
-#include "train/inspect.h"
+#include "train/inspect/inspect.h"
 #include "train/trainer.h"
 
 struct hashattn_model {

@@ -11,9 +11,7 @@
    one place, layers that save as much as the first, an own loss averaged over all heads, its tensors named as
    if unmixed; the second objective writing over the gradient of the first; weights of objectives left out;
    targets of weight 0 counted; the mean over the step taken over the batch; own losses of two mechanisms
-   weighted alike.
-   Covers: trunk.c input.c
-   SPDX-License-Identifier: Apache-2.0 */
+   weighted alike. Covers: trunk.c input.c. SPDX-License-Identifier: Apache-2.0 */
 #include "models/model.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* One forward per sequence, with an inspector that is called after every call of attention.
    SPDX-License-Identifier: Apache-2.0 */
-#include "train/inspect.h"
+#include "train/inspect/inspect.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
    every n-th allocation failing; the buckets of a probe for heads that have none. Planted and caught: a probe
    with another random key than the mechanism in its place; hashes that are not fitted.
    SPDX-License-Identifier: Apache-2.0 */
-#include "train/inspect.h"
+#include "train/inspect/inspect.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #ifndef TRAIN_INSPECT_H
 #define TRAIN_INSPECT_H
 
-#include "train/probe.h"
+#include "train/inspect/probe.h"
 #include "train/trainer.h"
 
 /* One head on one sequence. */
