@@ -19,7 +19,8 @@ import statistics
 import sys
 from collections import Counter
 
-from trainings import once, tool, train
+from runs import once
+from trainings import tool, train
 
 SETS = {"CoLA": ["matthews"], "SST-2": ["accuracy"], "MRPC": ["f1", "accuracy"], "QQP": ["f1", "accuracy"],
         "STS-B": ["pearson", "spearman"], "MNLI": ["accuracy"], "QNLI": ["accuracy"], "RTE": ["accuracy"]}

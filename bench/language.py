@@ -17,8 +17,9 @@ import subprocess
 import sys
 import textwrap
 
+from page import replace
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-BEGIN, END = "<!-- language: begin -->", "<!-- language: end -->"
 PARTS = ("checkpoints", "tokens", "tfidf")
 
 
@@ -133,11 +134,7 @@ def main():
     lines, failed = table(folder)
     print("\n".join(lines))
     if given.docs:
-        path = os.path.join(os.path.dirname(HERE), "docs", "RESULTS.md")
-        with open(path) as file:
-            head, rest = file.read().split(BEGIN)
-        with open(path, "w") as file:
-            file.write(head + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END)[1])
+        replace(os.path.join(os.path.dirname(HERE), "docs", "RESULTS.md"), "language", "\n".join(lines))
     return 1 if failed else 0
 
 

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 import hashattn
 from hashattn.torch import attention, attention_and_loss
-from trainings import once
+from runs import once
 
 HEADS = 4
 IDS = {"[MIN": 1, "[MAX": 2, "[MED": 3, "[SM": 4, "]": 5, **{str(digit): digit + 8 for digit in range(10)}}

@@ -26,7 +26,8 @@ import os
 import statistics
 import struct
 
-from trainings import once, replaced, scores, tool, train
+from runs import once
+from trainings import replaced, scores, tool, train
 
 HASHED = ("lsh", "lha", "lha released")  # can be inspected by the tool
 # (mechanism, what is trained), in the order of the table. The first ones have no buckets.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The marked tables of docs/PERFORMANCE.md. A table has a column for each kind of machine. fill() replaces the column of one
-kind and leaves those of the others, so that figures of two machines are never mixed. tests/cli/test_tables.sh checks it.
-Standard library only."""
+"""The marked parts of documents. A table of docs/PERFORMANCE.md has a column for each kind of machine; fill() replaces the
+column of one kind and leaves the others, so that figures of two machines are never mixed. tests/cli/test_tables.sh checks
+it. Standard library only."""
 
 KINDS = ("Zen 5", "Zen 4", "Zen 3", "Granite Rapids", "Emerald Rapids", "Sapphire Rapids")
 
@@ -43,6 +43,18 @@ def merge(old, new, kind, partial=False):
     known = lambda cells: {name: cell for name, cell in cells.items() if cell != "-" or not partial}
     rows = [(key, {**kept.pop(key, {}), **known(cells)}) for key, cells in new.rows]
     return Table(new.keys, rows + [(key, cells) for key, cells in kept.items() if cells])
+
+
+def replace(path, name, text):
+    """Replaces what is between the marks <!-- NAME: begin --> and <!-- NAME: end --> by the text."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    with open(path) as file:
+        page = file.read()
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise ValueError(f"{path}: the marks '{begin}' and '{end}' must each occur once")
+    head, rest = page.split(begin)
+    with open(path, "w") as file:
+        file.write(f"{head}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}")
 
 
 def fill(path, tables, kind, partial=False):

@@ -2,27 +2,13 @@
 """Trainings and evaluations by the tool that a script makes once: what was finished is read again, what was stopped
 continues. `given` has the build directory (build) and the number of threads (threads)."""
 
-import json
 import os
-import subprocess
+
+import runs
 
 
 def tool(given, *words):
-    """What the tool prints with --json."""
-    command = [os.path.join(given.build, "hashattn"), *map(str, words), "--json", "--quiet", "--threads", str(given.threads)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
-
-
-def once(path, compute):
-    """The content of a JSON file, computed if there is none."""
-    if not os.path.exists(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        found = compute()
-        with open(path + ".next", "w") as file:
-            json.dump(found, file)
-        os.replace(path + ".next", path)
-    with open(path) as file:
-        return json.load(file)
+    return runs.tool(given.build, *words, threads=given.threads)
 
 
 def train(given, run, *words):

@@ -18,7 +18,8 @@ import os
 import statistics
 import sys
 
-from trainings import once, replaced, scores, tool, train
+from runs import once
+from trainings import replaced, scores, tool, train
 
 HASHES = [8, 16, 32, 64, 128]
 MODELS = {"softmax": ["--attention", "softmax"], "yoso-e": ["--attention", "yoso-e"]}

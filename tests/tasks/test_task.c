@@ -95,6 +95,13 @@ static void every_row_is_complete(void **state)
 #define BERT_MODEL    "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1"
 #define BERT_TRAINING "schedule=linear weight_decay=0.01"
 
+/* The preset lra-small of all tasks. */
+#define SMALL(steps, pooling, bits, task)                                                                    \
+    {                                                                                                        \
+        "lra-small", steps, 32, 100, 50, 2e-3, 2, 64, 2, 128, pooling, false, YOSO_BITS(bits), NULL, NULL,   \
+            task                                                                                             \
+    }
+
 /* Presets and options, which documents, saved runs and measured results refer to. */
 static void presets_are_those_of_the_documents(void **state)
 {
@@ -112,6 +119,11 @@ static void presets_are_those_of_the_documents(void **state)
         {"image",
          {"lra", 35000, 256, 175, 175, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(10), LRA_MODEL,
           LRA_TRAINING, NULL}},
+        {"image", SMALL(600, "mean", 8, "shrink=2")},
+        {"listops", SMALL(3000, "mean", 7, "max_len=100")},
+        {"pathfinder", SMALL(2000, "mean", 8, NULL)},
+        {"retrieval", SMALL(1000, "first", 7, "tokens=bytes max_len=128")},
+        {"text", SMALL(600, "first", 7, "tokens=bpe vocab_size=4000 max_len=128")},
         {"listops",
          {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, YOSO_BITS(9), NULL, NULL, NULL}},
         {"listops",
@@ -148,7 +160,7 @@ static void presets_are_those_of_the_documents(void **state)
     for (const struct task *const *task = task_table; *task != NULL; task++)
         for (const struct task_preset *row = (*task)->presets; row != NULL && row->name != NULL; row++)
             named++;
-    assert_int_equal(named, 6);
+    assert_int_equal(named, 11);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const struct task *task = task_find(want[i].task);
         const struct task_preset *b = &want[i].preset,

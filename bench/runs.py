@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of the tool, and results that are kept, for scripts that train many models. Standard library only."""
+
+import json
+import os
+import subprocess
+
+
+def tool(build, *words, threads=None):
+    """What the tool prints with --json. Raises RuntimeError with the tool's message."""
+    command = [os.path.join(build, "hashattn"), *map(str, words), "--json", "--quiet"]
+    command += [] if threads is None else ["--threads", str(threads)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, words))}: exit code {done.returncode}: {done.stderr.strip()}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def once(path, compute):
+    """The content of a JSON file, computed if there is none."""
+    if not os.path.exists(path):
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        found = compute()
+        with open(path + ".next", "w") as file:
+            json.dump(found, file)
+        os.replace(path + ".next", path)
+    with open(path) as file:
+        return json.load(file)
+
+
+class Kept:
+    """Finished results in a file of JSON lines, one each. A line that a crash cut is ignored."""
+
+    def __init__(self, path):
+        self.path, self.rows = path, []
+        if os.path.exists(path):
+            with open(path) as file:
+                text = file.read()
+            for line in text.splitlines():
+                try:
+                    self.rows.append(json.loads(line))
+                except json.JSONDecodeError:
+                    continue
+            if text and not text.endswith("\n"):
+                with open(path, "a") as file:
+                    file.write("\n")
+
+    def add(self, row):
+        self.rows.append(row)
+        with open(self.path, "a") as file:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
