@@ -108,7 +108,7 @@ class Progress(Sized):
     _fields_ = [("struct_size", c_size_t), ("step", c_int64), ("steps", c_int64), ("train", Metrics),
                 ("valid", Metrics), ("best", Metrics), ("tokens_per_second", c_double), ("seconds", c_double),
                 ("learning_rate", c_double), ("saved_bytes", c_size_t), ("warning", c_char_p),
-                ("note", c_char_p)]
+                ("note", c_char_p), ("step_loss", c_double)]
 
 
 SOURCES_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)

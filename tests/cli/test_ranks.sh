@@ -14,6 +14,11 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 export OMPI_MCA_btl=self,vader OMPI_MCA_oob_tcp_if_include=lo OMPI_MCA_hwloc_base_binding_policy=none
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 
+if ! timeout 60 mpirun -n 2 true >out 2>err; then
+    echo "SKIPPED: ranks (mpirun starts no processes here: $(grep -v '^$' err | head -n 1))"
+    finish
+fi
+
 # ranks N ARGS...: runs the tool on N ranks.
 ranks() {
     count=$1
