@@ -1,6 +1,6 @@
 /* Accidents of a training: full disks, kills in the middle of a save, a second process on the same run,
    numeric overflow, lack of memory. Everything saved before is complete, and the message names the failure.
-   The head of test_trainer.c lists the bugs planted and caught here. Covers: trainer.c.
+   The head of test_trainer.c lists the bugs planted and caught here. Covers: loop.c begin.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 #include "base/memory.h"

@@ -1,5 +1,5 @@
 /* Runs that start from another run: what the first report and the log say, resuming bit for bit without the
-   directory, a process killed in its first save, frozen parameters, and epochs. Covers: trainer.c step.c.
+   directory, a process killed in its first save, frozen parameters, and epochs. Covers: begin.c step.c.
    Bugs planted and caught: the note sent with every event, or never; a resumed run that starts from the
    stored values again; a run killed in its first save that starts from the seed alone; frozen parameters
    decayed; freeze not read from config.json; epochs settled after the batches were reserved; the resumed run

@@ -1,0 +1,252 @@
+/* How a training begins: a new run gets its directory and first state, an old one gives its state back.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "kernels/product.h"
+#include "train/run_folder.h"
+#include "train/run_log.h"
+#include "train/run_ranks.h"
+#include "train/trainer/trainer_parts.h"
+
+/* ---- making and freeing ---- */
+
+static void trainer_close(struct trainer *t)
+{
+    origin_report_free(&t->origin);
+    dataset_free(t->host, &t->valid);
+    stepper_close(&t->stepper);
+    lock_release(&t->lock);
+}
+
+static hashattn_status load_valid(struct trainer *t)
+{
+    struct host *host = t->host;
+    const struct run_config *config = t->config;
+    TRY(config->task->load(host, config->task_options, &config->facts, config->data, SPLIT_VALID,
+                           (uint64_t)t->options->seed, &t->valid));
+    FAIL_IF(t->valid.count == 0, host, HASHATTN_BAD_FILE, "%.200s: the validation set has no example",
+            config->data);
+    TRY(evaluate_fit(host, t->stepper.model, &t->valid));
+    size_t wanted = (size_t)t->options->eval_examples;
+    t->num_valid = wanted > 0 && wanted < t->valid.count ? wanted : t->valid.count;
+    return HASHATTN_OK;
+}
+
+/* Allocates nothing; trainer_close may be called from here on. */
+static struct trainer trainer_of(struct host *host, const struct train_setup *setup,
+                                 struct run_config *config, const char *run)
+{
+    return (struct trainer){.host = host,
+                            .setup = setup,
+                            .config = config,
+                            .options = &config->training,
+                            .run = run,
+                            .lock = {-1},
+                            .stepper = {.host = host}};
+}
+
+static hashattn_status trainer_open_alone(struct trainer *t)
+{
+    const struct train_setup *setup = t->setup;
+    t->state.evaluated = t->state.best_step = -1;
+    t->event.loss = NAN;
+    for (size_t i = 0; i < MODEL_METRICS; i++)
+        t->state.best[i] = NAN;
+    snprintf(t->state.kernels, sizeof t->state.kernels, "%s", setup->kernels->name);
+    product_library(t->state.product, sizeof t->state.product);
+    TRY(stepper_open(t->host, setup, t->config, &t->stepper));
+    TRY(load_valid(t));
+    t->state.train = fingerprint_of(&t->stepper.train);
+    t->state.valid = fingerprint_of(&t->valid);
+    return HASHATTN_OK;
+}
+
+/* Opens everything but the values. Ranks with other options or data fail here, before anything is computed.
+ */
+static hashattn_status trainer_open(struct trainer *t)
+{
+    TRY(comm_agree(t->host, comm_of_run(t), trainer_open_alone(t)));
+    return ranks_check(t->host, comm_of_run(t), t->config, &t->state);
+}
+
+/* ---- a new run ---- */
+
+static void note_origin(struct trainer *t)
+{
+    const struct origin_report *report = &t->origin;
+    char positions[100] = "";
+    if (report->positions > 0)
+        snprintf(positions, sizeof positions, ", %zu positions %s %zu", report->stored_positions,
+                 report->positions < report->stored_positions ? "cut to" : "repeated to", report->positions);
+    snprintf(t->note, sizeof t->note,
+             "starts from %.300s: %zu tensors taken%s, %zu new, %zu dropped (log.jsonl names them)",
+             t->config->from, report->taken, positions, json_count(report->anew),
+             json_count(report->dropped));
+}
+
+static hashattn_status first_values(struct trainer *t)
+{
+    uint64_t seed = (uint64_t)t->options->seed;
+    struct origin origin;
+    if (t->config->from[0] == '\0') {
+        params_start(t->stepper.params, seed, t->stepper.values);
+        return HASHATTN_OK;
+    }
+    TRY(origin_open(t->host, t->config->from, &origin));
+    hashattn_status status = origin_values(t->host, &origin, t->stepper.model, &t->config->facts, seed,
+                                           t->stepper.values, &t->origin);
+    origin_close(t->host, &origin);
+    if (status == HASHATTN_OK)
+        note_origin(t);
+    return status;
+}
+
+/* Saves the first state of a run, of step 0, so that an unwritable disk is found at once. */
+static hashattn_status save_first(struct trainer *t)
+{
+    TRY(first_values(t));
+    TRY(trainer_check_finite(t));
+    return trainer_write_state(t);
+}
+
+static hashattn_status share_state(struct trainer *t)
+{
+    const struct train_blocks blocks = saved_blocks(t);
+    return ranks_share_state(t->host, comm_of_run(t), &t->state, &blocks, t->stepper.params->total);
+}
+
+/* On a file system without locks the callback gets a warning. */
+static hashattn_status lock_run(struct trainer *t)
+{
+    hashattn_status status = run_folder_lock(t->host, t->run, &t->lock);
+    if (status != HASHATTN_REFUSED)
+        return status;
+    host_prefix(t->host, "nothing keeps a second process from training this run");
+    trainer_warn(t);
+    return HASHATTN_OK;
+}
+
+static hashattn_status check_new(struct trainer *t)
+{
+    return run_folder_check_new(t->host, t->run);
+}
+
+/* Makes the directory with its first state. */
+static hashattn_status make_folder(struct trainer *t)
+{
+    TRY(file_make_directory(t->host, t->run, false));
+    hashattn_status status = lock_run(t);
+    if (status == HASHATTN_OK)
+        status = run_config_save(t->host, t->run, t->config);
+    if (status == HASHATTN_OK)
+        status = save_first(t);
+    if (status != HASHATTN_OK)
+        run_folder_remove(t->host, t->run); /* it must not block the next attempt */
+    return status;
+}
+
+hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
+                          const char *run)
+{
+    struct trainer trainer = trainer_of(host, setup, config, run), *t = &trainer;
+    hashattn_status status;
+    run_config_settle(setup->kernels, config);
+    TRY(by_writer(t, check_new));
+    TRY_DONE(trainer_open(t));
+    TRY_DONE(by_writer(t, make_folder));
+    TRY_DONE(share_state(t));
+    trainer_log_visit(t, "start");
+    TRY_DONE(trainer_loop(t));
+done:
+    trainer_close(t);
+    return status;
+}
+
+/* ---- an old run ---- */
+
+static hashattn_status same_data(struct host *host, const char *directory, const char *split,
+                                 const struct fingerprint *then, const struct fingerprint *now)
+{
+    FAIL_IF(then->examples != now->examples || then->tokens != now->tokens || then->hash != now->hash, host,
+            HASHATTN_BAD_FILE,
+            "%.200s: the %s set is not the one the run began with: then %llu examples, %llu tokens, hash "
+            "%016llx, now %llu, %llu, %016llx",
+            directory, split, (unsigned long long)then->examples, (unsigned long long)then->tokens,
+            (unsigned long long)then->hash, (unsigned long long)now->examples,
+            (unsigned long long)now->tokens, (unsigned long long)now->hash);
+    return HASHATTN_OK;
+}
+
+/* Reads the state of the run, and checks that it can be resumed here. */
+static hashattn_status load_state(struct trainer *t)
+{
+    const struct train_state fresh = t->state;
+    struct train_state *state = &t->state;
+    const struct train_blocks blocks = saved_blocks(t);
+    TRY(checkpoint_load(t->host, t->run, t->stepper.model, &blocks, state));
+    TRY(same_data(t->host, t->config->data, "training", &state->train, &fresh.train));
+    TRY(same_data(t->host, t->config->data, "validation", &state->valid, &fresh.valid));
+    FAIL_IF(state->step > t->options->steps, t->host, HASHATTN_BAD_FILE,
+            "%.300s/trainer.json is of step %lld, config.json has %lld steps", t->run, (long long)state->step,
+            (long long)t->options->steps);
+    if (strcmp(state->kernels, fresh.kernels) != 0 || strcmp(state->product, fresh.product) != 0) {
+        host_fail(
+            t->host, HASHATTN_OK,
+            "this run was computed with %s and %s and goes on with %s and %s: the last bits of its numbers "
+            "will differ",
+            state->kernels, state->product, fresh.kernels, fresh.product);
+        trainer_warn(t);
+        memcpy(state->kernels, fresh.kernels, sizeof state->kernels);
+        memcpy(state->product, fresh.product, sizeof state->product);
+    }
+    return HASHATTN_OK;
+}
+
+/* Compares the files of the state with the config before memory is allocated as the config asks. */
+static hashattn_status check_state(struct trainer *t)
+{
+    struct model *described;
+    TRY(model_new(t->host, &t->config->model, &described));
+    hashattn_status status = checkpoint_check(t->host, t->run, described);
+    model_free(t->host, described);
+    return status;
+}
+
+/* A run without a state was killed during its first save. */
+static hashattn_status begin_again(struct trainer *t)
+{
+    return run_folder_has_state(t->host, t->run) ? load_state(t) : save_first(t);
+}
+
+static hashattn_status begin_check(struct trainer *t)
+{
+    TRY(lock_run(t));
+    return run_folder_has_state(t->host, t->run) ? check_state(t) : HASHATTN_OK;
+}
+
+hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run)
+{
+    struct run_config config;
+    memset(&config, 0, sizeof config);
+    hashattn_status status = run_folder_check_old(host, run);
+    if (status == HASHATTN_OK)
+        status = run_config_load(host, run, &config);
+    struct trainer trainer = trainer_of(host, setup, &config, run), *t = &trainer;
+    TRY_DONE(comm_agree(host, setup->comm, status));
+    TRY_DONE(by_writer(t, begin_check));
+    TRY_DONE(trainer_open(t));
+    bool begun = is_writer(t) && run_folder_has_state(host, run);
+    TRY_DONE(by_writer(t, begin_again));
+    TRY_DONE(share_state(t));
+    if (is_writer(t) && run_log_trim(host, run, t->state.step) != HASHATTN_OK)
+        trainer_warn(t);
+    trainer_log_visit(t, begun ? "resume" : "start");
+    TRY_DONE(trainer_loop(t));
+done:
+    trainer_close(t);
+    run_config_free(host, &config);
+    return status;
+}
