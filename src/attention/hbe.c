@@ -1,11 +1,12 @@
 /* Hashing-based estimators (Charikar and Siminelakis 2017, "Hashing-based-estimators for kernel density in
    high dimensions"; the YOSO paper, section 2.3 (b)): from a query's bucket H_h of each of m hash tables one
-   key j(h) is drawn, each equally likely, out_i = sum_h g_h v_j(h) / sum_h g_h,   g_h = w_ij(h) |H_h| / (m
-   c_ij(h)), w_ij = exp(q_i.k_j / sqrt(d)),   c_ij = (1 - angle / pi)^tau;   an empty bucket gives g_h = 0.
-   Both sums are unbiased estimates of those over all keys; their ratio is biased (docs/MATH.md, section 8.1).
-   A query with empty buckets only gives 0. At most m keys have a weight. Cost: hashing, and 2 m (d + d_v)
-   operations per query: linear in n. Random: the planes, and the drawn keys. Forward only: nothing is saved.
-   SPDX-License-Identifier: Apache-2.0 */
+   key j(h) is drawn, each equally likely,
+     out_i = sum_h g_h v_j(h) / sum_h g_h,   g_h = w_ij(h) |H_h| / (m c_ij(h)),
+     w_ij = exp(q_i.k_j / sqrt(d)),   c_ij = (1 - angle / pi)^tau.
+   An empty bucket gives g_h = 0. Both sums are unbiased estimates of those over all keys; their ratio is
+   biased (docs/MATH.md, section 8.1). A query with empty buckets only gives 0. At most m keys have a weight.
+   Cost: hashing, and 2 m (d + d_v) operations per query: linear in n. Random: the planes, and the drawn keys.
+   Forward only: nothing is saved. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_samples.h"
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
