@@ -9,9 +9,11 @@ import runs
 
 GENERATED = {  # options of `hashattn data`
     "listops": ["--min-len", 10, "--max-len", 100, "--max-depth", 5, "--max-args", 5],
-    "pathfinder": ["--side", 16, "--contour-length", 2, "--distractors", 0],
+    "pathfinder": ["--side", 16, "--contour-length", 1, "--distractors", 0],
 }
+SYMBOLS = 8  # of marked letters
 EXAMPLES = 20000  # of a training set, if --examples does not say
+TIMES = 3  # as many examples of a generated training set: fewer are learned by heart
 
 
 def counts(given):
@@ -28,7 +30,9 @@ def find(given, *names):
 
 
 def generated(given, task, out):
-    sizes = [word for split, count in counts(given).items() for word in (f"--{split}", count)]
+    sizes = counts(given)
+    sizes["train"] *= TIMES
+    sizes = [word for split, count in sizes.items() for word in (f"--{split}", count)]
     runs.tool(given.build, "data", task, "--out", out, *GENERATED[task], *sizes, "--seed", 1)
 
 
@@ -51,10 +55,10 @@ def reviews(given, task, out):
 
 
 def letters(draw, symbol):
-    """127 random letters a to p behind a question mark. 8 of them are marked: upper case, all of one symbol."""
-    text = draw.choices("abcdefghijklmnop", k=127)
-    for place in draw.sample(range(127), 8):
-        text[place] = "ABCDEFGHIJKLMNOP"[symbol]
+    """63 random letters a to p behind a question mark. 6 of them are marked: upper case, all of one symbol."""
+    text = draw.choices("abcdefghijklmnop", k=63)
+    for place in draw.sample(range(63), 6):
+        text[place] = "ABCDEFGH"[symbol]
     return "?" + "".join(text)
 
 
@@ -65,8 +69,8 @@ def pairs(given, task, out):
     for split, count in counts(given).items():
         with open(os.path.join(out, split + ".tsv"), "w") as file:
             for i in range(count):
-                one = draw.randrange(16)
-                other = one if i % 2 else (one + draw.randint(1, 15)) % 16
+                one = draw.randrange(SYMBOLS)
+                other = one if i % 2 else (one + draw.randint(1, SYMBOLS - 1)) % SYMBOLS
                 file.write(f"{i % 2}\t{letters(draw, one)}\t{letters(draw, other)}\n")
 
 

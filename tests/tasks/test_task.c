@@ -96,10 +96,10 @@ static void every_row_is_complete(void **state)
 #define BERT_TRAINING "schedule=linear weight_decay=0.01"
 
 /* The preset lra-small of all tasks. */
-#define SMALL(steps, pooling, bits, task)                                                                    \
+#define SMALL(steps, warmup, rate, pooling, bits, model, task)                                               \
     {                                                                                                        \
-        "lra-small", steps, 32, 100, 50, 2e-3, 2, 64, 2, 128, pooling, false, YOSO_BITS(bits), NULL, NULL,   \
-            task                                                                                             \
+        "lra-small", steps, 32, 100, warmup, rate, 2, 64, 2, 128, pooling, false, YOSO_BITS(bits), model,    \
+            NULL, task                                                                                       \
     }
 
 /* Presets and options, which documents, saved runs and measured results refer to. */
@@ -119,11 +119,11 @@ static void presets_are_those_of_the_documents(void **state)
         {"image",
          {"lra", 35000, 256, 175, 175, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(10), LRA_MODEL,
           LRA_TRAINING, NULL}},
-        {"image", SMALL(600, "mean", 8, "shrink=2")},
-        {"listops", SMALL(3000, "mean", 7, "max_len=100")},
-        {"pathfinder", SMALL(2000, "mean", 8, NULL)},
-        {"retrieval", SMALL(1000, "first", 7, "tokens=bytes max_len=128")},
-        {"text", SMALL(600, "first", 7, "tokens=bpe vocab_size=4000 max_len=128")},
+        {"image", SMALL(600, 50, 2e-3, "mean", 8, NULL, "shrink=2")},
+        {"listops", SMALL(5000, 50, 2e-3, "mean", 7, "dropout=0", "max_len=100")},
+        {"pathfinder", SMALL(1200, 100, 1e-3, "mean", 8, "dropout=0", NULL)},
+        {"retrieval", SMALL(500, 50, 2e-3, "first", 7, NULL, "tokens=bytes max_len=64")},
+        {"text", SMALL(600, 50, 2e-3, "first", 7, NULL, "tokens=bpe vocab_size=4000 max_len=128")},
         {"listops",
          {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, YOSO_BITS(9), NULL, NULL, NULL}},
         {"listops",
