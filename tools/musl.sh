@@ -10,7 +10,10 @@ root=$(cd "$build/musl" && pwd)
 prefix=$root/prefix
 
 if [ ! -e "$prefix/done" ]; then
-    echo 'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main' >"$root/sources.list"
+    # The sources of the archives that apt already uses.
+    apt-get indextargets 'Created-By: Packages' 'Origin: Debian' --format \
+        'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(SITE) $(RELEASE) $(COMPONENT)' |
+        sort -u >"$root/sources.list"
     (
         cd "$root"
         apt() { apt-get -qq -o Dir::Etc::sourcelist="$root/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$root/lists" \
