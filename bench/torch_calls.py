@@ -4,8 +4,9 @@
 
     PYTHONPATH=BUILD/python ENV/bin/python bench/torch_calls.py [--threads 2]
 
-ENV has PyTorch and NumPy. C calls reuse their arrays; "fresh" makes new output arrays in every call, as PyTorch does. All
-run in turn, round after round; the least time of each counts."""
+ENV has PyTorch and NumPy. C calls reuse their arrays; "fresh" makes new output arrays in every call, as PyTorch does.
+"empty" is an operator written in Python that makes the same tensors and computes nothing: what PyTorch takes by itself.
+All run in turn, round after round; the least time of each counts."""
 
 import argparse
 import ctypes
@@ -64,6 +65,34 @@ class Calls:
                                             byref(self.gradient.struct), *gradients, keep, self.scratch[1])
 
 
+class Empty(torch.autograd.Function):
+    """The same tensors as attention, registered in the same way, but nothing is computed."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, seed, size):
+        with torch._C._AutoDispatchBelowAutograd():
+            out, saved = torch.ops.hashattn_bench.empty(q, k, v, seed, size)
+        ctx.save_for_backward(q, k, v, seed, out, saved)
+        ctx.mark_non_differentiable(saved)
+        ctx.set_materialize_grads(False)
+        return out, saved
+
+    @staticmethod
+    def backward(ctx, dout, _):
+        with torch._C._AutoDispatchBelowAutograd():
+            return *torch.ops.hashattn_bench.empty_backward(*ctx.saved_tensors, dout), None, None
+
+
+def register_empty():
+    library = torch.library.Library("hashattn_bench", "DEF")
+    library.define("empty(Tensor q, Tensor k, Tensor v, Tensor seed, int size) -> (Tensor, Tensor)")
+    library.define("empty_backward(Tensor q, Tensor k, Tensor v, Tensor seed, Tensor out, Tensor saved, Tensor dout)"
+                   " -> (Tensor, Tensor, Tensor)")
+    library.impl("empty", lambda q, k, v, seed, size: (torch.empty_like(q), torch.empty(size, dtype=torch.uint8)), "CPU")
+    library.impl("empty_backward", lambda q, k, v, *rest: tuple(torch.empty_like(each) for each in (q, k, v)), "CPU")
+    return library
+
+
 def measure(n, heads, threads):
     tensors, gradient = [torch.randn(1, heads, n, DIM) for _ in range(3)], torch.randn(1, heads, n, DIM)
     leaves = [tensor.clone().requires_grad_() for tensor in tensors]
@@ -76,9 +105,17 @@ def measure(n, heads, threads):
     def both():
         torch.autograd.grad(hashattn.torch.attention(*leaves, seed=1, num_hashes=HASHES), leaves, gradient)
 
-    contenders = [lambda: calls.run(calls.outputs[:1], None), lambda: calls.run(calls.made(1), None), forward,
+    def empty():
+        with torch.no_grad(), torch._C._AutoDispatchBelowAutograd():
+            torch.ops.hashattn_bench.empty(*tensors, torch.scalar_tensor(1, dtype=torch.int64), 0)
+
+    def empty_both():
+        out, _ = Empty.apply(*leaves, torch.scalar_tensor(1, dtype=torch.int64), calls.saved_size)
+        torch.autograd.grad(out, leaves, gradient)
+
+    contenders = [lambda: calls.run(calls.outputs[:1], None), lambda: calls.run(calls.made(1), None), forward, empty,
                   lambda: calls.run(calls.outputs, calls.saved),
-                  lambda: calls.run(calls.made(4), block(calls.saved_size)), both]
+                  lambda: calls.run(calls.made(4), block(calls.saved_size)), both, empty_both]
     repeats = 50 if n < 1000 else 3 if heads == 1 else 1
     rounds = [[least(contender, repeats) for contender in contenders] for _ in range(ROUNDS)]
     return [min(times) for times in zip(*rounds)]
@@ -89,13 +126,16 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
-    print("| rows, heads | forward: C calls | fresh | over | both: C calls | fresh | over | over fresh |\n" + "|---" * 8 + "|")
+    library = register_empty()  # lives as long as its operators
+    names = ["rows, heads", "forward: C calls", "fresh", "over", "empty", "both: C calls", "fresh", "over", "over fresh", "empty"]
+    print("| " + " | ".join(names) + " |\n" + "|---" * len(names) + "|")
     for n, heads in SHAPES:
-        c, fresh, ours, c_both, fresh_both, both = measure(n, heads, asked.threads)
-        cells = [f"{n}, {heads}", f"{c:.0f} us", f"{fresh:.0f} us", f"{ours - c:.0f} us, {ours / c - 1:.1%}",
+        c, fresh, ours, empty, c_both, fresh_both, both, empty_both = measure(n, heads, asked.threads)
+        cells = [f"{n}, {heads}", f"{c:.0f} us", f"{fresh:.0f} us", f"{ours - c:.0f} us, {ours / c - 1:.1%}", f"{empty:.0f} us",
                  f"{c_both:.0f} us", f"{fresh_both:.0f} us", f"{both - c_both:.0f} us, {both / c_both - 1:.1%}",
-                 f"{both - fresh_both:.0f} us, {both / fresh_both - 1:.1%}"]
+                 f"{both - fresh_both:.0f} us, {both / fresh_both - 1:.1%}", f"{empty_both:.0f} us"]
         print("| " + " | ".join(cells) + " |", flush=True)
+    library._destroy()
 
 
 if __name__ == "__main__":
