@@ -9,15 +9,9 @@
 #define TRAIN_CHECKPOINT_H
 
 #include "models/model.h"
-#include "tasks/task.h"
+#include "train/fingerprint.h"
 
 enum { CHECKPOINT_NAME = 64 };
-
-/* A short description of a data set: a run must be resumed with the data it began with. */
-struct fingerprint {
-    uint64_t examples, tokens, hash;
-};
-struct fingerprint fingerprint_of(const struct dataset *dataset);
 
 struct train_state {
     int64_t step;               /* steps done; also the t of AdamW */

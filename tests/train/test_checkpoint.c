@@ -3,9 +3,8 @@
    Bugs planted and caught: trainer.json written before optimizer.safetensors.next; no settling before a save
    (two accidents overwrite the only copy of a file); steps not compared; the names of m and v exchanged on
    reading; a real number printed with six digits; names with dots read as paths; metrics that the file lacks
-   read as 0, or refused; sums that are not numbers accepted, or kept as integers; a fingerprint without
-   lengths, floats, segments, targets of rows or weights, with a weight of 0 taken for 1, or with other words
-   than older versions for ids without a target and for next ids. SPDX-License-Identifier: Apache-2.0 */
+   read as 0, or refused; sums that are not numbers accepted, or kept as integers.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/checkpoint.h"
 
 #include <errno.h>
@@ -563,108 +562,6 @@ static void hostile_states_are_refused(void **unused)
     fixture_free(&fixture);
 }
 
-/* Hashes that runs of older versions have in their trainer.json; "tokens" are rows, and ids that are targets
-   only. */
-static void fingerprints_stay_what_they_were(void **unused)
-{
-    (void)unused;
-    uint32_t ids[] = {1, 2, 3, 4, 5, 6, 7, 65535}, labels[] = {3, 9, 0, 70000};
-    float weights[] = {1, 0, 1, 1};
-    size_t offsets[] = {0, 2, 5, 6, 8};
-    struct dataset dataset = {
-        .ids = ids,
-        .offsets = offsets,
-        .count = 4,
-        .num_targets = 1,
-        .targets = {{.kind = TARGETS_EXAMPLE, .ids = labels, .weighted = true, .weights = weights}}};
-    struct fingerprint found = fingerprint_of(&dataset);
-    assert_true(found.examples == 4 && found.tokens == 8 && found.hash == 0x418619a746820c4cu);
-    dataset.pairs = true;
-    dataset.count = 2;
-    found = fingerprint_of(&dataset);
-    assert_true(found.examples == 2 && found.tokens == 8 && found.hash == 0x2dbda6b9f101092au);
-    offsets[3] = 8;
-    dataset = (struct dataset){.ids = ids,
-                               .offsets = offsets,
-                               .count = 3,
-                               .next = true,
-                               .num_targets = 1,
-                               .targets = {{.kind = TARGETS_NEXT}}};
-    found = fingerprint_of(&dataset);
-    assert_true(found.examples == 3 && found.tokens == 8 && found.hash == 0x33f1737cbd25ababu);
-}
-
-/* Checks that the fingerprint differs while *at holds `other`, and is the same again afterwards. */
-static void check_noticed(const struct dataset *dataset, void *at, const void *other, size_t size,
-                          const char *what)
-{
-    unsigned char kept[8];
-    uint64_t before = fingerprint_of(dataset).hash;
-    memcpy(kept, at, size);
-    memcpy(at, other, size);
-    if (fingerprint_of(dataset).hash == before)
-        fail_msg("%s: another one has the same fingerprint", what);
-    memcpy(at, kept, size);
-    assert_true(fingerprint_of(dataset).hash == before);
-}
-
-static void a_fingerprint_notices_every_change(void **unused)
-{
-    (void)unused;
-    /* The seventh row belongs to no example. */
-    uint32_t ids[7] = {1, 2, 3, 4, 5, 6, 7}, labels[2] = {0, 1}, row_ids[7] = {9, 8, 7, 6, 5, 4, 3};
-    uint8_t segments[7] = {0, 0, 1, 1, 1, 0, 0};
-    float floats[6 * 2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, answers[2 * 2] = {1, 2, 3, 4};
-    float weights[2] = {1, 1}, row_weights[6] = {1, 1, 1, 1, 1, 1}, answer_weights[2] = {1, 1};
-    size_t offsets[3] = {0, 2, 6}, three = 3;
-    struct dataset dataset = {
-        .ids = ids,
-        .segmented = true,
-        .segments = segments,
-        .offsets = offsets,
-        .count = 2,
-        .num_targets = 3,
-        .targets = {{.kind = TARGETS_EXAMPLE, .ids = labels, .weighted = true, .weights = weights},
-                    {.kind = TARGETS_ROW, .ids = row_ids, .weighted = true, .weights = row_weights},
-                    {.kind = TARGETS_EXAMPLE,
-                     .width = 2,
-                     .floats = answers,
-                     .weighted = true,
-                     .weights = answer_weights}}};
-    const uint32_t id = 70000;
-    const uint8_t segment = 1;
-    const float half = 0.5f, zero = 0, negative_zero = -0.0f;
-    struct fingerprint first = fingerprint_of(&dataset);
-    assert_int_equal(first.examples, 2);
-    assert_int_equal(first.tokens, 6);
-    for (int i = 0; i < 6; i++) {
-        check_noticed(&dataset, &ids[i], &id, sizeof id, "an id");
-        check_noticed(&dataset, &row_ids[i], &id, sizeof id, "a target of a row");
-        check_noticed(&dataset, &row_weights[i], &half, sizeof half, "a weight of a row");
-        check_noticed(&dataset, &row_weights[i], &zero, sizeof zero, "a row that is not asked for");
-    }
-    check_noticed(&dataset, &segments[5], &segment, sizeof segment, "a segment");
-    ids[6] = row_ids[6] = segments[6] = 1;
-    assert_true(fingerprint_of(&dataset).hash == first.hash);
-    check_noticed(&dataset, &offsets[1], &three, sizeof three, "a length");
-    for (int i = 0; i < 2; i++) {
-        check_noticed(&dataset, &labels[i], &id, sizeof id, "a label");
-        check_noticed(&dataset, &weights[i], &half, sizeof half, "a weight");
-        check_noticed(&dataset, &weights[i], &zero, sizeof zero, "an example that is not asked for");
-        check_noticed(&dataset, &answer_weights[i], &half, sizeof half, "a weight of floats");
-        check_noticed(&dataset, &answer_weights[i], &zero, sizeof zero, "floats that are not asked for");
-    }
-    for (int i = 0; i < 4; i++)
-        check_noticed(&dataset, &answers[i], &half, sizeof half, "a float of a target");
-    dataset.ids = NULL;
-    dataset.row_width = 2;
-    dataset.floats = floats;
-    floats[11] = 0;
-    for (int i = 0; i < 11; i++)
-        check_noticed(&dataset, &floats[i], &half, sizeof half, "a float of a row");
-    check_noticed(&dataset, &floats[11], &negative_zero, sizeof negative_zero, "the sign of a zero");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -678,8 +575,6 @@ int main(void)
         cmocka_unit_test(files_of_another_model_are_refused_by_the_check),
         cmocka_unit_test(states_of_older_versions_are_read),
         cmocka_unit_test(hostile_states_are_refused),
-        cmocka_unit_test(fingerprints_stay_what_they_were),
-        cmocka_unit_test(a_fingerprint_notices_every_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,94 @@
+/* See the header. One pass over the data. SPDX-License-Identifier: Apache-2.0 */
+#include "train/fingerprint.h"
+
+#include <string.h>
+
+/* FNV-1a, a word at a time: it has to detect changes, not attacks. */
+static const uint64_t first_hash = 14695981039346656037u;
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    return (hash ^ word) * 1099511628211u;
+}
+
+static uint64_t mix_floats(uint64_t hash, const float *floats, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t word;
+        memcpy(&word, &floats[i], sizeof word);
+        hash = mix(hash, word);
+    }
+    return hash;
+}
+
+/* Mixes targets [first, first + count). An id of weight 0 is mixed as UINT32_MAX, without its weight. */
+static uint64_t mix_targets(uint64_t hash, const struct target_set *set, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; i++) {
+        float weight = set->weights == NULL ? 1 : set->weights[i];
+        bool unasked_id = set->width == 0 && weight == 0;
+        if (set->width == 0)
+            hash = mix(hash, unasked_id ? UINT32_MAX : set->ids[i]);
+        else
+            hash = mix_floats(hash, set->floats + i * set->width, set->width);
+        if (weight != 1 && !unasked_id)
+            hash = mix_floats(hash, &weight, 1);
+    }
+    return hash;
+}
+
+struct fingerprint fingerprint_of(const struct dataset *dataset)
+{
+    uint64_t hash = dataset->map.bytes != NULL ? dataset->hash : first_hash;
+    size_t sequences = dataset_sequences(dataset), each = dataset->pairs ? 2 : 1;
+    for (size_t s = 0; s < sequences && dataset->map.bytes == NULL; s++) {
+        size_t first = dataset->offsets[s], end = dataset->offsets[s + 1];
+        hash = mix(hash, end - first);
+        for (size_t k = 0; k < dataset->num_targets; k++) {
+            const struct target_set *set = &dataset->targets[k];
+            if (set->kind == TARGETS_NEXT || set->kind == TARGETS_MASKED)
+                hash = mix(hash, UINT32_MAX);
+            else if (set->kind == TARGETS_EXAMPLE)
+                hash = mix_targets(hash, set, s / each, 1);
+            else
+                hash = mix_targets(hash, set, first, end - first);
+        }
+        for (size_t at = first; at < end && dataset->ids != NULL; at++)
+            hash = mix(hash, dataset->ids[at]);
+        for (size_t at = first; at < end && dataset->segmented; at++)
+            hash = mix(hash, dataset->segments[at]);
+        if (dataset->floats != NULL)
+            hash = mix_floats(hash, dataset->floats + first * dataset->row_width,
+                              (end - first) * dataset->row_width);
+    }
+    return (struct fingerprint){dataset->count, sequences > 0 ? dataset->offsets[sequences] : 0, hash};
+}
+
+/* Mixes the lengths of all sequences, and targets of rows or the ids that masks and next ids are drawn
+   from. */
+static uint64_t mix_rows(uint64_t hash, const struct dataset *dataset, const struct target_set *set)
+{
+    for (size_t s = 0; s < dataset_sequences(dataset); s++) {
+        size_t first = dataset->offsets[s], end = dataset->offsets[s + 1];
+        hash = mix(hash, end - first);
+        if (set->kind == TARGETS_ROW)
+            hash = mix_targets(hash, set, first, end - first);
+        for (size_t at = first; set->kind != TARGETS_ROW && at < end; at++)
+            hash = mix(hash, dataset->ids[at]);
+    }
+    return hash;
+}
+
+uint64_t fingerprint_of_targets(const struct dataset *dataset)
+{
+    uint64_t hash = first_hash;
+    for (size_t k = 0; k < dataset->num_targets; k++) {
+        const struct target_set *set = &dataset->targets[k];
+        hash = mix(hash, set->kind);
+        hash = set->kind == TARGETS_EXAMPLE ? mix_targets(hash, set, 0, dataset->count)
+                                            : mix_rows(hash, dataset, set);
+        if (set->kind == TARGETS_MASKED)
+            hash = mix(mix(hash, dataset->masks.mask_id), dataset->masks.num_ids);
+    }
+    return hash;
+}
