@@ -1,4 +1,5 @@
-/* `eval`: the metrics of a trained run on one split of a data set. SPDX-License-Identifier: Apache-2.0 */
+/* `eval`: the metrics of a trained run on one split of a data set, or their differences from those of another
+   run. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/arguments.h"
 #include "cli/shared/json_out.h"
 #include "cli/shared/metrics_out.h"
@@ -53,27 +54,87 @@ static void report(const char *split, const hashattn_model *model, const hashatt
     json_out_end_object(&json);
 }
 
-static int evaluate(const struct options *options, hashattn_context *context, const char *data,
-                    const char *split)
+/* The operands and the options of `eval`. */
+struct wanted {
+    const char *run, *against; /* against: the other run, or NULL */
+    const char *data, *split;
+};
+
+static void report_differences(const struct wanted *wanted, const hashattn_model_info *info,
+                               const hashattn_comparison *found, bool as_json)
+{
+    if (!as_json) {
+        printf("%s: %s against %s, %zu examples\n%-26s %10s %10s %12s %12s %8s %8s\n", wanted->split,
+               wanted->run, wanted->against, found->examples, "metric", "run", "against", "difference",
+               "std. error", "z", "p");
+        for (size_t i = 0; i < found->count; i++) {
+            const hashattn_difference *of = &found->list[i];
+            printf("%-26s %10.4f %10.4f %+12.4f %12.4f %+8.2f %8.4f\n", of->name, of->value, of->other,
+                   of->difference, of->standard_error, of->z, of->p);
+        }
+        printf("z is positive if the run is better; p, one-tail: how likely such a z is by chance\n");
+        return;
+    }
+    struct json_out json = json_out_to(stdout);
+    json_out_object(&json, NULL);
+    json_out_text(&json, "task", info->task);
+    json_out_text(&json, "run", wanted->run);
+    json_out_text(&json, "against", wanted->against);
+    json_out_text(&json, "split", wanted->split);
+    json_out_count(&json, "examples", found->examples);
+    json_out_object(&json, "metrics");
+    for (size_t i = 0; i < found->count; i++) {
+        const hashattn_difference *of = &found->list[i];
+        json_out_object(&json, of->name);
+        json_out_number(&json, "run", of->value);
+        json_out_number(&json, "against", of->other);
+        json_out_number(&json, "difference", of->difference);
+        json_out_number(&json, "standard_error", of->standard_error);
+        json_out_number(&json, "z", of->z);
+        json_out_number(&json, "p", of->p);
+        json_out_flag(&json, "more_is_better", of->more_is_better);
+        json_out_end_object(&json);
+    }
+    json_out_end_object(&json);
+    json_out_end_object(&json);
+}
+
+/* Evaluates the model, alone or against the other run, and prints the report. */
+static hashattn_status evaluate(const struct common *common, hashattn_context *context,
+                                const struct wanted *wanted, hashattn_model *model)
+{
+    hashattn_model_info info = {.struct_size = sizeof info};
+    hashattn_model_describe(model, &info);
+    uint64_t seed = common->seed_given ? common->seed : info.seed;
+    hashattn_status status;
+    if (wanted->against == NULL) {
+        hashattn_evaluation result = {.struct_size = sizeof result};
+        status = hashattn_model_evaluate(model, wanted->data, wanted->split, seed, &result);
+        if (status == HASHATTN_OK)
+            report(wanted->split, model, &info, &result, common->json);
+        return status;
+    }
+    hashattn_comparison found = {.struct_size = sizeof found};
+    hashattn_model *other = NULL;
+    status = hashattn_model_load(context, wanted->against, &other);
+    if (status == HASHATTN_OK)
+        status = hashattn_model_compare(model, other, wanted->data, wanted->split, seed, &found);
+    if (status == HASHATTN_OK)
+        report_differences(wanted, &info, &found, common->json);
+    hashattn_model_free(other);
+    return status;
+}
+
+static int load_and_evaluate(const struct options *options, hashattn_context *context,
+                             const struct wanted *wanted)
 {
     hashattn_model *model;
-    hashattn_status status = hashattn_model_load(context, options->operands[0], &model);
+    hashattn_status status = hashattn_model_load(context, wanted->run, &model);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
         status = hashattn_model_set(model, options->settings[i].name, options->settings[i].text);
-    hashattn_model_info info = {.struct_size = sizeof info};
-    hashattn_evaluation result = {.struct_size = sizeof result};
-    if (status == HASHATTN_OK) {
-        hashattn_model_describe(model, &info);
-        status = hashattn_model_evaluate(
-            model, data, split, options->common.seed_given ? options->common.seed : info.seed, &result);
-    }
-    int code = EXIT_GOOD;
-    if (status != HASHATTN_OK) {
-        code = tool_fail_status(context, status);
-    } else {
-        report(split, model, &info, &result, options->common.json);
-        code = tool_finish();
-    }
+    if (status == HASHATTN_OK)
+        status = evaluate(&options->common, context, wanted, model);
+    int code = status == HASHATTN_OK ? tool_finish() : tool_fail_status(context, status);
     hashattn_model_free(model);
     return code;
 }
@@ -81,11 +142,15 @@ static int evaluate(const struct options *options, hashattn_context *context, co
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options;
-    const char *data = NULL, *split = "test";
+    struct wanted wanted = {.split = "test"};
     options_begin(&options, self);
-    options_add_text(&options, "data", &data, "DIR",
+    options_add_text(&options, "data", &wanted.data, "DIR",
                      "directory of the data set (default: the one recorded in the run)");
-    options_add_split(&options, &split, "train, valid or test (default test)");
+    options_add_split(&options, &wanted.split, "train, valid or test (default test)");
+    options_add_text(
+        &options, "against", &wanted.against, "RUN",
+        "another run of the task: reports the difference of each metric on the same examples, its "
+        "standard error and a one-tail test; options of mechanisms are those of the first run");
     options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;
@@ -93,10 +158,11 @@ static int run(const struct command *self, int argc, char **argv)
         return code;
     if (options.num_operands != 1)
         return options_fail(&options, "eval needs one operand, the run; got %zu", options.num_operands);
+    wanted.run = options.operands[0];
     hashattn_context *context;
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)
-        code = evaluate(&options, context, data, split);
+        code = load_and_evaluate(&options, context, &wanted);
     tool_close(context);
     return code;
 }
@@ -107,6 +173,7 @@ const struct command command_eval = {
     .summary = "Evaluates a trained run; options of its mechanism may differ from training",
     .example = "  hashattn data needle --out needles --train 2000 --valid 200 --seq-len 128 --marks 8\n"
                "  hashattn train needle --data needles --steps 20 --eval-every 10 --out run\n"
-               "  hashattn eval run --split test --num-hashes 64 --json\n",
+               "  hashattn eval run --split test --num-hashes 64 --json\n"
+               "  hashattn eval run --num-hashes 64 --against run\n",
     .run = run,
 };

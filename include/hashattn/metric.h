@@ -25,6 +25,18 @@ typedef struct hashattn_metrics {
     const hashattn_metric *list;
 } hashattn_metrics;
 
+/* One metric of two models on the same examples. */
+typedef struct hashattn_difference {
+    const char *name;      /* its lifetime is that of the report that holds it */
+    double value, other;   /* of the two models */
+    double difference;     /* value - other */
+    double standard_error; /* of the difference over examples; NaN with fewer than two that have the metric */
+    double z;              /* gain / standard_error; the gain is positive if the first model is better */
+    double p;              /* probability of such a z or a larger one if there is no difference: one tail */
+    int more_is_better;    /* 0: less is better */
+    int selects;           /* as in hashattn_metric */
+} hashattn_difference;
+
 /* The metric of that name, or NULL. */
 HASHATTN_API const hashattn_metric *hashattn_metric_find(const hashattn_metrics *metrics, const char *name);
 /* Its value; NaN if there is no metric of that name. */

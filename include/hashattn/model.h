@@ -62,6 +62,25 @@ HASHATTN_API hashattn_status hashattn_model_evaluate(hashattn_model *model, cons
                                                      const char *split, uint64_t seed,
                                                      hashattn_evaluation *evaluation);
 
+typedef struct hashattn_comparison {
+    size_t struct_size;
+    size_t examples;
+    /* (count) The metrics of evaluations of both models, except those of the order of all predictions (rank
+       correlation). Valid until the model's next comparison or until it is freed. */
+    const hashattn_difference *list;
+    size_t count;
+} hashattn_comparison;
+
+/* Evaluates two models on the same split and tests each metric: the paired one-tail test, with the standard
+   error of the difference by the jackknife over examples. For accuracy it is the test for paired proportions.
+   data: a directory, or NULL for the one recorded in both; seed: of the hashing of both. The callback of
+   `model` gets the examples of both as one count. Takes longer than two evaluations, because a batch is one
+   example. INVALID: the models have different tasks, recorded directories, numbers of examples or targets, or
+   the split has fewer than two examples. */
+HASHATTN_API hashattn_status hashattn_model_compare(hashattn_model *model, hashattn_model *against,
+                                                    const char *data, const char *split, uint64_t seed,
+                                                    hashattn_comparison *comparison);
+
 /* Called once per document, in order. probabilities: (num_classes), valid during the call; of a model that
    predicts scores (hashattn_model_label is NULL for 0) it is the one score. Return non-zero to stop with
    INTERRUPTED. */

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from .pretrained import Pretrained as Pretrained
     from .pretrained import TokenVectors as TokenVectors
     from .progress import Progress as Progress
+    from .run import Comparison as Comparison
+    from .run import Difference as Difference
     from .run import Evaluation as Evaluation
     from .run import Prediction as Prediction
     from .run import Run as Run
@@ -61,7 +63,7 @@ _HOMES = {
     "options": ("Mechanism", "Option", "Task", "instruction_sets", "mechanisms", "tasks"),
     "pretrained": ("Guess", "Pretrained", "TokenVectors"),
     "progress": ("Progress",),
-    "run": ("Evaluation", "Prediction", "Run", "evaluate", "predict"),
+    "run": ("Comparison", "Difference", "Evaluation", "Prediction", "Run", "evaluate", "predict"),
     "stream": ("Stream",),
     "tokenizer": ("Encoding", "Tokenizer"),
     "training": ("Prepared", "generate", "prepare", "resume", "train"),

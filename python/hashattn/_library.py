@@ -98,6 +98,17 @@ class Evaluation(Sized):
                 ("num_unknown", c_size_t), ("confusion", POINTER(c_size_t)), ("num_confused", c_size_t)]
 
 
+class Difference(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value", c_double), ("other", c_double), ("difference", c_double),
+                ("standard_error", c_double), ("z", c_double), ("p", c_double), ("more_is_better", c_int),
+                ("selects", c_int)]
+
+
+class Comparison(Sized):
+    _fields_ = [("struct_size", c_size_t), ("examples", c_size_t), ("list", POINTER(Difference)),
+                ("count", c_size_t)]
+
+
 class TaskInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("summary", c_char_p), ("generates", c_int),
                 ("predicts", c_int), ("has_lra", c_int), ("attention", c_char_p),
@@ -235,6 +246,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "model_label": (c_char_p, [_HANDLE, c_size_t]),
     "model_watch": (None, [_HANDLE, EVALUATION_CALLBACK, c_void_p]),
     "model_evaluate": (c_int, [_HANDLE, c_char_p, c_char_p, c_uint64, POINTER(Evaluation)]),
+    "model_compare": (c_int, [_HANDLE, _HANDLE, c_char_p, c_char_p, c_uint64, POINTER(Comparison)]),
     "model_predict_file": (c_int, [_HANDLE, c_char_p, c_uint64, PREDICTION_CALLBACK, c_void_p, POINTER(c_size_t)]),
     "tokenizer_load": (c_int, [_HANDLE, c_char_p, _NEW]),
     "tokenizer_free": (None, [_HANDLE]),

@@ -1,4 +1,4 @@
-"""Trained runs: evaluate them on a data set, predict documents.
+"""Trained runs: evaluate and compare them on a data set, predict documents.
 
 Source: include/hashattn/model.h. SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 from . import _library
 from .arrays import seed_of
 from .context import Context, ContextObject, ObjectHandle
-from .errors import BadFileError
+from .errors import BadFileError, InvalidError, InvalidTypeError
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher, metrics_of
 
@@ -32,6 +32,24 @@ class Evaluation(NamedTuple):
     #: Of a classifier of at most 32 labels: how many examples of each label (row) were taken for each (column);
     #: otherwise empty.
     confusion: tuple[tuple[int, ...], ...] = ()
+
+
+class Difference(NamedTuple):
+    """One metric of two runs on the same examples."""
+
+    value: float
+    other: float
+    difference: float  #: value - other
+    standard_error: float  #: of the difference over examples; NaN with fewer than two that have the metric
+    z: float  #: gain / standard_error; positive if the first run is better
+    p: float  #: one-tail: the probability of such a z or a larger one by chance
+
+
+class Comparison(NamedTuple):
+    """Two runs on the same examples."""
+
+    metrics: Mapping[str, Difference]  #: rank correlations are left out
+    examples: int
 
 
 class Prediction(NamedTuple):
@@ -114,6 +132,35 @@ class Run(ContextObject):
         self._watched(progress, call)
         return Evaluation(metrics, found.examples, found.num_cut, found.seconds, found.tokens_per_second,
                           found.tokens, found.num_unknown, tuple(confusion))
+
+    def compare(self, against: "Run", split: str = "test", *, data: Any = None, seed: int | None = None,
+                progress: Watcher = True) -> Comparison:
+        """Evaluates this run and another one of its task and context on the same examples, and tests each metric.
+
+        Other arguments as of `evaluate`; the seed and the recorded directory are those of this run. The test is paired
+        and one-tail, with the jackknife's standard error. InvalidError: the runs do not see the same examples.
+        """
+        if not isinstance(against, Run):
+            raise InvalidTypeError(f"against is a {type(against).__name__}, a hashattn.Run is needed")
+        if against._context is not self._context:
+            raise InvalidError("the two runs are in different contexts")
+        found = _library.Comparison()
+        directory = None if data is None else path_of("data", data)
+        name, number = text_of("split", split).encode(), self.seed if seed is None else seed_of(seed)
+        function = _library.functions().model_compare
+        metrics: dict[str, Difference] = {}
+
+        def call(pointer: int) -> int:
+            if against._handle is None:
+                raise InvalidError("the Run to compare with is closed")
+            status = function(pointer, against._handle.pointer, directory, name, number, byref(found))
+            for of in found.list[:found.count] if status == _library.OK else []:
+                metrics[_library.text(of.name)] = Difference(of.value, of.other, of.difference, of.standard_error,
+                                                             of.z, of.p)
+            return int(status)
+
+        self._watched(progress, call)
+        return Comparison(metrics, found.examples)
 
     def predict(self, path: Any, *, seed: int | None = None, progress: Watcher = True) -> list[Prediction]:
         """Predicts every document of a file in the format of the run's task; labels in it are ignored.

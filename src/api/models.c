@@ -1,4 +1,5 @@
-/* Trained models: load a run, evaluate a split, predict a file. SPDX-License-Identifier: Apache-2.0 */
+/* Trained models: load a run, evaluate a split, compare two runs on it, predict a file.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "api/handles.h"
@@ -8,6 +9,7 @@
 #include "base/memory.h"
 #include "hashattn/model.h"
 #include "models/model_io.h"
+#include "train/compare/compare.h"
 #include "train/inspect/inspect.h"
 #include "train/trainer.h"
 
@@ -15,8 +17,9 @@ struct hashattn_model {
     struct hashattn_context *context;
     struct run_config config;
     struct model *net;
-    float *values;              /* the parameters, one block */
-    struct metric_list metrics; /* of the last evaluation */
+    float *values;                                  /* the parameters, one block */
+    struct metric_list metrics;                     /* of the last evaluation */
+    hashattn_difference differences[MODEL_METRICS]; /* of the last comparison */
     size_t confusion[MODEL_CONFUSED * MODEL_CONFUSED];
     const hashattn_attention *probe; /* or NULL */
     size_t probe_steps;
@@ -158,17 +161,22 @@ static struct train_setup setup_of(struct hashattn_model *model)
                                 .user = model};
 }
 
+static hashattn_status find_split(struct host *host, const char *name, enum split *split)
+{
+    for (*split = SPLIT_TRAIN; *split < SPLIT_COUNT; (*split)++)
+        if (strcmp(split_name(*split), name) == 0)
+            return HASHATTN_OK;
+    return host_fail(host, HASHATTN_INVALID, "split is '%.60s', allowed are train, valid, test", name);
+}
+
 /* data NULL: the recorded directory. */
 static hashattn_status load_split(const struct hashattn_model *model, const char *data, const char *split,
                                   struct dataset *dataset)
 {
     struct host *host = &model->context->host;
     const struct run_config *config = &model->config;
-    enum split which = SPLIT_TRAIN;
-    while (which < SPLIT_COUNT && strcmp(split_name(which), split) != 0)
-        which++;
-    FAIL_IF(which == SPLIT_COUNT, host, HASHATTN_INVALID, "split is '%.60s', allowed are train, valid, test",
-            split);
+    enum split which;
+    TRY(find_split(host, split, &which));
     return config->task->load(host, config->task_options, &config->facts, data == NULL ? config->data : data,
                               which, (uint64_t)config->training.seed, dataset);
 }
@@ -203,6 +211,41 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
                                      .num_confused = result.confused};
     memcpy(model->confusion, result.confusion, sizeof model->confusion);
     version_give(evaluation, &own, sizeof own);
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_model_compare(hashattn_model *model, hashattn_model *against, const char *data,
+                                       const char *split, uint64_t seed, hashattn_comparison *comparison)
+{
+    if (model == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &model->context->host;
+    FAIL_IF(against == NULL || split == NULL || comparison == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            against == NULL ? "against"
+            : split == NULL ? "split"
+                            : "comparison");
+    const struct train_setup setup = setup_of(model);
+    const struct compared run = {&model->config, model->net, model->values},
+                          other = {&against->config, against->net, against->values};
+    enum split which;
+    struct comparison found;
+    TRY(find_split(host, split, &which));
+    TRY(compare_runs(host, &setup, &run, &other, data, which, seed, &found));
+    for (size_t i = 0; i < found.count; i++) {
+        const struct metric_difference *of = &found.list[i];
+        model->differences[i] = (hashattn_difference){.name = of->metric->name,
+                                                      .value = of->value,
+                                                      .other = of->other,
+                                                      .difference = of->difference,
+                                                      .standard_error = of->standard_error,
+                                                      .z = of->z,
+                                                      .p = of->p,
+                                                      .more_is_better = of->metric->more_is_better,
+                                                      .selects = of->metric->selects};
+    }
+    const hashattn_comparison own = {
+        .examples = found.examples, .list = model->differences, .count = found.count};
+    version_give(comparison, &own, sizeof own);
     return HASHATTN_OK;
 }
 

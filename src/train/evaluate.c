@@ -159,6 +159,7 @@ struct evaluating {
     void *counts;                /* model_baselines_size */
     float *kept;                 /* (count, model_outputs), for overall metrics; or NULL */
     float *outputs;              /* the caller's, or `kept` */
+    double *sums;                /* (num_batches, MODEL_SUMS) the caller's; or NULL */
     struct batch_outcome *found; /* (num_batches) */
     size_t confused;             /* classes, 0: no confusion */
     size_t *confusion;           /* (ranks, confused, confused) */
@@ -300,6 +301,8 @@ static hashattn_status conclude(struct evaluating *e, struct evaluation *result)
     size_t tokens = 0;
     TRY(gather_share(e));
     for (size_t i = 0; i < e->num_batches; i++) {
+        if (e->sums != NULL)
+            memcpy(e->sums + i * MODEL_SUMS, e->found[i].sums, sizeof sums);
         add_sums(sums, e->found[i].sums);
         tokens += e->found[i].tokens;
     }
@@ -320,33 +323,40 @@ static hashattn_status conclude(struct evaluating *e, struct evaluation *result)
     return HASHATTN_OK;
 }
 
+/* Fills the rest of *e, evaluates, and frees what it allocated. */
+static hashattn_status run_all(struct evaluating *e, const float *values, struct evaluation *result)
+{
+    e->batch = size_min(e->batch, e->count);
+    e->num_batches = e->batch == 0 ? 0 : (e->count + e->batch - 1) / e->batch;
+    e->start = clock_seconds();
+    hashattn_status status = evaluating_new(e);
+    if (status == HASHATTN_OK) {
+        e->values =
+            params_lay(model_params(e->model), e->setup->kernels, e->setup->pool, values, false, e->room);
+        status = run_share(e);
+    }
+    status = comm_agree(e->host, e->setup->comm, status);
+    if (status == HASHATTN_OK)
+        status = conclude(e, result);
+    evaluating_free(e);
+    return status;
+}
+
 hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, const struct model *model,
                                 const float *values, const struct dataset *dataset, size_t count,
                                 size_t batch, uint64_t seed, float *outputs, struct workspace *workspace,
                                 struct evaluation *result)
 {
-    batch = size_min(batch, count);
     struct evaluating e = {.host = host,
                            .setup = setup,
                            .model = model,
                            .dataset = dataset,
                            .count = count,
                            .batch = batch,
-                           .num_batches = batch == 0 ? 0 : (count + batch - 1) / batch,
                            .seed = seed,
                            .workspace = workspace,
-                           .start = clock_seconds(),
                            .outputs = outputs};
-    hashattn_status status = evaluating_new(&e);
-    if (status == HASHATTN_OK) {
-        e.values = params_lay(model_params(model), setup->kernels, setup->pool, values, false, e.room);
-        status = run_share(&e);
-    }
-    status = comm_agree(host, setup->comm, status);
-    if (status == HASHATTN_OK)
-        status = conclude(&e, result);
-    evaluating_free(&e);
-    return status;
+    return run_all(&e, values, result);
 }
 
 hashattn_status evaluate(struct host *host, const struct train_setup *setup, struct model *model,
@@ -357,6 +367,26 @@ hashattn_status evaluate(struct host *host, const struct train_setup *setup, str
     TRY(comm_agree(host, setup->comm, evaluate_fit(host, model, dataset)));
     hashattn_status status = evaluate_within(host, setup, model, values, dataset, dataset->count, batch, seed,
                                              outputs, &workspace, result);
+    workspace_free(host, &workspace);
+    return status;
+}
+
+hashattn_status evaluate_examples(struct host *host, const struct train_setup *setup, struct model *model,
+                                  const float *values, const struct dataset *dataset, uint64_t seed,
+                                  double *sums, struct evaluation *result)
+{
+    struct workspace workspace = {NULL, 0};
+    struct evaluating e = {.host = host,
+                           .setup = setup,
+                           .model = model,
+                           .dataset = dataset,
+                           .count = dataset->count,
+                           .batch = 1,
+                           .seed = seed,
+                           .workspace = &workspace,
+                           .sums = sums};
+    TRY(comm_agree(host, setup->comm, evaluate_fit(host, model, dataset)));
+    hashattn_status status = run_all(&e, values, result);
     workspace_free(host, &workspace);
     return status;
 }

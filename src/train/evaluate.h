@@ -1,4 +1,4 @@
-/* Internals of evaluation, for the trainer, which lends its workspace.
+/* Internals of evaluation, for the trainer, which lends its workspace, and for comparisons.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_EVALUATE_H
 #define TRAIN_EVALUATE_H
@@ -24,5 +24,11 @@ hashattn_status evaluate_within(struct host *host, const struct train_setup *set
                                 const float *values, const struct dataset *dataset, size_t count,
                                 size_t batch, uint64_t seed, float *outputs, struct workspace *workspace,
                                 struct evaluation *result);
+
+/* As evaluate() of trainer.h, in batches of one example. sums (count, MODEL_SUMS): receives those of each
+   example. Metrics have the same bits as in larger batches, up to the rounding of sums. */
+hashattn_status evaluate_examples(struct host *host, const struct train_setup *setup, struct model *model,
+                                  const float *values, const struct dataset *dataset, uint64_t seed,
+                                  double *sums, struct evaluation *result);
 
 #endif

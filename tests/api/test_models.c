@@ -129,6 +129,51 @@ static void splits_are_those_of_the_training(void **state)
     hashattn_context_free(context);
 }
 
+static void two_models_are_compared(void **state)
+{
+    (void)state;
+    make_mail();
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_model *model, *other;
+    check_ok(context, hashattn_model_load(context, "filter", &model));
+    check_ok(context, hashattn_model_load(context, "filter", &other));
+    check_ok(context, hashattn_model_set(other, "num_hashes", "1"));
+    hashattn_comparison found = {.struct_size = sizeof found};
+    hashattn_evaluation a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
+    check_ok(context, hashattn_model_compare(model, other, NULL, "train", 5, &found));
+    check_ok(context, hashattn_model_evaluate(model, NULL, "train", 5, &a));
+    check_ok(context, hashattn_model_evaluate(other, NULL, "train", 5, &b));
+    assert_int_equal(found.examples, 48);
+    for (size_t i = 0; i < found.count; i++) {
+        const hashattn_difference *of = &found.list[i];
+        const hashattn_metric *metric = hashattn_metric_find(&a.metrics, of->name);
+        check_near(of->value, metric->value, 1e-12, of->name);
+        check_near(of->other, value(&b, of->name), 1e-12, of->name);
+        check_near(of->difference, of->value - of->other, 0, of->name);
+        assert_int_equal(of->more_is_better, metric->more_is_better);
+        assert_int_equal(of->selects, metric->selects);
+        double gain = of->more_is_better ? of->difference : -of->difference;
+        assert_true(of->standard_error >= 0 && of->p >= 0 && of->p <= 1);
+        if (of->standard_error > 0)
+            check_near(of->z, gain / of->standard_error, 1e-12, of->name);
+        if (strcmp(of->name, "loss") == 0)
+            assert_true(of->difference != 0 && of->standard_error > 0);
+    }
+    assert_int_equal(found.count, 4); /* accuracy, f1, matthews, loss */
+    check_call(context, hashattn_model_compare(model, NULL, NULL, "train", 5, &found), HASHATTN_INVALID,
+               "against is NULL");
+    check_call(context, hashattn_model_compare(model, other, NULL, NULL, 5, &found), HASHATTN_INVALID,
+               "split is NULL");
+    check_call(context, hashattn_model_compare(model, other, NULL, "tset", 5, &found), HASHATTN_INVALID,
+               "split is 'tset', allowed are train, valid, test");
+    check_call(context, hashattn_model_compare(model, other, NULL, "train", 5, NULL), HASHATTN_INVALID,
+               "comparison is NULL");
+    assert_int_equal(hashattn_model_compare(NULL, other, NULL, "train", 5, &found), HASHATTN_INVALID);
+    hashattn_model_free(other);
+    hashattn_model_free(model);
+    hashattn_context_free(context);
+}
+
 /* Predictions passed to the callback. */
 struct heard {
     size_t documents, stop_at, best[8];
@@ -523,6 +568,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_describe_themselves),
         cmocka_unit_test(splits_are_those_of_the_training),
+        cmocka_unit_test(two_models_are_compared),
         cmocka_unit_test(documents_are_predicted_in_order),
         cmocka_unit_test(evaluations_are_watched_and_stopped),
         cmocka_unit_test(options_may_differ_from_training),

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Ranks of MPI through the tool: the same bits on 1, 2, 3, 4 and 8 of them, resuming on others, eval and predict, refusals, and
 # faults: a killed rank, a stopped one, a full disk, no memory, SIGTERM.
-# Planted and caught: shards of 1 under mpirun; a rank other than 0 that speaks.
+# Planted and caught: shards of 1 under mpirun; a rank other than 0 that speaks; sums of examples
+# that one rank has not computed.
 # Covers: ranks.c
 . "$(dirname "$0")/checks.sh"
 
@@ -56,6 +57,12 @@ ranks 3 eval plain --json --threads 1
 cp out eval3.json
 json_same='import json, sys; a, b = (json.load(open(f)) for f in sys.argv[1:]); sys.exit(0 if all(a[k] == b[k] for k in a if k not in ("seconds", "tokens_per_second", "peak_rss_bytes")) else f"{a} {b}")'
 holds eval_has_the_same_numbers python3 -c "$json_same" eval.json eval3.json
+run train listops --data d --out exact --steps 8 --seed 5 --attention softmax $tiny --quiet
+run eval plain --against exact --data d --json
+cp out eval.json
+ranks 3 eval plain --against exact --data d --json --threads 1
+cp out eval3.json
+holds against_has_the_same_numbers cmp eval.json eval3.json
 mkdir texts
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do printf 'a\tgood day number %s\nb\tbad night %s\n' $i $i; done >texts/train.tsv
 run train text --data texts --out words --steps 4 $tiny --quiet

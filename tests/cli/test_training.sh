@@ -1,7 +1,8 @@
 #!/bin/sh
 # data, train, eval: generated tasks through the tool. Stops, resuming and threads are compared bit for bit.
 # Planted and caught: a second start that overwrites a run; exit code 0 after SIGINT; --until never reached; the seed of the
-# tool not passed to the training; a given warm-up scaled; a bar written to something that is not a terminal.
+# tool not passed to the training; a given warm-up scaled; a bar written to something that is not a terminal; options
+# of mechanisms that reach the other run of --against too.
 # Covers: cmd_train.c cmd_eval.c cmd_data.c profile_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --quiet"
@@ -62,6 +63,25 @@ expect no_model_before_an_evaluation 3 "part/model.safetensors does not exist" e
 run train needle --data d --out learned --steps 100000 --eval-every 5 --until accuracy=0.1 --learning-rate 0.01 --json $tiny
 cp out learned.json
 [ "$code" = 0 ] && holds accuracy_is_reached json learned.json 'd["stopped_by"] == "accuracy" and d["valid_accuracy"] >= .1 and d["steps"] % 5 == 0' || failed accuracy_is_reached "$(cat err)"
+
+# Two runs on the same examples.
+run eval whole --json
+cp out whole.json
+run eval other --json --seed 5
+cp out other.json
+run eval whole --against other --json
+cp out against.json
+holds against_has_the_metrics_of_both json against.json 'all(abs(m["run"] - json.load(open("whole.json"))[k]) < 1e-12 and abs(m["against"] - json.load(open("other.json"))[k]) < 1e-12 and m["standard_error"] > 0 for k, m in d["metrics"].items()) and set(d["metrics"]) == {"accuracy", "loss"} and (d["examples"], d["run"], d["against"]) == (40, "whole", "other")'
+holds against_tests_one_tail json against.json 'all(abs(m["p"] - __import__("math").erfc(m["z"] / 2 ** .5) / 2) < 1e-12 and (m["z"] > 0) == ((m["run"] > m["against"]) == m["more_is_better"]) for m in d["metrics"].values() if m["difference"])'
+says against_speaks 'z is positive if the run is better' eval whole --against other
+run eval whole --num-hashes 64 --against whole --json
+cp out hashes.json
+holds more_hashes_against_the_same_run json hashes.json 'abs(d["metrics"]["loss"]["against"] - json.load(open("whole.json"))["loss"]) < 1e-12 and d["metrics"]["loss"]["difference"] != 0'
+expect against_nothing 3 "nowhere/config.json" eval whole --against nowhere
+run data needle --out d_other --train 20 --valid 8 --test 8 --seq-len 16 --marks 4 --seed 4
+run train needle --data d_other --out elsewhere --steps 2 --eval-every 2 $tiny
+expect against_other_data 2 "/d_other; name the data to compare them on" eval whole --against elsewhere
+says against_on_named_data '8 examples' eval whole --against elsewhere --data d_other
 
 # Precision: the run records it, eval uses it unless --precision is given, and resuming cannot change it.
 run train needle --data d --out rounded --steps 12 --eval-every 4 --seed 5 --threads 1 --precision bf16 $tiny

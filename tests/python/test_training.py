@@ -45,6 +45,28 @@ def test_a_run_has_the_bits_of_the_tool(needles, tmp_path):
     assert other.examples == 16
 
 
+def test_runs_are_compared_as_by_the_tool(needles, tmp_path):
+    for name, seed in (("one", 3), ("two", 4)):
+        hashattn.train("needle", needles, tmp_path / name, progress=False, **{**TINY, "seed": seed})
+    theirs = json.loads(run_tool("eval", tmp_path / "one", "--against", tmp_path / "two", "--json"))
+    with hashattn.Run(tmp_path / "one") as one, hashattn.Run(tmp_path / "two") as two:
+        steps = []
+        found = one.compare(two, progress=lambda now: steps.append(now.step))
+        assert steps == list(range(1, 33)) and found.examples == theirs["examples"] == 16
+        assert set(found.metrics) == set(theirs["metrics"]) == {"accuracy", "loss"}
+        for name, values in found.metrics.items():
+            assert (values.value, values.other) == (theirs["metrics"][name]["run"], theirs["metrics"][name]["against"])
+            for key in ("difference", "standard_error", "z", "p"):
+                assert getattr(values, key) == pytest.approx(theirs["metrics"][name][key], abs=1e-12)
+        with pytest.raises(hashattn.InvalidTypeError, match="against is a str"):
+            one.compare("two")
+        with hashattn.Context(threads=1) as context, hashattn.Run(tmp_path / "two", context=context) as apart:
+            with pytest.raises(hashattn.InvalidError, match="different contexts"):
+                one.compare(apart)
+    with hashattn.Run(tmp_path / "one") as one, pytest.raises(hashattn.InvalidError, match="closed"):
+        one.compare(two, progress=False)
+
+
 def test_mechanisms_have_their_options(needles, tmp_path):
     options = {**TINY, "steps": 2, "eval_every": 1}
     del options["num_hashes"]
