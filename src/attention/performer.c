@@ -1,8 +1,8 @@
 /* Performer, FAVOR+ (Choromanski et al. 2020, "Rethinking Attention with Performers", equation 5): attention
    through positive orthogonal random features, whose products estimate exp(q.k / sqrt(d)),
      phi_r(x) = exp(u_r) + 1e-6 max_s exp(u_s),   u_r = w_r.x~ - |x~|^2 / 2,   x~ = x / d^(1/4),   r <
-   num_features, in sums of features (parts/features/feature_attention.h). Directions:
-   parts/features/random_features.h.
+   num_features, in sums of features (parts/features/feature_attention.h). Directions, and both_signs, which
+   uses w_r and -w_r: parts/features/random_features.h.
 
    The largest exponent of a row is subtracted from it, so that no exponential overflows. For queries this
    factor leaves their ratio; for keys it is their level, which multiplies their weight relative to the
@@ -16,10 +16,10 @@
    softmax than any estimate with 256 features: docs/PERFORMANCE.md.) Maxima are constants in backward, as
    there.
 
-   Cost, F features: 4 n F d operations for projections (causal 8), 2 n F exponentials and 4 n F d_v
-   operations for sums and outputs forward, about three times that backward. Random: the directions, once per
-   call for all heads. Saved: one float per query, one double per key, and F (d_v + 1) floats per 1,024 rows.
-   A stream's state is F (d_v + 1) floats and their level.
+   Cost, F features: 4 n F d operations for projections (causal 8; half with both signs), 2 n F exponentials
+   and 4 n F d_v operations for sums and outputs forward, about three times that backward. Random: the
+   directions, once per call for all heads. Saved: one float per query, one double per key, and F (d_v + 1)
+   floats per 1,024 rows. A stream's state is F (d_v + 1) floats and their level.
    SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
@@ -31,6 +31,7 @@
 
 struct performer_options {
     int64_t num_features;
+    int both_signs;
 };
 
 /* The denominator is at least 1e-6 if a query sees a key; else this makes its output 0. */
@@ -38,9 +39,11 @@ static const float epsilon = 1e-30f;
 
 /* Prepared once per call. */
 struct directions {
-    float *down;   /* (d, F) */
-    float *across; /* (F, d) */
+    float *down;   /* (d, D): D = F, or F / 2 rounded up with both signs */
+    float *across; /* (D, d) */
     float *ones;   /* (F) */
+    size_t drawn;  /* D */
+    bool both_signs;
     size_t bytes;
 };
 
@@ -53,7 +56,9 @@ static struct directions directions_on(const void *options, size_t dim, const vo
 {
     struct directions s;
     struct arena arena = arena_on((void *)block);
-    size_t count = features_count(num_features(options), dim);
+    s.both_signs = ((const struct performer_options *)options)->both_signs != 0;
+    s.drawn = features_directions(num_features(options), s.both_signs);
+    size_t count = features_count(s.drawn, dim);
     s.down = arena_take(&arena, count, sizeof(float));
     s.across = arena_take(&arena, count, sizeof(float));
     s.ones = arena_take(&arena, num_features(options), sizeof(float));
@@ -66,7 +71,7 @@ static struct directions directions_on(const void *options, size_t dim, const vo
 static struct features features_of_map(const struct feature_map *map)
 {
     const struct directions *directions = map->self;
-    return (struct features){map->kernels, directions->down, map->count, map->dim};
+    return (struct features){map->kernels, directions->down, map->count, map->dim, directions->both_signs};
 }
 
 /* scratch: three floats per row. The products become features in place. */
@@ -110,6 +115,17 @@ static void through_exponentials(float *restrict du, const float *restrict phi, 
         du[i] *= phi[i] - FEATURES_EPSILON;
 }
 
+/* du_r -= du of the feature with -w_r. */
+static void fold_signs(const struct directions *directions, float *du, size_t rows, size_t count)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *restrict to = du + i * count;
+        const float *restrict mirrored = du + i * count + directions->drawn;
+        for (size_t r = 0; r < count - directions->drawn; r++)
+            to[r] -= mirrored[r];
+    }
+}
+
 /* dx += sum over r of du_r (w_r / d^(1/4) - x / sqrt(d)). */
 static void performer_backward(const struct feature_map *map, enum feature_side side, const float *x,
                                size_t ld_x, size_t rows, const float *phi, float *dphi, float *dx,
@@ -120,8 +136,10 @@ static void performer_backward(const struct feature_map *map, enum feature_side 
     float *sums = scratch, scale = -1 / sqrtf((float)map->dim);
     through_exponentials(dphi, phi, rows * map->count);
     map->kernels->rows.dots(sums, dphi, map->count, directions->ones, 0, rows, map->count);
+    if (directions->both_signs)
+        fold_signs(directions, dphi, rows, map->count);
     map->kernels->tiles.product(dx, ld_dx, dphi, map->count, 1, directions->across, map->dim, rows, map->dim,
-                                map->count, true);
+                                directions->drawn, true);
     for (size_t i = 0; i < rows; i++)
         map->kernels->rows.axpy(dx + i * ld_dx, scale * sums[i], x + i * ld_x, map->dim);
 }
@@ -198,11 +216,11 @@ static void level_block(void *argument, size_t block, int worker)
 static void find_key_levels(const struct problem *problem, const struct directions *directions,
                             const struct memory *m)
 {
-    struct levelling w = {
-        problem,
-        {problem->kernels, directions->down, num_features(problem->options), problem->shape.head_dim},
-        m->tiles,
-        m->key_level};
+    struct levelling w = {problem,
+                          {problem->kernels, directions->down, num_features(problem->options),
+                           problem->shape.head_dim, directions->both_signs},
+                          m->tiles,
+                          m->key_level};
     pool_run(problem->pool, level_block, &w, (problem->key.rows + FEATURE_BLOCK - 1) / FEATURE_BLOCK);
 }
 
@@ -269,16 +287,17 @@ static size_t shared_size(const void *options, size_t head_dim)
 
 static size_t prepare_scratch(const void *options, size_t head_dim, size_t workers)
 {
-    return features_work_size(num_features(options), head_dim, workers);
+    return features_work_size(directions_on(options, head_dim, NULL).drawn, head_dim, workers);
 }
 
 static void prepare(const struct preparation *p)
 {
     size_t count = num_features(p->options), dim = p->head_dim;
     struct directions directions = directions_on(p->options, dim, p->shared);
-    features_draw(p->kernels, p->pool, count, dim, random_key(p->call_key, RANDOM_FEATURES, 0),
+    features_draw(p->kernels, p->pool, directions.drawn, dim, random_key(p->call_key, RANDOM_FEATURES, 0),
                   directions.down, p->scratch);
-    p->kernels->tiles.transpose(directions.across, dim, directions.down, count, dim, count);
+    p->kernels->tiles.transpose(directions.across, dim, directions.down, directions.drawn, dim,
+                                directions.drawn);
     for (size_t r = 0; r < count; r++)
         directions.ones[r] = 1;
 }
@@ -363,6 +382,9 @@ static void merge(const void *options, const struct problem_shape *shape, void *
 static const struct option_row options[] = {
     {"num_features", OPTION_INT, offsetof(struct performer_options, num_features), 256, 1, 65536, NULL,
      "random features that estimate softmax: more are more accurate and take proportionally more time"},
+    {"both_signs", OPTION_FLAG, offsetof(struct performer_options, both_signs), 0, 0, 0, NULL,
+     "each random direction gives two features, one for each sign: less time, and less variance for short "
+     "rows"},
     {.name = NULL},
 };
 

@@ -24,31 +24,45 @@ struct subject {
 static const struct mechanism *const test_mechanisms[] = {&linear_mechanism, &blind_mechanism,
                                                           &competing_mechanism, &placed_mechanism, NULL};
 
-/* Options that keep the plain loops of table "ref" to seconds. */
-static const struct {
+struct setting {
     const char *mechanism, *settings;
-} smaller[] = {{"performer", "num_features=40"}, {"race", "num_tables=3"}, {"rfa", "num_features=21"}};
+};
 
-static struct subject *add_subjects(struct subject *to, const struct mechanism *const *mechanisms,
-                                    const struct kernels *kernels)
+/* Options that keep the plain loops of table "ref" to seconds. */
+static const struct setting smaller[] = {
+    {"performer", "num_features=40"}, {"race", "num_tables=3"}, {"rfa", "num_features=21"}};
+
+/* Options that lead through other code, as subjects of their own. */
+static const struct setting further[] = {{"performer", "num_features=41 both_signs=true"},
+                                         {"lha", "targets=features num_features=41 both_signs=true"}};
+
+enum { SMALLER = sizeof smaller / sizeof *smaller, FURTHER = sizeof further / sizeof *further };
+
+/* settings: "" or more options than the default ones. */
+static struct subject subject_of(const struct mechanism *mechanism, const char *settings,
+                                 const struct kernels *kernels)
 {
-    for (; *mechanisms != NULL; mechanisms++, to++) {
-        *to = (struct subject){*mechanisms, calloc(1, (*mechanisms)->options_size + 1), kernels};
-        assert_non_null(to->options);
-        options_preset((*mechanisms)->options, to->options);
-        for (size_t i = 0; i < sizeof smaller / sizeof *smaller; i++)
-            if (strcmp(smaller[i].mechanism, (*mechanisms)->name) == 0)
-                options_take((*mechanisms)->options, to->options, smaller[i].settings);
-    }
-    return to;
+    struct subject subject = {mechanism, calloc(1, mechanism->options_size + 1), kernels};
+    assert_non_null(subject.options);
+    options_preset(mechanism->options, subject.options);
+    options_take(mechanism->options, subject.options, settings);
+    return subject;
 }
 
-/* The test mechanisms and every row of the table, with default or smaller options, each with every table of
-   kernels. Ends with NULL. */
+static const char *smaller_settings(const struct mechanism *mechanism)
+{
+    for (size_t i = 0; i < SMALLER; i++)
+        if (strcmp(smaller[i].mechanism, mechanism->name) == 0)
+            return smaller[i].settings;
+    return "";
+}
+
+/* The test mechanisms, every row of the table with default or smaller options, and further options, each with
+   every table of kernels. Ends with NULL. */
 static struct subject *subjects_new(void)
 {
     const struct mechanism *const *const mechanisms[] = {test_mechanisms, attention_mechanisms()};
-    size_t rows = 0, tables = 0;
+    size_t rows = FURTHER, tables = 0;
     for (size_t i = 0; i < 2; i++)
         for (const struct mechanism *const *row = mechanisms[i]; *row != NULL; row++)
             rows++;
@@ -56,9 +70,13 @@ static struct subject *subjects_new(void)
         tables++;
     struct subject *subjects = calloc(rows * tables + 1, sizeof *subjects), *end = subjects;
     assert_non_null(subjects);
-    for (size_t i = 0; i < tables; i++)
+    for (size_t i = 0; i < tables; i++) {
         for (size_t j = 0; j < 2; j++)
-            end = add_subjects(end, mechanisms[j], kernels_all()[i]);
+            for (const struct mechanism *const *row = mechanisms[j]; *row != NULL; row++)
+                *end++ = subject_of(*row, smaller_settings(*row), kernels_all()[i]);
+        for (size_t k = 0; k < FURTHER; k++)
+            *end++ = subject_of(attention_find(further[k].mechanism), further[k].settings, kernels_all()[i]);
+    }
     return subjects;
 }
 

@@ -2,7 +2,8 @@
    its key; against softmax, which it estimates; and rows whose features differ by more than float32's range.
    Bugs planted and caught: the gradient of a feature with its constant; |x|^2 / 2 left out of its gradient,
    or of levels; levels of the first block for all; a
-   causal query at the level of later keys; queries at the level of their first key.
+   causal query at the level of later keys; queries at the level of their first key;
+   the gradient of the other sign added in place of subtracted, or left out.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -65,38 +66,51 @@ static double kernel(const void *self, const double *query, const double *key, s
     return sum;
 }
 
-static void *options_of(size_t count)
+static void *options_of(size_t count, bool both_signs)
 {
-    char text[40];
-    snprintf(text, sizeof text, "num_features=%zu", count);
+    char text[60];
+    snprintf(text, sizeof text, "num_features=%zu both_signs=%s", count, both_signs ? "true" : "false");
     return group_case_options("performer", text);
 }
 
-static void draw(struct directions *f, uint64_t call_key, size_t count, size_t d)
+/* With both signs, the second half of the directions mirrors the first. */
+static void draw(struct directions *f, uint64_t call_key, size_t count, size_t d, bool both_signs)
 {
-    size_t bytes = features_work_size(count, d, 1);
+    static float drawn[MOST_DIM * MOST_FEATURES];
+    size_t directions = both_signs ? (count + 1) / 2 : count, bytes = features_work_size(directions, d, 1);
     void *work = aligned_alloc(64, (bytes + 63) / 64 * 64);
     f->count = count;
-    features_draw(kernels_named(NULL, &(const char *){0}), NULL, count, d,
-                  random_key(call_key, RANDOM_FEATURES, 0), f->w, work);
+    features_draw(kernels_named(NULL, &(const char *){0}), NULL, directions, d,
+                  random_key(call_key, RANDOM_FEATURES, 0), drawn, work);
+    for (size_t c = 0; c < d; c++)
+        for (size_t r = 0; r < count; r++)
+            f->w[c * count + r] =
+                r < directions ? drawn[c * directions + r] : -drawn[c * directions + r - directions];
     free(work);
 }
 
 /* longer: every seventh key is this many times longer than the others, or, if early, all in the first half.
    An exponent is a sum of float32 with an error of about 1e-6, or more for long rows, which is the relative
    error of its feature. */
-static void check_shape(size_t count, size_t n_q, size_t n_k, size_t d, size_t d_v, bool causal, float longer,
-                        bool early)
+static void check_signs(size_t count, size_t n_q, size_t n_k, size_t d, size_t d_v, bool causal, float longer,
+                        bool early, bool both_signs)
 {
     static struct directions directions;
-    void *options = options_of(count);
+    void *options = options_of(count, both_signs);
     struct attention_case data = kernel_case_new("performer", options, n_q, n_k, d, d_v, causal);
     for (size_t i = 0; i < n_k * d; i++)
         data.key[i] *= (early ? i / d < n_k / 2 : i / d % 7 == 3) ? longer : 1;
-    draw(&directions, data.call_key, count, d);
+    draw(&directions, data.call_key, count, d, both_signs);
     kernel_case_check(&data, &(struct case_kernel){kernel, &directions, 0, longer > 1 ? 2e-4 : 3e-5});
     free(options);
     attention_case_free(&data);
+}
+
+static void check_shape(size_t count, size_t n_q, size_t n_k, size_t d, size_t d_v, bool causal, float longer,
+                        bool early)
+{
+    check_signs(count, n_q, n_k, d, d_v, causal, longer, early, false);
+    check_signs(count, n_q, n_k, d, d_v, causal, longer, early, true);
 }
 
 static void performer_is_its_kernel(void **state)
@@ -130,18 +144,17 @@ static void the_oracle_is_its_own_derivative(void **state)
 {
     (void)state;
     static struct directions directions;
-    draw(&directions, 1, 7, 3);
+    draw(&directions, 1, 7, 3, true);
     /* The constant moves with the largest exponent: 1e-6 of the size. */
     kernel_case_check_derivative(&(struct case_kernel){kernel, &directions, 0, 1e-4}, 3);
 }
 
 /* With 4,096 features the bias of the ratio, about 1 / 4,096 of its spread per feature, is below the 5
    standard errors allowed. */
-static void features_estimate_softmax(void **state)
+static void check_softmax(bool both_signs)
 {
-    (void)state;
     enum { KEYS = 12, SEEDS = 40, D = 6, D_V = 4 };
-    void *options = options_of(4096);
+    void *options = options_of(4096, both_signs);
     struct attention_case data = kernel_case_new("performer", options, 1, KEYS, D, D_V, false);
     double want[D_V] = {0}, mass = 0;
     for (size_t j = 0; j < KEYS; j++) {
@@ -159,12 +172,19 @@ static void features_estimate_softmax(void **state)
     free(options);
 }
 
+static void features_estimate_softmax(void **state)
+{
+    (void)state;
+    check_softmax(false);
+    check_softmax(true);
+}
+
 /* A row longer than the square root of the largest float32 has no finite square. */
 static void rows_of_any_size_have_finite_results(void **state)
 {
     (void)state;
     static const float sizes[] = {0, 1e-30f, 1e4f, 1e15f, 1e25f};
-    void *options = options_of(16);
+    void *options = options_of(16, true);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (size_t s = 0; s < 2 * sizeof sizes / sizeof *sizes; s++) {
             struct attention_case data = kernel_case_new("performer", options, 9, 9, 6, 4, s % 2 != 0);

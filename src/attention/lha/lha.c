@@ -86,22 +86,22 @@ static size_t shared_size(const void *options, size_t head_dim)
     const struct lha_options *lha = options;
     if (!lha_by_features(lha))
         return 0;
-    return size_product(features_count((size_t)lha->num_features, head_dim), sizeof(float));
+    return size_product(features_count(lha_directions(lha), head_dim), sizeof(float));
 }
 
 static size_t prepare_scratch_size(const void *options, size_t head_dim, size_t workers)
 {
     const struct lha_options *lha = options;
-    return lha_by_features(lha) ? features_work_size((size_t)lha->num_features, head_dim, workers) : 0;
+    return lha_by_features(lha) ? features_work_size(lha_directions(lha), head_dim, workers) : 0;
 }
 
 static void prepare(const struct preparation *preparation)
 {
     const struct lha_options *lha = preparation->options;
     if (lha_by_features(lha))
-        features_draw(preparation->kernels, preparation->pool, (size_t)lha->num_features,
-                      preparation->head_dim, random_key(preparation->call_key, RANDOM_FEATURES, 0),
-                      preparation->shared, preparation->scratch);
+        features_draw(preparation->kernels, preparation->pool, lha_directions(lha), preparation->head_dim,
+                      random_key(preparation->call_key, RANDOM_FEATURES, 0), preparation->shared,
+                      preparation->scratch);
 }
 
 /* ---- inspection ---------------------------------------------------------------------------------------- */
@@ -216,6 +216,9 @@ static const struct option_row options[] = {
      .minimum = 1,
      .maximum = 65536,
      .help = "with targets features: number of random features"},
+    {.name = FIELD(both_signs),
+     .type = OPTION_FLAG,
+     .help = "with targets features: each random direction gives two features, one for each sign"},
     {.name = NULL},
 };
 

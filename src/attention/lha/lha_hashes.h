@@ -16,6 +16,7 @@ struct lha_options {
     double private_share, hash_loss; /* c, lambda */
     int targets;
     int64_t samples_per_group, num_features; /* S / B, R */
+    int both_signs;
 };
 
 enum lha_targets { TARGETS_SAMPLED, TARGETS_FEATURES, TARGETS_EXACT };

@@ -64,6 +64,11 @@ bool lha_by_features(const struct lha_options *options)
     return options->targets == TARGETS_FEATURES;
 }
 
+size_t lha_directions(const struct lha_options *options)
+{
+    return features_directions((size_t)options->num_features, options->both_signs != 0);
+}
+
 static bool is_sampled(const struct lha_options *options)
 {
     return options->targets == TARGETS_SAMPLED;
@@ -85,6 +90,7 @@ static struct utility utility_of(const struct lha_options *options, const struct
                             .dim = shape->head_dim,
                             .num_groups = lha_groups(options),
                             .num_features = lha_by_features(options) ? (size_t)options->num_features : 0,
+                            .both_signs = options->both_signs != 0,
                             .workers = shape->workers,
                             .swapped = released,
                             .twice_scaled = released};

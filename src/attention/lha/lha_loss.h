@@ -10,6 +10,9 @@
 /* true if the targets use random features. */
 bool lha_by_features(const struct lha_options *options);
 
+/* The directions of these features. */
+size_t lha_directions(const struct lha_options *options);
+
 /* Bytes in addition to those of lha_scratch_on. */
 size_t lha_loss_size(const struct lha_options *options, const struct problem_shape *shape);
 

@@ -60,12 +60,27 @@ void features_draw(const struct kernels *kernels, struct pool *pool, size_t coun
     }
 }
 
+/* The products of the other sign. */
+static void mirror(const struct features *f, float *products, size_t rows)
+{
+    size_t drawn = features_directions(f->count, true), mirrored = f->count - drawn;
+    for (size_t i = 0; i < rows; i++) {
+        const float *restrict from = products + i * f->count;
+        float *restrict to = products + i * f->count + drawn;
+        for (size_t r = 0; r < mirrored; r++)
+            to[r] = -from[r];
+    }
+}
+
 void features_project(const struct features *f, const float *x, size_t ld_x, size_t rows,
                       const struct feature_rows *to)
 {
     float half = 0.5f / sqrtf((float)f->dim);
-    f->kernels->tiles.product(to->products, f->count, x, ld_x, 1, f->directions, f->count, rows, f->count,
-                              f->dim, false);
+    size_t drawn = features_directions(f->count, f->both_signs);
+    f->kernels->tiles.product(to->products, f->count, x, ld_x, 1, f->directions, drawn, rows, drawn, f->dim,
+                              false);
+    if (f->both_signs)
+        mirror(f, to->products, rows);
     f->kernels->softmax.largest(to->largest, to->products, f->count, rows, f->count);
     f->kernels->rows.dots(to->half, x, ld_x, x, ld_x, rows, f->dim);
     for (size_t i = 0; i < rows; i++)

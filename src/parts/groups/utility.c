@@ -351,7 +351,7 @@ static void estimated_targets(const struct utility *u, void *scratch)
                     of_keys = u->swapped ? STABILISE_ROW : STABILISE_ALL;
     struct pass pass = {.utility = u,
                         .scratch = scratch,
-                        .features = {u->kernels, u->directions, u->num_features, u->dim},
+                        .features = {u->kernels, u->directions, u->num_features, u->dim, u->both_signs},
                         .shrink = u->twice_scaled ? 1 / sqrtf((float)u->dim) : 1,
                         .level = {-INFINITY, -INFINITY}};
     run_blocks(&pass, u->swapped ? UTILITY_QUERIES : UTILITY_KEYS, level_block, level_add);

@@ -7,13 +7,13 @@
    Estimated: with features phi of random_features.h, using only sums over groups,
      psi_Q(i)_b ~ phi(q_i) S_b,  S_b = sum_{j in K_b} phi(k_j);
      psi_K(j)_b ~ phi(k_j) T_b,  T_b = sum_{i in Q_b} phi(q_i) / (phi(q_i) sum_j phi(k_j)),
-   at 2 (n_q + n_k) R (B + 2 d) operations: each side is projected twice, once for its largest exponent or
-   its sums and once for its psi, because nothing of size n R is kept. Stabilisers: Performer's (a query's
-   own largest exponent, one exponent for all keys; unbiased), or swapped as in the published code, which
-   weighs keys by their own factor and is biased, with less variance. `twice_scaled`, also as published: the
-   queries of T are divided by sqrt(d) once more. Scratch is linear in n. The estimate and all calls of
-   `take` run on the pool; the exact targets are computed on one thread.
-   SPDX-License-Identifier: Apache-2.0 */
+   at 2 (n_q + n_k) R (B + 2 d) operations (d in place of 2 d if the features have both signs): each side is
+   projected twice, once for its largest exponent or its sums and once for its psi, because nothing of size n
+   R is kept. Stabilisers: Performer's (a query's own largest exponent, one exponent for all keys; unbiased),
+   or swapped as in the published code, which weighs keys by their own factor and is biased, with less
+   variance. `twice_scaled`, also as published: the queries of T are divided by sqrt(d) once more. Scratch is
+   linear in n. The estimate and all calls of `take` run on the pool; the exact targets are computed on one
+   thread. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_UTILITY_H
 #define PARTS_UTILITY_H
 
@@ -43,7 +43,8 @@ struct utility {
     struct homes query_homes, key_homes;
     const float *query_weights; /* (num_queries) weight of each in psi_K; NULL: 1. Exact only */
     size_t num_features;        /* R; 0: exact */
-    const float *directions;    /* (dim, num_features) */
+    const float *directions;    /* (dim, features_directions(num_features, both_signs)) */
+    bool both_signs;
     bool swapped, twice_scaled;
     /* Receives psi (count, num_groups), adjacent, for rows first .. first + count - 1 of a side; each row is
        up to a factor, psi >= 0, and all 0 in a row without mass. All queries come before all keys. Calls for

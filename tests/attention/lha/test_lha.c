@@ -255,9 +255,11 @@ static void the_estimate_comes_near_the_exact_loss(void **state)
 {
     (void)state;
     static const char *const settings[] = {"num_buckets=5 mode=paper targets=exact",
-                                           "num_buckets=5 mode=paper targets=features num_features=4096"};
-    double losses[2];
-    for (size_t i = 0; i < 2; i++) {
+                                           "num_buckets=5 mode=paper targets=features num_features=4096",
+                                           "num_buckets=5 mode=paper targets=features num_features=4096 "
+                                           "both_signs=true"};
+    double losses[3];
+    for (size_t i = 0; i < 3; i++) {
         void *options = group_case_options("lha", settings[i]);
         struct attention_case data = group_case_new("lha", options, 120, 120, D, D_V, false);
         for (size_t c = 0; c < 120 * D; c++) {
@@ -271,7 +273,8 @@ static void the_estimate_comes_near_the_exact_loss(void **state)
         free(options);
     }
     check_near(losses[1], losses[0], 0.01 * losses[0], "estimated loss");
-    assert_true(losses[1] != losses[0]);
+    check_near(losses[2], losses[0], 0.01 * losses[0], "estimated loss with both signs");
+    assert_true(losses[1] != losses[0] && losses[2] != losses[0] && losses[2] != losses[1]);
 }
 
 static struct attention_result run_with(const char *settings, size_t n_q, size_t n_k, uint64_t draw)
@@ -410,10 +413,13 @@ static void a_sampled_loss_has_its_gradient(void **state)
 static void descent_lowers_the_loss(void **state)
 {
     (void)state;
-    static const char *const settings[] = {"num_buckets=5 targets=exact", "num_buckets=5 targets=features",
-                                           "num_buckets=5 targets=features mode=paper", "num_buckets=5",
-                                           "num_buckets=5 mode=paper"};
-    for (size_t s = 0; s < 5; s++) {
+    static const char *const settings[] = {"num_buckets=5 targets=exact",
+                                           "num_buckets=5 targets=features",
+                                           "num_buckets=5 targets=features mode=paper",
+                                           "num_buckets=5",
+                                           "num_buckets=5 mode=paper",
+                                           "num_buckets=5 targets=features num_features=255 both_signs=true"};
+    for (size_t s = 0; s < 6; s++) {
         void *options = group_case_options("lha", settings[s]);
         struct attention_case data = group_case_new("lha", options, 200, 200, D, D_V, false);
         size_t params = attention_param_count(data.mechanism, options, &(struct parameter_sizes){D, D_V, 0});

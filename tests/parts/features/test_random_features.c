@@ -1,7 +1,8 @@
 /* Random features: each direction is standard normal by itself and orthogonal to its block, features
    estimate exp(x y / sqrt(d)) without bias, and both stabilisers only scale them. Bugs planted and caught:
    rows of length 1; repeated blocks; d^(1/4) applied once; the length of x left out; the level of one row
-   used for all; a shrunk row with its whole length.
+   used for all; a shrunk row with its whole length; both signs with one sign, or with the mirror of an odd
+   count one feature too early.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/random_features.h"
 
@@ -81,7 +82,7 @@ static void products_estimate_the_exponential(void **state)
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         float *block;
         size_t floats;
-        struct features f = {kernels, draw(seed, 64, &block, &floats), 64, D};
+        struct features f = {kernels, draw(seed, 64, &block, &floats), 64, D, false};
         features_project(&f, x, D, 2, &from);
         features_of(&f, &from, 2, 1, STABILISE_ALL, 0, phi);
         double estimate = 0;
@@ -105,7 +106,7 @@ static void stabilisers_scale(void **state)
                 shrink = shrunk ? 0.3f : 1;
             struct feature_rows from = {products, numbers, numbers + ROWS, numbers + 2 * ROWS};
             size_t floats;
-            struct features f = {*kernels, draw(1, COUNT, &block, &floats), COUNT, D};
+            struct features f = {*kernels, draw(1, COUNT, &block, &floats), COUNT, D, false};
             random_normals(2, 0, x, ROWS * D);
             double exponent[ROWS][COUNT], largest[ROWS], level = -INFINITY;
             for (size_t i = 0; i < ROWS; i++) {
@@ -137,12 +138,93 @@ static void stabilisers_scale(void **state)
         }
 }
 
+/* The features of the other sign are those of -w, and an odd count leaves out the last of them. */
+static void both_signs_mirror_the_directions(void **state)
+{
+    (void)state;
+    const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
+    static const size_t counts[] = {1, 2, 7, COUNT};
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        size_t count = counts[k], drawn = (count + 1) / 2, floats;
+        assert_int_equal(features_directions(count, true), drawn);
+        assert_int_equal(features_directions(count, false), count);
+        float *block, x[ROWS * D], phi[ROWS * COUNT], want[ROWS * COUNT], numbers[3 * ROWS],
+            *products = guard_floats(ROWS * count);
+        const float *w = draw(1, drawn, &block, &floats);
+        float mirrored[D * COUNT];
+        for (size_t c = 0; c < D; c++)
+            for (size_t r = 0; r < count; r++)
+                mirrored[c * count + r] = r < drawn ? w[c * drawn + r] : -w[c * drawn + r - drawn];
+        struct feature_rows from = {products, numbers, numbers + ROWS, numbers + 2 * ROWS};
+        struct features f = {kernels, w, count, D, true}, all = {kernels, mirrored, count, D, false};
+        random_normals(2, 0, x, ROWS * D);
+        features_project(&all, x, D, ROWS, &from);
+        float level = features_level(&from, ROWS, 1);
+        features_of(&all, &from, ROWS, 1, STABILISE_ROW, 0, want);
+        features_project(&f, x, D, ROWS, &from);
+        check_near((double)features_level(&from, ROWS, 1), (double)level, 1e-5, "level");
+        features_of(&f, &from, ROWS, 1, STABILISE_ROW, 0, phi);
+        for (size_t i = 0; i < ROWS * count; i++)
+            check_near((double)phi[i], (double)want[i], 4e-5, "a feature of both signs");
+        guard_free(products, ROWS * count);
+        guard_free(block, floats);
+    }
+}
+
+/* Mean and squared error of 64 features' estimates for two rows. */
+static void estimates(const float *x, bool both_signs, double want, double *mean, double *square)
+{
+    enum { SEEDS = 2000, FEATURES = 64 };
+    const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
+    float phi[2 * FEATURES], products[2 * FEATURES], numbers[6];
+    struct feature_rows from = {products, numbers, numbers + 2, numbers + 4};
+    *mean = *square = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        float *block;
+        size_t floats;
+        const float *w = draw(seed, features_directions(FEATURES, both_signs), &block, &floats);
+        struct features f = {kernels, w, FEATURES, D, both_signs};
+        features_project(&f, x, D, 2, &from);
+        features_of(&f, &from, 2, 1, STABILISE_ALL, 0, phi);
+        double estimate = 0;
+        for (size_t r = 0; r < FEATURES; r++)
+            estimate += (double)phi[r] * (double)phi[FEATURES + r] / FEATURES;
+        *mean += estimate / SEEDS;
+        *square += (estimate - want) * (estimate - want) / SEEDS;
+        guard_free(block, floats);
+    }
+    check_near(*mean, want, 5 * sqrt(*square / SEEDS), "mean of the estimates");
+}
+
+/* Choromanski et al. 2020, lemma 2: for independent directions the factor is 1 - exp(-|x~ + y~|^2), 0.26 for
+   these rows; frames of D = 16 lower both errors about equally. */
+static void both_signs_have_less_variance(void **state)
+{
+    (void)state;
+    float x[2 * D];
+    double want = 0, sum = 0, mean, one, both;
+    random_normals(3, 0, x, 2 * D);
+    for (size_t c = 0; c < 2 * D; c++)
+        x[c] *= 0.2f;
+    for (size_t c = 0; c < D; c++) {
+        want += (double)x[c] * (double)x[D + c] / sqrt(D);
+        sum += pow((double)x[c] + (double)x[D + c], 2) / sqrt(D);
+    }
+    want = exp(want);
+    estimates(x, false, want, &mean, &one);
+    estimates(x, true, want, &mean, &both);
+    assert_true(1 - exp(-sum) < 0.35);
+    assert_true(both < 0.5 * one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(directions_are_orthogonal_in_blocks_and_normal),
         cmocka_unit_test(products_estimate_the_exponential),
         cmocka_unit_test(stabilisers_scale),
+        cmocka_unit_test(both_signs_mirror_the_directions),
+        cmocka_unit_test(both_signs_have_less_variance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

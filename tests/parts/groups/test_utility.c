@@ -17,7 +17,7 @@
 #include "base/random.h"
 #include "support/check.h"
 
-enum { N_Q = 600, N_K = 531, D = 8, LD = 11, B = 5, R = 48 };
+enum { N_Q = 600, N_K = 531, D = 8, LD = 11, B = 5, R = 47 };
 
 static float rows[2][N_Q * LD], given[2][N_Q * B];
 static double want[2][N_Q * B];
@@ -198,12 +198,10 @@ static double level(const float *x, size_t n, const float *directions, double sh
     return most;
 }
 
-static void estimates_are_those_of_the_features(void **state)
+/* block: (D, R) the directions of all features; a, of_keys: (N_Q, N_K) room. */
+static void check_estimates(const float *block, const float *given_directions, bool both_signs, double *a,
+                            double *of_keys)
 {
-    (void)state;
-    float *block = draw(R);
-    double *a = calloc(2 * N_Q * N_K, sizeof *a), *of_keys = a + N_Q * N_K;
-    fill(1);
     for (int swapped = 0; swapped < 2; swapped++)
         for (int twice = 0; twice < 2; twice++) {
             double shrink = twice ? 1 / sqrt(D) : 1, query_level = level(rows[0], N_Q, block, 1),
@@ -227,12 +225,31 @@ static void estimates_are_those_of_the_features(void **state)
                 run(&(struct utility){.workers = 1,
                                       .kernels = *kernels,
                                       .num_features = R,
-                                      .directions = block,
+                                      .directions = given_directions,
+                                      .both_signs = both_signs,
                                       .swapped = swapped != 0,
                                       .twice_scaled = twice != 0},
                     5e-5, "estimated target");
         }
+}
+
+static void estimates_are_those_of_the_features(void **state)
+{
+    (void)state;
+    float *block = draw(R);
+    double *a = calloc(2 * N_Q * N_K, sizeof *a), *of_keys = a + N_Q * N_K;
+    fill(1);
+    check_estimates(block, block, false, a, of_keys);
     guard_free(block, features_count(R, D));
+    /* Both signs: the oracle has the directions of both. */
+    float *half = draw(R - R / 2), *whole = guard_floats(features_count(R, D));
+    for (size_t c = 0; c < D; c++)
+        for (size_t r = 0; r < R; r++)
+            whole[c * R + r] =
+                r < R - R / 2 ? half[c * (R - R / 2) + r] : -half[c * (R - R / 2) + r - (R - R / 2)];
+    check_estimates(whole, half, true, a, of_keys);
+    guard_free(whole, features_count(R, D));
+    guard_free(half, features_count(R - R / 2, D));
     free(a);
 }
 
