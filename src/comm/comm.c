@@ -43,6 +43,19 @@ void comm_free(struct host *host, struct comm *comm)
     comm->messages = NULL;
 }
 
+struct comm comm_part(struct comm *whole, int first, int stride, int size)
+{
+    if (comm_size(whole) == 1)
+        return comm_self();
+    struct comm part = *whole;
+    part.whole = whole;
+    part.first = first;
+    part.stride = stride;
+    part.peer.size = size;
+    part.peer.rank = (whole->peer.rank - first) / stride;
+    return part;
+}
+
 /* ---- shares -------------------------------------------------------------------------------------------- */
 
 void comm_share_of(int rank, int size, size_t count, size_t *first, size_t *end)
@@ -83,8 +96,8 @@ static hashattn_status give_up(struct host *host, struct comm *comm, int awaited
     if (awaited >= 0)
         snprintf(whom, sizeof whom, "rank %d", awaited);
     snprintf(sentence, sizeof sentence,
-             "%s has not answered rank %d for %.0f s (the limit is --comm-timeout)", whom, comm->peer.rank,
-             waited);
+             "%s has not answered rank %d for %.0f s (the limit is --comm-timeout)", whom,
+             comm_world_rank(comm, comm->peer.rank), waited);
     comm_abort(comm, sentence);
     return host_fail(host, HASHATTN_FAILED, "%s", sentence);
 }
@@ -98,16 +111,16 @@ hashattn_status comm_exchange(struct host *host, struct comm *comm, const hashat
     const hashattn_communicator *peer = &comm->peer;
     void *exchange = peer->begin(peer->user, sends, num_sends, receives, num_receives);
     FAIL_IF(exchange == NULL, host, HASHATTN_FAILED, "rank %d cannot send: the communicator has failed",
-            peer->rank);
+            comm_world_rank(comm, peer->rank));
     for (size_t i = 0; i < num_sends; i++)
-        comm->bytes_sent += sends[i].size;
+        *(comm->whole == NULL ? &comm->bytes_sent : &comm->whole->bytes_sent) += sends[i].size;
     double begun = clock_seconds();
     for (;;) {
         int awaited = -1, done = peer->test(peer->user, exchange, &awaited);
         if (done > 0)
             return HASHATTN_OK;
         FAIL_IF(done < 0, host, HASHATTN_FAILED, "rank %d cannot reach rank %d: the communicator has failed",
-                peer->rank, awaited);
+                comm_world_rank(comm, peer->rank), awaited);
         double waited = clock_seconds() - begun;
         if (peer->timeout > 0 && waited > patience(comm))
             return give_up(host, comm, awaited, waited);
@@ -132,10 +145,17 @@ static struct messages messages_of(const struct comm *comm)
     return (struct messages){.sends = comm->messages, .receives = comm->messages + comm->peer.size};
 }
 
-static void message_add(hashattn_message *list, size_t *count, int rank, const void *bytes, size_t size)
+static hashattn_message message_of(const struct comm *comm, int rank, const void *bytes, size_t size)
+{
+    return (hashattn_message){comm_world_rank(comm, rank), (void *)(uintptr_t)bytes,
+                              size}; /* sends are only read */
+}
+
+static void message_add(const struct comm *comm, hashattn_message *list, size_t *count, int rank,
+                        const void *bytes, size_t size)
 {
     if (size > 0)
-        list[(*count)++] = (hashattn_message){rank, (void *)(uintptr_t)bytes, size}; /* sends are only read */
+        list[(*count)++] = message_of(comm, rank, bytes, size);
 }
 
 static hashattn_status messages_run(struct host *host, struct comm *comm, const struct messages *messages)
@@ -165,8 +185,8 @@ hashattn_status comm_gather(struct host *host, struct comm *comm, void *items, s
     for (int i = 1; i < comm->peer.size; i++) {
         int other = (comm->peer.rank + i) % comm->peer.size;
         size_t at, theirs = share_bytes(comm, other, bytes, size, &at);
-        message_add(messages.sends, &messages.num_sends, other, (char *)items + mine, own);
-        message_add(messages.receives, &messages.num_receives, other, (char *)items + at, theirs);
+        message_add(comm, messages.sends, &messages.num_sends, other, (char *)items + mine, own);
+        message_add(comm, messages.receives, &messages.num_receives, other, (char *)items + at, theirs);
     }
     return messages_run(host, comm, &messages);
 }
@@ -177,9 +197,9 @@ hashattn_status comm_broadcast(struct host *host, struct comm *comm, void *bytes
         return HASHATTN_OK;
     struct messages messages = messages_of(comm);
     for (int rank = 1; rank < comm->peer.size && comm->peer.rank == 0; rank++)
-        message_add(messages.sends, &messages.num_sends, rank, bytes, size);
+        message_add(comm, messages.sends, &messages.num_sends, rank, bytes, size);
     if (comm->peer.rank != 0)
-        message_add(messages.receives, &messages.num_receives, 0, bytes, size);
+        message_add(comm, messages.receives, &messages.num_receives, 0, bytes, size);
     return messages_run(host, comm, &messages);
 }
 
@@ -222,13 +242,15 @@ hashattn_status comm_agree(struct host *host, struct comm *comm, hashattn_status
     struct messages messages = messages_of(comm);
     for (int rank = 0; rank < comm->peer.size && comm->peer.rank == failed; rank++)
         if (rank != failed)
-            message_add(messages.sends, &messages.num_sends, rank, message, sizeof message);
+            message_add(comm, messages.sends, &messages.num_sends, rank, message, sizeof message);
     if (comm->peer.rank != failed)
-        message_add(messages.receives, &messages.num_receives, failed, message, sizeof message);
+        message_add(comm, messages.receives, &messages.num_receives, failed, message, sizeof message);
     TRY(messages_run(host, comm, &messages));
     comm->agreed = true;
     message[sizeof message - 1] = '\0';
-    return host_fail(host, first, "rank %d: %s", failed, message);
+    if (strncmp(message, "rank ", 5) == 0) /* a part of the ranks has agreed before */
+        return host_fail(host, first, "%s", message);
+    return host_fail(host, first, "rank %d: %s", comm_world_rank(comm, failed), message);
 }
 
 /* Returns the length of the line at text + *at, and moves *at to the line. Both texts have the same bytes
@@ -280,7 +302,8 @@ hashattn_status comm_scan(struct host *host, struct comm *comm, const float *x, 
     if (size == 1 || n == 0)
         return HASHATTN_OK;
     if (rank > 0)
-        TRY(comm_exchange(host, comm, NULL, 0, &(hashattn_message){rank - 1, sums, n * sizeof *sums}, 1));
+        TRY(comm_exchange(host, comm, NULL, 0,
+                          (hashattn_message[]){message_of(comm, rank - 1, sums, n * sizeof *sums)}, 1));
     if (rank == size - 1)
         return HASHATTN_OK;
     void *block;
@@ -288,8 +311,8 @@ hashattn_status comm_scan(struct host *host, struct comm *comm, const float *x, 
     float *next = block;
     for (size_t i = 0; i < n; i++)
         next[i] = sums[i] + x[i];
-    hashattn_status status =
-        comm_exchange(host, comm, &(hashattn_message){rank + 1, next, n * sizeof *next}, 1, NULL, 0);
+    hashattn_status status = comm_exchange(
+        host, comm, (hashattn_message[]){message_of(comm, rank + 1, next, n * sizeof *next)}, 1, NULL, 0);
     memory_free(host, block);
     return status;
 }
@@ -301,6 +324,7 @@ hashattn_status comm_ring(struct host *host, struct comm *comm, const void *out,
         memcpy(in, out, size);
     if (ranks == 1 || size == 0)
         return HASHATTN_OK;
-    return comm_exchange(host, comm, &(hashattn_message){(rank + 1) % ranks, (void *)(uintptr_t)out, size}, 1,
-                         &(hashattn_message){(rank + ranks - 1) % ranks, in, size}, 1);
+    const hashattn_message send = message_of(comm, (rank + 1) % ranks, out, size);
+    const hashattn_message receive = message_of(comm, (rank + ranks - 1) % ranks, in, size);
+    return comm_exchange(host, comm, &send, 1, &receive, 1);
 }

@@ -14,11 +14,13 @@
 
 struct comm {
     hashattn_communicator peer; /* size 1: its functions are not used */
-    uint64_t bytes_sent;        /* by this rank so far */
+    uint64_t bytes_sent;        /* by this rank so far, with those of parts */
     bool agreed;                /* the last failure is that of all ranks (comm_agree) */
     /* Allocated in advance, so that ranks can still agree when memory has run out. */
     hashattn_message *messages; /* (2 size) up to one to each rank and one from each */
     unsigned char *bytes;       /* (size) */
+    struct comm *whole;         /* of comm_part; NULL: this is all ranks */
+    int first, stride;          /* of comm_part: rank i of the part is rank first + i stride of the whole */
 };
 
 /* One process. */
@@ -26,6 +28,12 @@ struct comm comm_self(void);
 /* INVALID: rank, size, timeout or functions. */
 hashattn_status comm_new(struct host *host, const hashattn_communicator *given, struct comm *comm);
 void comm_free(struct host *host, struct comm *comm);
+
+/* Ranks first, first + stride, ... of `whole`, `size` of them, one of which is this rank; they are numbered
+   from 0. whole: not a part itself; NULL for one process. The part borrows the memory of `whole`, which must
+   outlive it, so no other part may be in use at the same time. Messages of failures name ranks by their
+   number in `whole`. Not to be freed. */
+struct comm comm_part(struct comm *whole, int first, int stride, int size);
 
 /* true if the caller has given a communicator, even of one rank. */
 static inline bool comm_is_given(const struct comm *comm)
@@ -39,6 +47,12 @@ static inline int comm_rank(const struct comm *comm)
 static inline int comm_size(const struct comm *comm)
 {
     return comm == NULL ? 1 : comm->peer.size;
+}
+
+/* The number of a rank among all ranks. */
+static inline int comm_world_rank(const struct comm *comm, int rank)
+{
+    return comm == NULL || comm->whole == NULL ? rank : comm->first + rank * comm->stride;
 }
 
 /* The items [*first, *end) of `count` that belong to a rank: contiguous, in the order of the ranks, and as
@@ -62,7 +76,7 @@ hashattn_status comm_barrier(struct host *host, struct comm *comm);
 /* true if `wish` is true on any rank. */
 hashattn_status comm_any(struct host *host, struct comm *comm, bool *wish);
 /* Returns OK if `status` is OK on every rank. Otherwise all ranks fail with the status and message of the
-   first that failed, as "rank 2: ..."; comm->agreed is then set. */
+   first that failed, as "rank 2: ..." (a message that begins with "rank" stays); comm->agreed is then set. */
 hashattn_status comm_agree(struct host *host, struct comm *comm, hashattn_status status);
 /* text: lines. INVALID, with both lines, if a rank's text is not that of rank 0. */
 hashattn_status comm_same(struct host *host, struct comm *comm, const char *text);

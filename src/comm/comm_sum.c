@@ -77,7 +77,8 @@ static size_t list_sends(const struct comm *comm, float *const *nodes, size_t co
         int other = (comm_rank(comm) + i) % comm_size(comm);
         size_t first, piece = piece_of(comm, other, n, &first);
         for (size_t k = 0; k < count && piece > 0; k++)
-            sends[listed++] = (hashattn_message){other, nodes[k] + first, piece * sizeof(float)};
+            sends[listed++] =
+                (hashattn_message){comm_world_rank(comm, other), nodes[k] + first, piece * sizeof(float)};
     }
     return listed;
 }
@@ -95,7 +96,7 @@ static size_t list_receives(const struct comm *comm, size_t leaves, float *const
             parts[at] = own ? nodes[k] + first : room;
             if (own || piece == 0)
                 continue;
-            receives[listed++] = (hashattn_message){rank, room, piece * sizeof(float)};
+            receives[listed++] = (hashattn_message){comm_world_rank(comm, rank), room, piece * sizeof(float)};
             room += piece;
         }
     }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm/row_ranks.h"
+
+#include <string.h>
+
+size_t row_ranks_rows(const struct row_ranks *ranks, int rank, size_t total)
+{
+    size_t first, end;
+    comm_share_of(rank, comm_size(ranks->comm), total, &first, &end);
+    return end - first;
+}
+
+size_t row_ranks_sum_room(size_t ranks, size_t n)
+{
+    const struct comm first = {.peer = {.size = (int)ranks}}; /* its piece is the longest */
+    return comm_sum_room(&first, ranks, n);
+}
+
+void row_ranks_sum(struct row_ranks *ranks, struct pool *pool, float *x, size_t n, void *room)
+{
+    if (ranks->status == HASHATTN_OK)
+        ranks->status = comm_sum(ranks->host, ranks->comm, pool, row_ranks_count(ranks), &x, x, n, room);
+    if (ranks->status != HASHATTN_OK)
+        memset(x, 0, n * sizeof *x);
+}
+
+void row_ranks_ring(struct row_ranks *ranks, const void *out, void *in, size_t size)
+{
+    if (ranks->status == HASHATTN_OK)
+        ranks->status = comm_ring(ranks->host, ranks->comm, out, in, size);
+    if (ranks->status != HASHATTN_OK)
+        memset(in, 0, size);
+}
+
+void row_ranks_from_first(struct row_ranks *ranks, void *bytes, size_t size)
+{
+    if (ranks->status == HASHATTN_OK)
+        ranks->status = comm_broadcast(ranks->host, ranks->comm, bytes, size);
+    if (ranks->status != HASHATTN_OK)
+        memset(bytes, 0, size);
+}

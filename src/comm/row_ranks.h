@@ -1,0 +1,50 @@
+/* The ranks that hold the rows of one sequence together, each a contiguous span of them (comm_share_of). A
+   pass of a model cannot fail, so the first failure is kept in `status`: after it nothing is sent, and zeros
+   take the place of what would have arrived. Whoever runs a pass looks at the status after it. Every function
+   is collective. SPDX-License-Identifier: Apache-2.0 */
+#ifndef COMM_ROW_RANKS_H
+#define COMM_ROW_RANKS_H
+
+#include "comm/comm_sum.h"
+
+struct row_ranks {
+    struct host *host;
+    struct comm *comm;
+    hashattn_status status;
+};
+
+static inline size_t row_ranks_count(const struct row_ranks *ranks)
+{
+    return ranks == NULL ? 1 : (size_t)comm_size(ranks->comm);
+}
+
+/* true on one of the ranks: it computes what must be computed once, such as a loss of the whole sequence. */
+static inline bool row_ranks_first(const struct row_ranks *ranks)
+{
+    return ranks == NULL || comm_rank(ranks->comm) == 0;
+}
+
+/* The rank whose rows are here after `steps` steps of a ring: those of this rank at first. */
+static inline int row_ranks_owner(const struct row_ranks *ranks, size_t steps)
+{
+    int size = comm_size(ranks->comm);
+    return (comm_rank(ranks->comm) + size - (int)(steps % (size_t)size)) % size;
+}
+
+/* The number of rows of `total` that a rank holds; and the most that any of `ranks` ranks holds. */
+size_t row_ranks_rows(const struct row_ranks *ranks, int rank, size_t total);
+static inline size_t row_ranks_most(size_t ranks, size_t total)
+{
+    return total / ranks + (total % ranks > 0);
+}
+
+/* x (n) becomes the sum over the ranks, added in a fixed tree (comm_sum.h). room: row_ranks_sum_room bytes
+   for that number of ranks. */
+size_t row_ranks_sum_room(size_t ranks, size_t n);
+void row_ranks_sum(struct row_ranks *ranks, struct pool *pool, float *x, size_t n, void *room);
+/* One step of a ring (comm_ring): `size` bytes to the next rank, as many from the one before. */
+void row_ranks_ring(struct row_ranks *ranks, const void *out, void *in, size_t size);
+/* Copies the first rank's bytes to all. */
+void row_ranks_from_first(struct row_ranks *ranks, void *bytes, size_t size);
+
+#endif
